@@ -1,0 +1,59 @@
+"""ELMo for today's Python: vectors for words in context.
+
+Names are handed out when first asked for, so that importing the package, or printing the help of
+its command, loads no torch.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from elmo.lazy import fetch
+
+if TYPE_CHECKING:
+    from elmo.config import ConvertConfig, DemoConfig, EmbedConfig, InfoConfig, ModelConfig
+    from elmo.embed.embedder import ELMo
+    from elmo.errors import (
+        ConfigError,
+        ElmoError,
+        FormatError,
+        InputError,
+        MissingExtra,
+        OutputError,
+    )
+    from elmo.model.lstm import LSTMState
+    from elmo.model.network import ELMoOutput
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "ConvertConfig",
+    "DemoConfig",
+    "ELMo",
+    "ELMoOutput",
+    "ElmoError",
+    "EmbedConfig",
+    "FormatError",
+    "InfoConfig",
+    "InputError",
+    "LSTMState",
+    "MissingExtra",
+    "ModelConfig",
+    "OutputError",
+]
+
+_HOMES = {
+    **dict.fromkeys([name for name in __all__ if name.endswith("Config")], "elmo.config"),
+    **dict.fromkeys([name for name in __all__ if name.endswith("Error")], "elmo.errors"),
+    "MissingExtra": "elmo.errors",
+    "ELMo": "elmo.embed.embedder",
+    "ELMoOutput": "elmo.model.network",
+    "LSTMState": "elmo.model.lstm",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return fetch(name, _HOMES, __name__)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

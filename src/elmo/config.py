@@ -1,0 +1,376 @@
+"""Every dial as a frozen dataclass: the shape of a model, and the arguments of each verb.
+
+The docstring under a field is its help text; YAML, JSON and command-line flags are these same
+fields. Nothing here imports torch, so the command line can print help at once.
+"""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from elmo.errors import ConfigError
+
+Config = TypeVar("Config")
+
+LayerNorm = Literal["none", "allennlp", "bilm-tf"]
+Layers = str | int
+Pooling = Literal["mean", "max", "first-last"]
+State = Literal["reset", "carry"]
+
+
+# ----------------------------------------------------------------------------- the model
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """How strings become rows of ids."""
+
+    tokenizer: str | None = None
+    """Tokeniser applied to raw strings; none recorded means white space."""
+    characters: Literal["bytes", "dictionary", "none"] = "bytes"
+    """Character scheme: UTF-8 bytes, a dictionary of code points, or no characters at all."""
+    max_characters: int = 50
+    """Character columns of a token row, the marks of its beginning and end included."""
+    word_marks: tuple[str, str, str] = ("<S>", "</S>", "<UNK>")
+    """Names of the sentence marks and of the unknown word in the table of input words."""
+    cut_words: bool = False
+    """Look words up cut to the characters a row has room for, as ELMoForManyLangs does."""
+
+    def __post_init__(self) -> None:
+        """Refuse a row without room for a single character."""
+        if self.characters != "none" and self.max_characters < 3:
+            raise ConfigError(
+                f"max_characters is {self.max_characters}, but a token needs at least 3: its "
+                "beginning, one character, its end"
+            )
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The context-independent token encoder: character CNN, highway, word table, projection."""
+
+    n_characters: int = 262
+    """Rows of the character table, the mask row included; 0 means no characters."""
+    character_dim: int = 16
+    """Width of a character vector."""
+    filters: tuple[tuple[int, int], ...] = (
+        (1, 32),
+        (2, 32),
+        (3, 64),
+        (4, 128),
+        (5, 256),
+        (6, 512),
+        (7, 1024),
+    )
+    """Convolutions as (width, count)."""
+    activation: Literal["relu", "tanh"] = "relu"
+    """Activation after the max over positions."""
+    n_highway: int = 2
+    """Highway layers after the convolutions."""
+    project: bool = True
+    """Whether a linear layer brings the result to the width of the LSTM."""
+    n_words: int = 0
+    """Rows of the word table, the mask row included; 0 means no word table."""
+    word_dim: int = 0
+    """Width of a word vector."""
+    word_role: Literal["join", "cache"] = "join"
+    """Word vectors stand beside the characters, or in their place for the words in the table."""
+
+    def __post_init__(self) -> None:
+        """Refuse an encoder without input and a width without a table."""
+        if not self.n_characters and not self.n_words:
+            raise ConfigError("the token encoder has neither characters nor words as its input")
+        if self.n_characters and not self.filters:
+            raise ConfigError("a character encoder needs at least one filter [width, count]")
+        if any(width < 1 or count < 1 for width, count in self.filters):
+            raise ConfigError(f"filters must be positive [width, count] pairs: {self.filters}")
+        if self.word_role == "cache" and not self.n_characters:
+            raise ConfigError("a word cache needs the characters it stands in for")
+
+    @property
+    def n_filters(self) -> int:
+        """Width of the character part before the projection."""
+        return sum(count for _, count in self.filters) if self.n_characters else 0
+
+    @property
+    def width(self) -> int:
+        """Width of the encoder before the projection."""
+        joined = self.word_dim if self.n_words and self.word_role == "join" else 0
+        return self.n_filters + joined
+
+
+@dataclass(frozen=True)
+class LSTMConfig:
+    """The two stacks of LSTM layers with projection."""
+
+    cell_dim: int = 4096
+    """Width of the cell."""
+    projection_dim: int = 512
+    """Width of a layer's input and output; equal to cell_dim means no projection."""
+    n_layers: int = 2
+    """Layers of each direction."""
+    cell_clip: float | None = 3.0
+    """The cell is clipped to plus and minus this value."""
+    projection_clip: float | None = 3.0
+    """The projected output is clipped to plus and minus this value."""
+    residual: bool = True
+    """Layers after the first add their input to their output."""
+    forget_bias: float = 1.0
+    """Added to the stored bias of the forget gate at run time."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes and clips that compute nothing."""
+        for name in ("cell_dim", "projection_dim", "n_layers"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("cell_clip", "projection_clip"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigError(f"{name} must be positive or absent, not {value}")
+
+    @property
+    def has_projection(self) -> bool:
+        """Whether a matrix brings the cell's output to the projected width."""
+        return self.cell_dim != self.projection_dim
+
+
+@dataclass(frozen=True)
+class MixConfig:
+    """How the layers are mixed into output representations."""
+
+    n_mixes: int = 1
+    """Independent mixes over one pass."""
+    layer_norm: LayerNorm = "none"
+    """Layer normalisation before mixing, as one of the older programs computes it."""
+    top_only: bool = False
+    """Scale the top layer alone; the mix has no weights then."""
+
+    def __post_init__(self) -> None:
+        """Refuse a negative number of mixes."""
+        if self.n_mixes < 0:
+            raise ConfigError(
+                f"the number of representations is {self.n_mixes}; 0 or more is meant"
+            )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A whole model: text, token encoder, LSTMs, mixes, softmax."""
+
+    text: TextConfig = field(default_factory=TextConfig)
+    """How strings become rows of ids."""
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    """The token encoder."""
+    lstm: LSTMConfig = field(default_factory=LSTMConfig)
+    """The LSTM stacks."""
+    mix: MixConfig = field(default_factory=MixConfig)
+    """The mixes."""
+    n_softmax_words: int = 0
+    """Words of the softmax of the language model; 0 means the model has none."""
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit together."""
+        if (self.text.characters == "none") != (self.encoder.n_characters == 0):
+            raise ConfigError("text.characters and encoder.n_characters disagree")
+        if self.text.characters != "none":
+            widest = max(width for width, _ in self.encoder.filters)
+            if widest > self.text.max_characters:
+                raise ConfigError(
+                    f"a filter is {widest} wide, but a token has {self.text.max_characters} "
+                    "characters"
+                )
+        if not self.encoder.project and self.encoder.width != self.lstm.projection_dim:
+            raise ConfigError(
+                f"the token encoder gives {self.encoder.width} values, the LSTM takes "
+                f"{self.lstm.projection_dim}, and there is no projection between them"
+            )
+        cached = self.encoder.n_words and self.encoder.word_role == "cache"
+        if cached and self.encoder.word_dim != self.lstm.projection_dim:
+            raise ConfigError(
+                f"cached token vectors are {self.encoder.word_dim} wide, the LSTM takes "
+                f"{self.lstm.projection_dim}"
+            )
+
+    @property
+    def n_layers(self) -> int:
+        """Layers a mix sees: the token layer and those of the LSTM."""
+        return self.lstm.n_layers + 1
+
+    @property
+    def dim(self) -> int:
+        """Width of a word vector: both directions."""
+        return 2 * self.lstm.projection_dim
+
+
+# ----------------------------------------------------------------------------- the verbs
+
+
+@dataclass(frozen=True)
+class EmbedConfig:
+    """Embed a text file, one sentence a line, and write every word's vector.
+
+    Examples:
+      elmo embed sentences.txt vectors.h5 --model my-elmo
+      elmo embed - vectors.parquet --model my-elmo --raw < article.txt
+      elmo embed in.txt out.h5 --model M --layers all --state carry --batch-size 64
+    """
+
+    input: str
+    """Text file in UTF-8, one sentence a line; - is standard input."""
+    output: str
+    """File to write; its ending is the format: .h5 .hdf5 .parquet .npz"""
+    model: str | None = None
+    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    layers: str = "average"
+    """average, mix, top, all or a layer number."""
+    state: State = "reset"
+    """reset: every sentence from the zero state; carry: as the older programs, batch by batch."""
+    batch_size: int = 64
+    """Sentences computed together."""
+    raw: bool = False
+    """Split lines with the model's own tokeniser, and store the words."""
+    forget_sentences: bool = False
+    """HDF5: leave out sentence_to_index, which holds the whole text."""
+    device: str | None = None
+    """Device such as cpu or cuda; the GPU where there is one."""
+
+
+@dataclass(frozen=True)
+class InfoConfig:
+    """Say what a model file or folder is: format, geometry, vocabulary, what was mended.
+
+    Examples:
+      elmo info elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5
+      elmo info my-elmo --json
+    """
+
+    model: str
+    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    options: str | None = None
+    """options.json, where it does not lie beside the weights."""
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class ConvertConfig:
+    """Turn any readable model into our folder, or a byte-character model into AllenNLP's files.
+
+    Examples:
+      elmo convert 144.zip my-elmo
+      elmo convert my-elmo old-style --to allennlp
+    """
+
+    model: str
+    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    output: str
+    """Folder to write."""
+    to: Literal["native", "allennlp"] = "native"
+    """native: safetensors and JSON; allennlp: options.json and weights.hdf5."""
+    options: str | None = None
+    """options.json, where it does not lie beside the weights."""
+    vocab: str | None = None
+    """Vocabulary file, where it does not lie beside the weights."""
+    tokenizer: str | None = None
+    """Tokeniser to record in the model: whitespace or english."""
+
+
+@dataclass(frozen=True)
+class DemoConfig:
+    """Show the main job on a tiny model: embed, compare contexts, save, load again.
+
+    Examples:
+      elmo demo
+    """
+
+
+# ----------------------------------------------------------- dataclass <-> plain data, and help
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Give a config as plain data, tuples as lists."""
+    plain: dict[str, Any] = dataclasses.asdict(config, dict_factory=dict)
+    return typing.cast(dict[str, Any], _untuple(plain))
+
+
+def _untuple(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _untuple(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_untuple(item) for item in value]
+    return value
+
+
+def from_dict(cls: type[Config], data: Any, where: str = "config") -> Config:
+    """Build a config dataclass from plain data; unknown names and wrong types are refused.
+
+    Args:
+        cls: the dataclass.
+        data: a mapping from field names to plain data.
+        where: what to call the data in an error message.
+    """
+    if not isinstance(data, dict):
+        raise ConfigError(f"{where}: found {_kind(data)}, expected names with values")
+    hints = get_type_hints(cls)
+    names = [item.name for item in dataclasses.fields(typing.cast(Any, cls))]
+    unknown = sorted(set(map(str, data)) - set(names))
+    if unknown:
+        raise ConfigError(f"{where}: unknown name {', '.join(unknown)}; known: {', '.join(names)}")
+    values = {
+        name: _convert(hints[name], data[name], f"{where}.{name}") for name in names if name in data
+    }
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        return from_dict(typing.cast(type[Any], hint), value, where)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _convert(next(a for a in arguments if a is not type(None)), value, where)
+    if origin is Literal:
+        if value not in arguments:
+            raise ConfigError(
+                f"{where}: found {value!r}, expected one of {', '.join(map(str, arguments))}"
+            )
+        return value
+    if origin is tuple and isinstance(value, list | tuple):
+        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+            raise ConfigError(f"{where}: found {len(value)} values, expected {len(arguments)}")
+        return tuple(_convert(arguments[0], item, where) for item in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    plain = origin or hint
+    if not isinstance(value, plain) or (isinstance(value, bool) and plain is not bool):
+        raise ConfigError(f"{where}: found {_kind(value)}, expected {plain.__name__}")
+    return value
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__name__} {value!r}"[:80]
+
+
+def field_help(cls: type) -> dict[str, str]:
+    """Map each field of a config dataclass to the docstring under it."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for statement, below in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
+            texts[statement.target.id] = str(below.value.value)
+    return texts

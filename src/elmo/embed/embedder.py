@@ -1,0 +1,412 @@
+"""`ELMo`, the public module: the network with its tokeniser and character mapper."""
+
+import dataclasses
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from elmo.config import LayerNorm, Layers, MixConfig, ModelConfig, Pooling, State
+from elmo.embed.encoding import EncodingRun, pool
+from elmo.errors import ConfigError, InputError
+from elmo.formats import hub, native
+from elmo.formats.bilm_hdf5 import initial_mixes
+from elmo.formats.load import read
+from elmo.formats.pretrained import Pretrained
+from elmo.model.bilm import distinct_rows
+from elmo.model.lstm import LSTMState
+from elmo.model.network import ELMoNetwork, ELMoOutput
+from elmo.progress import Progress
+from elmo.text.batches import Sentence, TokenMapper, WordTable
+from elmo.text.characters import SHIFT, ByteCharacters, Characters, DictionaryCharacters
+from elmo.text.tokenizer import Token, Tokenizer, get_tokenizer
+
+
+class ELMo(nn.Module):
+    """Vectors for words in context (Peters et al., 2018).
+
+    A plain `nn.Module`: put it into a model, train its mixes, or unfreeze it whole. `encode` takes
+    strings or lists of words; `forward` takes the ids that `character_ids` makes of them.
+    """
+
+    def __init__(
+        self,
+        pretrained: Pretrained,
+        *,
+        dropout: float = 0.0,
+        requires_grad: bool = False,
+        keep_sentence_boundaries: bool = False,
+        scalar_mix_parameters: Sequence[float] | None = None,
+    ) -> None:
+        """Build the network around weights that were read; see `from_pretrained`."""
+        super().__init__()
+        config = pretrained.config
+        self.config: ModelConfig = config
+        self.origin = pretrained.origin
+        self.notes = pretrained.notes
+        self.vocabulary = pretrained.vocabulary
+        self._characters = pretrained.characters
+        self._words = pretrained.words
+        self.tokenizer: Tokenizer = get_tokenizer(config.text.tokenizer or "whitespace")
+        self.mapper = token_mapper(config, pretrained.characters, pretrained.words)
+        fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
+        with torch.device("meta"):
+            self.network = ELMoNetwork(
+                config=config,
+                dropout=dropout,
+                keep_boundaries=keep_sentence_boundaries,
+                fixed_mix=fixed,
+            )
+        self.network.load_state_dict(pretrained.weights, assign=True)
+        trains_mix = fixed is None
+        for name, parameter in self.network.named_parameters():
+            is_mix = name.startswith("mixes.")
+            parameter.requires_grad_(trains_mix if is_mix else requires_grad)
+
+    # ------------------------------------------------------------------------ load and save
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path | None = None,
+        *,
+        options: str | Path | None = None,
+        weights: str | Path | None = None,
+        vocab: str | Path | None = None,
+        softmax: str | Path | None = None,
+        token_embeddings: str | Path | None = None,
+        tokenizer: str | None = None,
+        num_output_representations: int | None = None,
+        dropout: float = 0.0,
+        requires_grad: bool = False,
+        do_layer_norm: bool | LayerNorm | None = None,
+        keep_sentence_boundaries: bool = False,
+        scalar_mix_parameters: Sequence[float] | None = None,
+        use_top_only: bool | None = None,
+    ) -> "ELMo":
+        """Load a model of any known format, found out by looking inside.
+
+        Args:
+            source: a folder, a hub id, or any older program's file or folder.
+            options: options.json; with `weights` the classic pair.
+            weights: weights.hdf5.
+            vocab: vocabulary file, where it does not lie beside the weights.
+            softmax: HDF5 file with the softmax of the language model.
+            token_embeddings: HDF5 file with the vectors of the vocabulary, computed beforehand;
+                words outside it are spelled out.
+            tokenizer: how `encode` splits strings, recorded when the model is saved; None takes
+                what the model records, or white space.
+            num_output_representations: independent mixes of the layers; None takes those the
+                model came with, or one.
+            dropout: applied to each representation in training.
+            requires_grad: train the whole network, not the mixes alone.
+            do_layer_norm: normalise layers before mixing, as AllenNLP does (True), or as
+                "bilm-tf" does; None takes what the model records, or False.
+            keep_sentence_boundaries: `forward` leaves the sentence marks in.
+            scalar_mix_parameters: fixed weights of the layers before the softmax.
+            use_top_only: scale the top layer alone, without weights.
+        """
+        found = read(
+            source,
+            options=options,
+            weights=weights,
+            vocab=vocab,
+            softmax=softmax,
+            token_embeddings=token_embeddings,
+        )
+        if tokenizer is not None:
+            found = found.with_tokenizer(tokenizer)
+        found = _with_mixes(
+            found, num_output_representations, do_layer_norm, use_top_only, scalar_mix_parameters
+        )
+        return cls(
+            found,
+            dropout=dropout,
+            requires_grad=requires_grad,
+            keep_sentence_boundaries=keep_sentence_boundaries,
+            scalar_mix_parameters=scalar_mix_parameters,
+        )
+
+    def to_pretrained(self) -> Pretrained:
+        """Give the model as plain data, as it is now."""
+        return Pretrained(
+            self.config,
+            {name: value.detach().cpu() for name, value in self.network.state_dict().items()},
+            self.origin,
+            self.vocabulary,
+            self._characters,
+            self._words,
+            self.notes,
+        )
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a model folder that `from_pretrained` reads: all of it, or nothing."""
+        native.write(self.to_pretrained(), Path(folder))
+
+    def push_to_hub(self, repository: str, *, private: bool = False) -> str:
+        """Upload the model folder to a hub and give its address.
+
+        Args:
+            repository: hub id, owner/name.
+            private: make a new repository private.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return hub.upload(Path(folder), repository, private=private)
+
+    # ------------------------------------------------------------------------ text in
+
+    def tokenize(self, text: str) -> list[Token]:
+        """Split a text by the model's tokeniser into words with their start and end."""
+        return self.tokenizer.tokens(text)
+
+    def character_ids(self, sentences: Iterable[str | Sentence]) -> Tensor:
+        """Give the ids `forward` takes, (batch, words + 2, chars), sentence marks in.
+
+        Where the model has a word table, its word id is one more column at the end.
+        """
+        ids = torch.from_numpy(self.mapper.batch(self._split(sentences)))
+        return ids.to(next(self.parameters()).device)
+
+    def _split(self, sentences: Iterable[str | Sentence]) -> list[Sentence]:
+        split: list[Sentence] = []
+        for number, sentence in enumerate(sentences):
+            if isinstance(sentence, str):
+                split.append(self.tokenizer.words(sentence))
+                continue
+            if not isinstance(sentence, Iterable):
+                raise InputError(
+                    f"sentence {number} is {type(sentence).__name__}; expected a string or a list "
+                    "of words"
+                )
+            words = list(sentence)
+            for word in words:
+                if not isinstance(word, str):
+                    raise InputError(
+                        f"sentence {number} holds {word!r}, which is {type(word).__name__}; words "
+                        "are strings"
+                    )
+            split.append(words)
+        return split
+
+    # ------------------------------------------------------------------------ vectors out
+
+    def forward(
+        self,
+        character_ids: Tensor,
+        mask: Tensor | None = None,
+        state: LSTMState | None = None,
+    ) -> ELMoOutput:
+        """Run the network on ids, with gradients where they are asked for.
+
+        Args:
+            character_ids: (batch, words + 2, chars), from `character_ids`.
+            mask: true at real positions, on the left, (batch, words + 2); found from the ids where
+                None.
+            state: state to start from, of an earlier result; zeros where None.
+
+        Returns:
+            Representations, layers, mask and state.
+        """
+        ids = self._with_word_column(character_ids)
+        if mask is None:
+            mask = (ids != 0).any(dim=2)
+        elif mask.shape != ids.shape[:2]:
+            raise InputError(f"mask has shape {tuple(mask.shape)}, the ids {tuple(ids.shape[:2])}")
+        mask = mask.bool()
+        rows, index = distinct_rows(ids)
+        # Lengths on the host save the work on padding; a GPU would have to be waited for.
+        on_host = ids.device.type == "cpu" and not torch.compiler.is_compiling()
+        lengths = mask.sum(dim=1).tolist() if on_host else None
+        output: ELMoOutput = self.network(rows, index, mask, state, lengths)
+        return output
+
+    def _with_word_column(self, ids: Tensor) -> Tensor:
+        """Check the shape; characters alone are enough where words are a cache."""
+        n_columns = len(self.mapper.boundaries()[0])
+        encoder = self.config.encoder
+        if ids.dim() != 3 or ids.is_floating_point() or ids.shape[1] < 2:
+            raise InputError(
+                f"character_ids has shape {tuple(ids.shape)} and type {ids.dtype}; expected whole "
+                f"numbers (batch, words + 2, {n_columns})"
+            )
+        cached = encoder.n_words and encoder.word_role == "cache"
+        if cached and ids.shape[2] == n_columns - 1:
+            return torch.cat([ids, torch.zeros_like(ids[:, :, :1])], dim=2)
+        if ids.shape[2] != n_columns:
+            raise InputError(
+                f"character_ids has {ids.shape[2]} columns a token, this model takes {n_columns}: "
+                "make them with this model's character_ids"
+            )
+        return ids
+
+    def encode(
+        self,
+        sentences: str | Iterable[str | Sentence],
+        *,
+        layers: Layers = "average",
+        pooling: Pooling | None = None,
+        state: State = "reset",
+        batch_size: int = 32,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | str | None = None,
+        show_progress_bar: bool = False,
+        convert_to_tensor: bool = False,
+    ) -> Any:
+        """Give the vectors of words, or one vector a sentence.
+
+        Args:
+            sentences: one string (one sentence), or a list of sentences, each a string or a list of
+                words.
+            layers: "average", "mix" (trained), "top", "all" or a layer number.
+            pooling: None for word vectors; "mean", "max" or "first-last" for one a sentence.
+            state: "reset" starts every sentence from zero, so that its vectors depend on nothing
+                else; "carry" takes batches in order and carries the state of each row on, as the
+                older programs do, within this call.
+            batch_size: sentences computed together.
+            device: moves the model there first.
+            dtype: the arithmetic, such as torch.bfloat16; that of the weights where None.
+            show_progress_bar: show progress on standard error.
+            convert_to_tensor: give tensors on the device, in the arithmetic's type.
+
+        Returns:
+            For one string its (words, dim) array, with "all" (layers, words, dim); for a list, a
+            list in the same order. With pooling (dim,) and (sentences, dim).
+        """
+        if isinstance(sentences, str):
+            results = self.encode(
+                [sentences],
+                layers=layers,
+                pooling=pooling,
+                state=state,
+                device=device,
+                dtype=dtype,
+                convert_to_tensor=convert_to_tensor,
+            )
+            return results[0]
+        if device is not None:
+            self.to(device)
+        run = self.encoding_run(
+            layers=layers, batch_size=batch_size, dtype=dtype, keep_on_device=convert_to_tensor
+        )
+        words = self._split(sentences)
+        with Progress("encode", len(words), "sentences", show_progress_bar) as progress:
+            if state == "reset":
+                vectors = run.reset(words, progress.advance)
+            elif state == "carry":
+                vectors, _ = run.carry(words, None, progress.advance)
+            else:
+                raise ConfigError(f"state is {state!r}; expected reset or carry")
+        if pooling is not None:
+            shape = (self.config.n_layers, 0) if layers == "all" else (0,)
+            none = torch.zeros(0, *shape[:-1], self.config.dim)
+            pooled = [pool(item, pooling) for item in vectors]
+            stacked = torch.stack(pooled) if pooled else none
+            return stacked if convert_to_tensor else stacked.numpy()
+        return vectors if convert_to_tensor else [item.numpy() for item in vectors]
+
+    def encoding_run(
+        self,
+        *,
+        layers: Layers = "average",
+        batch_size: int = 32,
+        dtype: torch.dtype | str | None = None,
+        keep_on_device: bool = False,
+    ) -> EncodingRun:
+        """Give what `encode` runs on, for callers who bring their own batches or state."""
+        return EncodingRun(
+            self.network,
+            self.mapper,
+            layers=layers,
+            batch_size=batch_size,
+            dtype=_dtype(dtype),
+            keep_on_device=keep_on_device,
+        )
+
+    def mix_penalty(self) -> Tensor:
+        """Sum of squared mix weights, to be scaled by the paper's λ and added to a loss."""
+        return self.network.mix_penalty()
+
+
+def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if found is None and dtype is None:
+        return None
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ConfigError(f"dtype is {dtype!r}; expected float32, bfloat16, float16 or float64")
+    return found
+
+
+def token_mapper(
+    config: ModelConfig,
+    character_dictionary: Mapping[str, int] | None,
+    word_dictionary: Mapping[str, int] | None,
+) -> TokenMapper:
+    """Build what turns the words of a model into its ids.
+
+    Args:
+        config: the model.
+        character_dictionary: raw id of each symbol, in the dictionary scheme.
+        word_dictionary: raw id of each input word, where the model has a word table.
+    """
+    text = config.text
+    characters: Characters | None = None
+    if text.characters == "bytes":
+        characters = ByteCharacters(text.max_characters)
+    elif text.characters == "dictionary":
+        characters = DictionaryCharacters(text.max_characters, character_dictionary or {})
+    if word_dictionary is None:
+        return TokenMapper(characters)
+    begin, end, unknown = text.word_marks
+    ids = {word: raw_id + SHIFT for word, raw_id in word_dictionary.items()}
+    marks = {mark: ids.pop(mark, 0) for mark in (begin, end)}
+    cached = config.encoder.word_role == "cache"
+    if not cached and 0 in marks.values():
+        raise ConfigError(
+            f"the word table has no {begin} or {end}; no sentence can be made with it"
+        )
+    table = WordTable(
+        ids,
+        begin=marks[begin],
+        end=marks[end],
+        # A cached table leaves unknown words to the characters.
+        unknown=0 if cached else ids.get(unknown),
+        max_characters=text.max_characters - 2 if text.cut_words else None,
+    )
+    return TokenMapper(characters, table)
+
+
+def _with_mixes(
+    model: Pretrained,
+    n_mixes: int | None,
+    layer_norm: bool | LayerNorm | None,
+    top_only: bool | None,
+    fixed: Sequence[float] | None,
+) -> Pretrained:
+    """Give the model the mixes asked for; those it came with are kept as far as they go."""
+    recorded = model.config.mix
+    if isinstance(layer_norm, bool):
+        layer_norm = "allennlp" if layer_norm else "none"
+    if layer_norm not in (None, "none", "allennlp", "bilm-tf"):
+        raise ConfigError(f"do_layer_norm is {layer_norm!r}; expected True, False or bilm-tf")
+    mix = MixConfig(
+        recorded.n_mixes if n_mixes is None else n_mixes,
+        layer_norm or recorded.layer_norm,
+        recorded.top_only if top_only is None else top_only,
+    )
+    config = dataclasses.replace(model.config, mix=mix)
+    if fixed is not None and len(fixed) != config.n_layers:
+        raise ConfigError(
+            f"scalar_mix_parameters has {len(fixed)} weights, the model {config.n_layers} layers"
+        )
+    mixes = initial_mixes(config.n_layers, mix.n_mixes)
+    for name in mixes:
+        if name in model.weights:
+            mixes[name] = model.weights[name].clone()
+        if fixed is not None and name.endswith(".weights"):
+            mixes[name] = torch.tensor(fixed, dtype=torch.float32)
+    rest = {name: value for name, value in model.weights.items() if not name.startswith("mixes.")}
+    return dataclasses.replace(model, config=config, weights={**rest, **mixes})

@@ -1,0 +1,222 @@
+"""Sentences to the vectors of their words: who shares a batch, and which layers are kept.
+
+`EncodingRun` is one run with fixed settings. What it gives for a sentence from the zero state
+depends on that sentence alone; what it gives for a set of sentences, not on their order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from elmo.config import Layers
+from elmo.embed.precision import exact_float32
+from elmo.errors import ConfigError
+from elmo.model.bilm import BiLMOutput
+from elmo.model.lstm import LSTMState
+from elmo.model.network import ELMoNetwork
+from elmo.model.scalar_mix import ScalarMix
+from elmo.text.batches import Sentence, TokenMapper
+
+# Positions computed together, padding included; longer sentences go in smaller batches.
+MAX_POSITIONS = 8192
+
+
+class EncodingRun:
+    """Turns batches of sentences into vectors with one choice of layers and arithmetic."""
+
+    def __init__(
+        self,
+        network: ELMoNetwork,
+        mapper: TokenMapper,
+        *,
+        layers: Layers,
+        batch_size: int,
+        dtype: torch.dtype | None = None,
+        keep_on_device: bool = False,
+    ) -> None:
+        """Prepare a run.
+
+        Args:
+            network: its weights are read, not changed.
+            mapper: turns words into ids.
+            layers: "average", "mix", "top", "all" or a layer number.
+            batch_size: sentences computed together, at most.
+            dtype: the arithmetic; that of the weights where None.
+            keep_on_device: give tensors of that arithmetic on the device of the network, not
+                float32 on the host.
+        """
+        if batch_size < 1:
+            raise ConfigError(f"batch_size is {batch_size}; it must be at least 1")
+        self.mapper = mapper
+        self.batch_size = batch_size
+        self.keep_on_device = keep_on_device
+        self.device = next(network.parameters()).device
+        self._choose = choose_layers(network, layers)
+        self._run: Callable[..., BiLMOutput] = network.bilm
+        own_dtype = next(network.bilm.parameters()).dtype
+        self._dtype = dtype or own_dtype
+        if self._dtype != own_dtype:
+            weights = {
+                name: tensor.detach().to(self._dtype)
+                for name, tensor in network.bilm.named_parameters()
+            }
+            self._run = partial(_call_with, network.bilm, weights)
+
+    def reset(
+        self, sentences: Sequence[Sentence], report: Callable[[int], None] = lambda count: None
+    ) -> list[Tensor]:
+        """Encode each sentence from the zero state.
+
+        Sentences that stand more than once are computed once, and batches are formed from the
+        sorted rest, so that neither order nor neighbours given by the caller decide anything.
+
+        Args:
+            sentences: lists of words.
+            report: told how many sentences are done after each batch.
+
+        Returns:
+            For each sentence (words, dim), or (layers, words, dim) for "all".
+        """
+        places: dict[tuple[str, ...], list[int]] = {}
+        for place, sentence in enumerate(sentences):
+            places.setdefault(tuple(sentence), []).append(place)
+        results: list[Tensor] = [torch.empty(0)] * len(sentences)
+        for batch in batches_by_length(list(places), self.batch_size):
+            vectors, _ = self._batch(batch, None)
+            for sentence, found in zip(batch, vectors, strict=True):
+                first, *repeated = places[sentence]
+                results[first] = found
+                for place in repeated:
+                    results[place] = found.clone()
+            report(sum(len(places[sentence]) for sentence in batch))
+        return results
+
+    def carry(
+        self,
+        sentences: Sequence[Sentence],
+        table: LSTMState | None,
+        report: Callable[[int], None] = lambda count: None,
+    ) -> tuple[list[Tensor], LSTMState | None]:
+        """Encode batches in the order given, each row going on from the same row of the last one.
+
+        Args:
+            sentences: lists of words.
+            table: state to start from, one row for each row of a batch; None for zeros.
+            report: told how many sentences are done after each batch.
+
+        Returns:
+            For each sentence as `reset`, and the state to go on with.
+        """
+        results: list[Tensor] = []
+        for start in range(0, len(sentences), self.batch_size):
+            batch = sentences[start : start + self.batch_size]
+            vectors, state = self._batch(batch, None if table is None else table.rows(len(batch)))
+            table = state if table is None else table.updated(state)
+            results += vectors
+            report(len(batch))
+        return results, table
+
+    def _batch(
+        self, sentences: Sequence[Sentence], state: LSTMState | None
+    ) -> tuple[list[Tensor], LSTMState]:
+        tokens = self.mapper.distinct(sentences)
+        lengths = tokens.lengths.tolist()
+        index = torch.from_numpy(tokens.index).to(self.device)
+        steps = torch.arange(index.shape[1], device=self.device)
+        mask = steps < torch.tensor(lengths, device=self.device)[:, None]
+        rows = torch.from_numpy(tokens.rows).to(self.device)
+        with torch.inference_mode(), exact_float32():
+            output = self._run(rows, index, mask, state, lengths)
+            wide = torch.promote_types(output.layers.dtype, torch.float32)
+            chosen = self._choose(output.layers.to(wide), output.mask)
+            chosen = chosen.to(self._dtype) if self.keep_on_device else chosen.float().cpu()
+        # Copies, so that one sentence kept does not keep its whole batch in memory.
+        vectors = [chosen[..., row, 1 : n - 1, :].clone() for row, n in enumerate(lengths)]
+        return vectors, output.state
+
+
+def _call_with(module: torch.nn.Module, weights: dict[str, Tensor], *inputs: object) -> BiLMOutput:
+    output: BiLMOutput = functional_call(module, weights, inputs)
+    return output
+
+
+def batches_by_length(
+    sentences: Sequence[tuple[str, ...]], batch_size: int
+) -> Iterator[list[tuple[str, ...]]]:
+    """Cut distinct sentences into batches, longest first, ties in the order of their words."""
+    ordered = sorted(sentences, key=lambda words: (-len(words), words))
+    start = 0
+    while start < len(ordered):
+        length = len(ordered[start]) + 2
+        count = min(batch_size, max(1, MAX_POSITIONS // length))
+        yield ordered[start : start + count]
+        start += count
+
+
+def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[Tensor, Tensor], Tensor]:
+    """Give the function that keeps what was asked for of (layers, batch, time, dim) and mask."""
+    n_layers = network.config.n_layers
+    if layers == "average":
+        return lambda values, mask: values.mean(dim=0)
+    if layers == "top":
+        return lambda values, mask: values[-1]
+    if layers == "all":
+        return lambda values, mask: values
+    if layers == "mix":
+        return partial(_mix, network)
+    if isinstance(layers, str) and layers.isdecimal():
+        layers = int(layers)
+    if not isinstance(layers, int) or isinstance(layers, bool) or not 0 <= layers < n_layers:
+        raise ConfigError(
+            f"layers is {layers!r}; expected average, mix, top, all or a number from 0 to "
+            f"{n_layers - 1}"
+        )
+    number = layers
+    return lambda values, mask: values[number]
+
+
+def _mix(network: ELMoNetwork, values: Tensor, mask: Tensor) -> Tensor:
+    mix = network.mixes[0] if len(network.mixes) else None
+    if not isinstance(mix, ScalarMix) or not mix.is_trained():
+        raise ConfigError(
+            'layers is "mix", but the model has no trained mix: use "average", or train the mix in '
+            "a task first"
+        )
+    if network.config.mix.layer_norm == "none":
+        mixed: Tensor = mix(values)
+        return mixed
+    # Its statistics are those of a batch: one sentence at a time, lest neighbours matter.
+    single = [
+        network.mix(values[:, row : row + 1], mask[row : row + 1])[0] for row in range(len(mask))
+    ]
+    return torch.cat(single)
+
+
+def pool(vectors: Tensor, pooling: str) -> Tensor:
+    """Reduce the words of a sentence to one vector; no words give zeros.
+
+    Args:
+        vectors: (..., words, dim).
+        pooling: "mean", "max" or "first-last": the forward half at the last word beside the
+            backward half at the first, each having read the whole sentence.
+    """
+    if pooling not in POOLINGS:
+        raise ConfigError(f"pooling is {pooling!r}; expected {', '.join(POOLINGS)} or None")
+    if vectors.shape[-2] == 0:
+        return vectors.new_zeros(*vectors.shape[:-2], vectors.shape[-1])
+    return POOLINGS[pooling](vectors)
+
+
+def _first_last(vectors: Tensor) -> Tensor:
+    half = vectors.shape[-1] // 2
+    return torch.cat([vectors[..., -1, :half], vectors[..., 0, half:]], dim=-1)
+
+
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda vectors: vectors.mean(dim=-2),
+    "max": lambda vectors: vectors.amax(dim=-2),
+    "first-last": _first_last,
+}

@@ -1,0 +1,233 @@
+"""Files of vectors, written sentence by sentence: HDF5 in the older programs' layout, Parquet, npz.
+
+Each writer sees one sentence at a time, so memory does not grow with the file. The one exception
+is `sentence_to_index` in HDF5, which AllenNLP's layout wants as a single string.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.errors import ConfigError, MissingExtra, OutputError
+from elmo.files import atomic_path
+
+Array = NDArray[np.float32]
+
+# sentence_to_index holds the whole text in memory; beyond this many characters it is refused.
+MAX_INDEX_CHARACTERS = 2**28
+# Words gathered for one row group of Parquet.
+ROW_GROUP_WORDS = 2**13
+
+
+class VectorWriter(Protocol):
+    """Takes sentences in order."""
+
+    def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
+        """Add a sentence: its line as read, its words, their vectors."""
+
+    def close(self) -> None:
+        """Finish the file."""
+
+
+class HDF5Writer:
+    """One dataset a sentence, keyed by its number from "0", as bilm-tf and AllenNLP 0.6 and later.
+
+    AllenNLP adds `sentence_to_index`, a JSON object from each line to its number; of equal lines
+    the last number counts. Words the model split itself are kept as JSON under `words/`.
+    """
+
+    def __init__(self, path: Path, *, index_sentences: bool, store_words: bool) -> None:
+        """Open the file.
+
+        Args:
+            path: file to write.
+            index_sentences: write `sentence_to_index`.
+            store_words: write `words/`.
+        """
+        self.file = h5py.File(path, "w")
+        self.index: dict[str, str] | None = {} if index_sentences else None
+        self.store_words = store_words
+        self.count = 0
+        self.n_characters = 0
+
+    def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
+        """Add a sentence."""
+        key = str(self.count)
+        self.file.create_dataset(key, data=vectors)
+        if self.store_words:
+            self.file.create_dataset(f"words/{key}", data=json.dumps(list(words)))
+        if self.index is not None:
+            self.index[line.strip()] = key
+            self.n_characters += len(line)
+            if self.n_characters > MAX_INDEX_CHARACTERS:
+                raise OutputError(
+                    "the text is too long to be held as sentence_to_index: add --forget-sentences, "
+                    "or write Parquet"
+                )
+        self.count += 1
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self.index is not None and self.file:
+            text = h5py.string_dtype(encoding="utf-8")
+            dataset = self.file.create_dataset("sentence_to_index", (1,), dtype=text)
+            dataset[0] = json.dumps(self.index)
+        self.file.close()
+
+
+class NpzWriter:
+    """One array a sentence, named by its number, in a file `numpy.load` reads."""
+
+    def __init__(self, path: Path, *, store_words: bool) -> None:
+        """Open the file.
+
+        Args:
+            path: file to write.
+            store_words: write the words as JSON under `words/`.
+        """
+        self.file = zipfile.ZipFile(path, "w", allowZip64=True)
+        self.store_words = store_words
+        self.count = 0
+
+    def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
+        """Add a sentence."""
+        self._add(str(self.count), vectors)
+        if self.store_words:
+            self._add(f"words/{self.count}", np.array(json.dumps(list(words))))
+        self.count += 1
+
+    def _add(self, name: str, array: NDArray[Any]) -> None:
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, allow_pickle=False)
+        # A fixed date: the same vectors make the same file.
+        member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+        self.file.writestr(member, buffer.getvalue())
+
+    def close(self) -> None:
+        """Finish the file."""
+        self.file.close()
+
+
+class ParquetWriter:
+    """A row a sentence: its number, its words, their vectors."""
+
+    def __init__(self, path: Path, *, all_layers: bool) -> None:
+        """Open the file.
+
+        Args:
+            path: file to write.
+            all_layers: whether vectors are (layers, words, dim).
+        """
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise MissingExtra("writing Parquet", "parquet") from None
+        self._arrow = pyarrow
+        vectors = pyarrow.list_(pyarrow.list_(pyarrow.float32()))
+        self.schema = pyarrow.schema(
+            [
+                ("sentence", pyarrow.int64()),
+                ("words", pyarrow.list_(pyarrow.string())),
+                ("vectors", pyarrow.list_(vectors) if all_layers else vectors),
+            ]
+        )
+        self.file = pyarrow.parquet.ParquetWriter(path, self.schema, compression="zstd")
+        self.count = 0
+        self.n_words = 0
+        self.words: list[list[str]] = []
+        self.vectors: list[Array] = []
+
+    def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
+        """Add a sentence."""
+        self.words.append(list(words))
+        self.vectors.append(vectors)
+        self.n_words += len(words)
+        if self.n_words >= ROW_GROUP_WORDS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self.words:
+            return
+        numbers = range(self.count, self.count + len(self.words))
+        columns = [
+            self._arrow.array(numbers, self._arrow.int64()),
+            self._arrow.array(self.words, self._arrow.list_(self._arrow.string())),
+            self._nested(self.vectors),
+        ]
+        self.file.write_table(self._arrow.Table.from_arrays(columns, schema=self.schema))
+        self.count += len(self.words)
+        self.n_words = 0
+        self.words, self.vectors = [], []
+
+    def _nested(self, arrays: Sequence[Array]) -> Any:
+        """Join arrays of any rank into nested lists without a Python object a number."""
+        flat = np.concatenate([array.reshape(-1) for array in arrays])
+        column = self._arrow.array(flat, self._arrow.float32())
+        for axis in reversed(range(arrays[0].ndim)):
+            sizes = [
+                np.full(int(np.prod(array.shape[:axis], dtype=np.int64)), array.shape[axis])
+                for array in arrays
+            ]
+            ends = np.cumsum(np.concatenate(sizes), dtype=np.int64)
+            offsets = np.concatenate([[0], ends]).astype(np.int32)
+            column = self._arrow.ListArray.from_arrays(offsets, column)
+        return column
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._flush()
+        self.file.close()
+
+
+ENDINGS = (".h5", ".hdf5", ".parquet", ".npz")
+
+
+@contextmanager
+def open_store(
+    path: Path, *, all_layers: bool, index_sentences: bool, store_words: bool
+) -> Iterator[VectorWriter]:
+    """Open a writer by the ending of a file name; an unfinished file is never seen under it.
+
+    Args:
+        path: file to write.
+        all_layers: whether vectors are (layers, words, dim).
+        index_sentences: HDF5: write `sentence_to_index`.
+        store_words: HDF5 and npz: write the words too; Parquet always does.
+    """
+    makers: dict[str, Callable[[Path], VectorWriter]] = {
+        ".parquet": lambda partial: ParquetWriter(partial, all_layers=all_layers),
+        ".npz": lambda partial: NpzWriter(partial, store_words=store_words),
+    }
+    for ending in (".h5", ".hdf5"):
+        makers[ending] = lambda partial: HDF5Writer(
+            partial, index_sentences=index_sentences, store_words=store_words
+        )
+    if path.suffix not in makers:
+        raise ConfigError(
+            f"the ending of {path.name} is no known format; expected {', '.join(ENDINGS)}"
+        )
+    with atomic_path(path) as partial:
+        writer = makers[path.suffix](partial)
+        try:
+            yield writer
+        except BaseException:
+            _abandon(writer)
+            raise
+        writer.close()
+
+
+def _abandon(writer: VectorWriter) -> None:
+    """Close the file of a run that failed; on a full disk closing fails too, and nobody minds."""
+    try:
+        writer.close()
+    except Exception:
+        pass

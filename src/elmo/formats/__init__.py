@@ -1,0 +1,20 @@
+"""Other people's files to and from (config, weights, vocabulary). Builds no model."""
+
+from typing import Any
+
+from elmo.lazy import fetch
+
+__all__ = ["ConvertResult", "InfoResult", "Pretrained", "convert", "info", "read"]
+
+_HOMES = {
+    "ConvertResult": "elmo.formats.verbs",
+    "InfoResult": "elmo.formats.verbs",
+    "Pretrained": "elmo.formats.pretrained",
+    "convert": "elmo.formats.verbs",
+    "info": "elmo.formats.verbs",
+    "read": "elmo.formats.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return fetch(name, _HOMES, __name__)

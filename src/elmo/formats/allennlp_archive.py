@@ -1,0 +1,189 @@
+"""AllenNLP's own models which hold an ELMo: `model.tar.gz`, `best.th`, or a saved `Elmo` module.
+
+The geometry is read off the tensors. What they cannot tell (clips, activation) is taken from the
+options file where the archive has it, and otherwise from the published models, said aloud.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo.config import EncoderConfig, LSTMConfig, MixConfig, ModelConfig, TextConfig
+from elmo.errors import ConfigError, FormatError
+from elmo.formats import keys
+from elmo.formats.bilm_hdf5 import initial_mixes
+from elmo.formats.bilm_options import config_from_options
+from elmo.formats.container import Container
+from elmo.formats.pickles import read_state_dict
+from elmo.formats.pretrained import Pretrained
+
+ORIGIN = "AllenNLP archive"
+_TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
+_MIX = re.compile(r"scalar_mix_(\d+)\.(gamma|scalar_parameters\.(\d+))")
+# Made from the rest of the model for a given vocabulary, which is not in the archive.
+_DERIVED = (
+    "_elmo_lstm._word_embedding.weight",
+    "_elmo_lstm._bos_embedding",
+    "_elmo_lstm._eos_embedding",
+)
+
+
+def read_archive(archive: Container, options: Any = None) -> Pretrained:
+    """Read the ELMo out of a `model.tar.gz`.
+
+    Args:
+        archive: its files.
+        options: parsed options.json, where the user has it.
+    """
+    weights = next((name for name in ("weights.th", "best.th") if name in archive.names), None)
+    if weights is None:
+        raise FormatError(
+            f"{archive.label}: no weights.th inside, so this is no AllenNLP archive; found "
+            f"{archive.listing()}"
+        )
+    config = archive.read_json("config.json") if "config.json" in archive.names else {}
+    if options is None:
+        options = _options_inside(archive, config)
+    with archive.open(weights) as file:
+        state = read_state_dict(file, f"{archive.label}: {weights}")
+    return read_state(state, f"{archive.label}: {weights}", options, _kind(config))
+
+
+def _options_inside(archive: Container, config: Any) -> Any:
+    """Find the options file among the files AllenNLP packed with the model, under `fta/`."""
+    names = [name for name in archive.names if name.startswith("fta/") and "options" in name]
+    return archive.read_json(names[0]) if len(names) == 1 else None
+
+
+def _kind(config: Any) -> str:
+    model = config.get("model") if isinstance(config, dict) else None
+    if not isinstance(model, dict):
+        return "a model of unknown type"
+    parts = [f"a {model.get('type', 'model of unknown type')!r}"]
+    contextualizer = model.get("contextualizer")
+    if isinstance(contextualizer, dict):
+        parts.append(f"with a {contextualizer.get('type')!r} contextualizer")
+    return " ".join(parts)
+
+
+def read_state(
+    state: Mapping[str, Tensor],
+    label: str,
+    options: Any = None,
+    kind: str = "a model",
+) -> Pretrained:
+    """Read the ELMo out of a state dict, whatever else is in it.
+
+    Args:
+        state: tensors by AllenNLP's names.
+        label: the file, for messages.
+        options: parsed options.json, where it is known.
+        kind: what the model around the ELMo is, for messages.
+    """
+    prefixes = [name.removesuffix(_TABLE) for name in state if name.endswith(_TABLE)]
+    if not prefixes:
+        raise FormatError(
+            f"{label} holds {kind}, not an ELMo: there is no character table of a biLSTM ELMo in it"
+        )
+    if len(prefixes) > 1:
+        raise FormatError(
+            f"{label} holds {len(prefixes)} ELMos ({', '.join(sorted(prefixes))}): save the one "
+            "you want with torch.save(module.state_dict(), ...) first"
+        )
+    prefix = prefixes[0]
+    inside = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in state.items()
+        if name.startswith(prefix)
+    }
+    mixes = {name: inside.pop(name) for name in list(inside) if _MIX.fullmatch(name)}
+    for name in _DERIVED:
+        inside.pop(name, None)
+    inside = {name: tensor for name, tensor in inside.items() if name.startswith("_elmo_lstm.")}
+    config, notes = _geometry(inside, options, label)
+    weights = keys.to_ours(
+        keys.allennlp_modules(config),
+        {name: tensor.float().numpy() for name, tensor in inside.items()},
+        label,
+    )
+    mixed = _mixes(mixes, config.n_layers, label)
+    n_mixes = len(mixed) // 2
+    if n_mixes:
+        config = ModelConfig(config.text, config.encoder, config.lstm, MixConfig(n_mixes))
+    return Pretrained(
+        config, {**weights, **(mixed or initial_mixes(config.n_layers))}, ORIGIN, notes=tuple(notes)
+    )
+
+
+def _mixes(found: Mapping[str, Tensor], n_layers: int, label: str) -> dict[str, Tensor]:
+    numbers = sorted({int(name.split(".")[0].removeprefix("scalar_mix_")) for name in found})
+    mixes: dict[str, Tensor] = {}
+    for place, number in enumerate(numbers):
+        scope = f"scalar_mix_{number}"
+        names = [f"{scope}.scalar_parameters.{depth}" for depth in range(n_layers)]
+        missing = [name for name in [*names, f"{scope}.gamma"] if name not in found]
+        if missing:
+            raise FormatError(f"{label}: {missing[0]} is missing; the mix is not whole")
+        mixes[f"mixes.{place}.weights"] = torch.cat([found[name].float().view(1) for name in names])
+        mixes[f"mixes.{place}.gamma"] = found[f"{scope}.gamma"].float().view(1)
+    return mixes
+
+
+def _geometry(
+    state: Mapping[str, Tensor],
+    options: Any,
+    label: str,
+) -> tuple[ModelConfig, list[str]]:
+    encoder, lstm = "_elmo_lstm._token_embedder", "_elmo_lstm._elmo_lstm"
+    try:
+        n_characters, character_dim = state[f"{encoder}._char_embedding_weights"].shape
+        filters: list[tuple[int, int]] = []
+        while f"{encoder}.char_conv_{len(filters)}.weight" in state:
+            count, _, width = state[f"{encoder}.char_conv_{len(filters)}.weight"].shape
+            filters.append((width, count))
+        projection_dim, cell_dim = state[f"{lstm}.forward_layer_0.state_projection.weight"].shape
+    except (KeyError, ValueError) as error:
+        raise FormatError(f"{label}: the ELMo in it is not whole ({error})") from None
+    known = LSTMConfig()
+    max_characters, activation = TextConfig().max_characters, EncoderConfig().activation
+    notes: list[str] = []
+    if options is None:
+        notes.append(
+            "the archive does not say its clips and activation: those of the published models are "
+            f"assumed (clips {known.cell_clip:g} and {known.projection_clip:g}, {activation})"
+        )
+    else:
+        told, notes = config_from_options(options, f"the options of {label}")
+        known = told.lstm
+        max_characters, activation = told.text.max_characters, told.encoder.activation
+    try:
+        config = ModelConfig(
+            TextConfig(max_characters=max_characters),
+            EncoderConfig(
+                n_characters=n_characters,
+                character_dim=character_dim,
+                filters=tuple(filters),
+                activation=activation,
+                n_highway=_count(state, f"{encoder}._highways._layers.", ".weight"),
+            ),
+            LSTMConfig(
+                cell_dim=cell_dim,
+                projection_dim=projection_dim,
+                n_layers=_count(state, f"{lstm}.forward_layer_", ".state_linearity.bias"),
+                cell_clip=known.cell_clip,
+                projection_clip=known.projection_clip,
+                # AllenNLP builds no other kind, and its state dicts hold the forget bias already.
+                residual=True,
+                forget_bias=0.0,
+            ),
+        )
+    except ConfigError as error:
+        raise FormatError(f"{label}: {error}") from None
+    return config, notes
+
+
+def _count(state: Mapping[str, Tensor], start: str, end: str) -> int:
+    return sum(name.startswith(start) and name.endswith(end) for name in state)

@@ -1,0 +1,190 @@
+"""options.json and weights.hdf5, as bilm-tf dumps them, AllenNLP reads them and NLPL packs them.
+
+Also the two files that may go with them: a softmax, and vectors of a whole vocabulary computed
+beforehand (bilm-tf's token input).
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.errors import FormatError
+from elmo.files import write_folder
+from elmo.formats import keys
+from elmo.formats.bilm_options import config_from_options, options_from_config
+from elmo.formats.hdf5 import write_arrays
+from elmo.formats.keys import Array
+from elmo.formats.pretrained import Pretrained
+from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
+from elmo.text.vocabulary import Vocabulary
+
+# The optional datasets of a softmax, and our names for them.
+SOFTMAX = {"softmax/W": "softmax.weight", "softmax/b": "softmax.bias"}
+
+
+def read(
+    options: Any,
+    arrays: Mapping[str, Array],
+    *,
+    label: str,
+    origin: str,
+    vocabulary: Vocabulary | None = None,
+) -> Pretrained:
+    """Turn parsed options and the arrays of a weight file into a model.
+
+    Args:
+        options: the parsed options.json.
+        arrays: the datasets by name, a softmax perhaps among them.
+        label: the weight file, for messages.
+        origin: the kind of file, in words.
+        vocabulary: words of the softmax, and of the input where that is word ids.
+    """
+    arrays = dict(arrays)
+    softmax = {name: arrays.pop(name) for name in SOFTMAX if name in arrays}
+    n_words = arrays["embedding"].shape[0] if "embedding" in arrays else 0
+    config, notes = config_from_options(options, f"the options of {label}", n_words)
+    if "char_embed" in arrays:
+        arrays["char_embed"], more = _without_mask_row(arrays["char_embed"])
+        notes += more
+    weights = keys.to_ours(keys.bilm_hdf5(config), arrays, label)
+    weights |= initial_mixes(config.n_layers)
+    words = None
+    if config.encoder.n_words:
+        if vocabulary is None:
+            raise FormatError(
+                f"{label}: this model reads word ids, so its vocabulary is needed: pass vocab=, or "
+                "put vocab.txt beside the weights"
+            )
+        words = _ids_of_rows(vocabulary, n_words, label)
+    if vocabulary is not None:
+        notes += vocabulary.problems()
+    model = Pretrained(config, weights, origin, vocabulary, words=words, notes=tuple(notes))
+    return with_softmax(model, softmax, label) if softmax else model
+
+
+def _without_mask_row(table: Array) -> tuple[Array, list[str]]:
+    if table.shape[0] == N_BYTE_CHARACTERS + SHIFT and not table[0].any():
+        return table[1:], ["char_embed has 262 rows, the first of them zero: read as 261"]
+    return table, []
+
+
+def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
+    """Give the mixes of a model that came without any."""
+    mixes: dict[str, Tensor] = {}
+    for number in range(n_mixes):
+        mixes[f"mixes.{number}.weights"] = torch.zeros(n_layers)
+        mixes[f"mixes.{number}.gamma"] = torch.ones(1)
+    return mixes
+
+
+def with_softmax(model: Pretrained, arrays: Mapping[str, Array], label: str) -> Pretrained:
+    """Add a softmax, whose datasets are `softmax/W` (words, projection) and `softmax/b`."""
+    missing = [name for name in SOFTMAX if name not in arrays]
+    if missing:
+        raise FormatError(
+            f"{label}: {missing[0]} is missing; a softmax has softmax/W and softmax/b"
+        )
+    table = arrays["softmax/W"]
+    dim = model.config.lstm.projection_dim
+    if table.ndim != 2 or table.shape[1] != dim or arrays["softmax/b"].shape != table.shape[:1]:
+        raise FormatError(
+            f"{label}: softmax/W has shape {table.shape}, softmax/b {arrays['softmax/b'].shape}; "
+            f"expected (words, {dim}) and (words,)"
+        )
+    added = {ours: torch.from_numpy(arrays[name]) for name, ours in SOFTMAX.items()}
+    config = dataclasses.replace(model.config, n_softmax_words=table.shape[0])
+    return dataclasses.replace(model, config=config, weights={**model.weights, **added})
+
+
+def with_token_embeddings(
+    model: Pretrained, arrays: Mapping[str, Array], vocabulary: Vocabulary | None, label: str
+) -> Pretrained:
+    """Add the vectors of a vocabulary; words outside it go on being spelled."""
+    if set(arrays) != {"embedding"}:
+        raise FormatError(
+            f"{label}: found {', '.join(sorted(arrays)) or 'nothing'}, expected one dataset, "
+            "embedding: this is no token-embedding file"
+        )
+    if vocabulary is None:
+        raise FormatError(
+            f"{label}: a token-embedding file needs the vocabulary it was made from: pass vocab="
+        )
+    if not model.config.encoder.n_characters:
+        raise FormatError(
+            f"{label}: the model reads word ids already; it takes no token embeddings"
+        )
+    table = arrays["embedding"]
+    dim = model.config.lstm.projection_dim
+    if table.ndim != 2 or table.shape[1] != dim:
+        raise FormatError(f"{label}: embedding has shape {table.shape}, expected (words, {dim})")
+    words = _ids_of_rows(vocabulary, table.shape[0], label)
+    encoder = dataclasses.replace(
+        model.config.encoder, n_words=table.shape[0] + SHIFT, word_dim=dim, word_role="cache"
+    )
+    padded = np.concatenate([np.zeros_like(table[:1]), table])
+    return dataclasses.replace(
+        model,
+        config=dataclasses.replace(model.config, encoder=encoder),
+        weights={**model.weights, "bilm.encoder.words.weight": torch.from_numpy(padded)},
+        words=words,
+    )
+
+
+def _ids_of_rows(vocabulary: Vocabulary, n_rows: int, label: str) -> dict[str, int]:
+    if len(vocabulary) != n_rows:
+        raise FormatError(
+            f"{label}: the word table has {n_rows} rows, the vocabulary {len(vocabulary)} lines: "
+            "they belong to two models"
+        )
+    return vocabulary.ids
+
+
+def write(model: Pretrained, folder: Path) -> None:
+    """Write options.json and weights.hdf5, which AllenNLP and bilm-tf read.
+
+    A model that came from such files gives the same datasets again, bit for bit. Other models are
+    refused by name where the format cannot hold them.
+    """
+    config = model.config
+    if config.text.characters != "bytes":
+        kind = "word ids" if config.text.characters == "none" else "a character dictionary"
+        raise FormatError(
+            f"a model with {kind} ({model.origin}) cannot be written in AllenNLP's format, which "
+            "spells words in bytes: write our own folder"
+        )
+    if config.encoder.n_words:
+        raise FormatError(
+            "a model with a cached token table cannot be written in AllenNLP's format: load it "
+            "without the token-embedding file"
+        )
+    arrays = keys.to_theirs(keys.bilm_hdf5(config), _with_file_bias(model))
+    for theirs, ours in SOFTMAX.items():
+        if ours in model.weights:
+            arrays[theirs] = model.weights[ours].float().numpy()
+    options = json.dumps(options_from_config(config)).encode("ascii")
+    files = {
+        "weights.hdf5": lambda path: write_arrays(path, arrays),
+        "options.json": lambda path: path.write_bytes(options),
+    }
+    if model.vocabulary is not None:
+        lines = model.vocabulary.to_bytes()
+        files["vocab.txt"] = lambda path: path.write_bytes(lines)
+    write_folder(folder, files)
+
+
+def _with_file_bias(model: Pretrained) -> dict[str, Tensor]:
+    """Give weights whose forget gate lacks the 1 that readers of this format add."""
+    surplus = 1.0 - model.config.lstm.forget_bias
+    weights = dict(model.weights)
+    if surplus:
+        for name in weights:
+            if "_lstm." in name and name.endswith(".bias"):
+                i, f, g, o = weights[name].chunk(4)
+                weights[name] = torch.cat([i, f - surplus, g, o])
+    return weights

@@ -1,0 +1,161 @@
+"""bilm-tf's options.json to our config and back; its defaults and the 261/262 trap live here."""
+
+from typing import Any
+
+from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
+from elmo.errors import ConfigError, FormatError
+from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
+
+
+class _Section:
+    """A JSON object whose values are taken out by type, with the full name in every complaint."""
+
+    def __init__(self, data: Any, label: str) -> None:
+        if not isinstance(data, dict):
+            raise FormatError(f"{label} is {type(data).__name__}, expected a JSON object")
+        self.data = data
+        self.label = label
+
+    def section(self, name: str) -> "_Section":
+        return _Section(self._required(name), f"{self.label}.{name}")
+
+    def whole(self, name: str, default: int | None = None) -> int:
+        value = self.data.get(name, default) if default is not None else self._required(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise FormatError(f"{self.label}.{name} is {value!r}, expected a whole number")
+        return value
+
+    def clip(self, name: str) -> float | None:
+        value = self.data.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+            raise FormatError(
+                f"{self.label}.{name} is {value!r}, expected a positive number or null"
+            )
+        return float(value)
+
+    def _required(self, name: str) -> Any:
+        if name not in self.data:
+            found = ", ".join(map(str, self.data)) or "nothing"
+            raise FormatError(f"{self.label} has no {name}; it has {found}")
+        return self.data[name]
+
+
+def config_from_options(
+    options: Any,
+    label: str,
+    n_words: int = 0,
+) -> tuple[ModelConfig, list[str]]:
+    """Read the geometry of a model; keys only training needs are passed over.
+
+    Args:
+        options: the parsed JSON.
+        label: the file, for messages.
+        n_words: rows of the word table, for a model without characters.
+
+    Returns:
+        The config, and what was mended or assumed, in sentences.
+    """
+    top = _Section(options, label)
+    if "lstm" not in top.data:
+        raise FormatError(f"{label} has no lstm section: it is not the options.json of a biLM")
+    lstm, notes = _lstm(top.section("lstm"))
+    if top.data.get("bidirectional") is False:
+        raise FormatError(f"{label}: a unidirectional language model is no biLM and cannot be read")
+    try:
+        if "char_cnn" not in top.data:
+            dim = lstm.projection_dim
+            encoder = EncoderConfig(
+                n_characters=0,
+                filters=(),
+                n_highway=0,
+                project=False,
+                n_words=n_words + SHIFT,
+                word_dim=dim,
+            )
+            return ModelConfig(TextConfig(characters="none"), encoder, lstm), notes
+        cnn = top.section("char_cnn")
+        encoder, more = _encoder(cnn, lstm.projection_dim)
+        text = TextConfig(max_characters=cnn.whole("max_characters_per_token"))
+        return ModelConfig(text, encoder, lstm), notes + more
+    except ConfigError as error:
+        raise FormatError(f"{label}: {error}") from None
+
+
+def _lstm(section: _Section) -> tuple[LSTMConfig, list[str]]:
+    notes = []
+    clips = {name: section.clip(name) for name in ("cell_clip", "proj_clip")}
+    for name, value in clips.items():
+        if value == 0:
+            notes.append(f"{name} is 0: read as no clip, as AllenNLP does")
+    skip = section.data.get("use_skip_connections", False)
+    config = LSTMConfig(
+        cell_dim=section.whole("dim"),
+        projection_dim=section.whole("projection_dim"),
+        n_layers=section.whole("n_layers", default=1),
+        cell_clip=clips["cell_clip"] or None,
+        projection_clip=clips["proj_clip"] or None,
+        residual=bool(skip),
+    )
+    return config, notes
+
+
+def _encoder(section: _Section, projection_dim: int) -> tuple[EncoderConfig, list[str]]:
+    notes = []
+    n_characters = section.whole("n_characters", default=N_BYTE_CHARACTERS + SHIFT)
+    if n_characters == N_BYTE_CHARACTERS:
+        notes.append("n_characters is 261, the count of training: read as 262, that of use")
+    elif n_characters != N_BYTE_CHARACTERS + SHIFT:
+        raise FormatError(
+            f"{section.label}.n_characters is {n_characters}, expected 262 (or 261 from training)"
+        )
+    activation = section.data.get("activation")
+    if activation not in ("relu", "tanh"):
+        raise FormatError(f"{section.label}.activation is {activation!r}, expected relu or tanh")
+    filters = section.data.get("filters")
+    if not _is_filters(filters):
+        raise FormatError(f"{section.label}.filters is {filters!r}, expected [width, count] pairs")
+    assert isinstance(filters, list)
+    pairs = tuple((int(width), int(count)) for width, count in filters)
+    config = EncoderConfig(
+        n_characters=N_BYTE_CHARACTERS + SHIFT,
+        character_dim=section.section("embedding").whole("dim"),
+        filters=pairs,
+        activation=activation,
+        n_highway=section.whole("n_highway", default=0) if section.data.get("n_highway") else 0,
+        project=sum(count for _, count in pairs) != projection_dim,
+    )
+    return config, notes
+
+
+def _is_filters(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(type(item) is int for item in pair)
+        for pair in value
+    )
+
+
+def options_from_config(config: ModelConfig) -> dict[str, Any]:
+    """Write the options the older programs need to use a byte-character model."""
+    encoder, lstm = config.encoder, config.lstm
+    return {
+        "lstm": {
+            "use_skip_connections": lstm.residual,
+            "projection_dim": lstm.projection_dim,
+            "cell_clip": lstm.cell_clip,
+            "proj_clip": lstm.projection_clip,
+            "dim": lstm.cell_dim,
+            "n_layers": lstm.n_layers,
+        },
+        "char_cnn": {
+            "activation": encoder.activation,
+            "filters": [list(pair) for pair in encoder.filters],
+            "n_highway": encoder.n_highway,
+            "embedding": {"dim": encoder.character_dim},
+            "n_characters": encoder.n_characters,
+            "max_characters_per_token": config.text.max_characters,
+        },
+    }

@@ -1,0 +1,74 @@
+"""The model card: what a saved model is, for a person who finds the folder."""
+
+from elmo.formats.pretrained import Pretrained
+
+
+def model_card(model: Pretrained) -> str:
+    """Write a README.md for a model folder."""
+    config = model.config
+    lines = [
+        "---",
+        "library_name: elmo-torch",
+        "tags: [elmo, word-embeddings, contextual-embeddings]",
+        "---",
+        "",
+        "# ELMo model",
+        "",
+        "Vectors for words in context, one for each layer of a bidirectional language model.",
+        "",
+        "```python",
+        "from elmo import ELMo",
+        "",
+        'elmo = ELMo.from_pretrained("path/to/this/folder")',
+        'vectors = elmo.encode([["He", "sat", "on", "the", "river", "bank", "."]])[0]',
+        "```",
+        "",
+        "| | |",
+        "| --- | --- |",
+        *(f"| {name} | {value} |" for name, value in describe(model).items()),
+    ]
+    if model.notes:
+        lines += ["", "Mended or assumed when the model was read:", ""]
+        lines += [f"- {note}" for note in model.notes]
+    if config.n_softmax_words:
+        lines += ["", "The softmax of the language model is in the folder too."]
+    return "\n".join(lines) + "\n"
+
+
+def describe(model: Pretrained) -> dict[str, str | int]:
+    """Say what a model is in a few rows, for people."""
+    config = model.config
+    encoder, lstm = config.encoder, config.lstm
+    clips = [
+        "none" if clip is None else f"{clip:g}" for clip in (lstm.cell_clip, lstm.projection_clip)
+    ]
+    rows: dict[str, str | int] = {
+        "format": model.origin,
+        "parameters": model.n_parameters,
+        "vector width": config.dim,
+        "layers": config.n_layers,
+        "tokeniser": config.text.tokenizer or "none recorded (white space)",
+        "characters": {
+            "bytes": f"UTF-8 bytes, {config.text.max_characters} a word",
+            "dictionary": f"a dictionary of {encoder.n_characters - 1} code points, "
+            f"{config.text.max_characters} a word",
+            "none": "none (word ids)",
+        }[config.text.characters],
+    }
+    if encoder.n_characters:
+        filters = " ".join(f"{width}x{count}" for width, count in encoder.filters)
+        rows["character CNN"] = (
+            f"{encoder.character_dim} wide, filters {filters}, {encoder.activation}, "
+            f"{encoder.n_highway} highway"
+        )
+    if encoder.n_words:
+        role = "beside the characters" if encoder.word_role == "join" else "computed beforehand"
+        role = role if encoder.n_characters else "the only input"
+        rows["word table"] = f"{encoder.n_words - 1} words, {encoder.word_dim} wide, {role}"
+    rows["LSTM"] = (
+        f"{lstm.n_layers} layers, cell {lstm.cell_dim}, projection {lstm.projection_dim}, clips "
+        f"{clips[0]} and {clips[1]}, {'with' if lstm.residual else 'without'} residual"
+    )
+    rows["mixes"] = config.mix.n_mixes
+    rows["softmax"] = f"{config.n_softmax_words} words" if config.n_softmax_words else "none"
+    return rows

@@ -1,0 +1,250 @@
+"""Model folders on a hub: one repository is one folder, fetched into the hub's own cache.
+
+All talk with the hub goes through `huggingface_hub` (extra `hub`), which also minds HF_ENDPOINT,
+HF_HUB_OFFLINE and HF_TOKEN. What is inside a folder is for the other readers to say.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elmo.errors import FormatError, MissingExtra, OutputError
+
+if TYPE_CHECKING:
+    from huggingface_hub.errors import HfHubHTTPError
+
+OWN_FILES = ("config.json", "model.safetensors", "vocab.txt", "characters.json", "words.json")
+MODEL_FILES = (
+    *OWN_FILES,
+    "README.md",
+    # bilm-tf and AllenNLP
+    "*options*.json",
+    "*.hdf5",
+    "*.h5",
+    "vocab.txt.gz",
+    "checkpoint",
+    "*.index",
+    "*.data-*",
+    "model.tar.gz",
+    "best.th",
+    "weights.th",
+    # ELMoForManyLangs
+    "encoder.pkl",
+    "token_embedder.pkl",
+    "char.dic",
+    "word.dic",
+    "cnn_*.json",
+)
+_SUBFOLDERS = ["*/*"]
+_LOG_IN = "run hf auth login or set HF_TOKEN"
+
+
+def download(repository: str, revision: str | None = None) -> Path:
+    """Fetch a repository into the hub's cache and give its folder there.
+
+    Only the files of a model are fetched. Where the hub cannot be asked, the cache alone decides.
+
+    Args:
+        repository: hub id, owner/name.
+        revision: branch, tag or commit; the main branch where None.
+    """
+    try:
+        import huggingface_hub
+    except ImportError:
+        missing = MissingExtra("downloading it from a hub", "hub")
+        raise FormatError(f"there is no file or folder {repository}, and {missing}") from None
+
+    problem = _problem_with_id(repository)
+    if problem is not None:
+        raise FormatError(f"there is no file or folder {repository}, and {problem}")
+
+    def fetch(*, from_cache: bool) -> Path:
+        return Path(
+            huggingface_hub.snapshot_download(
+                repository,
+                revision=revision,
+                allow_patterns=list(MODEL_FILES),
+                ignore_patterns=_SUBFOLDERS,
+                local_files_only=from_cache,
+            )
+        )
+
+    # Anything may come out of the layers below (httpx, xet, file system); one kind leaves here.
+    try:
+        try:
+            folder = fetch(from_cache=False)
+        except Exception as error:
+            # A refused connection makes snapshot_download look into the cache; one that breaks
+            # off, or a proxy that fails, does not.
+            if not _is_transport(error):
+                raise
+            folder = fetch(from_cache=True)
+    except Exception as error:
+        raise FormatError(_why_no_download(error, repository, revision)) from error
+    if not folder.is_dir():
+        raise FormatError(f"the repository {repository} on the hub holds no file of a model")
+    return folder
+
+
+def upload(
+    folder: Path, repository: str, *, private: bool = False, message: str = "Upload ELMo model"
+) -> str:
+    """Put a model folder on the hub and give the address of the commit.
+
+    The repository is made where there is none. Of an older model there, the files that the new
+    one lacks are removed in the same commit, so that the two never mix.
+
+    Args:
+        folder: all its files are uploaded.
+        repository: hub id, owner/name.
+        private: whether only its owner may see it; an existing public one is refused.
+        message: first line of the commit.
+    """
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise MissingExtra("uploading to a hub", "hub") from None
+
+    problem = _problem_with_id(repository)
+    if problem is not None:
+        raise OutputError(f"cannot upload {folder}: {problem}")
+    if not folder.is_dir():
+        raise OutputError(f"cannot upload {folder}: there is no such folder")
+    if not any(path.is_file() for path in folder.iterdir()):
+        raise OutputError(f"cannot upload {folder}: it holds no files")
+    api = huggingface_hub.HfApi()
+    try:
+        api.create_repo(repository, private=private, exist_ok=True)
+        is_exposed = private and not api.model_info(repository).private
+        if not is_exposed:
+            commit = api.upload_folder(
+                repo_id=repository,
+                folder_path=folder,
+                commit_message=message,
+                delete_patterns=list(OWN_FILES),
+            )
+            return str(commit.commit_url)
+    except Exception as error:
+        raise OutputError(f"cannot upload to {repository}: {_why_no_upload(error)}") from error
+    raise OutputError(
+        f"cannot upload to {repository}: it should be private, but exists already and is public; "
+        "change that on its page or take another name"
+    )
+
+
+def _problem_with_id(repository: str) -> str | None:
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(repository)
+    except HFValidationError:
+        is_valid = False
+    else:
+        # The hub also knows ids without an owner, but not as a place to upload to.
+        is_valid = "/" in repository
+    return None if is_valid else f"{repository!r} is no hub id, which looks like owner/name"
+
+
+def _why_no_download(error: Exception, repository: str, revision: str | None) -> str:
+    from huggingface_hub import errors
+
+    name = repository if revision is None else f"{repository} at revision {revision}"
+    nowhere = f"there is no file or folder {repository}, and"
+    answer = _answer(error)
+    if answer is None:
+        reason = _why_no_answer(error)
+        if isinstance(error, errors.IncompleteSnapshotError):
+            return f"only a part of {name} is in the hub's cache, and {reason}"
+        if isinstance(error, errors.LocalEntryNotFoundError):
+            return f"{nowhere} {name} is not in the hub's cache, and {reason}"
+        return f"cannot download {name}: {reason}"
+    if isinstance(answer, errors.RevisionNotFoundError):
+        return f"the repository {repository} on the hub has no revision {revision or 'main'}"
+    if isinstance(answer, errors.GatedRepoError):
+        return f"{repository} is gated: ask for access on its page on the hub, then {_LOG_IN}"
+    # To a stranger the hub gives the same answer for what is private and what does not exist.
+    if _is_unauthorised(answer) and not _has_token(answer):
+        return (
+            f"{nowhere} the hub shows no repository of that name without a login: check the "
+            f"spelling, or if it is private, {_LOG_IN}"
+        )
+    if isinstance(answer, errors.RepositoryNotFoundError) and not _is_unauthorised(answer):
+        return (
+            f"{nowhere} no repository of that name which you may read is on the hub: check the "
+            "spelling, or if it is private, the rights of your token"
+        )
+    return f"cannot download {name}: {_why_refused(answer)}"
+
+
+def _why_no_upload(error: Exception) -> str:
+    answer = _answer(error)
+    if answer is None:
+        return _why_no_answer(error)
+    # Of a faulty file the library tells more than the hub's answer: its name.
+    is_about_a_file = isinstance(error, ValueError) and error is not answer
+    return _one_line(error) if is_about_a_file else _why_refused(answer)
+
+
+def _why_refused(answer: "HfHubHTTPError") -> str:
+    """Say why the hub answered with an error, as the end of a sentence."""
+    if _is_unauthorised(answer):
+        if _has_token(answer):
+            return "the hub does not accept your token: run hf auth login again or set HF_TOKEN"
+        return f"you are not logged in to the hub: {_LOG_IN}"
+    status = answer.response.status_code
+    said = _one_line(answer.server_message or answer.response.reason_phrase)
+    if status in (403, 404):
+        return f"the hub refuses it ({status}: {said}): check the name and the rights of your token"
+    if status == 429 or status >= 500:
+        return f"the hub is in trouble or busy ({status}: {said}): try again later"
+    return f"the hub refuses it ({status}: {said})"
+
+
+def _why_no_answer(error: Exception) -> str:
+    """Say why no answer of the hub was to be had, as the end of a sentence."""
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    for cause in _causes(error):
+        if isinstance(cause, OfflineModeIsEnabled):
+            return "offline mode is on: unset HF_HUB_OFFLINE to ask the hub"
+        if _is_transport(cause):
+            return f"the hub cannot be reached ({_one_line(cause)}): check the connection"
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return _one_line(cause)
+    return _one_line(error) or type(error).__name__
+
+
+def _answer(error: Exception) -> "HfHubHTTPError | None":
+    """Find the hub's own answer among the causes of an error."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return next((cause for cause in _causes(error) if isinstance(cause, HfHubHTTPError)), None)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _is_transport(error: BaseException) -> bool:
+    from huggingface_hub.errors import HfHubHTTPError
+
+    # By name, for huggingface_hub changes its HTTP library between versions (httpx, httpx2).
+    is_from_library = type(error).__module__.partition(".")[0] in ("httpx", "httpx2")
+    return is_from_library and not isinstance(error, HfHubHTTPError)
+
+
+def _is_unauthorised(answer: "HfHubHTTPError") -> bool:
+    return answer.response.status_code == 401
+
+
+def _has_token(answer: "HfHubHTTPError") -> bool:
+    return "authorization" in answer.response.request.headers
+
+
+def _one_line(text: object) -> str:
+    line = " ".join(str(text).split())
+    return line if len(line) <= 200 else line[:200] + "..."

@@ -1,0 +1,215 @@
+"""Find out what a path or name holds by looking inside, and hand it to its reader."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from elmo.errors import FormatError
+from elmo.formats import allennlp_archive, bilm_hdf5, bilm_tf, hub, many_langs, native
+from elmo.formats.container import (
+    Container,
+    open_file,
+    open_folder,
+    open_tar,
+    open_zip,
+    parse_json,
+    read_file,
+)
+from elmo.formats.hdf5 import SIGNATURE, read_arrays
+from elmo.formats.pickles import read_state_dict
+from elmo.formats.pretrained import Pretrained
+from elmo.formats.tf_checkpoint import find_checkpoint
+from elmo.text.vocabulary import Vocabulary
+
+HDF5_ORIGIN = "bilm-tf / AllenNLP HDF5"
+READABLE = (
+    "our own folder, options.json with weights.hdf5, an NLPL folder or zip, a bilm-tf checkpoint, "
+    "an AllenNLP model.tar.gz or best.th, an ELMoForManyLangs folder or zip"
+)
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def read(
+    source: str | Path | None = None,
+    *,
+    options: str | Path | None = None,
+    weights: str | Path | None = None,
+    vocab: str | Path | None = None,
+    softmax: str | Path | None = None,
+    token_embeddings: str | Path | None = None,
+) -> Pretrained:
+    """Read a model of any known format.
+
+    Args:
+        source: a folder, an archive, a weight file, a checkpoint or a hub id.
+        options: options.json; with `weights`, the classic pair.
+        weights: weights.hdf5; the same as `source`.
+        vocab: vocabulary file, plain or gzipped.
+        softmax: HDF5 file with `softmax/W` and `softmax/b`.
+        token_embeddings: HDF5 file with the vectors of the vocabulary (bilm-tf's token input).
+    """
+    if source is not None and weights is not None:
+        raise FormatError("both a source and weights were given: name the model once")
+    found = source if source is not None else weights
+    if found is None:
+        raise FormatError("no model was named: give a source, or options with weights")
+    parsed = None if options is None else _json_file(_existing(options, "options"))
+    vocabulary = None if vocab is None else Vocabulary.load(_existing(vocab, "vocab"))
+    model = _read_path(_find(str(found)), parsed, vocabulary)
+    if softmax is not None:
+        path = _existing(softmax, "softmax")
+        model = bilm_hdf5.with_softmax(model, _hdf5_file(path), str(path))
+    if token_embeddings is not None:
+        path = _existing(token_embeddings, "token_embeddings")
+        model = bilm_hdf5.with_token_embeddings(
+            model, _hdf5_file(path), vocabulary or model.vocabulary, str(path)
+        )
+    return model
+
+
+def _existing(path: str | Path, argument: str) -> Path:
+    found = Path(path).expanduser()
+    if not found.exists():
+        raise FormatError(f"{argument}: there is no file {path}")
+    return found
+
+
+def _find(source: str) -> Path:
+    path = Path(source).expanduser()
+    if path.exists() or path.with_name(path.name + ".index").exists():
+        return path
+    if "://" in source:
+        raise FormatError(f"{source} is an address: download the file first and name it here")
+    if _HUB_ID.fullmatch(source):
+        return hub.download(source)
+    raise FormatError(
+        f"there is no file or folder {source}, and no model of that name is bundled; readable are "
+        f"{READABLE}, and hub ids such as owner/name"
+    )
+
+
+def _read_path(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
+    if path.is_dir():
+        return _read_container(open_folder(path), options, vocabulary, path)
+    if not path.exists() or path.suffix in (".index", ".meta") or ".data-" in path.name:
+        return _read_checkpoint(path, options, vocabulary)
+    with open_file(path) as file:
+        start = file.read(8)
+    if start == SIGNATURE:
+        return _read_hdf5(path, options, vocabulary)
+    if start[:4] == b"PK\x03\x04":
+        archive = open_zip(path)
+        if "data.pkl" not in archive.names:  # PyTorch's own files are zips too
+            return _read_container(archive, options, vocabulary, path)
+    if start[:2] == b"\x1f\x8b" or path.name.endswith((".tar", ".tgz")):
+        return allennlp_archive.read_archive(open_tar(path), options)
+    if start[:1] == b"{" and "options" in path.name:
+        return _read_container(_beside(path), _json_file(path), vocabulary, path.parent)
+    if start[:2] in (b"PK", b"\x80\x02") or path.suffix in (".th", ".pt", ".pth", ".bin"):
+        with open_file(path) as file:
+            state = read_state_dict(file, str(path))
+        return allennlp_archive.read_state(state, str(path), options)
+    what = f"no model file (it begins with {start!r})" if start else "empty"
+    raise FormatError(f"{path} is {what}; readable are {READABLE}")
+
+
+def _read_container(
+    files: Container,
+    options: Any,
+    vocabulary: Vocabulary | None,
+    path: Path,
+) -> Pretrained:
+    """Read a folder or zip by the names of what is in it, ours first."""
+    if native.is_folder(files):
+        return native.read(files)
+    if many_langs.is_folder(files.names):
+        return many_langs.read(files)
+    if "checkpoint" in files.names or any(name.endswith(".index") for name in files.names):
+        return _read_checkpoint(path, options, vocabulary)
+    weights = _only(files, (".hdf5", ".h5"), prefer=("model.hdf5", "weights.hdf5"))
+    if weights is not None:
+        if options is None:
+            options = _options_in(files)
+        vocabulary = vocabulary or _vocabulary_in(files)
+        label = f"{files.label}: {weights}"
+        with files.open(weights) as file:
+            arrays = read_arrays(file, label)
+        return bilm_hdf5.read(
+            options, arrays, label=label, origin=HDF5_ORIGIN, vocabulary=vocabulary
+        )
+    for name in ("model.tar.gz", "best.th", "weights.th"):
+        if name in files.names:
+            if name.endswith(".th"):
+                return allennlp_archive.read_archive(files, options)
+            return _read_path(path / name, options, vocabulary)
+    raise FormatError(
+        f"{files.label} holds no model: found {files.listing()}; readable are {READABLE}"
+    )
+
+
+def _read_hdf5(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
+    if options is None:
+        options = _options_in(_beside(path), path)
+    return bilm_hdf5.read(
+        options, _hdf5_file(path), label=str(path), origin=HDF5_ORIGIN, vocabulary=vocabulary
+    )
+
+
+def _read_checkpoint(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
+    prefix = find_checkpoint(path)
+    beside = open_folder(prefix.parent)
+    if options is None:
+        options = _options_in(beside)
+    return bilm_tf.read(prefix, options, vocabulary or _vocabulary_in(beside))
+
+
+def _beside(path: Path) -> Container:
+    return open_folder(path.parent)
+
+
+def _options_in(files: Container, weights: Path | None = None) -> Any:
+    """Find the options file of a weight file: the one of its own stem, or the only one."""
+    if weights is not None and "weights" in weights.name:
+        twin = weights.name.replace("weights", "options").rsplit(".", 1)[0] + ".json"
+        if twin in files.names:
+            return files.read_json(twin)
+    names = [name for name in files.names if name.endswith(".json") and "options" in name]
+    if len(names) != 1 and "options.json" in names:
+        names = ["options.json"]
+    if len(names) != 1:
+        found = f"found {', '.join(names)}" if names else "found none"
+        raise FormatError(
+            f"{files.label}: one options.json is needed beside the weights, {found}: pass options="
+        )
+    return files.read_json(names[0])
+
+
+def _vocabulary_in(files: Container) -> Vocabulary | None:
+    for name in ("vocab.txt.gz", "vocab.txt"):
+        if name in files.names:
+            return Vocabulary.parse(files.read(name), name)
+    return None
+
+
+def _only(files: Container, endings: tuple[str, ...], prefer: tuple[str, ...]) -> str | None:
+    names = [name for name in files.names if name.endswith(endings)]
+    for name in prefer:
+        if name in names:
+            return name
+    if len(names) > 1:
+        likely = [name for name in names if "weights" in name or "model" in name]
+        if len(likely) != 1:
+            raise FormatError(
+                f"{files.label} holds several weight files ({', '.join(names)}): name one"
+            )
+        names = likely
+    return names[0] if names else None
+
+
+def _json_file(path: Path) -> Any:
+    return parse_json(read_file(path), str(path))
+
+
+def _hdf5_file(path: Path) -> dict[str, Any]:
+    with open_file(path) as file:
+        return read_arrays(file, str(path))

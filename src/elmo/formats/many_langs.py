@@ -1,0 +1,155 @@
+"""ELMoForManyLangs folders: two pickles, two dictionaries, and a config that points elsewhere."""
+
+import posixpath
+from typing import Any
+
+from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
+from elmo.errors import ConfigError, FormatError
+from elmo.formats import keys
+from elmo.formats.bilm_hdf5 import initial_mixes
+from elmo.formats.container import Container
+from elmo.formats.pickles import read_state_dict
+from elmo.formats.pretrained import Pretrained
+
+ORIGIN = "ELMoForManyLangs folder"
+# What the two configs of these names hold, which the program carries itself and published models
+# point to by a path on their authors' machine.
+_PACKAGED = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+_PACKAGED_CONTENT: dict[str, Any] = {
+    "encoder": {
+        "name": "elmo",
+        "projection_dim": 512,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 4096,
+        "n_layers": 2,
+    },
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [list(pair) for pair in EncoderConfig().filters],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+
+
+def is_folder(names: tuple[str, ...]) -> bool:
+    """Whether these are the files of such a model."""
+    return "encoder.pkl" in names and "token_embedder.pkl" in names
+
+
+def read(folder: Container) -> Pretrained:
+    """Read a model from its folder or zip."""
+    architecture, notes = _architecture(folder)
+    state: dict[str, keys.Array] = {}
+    for part in ("token_embedder", "encoder"):
+        with folder.open(f"{part}.pkl") as file:
+            tensors = read_state_dict(file, f"{folder.label}: {part}.pkl")
+        state |= {f"{part}.{name}": tensor.float().numpy() for name, tensor in tensors.items()}
+    # The tables are sized by their tensors: dictionaries with odd white space miscount.
+    n_words = _n_rows(state, "token_embedder.word_emb_layer.embedding.weight")
+    n_characters = _n_rows(state, "token_embedder.char_emb_layer.embedding.weight")
+    config = _config(architecture, n_words, n_characters, folder.label)
+    characters = words = None
+    if config.encoder.n_characters:
+        characters = _dictionary(folder, "char.dic")
+    if config.encoder.n_words:
+        words = _dictionary(folder, "word.dic")
+        missing = [mark for mark in config.text.word_marks if mark not in words]
+        if missing:
+            raise FormatError(f"{folder.label}: word.dic has no {', '.join(missing)}")
+    weights = keys.to_ours(keys.many_langs(config), state, folder.label)
+    return Pretrained(
+        config,
+        {**weights, **initial_mixes(config.n_layers)},
+        ORIGIN,
+        characters=characters,
+        words=words,
+        notes=tuple(notes),
+    )
+
+
+def _n_rows(state: dict[str, keys.Array], name: str) -> int:
+    return state[name].shape[0] if name in state else 0
+
+
+def _architecture(folder: Container) -> tuple[Any, list[str]]:
+    config = folder.read_json("config.json")
+    path = config.get("config_path") if isinstance(config, dict) else None
+    if not isinstance(path, str):
+        raise FormatError(f"{folder.label}: config.json has no config_path")
+    base = posixpath.basename(path.replace("\\", "/"))
+    if base in folder.names:
+        return folder.read_json(base), []
+    if base in _PACKAGED:
+        note = f"{base} is not in the folder: the architecture the program carries is assumed"
+        return _PACKAGED_CONTENT, [note]
+    raise FormatError(
+        f"{folder.label}: config.json points to {path}, which is not here: put {base} there"
+    )
+
+
+def _config(architecture: Any, n_words: int, n_characters: int, label: str) -> ModelConfig:
+    try:
+        encoder, embedder = architecture["encoder"], architecture["token_embedder"]
+        for section, name in ((encoder, "elmo"), (embedder, "cnn")):
+            if section["name"] != name:
+                raise FormatError(
+                    f"{label}: its architecture has a part {section['name']!r}; only {name!r}, "
+                    "which all published models have, can be read"
+                )
+        word_dim, character_dim = embedder["word_dim"], embedder["char_dim"]
+        has_words, has_characters = word_dim > 0, character_dim > 0
+        filters = tuple((width, count) for width, count in embedder["filters"])
+        return ModelConfig(
+            TextConfig(
+                characters="dictionary" if has_characters else "none",
+                max_characters=embedder["max_characters_per_token"],
+                word_marks=("<bos>", "<eos>", "<oov>"),
+                cut_words=True,
+            ),
+            EncoderConfig(
+                n_characters=n_characters + 1 if has_characters else 0,
+                character_dim=character_dim,
+                filters=filters if has_characters else (),
+                activation=embedder["activation"],
+                n_highway=embedder["n_highway"] if has_characters else 0,
+                n_words=n_words + 1 if has_words else 0,
+                word_dim=word_dim,
+            ),
+            LSTMConfig(
+                cell_dim=encoder["dim"],
+                projection_dim=encoder["projection_dim"],
+                n_layers=encoder["n_layers"],
+                cell_clip=encoder["cell_clip"] or None,
+                projection_clip=encoder["proj_clip"] or None,
+                residual=True,
+                forget_bias=0.0,
+            ),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{label}: its architecture file is not whole: {error!r}") from None
+    except ConfigError as error:
+        raise FormatError(f"{label}: {error}") from None
+
+
+def _dictionary(folder: Container, name: str) -> dict[str, int]:
+    """Read `symbol<TAB>id` lines; a symbol lost to stripping was U+3000.
+
+    Split by hand: other line breaks and white space are symbols here like any other.
+    """
+    entries: dict[str, int] = {}
+    for number, line in enumerate(folder.read(name).split(b"\n"), start=1):
+        if not line.strip(b"\r"):
+            continue
+        symbol, _, digits = line.rpartition(b"\t")
+        try:
+            entries[symbol.decode("utf-8") or "\u3000"] = int(digits)
+        except ValueError:  # which a decoding error is too
+            raise FormatError(
+                f"{folder.label}: {name} line {number} is not a symbol, a TAB and a number"
+            ) from None
+    return entries

@@ -1,0 +1,115 @@
+"""Our own model folder: config.json, model.safetensors, vocabulary, dictionaries, a model card."""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import safetensors
+from safetensors.torch import load, save_file
+
+from elmo.config import ModelConfig, from_dict, to_dict
+from elmo.errors import ConfigError, FormatError, OutputError
+from elmo.files import write_folder
+from elmo.formats.card import model_card
+from elmo.formats.container import Container
+from elmo.formats.pretrained import Pretrained
+from elmo.text.vocabulary import Vocabulary
+
+FORMAT = "elmo-torch"
+VERSION = 1
+ORIGIN = "elmo-torch folder"
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+VOCABULARY = "vocab.txt"
+CHARACTERS = "characters.json"
+WORDS = "words.json"
+CARD = "README.md"
+
+
+def is_folder(folder: Container) -> bool:
+    """Whether a folder is ours: its config.json says so."""
+    if CONFIG not in folder.names:
+        return False
+    config = folder.read_json(CONFIG)
+    return isinstance(config, dict) and config.get("format") == FORMAT
+
+
+def read(folder: Container) -> Pretrained:
+    """Read a model folder."""
+    head = folder.read_json(CONFIG)
+    if head.get("version") != VERSION:
+        raise FormatError(
+            f"{folder.label}: its format has version {head.get('version')!r}, this program reads "
+            f"version {VERSION}: install a newer elmo-torch"
+        )
+    try:
+        config = from_dict(ModelConfig, head.get("model"), f"{folder.label}: {CONFIG}: model")
+    except ConfigError as error:
+        raise FormatError(str(error)) from None
+    try:
+        weights = load(folder.read(WEIGHTS))
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise FormatError(f"{folder.label}: {WEIGHTS} is not whole: {error}") from None
+    vocabulary = None
+    if VOCABULARY in folder.names:
+        vocabulary = Vocabulary.parse(folder.read(VOCABULARY), VOCABULARY)
+    return Pretrained(
+        config,
+        {name: tensor.float() for name, tensor in weights.items()},
+        str(head.get("origin", ORIGIN)),
+        vocabulary,
+        characters=_dictionary(folder, CHARACTERS)
+        if config.text.characters == "dictionary"
+        else None,
+        words=_dictionary(folder, WORDS) if config.encoder.n_words else None,
+        notes=tuple(map(str, head.get("notes", []))),
+    )
+
+
+def _dictionary(folder: Container, name: str) -> dict[str, int]:
+    entries = folder.read_json(name)
+    if not isinstance(entries, dict) or not all(type(value) is int for value in entries.values()):
+        raise FormatError(f"{folder.label}: {name} is no dictionary of whole numbers")
+    return entries
+
+
+def write(model: Pretrained, folder: Path) -> None:
+    """Write a model folder, all of it or nothing; files of an older model in it are replaced."""
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "origin": model.origin,
+        "notes": list(model.notes),
+        "model": to_dict(model.config),
+    }
+    files: dict[str, Callable[[Path], Any]] = {WEIGHTS: lambda path: _save(path, model)}
+    optional = {
+        VOCABULARY: None if model.vocabulary is None else model.vocabulary.to_bytes(),
+        CHARACTERS: _json(model.characters),
+        WORDS: _json(model.words),
+        CARD: model_card(model).encode("utf-8"),
+        CONFIG: _json(head),
+    }
+    for name, content in optional.items():
+        if content is not None:
+            files[name] = partial(Path.write_bytes, data=content)
+    write_folder(folder, files)
+    for name, content in optional.items():
+        if content is None:
+            (folder / name).unlink(missing_ok=True)
+
+
+def _json(value: Mapping[str, Any] | None) -> bytes | None:
+    if value is None:
+        return None
+    return (json.dumps(value, indent=1) + "\n").encode("ascii")
+
+
+def _save(path: Path, model: Pretrained) -> None:
+    weights = {name: tensor.contiguous() for name, tensor in model.weights.items()}
+    try:
+        save_file(weights, path, metadata={"format": "pt"})
+    except safetensors.SafetensorError as error:
+        raise OutputError(f"cannot write {path.name}: {error}; nothing was left behind") from None

@@ -1,0 +1,106 @@
+"""What every reader gives and every writer takes: a model as plain data, checked in one place."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from elmo.config import ModelConfig
+from elmo.errors import FormatError
+from elmo.model.network import ELMoNetwork
+from elmo.text.tokenizer import get_tokenizer
+from elmo.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model read from a file.
+
+    Attributes:
+        config: its dials.
+        weights: tensors by the names of `ELMoNetwork`.
+        origin: the kind of file, in words.
+        vocabulary: words of the softmax, where the model has one.
+        characters: raw id of each symbol, in the dictionary scheme.
+        words: raw id of each input word, where the model has a word table.
+        notes: what was mended or assumed while reading, in sentences.
+    """
+
+    config: ModelConfig
+    weights: Mapping[str, Tensor]
+    origin: str
+    vocabulary: Vocabulary | None = None
+    characters: Mapping[str, int] | None = None
+    words: Mapping[str, int] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Compare every tensor with what the config implies; refuse what does not fit."""
+        expected = expected_shapes(self.config)
+        found = {name: tuple(tensor.shape) for name, tensor in self.weights.items()}
+        missing, unknown = sorted(expected.keys() - found), sorted(found.keys() - expected)
+        if missing or unknown:
+            raise FormatError(
+                f"the weights of this {self.origin} do not fit its configuration: "
+                f"missing {_some(missing)}; not expected {_some(unknown)}"
+            )
+        for name, shape in expected.items():
+            if found[name] != shape:
+                raise FormatError(
+                    f"{name} has shape {found[name]}, but the configuration implies {shape}: the "
+                    f"weights and the configuration of this {self.origin} belong to two models"
+                )
+            if not torch.isfinite(self.weights[name]).all():
+                raise FormatError(
+                    f"{name} holds NaN or infinite values: the file is damaged, or training had "
+                    "diverged when it was saved; take an earlier copy"
+                )
+        self._check_words()
+
+    def _check_words(self) -> None:
+        n_softmax = self.config.n_softmax_words
+        if self.vocabulary is not None and n_softmax not in (0, len(self.vocabulary)):
+            raise FormatError(
+                f"the softmax has {n_softmax} words, the vocabulary {len(self.vocabulary)}: it is "
+                "the vocabulary of another model"
+            )
+        for table, n_rows, what in (
+            (self.words, self.config.encoder.n_words, "word"),
+            (self.characters, self.config.encoder.n_characters, "character"),
+        ):
+            largest = max(table.values(), default=-1) if table else -1
+            if table is not None and (largest + 1 >= n_rows or min(table.values(), default=0) < 0):
+                raise FormatError(
+                    f"the {what} dictionary goes up to id {largest}, but the {what} table of this "
+                    f"{self.origin} has {n_rows - 1} rows: they belong to two models"
+                )
+
+    def with_tokenizer(self, name: str) -> "Pretrained":
+        """Record a tokeniser; an unknown name is refused."""
+        text = dataclasses.replace(self.config.text, tokenizer=get_tokenizer(name).name)
+        return dataclasses.replace(self, config=dataclasses.replace(self.config, text=text))
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained values of the biLM, without mask rows, mixes and softmax."""
+        names = [name for name in self.weights if name.startswith("bilm.")]
+        masks = sum(
+            self.weights[name].shape[1]
+            for name in ("bilm.encoder.characters.embedding.weight", "bilm.encoder.words.weight")
+            if name in self.weights
+        )
+        return sum(self.weights[name].numel() for name in names) - masks
+
+
+def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Give name and shape of every tensor a model of this config has."""
+    with torch.device("meta"):
+        network = ELMoNetwork(config=config)
+    return {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:4]) or "nothing"
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown

@@ -1,0 +1,87 @@
+"""The verbs `info` and `convert`: say what a model file is; turn it into another format."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elmo.config import ConvertConfig, InfoConfig, to_dict
+from elmo.errors import ConfigError
+from elmo.formats import bilm_hdf5, native
+from elmo.formats.card import describe
+from elmo.formats.load import read
+
+_WRITERS = {"native": native.write, "allennlp": bilm_hdf5.write}
+
+
+@dataclass(frozen=True)
+class InfoResult:
+    """What a model is.
+
+    Attributes:
+        rows: format, geometry and vocabulary, for people.
+        notes: what was mended or assumed while reading.
+        config: every dial, as plain data.
+        as_json: whether to print JSON.
+    """
+
+    rows: dict[str, str | int]
+    notes: tuple[str, ...]
+    config: dict[str, Any]
+    as_json: bool = False
+
+    def __str__(self) -> str:
+        """Lay the rows out as a table, or give everything as JSON."""
+        if self.as_json:
+            content = {**self.rows, "notes": list(self.notes), "config": self.config}
+            return json.dumps(content, indent=2)
+        width = max(map(len, self.rows))
+        lines = [
+            f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}"
+            for name, value in self.rows.items()
+        ]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def info(config: InfoConfig) -> InfoResult:
+    """Say what a model file or folder is: format, geometry, vocabulary, what was mended."""
+    model = read(config.model, options=config.options)
+    rows = describe(model)
+    if model.vocabulary is not None:
+        rows["vocabulary"] = f"{len(model.vocabulary):,} words"
+    return InfoResult(rows, model.notes, to_dict(model.config), config.json)
+
+
+@dataclass(frozen=True)
+class ConvertResult:
+    """What `convert` did.
+
+    Attributes:
+        output: the folder written.
+        origin: the kind of file that was read.
+        to: the format written.
+        notes: what was mended or assumed on the way.
+    """
+
+    output: str
+    origin: str
+    to: str
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Say it in a line, and a line for each note."""
+        first = f"{self.output}: written as {self.to}, read from {self.origin}"
+        return "\n".join([first, *(f"note: {note}" for note in self.notes)])
+
+
+def convert(config: ConvertConfig) -> ConvertResult:
+    """Turn any readable model into our folder, or a byte-character model into AllenNLP's files."""
+    if config.to not in _WRITERS:
+        raise ConfigError(f"to is {config.to!r}; expected {' or '.join(_WRITERS)}")
+    if config.to == "allennlp" and config.tokenizer is not None:
+        raise ConfigError("AllenNLP's format has no place for a tokeniser: leave --tokenizer out")
+    model = read(config.model, options=config.options, vocab=config.vocab)
+    if config.tokenizer is not None:
+        model = model.with_tokenizer(config.tokenizer)
+    _WRITERS[config.to](model, Path(config.output))
+    return ConvertResult(config.output, model.origin, config.to, model.notes)

@@ -1,0 +1,106 @@
+"""One LSTM layer in one direction, with projection and both clips, in plain PyTorch: the truth.
+
+Follows the cell of bilm-tf (Sak et al., 2014, with clipping). Knows nothing of stacks, residuals
+or sentences.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+# The gates of a chunk of steps are computed in one product; a chunk holds at most this many
+# values, so that a sentence of any length fits in memory (2 ** 25 floats are 128 MiB).
+CHUNK_VALUES = 2**25
+
+
+def lstm(
+    x: Tensor,
+    *,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor,
+    weight_hr: Tensor | None,
+    h: Tensor,
+    c: Tensor,
+    mask: Tensor,
+    active: Sequence[int] | None,
+    cell_clip: float | None,
+    projection_clip: float | None,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run the layer over time, from the end where `reverse` is set.
+
+    A step is `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `h' = clip(W_hr (σ(o)·tanh(c')))`. At padding the
+    state stays as it is and the output is 0, so padding on the right is crossed by the reversed
+    direction before its first real step, with the initial state untouched. Padding is told by a
+    mask, or, where rows are sorted by falling length and the host knows it, by the number of
+    rows still active at each step: then it is not computed at all.
+
+    Args:
+        x: input, (time, batch, dim).
+        weight_ih: input weights, (4 * cell, dim), gates in the order i, f, g, o.
+        weight_hh: recurrent weights, (4 * cell, projection).
+        bias: (4 * cell), the forget bias included.
+        weight_hr: projection, (projection, cell), or None where both widths are equal.
+        h: initial output, (batch, projection).
+        c: initial cell, (batch, cell); its precision is kept.
+        mask: true at real positions, (time, batch).
+        active: rows still active at each step, never growing; the mask is not looked at then.
+        cell_clip: bound of the cell.
+        projection_clip: bound of the projected output; ignored without projection.
+        reverse: walk from the last step to the first.
+
+    Returns:
+        Outputs (time, batch, projection), final h and final c.
+    """
+    n_steps, batch, _ = x.shape
+    chunk = max(1, CHUNK_VALUES // max(1, batch * weight_ih.shape[0]))
+    starts = range(0, n_steps, chunk)
+    outputs: list[Tensor] = []
+    for start in reversed(starts) if reverse else starts:
+        chunk_gates = _gates_of_input(x[start : start + chunk], weight_ih, bias, active, start)
+        # Under autocast the product decides the precision: follow it, once and not at each step.
+        dtype = chunk_gates[0].dtype
+        recurrent = weight_hh.t().to(dtype)
+        projection = None if weight_hr is None else weight_hr.t().to(dtype)
+        steps = range(len(chunk_gates))
+        for step in reversed(steps) if reverse else steps:
+            n = chunk_gates[step].shape[0]
+            gates = torch.addmm(chunk_gates[step], h[:n].to(dtype), recurrent)
+            i, f, g, o = gates.chunk(4, dim=1)
+            new_c = f.sigmoid() * c[:n] + i.sigmoid() * g.tanh()
+            if cell_clip is not None:
+                new_c = new_c.clamp(-cell_clip, cell_clip)
+            new_h = (o.sigmoid() * new_c.tanh()).to(dtype)
+            if projection is not None:
+                new_h = new_h @ projection
+                if projection_clip is not None:
+                    new_h = new_h.clamp(-projection_clip, projection_clip)
+            if active is None:
+                real = mask[start + step].unsqueeze(1)
+                outputs.append(new_h * real)
+                h, c = torch.where(real, new_h, h.to(dtype)), torch.where(real, new_c, c)
+            elif n < batch:
+                outputs.append(functional.pad(new_h, (0, 0, 0, batch - n)))
+                h, c = torch.cat([new_h, h[n:].to(dtype)]), torch.cat([new_c, c[n:]])
+            else:
+                outputs.append(new_h)
+                h, c = new_h, new_c
+    if reverse:
+        outputs.reverse()
+    return torch.stack(outputs), h, c
+
+
+def _gates_of_input(
+    x: Tensor, weight: Tensor, bias: Tensor, active: Sequence[int] | None, start: int
+) -> Sequence[Tensor]:
+    """Give the input's share of the gates for each step of a chunk, active rows only."""
+    if active is None:
+        return functional.linear(x, weight, bias).unbind()
+    counts = list(active[start : start + x.shape[0]])
+    if counts[-1] == x.shape[1]:
+        return functional.linear(x, weight, bias).unbind()
+    packed = torch.cat([step[:n] for step, n in zip(x, counts, strict=True)])
+    return torch.split(functional.linear(packed, weight, bias), counts)

@@ -1,0 +1,143 @@
+"""The bidirectional language model: distinct token rows in, the vectors of every layer out.
+
+The two directions share the token encoder and nothing else. Sentence marks are ordinary tokens
+here; who made the rows put them in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from elmo.config import ModelConfig
+from elmo.model.lstm import LSTMStack, LSTMState, Padding
+from elmo.model.token_encoder import TokenEncoder
+
+
+@dataclass(frozen=True)
+class BiLMOutput:
+    """What one pass gives, boundaries still in.
+
+    Attributes:
+        layers: (layers + 1, batch, time, 2 * projection): the token vector twice, then forward
+            beside backward for each LSTM layer; zero at padding.
+        mask: true at real positions, (batch, time).
+        state: state after the last real position of each direction.
+    """
+
+    layers: Tensor
+    mask: Tensor
+    state: LSTMState
+
+
+class BiLM(nn.Module):
+    """Token encoder and two LSTM stacks (Peters et al., 2018, section 3.1)."""
+
+    def __init__(self, *, config: ModelConfig) -> None:
+        """Make the network with uninitialised LSTM weights: load them or call `initialise`.
+
+        Args:
+            config: the model's dials.
+        """
+        super().__init__()
+        self.config = config
+        self.encoder = TokenEncoder(config=config.encoder, output_dim=config.lstm.projection_dim)
+        self.forward_lstm = LSTMStack(config=config.lstm)
+        self.backward_lstm = LSTMStack(config=config.lstm)
+
+    def forward(
+        self,
+        rows: Tensor,
+        index: Tensor,
+        mask: Tensor | None = None,
+        state: LSTMState | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> BiLMOutput:
+        """Run the model.
+
+        Args:
+            rows: distinct token rows, (distinct, columns).
+            index: which row stands where, (batch, time); anything at padding.
+            mask: true at real positions, which stand on the left, (batch, time), or None where
+                all are real.
+            state: initial state; zeros where None.
+            lengths: tokens of each row, where the host knows them: padding then costs nothing.
+
+        Returns:
+            Layers, mask and final state.
+        """
+        table = self.encoder(rows)  # (distinct, dim)
+        if mask is None:
+            mask = torch.ones_like(index, dtype=torch.bool)
+            lengths = [index.shape[1]] * index.shape[0]
+        if state is None:
+            state = LSTMState.zeros(
+                self.config.lstm, index.shape[0], device=table.device, dtype=table.dtype
+            )
+        if lengths is None or list(lengths) == sorted(lengths, reverse=True):
+            return self._run(table, index, mask, state, lengths)
+        order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+        there = torch.tensor(order, device=index.device)
+        output = self._run(
+            table, index[there], mask[there], state.select(there), [lengths[row] for row in order]
+        )
+        back = there.argsort()
+        return BiLMOutput(output.layers[:, back], mask, output.state.select(back))
+
+    def _run(
+        self,
+        table: Tensor,
+        index: Tensor,
+        mask: Tensor,
+        state: LSTMState,
+        lengths: Sequence[int] | None,
+    ) -> BiLMOutput:
+        """Run the stacks; lengths, where given, never grow."""
+        tokens = table[index.t()]  # (time, batch, dim)
+        if lengths is None or lengths[-1] < index.shape[1]:
+            tokens = tokens.masked_fill(~mask.t().unsqueeze(2), 0.0)
+        padding = Padding(mask.t(), None if lengths is None else _active(lengths))
+        ahead, ahead_h, ahead_c = self.forward_lstm(
+            tokens, state.h[:, 0], state.c[:, 0], padding, reverse=False
+        )
+        back, back_h, back_c = self.backward_lstm(
+            tokens, state.h[:, 1], state.c[:, 1], padding, reverse=True
+        )
+        pairs = [(tokens, tokens), *zip(ahead, back, strict=True)]
+        layers = torch.stack([torch.cat(pair, dim=2).to(tokens.dtype) for pair in pairs])
+        return BiLMOutput(
+            layers=layers.transpose(1, 2),  # (layers + 1, batch, time, 2 * dim)
+            mask=mask,
+            state=LSTMState(
+                torch.stack([ahead_h, back_h], dim=1), torch.stack([ahead_c, back_c], dim=1)
+            ),
+        )
+
+
+def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Split (batch, time, columns) ids into distinct rows and (batch, time) indices."""
+    rows, index = torch.unique(ids.flatten(0, 1), dim=0, return_inverse=True)
+    return rows, index.view(ids.shape[:2])
+
+
+def without_boundaries(layers: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Drop the sentence marks: the first position and the last real one of each row.
+
+    Args:
+        layers: (..., batch, time, dim).
+        mask: (batch, time), true on the left.
+
+    Returns:
+        Layers (..., batch, time - 2, dim), zero at padding, and their mask.
+    """
+    inner = mask[:, 2:]
+    return layers[..., 1:-1, :].masked_fill(~inner.unsqueeze(2), 0.0), inner
+
+
+def _active(lengths: Sequence[int]) -> list[int]:
+    """Count the rows at least as long as each step; lengths never grow."""
+    counts: list[int] = []
+    for rows, length in reversed(list(enumerate(lengths, start=1))):
+        counts += [rows] * (length - len(counts))
+    return counts

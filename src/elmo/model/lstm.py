@@ -1,0 +1,176 @@
+"""LSTM layers with projection and clipping, stacked with residuals in one direction.
+
+State is an argument and a result: `LSTMState` holds both directions, nothing is remembered.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from elmo.config import LSTMConfig
+from elmo.kernels.lstm_reference import lstm
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Where a batch has padding; see `kernels.lstm_reference.lstm`.
+
+    Attributes:
+        mask: true at real positions, (time, batch).
+        active: rows still active at each step, where rows are sorted by falling length and the
+            host knows the lengths; the mask is not looked at then.
+    """
+
+    mask: Tensor
+    active: Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class LSTMState:
+    """Recurrent state of all layers and both directions, forward before backward.
+
+    Attributes:
+        h: projected outputs, (layers, 2, batch, projection).
+        c: cells, (layers, 2, batch, cell).
+    """
+
+    h: Tensor
+    c: Tensor
+
+    @classmethod
+    def zeros(
+        cls,
+        config: LSTMConfig,
+        batch: int,
+        *,
+        device: torch.device | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> "LSTMState":
+        """Give the state every sentence starts from; the cell is never narrower than float32."""
+        cell_dtype = torch.promote_types(dtype, torch.float32)
+        shape = (config.n_layers, 2, batch)
+        return cls(
+            torch.zeros(*shape, config.projection_dim, device=device, dtype=dtype),
+            torch.zeros(*shape, config.cell_dim, device=device, dtype=cell_dtype),
+        )
+
+    @property
+    def batch(self) -> int:
+        """Rows of the batch."""
+        return self.h.shape[2]
+
+    def rows(self, batch: int) -> "LSTMState":
+        """Give the first `batch` rows, new ones being zero: how a carried table meets a batch."""
+        missing = batch - self.batch
+        if missing <= 0:
+            return LSTMState(self.h[:, :, :batch], self.c[:, :, :batch])
+        pad = (0, 0, 0, missing)
+        return LSTMState(nn.functional.pad(self.h, pad), nn.functional.pad(self.c, pad))
+
+    def updated(self, new: "LSTMState") -> "LSTMState":
+        """Put the rows of `new` in place of the first ones and keep the rest."""
+        return LSTMState(
+            torch.cat([new.h, self.h[:, :, new.batch :]], dim=2),
+            torch.cat([new.c, self.c[:, :, new.batch :]], dim=2),
+        )
+
+    def select(self, rows: Tensor) -> "LSTMState":
+        """Give the rows at these numbers, in this order."""
+        return LSTMState(self.h[:, :, rows], self.c[:, :, rows])
+
+    def detach(self) -> "LSTMState":
+        """Cut the state off the graph."""
+        return LSTMState(self.h.detach(), self.c.detach())
+
+
+class LSTMLayer(nn.Module):
+    """The weights of one layer in one direction; the arithmetic is in `kernels`."""
+
+    def __init__(self, *, config: LSTMConfig) -> None:
+        """Make a layer.
+
+        Args:
+            config: its dials.
+        """
+        super().__init__()
+        self.config = config
+        n_gates = 4 * config.cell_dim
+        self.weight_ih = nn.Parameter(torch.empty(n_gates, config.projection_dim))
+        self.weight_hh = nn.Parameter(torch.empty(n_gates, config.projection_dim))
+        self.bias = nn.Parameter(torch.empty(n_gates))
+        self.weight_hr: nn.Parameter | None = None
+        if config.has_projection:
+            self.weight_hr = nn.Parameter(torch.empty(config.projection_dim, config.cell_dim))
+
+    def bias_with_forget(self) -> Tensor:
+        """Give the stored bias with `forget_bias` added to the forget gate.
+
+        It is kept out of the parameter because `(b + 1) - 1` is not `b`: a file read and written
+        again must not change.
+        """
+        if not self.config.forget_bias:
+            return self.bias
+        i, f, g, o = self.bias.chunk(4)
+        return torch.cat([i, f + self.config.forget_bias, g, o])
+
+    def forward(
+        self, x: Tensor, h: Tensor, c: Tensor, padding: Padding, reverse: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Run over (time, batch, dim) from state h, c; see `kernels.lstm_reference.lstm`."""
+        return lstm(
+            x,
+            weight_ih=self.weight_ih,
+            weight_hh=self.weight_hh,
+            bias=self.bias_with_forget(),
+            weight_hr=self.weight_hr,
+            h=h,
+            c=c,
+            mask=padding.mask,
+            active=padding.active,
+            cell_clip=self.config.cell_clip,
+            projection_clip=self.config.projection_clip,
+            reverse=reverse,
+        )
+
+
+class LSTMStack(nn.Module):
+    """The layers of one direction; each feeds its residual-added output to the next."""
+
+    def __init__(self, *, config: LSTMConfig) -> None:
+        """Make a stack.
+
+        Args:
+            config: dials of its layers.
+        """
+        super().__init__()
+        self.residual = config.residual
+        self.layers = nn.ModuleList(LSTMLayer(config=config) for _ in range(config.n_layers))
+
+    def forward(
+        self, x: Tensor, h: Tensor, c: Tensor, padding: Padding, reverse: bool
+    ) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Run the stack.
+
+        Args:
+            x: token vectors, (time, batch, dim), zero at padding.
+            h: initial outputs, (layers, batch, projection).
+            c: initial cells, (layers, batch, cell).
+            padding: where there is padding.
+            reverse: read from the end.
+
+        Returns:
+            The output of each layer (time, batch, dim), final h and final c.
+        """
+        outputs: list[Tensor] = []
+        final_h: list[Tensor] = []
+        final_c: list[Tensor] = []
+        for depth, layer in enumerate(self.layers):
+            # The recurrent state is the output before the residual is added.
+            out, new_h, new_c = layer(x, h[depth], c[depth], padding, reverse)
+            x = out + x if self.residual and depth > 0 else out
+            outputs.append(x)
+            final_h.append(new_h)
+            final_c.append(new_c)
+        return outputs, torch.stack(final_h), torch.stack(final_c)

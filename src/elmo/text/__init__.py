@@ -1,0 +1,1 @@
+"""Strings in, rows of ids out. Never sees a weight."""

@@ -1,0 +1,393 @@
+"""A stand-in for a hub: the few addresses `huggingface_hub` asks for, files kept in memory.
+
+It knows models, one branch and commits. It has no xet storage, no pull requests and no CDN.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+Files = dict[str, bytes]
+
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+
+
+@dataclass
+class Commit:
+    """The files of a repository at one time."""
+
+    oid: str
+    message: str
+    files: Files
+
+
+@dataclass
+class Repository:
+    """A repository and its history, oldest commit first.
+
+    Attributes:
+        name: owner/name.
+        is_private: whether only a known token may see it.
+        is_gated: whether its files are kept back from everyone.
+        commits: never empty.
+    """
+
+    name: str
+    is_private: bool = False
+    is_gated: bool = False
+    commits: list[Commit] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin, as the real hub does, with a commit."""
+        self.commit("initial commit", {})
+
+    @property
+    def files(self) -> Files:
+        """The files of the newest commit."""
+        return self.commits[-1].files
+
+    def commit(self, message: str, files: Files) -> Commit:
+        """Add a commit with these files and no others."""
+        content = repr((self.name, len(self.commits), sorted(files.items())))
+        commit = Commit(hashlib.sha1(content.encode()).hexdigest(), message, files)
+        self.commits.append(commit)
+        return commit
+
+    def at(self, revision: str) -> Commit | None:
+        """Find the commit of a revision."""
+        if revision == "main":
+            return self.commits[-1]
+        return next((commit for commit in self.commits if commit.oid == revision), None)
+
+
+class Refusal(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status: int, message: str, code: str | None = None) -> None:
+        """Hold status, message and the hub's own error code."""
+        super().__init__(message)
+        self.status, self.message, self.code = status, message, code
+
+
+class HubServer:
+    """The hub, running between `with` and its end.
+
+    Attributes:
+        repositories: by name.
+        write_token: may read and write everything; where None, everyone may.
+        read_token: may read everything.
+        large_endings: files with these endings go through Git LFS.
+        fault: a status that every answer has, 0 to hang up without one, or bytes to answer with.
+        requests: method and path of all that was asked, in order.
+    """
+
+    def __init__(
+        self,
+        *,
+        write_token: str | None = None,
+        read_token: str | None = None,
+        large_endings: tuple[str, ...] = (".safetensors", ".hdf5"),
+    ) -> None:
+        """Open a free port; nothing is answered before `with`."""
+        self.repositories: dict[str, Repository] = {}
+        self.large_files: dict[str, bytes] = {}
+        self.write_token, self.read_token = write_token, read_token
+        self.large_endings = large_endings
+        self.fault: int | bytes | None = None
+        self.requests: list[str] = []
+        hub = self
+
+        class BoundHandler(_Handler):
+            def setup(self) -> None:
+                self.hub = hub
+                super().setup()
+
+        self._server = _Server(("127.0.0.1", 0), BoundHandler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> "HubServer":
+        """Begin to answer."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait for the last answer and close the port."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def add(self, name: str, files: Files, *, is_private: bool = False) -> Repository:
+        """Put a repository there, as if uploaded before."""
+        repository = self.repositories[name] = Repository(name, is_private)
+        repository.commit("files", dict(files))
+        return repository
+
+
+class _Server(ThreadingHTTPServer):
+    # Joined at the end: no thread of the stand-in outlives its test.
+    daemon_threads = False
+    request_queue_size = 64
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Stay silent: clients hang up when they have seen enough."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    # HTTP/1.0, so that every connection ends with its answer and none is left open.
+    protocol_version = "HTTP/1.0"
+    hub: HubServer
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing on stderr."""
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    do_HEAD = do_POST = do_PUT = do_GET
+
+    def _serve(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        self.hub.requests.append(f"{self.command} {path}")
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            self.body = self._read_chunks()
+        fault = self.hub.fault
+        if fault == 0:
+            return
+        try:
+            if isinstance(fault, int):
+                raise Refusal(fault, "the stand-in was told to fail")
+            if isinstance(fault, bytes):
+                self._send(200, fault, {"Content-Type": "text/html"})
+            else:
+                self._route(path)
+        except Refusal as refusal:
+            headers = {"X-Error-Message": refusal.message}
+            if refusal.code is not None:
+                headers["X-Error-Code"] = refusal.code
+            self._send_json({"error": refusal.message}, refusal.status, headers)
+
+    def _read_chunks(self) -> bytes:
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _route(self, path: str) -> None:
+        for method, pattern, answer in _ROUTES:
+            found = re.fullmatch(pattern, path)
+            if found and self.command in method:
+                answer(self, **found.groupdict())
+                return
+        raise Refusal(404, f"the stand-in has no {self.command} {path}")
+
+    def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _send_json(
+        self, value: object, status: int = 200, headers: dict[str, str] | None = None
+    ) -> None:
+        content = json.dumps(value).encode()
+        self._send(status, content, {"Content-Type": "application/json", **(headers or {})})
+
+    # Who may do what. A stranger is told 401, be it private or not there.
+
+    def _token(self) -> str | None:
+        given = self.headers.get("Authorization")
+        known = [token for token in (self.hub.write_token, self.hub.read_token) if token]
+        if given is None:
+            return None
+        if given.removeprefix("Bearer ") not in known:
+            raise Refusal(401, "Invalid credentials in Authorization header")
+        return given.removeprefix("Bearer ")
+
+    def _check_may_write(self) -> None:
+        token = self._token()
+        if self.hub.write_token is None:
+            return
+        if token is None:
+            raise Refusal(401, "Invalid username or password.")
+        if token != self.hub.write_token:
+            raise Refusal(403, "You don't have the rights to do this")
+
+    def _repository(self, name: str) -> Repository:
+        token = self._token()
+        repository = self.hub.repositories.get(name)
+        if repository is not None and (token is not None or not repository.is_private):
+            return repository
+        if token is None:
+            raise Refusal(401, "Invalid username or password.")
+        raise Refusal(404, "Repository not found", "RepoNotFound")
+
+    def _commit_at(self, name: str, revision: str) -> Commit:
+        commit = self._repository(name).at(revision)
+        if commit is None:
+            raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
+        return commit
+
+    def _is_large(self, path: str, content: bytes) -> bool:
+        return path.endswith(self.hub.large_endings) and bool(content)
+
+    # Answers
+
+    def answer_create(self) -> None:
+        self._check_may_write()
+        asked = json.loads(self.body)
+        name = f"{asked['organization']}/{asked['name']}"
+        address = {"url": f"{self.hub.endpoint}/{name}"}
+        if name in self.hub.repositories:
+            self._send_json({"error": "You already created this model repo", **address}, 409)
+            return
+        is_private = asked.get("visibility") == "private"
+        self.hub.repositories[name] = Repository(name, is_private)
+        self._send_json(address)
+
+    def answer_card_check(self) -> None:
+        if "broken: [" in json.loads(self.body)["content"]:
+            self._send_json({"errors": [{"message": "the metadata is no YAML"}]}, 400)
+            return
+        self._send_json({"errors": [], "warnings": []})
+
+    def answer_info(self, name: str, revision: str | None = None) -> None:
+        commit = self._commit_at(name, revision or "main")
+        self._send_json(
+            {
+                "id": name,
+                "sha": commit.oid,
+                "private": self.hub.repositories[name].is_private,
+                "siblings": [{"rfilename": path} for path in commit.files],
+            }
+        )
+
+    def answer_tree(self, name: str, revision: str) -> None:
+        entries = []
+        for path, content in self._commit_at(name, revision).files.items():
+            entry: dict[str, Any] = {"type": "file", "path": path, "size": len(content)}
+            entry["oid"] = self._oid(path, content)
+            if self._is_large(path, content):
+                entry["lfs"] = {"oid": entry["oid"], "size": entry["size"], "pointerSize": 134}
+            entries.append(entry)
+        self._send_json(entries)
+
+    def answer_file(self, name: str, revision: str, path: str) -> None:
+        commit = self._commit_at(name, revision)
+        headers = {"X-Repo-Commit": commit.oid, "Accept-Ranges": "bytes"}
+        if self.hub.repositories[name].is_gated:
+            raise Refusal(403, f"Access to model {name} is restricted", "GatedRepo")
+        if path not in commit.files:
+            raise Refusal(404, "Entry not found", "EntryNotFound")
+        content = commit.files[path]
+        headers["ETag"] = f'"{self._oid(path, content)}"'
+        wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
+        if wanted is None:
+            self._send(200, content, headers)
+            return
+        start = int(wanted[1])
+        part = content[start : int(wanted[2]) + 1 if wanted[2] else None]
+        headers["Content-Range"] = f"bytes {start}-{start + len(part) - 1}/{len(content)}"
+        self._send(206, part, headers)
+
+    def answer_preupload(self, name: str, revision: str) -> None:
+        self._check_may_write()
+        present = self._commit_at(name, revision).files
+        answers = []
+        for file in json.loads(self.body)["files"]:
+            path = file["path"]
+            mode = "lfs" if path.endswith(self.hub.large_endings) else "regular"
+            answer = {"path": path, "uploadMode": mode, "shouldIgnore": False}
+            if path in present:
+                answer["oid"] = self._oid(path, present[path])
+            answers.append(answer)
+        self._send_json({"files": answers})
+
+    def answer_large_batch(self, name: str) -> None:
+        self._check_may_write()
+        self._repository(name)
+        objects = []
+        for file in json.loads(self.body)["objects"]:
+            answer = {"oid": file["oid"], "size": file["size"]}
+            if file["oid"] not in self.hub.large_files:
+                address = f"{self.hub.endpoint}/large/{file['oid']}"
+                answer["actions"] = {"upload": {"href": address}}
+            objects.append(answer)
+        self._send_json({"transfer": "basic", "objects": objects})
+
+    def answer_large_file(self, oid: str) -> None:
+        if _sha256(self.body) != oid:
+            raise Refusal(400, "the content does not fit its address")
+        self.hub.large_files[oid] = self.body
+        self._send(200, b"", {})
+
+    def answer_commit(self, name: str, revision: str) -> None:
+        self._check_may_write()
+        files = dict(self._commit_at(name, revision).files)
+        message = ""
+        for line in self.body.splitlines():
+            operation = json.loads(line)
+            value = operation["value"]
+            match operation["key"]:
+                case "header":
+                    message = value["summary"]
+                case "file":
+                    files[value["path"]] = base64.b64decode(value["content"])
+                case "lfsFile":
+                    files[value["path"]] = self.hub.large_files[value["oid"]]
+                case "deletedFile":
+                    del files[value["path"]]
+                case other:
+                    raise Refusal(400, f"the stand-in has no operation {other}")
+        commit = self.hub.repositories[name].commit(message, files)
+        address = f"{self.hub.endpoint}/{name}/commit/{commit.oid}"
+        self._send_json({"success": True, "commitOid": commit.oid, "commitUrl": address})
+
+    def _oid(self, path: str, content: bytes) -> str:
+        if self._is_large(path, content):
+            return _sha256(content)
+        return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+_MODEL = r"/api/models/(?P<name>[^/]+/[^/]+)"
+_ROUTES = [
+    ("POST", r"/api/repos/create", _Handler.answer_create),
+    ("POST", r"/api/validate-yaml", _Handler.answer_card_check),
+    ("GET", _MODEL, _Handler.answer_info),
+    ("GET", _MODEL + r"/revision/(?P<revision>.+)", _Handler.answer_info),
+    ("GET", _MODEL + r"/tree/(?P<revision>[^/]+)", _Handler.answer_tree),
+    ("POST", _MODEL + r"/preupload/(?P<revision>.+)", _Handler.answer_preupload),
+    ("POST", _MODEL + r"/commit/(?P<revision>.+)", _Handler.answer_commit),
+    (
+        "POST",
+        r"/(?P<name>[^/]+/[^/]+)\.git/info/lfs/objects/batch",
+        _Handler.answer_large_batch,
+    ),
+    ("PUT", r"/large/(?P<oid>\w+)", _Handler.answer_large_file),
+    (
+        "GET HEAD",
+        r"/(?P<name>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)",
+        _Handler.answer_file,
+    ),
+]

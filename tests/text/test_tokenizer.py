@@ -1,0 +1,233 @@
+"""The tokenisers: what each splits, that nothing is lost, and that no input makes them slow."""
+
+# Look-alike characters are what these tests are about.
+# ruff: noqa: RUF001
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo.errors import ConfigError
+from elmo.text.tokenizer import (
+    TOKENIZERS,
+    EnglishTokenizer,
+    Token,
+    Tokenizer,
+    WhitespaceTokenizer,
+    get_tokenizer,
+)
+
+ENGLISH = EnglishTokenizer()
+WHITESPACE = WhitespaceTokenizer()
+
+# The words are written with | between them where the text itself has no |.
+CASES = [
+    # Plain punctuation.
+    ("", ""),
+    (" \t\n\u00a0\u2003 ", ""),
+    ("Hello, world!", "Hello|,|world|!"),
+    ("One. Two? Three: four; five.", "One|.|Two|?|Three|:|four|;|five|."),
+    ("What?! No!!!", "What|?|!|No|!|!|!"),
+    ('He said "stop (now)".', 'He|said|"|stop|(|now|)|"|.'),
+    ("“Curly,” she said.", "“|Curly|,|”|she|said|."),
+    ("'Quoted words' here", "'|Quoted|words|'|here"),
+    ("``Treebank quotes'' stay", "``|Treebank|quotes|''|stay"),
+    ("a;b,c and/or d", "a|;|b|,|c|and|/|or|d"),
+    ("end.Next one", "end|.|Next|one"),
+    ("[1] {x} <b>", "[|1|]|{|x|}|<|b|>"),
+    # Contractions and possessives.
+    ("don't DON'T don’t", "do|n't|DO|N'T|do|n’t"),
+    ("can't won't shan't ain't", "ca|n't|wo|n't|sha|n't|ai|n't"),
+    ("It's what we'll say; I'm sure.", "It|'s|what|we|'ll|say|;|I|'m|sure|."),
+    ("they’re you’ve she’d", "they|’re|you|’ve|she|’d"),
+    ("THEY'RE HERE'S", "THEY|'RE|HERE|'S"),
+    ("I'd've couldn't've", "I|'d|'ve|could|n't|'ve"),
+    ("I cannot. Cannot CANNOT", "I|can|not|.|Can|not|CAN|NOT"),
+    ("the dogs' bones, James's", "the|dogs|'|bones|,|James|'s"),
+    ("mother-in-law's O'Neill's", "mother-in-law|'s|O'Neill|'s"),
+    ("five o'clock, ma'am", "five|o'clock|,|ma'am"),
+    ("the U.S.'s and 1990's", "the|U.S.|'s|and|1990|'s"),
+    ("'Tis the '90s; ’tis '95", "'T|is|the|'90s|;|’t|is|'95"),
+    ("rock 'n' roll, get 'em", "rock|'n'|roll|,|get|'em"),
+    ("it 's do n't don 't", "it|'s|do|n't|don|'t"),
+    ("the letter 's' and ('d')", "the|letter|'|s|'|and|(|'|d|'|)"),
+    # Full stops that stay and full stops that go.
+    ("Mr. and Mrs. Smith met Dr. No.", "Mr.|and|Mrs.|Smith|met|Dr.|No|."),
+    ("the U.S. economy, e.g. at 5 a.m.", "the|U.S.|economy|,|e.g.|at|5|a.m."),
+    ("at 5p.m. or 10:30a.m. sharp", "at|5|p.m.|or|10:30|a.m.|sharp"),
+    ("J. R. R. Tolkien, J.S. Bach", "J.|R.|R.|Tolkien|,|J.S.|Bach"),
+    ("Samuel L. Jackson has vitamin C.", "Samuel|L.|Jackson|has|vitamin|C|."),
+    ("Plan B.\n\nThen (plan C.) went", "Plan|B|.|Then|(|plan|C|.|)|went"),
+    ("He and I. Then I. M. Pei", "He|and|I|.|Then|I.|M.|Pei"),
+    ("No. 5, fig. 2 and no.", "No.|5|,|fig.|2|and|no|."),
+    ("the Ph.D. of St.Louis Inc.", "the|Ph.D.|of|St.|Louis|Inc."),
+    ("U.S.-based, Calif.-based, U.S.Army", "U.S.-based|,|Calif.-based|,|U.S.|Army"),
+    ("cats, dogs, etc. etc...", "cats|,|dogs|,|etc.|etc|..."),
+    ("It was 1990. He left.", "It|was|1990|.|He|left|."),
+    # Numbers.
+    ("1,234.5 and 1,000,000, 3.14.", "1,234.5|and|1,000,000|,|3.14|."),
+    ("up 5% or 5.5%-6%", "up|5|%|or|5.5|%|-|6|%"),
+    ("$5, £3m, US$10, €.50", "$|5|,|£|3m|,|US$|10|,|€|.50"),
+    ("at 10:30 on 12/05/2020 or 2020-12-05", "at|10:30|on|12/05/2020|or|2020-12-05"),
+    ("1/2, 3½ and 24/7", "1/2|,|3½|and|24/7"),
+    ("-5 degrees (+3), 5-10, x = -1", "-5|degrees|(|+3|)|,|5-10|,|x|=|-1"),
+    ("the 2nd, 1990s, 5kg, 3D", "the|2nd|,|1990s|,|5kg|,|3D"),
+    ("5'10\"", "5|'|10|\""),
+    # Hyphens, dashes, dots, runs.
+    ("a bio-identical, state-of-the-art", "a|bio-identical|,|state-of-the-art"),
+    ("yes--no -- maybe", "yes|--|no|--|maybe"),
+    ("yes—no – 1990–2000", "yes|—|no|–|1990|–|2000"),
+    ("pre- and post-war; left- ,", "pre-|and|post-war|;|left|-|,"),
+    ("Wait... what… no..", "Wait|...|what|…|no|.."),
+    ("_so_ called snake_case ___", "_|so|_|called|snake_case|___"),
+    ("**bold** ==== ~~", "**|bold|**|====|~~"),
+    # Things of the net.
+    ("See http://a.org/x_(y)?q=1#z.", "See|http://a.org/x_(y)?q=1#z|."),
+    ("(https://a.org/b), www.c.com!", "(|https://a.org/b|)|,|www.c.com|!"),
+    ("github.com/a/b. example.com, Node.js", "github.com/a/b|.|example.com|,|Node.js"),
+    ("me.you+x@mail.example.co.uk.", "me.you+x@mail.example.co.uk|."),
+    ("#tag, @user_1: #1 @ 5", "#tag|,|@user_1|:|#|1|@|5"),
+    ("me@home a@b@c.de", "me|@|home|a|@|b@c.de"),
+    ("AT&T, R&D, this & that", "AT&T|,|R&D|,|this|&|that"),
+    ("C++, C# and F#.", "C++|,|C#|and|F#|."),
+    # Emoji.
+    ("ok👍👍🏽 ❤️!", "ok|👍|👍🏽|❤️|!"),
+    ("👩‍👩‍👧‍👦👩🏽‍💻🇩🇪🇫🇷", "👩‍👩‍👧‍👦|👩🏽‍💻|🇩🇪|🇫🇷"),
+    ("1️⃣2️⃣ 🏴\U000e0067\U000e007f", "1️⃣|2️⃣|🏴\U000e0067\U000e007f"),
+    # Other scripts and odd characters.
+    ("naïve e\u0301te\u0301, Zürich's", "naïve|e\u0301te\u0301|,|Zürich|'s"),
+    ("日本語、テキスト。", "日本語|、|テキスト|。"),
+    ("हिन्दी में लिखा।", "हिन्दी|में|लिखा|।"),
+    ("می\u200cخواهم، كِتَاب", "می\u200cخواهم|،|كِتَاب"),
+    ("안녕하세요, 세계! Привет, мир.", "안녕하세요|,|세계|!|Привет|,|мир|."),
+    ("a\x00b \ud800c \ufeffd", "a|\x00|b|\ud800|c|\ufeff|d"),
+]
+
+ORDINARY_SENTENCES = [
+    "Mr. Smith's dog doesn't like the neighbours' cat, but it's fine.",
+    "The U.S. economy grew 5.5% (to $1,234.5bn) by 10:30 a.m. on 12/05/2020.",
+    "“We can't,” he said—quietly—“and we won't.” I cannot agree...",
+    "Write to me@example.com or see https://example.com/a_(b)?c=d, e.g. today!",
+    "In the '90s, rock 'n' roll wasn't dead; 'tis true, J. R. R. Tolkien and I.",
+    "U.S.-based AT&T paid US$5 for pre- and post-war goods, No. 5 of 1/2 dozen.",
+    "Take vitamin C.",
+    "'Hello,' she'd said, 'you've got -5 points #winning @user 👍🏽.'",
+    "15-, 16- and 17-year-olds at well-known schools (e.g. St. John's) left -- alas.",
+]
+
+SLOW_TEXTS = {
+    "letters": "a",
+    "apostrophes": "'",
+    "stops": ".",
+    "links": "http://",
+    "link brackets": "http://(a",
+    "link ends": "http://a.,",
+    "hyphens": "-",
+    "digits": "1",
+    "thousands": "1,",
+    "acronym": "A.",
+    "initials": "J. ",
+    "dotted words": "a.b",
+    "addresses": "a@",
+    "contractions": "n't",
+    "underscores": "a_",
+    "hashes": "#1",
+    "marks": "a\u0301",
+    "joiners": "👍\u200d",
+    "spaces": " ",
+    "lines": "J.\n",
+}
+
+any_text = st.text(st.characters(exclude_categories=()))
+# Mostly made of what the rules look for, so that rules meet each other.
+knotty_text = st.lists(
+    st.sampled_from(
+        [
+            *"aAnNtsIJ1.,-–—_'’\"/:@#&$%+()[]! \n\t\u00a0\u0301\u200d\ufe0f👍🇩é日\x00\ud800",
+            *("http://", "www.", ".com/", "n't", "'s", "cannot", "Mr.", "U.S.", "e.g.", "No. "),
+        ]
+    )
+).map("".join)
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_english_words(text: str, expected: str) -> None:
+    assert ENGLISH.words(text) == (expected.split("|") if expected else [])
+
+
+def test_english_pipe_is_a_word() -> None:
+    assert ENGLISH.words("a | b|c") == ["a", "|", "b", "|", "c"]
+
+
+def test_tokens_carry_offsets() -> None:
+    expected = [Token("do", 1, 3), Token("n't", 3, 6), Token("go", 8, 10), Token(".", 10, 11)]
+    assert ENGLISH.tokens(" don't  go.\n") == expected
+    assert WHITESPACE.tokens(" don't  go.\n") == [Token("don't", 1, 6), Token("go.", 8, 11)]
+
+
+@pytest.mark.parametrize("name", sorted(TOKENIZERS))
+@settings(max_examples=200, deadline=None)
+@given(text=any_text | knotty_text)
+def test_only_white_space_is_lost(name: str, text: str) -> None:
+    tokenizer = get_tokenizer(name)
+    tokens = tokenizer.tokens(text)
+    end = 0
+    for token in tokens:
+        assert token.end > token.start >= end
+        assert text[token.start : token.end] == token.text
+        assert not text[end : token.start].strip()
+        end = token.end
+    assert not text[end:].strip()
+    assert "".join(token.text for token in tokens) == "".join(text.split())
+
+
+@pytest.mark.parametrize("name", sorted(TOKENIZERS))
+@settings(max_examples=100, deadline=None)
+@given(text=any_text | knotty_text)
+def test_same_text_gives_same_words(name: str, text: str) -> None:
+    words = get_tokenizer(name).words(text)
+    assert words == get_tokenizer(name).words(text)
+    assert words == [token.text for token in get_tokenizer(name).tokens(text)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=any_text | knotty_text)
+def test_whitespace_equals_split(text: str) -> None:
+    assert [token.text for token in WHITESPACE.tokens(text)] == text.split()
+
+
+@pytest.mark.parametrize("sentence", ORDINARY_SENTENCES)
+def test_words_joined_again_are_split_the_same(sentence: str) -> None:
+    words = ENGLISH.words(sentence)
+    assert ENGLISH.words(" ".join(words)) == words
+
+
+@pytest.mark.parametrize("piece", SLOW_TEXTS.values(), ids=SLOW_TEXTS.keys())
+def test_time_is_linear(piece: str) -> None:
+    # A megabyte; anything quadratic would take minutes.
+    text = piece * (1_000_000 // len(piece.encode()))
+    start = time.process_time()
+    words = ENGLISH.words(text)
+    assert time.process_time() - start < 2
+    assert sum(map(len, words)) == len("".join(text.split()))
+
+
+def test_speed_on_ordinary_text() -> None:
+    # The floor is far below the usual rate, to hold on a busy machine.
+    text = "\n".join(ORDINARY_SENTENCES * 300)
+    start = time.process_time()
+    n_words = len(ENGLISH.tokens(text))
+    assert n_words / (time.process_time() - start) > 50_000
+
+
+@pytest.mark.parametrize("name", sorted(TOKENIZERS))
+def test_registry_names_agree(name: str) -> None:
+    tokenizer: Tokenizer = get_tokenizer(name)
+    assert tokenizer.name == name
+
+
+def test_unknown_name_lists_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"'klingon'.*english, whitespace"):
+        get_tokenizer("klingon")
