@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -371,7 +372,7 @@ def _sha256(content: bytes) -> str:
 
 
 _MODEL = r"/api/models/(?P<name>[^/]+/[^/]+)"
-_ROUTES = [
+_ROUTES: list[tuple[str, str, Callable[..., None]]] = [
     ("POST", r"/api/repos/create", _Handler.answer_create),
     ("POST", r"/api/validate-yaml", _Handler.answer_card_check),
     ("GET", _MODEL, _Handler.answer_info),

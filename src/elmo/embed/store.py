@@ -44,14 +44,24 @@ class HDF5Writer:
     the last number counts. Words the model split itself are kept as JSON under `words/`.
     """
 
-    def __init__(self, path: Path, *, index_sentences: bool, store_words: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        index_sentences: bool,
+        store_words: bool = False,
+        sentence_keys: bool = False,
+    ) -> None:
         """Open the file.
 
         Args:
             path: file to write.
             index_sentences: write `sentence_to_index`.
             store_words: write `words/`.
+            sentence_keys: key a dataset by its line, as AllenNLP did on request; equal lines are
+                an error then.
         """
+        self.sentence_keys = sentence_keys
         self.file = h5py.File(path, "w")
         self.index: dict[str, str] | None = {} if index_sentences else None
         self.store_words = store_words
@@ -60,7 +70,9 @@ class HDF5Writer:
 
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
         """Add a sentence."""
-        key = str(self.count)
+        key = line.strip() if self.sentence_keys else str(self.count)
+        if key in self.file:
+            raise OutputError(f"the sentence {key[:60]!r} stands twice and cannot be a key twice")
         self.file.create_dataset(key, data=vectors)
         if self.store_words:
             self.file.create_dataset(f"words/{key}", data=json.dumps(list(words)))

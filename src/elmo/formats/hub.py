@@ -4,6 +4,7 @@ All talk with the hub goes through `huggingface_hub` (extra `hub`), which also m
 HF_HUB_OFFLINE and HF_TOKEN. What is inside a folder is for the other readers to say.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ MODEL_FILES = (
 )
 _SUBFOLDERS = ["*/*"]
 _LOG_IN = "run hf auth login or set HF_TOKEN"
+_NO_ID = "it is no hub id, which looks like owner/name"
 
 
 def download(repository: str, revision: str | None = None) -> Path:
@@ -54,9 +56,8 @@ def download(repository: str, revision: str | None = None) -> Path:
         missing = MissingExtra("downloading it from a hub", "hub")
         raise FormatError(f"there is no file or folder {repository}, and {missing}") from None
 
-    problem = _problem_with_id(repository)
-    if problem is not None:
-        raise FormatError(f"there is no file or folder {repository}, and {problem}")
+    if "/" not in repository:
+        raise FormatError(f"there is no file or folder {repository}, and {_NO_ID}")
 
     def fetch(*, from_cache: bool) -> Path:
         return Path(
@@ -75,8 +76,8 @@ def download(repository: str, revision: str | None = None) -> Path:
             folder = fetch(from_cache=False)
         except Exception as error:
             # A refused connection makes snapshot_download look into the cache; one that breaks
-            # off, or a proxy that fails, does not.
-            if not _is_transport(error):
+            # off, a proxy that fails or a login page in between does not.
+            if not _is_unreachable(error):
                 raise
             folder = fetch(from_cache=True)
     except Exception as error:
@@ -105,9 +106,8 @@ def upload(
     except ImportError:
         raise MissingExtra("uploading to a hub", "hub") from None
 
-    problem = _problem_with_id(repository)
-    if problem is not None:
-        raise OutputError(f"cannot upload {folder}: {problem}")
+    if "/" not in repository:
+        raise OutputError(f"cannot upload to {repository}: {_NO_ID}")
     if not folder.is_dir():
         raise OutputError(f"cannot upload {folder}: there is no such folder")
     if not any(path.is_file() for path in folder.iterdir()):
@@ -132,32 +132,21 @@ def upload(
     )
 
 
-def _problem_with_id(repository: str) -> str | None:
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(repository)
-    except HFValidationError:
-        is_valid = False
-    else:
-        # The hub also knows ids without an owner, but not as a place to upload to.
-        is_valid = "/" in repository
-    return None if is_valid else f"{repository!r} is no hub id, which looks like owner/name"
-
-
 def _why_no_download(error: Exception, repository: str, revision: str | None) -> str:
     from huggingface_hub import errors
 
     name = repository if revision is None else f"{repository} at revision {revision}"
-    nowhere = f"there is no file or folder {repository}, and"
+    nowhere = f"there is no file or folder {repository}"
+    if isinstance(error, errors.HFValidationError):
+        return f"{nowhere}, and {_NO_ID}"
     answer = _answer(error)
     if answer is None:
         reason = _why_no_answer(error)
-        if isinstance(error, errors.IncompleteSnapshotError):
+        # Older versions of the library do not tell a part from the whole.
+        if isinstance(error, getattr(errors, "IncompleteSnapshotError", ())):
             return f"only a part of {name} is in the hub's cache, and {reason}"
         if isinstance(error, errors.LocalEntryNotFoundError):
-            return f"{nowhere} {name} is not in the hub's cache, and {reason}"
+            return f"{nowhere}, {name} is not in the hub's cache, and {reason}"
         return f"cannot download {name}: {reason}"
     if isinstance(answer, errors.RevisionNotFoundError):
         return f"the repository {repository} on the hub has no revision {revision or 'main'}"
@@ -166,24 +155,29 @@ def _why_no_download(error: Exception, repository: str, revision: str | None) ->
     # To a stranger the hub gives the same answer for what is private and what does not exist.
     if _is_unauthorised(answer) and not _has_token(answer):
         return (
-            f"{nowhere} the hub shows no repository of that name without a login: check the "
-            f"spelling, or if it is private, {_LOG_IN}"
+            f"{nowhere}, and the hub shows no repository of that name without a login: "
+            f"check the spelling, or if it is private, {_LOG_IN}"
         )
     if isinstance(answer, errors.RepositoryNotFoundError) and not _is_unauthorised(answer):
         return (
-            f"{nowhere} no repository of that name which you may read is on the hub: check the "
-            "spelling, or if it is private, the rights of your token"
+            f"{nowhere}, and no repository of that name which you may read is on the hub: "
+            "check the spelling, or if it is private, the rights of your token"
         )
     return f"cannot download {name}: {_why_refused(answer)}"
 
 
 def _why_no_upload(error: Exception) -> str:
+    from huggingface_hub.errors import HFValidationError
+
+    if isinstance(error, HFValidationError):
+        return _NO_ID
     answer = _answer(error)
     if answer is None:
         return _why_no_answer(error)
-    # Of a faulty file the library tells more than the hub's answer: its name.
-    is_about_a_file = isinstance(error, ValueError) and error is not answer
-    return _one_line(error) if is_about_a_file else _why_refused(answer)
+    # Of a faulty file the library tells more than the hub's answer: which one it is.
+    if error is not answer and isinstance(error, ValueError):
+        return _one_line(error)
+    return _why_refused(answer)
 
 
 def _why_refused(answer: "HfHubHTTPError") -> str:
@@ -193,7 +187,7 @@ def _why_refused(answer: "HfHubHTTPError") -> str:
             return "the hub does not accept your token: run hf auth login again or set HF_TOKEN"
         return f"you are not logged in to the hub: {_LOG_IN}"
     status = answer.response.status_code
-    said = _one_line(answer.server_message or answer.response.reason_phrase)
+    said = _one_line(answer.server_message or answer)
     if status in (403, 404):
         return f"the hub refuses it ({status}: {said}): check the name and the rights of your token"
     if status == 429 or status >= 500:
@@ -208,7 +202,7 @@ def _why_no_answer(error: Exception) -> str:
     for cause in _causes(error):
         if isinstance(cause, OfflineModeIsEnabled):
             return "offline mode is on: unset HF_HUB_OFFLINE to ask the hub"
-        if _is_transport(cause):
+        if _is_unreachable(cause):
             return f"the hub cannot be reached ({_one_line(cause)}): check the connection"
         if isinstance(cause, OSError) and cause.errno is not None:
             return _one_line(cause)
@@ -229,12 +223,14 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def _is_transport(error: BaseException) -> bool:
+def _is_unreachable(error: BaseException) -> bool:
     from huggingface_hub.errors import HfHubHTTPError
 
-    # By name, for huggingface_hub changes its HTTP library between versions (httpx, httpx2).
-    is_from_library = type(error).__module__.partition(".")[0] in ("httpx", "httpx2")
-    return is_from_library and not isinstance(error, HfHubHTTPError)
+    if isinstance(error, json.JSONDecodeError):
+        return True
+    # By name, for huggingface_hub has changed its HTTP library from version to version.
+    library = type(error).__module__.partition(".")[0]
+    return library in ("httpx", "httpx2", "requests") and not isinstance(error, HfHubHTTPError)
 
 
 def _is_unauthorised(answer: "HfHubHTTPError") -> bool:

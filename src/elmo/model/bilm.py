@@ -67,7 +67,25 @@ class BiLM(nn.Module):
         Returns:
             Layers, mask and final state.
         """
-        table = self.encoder(rows)  # (distinct, dim)
+        return self.contextualise(self.encoder(rows), index, mask, state, lengths)
+
+    def contextualise(
+        self,
+        table: Tensor,
+        index: Tensor,
+        mask: Tensor | None = None,
+        state: LSTMState | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> BiLMOutput:
+        """Run the LSTMs over token vectors that are known already.
+
+        Args:
+            table: token vectors, (distinct, dim); the other arguments are those of `forward`.
+            index: which vector stands where, (batch, time).
+            mask: true at real positions.
+            state: initial state.
+            lengths: tokens of each row.
+        """
         if mask is None:
             mask = torch.ones_like(index, dtype=torch.bool)
             lengths = [index.shape[1]] * index.shape[0]

@@ -23,9 +23,9 @@ def layer_norm(layers: Tensor, mask: Tensor, epsilon: float) -> Tensor:
 
 
 def mix_layers(layers: Tensor, weights: Tensor, gamma: Tensor) -> Tensor:
-    """Weigh (layers, batch, time, dim) by softmax(weights) and scale the sum by gamma."""
+    """Weigh (layers, ...) by softmax(weights) and scale the sum by gamma."""
     shares = weights.softmax(dim=0).to(layers.dtype)
-    return gamma.to(layers.dtype) * torch.einsum("l,lbtd->btd", shares, layers)
+    return gamma.to(layers.dtype) * torch.einsum("l,l...->...", shares, layers)
 
 
 class ScalarMix(nn.Module):

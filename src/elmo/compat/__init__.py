@@ -1,0 +1,1 @@
+"""The old names with the old behaviour."""

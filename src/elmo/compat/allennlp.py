@@ -1,0 +1,278 @@
+"""AllenNLP's ELMo classes: code written for them runs after changing the import line.
+
+They follow AllenNLP in everything: a table of LSTM states carried from call to call, a literal
+`<S>` read as the sentence mark, 50 characters a word whatever the options say, state dicts under
+AllenNLP's names. For vectors that depend on nothing but their sentence use `elmo.ELMo`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from elmo.compat.allennlp_bilm import CHARACTERS, ElmoBiLM
+from elmo.embed.store import HDF5Writer
+from elmo.errors import ConfigError, InputError
+from elmo.files import atomic_path
+from elmo.model.bilm import without_boundaries
+from elmo.model.network import ALLENNLP_EPSILON
+from elmo.model.scalar_mix import layer_norm, mix_layers
+
+__all__ = ["Elmo", "ElmoEmbedder", "ScalarMix", "batch_to_ids"]
+
+
+def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
+    """Turn sentences into character ids, (sentences, longest, 50), without sentence marks.
+
+    Args:
+        batch: lists of words.
+    """
+    longest = max((len(sentence) for sentence in batch), default=0)
+    lengths = np.array([len(sentence) for sentence in batch], dtype=np.int64)
+    ids = np.zeros((len(batch), longest, CHARACTERS.max_characters), dtype=np.int64)
+    real = np.arange(longest) < lengths[:, None]
+    ids[real] = CHARACTERS.ids([word for sentence in batch for word in sentence])
+    return torch.from_numpy(ids)
+
+
+class ScalarMix(nn.Module):
+    """A weighted sum of layers with AllenNLP's parameter names."""
+
+    def __init__(
+        self,
+        mixture_size: int,
+        do_layer_norm: bool = False,
+        initial_scalar_parameters: Sequence[float] | None = None,
+        trainable: bool = True,
+    ) -> None:
+        """Make a mix.
+
+        Args:
+            mixture_size: layers to mix.
+            do_layer_norm: normalise each layer over the batch first.
+            initial_scalar_parameters: weights before the softmax; zeros where None.
+            trainable: whether weights and gamma are trained.
+        """
+        super().__init__()
+        initial = initial_scalar_parameters or [0.0] * mixture_size
+        if len(initial) != mixture_size:
+            raise ConfigError(
+                f"{len(initial)} initial weights were given for {mixture_size} layers"
+            )
+        self.mixture_size = mixture_size
+        self.do_layer_norm = do_layer_norm
+        self.scalar_parameters = nn.ParameterList(
+            nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable) for value in initial
+        )
+        self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
+
+    def forward(self, tensors: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
+        """Mix (batch, time, dim) tensors; the mask (batch, time) is needed for layer norm."""
+        if len(tensors) != self.mixture_size:
+            raise InputError(f"{len(tensors)} tensors were given to mix {self.mixture_size} layers")
+        layers = torch.stack(list(tensors))
+        if self.do_layer_norm:
+            if mask is None:
+                raise InputError("a mix with layer norm needs a mask")
+            layers = layer_norm(layers, mask.bool(), ALLENNLP_EPSILON)
+        return mix_layers(layers, torch.cat(list(self.scalar_parameters)), self.gamma)
+
+
+class Elmo(nn.Module):
+    """AllenNLP's `Elmo`: several mixes over one biLM pass."""
+
+    def __init__(
+        self,
+        options_file: str | Path | None = None,
+        weight_file: str | Path | None = None,
+        num_output_representations: int = 1,
+        requires_grad: bool = False,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        vocab_to_cache: list[str] | None = None,
+        keep_sentence_boundaries: bool = False,
+        scalar_mix_parameters: list[float] | None = None,
+        module: nn.Module | None = None,
+    ) -> None:
+        """Load the biLM and make the mixes.
+
+        Args:
+            options_file: options.json.
+            weight_file: weights.hdf5.
+            num_output_representations: mixes.
+            requires_grad: train the biLM too.
+            do_layer_norm: normalise layers before mixing.
+            dropout: applied to each representation.
+            vocab_to_cache: words whose vectors are computed now; the first is padding.
+            keep_sentence_boundaries: leave the sentence marks in.
+            scalar_mix_parameters: fixed weights before the softmax.
+            module: a biLM to use in place of the files.
+        """
+        super().__init__()
+        if module is not None:
+            if options_file is not None or weight_file is not None:
+                raise ConfigError("give options_file and weight_file, or module, not both")
+            self._elmo_lstm = module
+        elif options_file is None or weight_file is None:
+            raise ConfigError("options_file and weight_file are needed: paths of two local files")
+        else:
+            self._elmo_lstm = ElmoBiLM(
+                options_file,
+                weight_file,
+                requires_grad=requires_grad,
+                vocab_to_cache=vocab_to_cache,
+            )
+        self._has_cached_vocab = vocab_to_cache is not None
+        self._keep_sentence_boundaries = keep_sentence_boundaries
+        self._dropout = nn.Dropout(p=dropout)
+        self._scalar_mixes: list[ScalarMix] = []
+        for number in range(num_output_representations):
+            mix = ScalarMix(
+                self._bilm().num_layers,
+                do_layer_norm=do_layer_norm,
+                initial_scalar_parameters=scalar_mix_parameters,
+                trainable=scalar_mix_parameters is None,
+            )
+            self.add_module(f"scalar_mix_{number}", mix)
+            self._scalar_mixes.append(mix)
+
+    def _bilm(self) -> ElmoBiLM:
+        assert isinstance(self._elmo_lstm, ElmoBiLM)
+        return self._elmo_lstm
+
+    def get_output_dim(self) -> int:
+        """Width of a representation."""
+        return self._bilm().get_output_dim()
+
+    def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
+        """Give `elmo_representations`, a list of (batch, time, dim), and `mask`, (batch, time).
+
+        Args:
+            inputs: ids of `batch_to_ids`, (batch, ..., time, 50).
+            word_inputs: ids into the cached vocabulary, (batch, ..., time).
+        """
+        words = None if word_inputs is None else word_inputs.reshape(-1, word_inputs.shape[-1])
+        output = self._elmo_lstm(inputs.reshape(-1, *inputs.shape[-2:]), words)
+        representations = []
+        mask = output["mask"]
+        for mix in self._scalar_mixes:
+            mixed = mix(output["activations"], mask)
+            if not self._keep_sentence_boundaries:
+                mixed, _ = without_boundaries(mixed, mask)
+            representations.append(self._dropout(mixed))
+        if not self._keep_sentence_boundaries:
+            mask = mask[:, 2:]
+        outer = inputs.shape[:-2]
+        return {
+            "elmo_representations": [
+                item.view(*outer, *item.shape[1:]) for item in representations
+            ],
+            "mask": mask.view(*outer, -1),
+        }
+
+
+class ElmoEmbedder:
+    """AllenNLP 0.9's `ElmoEmbedder`: arrays of all layers, state carried from call to call."""
+
+    def __init__(
+        self, options_file: str | Path, weight_file: str | Path, cuda_device: int = -1
+    ) -> None:
+        """Load the biLM.
+
+        Args:
+            options_file: options.json.
+            weight_file: weights.hdf5.
+            cuda_device: number of a GPU, or -1 for the CPU.
+        """
+        self.elmo_bilm = ElmoBiLM(options_file, weight_file)
+        self.cuda_device = cuda_device
+        if cuda_device >= 0:
+            self.elmo_bilm.to(torch.device("cuda", cuda_device))
+
+    def batch_to_embeddings(self, batch: list[list[str]]) -> tuple[Tensor, Tensor]:
+        """Give all layers of a batch, (batch, layers, time, dim), and the mask, (batch, time)."""
+        ids = batch_to_ids(batch).to(next(self.elmo_bilm.parameters()).device)
+        with torch.no_grad():
+            output = self.elmo_bilm(ids)
+            layers, mask = without_boundaries(torch.stack(output["activations"]), output["mask"])
+        return layers.transpose(0, 1), mask
+
+    def embed_sentence(self, sentence: list[str]) -> NDArray[Any]:
+        """Give (layers, words, dim) for one sentence."""
+        return self.embed_batch([sentence])[0]
+
+    def embed_batch(self, batch: list[list[str]]) -> list[NDArray[Any]]:
+        """Give (layers, words, dim) for each sentence of one batch."""
+        # As the original, whatever the size of the model.
+        empty = np.zeros((3, 0, 1024))
+        if batch == [[]]:
+            return [empty]
+        layers, mask = self.batch_to_embeddings(batch)
+        lengths = mask.sum(dim=1).tolist()
+        return [
+            layers[row, :, :length].cpu().numpy() if length else empty
+            for row, length in enumerate(lengths)
+        ]
+
+    def embed_sentences(
+        self, sentences: Iterable[list[str]], batch_size: int = 64
+    ) -> Iterator[NDArray[Any]]:
+        """Give (layers, words, dim) for each sentence, in batches of their order."""
+        batch: list[list[str]] = []
+        for sentence in sentences:
+            batch.append(sentence)
+            if len(batch) == batch_size:
+                yield from self.embed_batch(batch)
+                batch = []
+        if batch:
+            yield from self.embed_batch(batch)
+
+    def embed_file(
+        self,
+        input_file: Iterable[str],
+        output_file_path: str | Path,
+        output_format: str = "all",
+        batch_size: int = 64,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+    ) -> None:
+        """Write the vectors of a file's sentences to HDF5.
+
+        Args:
+            input_file: lines, one sentence each, words apart by white space.
+            output_file_path: file to write.
+            output_format: all, top or average.
+            batch_size: sentences in a batch.
+            forget_sentences: leave `sentence_to_index` out.
+            use_sentence_keys: key datasets by their line, not its number.
+        """
+        choices: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+            "all": lambda layers: layers,
+            "top": lambda layers: layers[-1],
+            "average": lambda layers: layers.mean(axis=0),
+        }
+        if output_format not in choices:
+            raise ConfigError(f"output_format is {output_format!r}; expected all, top or average")
+        choose = choices[output_format]
+        lines = [line.strip() for line in input_file]
+        blank = [str(number) for number, line in enumerate(lines) if not line]
+        if blank:
+            raise InputError(f"there are blank lines: {', '.join(blank[:10])} (counted from 0)")
+        split = [line.split() for line in lines]
+        with atomic_path(Path(output_file_path)) as partial:
+            writer = HDF5Writer(
+                partial,
+                index_sentences=not (forget_sentences or use_sentence_keys),
+                sentence_keys=use_sentence_keys,
+            )
+            try:
+                for line, words, layers in zip(
+                    lines, split, self.embed_sentences(split, batch_size), strict=True
+                ):
+                    writer.write(line, words, choose(layers))
+            finally:
+                writer.close()

@@ -1,0 +1,50 @@
+"""What the tests share: the golden files where they are at hand, and one tiny model."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
+from elmo.embed.embedder import ELMo
+from elmo.formats.pretrained import Pretrained
+from elmo.model.initialise import initialise
+from elmo.model.network import ELMoNetwork
+
+# Two threads beside a busy neighbour collapse; tests run in two processes instead.
+torch.set_num_threads(1)
+
+SHARED = Path(os.environ.get("ELMO_SHARED", Path(__file__).parents[2] / "shared"))
+
+TINY = ModelConfig(
+    TextConfig(max_characters=12),
+    EncoderConfig(character_dim=4, filters=((1, 4), (2, 8), (3, 8)), n_highway=1),
+    LSTMConfig(cell_dim=16, projection_dim=8),
+)
+
+
+@pytest.fixture(scope="session")
+def fixtures():
+    """Folder of the golden files."""
+    if not (SHARED / "fixtures").is_dir():
+        pytest.skip(f"no golden files at {SHARED / 'fixtures'}; set ELMO_SHARED to their folder")
+    return SHARED / "fixtures"
+
+
+def random_model(config=TINY, seed=0, **extra):
+    """Give a model with random weights, as a reader would."""
+    network = ELMoNetwork(config=config)
+    initialise(network, seed)
+    weights = {name: value.detach().clone() for name, value in network.state_dict().items()}
+    # Weights as drawn keep every cell small; larger ones reach the clips.
+    weights = {
+        name: value * 4 if "_lstm." in name else value for name, value in weights.items()
+    }
+    return Pretrained(config, weights, "random model", **extra)
+
+
+@pytest.fixture
+def tiny():
+    """A tiny byte-character model."""
+    return ELMo(random_model())
