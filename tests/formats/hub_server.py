@@ -259,7 +259,8 @@ class _Handler(BaseHTTPRequestHandler):
         if name in self.hub.repositories:
             self._send_json({"error": "You already created this model repo", **address}, 409)
             return
-        is_private = asked.get("visibility") == "private"
+        # Older clients say it the second way.
+        is_private = asked.get("visibility") == "private" or asked.get("private", False)
         self.hub.repositories[name] = Repository(name, is_private)
         self._send_json(address)
 

@@ -1,27 +1,25 @@
 """`ELMo`, the public module: the network with its tokeniser and character mapper."""
 
-import dataclasses
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from elmo.config import LayerNorm, Layers, MixConfig, ModelConfig, Pooling, State
+from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State
 from elmo.embed.encoding import EncodingRun, pool
 from elmo.errors import ConfigError, InputError
 from elmo.formats import hub, native
-from elmo.formats.bilm_hdf5 import initial_mixes
 from elmo.formats.load import read
+from elmo.formats.mixes import with_mixes
 from elmo.formats.pretrained import Pretrained
 from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork, ELMoOutput
 from elmo.progress import Progress
-from elmo.text.batches import Sentence, TokenMapper, WordTable
-from elmo.text.characters import SHIFT, ByteCharacters, Characters, DictionaryCharacters
+from elmo.text.batches import Sentence, token_mapper
 from elmo.text.tokenizer import Token, Tokenizer, get_tokenizer
 
 
@@ -119,8 +117,12 @@ class ELMo(nn.Module):
         )
         if tokenizer is not None:
             found = found.with_tokenizer(tokenizer)
-        found = _with_mixes(
-            found, num_output_representations, do_layer_norm, use_top_only, scalar_mix_parameters
+        found = with_mixes(
+            found,
+            n_mixes=num_output_representations,
+            layer_norm=do_layer_norm,
+            top_only=use_top_only,
+            fixed=scalar_mix_parameters,
         )
         return cls(
             found,
@@ -338,75 +340,3 @@ def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ConfigError(f"dtype is {dtype!r}; expected float32, bfloat16, float16 or float64")
     return found
-
-
-def token_mapper(
-    config: ModelConfig,
-    character_dictionary: Mapping[str, int] | None,
-    word_dictionary: Mapping[str, int] | None,
-) -> TokenMapper:
-    """Build what turns the words of a model into its ids.
-
-    Args:
-        config: the model.
-        character_dictionary: raw id of each symbol, in the dictionary scheme.
-        word_dictionary: raw id of each input word, where the model has a word table.
-    """
-    text = config.text
-    characters: Characters | None = None
-    if text.characters == "bytes":
-        characters = ByteCharacters(text.max_characters)
-    elif text.characters == "dictionary":
-        characters = DictionaryCharacters(text.max_characters, character_dictionary or {})
-    if word_dictionary is None:
-        return TokenMapper(characters)
-    begin, end, unknown = text.word_marks
-    ids = {word: raw_id + SHIFT for word, raw_id in word_dictionary.items()}
-    marks = {mark: ids.pop(mark, 0) for mark in (begin, end)}
-    cached = config.encoder.word_role == "cache"
-    if not cached and 0 in marks.values():
-        raise ConfigError(
-            f"the word table has no {begin} or {end}; no sentence can be made with it"
-        )
-    table = WordTable(
-        ids,
-        begin=marks[begin],
-        end=marks[end],
-        # A cached table leaves unknown words to the characters.
-        unknown=0 if cached else ids.get(unknown),
-        max_characters=text.max_characters - 2 if text.cut_words else None,
-    )
-    return TokenMapper(characters, table)
-
-
-def _with_mixes(
-    model: Pretrained,
-    n_mixes: int | None,
-    layer_norm: bool | LayerNorm | None,
-    top_only: bool | None,
-    fixed: Sequence[float] | None,
-) -> Pretrained:
-    """Give the model the mixes asked for; those it came with are kept as far as they go."""
-    recorded = model.config.mix
-    if isinstance(layer_norm, bool):
-        layer_norm = "allennlp" if layer_norm else "none"
-    if layer_norm not in (None, "none", "allennlp", "bilm-tf"):
-        raise ConfigError(f"do_layer_norm is {layer_norm!r}; expected True, False or bilm-tf")
-    mix = MixConfig(
-        recorded.n_mixes if n_mixes is None else n_mixes,
-        layer_norm or recorded.layer_norm,
-        recorded.top_only if top_only is None else top_only,
-    )
-    config = dataclasses.replace(model.config, mix=mix)
-    if fixed is not None and len(fixed) != config.n_layers:
-        raise ConfigError(
-            f"scalar_mix_parameters has {len(fixed)} weights, the model {config.n_layers} layers"
-        )
-    mixes = initial_mixes(config.n_layers, mix.n_mixes)
-    for name in mixes:
-        if name in model.weights:
-            mixes[name] = model.weights[name].clone()
-        if fixed is not None and name.endswith(".weights"):
-            mixes[name] = torch.tensor(fixed, dtype=torch.float32)
-    rest = {name: value for name, value in model.weights.items() if not name.startswith("mixes.")}
-    return dataclasses.replace(model, config=config, weights={**rest, **mixes})

@@ -14,9 +14,9 @@ from torch import Tensor
 from elmo.config import EncoderConfig, LSTMConfig, MixConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, FormatError
 from elmo.formats import keys
-from elmo.formats.bilm_hdf5 import initial_mixes
 from elmo.formats.bilm_options import config_from_options
 from elmo.formats.container import Container
+from elmo.formats.mixes import initial_mixes
 from elmo.formats.pickles import read_state_dict
 from elmo.formats.pretrained import Pretrained
 

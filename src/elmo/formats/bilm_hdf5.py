@@ -20,6 +20,7 @@ from elmo.formats import keys
 from elmo.formats.bilm_options import config_from_options, options_from_config
 from elmo.formats.hdf5 import write_arrays
 from elmo.formats.keys import Array
+from elmo.formats.mixes import initial_mixes
 from elmo.formats.pretrained import Pretrained
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 from elmo.text.vocabulary import Vocabulary
@@ -72,15 +73,6 @@ def _without_mask_row(table: Array) -> tuple[Array, list[str]]:
     if table.shape[0] == N_BYTE_CHARACTERS + SHIFT and not table[0].any():
         return table[1:], ["char_embed has 262 rows, the first of them zero: read as 261"]
     return table, []
-
-
-def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
-    """Give the mixes of a model that came without any."""
-    mixes: dict[str, Tensor] = {}
-    for number in range(n_mixes):
-        mixes[f"mixes.{number}.weights"] = torch.zeros(n_layers)
-        mixes[f"mixes.{number}.gamma"] = torch.ones(1)
-    return mixes
 
 
 def with_softmax(model: Pretrained, arrays: Mapping[str, Array], label: str) -> Pretrained:

@@ -230,7 +230,7 @@ def _is_unreachable(error: BaseException) -> bool:
         return True
     # By name, for huggingface_hub has changed its HTTP library from version to version.
     library = type(error).__module__.partition(".")[0]
-    return library in ("httpx", "httpx2", "requests") and not isinstance(error, HfHubHTTPError)
+    return library in ("httpx", "httpx2") and not isinstance(error, HfHubHTTPError)
 
 
 def _is_unauthorised(answer: "HfHubHTTPError") -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, FormatError
 from elmo.formats import keys
-from elmo.formats.bilm_hdf5 import initial_mixes
 from elmo.formats.container import Container
+from elmo.formats.mixes import initial_mixes
 from elmo.formats.pickles import read_state_dict
 from elmo.formats.pretrained import Pretrained
 

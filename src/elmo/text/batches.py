@@ -9,8 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from elmo.config import ModelConfig
 from elmo.errors import ConfigError, InputError
-from elmo.text.characters import Characters, Ids
+from elmo.text.characters import (
+    SHIFT,
+    ByteCharacters,
+    Characters,
+    DictionaryCharacters,
+    Ids,
+)
 
 Sentence = Sequence[str]
 
@@ -115,3 +122,42 @@ class TokenMapper:
         ids = tokens.rows[tokens.index]
         ids[np.arange(ids.shape[1]) >= tokens.lengths[:, None]] = 0
         return ids
+
+
+def token_mapper(
+    config: ModelConfig,
+    character_dictionary: Mapping[str, int] | None,
+    word_dictionary: Mapping[str, int] | None,
+) -> TokenMapper:
+    """Build what turns the words of a model into its ids.
+
+    Args:
+        config: the model.
+        character_dictionary: raw id of each symbol, in the dictionary scheme.
+        word_dictionary: raw id of each input word, where the model has a word table.
+    """
+    text = config.text
+    characters: Characters | None = None
+    if text.characters == "bytes":
+        characters = ByteCharacters(text.max_characters)
+    elif text.characters == "dictionary":
+        characters = DictionaryCharacters(text.max_characters, character_dictionary or {})
+    if word_dictionary is None:
+        return TokenMapper(characters)
+    begin, end, unknown = text.word_marks
+    ids = {word: raw_id + SHIFT for word, raw_id in word_dictionary.items()}
+    marks = {mark: ids.pop(mark, 0) for mark in (begin, end)}
+    cached = config.encoder.word_role == "cache"
+    if not cached and 0 in marks.values():
+        raise ConfigError(
+            f"the word table has no {begin} or {end}; no sentence can be made with it"
+        )
+    table = WordTable(
+        ids,
+        begin=marks[begin],
+        end=marks[end],
+        # A cached table leaves unknown words to the characters.
+        unknown=0 if cached else ids.get(unknown),
+        max_characters=text.max_characters - 2 if text.cut_words else None,
+    )
+    return TokenMapper(characters, table)
