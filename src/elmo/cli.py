@@ -7,6 +7,7 @@ help is their docstrings. The function is imported when it runs, so help is prin
 import dataclasses
 import inspect
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -58,7 +59,9 @@ def application() -> typer.Typer:
     for word, (config, home, positional) in COMMANDS.items():
         # The mark keeps the lines of the examples apart.
         text = inspect.cleandoc(config.__doc__ or "").replace("Examples:", "\b\nExamples:")
-        app.command(word, help=text)(_command(config, home, positional))
+        app.command(word, help=text, short_help=re.split("[:,.]", text)[0])(
+            _command(config, home, positional)
+        )
     return app
 
 

@@ -286,7 +286,11 @@ class DemoConfig:
 
     Examples:
       elmo demo
+      elmo demo --output tiny-elmo
     """
+
+    output: str | None = None
+    """Folder to leave the demo's model in; nothing is left where none is named."""
 
 
 # ----------------------------------------------------------- dataclass <-> plain data, and help

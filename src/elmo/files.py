@@ -3,8 +3,9 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from elmo.errors import OutputError
 
@@ -16,24 +17,26 @@ def atomic_path(path: Path) -> Iterator[Path]:
     Whatever ends the block early, Ctrl-C and a full disk included, removes the partial file and
     leaves an older one under `path` as it was.
     """
-    if path.is_dir():
-        raise OutputError(f"cannot write {path}: it is a folder; name a file")
-    if not path.parent.is_dir():
-        raise OutputError(f"cannot write {path}: there is no folder {path.parent}; make it first")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        if path.is_dir():
+            raise OutputError(f"cannot write {path}: it is a folder; name a file")
+        if not path.parent.is_dir():
+            raise OutputError(
+                f"cannot write {path}: there is no folder {path.parent}; make it first"
+            )
         yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
+        _sync(partial)
         partial.replace(path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"cannot write {path}: {reason}; nothing was left behind") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
-def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], None]]) -> None:
+def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | None]) -> None:
     """Write several files into a folder, all or none of them.
 
     Each is written into a temporary folder inside first; only when all are complete are they
@@ -41,25 +44,41 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], None]]) ->
 
     Args:
         folder: made where it does not exist.
-        writers: a function that writes the file, by its name.
+        writers: a function that writes the file, by its name; None removes an older file.
     """
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"cannot write the folder {folder}: there is a file of that name")
-    is_new = not folder.exists()
     partial = folder / f".{os.getpid()}.partial"
-    complete = False
+    is_new = complete = False
     try:
+        is_new = not folder.exists()
+        if not is_new and not folder.is_dir():
+            raise OutputError(f"cannot write the folder {folder}: there is a file of that name")
+        for name in writers:
+            if (folder / name).is_dir():
+                raise OutputError(
+                    f"cannot write the folder {folder}: {name} in it is a folder, not a file"
+                )
         partial.mkdir(parents=True)
         for name, write in writers.items():
-            with atomic_path(partial / name) as path:
-                write(path)
-        for name in writers:
-            (partial / name).replace(folder / name)
+            if write is not None:
+                write(partial / name)
+                _sync(partial / name)
+        for name, write in writers.items():
+            if write is None:
+                (folder / name).unlink(missing_ok=True)
+            else:
+                (partial / name).replace(folder / name)
         complete = True
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OutputError(f"cannot write the folder {folder}: {reason}") from error
+        raise OutputError(
+            f"cannot write the folder {folder}: {reason}; nothing was left behind"
+        ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         if is_new and not complete:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

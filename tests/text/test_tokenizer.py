@@ -1,8 +1,5 @@
 """The tokenisers: what each splits, that nothing is lost, and that no input makes them slow."""
 
-# Look-alike characters are what these tests are about.
-# ruff: noqa: RUF001
-
 import time
 
 import pytest
@@ -128,12 +125,11 @@ SLOW_TEXTS = {
     "digits": "1",
     "thousands": "1,",
     "acronym": "A.",
-    "initials": "J. ",
     "dotted words": "a.b",
-    "addresses": "a@",
+    "addresses": "ab.cd@",
     "contractions": "n't",
     "underscores": "a_",
-    "hashes": "#1",
+    "hashes": "#1234",
     "marks": "a\u0301",
     "joiners": "👍\u200d",
     "spaces": " ",
@@ -168,7 +164,7 @@ def test_tokens_carry_offsets() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TOKENIZERS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=any_text | knotty_text)
 def test_only_white_space_is_lost(name: str, text: str) -> None:
     tokenizer = get_tokenizer(name)
@@ -192,7 +188,7 @@ def test_same_text_gives_same_words(name: str, text: str) -> None:
     assert words == [token.text for token in get_tokenizer(name).tokens(text)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=any_text | knotty_text)
 def test_whitespace_equals_split(text: str) -> None:
     assert [token.text for token in WHITESPACE.tokens(text)] == text.split()

@@ -219,12 +219,26 @@ class ELMo(nn.Module):
         elif mask.shape != ids.shape[:2]:
             raise InputError(f"mask has shape {tuple(mask.shape)}, the ids {tuple(ids.shape[:2])}")
         mask = mask.bool()
+        lengths = None
+        # Values on the host can be checked, and lengths save the work on padding; a GPU would
+        # have to be waited for.
+        if ids.device.type == "cpu" and not torch.compiler.is_compiling():
+            self._check_values(ids, mask)
+            lengths = mask.sum(dim=1).tolist()
         rows, index = distinct_rows(ids)
-        # Lengths on the host save the work on padding; a GPU would have to be waited for.
-        on_host = ids.device.type == "cpu" and not torch.compiler.is_compiling()
-        lengths = mask.sum(dim=1).tolist() if on_host else None
         output: ELMoOutput = self.network(rows, index, mask, state, lengths)
         return output
+
+    def _check_values(self, ids: Tensor, mask: Tensor) -> None:
+        if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+            raise InputError("mask has gaps: real positions stand together on the left of a row")
+        encoder = self.config.encoder
+        limit = max(encoder.n_characters, encoder.n_words)
+        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= limit):
+            raise InputError(
+                f"character_ids holds values from {int(ids.min())} to {int(ids.max())}, this model "
+                f"takes 0 to {limit - 1}: make them with this model's character_ids"
+            )
 
     def _with_word_column(self, ids: Tensor) -> Tensor:
         """Check the shape; characters alone are enough where words are a cache."""

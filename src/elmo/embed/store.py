@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from elmo.errors import ConfigError, MissingExtra, OutputError
 from elmo.files import atomic_path
+from elmo.formats.hdf5 import HDF5File
 
 Array = NDArray[np.float32]
 
@@ -62,7 +63,8 @@ class HDF5Writer:
                 an error then.
         """
         self.sentence_keys = sentence_keys
-        self.file = h5py.File(path, "w")
+        self._file = HDF5File(path)
+        self.file = self._file.content
         self.index: dict[str, str] | None = {} if index_sentences else None
         self.store_words = store_words
         self.count = 0
@@ -74,6 +76,7 @@ class HDF5Writer:
         if key in self.file:
             raise OutputError(f"the sentence {key[:60]!r} stands twice and cannot be a key twice")
         self.file.create_dataset(key, data=vectors)
+        self._file.check()
         if self.store_words:
             self.file.create_dataset(f"words/{key}", data=json.dumps(list(words)))
         if self.index is not None:
@@ -88,11 +91,11 @@ class HDF5Writer:
 
     def close(self) -> None:
         """Finish the file."""
-        if self.index is not None and self.file:
+        if self.index is not None:
             text = h5py.string_dtype(encoding="utf-8")
             dataset = self.file.create_dataset("sentence_to_index", (1,), dtype=text)
             dataset[0] = json.dumps(self.index)
-        self.file.close()
+        self._file.close()
 
 
 class NpzWriter:

@@ -4,6 +4,7 @@ The geometry is read off the tensors. What they cannot tell (clips, activation) 
 options file where the archive has it, and otherwise from the published models, said aloud.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from elmo.formats import keys
 from elmo.formats.bilm_options import config_from_options
 from elmo.formats.container import Container
 from elmo.formats.mixes import initial_mixes
-from elmo.formats.pickles import read_state_dict
+from elmo.formats.pickles import read_state_dict, to_arrays
 from elmo.formats.pretrained import Pretrained
 
 ORIGIN = "AllenNLP archive"
@@ -106,7 +107,7 @@ def read_state(
     config, notes = _geometry(inside, options, label)
     weights = keys.to_ours(
         keys.allennlp_modules(config),
-        {name: tensor.float().numpy() for name, tensor in inside.items()},
+        to_arrays(inside, label),
         label,
     )
     mixed = _mixes(mixes, config.n_layers, label)
@@ -124,11 +125,18 @@ def _mixes(found: Mapping[str, Tensor], n_layers: int, label: str) -> dict[str, 
     for place, number in enumerate(numbers):
         scope = f"scalar_mix_{number}"
         names = [f"{scope}.scalar_parameters.{depth}" for depth in range(n_layers)]
-        missing = [name for name in [*names, f"{scope}.gamma"] if name not in found]
-        if missing:
-            raise FormatError(f"{label}: {missing[0]} is missing; the mix is not whole")
-        mixes[f"mixes.{place}.weights"] = torch.cat([found[name].float().view(1) for name in names])
-        mixes[f"mixes.{place}.gamma"] = found[f"{scope}.gamma"].float().view(1)
+        expected = [*names, f"{scope}.gamma"]
+        odd = sorted(set(expected) ^ {name for name in found if name.startswith(f"{scope}.")})
+        if odd:
+            what = "missing" if odd[0] in expected else f"too much for {n_layers} layers"
+            raise FormatError(f"{label}: {odd[0]} is {what}; the mix is not whole")
+        arrays = to_arrays({name: found[name] for name in expected}, label)
+        for name, array in arrays.items():
+            if array.size != 1:
+                raise FormatError(f"{label}: {name} has shape {array.shape}, expected one number")
+        *weights, gamma = (torch.from_numpy(array).view(1) for array in arrays.values())
+        mixes[f"mixes.{place}.weights"] = torch.cat(weights)
+        mixes[f"mixes.{place}.gamma"] = gamma
     return mixes
 
 
@@ -147,34 +155,31 @@ def _geometry(
         projection_dim, cell_dim = state[f"{lstm}.forward_layer_0.state_projection.weight"].shape
     except (KeyError, ValueError) as error:
         raise FormatError(f"{label}: the ELMo in it is not whole ({error})") from None
-    known = LSTMConfig()
-    max_characters, activation = TextConfig().max_characters, EncoderConfig().activation
-    notes: list[str] = []
+    told, notes = ModelConfig(), list[str]()
     if options is None:
         notes.append(
             "the archive does not say its clips and activation: those of the published models are "
-            f"assumed (clips {known.cell_clip:g} and {known.projection_clip:g}, {activation})"
+            f"assumed (clips {told.lstm.cell_clip:g} and {told.lstm.projection_clip:g}, "
+            f"{told.encoder.activation})"
         )
     else:
         told, notes = config_from_options(options, f"the options of {label}")
-        known = told.lstm
-        max_characters, activation = told.text.max_characters, told.encoder.activation
     try:
         config = ModelConfig(
-            TextConfig(max_characters=max_characters),
+            TextConfig(max_characters=told.text.max_characters),
             EncoderConfig(
                 n_characters=n_characters,
                 character_dim=character_dim,
                 filters=tuple(filters),
-                activation=activation,
+                activation=told.encoder.activation,
                 n_highway=_count(state, f"{encoder}._highways._layers.", ".weight"),
             ),
             LSTMConfig(
                 cell_dim=cell_dim,
                 projection_dim=projection_dim,
                 n_layers=_count(state, f"{lstm}.forward_layer_", ".state_linearity.bias"),
-                cell_clip=known.cell_clip,
-                projection_clip=known.projection_clip,
+                cell_clip=told.lstm.cell_clip,
+                projection_clip=told.lstm.projection_clip,
                 # AllenNLP builds no other kind, and its state dicts hold the forget bias already.
                 residual=True,
                 forget_bias=0.0,
@@ -182,7 +187,22 @@ def _geometry(
         )
     except ConfigError as error:
         raise FormatError(f"{label}: {error}") from None
+    if options is not None:
+        _compare(config.encoder, dataclasses.replace(told.encoder, project=True), label)
+        _compare(config.lstm, dataclasses.replace(told.lstm, forget_bias=0.0), label)
     return config, notes
+
+
+def _compare(
+    found: EncoderConfig | LSTMConfig, told: EncoderConfig | LSTMConfig, label: str
+) -> None:
+    for name, value in dataclasses.asdict(found).items():
+        said = getattr(told, name)
+        if value != said:
+            raise FormatError(
+                f"{label}: {name} is {value} by its tensors and {said} by the options: the options "
+                "belong to another model"
+            )
 
 
 def _count(state: Mapping[str, Tensor], start: str, end: str) -> int:

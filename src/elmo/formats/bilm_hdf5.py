@@ -48,8 +48,12 @@ def read(
     """
     arrays = dict(arrays)
     softmax = {name: arrays.pop(name) for name in SOFTMAX if name in arrays}
-    n_words = arrays["embedding"].shape[0] if "embedding" in arrays else 0
+    n_words = len(np.atleast_1d(arrays["embedding"])) if "embedding" in arrays else 0
     config, notes = config_from_options(options, f"the options of {label}", n_words)
+    if "CNN_proj/W_proj" in arrays and not config.encoder.project:
+        # AllenNLP projects also where the width is the same already.
+        encoder = dataclasses.replace(config.encoder, project=True)
+        config = dataclasses.replace(config, encoder=encoder)
     if "char_embed" in arrays:
         arrays["char_embed"], more = _without_mask_row(arrays["char_embed"])
         notes += more
@@ -70,7 +74,7 @@ def read(
 
 
 def _without_mask_row(table: Array) -> tuple[Array, list[str]]:
-    if table.shape[0] == N_BYTE_CHARACTERS + SHIFT and not table[0].any():
+    if table.shape[:1] == (N_BYTE_CHARACTERS + SHIFT,) and not table[0].any():
         return table[1:], ["char_embed has 262 rows, the first of them zero: read as 261"]
     return table, []
 
@@ -89,7 +93,10 @@ def with_softmax(model: Pretrained, arrays: Mapping[str, Array], label: str) -> 
             f"{label}: softmax/W has shape {table.shape}, softmax/b {arrays['softmax/b'].shape}; "
             f"expected (words, {dim}) and (words,)"
         )
-    added = {ours: torch.from_numpy(arrays[name]) for name, ours in SOFTMAX.items()}
+    added = {
+        ours: torch.from_numpy(np.asarray(arrays[name], dtype=np.float32))
+        for name, ours in SOFTMAX.items()
+    }
     config = dataclasses.replace(model.config, n_softmax_words=table.shape[0])
     return dataclasses.replace(model, config=config, weights={**model.weights, **added})
 
@@ -160,14 +167,15 @@ def write(model: Pretrained, folder: Path) -> None:
         if ours in model.weights:
             arrays[theirs] = model.weights[ours].float().numpy()
     options = json.dumps(options_from_config(config)).encode("ascii")
-    files = {
-        "weights.hdf5": lambda path: write_arrays(path, arrays),
-        "options.json": lambda path: path.write_bytes(options),
-    }
-    if model.vocabulary is not None:
-        lines = model.vocabulary.to_bytes()
-        files["vocab.txt"] = lambda path: path.write_bytes(lines)
-    write_folder(folder, files)
+    lines = None if model.vocabulary is None else model.vocabulary.to_bytes()
+    write_folder(
+        folder,
+        {
+            "weights.hdf5": lambda path: write_arrays(path, arrays),
+            "options.json": lambda path: path.write_bytes(options),
+            "vocab.txt": None if lines is None else lambda path: path.write_bytes(lines),
+        },
+    )
 
 
 def _with_file_bias(model: Pretrained) -> dict[str, Tensor]:

@@ -1,13 +1,14 @@
 """bilm-tf's options.json to our config and back; its defaults and the 261/262 trap live here."""
 
-from typing import Any
+from sys import float_info
+from typing import Any, Literal, cast
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, FormatError
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 
 
-class _Section:
+class Section:
     """A JSON object whose values are taken out by type, with the full name in every complaint."""
 
     def __init__(self, data: Any, label: str) -> None:
@@ -16,28 +17,60 @@ class _Section:
         self.data = data
         self.label = label
 
-    def section(self, name: str) -> "_Section":
-        return _Section(self._required(name), f"{self.label}.{name}")
+    def section(self, name: str) -> "Section":
+        """Take a JSON object."""
+        return Section(self.required(name), f"{self.label}.{name}")
+
+    def flag(self, name: str) -> bool:
+        """Take true or false; absent means false."""
+        value = self.data.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise FormatError(f"{self.label}.{name} is {value!r}, expected true or false")
+        return bool(value)
 
     def whole(self, name: str, default: int | None = None) -> int:
-        value = self.data.get(name, default) if default is not None else self._required(name)
+        """Take a whole number, not negative."""
+        value = self.data.get(name, default) if default is not None else self.required(name)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise FormatError(f"{self.label}.{name} is {value!r}, expected a whole number")
+            raise FormatError(
+                f"{self.label}.{name} is {value!r}, expected a whole number, 0 or more"
+            )
         return value
 
     def clip(self, name: str) -> float | None:
+        """Take a positive number; absent means none."""
         value = self.data.get(name)
         if value is None:
             return None
-        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not 0 <= value <= float_info.max
+        ):
             raise FormatError(
                 f"{self.label}.{name} is {value!r}, expected a positive number or null"
             )
         return float(value)
 
-    def _required(self, name: str) -> Any:
+    def activation(self) -> Literal["relu", "tanh"]:
+        """Take the activation of a character CNN."""
+        value: Any = self.data.get("activation")
+        if value not in ("relu", "tanh"):
+            raise FormatError(f"{self.label}.activation is {value!r}, expected relu or tanh")
+        return cast(Literal["relu", "tanh"], value)
+
+    def filters(self) -> tuple[tuple[int, int], ...]:
+        """Take the filters of a character CNN."""
+        value = self.data.get("filters")
+        if not _is_filters(value):
+            raise FormatError(f"{self.label}.filters is {value!r}, expected [width, count] pairs")
+        assert isinstance(value, list)
+        return tuple((width, count) for width, count in value)
+
+    def required(self, name: str) -> Any:
+        """Take any value, which must be there."""
         if name not in self.data:
             found = ", ".join(map(str, self.data)) or "nothing"
             raise FormatError(f"{self.label} has no {name}; it has {found}")
@@ -59,13 +92,13 @@ def config_from_options(
     Returns:
         The config, and what was mended or assumed, in sentences.
     """
-    top = _Section(options, label)
+    top = Section(options, label)
     if "lstm" not in top.data:
         raise FormatError(f"{label} has no lstm section: it is not the options.json of a biLM")
-    lstm, notes = _lstm(top.section("lstm"))
     if top.data.get("bidirectional") is False:
         raise FormatError(f"{label}: a unidirectional language model is no biLM and cannot be read")
     try:
+        lstm, notes = _lstm(top.section("lstm"))
         if "char_cnn" not in top.data:
             dim = lstm.projection_dim
             encoder = EncoderConfig(
@@ -85,25 +118,24 @@ def config_from_options(
         raise FormatError(f"{label}: {error}") from None
 
 
-def _lstm(section: _Section) -> tuple[LSTMConfig, list[str]]:
+def _lstm(section: Section) -> tuple[LSTMConfig, list[str]]:
     notes = []
     clips = {name: section.clip(name) for name in ("cell_clip", "proj_clip")}
     for name, value in clips.items():
         if value == 0:
             notes.append(f"{name} is 0: read as no clip, as AllenNLP does")
-    skip = section.data.get("use_skip_connections", False)
     config = LSTMConfig(
         cell_dim=section.whole("dim"),
         projection_dim=section.whole("projection_dim"),
         n_layers=section.whole("n_layers", default=1),
         cell_clip=clips["cell_clip"] or None,
         projection_clip=clips["proj_clip"] or None,
-        residual=bool(skip),
+        residual=section.flag("use_skip_connections"),
     )
     return config, notes
 
 
-def _encoder(section: _Section, projection_dim: int) -> tuple[EncoderConfig, list[str]]:
+def _encoder(section: Section, projection_dim: int) -> tuple[EncoderConfig, list[str]]:
     notes = []
     n_characters = section.whole("n_characters", default=N_BYTE_CHARACTERS + SHIFT)
     if n_characters == N_BYTE_CHARACTERS:
@@ -112,21 +144,14 @@ def _encoder(section: _Section, projection_dim: int) -> tuple[EncoderConfig, lis
         raise FormatError(
             f"{section.label}.n_characters is {n_characters}, expected 262 (or 261 from training)"
         )
-    activation = section.data.get("activation")
-    if activation not in ("relu", "tanh"):
-        raise FormatError(f"{section.label}.activation is {activation!r}, expected relu or tanh")
-    filters = section.data.get("filters")
-    if not _is_filters(filters):
-        raise FormatError(f"{section.label}.filters is {filters!r}, expected [width, count] pairs")
-    assert isinstance(filters, list)
-    pairs = tuple((int(width), int(count)) for width, count in filters)
+    filters = section.filters()
     config = EncoderConfig(
         n_characters=N_BYTE_CHARACTERS + SHIFT,
         character_dim=section.section("embedding").whole("dim"),
-        filters=pairs,
-        activation=activation,
+        filters=filters,
+        activation=section.activation(),
         n_highway=section.whole("n_highway", default=0) if section.data.get("n_highway") else 0,
-        project=sum(count for _, count in pairs) != projection_dim,
+        project=sum(count for _, count in filters) != projection_dim,
     )
     return config, notes
 

@@ -5,17 +5,29 @@ Nothing is ever unpacked to disk, so no name inside an archive can reach a path 
 
 import io
 import json
+import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from elmo.errors import FormatError
 
-_BROKEN = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+# What torn archives make their readers raise; names inside that are no UTF-8 are a ValueError.
+_BROKEN = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ def parse_json(data: bytes, label: str) -> Any:
     """Parse JSON; what is no JSON is a `FormatError`."""
     try:
         return json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # among them too many digits, and no UTF-8
         raise FormatError(f"{label} is not JSON: {error}") from None
 
 
@@ -93,7 +105,9 @@ def open_zip(path: Path) -> Container:
         archive = zipfile.ZipFile(path)
     except _BROKEN as error:
         raise FormatError(f"{path} is not a whole zip file: {error}") from None
-    members = {item.filename: item for item in archive.infolist() if not item.is_dir()}
+    members = {
+        item.filename: item for item in archive.infolist() if not item.filename.endswith("/")
+    }
     inside = _without_top_folder(list(members))
     return Container(
         str(path),
@@ -105,21 +119,25 @@ def open_zip(path: Path) -> Container:
 def open_tar(path: Path) -> Container:
     """Take the regular files of a tar, compressed or not; links in it are passed over."""
     try:
-        archive = tarfile.open(path)
-        members = {item.name.removeprefix("./"): item for item in archive if item.isreg()}
+        with tarfile.open(path) as archive:
+            members = {item.name.removeprefix("./"): item for item in archive if item.isreg()}
+            # The checksum of a compressed archive is only looked at where it ends.
+            while archive.fileobj is not None and archive.fileobj.read(1 << 20):
+                pass
     except _BROKEN as error:
         raise FormatError(f"{path} is not a whole tar archive: {error}") from None
 
     def read(name: str) -> BinaryIO:
-        file = archive.extractfile(members[name])
-        assert file is not None  # only None for what is no regular file
-        return io.BytesIO(file.read())
+        with tarfile.open(path) as archive:
+            file = archive.extractfile(members[name])
+            assert file is not None  # only None for what is no regular file
+            return io.BytesIO(file.read())
 
     return Container(str(path), tuple(members), read)
 
 
 def _without_top_folder(names: list[str]) -> dict[str, str]:
-    tops = {PurePosixPath(name).parts[0] for name in names}
+    tops = {name.split("/", 1)[0] for name in names}
     if len(tops) == 1 and all("/" in name for name in names):
         return {name.split("/", 1)[1]: name for name in names}
     return {name: name for name in names}

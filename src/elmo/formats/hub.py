@@ -36,7 +36,6 @@ MODEL_FILES = (
     "word.dic",
     "cnn_*.json",
 )
-_SUBFOLDERS = ["*/*"]
 _LOG_IN = "run hf auth login or set HF_TOKEN"
 _NO_ID = "it is no hub id, which looks like owner/name"
 
@@ -65,7 +64,7 @@ def download(repository: str, revision: str | None = None) -> Path:
                 repository,
                 revision=revision,
                 allow_patterns=list(MODEL_FILES),
-                ignore_patterns=_SUBFOLDERS,
+                ignore_patterns=["*/*"],  # a star of the list above would reach into subfolders
                 local_files_only=from_cache,
             )
         )
@@ -218,8 +217,10 @@ def _answer(error: Exception) -> "HfHubHTTPError | None":
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     current: BaseException | None = error
-    while current is not None:
+    seen: set[int] = set()
+    while current is not None and id(current) not in seen:
         yield current
+        seen.add(id(current))
         current = current.__cause__ or current.__context__
 
 

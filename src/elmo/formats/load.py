@@ -1,5 +1,6 @@
 """Find out what a path or name holds by looking inside, and hand it to its reader."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def read(
     if source is not None and weights is not None:
         raise FormatError("both a source and weights were given: name the model once")
     found = source if source is not None else weights
-    if found is None:
+    if found is None or found == "":
         raise FormatError("no model was named: give a source, or options with weights")
     parsed = None if options is None else _json_file(_existing(options, "options"))
     vocabulary = None if vocab is None else Vocabulary.load(_existing(vocab, "vocab"))
@@ -68,15 +69,15 @@ def read(
 
 
 def _existing(path: str | Path, argument: str) -> Path:
-    found = Path(path).expanduser()
-    if not found.exists():
+    found = _local(path)
+    if not os.path.exists(found):
         raise FormatError(f"{argument}: there is no file {path}")
     return found
 
 
 def _find(source: str) -> Path:
-    path = Path(source).expanduser()
-    if path.exists() or path.with_name(path.name + ".index").exists():
+    path = _local(source)
+    if os.path.exists(path) or os.path.exists(f"{path}.index"):
         return path
     if "://" in source:
         raise FormatError(f"{source} is an address: download the file first and name it here")
@@ -88,16 +89,24 @@ def _find(source: str) -> Path:
     )
 
 
+def _local(path: str | Path) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise FormatError(f"there is no file {path}: {error}") from None
+
+
 def _read_path(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
     if path.is_dir():
         return _read_container(open_folder(path), options, vocabulary, path)
-    if not path.exists() or path.suffix in (".index", ".meta") or ".data-" in path.name:
+    is_part = path.suffix in (".index", ".meta") or ".data-" in path.name
+    if not path.exists() or is_part or path.name == "checkpoint":
         return _read_checkpoint(path, options, vocabulary)
     with open_file(path) as file:
         start = file.read(8)
     if start == SIGNATURE:
         return _read_hdf5(path, options, vocabulary)
-    if start[:4] == b"PK\x03\x04":
+    if start[:4] in (b"PK\x03\x04", b"PK\x05\x06"):  # the second where nothing is inside
         archive = open_zip(path)
         if "data.pkl" not in archive.names:  # PyTorch's own files are zips too
             return _read_container(archive, options, vocabulary, path)
@@ -124,12 +133,13 @@ def _read_container(
         return native.read(files)
     if many_langs.is_folder(files.names):
         return many_langs.read(files)
-    if "checkpoint" in files.names or any(name.endswith(".index") for name in files.names):
+    has_checkpoint = any(name == "checkpoint" or name.endswith(".index") for name in files.names)
+    if has_checkpoint and path.is_dir():
         return _read_checkpoint(path, options, vocabulary)
     weights = _only(files, (".hdf5", ".h5"), prefer=("model.hdf5", "weights.hdf5"))
     if weights is not None:
         if options is None:
-            options = _options_in(files)
+            options = _options_in(files, weights)
         vocabulary = vocabulary or _vocabulary_in(files)
         label = f"{files.label}: {weights}"
         with files.open(weights) as file:
@@ -137,11 +147,12 @@ def _read_container(
         return bilm_hdf5.read(
             options, arrays, label=label, origin=HDF5_ORIGIN, vocabulary=vocabulary
         )
-    for name in ("model.tar.gz", "best.th", "weights.th"):
-        if name in files.names:
-            if name.endswith(".th"):
-                return allennlp_archive.read_archive(files, options)
-            return _read_path(path / name, options, vocabulary)
+    if "model.tar.gz" in files.names and path.is_dir():
+        return _read_path(path / "model.tar.gz", options, vocabulary)
+    if "best.th" in files.names or "weights.th" in files.names:
+        return allennlp_archive.read_archive(files, options)
+    if has_checkpoint or "model.tar.gz" in files.names:
+        raise FormatError(f"{files.label} holds {files.listing()}: unpack it and name the folder")
     raise FormatError(
         f"{files.label} holds no model: found {files.listing()}; readable are {READABLE}"
     )
@@ -149,7 +160,8 @@ def _read_container(
 
 def _read_hdf5(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
     if options is None:
-        options = _options_in(_beside(path), path)
+        options = _options_in(_beside(path), path.name)
+    vocabulary = vocabulary or _vocabulary_in(_beside(path))
     return bilm_hdf5.read(
         options, _hdf5_file(path), label=str(path), origin=HDF5_ORIGIN, vocabulary=vocabulary
     )
@@ -167,10 +179,10 @@ def _beside(path: Path) -> Container:
     return open_folder(path.parent)
 
 
-def _options_in(files: Container, weights: Path | None = None) -> Any:
+def _options_in(files: Container, weights: str = "") -> Any:
     """Find the options file of a weight file: the one of its own stem, or the only one."""
-    if weights is not None and "weights" in weights.name:
-        twin = weights.name.replace("weights", "options").rsplit(".", 1)[0] + ".json"
+    if "weights" in weights:
+        twin = weights.replace("weights", "options").rsplit(".", 1)[0] + ".json"
         if twin in files.names:
             return files.read_json(twin)
     names = [name for name in files.names if name.endswith(".json") and "options" in name]

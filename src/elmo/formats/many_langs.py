@@ -6,9 +6,10 @@ from typing import Any
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, FormatError
 from elmo.formats import keys
+from elmo.formats.bilm_options import Section
 from elmo.formats.container import Container
 from elmo.formats.mixes import initial_mixes
-from elmo.formats.pickles import read_state_dict
+from elmo.formats.pickles import read_state_dict, to_arrays
 from elmo.formats.pretrained import Pretrained
 
 ORIGIN = "ELMoForManyLangs folder"
@@ -48,7 +49,8 @@ def read(folder: Container) -> Pretrained:
     for part in ("token_embedder", "encoder"):
         with folder.open(f"{part}.pkl") as file:
             tensors = read_state_dict(file, f"{folder.label}: {part}.pkl")
-        state |= {f"{part}.{name}": tensor.float().numpy() for name, tensor in tensors.items()}
+        arrays = to_arrays(tensors, f"{folder.label}: {part}.pkl")
+        state |= {f"{part}.{name}": array for name, array in arrays.items()}
     # The tables are sized by their tensors: dictionaries with odd white space miscount.
     n_words = _n_rows(state, "token_embedder.word_emb_layer.embedding.weight")
     n_characters = _n_rows(state, "token_embedder.char_emb_layer.embedding.weight")
@@ -73,7 +75,7 @@ def read(folder: Container) -> Pretrained:
 
 
 def _n_rows(state: dict[str, keys.Array], name: str) -> int:
-    return state[name].shape[0] if name in state else 0
+    return state[name].shape[0] if name in state and state[name].ndim else 0
 
 
 def _architecture(folder: Container) -> tuple[Any, list[str]]:
@@ -93,45 +95,45 @@ def _architecture(folder: Container) -> tuple[Any, list[str]]:
 
 
 def _config(architecture: Any, n_words: int, n_characters: int, label: str) -> ModelConfig:
+    whole = Section(architecture, f"{label}: its architecture")
+    encoder, embedder = whole.section("encoder"), whole.section("token_embedder")
+    for section, name in ((encoder, "elmo"), (embedder, "cnn")):
+        if section.data.get("name") != name:
+            raise FormatError(
+                f"{label}: its architecture has a part {section.data.get('name')!r}; only {name!r},"
+                " which all published models have, can be read"
+            )
+    for name in ("cell_clip", "proj_clip"):
+        encoder.required(name)
+    word_dim, character_dim = embedder.whole("word_dim"), embedder.whole("char_dim")
+    has_words, has_characters = word_dim > 0, character_dim > 0
     try:
-        encoder, embedder = architecture["encoder"], architecture["token_embedder"]
-        for section, name in ((encoder, "elmo"), (embedder, "cnn")):
-            if section["name"] != name:
-                raise FormatError(
-                    f"{label}: its architecture has a part {section['name']!r}; only {name!r}, "
-                    "which all published models have, can be read"
-                )
-        word_dim, character_dim = embedder["word_dim"], embedder["char_dim"]
-        has_words, has_characters = word_dim > 0, character_dim > 0
-        filters = tuple((width, count) for width, count in embedder["filters"])
         return ModelConfig(
             TextConfig(
                 characters="dictionary" if has_characters else "none",
-                max_characters=embedder["max_characters_per_token"],
+                max_characters=embedder.whole("max_characters_per_token"),
                 word_marks=("<bos>", "<eos>", "<oov>"),
                 cut_words=True,
             ),
             EncoderConfig(
                 n_characters=n_characters + 1 if has_characters else 0,
                 character_dim=character_dim,
-                filters=filters if has_characters else (),
-                activation=embedder["activation"],
-                n_highway=embedder["n_highway"] if has_characters else 0,
+                filters=embedder.filters() if has_characters else (),
+                activation=embedder.activation() if has_characters else "relu",
+                n_highway=embedder.whole("n_highway") if has_characters else 0,
                 n_words=n_words + 1 if has_words else 0,
                 word_dim=word_dim,
             ),
             LSTMConfig(
-                cell_dim=encoder["dim"],
-                projection_dim=encoder["projection_dim"],
-                n_layers=encoder["n_layers"],
-                cell_clip=encoder["cell_clip"] or None,
-                projection_clip=encoder["proj_clip"] or None,
+                cell_dim=encoder.whole("dim"),
+                projection_dim=encoder.whole("projection_dim"),
+                n_layers=encoder.whole("n_layers"),
+                cell_clip=encoder.clip("cell_clip") or None,
+                projection_clip=encoder.clip("proj_clip") or None,
                 residual=True,
                 forget_bias=0.0,
             ),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{label}: its architecture file is not whole: {error!r}") from None
     except ConfigError as error:
         raise FormatError(f"{label}: {error}") from None
 

@@ -52,6 +52,9 @@ def read(folder: Container) -> Pretrained:
         weights = load(folder.read(WEIGHTS))
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise FormatError(f"{folder.label}: {WEIGHTS} is not whole: {error}") from None
+    notes = head.get("notes", [])
+    if not isinstance(notes, list):
+        raise FormatError(f"{folder.label}: {CONFIG}: notes is {notes!r}, expected a list")
     vocabulary = None
     if VOCABULARY in folder.names:
         vocabulary = Vocabulary.parse(folder.read(VOCABULARY), VOCABULARY)
@@ -64,7 +67,7 @@ def read(folder: Container) -> Pretrained:
         if config.text.characters == "dictionary"
         else None,
         words=_dictionary(folder, WORDS) if config.encoder.n_words else None,
-        notes=tuple(map(str, head.get("notes", []))),
+        notes=tuple(map(str, notes)),
     )
 
 
@@ -84,21 +87,17 @@ def write(model: Pretrained, folder: Path) -> None:
         "notes": list(model.notes),
         "model": to_dict(model.config),
     }
-    files: dict[str, Callable[[Path], Any]] = {WEIGHTS: lambda path: _save(path, model)}
+    files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: lambda path: _save(path, model)}
     optional = {
         VOCABULARY: None if model.vocabulary is None else model.vocabulary.to_bytes(),
         CHARACTERS: _json(model.characters),
         WORDS: _json(model.words),
-        CARD: model_card(model).encode("utf-8"),
+        CARD: model_card(model).encode("utf-8", "replace"),
         CONFIG: _json(head),
     }
     for name, content in optional.items():
-        if content is not None:
-            files[name] = partial(Path.write_bytes, data=content)
+        files[name] = None if content is None else partial(Path.write_bytes, data=content)
     write_folder(folder, files)
-    for name, content in optional.items():
-        if content is None:
-            (folder / name).unlink(missing_ok=True)
 
 
 def _json(value: Mapping[str, Any] | None) -> bytes | None:

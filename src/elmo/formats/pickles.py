@@ -1,12 +1,15 @@
 """PyTorch pickles as state dicts, opened with `weights_only=True` and in no other way."""
 
 import pickle
+import re
+from collections.abc import Mapping
 from typing import BinaryIO
 
 import torch
 from torch import Tensor
 
 from elmo.errors import FormatError
+from elmo.formats.keys import Array
 
 
 def read_state_dict(file: BinaryIO, label: str) -> dict[str, Tensor]:
@@ -19,10 +22,11 @@ def read_state_dict(file: BinaryIO, label: str) -> dict[str, Tensor]:
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        first = str(error).strip().splitlines()[0]
+        # PyTorch's own text advises to open the file unsafely, so it is not passed on.
+        asked = re.search(r"GLOBAL (\S+)", str(error))
         raise FormatError(
             f"{label} is damaged, or no plain state dict of tensors; other pickles are not "
-            f"opened, since they can run code: {first}"
+            f"opened, since they can run code{f' (this one asks for {asked[1]})' if asked else ''}"
         ) from None
     # Garbage makes the unpickler fail in many ways, none of which tells more than that.
     except Exception as error:
@@ -33,3 +37,19 @@ def read_state_dict(file: BinaryIO, label: str) -> dict[str, Tensor]:
     ):
         raise FormatError(f"{label} holds no state dict (names with tensors)")
     return content
+
+
+def to_arrays(tensors: Mapping[str, Tensor], label: str) -> dict[str, Array]:
+    """Give tensors of a state dict as arrays; only plain floating-point ones can be.
+
+    Args:
+        tensors: by name.
+        label: the file, for messages.
+    """
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.is_meta or not tensor.is_floating_point():
+            kind = "no values" if tensor.is_meta else f"{tensor.dtype}, {tensor.layout}"
+            raise FormatError(
+                f"{label}: {name} holds {kind}; expected plain floating-point numbers"
+            )
+    return {name: tensor.detach().float().numpy() for name, tensor in tensors.items()}

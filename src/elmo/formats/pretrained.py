@@ -10,6 +10,7 @@ from torch import Tensor
 from elmo.config import ModelConfig
 from elmo.errors import FormatError
 from elmo.model.network import ELMoNetwork
+from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 from elmo.text.tokenizer import get_tokenizer
 from elmo.text.vocabulary import Vocabulary
 
@@ -60,6 +61,12 @@ class Pretrained:
         self._check_words()
 
     def _check_words(self) -> None:
+        n_characters = self.config.encoder.n_characters
+        if self.config.text.characters == "bytes" and n_characters != N_BYTE_CHARACTERS + SHIFT:
+            raise FormatError(
+                f"the character table of this {self.origin} has {n_characters} rows, expected "
+                f"{N_BYTE_CHARACTERS + SHIFT}: one for each byte, five marks and the mask"
+            )
         n_softmax = self.config.n_softmax_words
         if self.vocabulary is not None and n_softmax not in (0, len(self.vocabulary)):
             raise FormatError(
@@ -96,8 +103,12 @@ class Pretrained:
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Give name and shape of every tensor a model of this config has."""
-    with torch.device("meta"):
-        network = ELMoNetwork(config=config)
+    try:
+        with torch.device("meta"):
+            network = ELMoNetwork(config=config)
+    except (RuntimeError, TypeError) as error:  # negative sizes, or too large ones
+        reason = str(error).splitlines()[0]
+        raise FormatError(f"no network has the sizes of this configuration: {reason}") from None
     return {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
 
 

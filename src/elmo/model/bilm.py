@@ -113,9 +113,10 @@ class BiLM(nn.Module):
     ) -> BiLMOutput:
         """Run the stacks; lengths, where given, never grow."""
         tokens = table[index.t()]  # (time, batch, dim)
-        if lengths is None or lengths[-1] < index.shape[1]:
+        if lengths is None or min(lengths, default=0) < index.shape[1]:
             tokens = tokens.masked_fill(~mask.t().unsqueeze(2), 0.0)
-        padding = Padding(mask.t(), None if lengths is None else _active(lengths))
+        active = None if lengths is None else _active(lengths, index.shape[1])
+        padding = Padding(mask.t(), active)
         ahead, ahead_h, ahead_c = self.forward_lstm(
             tokens, state.h[:, 0], state.c[:, 0], padding, reverse=False
         )
@@ -153,9 +154,10 @@ def without_boundaries(layers: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     return layers[..., 1:-1, :].masked_fill(~inner.unsqueeze(2), 0.0), inner
 
 
-def _active(lengths: Sequence[int]) -> list[int]:
-    """Count the rows at least as long as each step; lengths never grow."""
+def _active(lengths: Sequence[int], n_steps: int) -> list[int]:
+    """Count the rows that reach each step; lengths never grow."""
     counts: list[int] = []
     for rows, length in reversed(list(enumerate(lengths, start=1))):
         counts += [rows] * (length - len(counts))
-    return counts
+    # A batch may be wider than its longest row.
+    return counts + [0] * (n_steps - len(counts))

@@ -26,7 +26,8 @@ def initialise(network: ELMoNetwork, seed: int) -> None:
         if encoder.characters is not None:
             _character_cnn(encoder.characters, generator)
         if encoder.words is not None:
-            _glorot(encoder.words.weight, generator)
+            # The original table has no mask row.
+            _glorot(encoder.words.weight, generator, fan_sum=sum(encoder.words.weight.shape) - 1)
             encoder.words.weight[0] = 0.0
         for linear in (encoder.projection, network.softmax):
             if linear is not None:

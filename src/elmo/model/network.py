@@ -108,7 +108,8 @@ class ELMoNetwork(nn.Module):
         Returns:
             For each mix (batch, time, dim), zero at padding, boundaries still in.
         """
-        program = self.config.mix.layer_norm
+        # bilm-tf scales the top layer as it is, whatever its normalisation is set to.
+        program = "none" if self.config.mix.top_only else self.config.mix.layer_norm
         if program == "allennlp":
             layers = layer_norm(layers, mask, ALLENNLP_EPSILON)
         elif program == "bilm-tf":
@@ -121,4 +122,4 @@ class ELMoNetwork(nn.Module):
     def mix_penalty(self) -> Tensor:
         """Sum of squared mix weights over all mixes, to be scaled by λ and added to a loss."""
         penalties = [mix.l2() for mix in self.mixes if isinstance(mix, ScalarMix)]
-        return torch.stack(penalties).sum()
+        return torch.stack(penalties).sum() if penalties else torch.zeros(())

@@ -16,10 +16,12 @@ def layer_norm(layers: Tensor, mask: Tensor, epsilon: float) -> Tensor:
         epsilon: added to the variance.
     """
     real = mask[None, :, :, None]
-    n_values = mask.sum() * layers.shape[3]
-    mean = (layers * real).sum(dim=(1, 2, 3), keepdim=True) / n_values
-    variance = (((layers - mean) * real) ** 2).sum(dim=(1, 2, 3), keepdim=True) / n_values
-    return (layers - mean) / torch.sqrt(variance + epsilon)
+    # Sums over a batch overflow float16; a batch of empty sentences has nothing to divide by.
+    wide = layers.to(torch.promote_types(layers.dtype, torch.float32))
+    n_values = (mask.sum() * layers.shape[3]).clamp(min=1)
+    mean = (wide * real).sum(dim=(1, 2, 3), keepdim=True) / n_values
+    variance = (((wide - mean) * real) ** 2).sum(dim=(1, 2, 3), keepdim=True) / n_values
+    return ((wide - mean) / torch.sqrt(variance + epsilon)).to(layers.dtype)
 
 
 def mix_layers(layers: Tensor, weights: Tensor, gamma: Tensor) -> Tensor:

@@ -64,12 +64,15 @@ class CharacterCNN(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv1d(character_dim, count, width) for width, count in filters
         )
+        self.widest = max(width for width, _ in filters)
         self.activation = activation
         n_filters = sum(count for _, count in filters)
         self.highway = nn.ModuleList(Highway(dim=n_filters) for _ in range(n_highway))
 
     def forward(self, characters: Tensor) -> Tensor:
         """Map character ids (tokens, chars) to (tokens, filters)."""
+        if characters.device.type == "cpu" and not torch.compiler.is_compiling():
+            characters = _without_idle_columns(characters, self.widest)
         vectors = self.embedding(characters).transpose(1, 2)  # (tokens, dim, chars)
         pooled = torch.cat(
             [convolution(vectors).amax(dim=2) for convolution in self.convolutions], dim=1
@@ -78,6 +81,18 @@ class CharacterCNN(nn.Module):
         for layer in self.highway:
             x = layer(x)
         return x
+
+
+def _without_idle_columns(characters: Tensor, widest: int) -> Tensor:
+    """Drop columns of padding that no filter can see anything new in.
+
+    Once every token repeats its last character for the width of the widest filter, all further
+    windows equal one that was seen, and a maximum does not count repetitions. Words being short,
+    this is most of the columns.
+    """
+    differs = (characters != characters[:, -1:]).any(dim=0).nonzero()
+    used = int(differs.max()) + 1 if differs.numel() else 0
+    return characters[:, : used + widest]
 
 
 class TokenEncoder(nn.Module):

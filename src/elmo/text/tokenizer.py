@@ -79,10 +79,10 @@ class EnglishTokenizer:
     """Splits raw English the way the Penn Treebank does, without rewriting a character.
 
     Contractions and possessives come apart (`do n't`, `it 's`), punctuation stands alone, and
-    abbreviations, numbers, dates, hyphenated words, links, addresses and emoji stay whole. A text
-    it has already split, joined again with spaces, is split at the same places. Letters of other
-    scripts stay together between white space and punctuation. Time grows linearly with the text,
-    whatever the text is.
+    abbreviations, numbers, dates, hyphenated words, links, addresses and emoji stay whole.
+    Ordinary text it has already split, joined again with spaces, is split at the same places.
+    Letters of other scripts stay together between white space and punctuation. Time grows
+    linearly with the text, whatever the text is.
     """
 
     name = "english"
@@ -166,7 +166,7 @@ def _mark_spans() -> str:
     candidates = "".join(map(chr, (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0))))
     spans: list[tuple[str, str]] = []
     mergeable = False
-    for character in re.findall(r"[^\w\s]", candidates):
+    for character in re.findall(r"\W", candidates):
         category = unicodedata.category(character)
         if category[0] == "M":
             first = spans.pop()[0] if mergeable else character

@@ -7,6 +7,7 @@ it met.
 import gzip
 import io
 import logging
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -86,7 +87,7 @@ class Vocabulary:
         if name.endswith(".gz"):
             try:
                 data = gzip.GzipFile(fileobj=io.BytesIO(data)).read()
-            except (OSError, EOFError) as error:
+            except (OSError, EOFError, zlib.error) as error:
                 raise FormatError(
                     f"the vocabulary {name} is not a whole gzip file: {error}"
                 ) from None

@@ -1,0 +1,52 @@
+# Every target makes the virtual environment and installs what it needs by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test check format docs bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/elmo demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+
+check: $(VENV)/.check
+	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/mypy
+
+format: $(VENV)/.check
+	$(BIN)/ruff format src tests benchmarks docs
+	$(BIN)/ruff check --fix src tests benchmarks docs
+
+docs: $(VENV)/.docs
+	$(BIN)/python docs/make_cli_page.py
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.core
+	$(BIN)/python benchmarks/characters.py
+	OMP_PROC_BIND=true OMP_PLACES=cores $(BIN)/python benchmarks/embed.py
+
+clean:
+	rm -rf $(VENV) build dist site
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e .
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[test]'
+	touch $@
+
+$(VENV)/.check: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[test,check]'
+	touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[docs]'
+	touch $@

@@ -1,0 +1,45 @@
+"""Words to character ids on one core.
+
+Run it with `python benchmarks/characters.py`.
+"""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+
+from machine import describe
+
+from elmo.text.batches import TokenMapper
+from elmo.text.characters import ByteCharacters, DictionaryCharacters
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Print words per second for a batch of real words, none of them deduplicated."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--words", type=int, default=20_000, help="words in a batch")
+    parser.add_argument("--repeats", type=int, default=15)
+    arguments = parser.parse_args()
+    text = (HERE / "sentences.txt").read_text(encoding="utf-8").split()
+    words = (text * (arguments.words // len(text) + 1))[: arguments.words]
+    symbols = sorted(set("".join(text))) + list(DictionaryCharacters.SPECIALS)
+    dictionary = {symbol: number for number, symbol in enumerate(symbols)}
+    schemes = {
+        "bytes, 50 a word": TokenMapper(ByteCharacters(50)),
+        "dictionary, 50 a word": TokenMapper(DictionaryCharacters(50, dictionary)),
+    }
+    print(describe())
+    print("| scheme | words/s (median) |\n| --- | --- |")
+    for name, mapper in schemes.items():
+        times = []
+        for _ in range(arguments.repeats):
+            started = time.perf_counter()
+            mapper.rows(words)
+            times.append(time.perf_counter() - started)
+        print(f"| {name} | {len(words) / statistics.median(times):,.0f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""AllenNLP's classes: their state, caches, shapes and state dicts, without golden files."""
+
+import copy
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, random_model
+
+from elmo.compat.allennlp import Elmo, ElmoEmbedder, ScalarMix, batch_to_ids
+from elmo.config import ModelConfig, TextConfig
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError, ElmoError, FormatError, InputError, OutputError
+from elmo.formats import bilm_hdf5
+
+FIFTY = ModelConfig(TextConfig(max_characters=50), TINY.encoder, TINY.lstm)
+BATCH = [["The", "bank", "."], ["A"], []]
+
+
+@pytest.fixture
+def pair(tmp_path):
+    bilm_hdf5.write(random_model(FIFTY, scale=1.5), tmp_path / "old")
+    return tmp_path / "old" / "options.json", tmp_path / "old" / "weights.hdf5"
+
+
+def test_batch_to_ids():
+    ids = batch_to_ids([["a", "<S>"], []])
+    assert ids.shape == (2, 2, 50)
+    assert ids[0, 0, :3].tolist() == [259, 98, 260]
+    assert ids[0, 1, :3].tolist() == [259, 257, 260]
+    assert not ids[1].any()
+    assert batch_to_ids([[]]).shape == (1, 0, 50)
+
+
+def test_first_call_equals_our_own_class(pair):
+    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
+    ours = ELMo.from_pretrained(options=pair[0], weights=pair[1])
+    output = old(batch_to_ids(BATCH))
+    expected = ours(ours.character_ids(BATCH))
+    torch.testing.assert_close(
+        output["elmo_representations"][0], expected.representations[0], rtol=0, atol=1e-5
+    )
+    assert torch.equal(output["mask"], expected.mask)
+    assert old.get_output_dim() == 16
+
+
+def test_state_goes_on_until_it_is_reset(pair):
+    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
+    ids = batch_to_ids(BATCH)
+    first, second = (old(ids)["elmo_representations"][0] for _ in range(2))
+    assert (first - second).abs().max() > 1e-4
+    assert old._elmo_lstm._elmo_lstm._states[0].shape == (2, 3, 16)
+    old._elmo_lstm._elmo_lstm.reset_states()
+    assert old._elmo_lstm._elmo_lstm._states is None
+    torch.testing.assert_close(old(ids)["elmo_representations"][0], first)
+
+
+def test_state_table_grows_and_keeps_rows(pair):
+    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
+    states = []
+    for size in (1, 3, 2):
+        old(batch_to_ids([["x", "y"]] * size))
+        states.append(old._elmo_lstm._elmo_lstm._states[0])
+    assert [state.shape[1] for state in states] == [1, 3, 3]
+    assert torch.equal(states[2][:, 2], states[1][:, 2])
+    assert not torch.equal(states[2][:, 0], states[1][:, 0])
+
+
+def test_more_than_three_dimensions(pair):
+    old = Elmo(*pair, num_output_representations=2, dropout=0.0)
+    ids = batch_to_ids([["a", "b"], ["c"], ["d"], []]).view(2, 2, 2, 50)
+    output = old(ids)
+    assert output["elmo_representations"][1].shape == (2, 2, 2, 16)
+    assert output["mask"].shape == (2, 2, 2)
+    kept = Elmo(*pair, num_output_representations=1, keep_sentence_boundaries=True)
+    assert kept(ids)["elmo_representations"][0].shape == (2, 2, 4, 16)
+
+
+def test_dropout_and_requires_grad(pair):
+    old = Elmo(*pair, num_output_representations=1)
+    names = {name for name, value in old.named_parameters() if value.requires_grad}
+    assert names == {
+        "scalar_mix_0.gamma",
+        *(f"scalar_mix_0.scalar_parameters.{number}" for number in range(3)),
+    }
+    old.train()
+    assert (old(batch_to_ids([["a"] * 30]))["elmo_representations"][0] == 0).any()
+    tuned = Elmo(*pair, num_output_representations=1, requires_grad=True)
+    tuned(batch_to_ids(BATCH))["elmo_representations"][0].sum().backward()
+    assert all(value.grad is not None for value in tuned.parameters())
+
+
+def test_cached_vocabulary(pair):
+    words = ["@@PADDING@@", "The", "bank", ".", "A"]
+    plain = Elmo(*pair, num_output_representations=1, dropout=0.0)
+    cached = Elmo(*pair, num_output_representations=1, dropout=0.0, vocab_to_cache=words)
+    batch = [["The", "bank", "."], ["A"]]
+    word_ids = torch.tensor([[1, 2, 3], [4, 0, 0]])
+    nothing = torch.zeros(2, 3, 50, dtype=torch.long)
+    expected = plain(batch_to_ids(batch))
+    output = cached(nothing, word_ids)
+    torch.testing.assert_close(
+        output["elmo_representations"][0], expected["elmo_representations"][0], rtol=0, atol=1e-5
+    )
+    assert torch.equal(output["mask"], expected["mask"])
+    # An id outside the table switches the whole batch to its characters.
+    cached._elmo_lstm._elmo_lstm.reset_states()
+    outside = cached(batch_to_ids(batch), word_ids + 2)
+    torch.testing.assert_close(
+        outside["elmo_representations"][0], expected["elmo_representations"][0], rtol=0, atol=1e-5
+    )
+    with pytest.raises(InputError, match="outside the cached vocabulary"):
+        cached._elmo_lstm(None, word_ids + 2)
+
+
+def test_state_dict_has_the_old_names(pair):
+    old = Elmo(*pair, num_output_representations=2)
+    state = old.state_dict()
+    assert "_elmo_lstm._token_embedder._char_embedding_weights" in state
+    assert "_elmo_lstm._elmo_lstm.backward_layer_1.state_projection.weight" in state
+    assert "scalar_mix_1.scalar_parameters.2" in state
+    assert not [name for name in state if "bilm" in name]
+    changed = {name: value + 1 for name, value in state.items()}
+    other = Elmo(*pair, num_output_representations=2)
+    other.load_state_dict(changed)
+    for name, value in other.state_dict().items():
+        torch.testing.assert_close(value, changed[name])
+    # Inside another module the names carry its prefix.
+    outer = torch.nn.ModuleDict({"embedder": other})
+    outer.load_state_dict(outer.state_dict())
+    with pytest.raises(ElmoError, match="is missing"):
+        old.load_state_dict({name: value for name, value in state.items() if "conv_0" not in name})
+
+
+def test_shared_module(pair):
+    first = Elmo(*pair, num_output_representations=1)
+    second = Elmo(module=first._elmo_lstm, num_output_representations=1)
+    assert second._elmo_lstm is first._elmo_lstm
+    assert copy.deepcopy(first).get_output_dim() == 16
+    with pytest.raises(ConfigError, match="not both"):
+        Elmo(*pair, module=first._elmo_lstm)
+    with pytest.raises(ConfigError, match="options_file and weight_file"):
+        Elmo()
+    with pytest.raises(FormatError, match="is an address"):
+        Elmo("https://example.org/options.json", pair[1])
+
+
+def test_scalar_mix():
+    tensors = [torch.randn(2, 3, 4) for _ in range(3)]
+    mix = ScalarMix(3)
+    torch.testing.assert_close(mix(tensors), torch.stack(tensors).mean(0))
+    fixed = ScalarMix(3, initial_scalar_parameters=[-9e10, 1, -9e10], trainable=False)
+    torch.testing.assert_close(fixed(tensors), tensors[1])
+    assert not any(value.requires_grad for value in fixed.parameters())
+    normed = ScalarMix(3, do_layer_norm=True)
+    mask = torch.ones(2, 3, dtype=torch.long)
+    assert abs(normed(tensors, mask).mean()) < 1e-6
+    with pytest.raises(InputError, match="needs a mask"):
+        normed(tensors)
+    with pytest.raises(InputError, match="2 tensors"):
+        mix(tensors[:2])
+    with pytest.raises(ConfigError, match="2 weights were given for 3"):
+        ScalarMix(3, initial_scalar_parameters=[0, 1])
+
+
+def test_embedder(pair):
+    embedder = ElmoEmbedder(*pair)
+    ours = ELMo.from_pretrained(options=pair[0], weights=pair[1])
+    sentences = [["a", "b"], ["c"], [], ["d", "e", "f"]]
+    found = list(embedder.embed_sentences(sentences, batch_size=2))
+    expected = ours.encode(sentences, layers="all", state="carry", batch_size=2)
+    for one, other in zip(found, expected, strict=True):
+        if one.size:
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+    assert found[2].shape == (3, 0, 1024)
+    assert found[2].dtype == np.float64
+    assert embedder.embed_sentence([]).shape == (3, 0, 1024)
+    assert embedder.embed_sentence(["a", "b"]).shape == (3, 2, 16)
+    layers, mask = embedder.batch_to_embeddings(sentences)
+    assert layers.shape == (4, 3, 3, 16)
+    assert mask.sum() == 6
+
+
+def test_embedder_files(pair, tmp_path):
+    embedder = ElmoEmbedder(*pair)
+    embedder.embed_file(["a b", "c / d"], tmp_path / "keys.h5", use_sentence_keys=True)
+    with h5py.File(tmp_path / "keys.h5") as file:
+        assert file["a b"].shape == (3, 2, 16)
+        assert file["c / d"].shape == (3, 3, 16)
+        assert "sentence_to_index" not in file
+    with pytest.raises(OutputError, match="stands twice"):
+        embedder.embed_file(["a", "a"], tmp_path / "twice.h5", use_sentence_keys=True)
+    with pytest.raises(InputError, match="blank lines: 1"):
+        embedder.embed_file(["a", "", "b"], tmp_path / "blank.h5")
+    with pytest.raises(ConfigError, match="all, top or average"):
+        embedder.embed_file(["a"], tmp_path / "none.h5", output_format="none")
+    assert [path.name for path in tmp_path.glob("*.h5")] == ["keys.h5"]
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(FormatError, match=r"there is no file .*options\.json"):
+        Elmo(tmp_path / "options.json", tmp_path / "weights.hdf5")

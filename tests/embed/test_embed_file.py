@@ -1,0 +1,277 @@
+"""The verb embed and its files: layouts, order, bounded memory, nothing half-written."""
+
+import io
+import json
+import resource
+import subprocess
+import sys
+import types
+
+import h5py
+import numpy as np
+import pytest
+from conftest import random_model
+
+from elmo.config import EmbedConfig
+from elmo.embed import embed, embed_file
+from elmo.embed import store as store_module
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError, ElmoError, InputError, MissingExtra, OutputError
+
+LINES = ["He sat on the bank .", "A bank", "", "He sat on the bank .", "a / b . c", "  x\u3000y  "]
+
+
+@pytest.fixture
+def model(tmp_path):
+    elmo = ELMo(random_model(scale=1.5).with_tokenizer("english"))
+    elmo.save_pretrained(tmp_path / "model")
+    return elmo
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, model, text):
+    """Embed the text into a file of the given name and give its path."""
+
+    def call(name="out.h5", source=text, **settings):
+        out = tmp_path / name
+        result = embed(
+            EmbedConfig(str(source), str(out), model=str(tmp_path / "model"), **settings)
+        )
+        assert result.output == str(out)
+        return out
+
+    return call
+
+
+def read_hdf5(path):
+    with h5py.File(path) as file:
+        return {key: file[key][()] for key in file if key not in ("sentence_to_index", "words")}
+
+
+def read_npz(path):
+    with np.load(path) as file:
+        return {key: file[key] for key in file if not key.startswith("words/")}
+
+
+def read_parquet(path):
+    table = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
+    shapes = {}
+    for row in table:
+        shapes[str(row["sentence"])] = np.array(row["vectors"], dtype=np.float32)
+    return shapes
+
+
+READERS = {
+    "out.h5": read_hdf5,
+    "out.hdf5": read_hdf5,
+    "out.npz": read_npz,
+    "o.parquet": read_parquet,
+}
+
+
+@pytest.mark.parametrize("layers", ["average", "top", "all", "1"])
+@pytest.mark.parametrize("name", READERS)
+def test_every_format_holds_the_vectors_of_encode(run, model, name, layers):
+    found = READERS[name](run(name, layers=layers))
+    expected = model.encode([line.split() for line in LINES], layers=layers)
+    assert list(map(int, sorted(found, key=int))) == list(range(len(LINES)))
+    for number, vectors in enumerate(expected):
+        if vectors.size:
+            np.testing.assert_allclose(found[str(number)], vectors, rtol=0, atol=1e-6)
+        else:
+            assert found[str(number)].size == 0
+
+
+def test_allennlp_layout(run):
+    with h5py.File(run()) as file:
+        assert file["0"].dtype == np.float32
+        assert file["2"].shape == (0, 16)
+        index = json.loads(file["sentence_to_index"][0])
+        assert file["sentence_to_index"].shape == (1,)
+    # Of equal lines the last number counts.
+    assert index == {LINES[0]: "3", LINES[1]: "1", "": "2", LINES[4]: "4", "x\u3000y": "5"}
+    with h5py.File(run("forget.h5", forget_sentences=True)) as file:
+        assert "sentence_to_index" not in file
+
+
+def test_parquet_holds_the_words(run):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(run("out.parquet", layers="all"))
+    assert table["words"].to_pylist() == [line.split() for line in LINES]
+    assert table["sentence"].to_pylist() == list(range(len(LINES)))
+    assert np.array(table["vectors"][0].as_py()).shape == (3, 6, 16)
+
+
+@pytest.mark.parametrize("name", ["out.h5", "out.npz", "out.parquet"])
+def test_raw_text_is_split_and_the_words_are_stored(run, tmp_path, model, name):
+    raw = tmp_path / "raw.txt"
+    raw.write_text("He didn't sit.\nNUL\x00 here\n", encoding="utf-8")
+    path = run(name, source=raw, raw=True)
+    if name == "out.h5":
+        with h5py.File(path) as file:
+            words = [json.loads(file[f"words/{n}"][()]) for n in (0, 1)]
+    elif name == "out.npz":
+        with np.load(path) as file:
+            words = [json.loads(str(file[f"words/{n}"])) for n in (0, 1)]
+    else:
+        words = pytest.importorskip("pyarrow.parquet").read_table(path)["words"].to_pylist()
+    assert words == [model.tokenizer.words(line) for line in ("He didn't sit.", "NUL\x00 here")]
+    assert words[0] == ["He", "did", "n't", "sit", "."]
+
+
+def test_windows_keep_order_and_results(run, model, monkeypatch):
+    monkeypatch.setattr(embed_file, "WINDOW_WORDS", 5)
+    found = read_hdf5(run(batch_size=2))
+    for number, vectors in enumerate(model.encode([line.split() for line in LINES])):
+        np.testing.assert_allclose(found[str(number)], vectors, rtol=0, atol=1e-5)
+
+
+def test_carry_goes_on_from_batch_to_batch(run, model, monkeypatch):
+    monkeypatch.setattr(embed_file, "WINDOW_WORDS", 5)
+    found = read_hdf5(run(state="carry", batch_size=2, layers="all"))
+    expected = model.encode(
+        [line.split() for line in LINES], state="carry", batch_size=2, layers="all"
+    )
+    for number, vectors in enumerate(expected):
+        np.testing.assert_allclose(found[str(number)], vectors, rtol=0, atol=1e-6)
+
+
+def test_standard_input(run, monkeypatch):
+    lines = b"a b\nc\r\nlast without newline"
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(lines)))
+    found = read_hdf5(run(source="-"))
+    assert [found[key].shape[0] for key in "012"] == [2, 1, 3]
+
+
+def test_empty_file_gives_a_file_without_sentences(run, tmp_path):
+    (tmp_path / "empty.txt").write_bytes(b"")
+    for name, reader in READERS.items():
+        assert reader(run(name, source=tmp_path / "empty.txt")) == {}
+
+
+def test_same_run_same_bytes(run, tmp_path):
+    first = run("out.npz").read_bytes()
+    assert run("again.npz").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"fine\nbroken \xff here\n", "line 2, byte 8"), (b"\xc3", "line 1")],
+)
+def test_not_utf8(run, tmp_path, content, message):
+    (tmp_path / "bad.txt").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        run(source=tmp_path / "bad.txt")
+    assert_nothing_left(tmp_path)
+
+
+def assert_nothing_left(folder):
+    assert not [path for path in folder.iterdir() if path.name.startswith((".", "out"))]
+
+
+def test_wrong_places(run, tmp_path, text):
+    with pytest.raises(InputError, match="No such file"):
+        run(source=tmp_path / "missing.txt")
+    with pytest.raises(InputError, match=r"[Dd]irectory"):
+        run(source=tmp_path)
+    with pytest.raises(ConfigError, match=r"\.h5, \.hdf5, \.parquet, \.npz"):
+        run("out.csv")
+    with pytest.raises(OutputError, match="there is no folder"):
+        run("nowhere/out.h5")
+    (tmp_path / "folder.h5").mkdir()
+    with pytest.raises(OutputError, match="it is a folder"):
+        run("folder.h5")
+    with pytest.raises(ConfigError, match="--model"):
+        embed(EmbedConfig(str(text), str(tmp_path / "out.h5")))
+    with pytest.raises(ConfigError, match="reset or carry"):
+        run(state="keep")
+    with pytest.raises(ElmoError, match="there is no file or folder"):
+        embed(EmbedConfig(str(text), str(tmp_path / "out.h5"), model="nowhere"))
+    assert_nothing_left(tmp_path)
+
+
+def test_parquet_without_its_extra(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'elmo-torch\[parquet\]'"):
+        run("out.parquet")
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["out.h5", "out.parquet", "out.npz"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_an_old_file_survives_a_run_that_fails(run, tmp_path, monkeypatch, name, error):
+    before = run(name).read_bytes()
+    writer = {"h5": "HDF5Writer", "parquet": "ParquetWriter", "npz": "NpzWriter"}
+    kind = getattr(store_module, writer[name.split(".")[1]])
+    write = kind.write
+
+    def fail(self, line, words, vectors):
+        if line == LINES[4]:
+            raise error
+        write(self, line, words, vectors)
+
+    monkeypatch.setattr(kind, "write", fail)
+    expected = OutputError if isinstance(error, OSError) else error
+    with pytest.raises(expected, match="No space left" if expected is OutputError else None):
+        run(name)
+    assert (tmp_path / name).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("name", ["out.h5", "out.parquet", "out.npz"])
+def test_a_full_disk_is_one_line(tmp_path, model, text, name):
+    """A limit on the size of files stands in for a disk without room."""
+    long = tmp_path / "long.txt"
+    long.write_text("\n".join(f"w{n} x{n} y{n}" for n in range(2000)), encoding="utf-8")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    arguments = [str(long), str(tmp_path / name), "--model", str(tmp_path / "model")]
+    done = subprocess.run(
+        [sys.executable, "-m", "elmo", "embed", *arguments, "--layers", "all"],
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("elmo: cannot write")
+    assert done.stderr.count("\n") == 1
+    assert_nothing_left(tmp_path)
+
+
+def test_text_too_long_for_an_index_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "MAX_INDEX_CHARACTERS", 20)
+    with pytest.raises(OutputError, match="--forget-sentences"):
+        run()
+    assert_nothing_left(tmp_path)
+    run(forget_sentences=True)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path, model):
+    """Four times the text may not take noticeably more memory."""
+    peaks = []
+    for count in (3_000, 12_000):
+        path = tmp_path / f"{count}.txt"
+        path.write_text("one two three four five six seven eight\n" * count)
+        code = (
+            "import resource, torch; torch.set_num_threads(1)\n"
+            "from elmo.config import EmbedConfig\n"
+            "from elmo.embed import embed\n"
+            f"embed(EmbedConfig({str(path)!r}, {str(tmp_path / 'out.npz')!r},"
+            f" model={str(tmp_path / 'model')!r}, layers='all'))\n"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        peaks.append(int(done.stdout) / 1024)
+    assert peaks[1] - peaks[0] < 40, peaks

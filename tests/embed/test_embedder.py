@@ -1,0 +1,324 @@
+"""`ELMo`: what encode and forward take, what they give, what they refuse."""
+
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, random_model
+from torch import nn
+
+import elmo as package
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError, FormatError, InputError
+
+SENTENCES = [["He", "sat", "on", "the", "bank", "."], ["A", "bank"], []]
+
+
+def test_a_string_is_one_sentence_and_a_list_is_many(tiny):
+    assert tiny.encode("He sat down").shape == (3, 16)
+    assert [item.shape for item in tiny.encode(["He sat", "down"])] == [(2, 16), (1, 16)]
+    assert [item.shape for item in tiny.encode([["He", "sat"], "down you go"])] == [
+        (2, 16),
+        (3, 16),
+    ]
+    assert tiny.encode([]) == []
+    assert np.array_equal(tiny.encode("He sat"), tiny.encode([["He", "sat"]])[0])
+
+
+def test_iterators_and_tuples_are_taken(tiny):
+    from_iterator = tiny.encode(iter([("He", "sat"), iter(["He", "sat"])]))
+    assert np.array_equal(*from_iterator)
+
+
+def test_results_are_float32_copies(tiny):
+    first, second = tiny.encode([["same"], ["same"]])
+    assert first.dtype == np.float32
+    assert not np.shares_memory(first, second)
+    assert first.flags.owndata or first.base.nbytes == first.nbytes
+
+
+@pytest.mark.parametrize(("layers", "number"), [("top", 2), (0, 0), (1, 1), (2, 2), ("1", 1)])
+def test_one_layer(tiny, layers, number):
+    everything = tiny.encode(SENTENCES, layers="all")
+    for one, all_layers in zip(tiny.encode(SENTENCES, layers=layers), everything, strict=True):
+        assert np.array_equal(one, all_layers[number])
+
+
+def test_average_is_the_mean(tiny):
+    for one, every in zip(
+        tiny.encode(SENTENCES), tiny.encode(SENTENCES, layers="all"), strict=True
+    ):
+        np.testing.assert_allclose(one, every.mean(axis=0), rtol=0, atol=1e-6)
+
+
+def test_layer_zero_is_doubled_and_context_free(tiny):
+    first, second = tiny.encode([["a", "bank"], ["bank", "b"]], layers=0)
+    np.testing.assert_allclose(first[1], second[0], rtol=0, atol=1e-6)
+    assert np.array_equal(first[:, :8], first[:, 8:])
+
+
+def test_mix_needs_training(tiny):
+    with pytest.raises(ConfigError, match="no trained mix"):
+        tiny.encode(SENTENCES, layers="mix")
+    tiny.network.mixes[0].weights.data = torch.tensor([0.0, 9e9, 0.0])
+    for one, every in zip(
+        tiny.encode(SENTENCES, layers="mix"), tiny.encode(SENTENCES, layers="all"), strict=True
+    ):
+        np.testing.assert_allclose(one, every[1], rtol=0, atol=1e-6)
+
+
+def test_pooling(tiny):
+    words = tiny.encode(SENTENCES)
+    pooled = {name: tiny.encode(SENTENCES, pooling=name) for name in ("mean", "max", "first-last")}
+    for found in pooled.values():
+        assert found.shape == (3, 16)
+        assert not found[2].any()
+    np.testing.assert_allclose(pooled["mean"][0], words[0].mean(axis=0), rtol=0, atol=1e-6)
+    assert np.array_equal(pooled["max"][1], words[1].max(axis=0))
+    assert np.array_equal(pooled["first-last"][0][:8], words[0][-1, :8])
+    assert np.array_equal(pooled["first-last"][0][8:], words[0][0, 8:])
+    assert tiny.encode("He sat", pooling="mean").shape == (16,)
+    assert tiny.encode(SENTENCES, layers="all", pooling="mean").shape == (3, 3, 16)
+    assert tiny.encode([], pooling="mean").shape == (0, 16)
+    assert tiny.encode([], layers="all", pooling="mean").shape == (0, 3, 16)
+
+
+def test_empty_sentences_have_no_rows(tiny):
+    assert tiny.encode([[], "", "  "])[2].shape == (0, 16)
+    assert tiny.encode("").shape == (0, 16)
+    assert tiny.encode([[]], layers="all")[0].shape == (3, 0, 16)
+
+
+def test_carry_depends_on_the_batch_before_and_reset_does_not(tiny):
+    sentences = [["a", "b"], ["c"], ["a", "b"], ["c"]]
+    carried = tiny.encode(sentences, state="carry", batch_size=2, layers="top")
+    assert np.abs(carried[0] - carried[2]).max() > 1e-4
+    again = tiny.encode(sentences, state="carry", batch_size=2, layers="top")
+    for one, other in zip(carried, again, strict=True):
+        assert one.tobytes() == other.tobytes()
+    reset = tiny.encode(sentences, layers="top")
+    assert reset[0].tobytes() == reset[2].tobytes()
+
+
+def test_carry_equals_forward_with_state(tiny):
+    batches = [[["a", "b", "c"], ["d"]], [["e"], ["f", "g"]], [["h"]]]
+    flat = [sentence for batch in batches for sentence in batch]
+    carried = tiny.encode(flat, state="carry", batch_size=2, layers="top")
+    state = None
+    with torch.no_grad():
+        for number, batch in enumerate(batches):
+            rows = None if state is None else state.rows(len(batch))
+            output = tiny(tiny.character_ids(batch), state=rows)
+            state = output.state if state is None else state.updated(output.state)
+            for row, sentence in enumerate(batch):
+                np.testing.assert_allclose(
+                    output.layers[-1, row, : len(sentence)],
+                    carried[2 * number + row],
+                    rtol=0,
+                    atol=1e-6,
+                )
+
+
+def test_literal_marks_are_spelled_out(tiny):
+    ids = tiny.character_ids([["<S>", "</S>"]])[0]
+    assert not torch.equal(ids[1], ids[0])
+    assert ids[1, 1:4].tolist() == [ord(character) + 1 for character in "<S>"]
+
+
+def test_odd_words_have_a_defined_result(tiny):
+    words = ["\x00", "\ud800", "x" * 10_000_000, "", "a\ud800b", "\u200d"]
+    vectors = tiny.encode([words])[0]
+    assert np.isfinite(vectors).all()
+    np.testing.assert_allclose(vectors[3], tiny.encode([words])[0][3])
+    same = tiny.encode([["a\ud800b"], ["ab"]], layers=0)
+    np.testing.assert_allclose(same[0], same[1], rtol=0, atol=1e-6)
+
+
+def test_a_very_long_sentence():
+    one_layer = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, n_layers=1))
+    elmo = ELMo(random_model(one_layer, scale=1.0))
+    vectors = elmo.encode([["word"] * 100_000, ["word"]])
+    assert vectors[0].shape == (100_000, 16)
+    assert np.isfinite(vectors[0]).all()
+    np.testing.assert_allclose(vectors[1], elmo.encode([["word"]])[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
+@pytest.mark.parametrize("dtype", ["bfloat16", torch.float16, torch.float64])
+def test_arithmetic(tiny, dtype):
+    exact = tiny.encode(SENTENCES, pooling="mean")
+    found = tiny.encode(SENTENCES, pooling="mean", dtype=dtype)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, exact, rtol=0, atol=0.02)
+    tensors = tiny.encode(SENTENCES, dtype=dtype, convert_to_tensor=True)
+    assert tensors[0].dtype == (torch.bfloat16 if dtype == "bfloat16" else dtype)
+    assert next(tiny.parameters()).dtype == torch.float32
+
+
+def test_tensors(tiny):
+    tensors = tiny.encode(SENTENCES, convert_to_tensor=True)
+    arrays = tiny.encode(SENTENCES, device="cpu")
+    for tensor, array in zip(tensors, arrays, strict=True):
+        assert np.array_equal(tensor.numpy(), array)
+    assert tiny.encode(SENTENCES, pooling="max", convert_to_tensor=True).shape == (3, 16)
+    assert tiny.encode("a b", convert_to_tensor=True).shape == (2, 16)
+
+
+def test_progress_is_shown_when_asked(tiny, capsys, monkeypatch):
+    monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
+    tiny.encode(SENTENCES, show_progress_bar=True)
+    assert "encode: 3 of 3 sentences" in capsys.readouterr().err
+    tiny.encode(SENTENCES)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"layers": 3}, "number from 0 to 2"),
+        ({"layers": -1}, "number from 0 to 2"),
+        ({"layers": "last"}, "average, mix, top, all"),
+        ({"pooling": "sum"}, "mean, max, first-last"),
+        ({"state": "keep"}, "reset or carry"),
+        ({"batch_size": 0}, "at least 1"),
+        ({"dtype": "int32"}, "float32, bfloat16"),
+        ({"dtype": "fast"}, "float32, bfloat16"),
+    ],
+)
+def test_wrong_arguments(tiny, arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        tiny.encode(SENTENCES, **arguments)
+
+
+@pytest.mark.parametrize("sentences", [[1], [["a", 1]], [["a", None]], [[["a"]]], [b"bytes"]])
+def test_wrong_sentences(tiny, sentences):
+    with pytest.raises(InputError, match="sentence 0"):
+        tiny.encode(sentences)
+
+
+def test_tokenize(tmp_path, tiny):
+    tiny.save_pretrained(tmp_path / "model")
+    elmo = ELMo.from_pretrained(tmp_path / "model", tokenizer="english")
+    text = "He didn't   sit."
+    tokens = elmo.tokenize(text)
+    assert [token.text for token in tokens] == ["He", "did", "n't", "sit", "."]
+    assert all(text[token.start : token.end] == token.text for token in tokens)
+    assert elmo.encode(text).shape == (5, 16)
+    assert elmo.encode([text.split()])[0].shape == (3, 16)
+    elmo.save_pretrained(tmp_path / "again")
+    assert ELMo.from_pretrained(tmp_path / "again").config.text.tokenizer == "english"
+    with pytest.raises(ConfigError, match="whitespace"):
+        ELMo.from_pretrained(tmp_path / "model", tokenizer="klingon")
+
+
+def test_inside_a_model_the_mixes_train(tmp_path, tiny):
+    tiny.save_pretrained(tmp_path / "model")
+
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.elmo = ELMo.from_pretrained(tmp_path / "model", num_output_representations=2)
+            self.head = nn.Linear(32, 3)
+
+        def forward(self, ids):
+            return self.head(torch.cat(self.elmo(ids).representations, dim=-1))
+
+    tagger = Tagger()
+    trained = {name for name, value in tagger.named_parameters() if value.requires_grad}
+    mixes = {f"elmo.network.mixes.{n}.{part}" for n in (0, 1) for part in ("weights", "gamma")}
+    assert trained == mixes | {"head.weight", "head.bias"}
+    loss = tagger(tagger.elmo.character_ids(SENTENCES)).square().mean()
+    (loss + 0.1 * tagger.elmo.mix_penalty()).backward()
+    assert all(dict(tagger.named_parameters())[name].grad is not None for name in mixes)
+
+
+def test_dropout_acts_in_training_only(tmp_path, tiny):
+    tiny.save_pretrained(tmp_path / "model")
+    elmo = ELMo.from_pretrained(tmp_path / "model", dropout=0.5)
+    ids = elmo.character_ids(SENTENCES)
+    elmo.train()
+    torch.manual_seed(0)
+    assert (elmo(ids).representations[0][0] == 0).float().mean() > 0.2
+    elmo.eval()
+    torch.testing.assert_close(elmo(ids).representations[0], tiny(ids).representations[0])
+
+
+def test_boundaries_kept_on_request(tmp_path, tiny):
+    tiny.save_pretrained(tmp_path / "model")
+    elmo = ELMo.from_pretrained(tmp_path / "model", keep_sentence_boundaries=True)
+    ids = elmo.character_ids(SENTENCES)
+    output, plain = elmo(ids), tiny(ids)
+    assert output.mask.sum(1).tolist() == [8, 4, 2]
+    assert output.layers.shape[2] == plain.layers.shape[2] + 2
+    torch.testing.assert_close(output.layers[:, 0, 1:-1], plain.layers[:, 0])
+
+
+def test_mixes_are_saved_and_loaded(tmp_path, tiny):
+    tiny.network.mixes[0].weights.data = torch.tensor([0.3, 0.2, 0.1])
+    tiny.network.mixes[0].gamma.data.fill_(2.0)
+    tiny.save_pretrained(tmp_path / "model")
+    elmo = ELMo.from_pretrained(tmp_path / "model")
+    assert np.array_equal(*[m.encode("a b", layers="mix") for m in (tiny, elmo)])
+    two = ELMo.from_pretrained(tmp_path / "model", num_output_representations=2)
+    assert torch.equal(two.network.mixes[0].weights, tiny.network.mixes[0].weights)
+    assert not two.network.mixes[1].is_trained()
+
+
+def test_mask_given_by_hand(tiny):
+    ids = tiny.character_ids(SENTENCES)
+    mask = (ids != 0).any(dim=2)
+    torch.testing.assert_close(tiny(ids, mask).layers, tiny(ids).layers)
+    with pytest.raises(InputError, match="mask has shape"):
+        tiny(ids, mask[:, :-1])
+    holes = mask.clone()
+    holes[0, 2] = False
+    with pytest.raises(InputError, match="mask has gaps"):
+        tiny(ids, holes)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        torch.zeros(2, 3, dtype=torch.long),
+        torch.zeros(2, 3, 50, dtype=torch.long),
+        torch.zeros(2, 3, 12),
+        torch.zeros(2, 1, 12, dtype=torch.long),
+        torch.full((1, 3, 12), 262, dtype=torch.long),
+        torch.full((1, 3, 12), -1, dtype=torch.long),
+    ],
+)
+def test_wrong_ids(tiny, ids):
+    with pytest.raises(InputError, match="character_ids"):
+        tiny(ids)
+
+
+def test_empty_batch(tiny):
+    output = tiny(tiny.character_ids([]))
+    assert output.representations[0].shape == (0, 0, 16)
+
+
+def test_copy_and_pickle(tiny):
+    expected = tiny.encode("a b c")
+    assert np.array_equal(copy.deepcopy(tiny).encode("a b c"), expected)
+    assert np.array_equal(pickle.loads(pickle.dumps(tiny)).encode("a b c"), expected)
+
+
+def test_state_dict_round_trip(tiny):
+    other = ELMo(random_model(TINY, seed=9))
+    other.load_state_dict(tiny.state_dict())
+    assert np.array_equal(other.encode("a b c"), tiny.encode("a b c"))
+
+
+def test_wrong_mix_arguments(tmp_path, tiny):
+    tiny.save_pretrained(tmp_path / "model")
+    with pytest.raises(ConfigError, match="2 weights, the model 3 layers"):
+        ELMo.from_pretrained(tmp_path / "model", scalar_mix_parameters=[1.0, 2.0])
+    with pytest.raises(ConfigError, match="do_layer_norm"):
+        ELMo.from_pretrained(tmp_path / "model", do_layer_norm="torch")
+    with pytest.raises(ConfigError, match="representations"):
+        ELMo.from_pretrained(tmp_path / "model", num_output_representations=-1)
+    with pytest.raises(FormatError, match="no model was named"):
+        package.ELMo.from_pretrained()

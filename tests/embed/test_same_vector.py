@@ -1,0 +1,113 @@
+"""Same input, same vector: alone, in any batch, in any order, after anything."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, random_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo.embed.embedder import ELMo
+
+WORDS = st.one_of(
+    st.sampled_from(["the", "bank", ".", "<S>", "naïve", "안녕하세요", "x" * 40, ""]),
+    st.text(max_size=6),
+)
+SENTENCE = st.lists(WORDS, max_size=9)
+SENTENCES = st.lists(SENTENCE, min_size=1, max_size=7)
+MODEL = ELMo(random_model(TINY, seed=3, scale=1.5))
+PROPERTY = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@PROPERTY
+@given(
+    SENTENCES, SENTENCES, st.integers(1, 9), st.integers(1, 9), st.randoms(use_true_random=False)
+)
+def test_neighbours_order_and_batch_size_do_not_matter(given_, others, size, other_size, random):
+    alone = [MODEL.encode([sentence], layers="all")[0] for sentence in given_]
+    mixed = [*given_, *others]
+    random.shuffle(mixed)
+    together = MODEL.encode(mixed, layers="all", batch_size=size)
+    MODEL.encode(others, state="carry", batch_size=other_size)
+    again = MODEL.encode(given_, layers="all", batch_size=other_size)
+    for sentence, one, later in zip(given_, alone, again, strict=True):
+        assert one.shape == (3, len(sentence), 16)
+        np.testing.assert_allclose(together[mixed.index(sentence)], one, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(later, one, rtol=0, atol=1e-5)
+
+
+@PROPERTY
+@given(SENTENCES, SENTENCES, st.integers(1, 9), st.randoms(use_true_random=False))
+def test_same_batch_same_bytes_in_any_order(given_, others, size, random):
+    first = MODEL.encode(given_, layers="all", batch_size=size)
+    MODEL.encode(others, batch_size=size)
+    second = MODEL.encode(given_, layers="all", batch_size=size)
+    order = list(range(len(given_)))
+    random.shuffle(order)
+    shuffled = MODEL.encode([given_[place] for place in order], layers="all", batch_size=size)
+    for place, one in enumerate(first):
+        assert one.tobytes() == second[place].tobytes()
+        assert one.tobytes() == shuffled[order.index(place)].tobytes()
+
+
+@PROPERTY
+@given(SENTENCES)
+def test_forward_equals_encode(given_):
+    with torch.no_grad():
+        output = MODEL(MODEL.character_ids(given_))
+    for row, found in enumerate(MODEL.encode(given_, layers="all")):
+        inside = output.layers[:, row, : len(given_[row])]
+        np.testing.assert_allclose(inside.numpy(), found, rtol=0, atol=1e-5)
+    assert output.mask.sum(1).tolist() == [len(sentence) for sentence in given_]
+
+
+@pytest.mark.parametrize("layer_norm", ["none", "allennlp", "bilm-tf"])
+def test_mix_does_not_depend_on_neighbours(tmp_path, layer_norm):
+    MODEL.save_pretrained(tmp_path / "model")
+    elmo = ELMo.from_pretrained(tmp_path / "model", do_layer_norm=layer_norm)
+    elmo.network.mixes[0].weights.data = torch.tensor([0.1, 0.5, -0.3])
+    sentences = [["a", "short", "one"], ["and", "a", "rather", "longer", "one", "."], []]
+    alone = [elmo.encode([sentence], layers="mix")[0] for sentence in sentences]
+    for one, other in zip(alone, elmo.encode(sentences, layers="mix"), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+    with torch.no_grad():
+        output = elmo(elmo.character_ids([sentences[1]]))
+    np.testing.assert_allclose(alone[1], output.representations[0][0], rtol=0, atol=1e-5)
+
+
+def test_reduced_precision_set_by_the_process_is_not_used(monkeypatch):
+    """Switches for faster float32 products are off while encoding, and on again after it."""
+    seen = []
+    matmul = torch.backends.mkldnn.matmul
+    before = matmul.fp32_precision
+    run = MODEL.network.bilm.forward
+
+    def spy(*inputs):
+        seen.append((matmul.fp32_precision, torch.backends.cudnn.conv.fp32_precision))
+        return run(*inputs)
+
+    monkeypatch.setattr(MODEL.network.bilm, "forward", spy)
+    try:
+        matmul.fp32_precision = "bf16"
+        MODEL.encode([["a"]])
+        assert seen == [("ieee", "ieee")]
+        assert matmul.fp32_precision == "bf16"
+    finally:
+        matmul.fp32_precision = before
+
+
+@pytest.mark.parametrize("name", ["allennlp/elmo", "bilm-tf/model"])
+def test_trained_models(fixtures, name):
+    elmo = ELMo.from_pretrained(fixtures / name)
+    path = fixtures / "allennlp" / "elmo" / "sentences.json"
+    sentences = [line.split() for lines in json.loads(path.read_text()) for line in lines]
+    together = elmo.encode(sentences, layers="all", batch_size=30)
+    for sentence, found in zip(sentences, together, strict=True):
+        alone = elmo.encode([sentence], layers="all")[0]
+        np.testing.assert_allclose(found, alone, rtol=0, atol=1e-5)
+    for one, other in zip(
+        together, elmo.encode(sentences[::-1], layers="all", batch_size=30)[::-1], strict=True
+    ):
+        assert one.tobytes() == other.tobytes()

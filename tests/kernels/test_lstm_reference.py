@@ -1,0 +1,205 @@
+"""The plain LSTM layer: gradients, both ways of telling padding, chunks, rounding."""
+
+import math
+
+import pytest
+import torch
+
+from elmo.kernels import lstm_reference
+from elmo.kernels.lstm_reference import lstm
+
+DIM, CELL, PROJECTION = 3, 4, 2
+LENGTHS = (5, 3, 3, 1)
+MASK = torch.arange(max(LENGTHS))[:, None] < torch.tensor(LENGTHS)
+ACTIVE = MASK.sum(dim=1).tolist()
+CLIPS = {"none": (None, None), "cell": (0.4, None), "projection": (None, 0.3), "both": (0.4, 0.3)}
+
+
+def arguments(*, dtype=torch.float64, projected=True, dim=DIM, scale=1.0, mask=MASK, seed=0):
+    """Draw weights, input and initial state for one call."""
+    generator = torch.Generator().manual_seed(seed)
+    width = PROJECTION if projected else CELL
+    n_steps, batch = mask.shape
+    shapes = {
+        "x": (n_steps, batch, dim),
+        "weight_ih": (4 * CELL, dim),
+        "weight_hh": (4 * CELL, width),
+        "bias": (4 * CELL,),
+        "weight_hr": (PROJECTION, CELL) if projected else None,
+        "h": (batch, width),
+        "c": (batch, CELL),
+    }
+    drawn = {
+        name: None if shape is None else scale * torch.randn(shape, generator=generator).to(dtype)
+        for name, shape in shapes.items()
+    }
+    if projected:
+        # Outputs have to be large enough to meet their bound.
+        drawn["weight_hr"] = 2 * drawn["weight_hr"]
+    return drawn
+
+
+def run(tensors, *, clips=(None, None), reverse=False, by="mask", mask=MASK):
+    """Call the kernel; padding told by the mask, or by counts with a mask that lies."""
+    tensors = dict(tensors)
+    active = mask.sum(dim=1).tolist() if by == "active" else None
+    return lstm(
+        tensors.pop("x"),
+        **tensors,
+        mask=~mask if by == "active" else mask,
+        active=active,
+        cell_clip=clips[0],
+        projection_clip=clips[1],
+        reverse=reverse,
+    )
+
+
+@pytest.mark.parametrize("by", ["mask", "active"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("clips", CLIPS)
+@pytest.mark.parametrize("projected", [True, False])
+def test_gradients(by, reverse, clips, projected):
+    tensors = arguments(projected=projected)
+    names = [name for name, value in tensors.items() if value is not None]
+
+    def call(*values):
+        given = {**tensors, **dict(zip(names, values, strict=True))}
+        return run(given, clips=CLIPS[clips], reverse=reverse, by=by)
+
+    outputs, _, final_c = call(*(tensors[name] for name in names))
+    cell_clip, projection_clip = CLIPS[clips]
+    if cell_clip is not None:
+        assert (final_c.abs() == cell_clip).any()
+    if projected and projection_clip is not None:
+        assert (outputs.abs() == projection_clip).any()
+    if not projected and cell_clip is None and projection_clip is not None:
+        # Without a projection its bound is ignored.
+        assert outputs.abs().max() > projection_clip
+    values = [tensors[name].requires_grad_() for name in names]
+    assert torch.autograd.gradcheck(call, values, fast_mode=True)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("clips", CLIPS)
+@pytest.mark.parametrize("projected", [True, False])
+def test_mask_and_active_rows_say_the_same(reverse, clips, projected):
+    results = {}
+    for by in ("mask", "active"):
+        tensors = arguments(projected=projected)
+        given = [value.requires_grad_() for value in tensors.values() if value is not None]
+        values = run(tensors, clips=CLIPS[clips], reverse=reverse, by=by)
+        loss = sum((value * (number + 1)).square().sum() for number, value in enumerate(values))
+        results[by] = [*values, *torch.autograd.grad(loss, given)]
+    for by_mask, by_active in zip(results["mask"], results["active"], strict=True):
+        torch.testing.assert_close(by_mask, by_active, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("by", ["mask", "active"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_each_row_is_what_it_is_alone(by, reverse):
+    tensors = arguments()
+    outputs, final_h, final_c = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
+    for row, length in enumerate(LENGTHS):
+        alone = {**tensors, "x": tensors["x"][:length, row : row + 1]}
+        alone |= {name: tensors[name][row : row + 1] for name in ("h", "c")}
+        whole = torch.ones(length, 1, dtype=torch.bool)
+        expected, h, c = run(alone, clips=(0.4, 0.3), reverse=reverse, mask=whole)
+        torch.testing.assert_close(outputs[:length, row], expected[:, 0], rtol=0, atol=1e-12)
+        assert not outputs[length:, row].any()
+        torch.testing.assert_close(final_h[row], h[0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(final_c[row], c[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("by", ["mask", "active"])
+def test_reverse_is_forward_over_the_reversed_input(by):
+    mask = torch.ones(5, 3, dtype=torch.bool)
+    tensors = arguments(mask=mask)
+    backward = run(tensors, reverse=True, by=by, mask=mask)
+    forward = run({**tensors, "x": tensors["x"].flip(0)}, by=by, mask=mask)
+    torch.testing.assert_close(backward[0], forward[0].flip(0), rtol=0, atol=1e-12)
+    torch.testing.assert_close(backward[1:], forward[1:], rtol=0, atol=1e-12)
+    assert not torch.allclose(backward[0], run(tensors, by=by, mask=mask)[0])
+
+
+@pytest.mark.parametrize("by", ["mask", "active"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_chunks_of_time_change_nothing(monkeypatch, by, reverse, steps):
+    tensors = arguments()
+    whole = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
+    chunks = []
+    inner = lstm_reference._gates_of_input
+
+    def counted(x, *rest):
+        chunks.append(len(x))
+        return inner(x, *rest)
+
+    monkeypatch.setattr(lstm_reference, "_gates_of_input", counted)
+    monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", steps * len(LENGTHS) * 4 * CELL)
+    parts = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
+    expected = {1: [1] * 5, 2: [2, 2, 1], 3: [3, 2]}[steps]
+    assert chunks == (expected[::-1] if reverse else expected)
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
+
+
+def test_a_chunk_has_at_least_one_step(monkeypatch):
+    whole = run(arguments())
+    monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", 1)
+    torch.testing.assert_close(run(arguments()), whole, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("by", ["mask", "active"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_steps_behind_the_longest_row(by, reverse):
+    tensors = arguments()
+    extra = torch.zeros(3, len(LENGTHS), dtype=torch.bool)
+    wider = {**tensors, "x": torch.cat([tensors["x"], torch.ones(3, len(LENGTHS), DIM).double()])}
+    outputs, h, c = run(wider, reverse=reverse, by=by, mask=torch.cat([MASK, extra]))
+    expected = run(tensors, reverse=reverse, by=by)
+    torch.testing.assert_close((outputs[:5], h, c), expected, rtol=0, atol=1e-12)
+    assert not outputs[5:].any()
+
+
+def test_one_step_by_hand():
+    # One cell, one input: i = 1, f = 2, g = 3, o = 4 before their functions.
+    one = torch.ones(1, 1, dtype=torch.float64)
+    given = {
+        "x": one[None],
+        "weight_ih": torch.tensor([[0.5], [1.5], [2.5], [3.5]], dtype=torch.float64),
+        "weight_hh": torch.full((4, 1), 0.25, dtype=torch.float64),
+        "bias": torch.full((4,), 0.25, dtype=torch.float64),
+        "weight_hr": None,
+        "h": one,
+        "c": 2 * one,
+    }
+    mask = torch.ones(1, 1, dtype=torch.bool)
+    outputs, h, c = run(given, mask=mask)
+    i, f, o = (1 / (1 + math.exp(-value)) for value in (1, 2, 4))
+    expected = f * 2 + i * math.tanh(3)
+    assert c.item() == pytest.approx(expected, abs=1e-12)
+    assert h.item() == pytest.approx(o * math.tanh(expected), abs=1e-12)
+    assert outputs.item() == h.item()
+    assert run(given, clips=(0.5, 0.1), mask=mask)[2].item() == 0.5
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rounding_of_float32(reverse):
+    mask = torch.ones(60, 4, dtype=torch.bool)
+    wide = arguments(mask=mask, scale=0.7)
+    narrow = {name: value.float() for name, value in wide.items()}
+    rounded = {name: value.double() for name, value in narrow.items()}
+    exact = run(rounded, clips=(3.0, 3.0), reverse=reverse, mask=mask)
+    found = run(narrow, clips=(3.0, 3.0), reverse=reverse, mask=mask)
+    for ours, truth in zip(found, exact, strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - truth).abs().max() < 2e-6
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed, switching to BLAS gemm:UserWarning")
+def test_a_wide_cell_stays_wide():
+    tensors = arguments(dtype=torch.bfloat16)
+    tensors["c"] = tensors["c"].float()
+    outputs, h, c = run(tensors)
+    assert (outputs.dtype, h.dtype, c.dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
+    # Had the cell been rounded on the way, it would still be a bfloat16 number.
+    assert (c != c.bfloat16()).any()

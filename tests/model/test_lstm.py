@@ -1,0 +1,206 @@
+"""LSTM layers, stacks and the state that passes between calls."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from elmo.config import LSTMConfig
+from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, Padding
+
+CONFIG = LSTMConfig(
+    cell_dim=5, projection_dim=3, n_layers=3, cell_clip=0.5, projection_clip=0.3, residual=True
+)
+LENGTHS = (6, 4, 4, 2)
+MASK = torch.arange(max(LENGTHS))[:, None] < torch.tensor(LENGTHS)
+BY_MASK = Padding(MASK, None)
+BY_COUNT = Padding(MASK, MASK.sum(dim=1).tolist())
+
+
+def filled(module, seed=0):
+    """Fill every parameter with random values."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in module.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator)
+    return module
+
+
+def random_state(batch, config=CONFIG, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    shape = (config.n_layers, 2, batch)
+    return LSTMState(
+        torch.randn(*shape, config.projection_dim, generator=generator),
+        torch.randn(*shape, config.cell_dim, generator=generator),
+    )
+
+
+def inputs(seed=2):
+    x = torch.randn(len(MASK), len(LENGTHS), 3, generator=torch.Generator().manual_seed(seed))
+    return x * MASK.unsqueeze(2)
+
+
+# ------------------------------------------------------------------------------------ the state
+
+
+def test_zero_state():
+    state = LSTMState.zeros(CONFIG, 4)
+    assert state.h.shape == (3, 2, 4, 3)
+    assert state.c.shape == (3, 2, 4, 5)
+    assert state.batch == 4
+    assert not state.h.any()
+    assert not state.c.any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cell"),
+    [
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+        (torch.bfloat16, torch.float32),
+        (torch.float16, torch.float32),
+    ],
+)
+def test_the_cell_is_at_least_float32(dtype, cell):
+    state = LSTMState.zeros(CONFIG, 1, dtype=dtype)
+    assert (state.h.dtype, state.c.dtype) == (dtype, cell)
+
+
+def test_rows_cut_and_fill_with_zeros():
+    state = random_state(3)
+    fewer, same, more = state.rows(2), state.rows(3), state.rows(5)
+    assert torch.equal(fewer.h, state.h[:, :, :2])
+    assert torch.equal(fewer.c, state.c[:, :, :2])
+    assert torch.equal(same.h, state.h)
+    assert torch.equal(same.c, state.c)
+    for wide, narrow in ((more.h, state.h), (more.c, state.c)):
+        assert wide.shape[2] == 5
+        assert torch.equal(wide[:, :, :3], narrow)
+        assert not wide[:, :, 3:].any()
+    assert state.batch == 3
+
+
+def test_updated_keeps_the_other_rows():
+    table, new = random_state(4), random_state(2, seed=5)
+    mixed = table.updated(new)
+    assert torch.equal(mixed.h[:, :, :2], new.h)
+    assert torch.equal(mixed.c[:, :, :2], new.c)
+    assert torch.equal(mixed.h[:, :, 2:], table.h[:, :, 2:])
+    assert torch.equal(mixed.c[:, :, 2:], table.c[:, :, 2:])
+
+
+def test_updated_by_more_rows_than_there_were():
+    new = random_state(4, seed=5)
+    grown = random_state(2).updated(new)
+    assert torch.equal(grown.h, new.h)
+    assert torch.equal(grown.c, new.c)
+
+
+def test_select_and_back():
+    state = random_state(4)
+    order = torch.tensor([2, 0, 3, 1])
+    chosen = state.select(order)
+    assert torch.equal(chosen.h[:, :, 0], state.h[:, :, 2])
+    assert torch.equal(chosen.c[:, :, 3], state.c[:, :, 1])
+    assert torch.equal(chosen.select(order.argsort()).c, state.c)
+
+
+def test_detach():
+    state = LSTMState(torch.ones(1, 2, 1, 3).requires_grad_(), torch.ones(1, 2, 1, 5) * 2)
+    state = LSTMState(state.h * 2, state.c.requires_grad_() * 2)
+    assert state.h.requires_grad
+    assert state.c.requires_grad
+    assert not state.detach().h.requires_grad
+    assert not state.detach().c.requires_grad
+
+
+# ------------------------------------------------------------------------------------ a layer
+
+
+def test_forget_bias_is_added_to_the_forget_gate_alone():
+    layer = filled(LSTMLayer(config=CONFIG))
+    added = layer.bias_with_forget() - layer.bias
+    expected = torch.zeros(20)
+    expected[5:10] = 1.0
+    torch.testing.assert_close(added, expected, rtol=0, atol=1e-6)
+
+
+def test_no_forget_bias_gives_the_bias_itself():
+    layer = LSTMLayer(config=dataclasses.replace(CONFIG, forget_bias=0.0))
+    assert layer.bias_with_forget() is layer.bias
+
+
+def test_equal_widths_have_no_projection():
+    assert LSTMLayer(config=CONFIG).weight_hr.shape == (3, 5)
+    layer = LSTMLayer(config=dataclasses.replace(CONFIG, projection_dim=5))
+    assert layer.weight_hr is None
+    assert set(layer.state_dict()) == {"weight_ih", "weight_hh", "bias"}
+
+
+# ------------------------------------------------------------------------------------ a stack
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("residual", [False, True])
+def test_mask_and_counts_agree_with_gradients(reverse, residual):
+    stack = filled(LSTMStack(config=dataclasses.replace(CONFIG, residual=residual))).double()
+    results = []
+    for padding in (BY_MASK, BY_COUNT):
+        x = inputs().double().requires_grad_()
+        state = random_state(4)
+        h = state.h[:, 0].double().requires_grad_()
+        c = state.c[:, 0].double().requires_grad_()
+        outputs, final_h, final_c = stack(x, h, c, padding, reverse)
+        values = [*outputs, final_h, final_c]
+        loss = sum((value * (number + 1)).square().sum() for number, value in enumerate(values))
+        gradients = torch.autograd.grad(loss, [x, h, c, *stack.parameters()])
+        assert all(gradient.any() for gradient in gradients)
+        results.append([*values, *gradients])
+    for by_mask, by_count in zip(*results, strict=True):
+        torch.testing.assert_close(by_mask, by_count, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("padding", [BY_MASK, BY_COUNT], ids=["mask", "counts"])
+def test_residual_starts_at_the_second_layer_and_stays_out_of_the_state(padding):
+    stack = filled(LSTMStack(config=CONFIG))
+    x, state = inputs(), random_state(4)
+    outputs, final_h, _ = stack(x, state.h[:, 0], state.c[:, 0], padding, False)
+    last = [length - 1 for length in LENGTHS]
+    rows = list(range(4))
+    torch.testing.assert_close(outputs[0][last, rows], final_h[0])
+    for depth in (1, 2):
+        added = outputs[depth - 1][last, rows]
+        torch.testing.assert_close(outputs[depth][last, rows], final_h[depth] + added)
+    assert (outputs[2].abs() > CONFIG.projection_clip).any()
+    assert (final_h.abs() <= CONFIG.projection_clip).all()
+
+
+def test_without_residual_a_layer_gives_its_state():
+    stack = filled(LSTMStack(config=dataclasses.replace(CONFIG, residual=False)))
+    state = random_state(4)
+    outputs, final_h, _ = stack(inputs(), state.h[:, 0], state.c[:, 0], BY_MASK, True)
+    # The reversed direction ends at the first position.
+    torch.testing.assert_close(torch.stack(outputs)[:, 0], final_h)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("padding", [BY_MASK, BY_COUNT], ids=["mask", "counts"])
+def test_padding_gives_zeros_in_every_layer(reverse, padding):
+    stack = filled(LSTMStack(config=CONFIG))
+    state = random_state(4)
+    outputs, _, _ = stack(inputs(), state.h[:, 0], state.c[:, 0], padding, reverse)
+    for output in outputs:
+        assert not output[~MASK].any()
+        assert output[MASK].any(dim=1).all()
+
+
+def test_a_sequence_in_two_halves_is_the_sequence():
+    stack = filled(LSTMStack(config=CONFIG))
+    x = torch.randn(8, 2, 3, generator=torch.Generator().manual_seed(4))
+    padding = Padding(torch.ones(8, 2, dtype=torch.bool), None)
+    half = Padding(torch.ones(4, 2, dtype=torch.bool), None)
+    state = random_state(2)
+    whole, whole_h, whole_c = stack(x, state.h[:, 0], state.c[:, 0], padding, False)
+    first, h, c = stack(x[:4], state.h[:, 0], state.c[:, 0], half, False)
+    second, h, c = stack(x[4:], h, c, half, False)
+    torch.testing.assert_close(torch.cat([first[-1], second[-1]]), whole[-1])
+    torch.testing.assert_close((h, c), (whole_h, whole_c))

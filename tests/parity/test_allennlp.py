@@ -1,0 +1,270 @@
+"""Golden files of AllenNLP (A3-A8, B7): weights, layers, mixes, states, gradients, output files."""
+
+import dataclasses
+import json
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from elmo.compat.allennlp import Elmo, ElmoEmbedder, batch_to_ids
+from elmo.config import EmbedConfig
+from elmo.embed import embed
+from elmo.embed.embedder import ELMo
+from elmo.errors import FormatError
+from elmo.formats.keys import allennlp_modules, to_theirs
+from elmo.formats.load import read
+
+TOLERANCE = 1e-5
+MIXES = (([0.1, 0.3, 0.5], 1.1), ([0.2, 0.4, 0.6], 0.88))
+VARIANTS = {
+    "plain": {},
+    "layer_norm": {"do_layer_norm": True},
+    "keep_boundaries": {"keep_sentence_boundaries": True},
+    "fixed_mix": {"scalar_mix_parameters": [-9e10, 1.0, -9e10]},
+    "keep_boundaries_layer_norm": {"keep_sentence_boundaries": True, "do_layer_norm": True},
+}
+
+
+@pytest.fixture
+def pair(fixtures):
+    folder = fixtures / "allennlp" / "elmo"
+    return folder / "options.json", folder / "lm_weights.hdf5"
+
+
+@pytest.fixture
+def golden(fixtures):
+    return fixtures / "generated" / "allennlp"
+
+
+def set_mixes(mixes):
+    for mix, (weights, gamma) in zip(mixes, MIXES, strict=True):
+        for parameter, value in zip(mix.scalar_parameters, weights, strict=True):
+            parameter.data.fill_(value)
+        mix.gamma.data.fill_(gamma)
+
+
+@pytest.mark.parametrize(
+    ("model", "sentences"),
+    [
+        ("allennlp/elmo", "allennlp/elmo/sentences.json"),
+        ("bilm-tf/model", "bilm-tf/model/lm_embeddings_sentences.json"),
+    ],
+)
+def test_ten_stateful_batches(fixtures, model, sentences):
+    texts = json.loads((fixtures / sentences).read_text())
+    in_order = [texts[row][batch].split() for batch in range(10) for row in range(3)]
+    elmo = ELMo.from_pretrained(fixtures / model)
+    vectors = elmo.encode(in_order, layers="top", state="carry", batch_size=3)
+    for row in range(3):
+        with h5py.File(fixtures / model / f"lm_embeddings_{row}.hdf5") as file:
+            for batch in range(10):
+                expected = np.concatenate(list(file[str(batch)]), axis=1)
+                np.testing.assert_allclose(
+                    vectors[3 * batch + row], expected, rtol=0, atol=TOLERANCE
+                )
+
+
+@pytest.mark.parametrize("name", ["elmo", "elmo_noskip_c3c354988"])
+def test_token_embeddings(fixtures, name):
+    folder = fixtures / "allennlp" / name
+    weights = folder if name == "elmo" else fixtures / "bilm-tf" / "model"
+    words = (folder / "vocab_test.txt").read_text().splitlines()
+    elmo = ELMo.from_pretrained(weights)
+    # A mark is a token of its own; every other word is spelled.
+    vectors = elmo.encode([[word] for word in words], layers=0)
+    ids = elmo.character_ids([[]])
+    marks = elmo.network.bilm.encoder(ids[0]).detach().numpy()
+    with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
+        expected = file["embedding"][()]
+    assert len(words) == len(expected)
+    for word, found, row in zip(words, vectors, expected, strict=True):
+        value = {"<S>": marks[0], "</S>": marks[1]}.get(word, found[0, :16])
+        np.testing.assert_allclose(value, row, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["best.th", "model.tar.gz", ""])
+def test_archive_equals_converted_hdf5(fixtures, pair, name):
+    folder = fixtures / "allennlp" / "simple_tagger_with_elmo" / "serialization"
+    archive = read(folder / name)
+    state = torch.load(folder / "best.th", weights_only=True)
+    prefix = "text_field_embedder.token_embedder_elmo._elmo."
+    inside = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    from_hdf5 = Elmo(*pair, num_output_representations=1).state_dict()
+    assert from_hdf5.keys() == inside.keys()
+    assert len(inside) == 37
+    for key, value in inside.items():
+        if "scalar_mix" not in key:
+            assert torch.equal(from_hdf5[key], value), key
+    written = to_theirs(allennlp_modules(archive.config), archive.weights)
+    for key, value in written.items():
+        assert np.array_equal(value, inside[key].numpy()), key
+    assert torch.equal(archive.weights["mixes.0.gamma"], inside["scalar_mix_0.gamma"])
+
+
+def test_archive_gives_the_vectors_of_its_weights(fixtures, pair):
+    folder = fixtures / "allennlp" / "simple_tagger_with_elmo" / "serialization"
+    sentences = [["The", "sentence", "."], ["ELMo", "helps"]]
+    expected = ELMo.from_pretrained(options=pair[0], weights=pair[1]).encode(
+        sentences, layers="all"
+    )
+    found = ELMo.from_pretrained(folder / "model.tar.gz").encode(sentences, layers="all")
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=TOLERANCE)
+
+
+def test_multilingual_weights_load(fixtures):
+    elmo = ELMo.from_pretrained(
+        fixtures / "allennlp" / "elmo_multilingual_v0.9.0" / "es",
+        scalar_mix_parameters=[-9e10, 1.0, -9e10],
+    )
+    output = elmo(elmo.character_ids([["Esta", "es", "una", "frase"]]))
+    assert output.representations[0].abs().sum() > 0
+    assert torch.isfinite(output.representations[0]).all()
+    torch.testing.assert_close(output.representations[0], output.layers[1], rtol=0, atol=1e-7)
+
+
+def test_softmax_file(fixtures, pair):
+    folder = fixtures / "allennlp"
+    path = folder / "softmax_pr" / "elmo_softmax_weights.hdf5"
+    elmo = ELMo.from_pretrained(
+        options=pair[0], weights=pair[1], softmax=path, vocab=folder / "elmo" / "vocab_test.txt"
+    )
+    with h5py.File(path) as file:
+        assert np.array_equal(elmo.network.softmax.weight.detach().numpy(), file["softmax/W"][()])
+        assert np.array_equal(elmo.network.softmax.bias.detach().numpy(), file["softmax/b"][()])
+    assert len(elmo.vocabulary) == 458
+
+
+def test_transformer_language_model_is_refused_by_name(fixtures):
+    path = fixtures / "allennlp" / "language_model_v0.9.0" / "model.tar.gz"
+    with pytest.raises(FormatError, match=r"bidirectional_language_model_transformer.*not an ELMo"):
+        ELMo.from_pretrained(path)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_elmo_module(golden, pair, variant):
+    expected = np.load(golden / "elmo_module.npz")
+    module = Elmo(*pair, num_output_representations=2, dropout=0.0, **VARIANTS[variant])
+    if variant != "fixed_mix":
+        set_mixes(module._scalar_mixes)
+    batches = json.loads((golden / "elmo_module_sentences.json").read_text())
+    for number, batch in enumerate(batches):
+        scope = f"{variant}/b{number}"
+        ids = batch_to_ids(batch)
+        assert np.array_equal(ids.numpy(), expected[f"{scope}/char_ids"])
+        output = module(ids)
+        assert np.array_equal(output["mask"].numpy(), expected[f"{scope}/mask"])
+        for which, found in enumerate(output["elmo_representations"]):
+            np.testing.assert_allclose(
+                found.detach().numpy(), expected[f"{scope}/rep{which}"], rtol=0, atol=TOLERANCE
+            )
+    h, c = module._elmo_lstm._elmo_lstm._states
+    np.testing.assert_allclose(h, expected[f"{variant}/states_h"], rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(c, expected[f"{variant}/states_c"], rtol=0, atol=TOLERANCE)
+
+
+def test_bilm_activations(golden, pair):
+    expected = np.load(golden / "elmo_module.npz")
+    bilm = Elmo(*pair, num_output_representations=1)._elmo_lstm
+    batches = json.loads((golden / "elmo_module_sentences.json").read_text())
+    for number, batch in enumerate(batches):
+        output = bilm(batch_to_ids(batch))
+        assert np.array_equal(output["mask"].numpy(), expected[f"bilm/b{number}/mask"])
+        np.testing.assert_allclose(
+            torch.stack(output["activations"]).detach().numpy(),
+            expected[f"bilm/b{number}/activations"],
+            rtol=0,
+            atol=TOLERANCE,
+        )
+
+
+def test_own_layer_norm_equals_the_module(golden, pair):
+    """Our own class, given the state of the old one, mixes the same numbers."""
+    expected = np.load(golden / "elmo_module.npz")
+    batch = json.loads((golden / "elmo_module_sentences.json").read_text())[0]
+    elmo = ELMo.from_pretrained(
+        options=pair[0], weights=pair[1], num_output_representations=2, do_layer_norm=True
+    )
+    for mix, (weights, gamma) in zip(elmo.network.mixes, MIXES, strict=True):
+        mix.weights.data = torch.tensor(weights)
+        mix.gamma.data.fill_(gamma)
+    output = elmo(elmo.character_ids(batch))
+    for which, found in enumerate(output.representations):
+        np.testing.assert_allclose(
+            found.detach().numpy(), expected[f"layer_norm/b0/rep{which}"], rtol=0, atol=TOLERANCE
+        )
+
+
+def test_fine_tuning_gradients(golden, pair):
+    expected = np.load(golden / "elmo_finetune_grads.npz")
+    batches = json.loads((golden / "elmo_module_sentences.json").read_text())
+    module = Elmo(*pair, num_output_representations=1, requires_grad=True, dropout=0.0)
+    loss = (module(batch_to_ids(batches[0]))["elmo_representations"][0] ** 2).sum()
+    np.testing.assert_allclose(loss.item(), expected["loss"], rtol=1e-5)
+    loss.backward()
+    bilm = module._elmo_lstm
+    ours = {f"bilm.{name}": value.grad for name, value in bilm.bilm.named_parameters()}
+    found = to_theirs(bilm._rules, ours)
+    mix = module._scalar_mixes[0]
+    found["scalar_mix_0.gamma"] = mix.gamma.grad.numpy()
+    for number, parameter in enumerate(mix.scalar_parameters):
+        found[f"scalar_mix_0.scalar_parameters.{number}"] = parameter.grad.numpy()
+    assert {*found, "loss"} == {*expected.files}
+    assert len(found) == 37
+    for name, value in found.items():
+        scale = np.abs(expected[name]).max()
+        np.testing.assert_allclose(value / scale, expected[name] / scale, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "forget", "batch_size"),
+    [
+        ("command_all", "all", False, 2),
+        ("command_top", "top", False, 2),
+        ("command_average", "average", False, 2),
+        ("command_all_forget_sentences", "all", True, 64),
+    ],
+)
+def test_elmo_command(golden, pair, tmp_path, name, layers, forget, batch_size):
+    out = tmp_path / "out.hdf5"
+    embed(
+        EmbedConfig(
+            str(golden / "command_input.txt"),
+            str(out),
+            model=str(pair[1]),
+            layers=layers,
+            state="carry",
+            batch_size=batch_size,
+            forget_sentences=forget,
+        )
+    )
+    assert_same_file(out, golden / f"{name}.hdf5")
+
+
+@pytest.mark.parametrize("output_format", ["all", "top", "average"])
+def test_embedder_file(golden, pair, tmp_path, output_format):
+    out = tmp_path / "out.hdf5"
+    with (golden / "command_input.txt").open() as lines:
+        ElmoEmbedder(*pair).embed_file(lines, out, output_format, batch_size=2)
+    assert_same_file(out, golden / f"command_{output_format}.hdf5")
+
+
+def assert_same_file(path, golden):
+    with h5py.File(path) as found, h5py.File(golden) as expected:
+        assert sorted(found) == sorted(expected)
+        for key in expected:
+            assert found[key].shape == expected[key].shape
+            assert found[key].dtype == expected[key].dtype
+            if key == "sentence_to_index":
+                assert found[key][0] == expected[key][0]
+            else:
+                np.testing.assert_allclose(
+                    found[key][()], expected[key][()], rtol=0, atol=TOLERANCE
+                )
+
+
+def test_old_config_is_unchanged_by_reading(pair):
+    model = read(options=pair[0], weights=pair[1])
+    assert dataclasses.asdict(model.config.lstm)["forget_bias"] == 1.0

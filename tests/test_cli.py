@@ -1,0 +1,154 @@
+"""The command line: exit codes, messages, help, and options made from dataclasses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+from conftest import random_model
+from typer.testing import CliRunner
+
+from elmo import cli
+from elmo.config import EmbedConfig, field_help
+from elmo.embed.embedder import ELMo
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def model(tmp_path):
+    ELMo(random_model()).save_pretrained(tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+def elmo(*words):
+    return RUNNER.invoke(cli.application(), list(words))
+
+
+def test_help_of_every_verb_has_examples_and_every_field():
+    assert elmo("--help").exit_code == 0
+    for word, (config, _, positional) in cli.COMMANDS.items():
+        shown = elmo(word, "--help")
+        assert shown.exit_code == 0
+        assert f"elmo {word}" in shown.output
+        for name in field_help(config):
+            assert (name if name in positional else "--" + name.replace("_", "-")) in shown.output
+
+
+def test_help_is_quick():
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-m", "elmo", "--help"], check=True, capture_output=True)
+    # Half a second on an idle machine; the room is for a busy one.
+    assert time.monotonic() - started < 3
+
+
+def test_version():
+    assert elmo("--version").output.startswith("elmo-torch ")
+
+
+def test_embed_info_convert(tmp_path, model):
+    (tmp_path / "in.txt").write_text("one two\n")
+    done = elmo("embed", str(tmp_path / "in.txt"), str(tmp_path / "o.h5"), "--model", model)
+    assert done.exit_code == 0
+    assert "1 sentences, 2 words" in done.stdout
+    told = elmo("info", model)
+    assert "vector width   16" in told.stdout
+    parsed = json.loads(elmo("info", model, "--json").stdout)
+    assert parsed["config"]["lstm"]["cell_dim"] == 16
+    done = elmo("convert", model, str(tmp_path / "old"), "--to", "allennlp")
+    assert done.exit_code == 0
+    assert (tmp_path / "old" / "weights.hdf5").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["embed"],
+        ["embed", "a", "b.h5", "--state", "keep"],
+        ["embed", "a", "b.h5", "--batch-size", "many"],
+        ["embed", "a", "b.h5", "--no-such-flag"],
+        ["nonsense"],
+        ["convert", "a", "b", "--to", "pickle"],
+    ],
+)
+def test_wrong_usage_exits_with_2(words):
+    assert elmo(*words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["info", "no-such-model"], "there is no file or folder no-such-model"),
+        (["embed", "a.txt", "b.h5"], "no model is bundled yet"),
+        (["embed", "missing.txt", "b.h5", "--model", "m"], "cannot read missing.txt"),
+    ],
+)
+def test_failures_are_one_line_and_exit_with_1(words, message):
+    done = elmo(*words)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("elmo: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_debug_shows_a_traceback():
+    done = elmo("info", "no-such-model", "--debug")
+    assert done.exit_code == 1
+    assert "Traceback" in done.stderr
+
+
+def test_unforeseen_errors_are_one_line_too(monkeypatch):
+    monkeypatch.setattr("elmo.formats.verbs.read", lambda *_, **__: 1 / 0)
+    done = elmo("info", "x")
+    assert done.exit_code == 1
+    assert done.stderr == "elmo: ZeroDivisionError: division by zero (--debug shows where)\n"
+
+
+def test_interrupt_exits_with_130(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo.formats.verbs.read", interrupt)
+    assert elmo("info", "x").exit_code == cli.INTERRUPTED
+
+
+def test_ctrl_c_while_embedding_leaves_nothing(tmp_path, model):
+    """A real signal in the middle of a run that would go on for as long as lines come."""
+    out = tmp_path / "out.h5"
+    carry = ["--state", "carry", "--batch-size", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "elmo", "embed", "-", str(out), "--model", model, *carry],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdin.write("a line of words\n" * 5000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not any(tmp_path.glob(".out.h5*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert errors == "elmo: interrupted; nothing was left half-written\n"
+    assert sorted(os.listdir(tmp_path)) == ["model"]
+
+
+def test_defaults_of_flags_are_those_of_the_dataclass(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr("elmo.embed.embed_file.embed", seen.append)
+    assert elmo("embed", "a", "b.h5").exit_code == 0
+    assert seen == [EmbedConfig("a", "b.h5")]
+
+
+def test_main_runs_the_application(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["elmo", "--version"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 0
+    assert isinstance(cli.application(), typer.Typer)

@@ -1,0 +1,61 @@
+"""README and docs stay true: their Python and `elmo` lines run, the help page is current."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
+
+
+def blocks(page):
+    """Give (language, code) of each fenced block of a page."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run(page, tmp_path):
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    languages = set()
+    for language, code in blocks(page):
+        if language == "python":
+            command = [sys.executable, "-W", "error", "-c", code]
+        elif language == "console":
+            command = ["bash", "-euc", code]
+        else:
+            continue
+        languages.add(language)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{code}\n{done.stderr}"
+    assert languages == {"python", "console"}
+
+
+def test_shapes_told_in_the_readme(tmp_path):
+    readme = PAGES[0].read_text(encoding="utf-8")
+    assert "(7, 128): a vector for each word" in readme
+    from elmo.demo import tiny_model
+
+    vectors = tiny_model().encode([["He", "sat", "on", "the", "river", "bank", "."]])
+    assert vectors[0].shape == (7, 128)
+
+
+def test_command_line_page_is_current(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import make_cli_page
+
+    assert make_cli_page.PAGE.read_text(encoding="utf-8") == make_cli_page.page(), (
+        "run make docs: the help has changed"
+    )
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,240 @@
+"""Words to character ids: bytes and dictionaries, exact to the id."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from reference import spell
+
+from elmo.errors import FormatError
+from elmo.text.characters import ByteCharacters, DictionaryCharacters
+
+MARKS = {"<S>": 256, "</S>": 257}
+PAD = 261
+
+
+def padded(ids, width=50):
+    return ids + [PAD] * (width - len(ids))
+
+
+# ------------------------------------------------------------------------------------ bytes
+
+
+@pytest.mark.parametrize(
+    ("word", "ids"),
+    [
+        ("the", [259, 117, 105, 102, 260]),
+        ("A", [259, 66, 260]),
+        ("a", [259, 98, 260]),
+        ("", [259, 260]),
+        ("\0", [259, 1, 260]),
+        ("é", [259, 196, 170, 260]),
+        ("日", [259, 231, 152, 166, 260]),
+        ("😀", [259, 241, 160, 153, 129, 260]),
+        ("e\u0301", [259, 102, 205, 130, 260]),
+        ("<s>", [259, 61, 116, 63, 260]),
+        ("<S>", [259, 61, 84, 63, 260]),
+        ("</S>", [259, 61, 48, 84, 63, 260]),
+        ("<UNK>", [259, 61, 86, 79, 76, 63, 260]),
+        (" ", [259, 33, 260]),
+        ("\ud800", [259, 260]),
+        ("a\udfffb", [259, 98, 99, 260]),
+        ("x" * 47, [259] + [121] * 47 + [260]),
+        ("x" * 48, [259] + [121] * 48 + [260]),
+        ("x" * 49, [259] + [121] * 48 + [260]),
+        ("日" * 20, [259] + [231, 152, 166] * 16 + [260]),
+        # 47 bytes, then a character of two: the cut falls inside it.
+        ("x" * 47 + "é", [259] + [121] * 47 + [196, 260]),
+    ],
+)
+def test_ids_of_a_word(word, ids):
+    found = ByteCharacters().ids([word])
+    assert found.dtype == np.int64
+    assert found.tolist() == [padded(ids)]
+
+
+def test_boundaries():
+    assert ByteCharacters().boundaries().tolist() == [
+        padded([259, 257, 260]),
+        padded([259, 258, 260]),
+    ]
+    assert ByteCharacters(3).boundaries().tolist() == [[259, 257, 260], [259, 258, 260]]
+
+
+@pytest.mark.parametrize(
+    ("width", "word", "ids"),
+    [
+        (3, "abc", [259, 98, 260]),
+        (3, "", [259, 260, 261]),
+        (3, "é", [259, 196, 260]),
+        (5, "abcd", [259, 98, 99, 100, 260]),
+        (5, "ab", [259, 98, 99, 260, 261]),
+        (10, "日本語", [259, 231, 152, 166, 231, 157, 173, 233, 171, 260]),
+    ],
+)
+def test_other_widths(width, word, ids):
+    assert ByteCharacters(width).ids([word]).tolist() == [ids]
+
+
+def test_words_do_not_run_into_each_other():
+    words = ["", "abcdefgh", "\ud800", "x", "", "é"]
+    assert ByteCharacters(6).ids(words).tolist() == [
+        [259, 260, 261, 261, 261, 261],
+        [259, 98, 99, 100, 101, 260],
+        [259, 260, 261, 261, 261, 261],
+        [259, 121, 260, 261, 261, 261],
+        [259, 260, 261, 261, 261, 261],
+        [259, 196, 170, 260, 261, 261],
+    ]
+
+
+def test_no_words():
+    assert ByteCharacters(7).ids([]).shape == (0, 7)
+
+
+def test_special_words_are_one_character():
+    mapper = ByteCharacters(6, {**MARKS, "[TAG]": 7})
+    assert mapper.ids(["<S>", "a", "</S>", "[TAG]", "<S", "<s>"]).tolist() == [
+        [259, 257, 260, 261, 261, 261],
+        [259, 98, 260, 261, 261, 261],
+        [259, 258, 260, 261, 261, 261],
+        [259, 8, 260, 261, 261, 261],
+        [259, 61, 84, 260, 261, 261],
+        [259, 61, 116, 63, 260, 261],
+    ]
+
+
+def test_without_special_words_a_mark_in_a_text_is_text():
+    mapper = ByteCharacters()
+    rows = mapper.ids(["<S>", "</S>"])
+    assert not (rows == mapper.boundaries()).all(axis=1).any()
+
+
+def test_awkward_tokens_as_bilm_tf_spelled_them(fixtures):
+    golden = json.loads((fixtures / "generated/bilm-tf/char_ids.json").read_text("utf-8"))
+    assert len(golden["tokens"]) == 18
+    mapper = ByteCharacters(special_words=MARKS)
+    begin, end = mapper.boundaries()
+    rows = np.concatenate([begin[None], mapper.ids(golden["tokens"]), end[None]])
+    assert rows.tolist() == golden["ids_plus1_with_bos_eos"]
+
+
+def test_words_of_ten_characters_as_bilm_tf_spelled_them(fixtures):
+    words = (fixtures / "bilm-tf/train/vocab.txt").read_text("utf-8").split()
+    mapper = ByteCharacters(10, MARKS)
+    with np.load(fixtures / "generated/bilm-tf/lm_batches_maxword10.npz") as batches:
+        for number in range(int(batches["bs2_un10_n"])):
+            ids = batches[f"bs2_un10_{number}_token_ids"].ravel()
+            raw = batches[f"bs2_un10_{number}_tokens_characters"].reshape(-1, 10)
+            known = ids != words.index("<UNK>")
+            assert known.sum() > 10
+            found = mapper.ids([words[i] for i in ids[known]])
+            assert (found == raw[known] + 1).all()
+
+
+def test_a_word_of_ten_megabytes():
+    rows = ByteCharacters().ids(["é" * 5_000_000, "a"])
+    assert rows[0].tolist() == [259] + [196, 170] * 24 + [260]
+    assert rows[1].tolist() == padded([259, 98, 260])
+
+
+any_text = st.text(st.characters(), max_size=30)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(any_text, max_size=6), st.integers(3, 60))
+@example(["\ud83d\ude00", "\U0010ffff" * 20, "\x00\x7f\x80\xff"], 50)
+def test_any_text_as_the_reference_spells_it(words, width):
+    expected = [[raw_id + 1 for raw_id in spell(word, width)] for word in words]
+    assert ByteCharacters(width).ids(words).tolist() == expected
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(["<S>", "</S>", "a", "<s>", ""]), max_size=6), st.integers(3, 9))
+def test_special_words_as_the_reference_spells_them(words, width):
+    expected = [[raw_id + 1 for raw_id in spell(word, width, MARKS)] for word in words]
+    assert ByteCharacters(width, MARKS).ids(words).tolist() == expected
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(any_text)
+def test_no_word_is_the_mask(word):
+    assert (ByteCharacters().ids([word]) > 0).all()
+
+
+# ------------------------------------------------------------------------------------ dictionary
+
+SYMBOLS = ["b", "a", "日", "\u3000", "😀", "<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
+DICTIONARY = {symbol: number for number, symbol in enumerate(SYMBOLS)}
+# Shifted by one: oov 8, pad 9, bow 10, eow 11.
+
+
+@pytest.mark.parametrize(
+    ("word", "ids"),
+    [
+        # The id of <eow> opens a word, that of <bow> closes it.
+        ("ab", [11, 2, 1, 10, 9, 9]),
+        ("", [11, 10, 9, 9, 9, 9]),
+        ("日", [11, 3, 10, 9, 9, 9]),
+        ("😀a", [11, 5, 2, 10, 9, 9]),
+        ("\u3000", [11, 4, 10, 9, 9, 9]),
+        # Unknown: a letter below, between and above those known, a surrogate, NUL.
+        ("Z", [11, 8, 10, 9, 9, 9]),
+        ("c", [11, 8, 10, 9, 9, 9]),
+        ("\U0010ffff", [11, 8, 10, 9, 9, 9]),
+        ("\ud800", [11, 8, 10, 9, 9, 9]),
+        ("\0", [11, 8, 10, 9, 9, 9]),
+        # Cut at four code points, however many bytes they have.
+        ("日a日a日a", [11, 3, 2, 3, 2, 10]),
+        ("abab", [11, 2, 1, 2, 1, 10]),
+        # Specials in a text are spelled like anything else.
+        ("<pad", [11, 8, 8, 2, 8, 10]),
+    ],
+)
+def test_dictionary_ids(word, ids):
+    found = DictionaryCharacters(6, DICTIONARY).ids([word])
+    assert found.dtype == np.int64
+    assert found.tolist() == [ids]
+
+
+def test_dictionary_boundaries():
+    mapper = DictionaryCharacters(5, DICTIONARY)
+    assert mapper.boundaries().tolist() == [[11, 6, 10, 9, 9], [11, 7, 10, 9, 9]]
+
+
+def test_dictionary_of_many_words_and_of_none():
+    mapper = DictionaryCharacters(4, DICTIONARY)
+    assert mapper.ids(["a", "", "bbb"]).tolist() == [[11, 2, 10, 9], [11, 10, 9, 9], [11, 1, 1, 10]]
+    assert mapper.ids([]).shape == (0, 4)
+
+
+def test_dictionary_without_a_single_code_point():
+    specials = {name: number for number, name in enumerate(DictionaryCharacters.SPECIALS)}
+    # bos 1, eos 2, oov 3, pad 4, bow 5, eow 6.
+    mapper = DictionaryCharacters(4, specials)
+    assert mapper.ids(["ab", ""]).tolist() == [[6, 3, 3, 5], [6, 5, 4, 4]]
+
+
+def test_cut():
+    assert DictionaryCharacters(6, DICTIONARY).cut("😀" * 9) == "😀" * 4
+
+
+@pytest.mark.parametrize("missing", DictionaryCharacters.SPECIALS)
+def test_dictionary_lacking_a_special(missing):
+    rest = {symbol: number for symbol, number in DICTIONARY.items() if symbol != missing}
+    with pytest.raises(FormatError, match=f"has no {missing}"):
+        DictionaryCharacters(6, rest)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.text(st.sampled_from("ab日😀cZ\u3000\ud800"), max_size=9), max_size=5))
+def test_dictionary_by_the_book(words):
+    expected = []
+    for word in words:
+        inside = [DICTIONARY.get(c, DICTIONARY["<oov>"]) for c in word[:5]]
+        row = [DICTIONARY["<eow>"], *inside, DICTIONARY["<bow>"]]
+        row += [DICTIONARY["<pad>"]] * (7 - len(row))
+        expected.append([raw_id + 1 for raw_id in row])
+    assert DictionaryCharacters(7, DICTIONARY).ids(words).tolist() == expected

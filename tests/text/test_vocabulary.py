@@ -1,0 +1,138 @@
+"""Vocabulary files and their traps."""
+
+import gzip
+import logging
+
+import pytest
+
+from elmo.errors import FormatError
+from elmo.text.vocabulary import Vocabulary
+
+PLAIN = b"<S>\n</S>\n<UNK>\nthe\ncat\n"
+
+
+def test_plain_file(tmp_path, caplog):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(PLAIN)
+    vocabulary = Vocabulary.load(path)
+    assert vocabulary.words == ("<S>", "</S>", "<UNK>", "the", "cat")
+    assert vocabulary.ids["cat"] == 4
+    assert len(vocabulary) == 5
+    assert vocabulary.problems() == []
+    assert caplog.records == []
+    vocabulary.require_specials()
+
+
+def test_gzipped_file(tmp_path):
+    path = tmp_path / "vocab.txt.gz"
+    path.write_bytes(gzip.compress(PLAIN))
+    assert Vocabulary.load(path).words == Vocabulary.parse(PLAIN, "vocab.txt").words
+
+
+def test_golden_file_with_its_marks_the_other_way_round(fixtures):
+    vocabulary = Vocabulary.load(fixtures / "bilm-tf/data/vocab_test.txt")
+    assert len(vocabulary) == 100
+    assert [vocabulary.ids[word] for word in ("</S>", "<S>", "<UNK>", "the")] == [0, 1, 2, 3]
+    assert vocabulary.problems() == []
+
+
+def test_order_of_the_marks_is_free():
+    Vocabulary(["the", "</S>", "<UNK>", "cat", "<S>"]).require_specials()
+
+
+@pytest.mark.parametrize("missing", ["<S>", "</S>", "<UNK>"])
+def test_missing_mark(tmp_path, caplog, missing):
+    words = [word for word in ("<S>", "</S>", "<UNK>", "the", "last") if word != missing]
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(words) + "\n")
+    with caplog.at_level(logging.WARNING):
+        vocabulary = Vocabulary.load(path)
+    # The older programs overwrite the last word here.
+    assert vocabulary.words[-1] == "last"
+    assert vocabulary.ids["last"] == 3
+    assert missing not in vocabulary.ids
+    assert f"vocab.txt: the vocabulary has no {missing};" in caplog.text
+    with pytest.raises(FormatError, match=f"has no {missing}: put <S> </S> <UNK>"):
+        vocabulary.require_specials()
+
+
+def test_repeated_words_keep_both_lines_and_the_last_counts():
+    vocabulary = Vocabulary.parse(PLAIN + b"the\ndog\nthe\n", "v.txt")
+    assert len(vocabulary) == 8
+    assert vocabulary.ids["the"] == 7
+    assert vocabulary.ids["dog"] == 6
+    assert vocabulary.words[3] == vocabulary.words[5] == "the"
+    assert vocabulary.problems() == ["the vocabulary repeats 2 words; the last line of each counts"]
+
+
+def test_one_repeated_word():
+    (problem,) = Vocabulary.parse(PLAIN + b"the\n", "v.txt").problems()
+    assert "repeats 1 word;" in problem
+
+
+def test_maxtermid_takes_no_id():
+    vocabulary = Vocabulary.parse(b"<S>\n</S>\n!!!MAXTERMID\n<UNK>\n !!!MAXTERMID \nthe\n", "v")
+    assert vocabulary.words == ("<S>", "</S>", "<UNK>", "the")
+    assert vocabulary.ids["the"] == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", ()),
+        (b"a", ("a",)),
+        (b"a\nb", ("a", "b")),
+        (b"a\r\nb\r\n", ("a", "b")),
+        (b" a\t\n", ("a",)),
+        # A blank line is a word without a letter, and keeps its number.
+        (b"a\n\nb\n", ("a", "", "b")),
+        (b"a\n\n", ("a", "")),
+        ("a\n\u3000\nb\n".encode(), ("a", "", "b")),
+        ("a\n\u3000".encode(), ("a", "")),
+        ("\u00a0a\u3000\n".encode(), ("a",)),
+        # Only the line feed ends a line.
+        ("a\u2028b\nc\u0085d\ne\x0bf\n".encode(), ("a\u2028b", "c\u0085d", "e\x0bf")),
+        ("日本\n😀\n".encode(), ("日本", "😀")),
+        (b"two words\n", ("two words",)),
+    ],
+)
+def test_lines(data, words):
+    assert Vocabulary.parse(data, "vocab.txt").words == words
+
+
+def test_not_utf8():
+    with pytest.raises(FormatError, match=r"vocabulary v\.txt is not UTF-8 at line 3$"):
+        Vocabulary.parse(b"<S>\n</S>\nna\xefve\n", "v.txt")
+
+
+def torn(data):
+    return data[: len(data) // 2]
+
+
+def garbled(data):
+    # Inside the compressed part, past the header.
+    return data[:12] + bytes(byte ^ 0xFF for byte in data[12:20]) + data[20:]
+
+
+def wrong_sum(data):
+    return data[:-8] + b"\0\0\0\0" + data[-4:]
+
+
+@pytest.mark.parametrize("damage", [torn, garbled, wrong_sum, lambda data: PLAIN])
+def test_damaged_gzip(damage):
+    data = damage(gzip.compress(PLAIN * 50))
+    with pytest.raises(FormatError, match=r"vocabulary v\.txt\.gz is not a whole gzip file"):
+        Vocabulary.parse(data, "v.txt.gz")
+
+
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(FormatError, match=r"cannot read the vocabulary .*none\.txt: No such file"):
+        Vocabulary.load(tmp_path / "none.txt")
+    with pytest.raises(FormatError, match=r"cannot read the vocabulary .*: Is a directory"):
+        Vocabulary.load(tmp_path)
+
+
+@pytest.mark.parametrize("words", [(), ("a",), ("<S>", "", "日本", "a"), ("",), ("a", "a")])
+def test_written_and_read_again(words):
+    data = Vocabulary(words).to_bytes()
+    assert Vocabulary.parse(data, "vocab.txt").words == words
