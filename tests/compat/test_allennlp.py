@@ -160,7 +160,7 @@ def test_scalar_mix():
         normed(tensors)
     with pytest.raises(InputError, match="2 tensors"):
         mix(tensors[:2])
-    with pytest.raises(ConfigError, match="2 weights were given for 3"):
+    with pytest.raises(ConfigError, match="2 initial weights were given for 3"):
         ScalarMix(3, initial_scalar_parameters=[0, 1])
 
 

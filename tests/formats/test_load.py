@@ -279,9 +279,6 @@ class TestNames:
             path.touch()
         if argument == "token_embeddings":
             (folder / "vocab.txt").write_bytes(builders.vocabulary_bytes())
-        if (argument, what) == ("vocab", "empty"):
-            assert len(read(folder, vocab=path).vocabulary) == 0
-            return
         word = argument if what in ("missing", "too long") else path.name
         refused(lambda: read(folder, **{argument: path}), word, kind=FormatError)
 
@@ -367,7 +364,6 @@ BREAKABLE = {
     "checkpoint index": _inside(SOURCES["checkpoint"].make, "model.ckpt-7.index"),
     "checkpoint data": _inside(SOURCES["checkpoint"].make, "model.ckpt-7.data-00000-of-00001"),
     "model.tar.gz": _inside(archive(options=make_options()).make, ""),
-    "model.tar": _inside(archive("model.tar", "w").make, ""),
     "best.th": _inside(state_file().make, ""),
     "best.th, old": _inside(state_file(legacy=True).make, ""),
     "encoder.pkl": _inside(many_langs().make, "encoder.pkl"),
@@ -380,6 +376,7 @@ BREAKABLE = {
 }
 # These can be shorter or other than they were and still be valid.
 BENDABLE = {
+    "model.tar": _inside(archive("model.tar", "w").make, ""),
     "vocab.txt": _inside(own_folder, "vocab.txt"),
     "char.dic": _inside(many_langs().make, "char.dic"),
     "word.dic": _inside(many_langs().make, "word.dic"),

@@ -45,6 +45,8 @@ def padded(ids, width=50):
         ("x" * 48, [259] + [121] * 48 + [260]),
         ("x" * 49, [259] + [121] * 48 + [260]),
         ("日" * 20, [259] + [231, 152, 166] * 16 + [260]),
+        # What vanishes takes no room.
+        ("\ud800" * 9 + "x" * 60, [259] + [121] * 48 + [260]),
         # 47 bytes, then a character of two: the cut falls inside it.
         ("x" * 47 + "é", [259] + [121] * 47 + [196, 260]),
     ],

@@ -121,10 +121,11 @@ class ElmoBiLM(nn.Module):
         Args:
             tokens: words in the order of their ids; the first is padding.
         """
-        rows = torch.cat([self._boundary_rows(), torch.from_numpy(CHARACTERS.ids(tokens))])
+        marks = self._boundary_rows()
+        words = torch.from_numpy(CHARACTERS.ids(tokens)).to(marks.device)
         with torch.no_grad():
-            table: Tensor = self.bilm.encoder(rows.to(self._boundary_rows().device))
-        table[2] = 0.0
+            table: Tensor = self.bilm.encoder(torch.cat([words, marks]))
+        table[0] = 0.0
         self._cached = table
 
     def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> dict[str, Any]:
@@ -140,9 +141,9 @@ class ElmoBiLM(nn.Module):
         """
         cached = self._cached
         if cached is not None and word_inputs is not None and _inside(word_inputs, len(cached) - 2):
-            # Rows of the cache: the two marks, then the vocabulary, whose first entry is padding.
-            index = _with_marks((word_inputs + 2).unsqueeze(2), word_inputs > 0, 0, 1)
-            index = index.squeeze(2)
+            # Rows of the cache: the vocabulary, whose first entry is padding, then the two marks.
+            begin, end = torch.tensor([[len(cached) - 2], [len(cached) - 1]]).to(word_inputs)
+            index = _with_marks(word_inputs.unsqueeze(2), word_inputs > 0, begin, end).squeeze(2)
             mask = (cached > 0).any(dim=1)[index]
             output = self._call(cached, index, mask)
         elif inputs is None:
@@ -173,15 +174,13 @@ def _inside(ids: Tensor, n_words: int) -> bool:
     return ids.numel() == 0 or (int(ids.min()) >= 0 and int(ids.max()) < n_words)
 
 
-def _with_marks(ids: Tensor, real: Tensor, begin: Tensor | int, end: Tensor | int) -> Tensor:
+def _with_marks(ids: Tensor, real: Tensor, begin: Tensor, end: Tensor) -> Tensor:
     """Put a mark before the first and after the last real position: (batch, time + 2, columns)."""
     batch, time, columns = ids.shape
     marked = ids.new_zeros(batch, time + 2, columns)
     marked[:, 1:-1] = ids * real.unsqueeze(2)
     marked[:, 0] = begin
-    marked[torch.arange(batch, device=ids.device), real.sum(dim=1) + 1] = (
-        end if isinstance(end, Tensor) else ids.new_tensor([end])
-    )
+    marked[torch.arange(batch, device=ids.device), real.sum(dim=1) + 1] = end
     return marked
 
 

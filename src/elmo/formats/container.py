@@ -51,7 +51,7 @@ class Container:
         try:
             return self.opener(name)
         except _BROKEN as error:
-            raise FormatError(f"{self.label}: {name} cannot be read: {error}") from None
+            raise FormatError(f"{self.label}: {name} cannot be read: {one_line(error)}") from None
 
     def read(self, name: str) -> bytes:
         """Read a whole file."""
@@ -66,6 +66,11 @@ class Container:
         """List the first names, for a message."""
         shown = ", ".join(self.names[:8]) or "no files"
         return shown + (f" and {len(self.names) - 8} more" if len(self.names) > 8 else "")
+
+
+def one_line(error: Exception) -> str:
+    """Give the text of another library's error so that it fits into a message."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def parse_json(data: bytes, label: str) -> Any:
@@ -104,7 +109,7 @@ def open_zip(path: Path) -> Container:
     try:
         archive = zipfile.ZipFile(path)
     except _BROKEN as error:
-        raise FormatError(f"{path} is not a whole zip file: {error}") from None
+        raise FormatError(f"{path} is not a whole zip file: {one_line(error)}") from None
     members = {
         item.filename: item for item in archive.infolist() if not item.filename.endswith("/")
     }
@@ -125,7 +130,7 @@ def open_tar(path: Path) -> Container:
             while archive.fileobj is not None and archive.fileobj.read(1 << 20):
                 pass
     except _BROKEN as error:
-        raise FormatError(f"{path} is not a whole tar archive: {error}") from None
+        raise FormatError(f"{path} is not a whole tar archive: {one_line(error)}") from None
 
     def read(name: str) -> BinaryIO:
         with tarfile.open(path) as archive:

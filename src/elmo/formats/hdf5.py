@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 
 from elmo.errors import FormatError
+from elmo.formats.container import one_line
 from elmo.formats.keys import Array
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -39,8 +40,7 @@ def read_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
         with h5py.File(file, "r") as content:
             content.visititems(visit)
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:
-        reason = " ".join(str(error).split())
-        raise FormatError(f"{label} is not a whole HDF5 file: {reason}") from None
+        raise FormatError(f"{label} is not a whole HDF5 file: {one_line(error)}") from None
     return arrays
 
 

@@ -55,7 +55,9 @@ def read(
     if found is None or found == "":
         raise FormatError("no model was named: give a source, or options with weights")
     parsed = None if options is None else _json_file(_existing(options, "options"))
-    vocabulary = None if vocab is None else Vocabulary.load(_existing(vocab, "vocab"))
+    vocabulary = None
+    if vocab is not None:
+        vocabulary = _with_words(Vocabulary.load(_existing(vocab, "vocab")), str(vocab))
     model = _read_path(_find(str(found)), parsed, vocabulary)
     if softmax is not None:
         path = _existing(softmax, "softmax")
@@ -199,8 +201,15 @@ def _options_in(files: Container, weights: str = "") -> Any:
 def _vocabulary_in(files: Container) -> Vocabulary | None:
     for name in ("vocab.txt.gz", "vocab.txt"):
         if name in files.names:
-            return Vocabulary.parse(files.read(name), name)
+            vocabulary = Vocabulary.parse(files.read(name), name)
+            return _with_words(vocabulary, f"{files.label}: {name}")
     return None
+
+
+def _with_words(vocabulary: Vocabulary, label: str) -> Vocabulary:
+    if not len(vocabulary):
+        raise FormatError(f"{label} holds no words; expected one on each line")
+    return vocabulary
 
 
 def _only(files: Container, endings: tuple[str, ...], prefer: tuple[str, ...]) -> str | None:

@@ -13,7 +13,7 @@ from elmo.config import ModelConfig, from_dict, to_dict
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.files import write_folder
 from elmo.formats.card import model_card
-from elmo.formats.container import Container
+from elmo.formats.container import Container, one_line
 from elmo.formats.pretrained import Pretrained
 from elmo.text.vocabulary import Vocabulary
 
@@ -51,7 +51,7 @@ def read(folder: Container) -> Pretrained:
     try:
         weights = load(folder.read(WEIGHTS))
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
-        raise FormatError(f"{folder.label}: {WEIGHTS} is not whole: {error}") from None
+        raise FormatError(f"{folder.label}: {WEIGHTS} is not whole: {one_line(error)}") from None
     notes = head.get("notes", [])
     if not isinstance(notes, list):
         raise FormatError(f"{folder.label}: {CONFIG}: notes is {notes!r}, expected a list")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from elmo.errors import FormatError
+from elmo.formats.container import one_line
 from elmo.formats.keys import Array
 
 
@@ -30,8 +31,7 @@ def read_state_dict(file: BinaryIO, label: str) -> dict[str, Tensor]:
         ) from None
     # Garbage makes the unpickler fail in many ways, none of which tells more than that.
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise FormatError(f"{label} is not a whole PyTorch file: {reason}") from None
+        raise FormatError(f"{label} is not a whole PyTorch file: {one_line(error)}") from None
     if not isinstance(content, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()
     ):

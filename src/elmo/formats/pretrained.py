@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -101,7 +102,8 @@ class Pretrained:
         return sum(self.weights[name].numel() for name in names) - masks
 
 
-def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+@lru_cache(maxsize=16)  # a model is checked several times on its way to the user
+def expected_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
     """Give name and shape of every tensor a model of this config has."""
     try:
         with torch.device("meta"):

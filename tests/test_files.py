@@ -1,0 +1,202 @@
+"""Tests of files that appear whole or not at all, whatever ends the writing."""
+
+import os
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from elmo.errors import OutputError
+from elmo.files import atomic_path, write_folder
+
+ACCIDENTS = [KeyboardInterrupt, MemoryError, ValueError("torn"), OSError(28, "No space left")]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_a(path):
+    path.write_bytes(b"a")
+
+
+def write_b(path):
+    path.write_bytes(b"b")
+
+
+class Accident:
+    """A writer that leaves half a file and fails."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __call__(self, path):
+        path.write_bytes(b"half")
+        raise self.error
+
+
+class TestAtomicPath:
+    @pytest.mark.parametrize("older", [None, b"older"])
+    def test_the_file_appears_at_the_end(self, tmp_path, older):
+        path = tmp_path / "vectors.h5"
+        if older is not None:
+            path.write_bytes(older)
+        with atomic_path(path) as partial:
+            assert partial.parent == tmp_path
+            assert partial != path
+            partial.write_bytes(b"new")
+            assert (path.read_bytes() if path.exists() else None) == older
+        assert path.read_bytes() == b"new"
+        assert names(tmp_path) == ["vectors.h5"]
+
+    @pytest.mark.parametrize("older", [None, b"older"])
+    @pytest.mark.parametrize("error", ACCIDENTS, ids=repr)
+    def test_an_accident_leaves_nothing_behind(self, tmp_path, error, older):
+        path = tmp_path / "vectors.h5"
+        if older is not None:
+            path.write_bytes(older)
+        expected = OutputError if isinstance(error, OSError) else type(error)
+        if isinstance(error, type):
+            expected = error
+        with pytest.raises(expected) as caught, atomic_path(path) as partial:
+            Accident(error)(partial)
+        if expected is OutputError:
+            assert str(path) in str(caught.value)
+            assert "No space left; nothing was left behind" in str(caught.value)
+        assert names(tmp_path) == ([] if older is None else ["vectors.h5"])
+        assert older is None or path.read_bytes() == older
+
+    def test_nothing_written_is_an_error(self, tmp_path):
+        with pytest.raises(OutputError, match="cannot write"), atomic_path(tmp_path / "x"):
+            pass
+        assert names(tmp_path) == []
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("folder", "it is a folder; name a file"),
+            ("missing/x", "there is no folder .*missing; make it first"),
+            ("file/x", "there is no folder .*file; make it first"),
+            ("x" * 300, "File name too long"),
+            ("x" * 250, "File name too long"),
+        ],
+    )
+    def test_places_that_cannot_be_written(self, tmp_path, name, message):
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "file").touch()
+        with (
+            pytest.raises(OutputError, match=f"cannot write .*{message}"),
+            atomic_path(tmp_path / name) as partial,
+        ):
+            partial.write_bytes(b"x")
+        assert names(tmp_path) == ["file", "folder"]
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+    def test_a_folder_that_is_not_ours(self, tmp_path):
+        tmp_path.chmod(0o500)
+        with (
+            pytest.raises(OutputError, match="Permission denied"),
+            atomic_path(tmp_path / "x") as partial,
+        ):
+            partial.write_bytes(b"x")
+        with pytest.raises(OutputError, match="Permission denied"):
+            write_folder(tmp_path / "model", {"a": write_a})
+        tmp_path.chmod(0o700)
+        assert names(tmp_path) == []
+
+
+class TestWriteFolder:
+    @pytest.mark.parametrize("depth", ["model", "runs/7/model"])
+    def test_a_new_folder(self, tmp_path, depth):
+        write_folder(tmp_path / depth, {"a": write_a, "b": write_b, "c": None})
+        assert names(tmp_path / depth) == ["a", "b"]
+        assert (tmp_path / depth / "b").read_bytes() == b"b"
+
+    def test_over_an_older_one(self, tmp_path):
+        for name in ("a", "c", "mine.txt"):
+            (tmp_path / name).write_bytes(b"old")
+        (tmp_path / "sub").mkdir()
+        write_folder(tmp_path, {"a": write_a, "b": write_b, "c": None, "d": None})
+        assert names(tmp_path) == ["a", "b", "mine.txt", "sub"]
+        assert (tmp_path / "a").read_bytes() == b"a"
+        assert (tmp_path / "mine.txt").read_bytes() == b"old"
+
+    @pytest.mark.parametrize("error", ACCIDENTS, ids=repr)
+    @pytest.mark.parametrize("older", [True, False])
+    def test_an_accident_in_the_last_file_leaves_all_as_it_was(self, tmp_path, error, older):
+        folder = tmp_path / "model"
+        if older:
+            write_folder(folder, {"a": write_b, "c": write_b})
+        expected = error if isinstance(error, type) else type(error)
+        expected = OutputError if expected is OSError else expected
+        with pytest.raises(expected) as caught:
+            write_folder(folder, {"a": write_a, "c": None, "b": Accident(error)})
+        if expected is OutputError:
+            assert str(caught.value) == (
+                f"cannot write the folder {folder}: No space left; nothing was left behind"
+            )
+        assert folder.exists() == older
+        if older:
+            assert names(folder) == ["a", "c"]
+            assert (folder / "a").read_bytes() == b"b"
+
+    @pytest.mark.parametrize("name", ["a", "b", "c"])
+    def test_a_folder_in_the_place_of_a_file(self, tmp_path, name):
+        (tmp_path / name).mkdir()
+        with pytest.raises(OutputError, match=f"{name} in it is a folder, not a file"):
+            write_folder(tmp_path, {"a": write_a, "b": write_b, "c": None})
+        assert names(tmp_path) == [name]
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("file", "there is a file of that name"),
+            ("file/model", "Not a directory"),
+            ("x" * 300, "File name too long"),
+        ],
+    )
+    def test_places_that_cannot_be_written(self, tmp_path, name, message):
+        (tmp_path / "file").write_bytes(b"mine")
+        with pytest.raises(OutputError, match=f"cannot write the folder .*{message}"):
+            write_folder(tmp_path / name, {"a": write_a})
+        assert names(tmp_path) == ["file"]
+        assert (tmp_path / "file").read_bytes() == b"mine"
+
+    def test_what_a_killed_run_left_does_not_block_for_ever(self, tmp_path):
+        left = tmp_path / f".{os.getpid()}.partial"
+        left.mkdir()
+        (left / "a").write_bytes(b"half")
+        with pytest.raises(OutputError, match="File exists"):
+            write_folder(tmp_path, {"a": write_a})
+        write_folder(tmp_path, {"a": write_a})
+        assert names(tmp_path) == ["a"]
+
+
+def test_a_file_larger_than_allowed(tmp_path):
+    """The nearest thing to a full disk: the system itself stops the writing half-way."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    (tmp_path / "older").write_bytes(b"older")
+
+    def fill(path):
+        path.write_bytes(bytes(100_000))
+
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        errors = []
+        for write in (_write_file, lambda path: write_folder(path.parent, {"older": fill})):
+            with pytest.raises(OutputError) as caught:
+                write(tmp_path / "older")
+            errors.append(str(caught.value))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert all("File too large; nothing was left behind" in error for error in errors)
+    assert names(tmp_path) == ["older"]
+    assert (tmp_path / "older").read_bytes() == b"older"
+
+
+def _write_file(path: Path) -> None:
+    with atomic_path(path) as partial:
+        partial.write_bytes(bytes(100_000))
