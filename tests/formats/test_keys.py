@@ -11,6 +11,7 @@ from builders import (
     make_architecture,
     make_options,
     many_langs_state,
+    read_hdf5,
 )
 from sources import refused
 
@@ -138,8 +139,6 @@ def test_archive_and_hdf5_of_one_model_agree(geometry):
 
 def test_golden_archive_and_hdf5_agree(fixtures):
     """AllenNLP's own conversion of A3, kept in A5, bit for bit."""
-    from builders import read_hdf5
-
     arrays = read_hdf5(fixtures / "allennlp" / "elmo" / "lm_weights.hdf5")
     options = {
         "lstm": {"dim": 64, "projection_dim": 16, "n_layers": 2},

@@ -1,0 +1,415 @@
+"""Tests of options.json with weights.hdf5: the right numbers, exact rewriting, misfits refused."""
+
+import dataclasses
+import json
+
+import builders
+import h5py
+import numpy as np
+import pytest
+import torch
+from builders import (
+    GEOMETRIES,
+    SENTENCES,
+    VOCABULARY,
+    bilm_arrays,
+    hdf5_folder,
+    make_options,
+    random_array,
+    read_hdf5,
+    write_hdf5,
+)
+from conftest import TINY, random_model
+from reference import Clips, ReferenceBiLM, character_batch, drop_marks, word_batch
+from sources import SOURCES, archive, refused
+
+from elmo.config import ConvertConfig
+from elmo.embed.embedder import ELMo
+from elmo.errors import FormatError
+from elmo.formats import bilm_hdf5
+from elmo.formats.load import read
+from elmo.formats.verbs import convert
+from elmo.text.vocabulary import Vocabulary
+
+CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
+
+
+def reference_layers(options, arrays, ids):
+    lstm = options["lstm"]
+    model = ReferenceBiLM(
+        arrays,
+        options.get("char_cnn", {}).get("activation"),
+        Clips(lstm["cell_clip"], lstm["proj_clip"]),
+        lstm["use_skip_connections"],
+    )
+    return drop_marks(*model.batch(ids))
+
+
+def assert_vectors(elmo, layers, mask):
+    for row, vectors in enumerate(elmo.encode(SENTENCES, layers="all")):
+        expected = layers[:, row, : mask[row].sum()]
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+class TestTheRightNumbers:
+    @pytest.mark.parametrize("geometry", GEOMETRIES)
+    def test_every_geometry(self, tmp_path, geometry):
+        options = make_options(**GEOMETRIES[geometry])
+        arrays = bilm_arrays(options)
+        elmo = ELMo.from_pretrained(hdf5_folder(tmp_path / "model", options, arrays))
+        assert elmo.notes == ()
+        layers, mask = reference_layers(options, arrays, character_batch(SENTENCES, 12))
+        assert_vectors(elmo, layers, mask)
+
+    def test_word_ids(self, tmp_path):
+        options = make_options(characters=False)
+        arrays = bilm_arrays(options, n_words=len(VOCABULARY))
+        folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
+        layers, mask = reference_layers(options, arrays, word_batch(SENTENCES, VOCABULARY))
+        assert_vectors(ELMo.from_pretrained(folder), layers, mask)
+
+    def test_token_embeddings_stand_in_for_the_characters_of_their_words(self, tmp_path):
+        source = SOURCES["hdf5, token embeddings"].make(tmp_path)
+        elmo = ELMo.from_pretrained(**source)
+        plain = ELMo.from_pretrained(source["source"])
+        table = read_hdf5(source["token_embeddings"])["embedding"]
+        words = ["the", "unheard-of"]
+        known, unknown = elmo.encode([words], layers=0)[0]
+        np.testing.assert_array_equal(known, np.concatenate([table[3], table[3]]))
+        np.testing.assert_array_equal(unknown, plain.encode([words], layers=0)[0][1])
+        assert elmo.to_pretrained().words == {word: n for n, word in enumerate(VOCABULARY)}
+
+
+class TestWriting:
+    @pytest.mark.parametrize("geometry", GEOMETRIES)
+    @pytest.mark.parametrize("softmax", [False, True])
+    def test_read_and_written_again_no_bit_changes(self, tmp_path, geometry, softmax):
+        options = make_options(**GEOMETRIES[geometry])
+        arrays = bilm_arrays(options, n_softmax=len(VOCABULARY) * softmax)
+        folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
+        convert(ConvertConfig(str(folder), str(tmp_path / "native")))
+        convert(ConvertConfig(str(tmp_path / "native"), str(tmp_path / "back"), to="allennlp"))
+        self.assert_same_datasets(tmp_path / "back" / "weights.hdf5", arrays)
+        assert json.loads((tmp_path / "back" / "options.json").read_text()) == options
+        assert (tmp_path / "back" / "vocab.txt").read_bytes() == builders.vocabulary_bytes()
+
+    @pytest.mark.parametrize(
+        ("options", "weights"),
+        [
+            ("bilm-tf/model/options.json", "bilm-tf/model/lm_weights.hdf5"),
+            ("allennlp/elmo/options.json", "allennlp/elmo/lm_weights.hdf5"),
+            (
+                "allennlp/elmo_multilingual_v0.9.0/es/options.json",
+                "allennlp/elmo_multilingual_v0.9.0/es/weights.hdf5",
+            ),
+        ],
+    )
+    def test_golden_files_too(self, fixtures, tmp_path, options, weights):
+        arguments = {"options": str(fixtures / options)}
+        convert(ConvertConfig(str(fixtures / weights), str(tmp_path / "native"), **arguments))
+        convert(ConvertConfig(str(tmp_path / "native"), str(tmp_path / "back"), to="allennlp"))
+        arrays = read_hdf5(fixtures / weights)
+        assert len(arrays) == 33
+        self.assert_same_datasets(tmp_path / "back" / "weights.hdf5", arrays)
+        written = json.loads((tmp_path / "back" / "options.json").read_text())
+        golden = json.loads((fixtures / options).read_text())
+        assert written == {key: golden[key] for key in ("lstm", "char_cnn")}
+
+    def assert_same_datasets(self, path, arrays):
+        found = read_hdf5(path)
+        assert found.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found[name].dtype == np.float32
+            assert found[name].shape == array.shape
+            assert found[name].tobytes() == array.tobytes(), name
+
+    def test_a_model_whose_bias_holds_the_one_loses_it(self, tmp_path):
+        """An archive has the forget bias inside; the HDF5 files of the same model have not."""
+        source = archive().make(tmp_path)["source"]
+        convert(ConvertConfig(str(source), str(tmp_path / "old"), to="allennlp"))
+        written = read_hdf5(tmp_path / "old" / "weights.hdf5")
+        for name, array in bilm_arrays(make_options()).items():
+            np.testing.assert_allclose(written[name], array, atol=1.2e-7)
+        first, second = (ELMo.from_pretrained(path) for path in (source, tmp_path / "old"))
+        assert (first.config.lstm.forget_bias, second.config.lstm.forget_bias) == (0.0, 1.0)
+        for a, b in zip(
+            first.encode(SENTENCES, layers="all"),
+            second.encode(SENTENCES, layers="all"),
+            strict=True,
+        ):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+    def test_a_projection_between_equal_widths_is_kept(self, tmp_path):
+        """AllenNLP always projects; bilm-tf leaves the projection out where widths are equal."""
+        options = make_options(filters=((1, 3), (2, 5)))
+        rng = np.random.default_rng(0)
+        arrays = bilm_arrays(options)
+        arrays["CNN_proj/W_proj"] = random_array(rng, 8, 8)
+        arrays["CNN_proj/b_proj"] = random_array(rng, 8)
+        state = builders.elmo_state(arrays, options)
+        (tmp_path / "best.th").write_bytes(builders.torch_bytes(state))
+        bilm_hdf5.write(read(tmp_path / "best.th"), tmp_path / "old")
+        model = read(tmp_path / "old")
+        weight = model.weights["bilm.encoder.projection.weight"]
+        np.testing.assert_array_equal(weight.numpy(), arrays["CNN_proj/W_proj"].T)
+
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("hdf5, word ids", ["word ids", "bytes", "our own folder"]),
+            ("many langs", ["a character dictionary", "ELMoForManyLangs"]),
+            ("many langs, no words", ["a character dictionary"]),
+            ("many langs, no characters", ["word ids", "ELMoForManyLangs"]),
+            ("hdf5, token embeddings", ["cached token table", "without the token-embedding file"]),
+        ],
+    )
+    def test_what_the_format_cannot_hold_is_refused_by_name(self, tmp_path, name, words):
+        model = read(**SOURCES[name].make(tmp_path))
+        target = tmp_path / "old"
+        refused(lambda: bilm_hdf5.write(model, target), "AllenNLP", *words, kind=FormatError)
+        assert not target.exists()
+
+    def test_half_precision_weights_are_written_as_float32(self, tmp_path):
+        elmo = ELMo(random_model()).half()
+        bilm_hdf5.write(elmo.to_pretrained(), tmp_path / "old")
+        assert {a.dtype.name for a in read_hdf5(tmp_path / "old" / "weights.hdf5").values()} == {
+            "float32"
+        }
+
+
+class TestMended:
+    def test_262_rows_in_the_file(self, tmp_path):
+        arrays = bilm_arrays(make_options())
+        table = arrays["char_embed"]
+        arrays["char_embed"] = np.concatenate([np.zeros((1, 4), np.float32), table])
+        model = read(hdf5_folder(tmp_path / "model", arrays=arrays))
+        assert len(model.notes) == 1
+        assert "262 rows" in model.notes[0]
+        found = model.weights["bilm.encoder.characters.embedding.weight"].numpy()
+        np.testing.assert_array_equal(found[1:], table)
+        assert not found[0].any()
+
+    def test_262_rows_of_which_none_is_the_mask(self, tmp_path):
+        arrays = bilm_arrays(make_options())
+        arrays["char_embed"] = np.ones((262, 4), np.float32)
+        folder = hdf5_folder(tmp_path / "model", arrays=arrays)
+        refused(lambda: read(folder), "char_embed has shape (262, 4)", "(261, 4)")
+
+    def test_notes_of_options_and_vocabulary_are_handed_on(self, tmp_path):
+        options = make_options(clip=0)
+        options["char_cnn"]["n_characters"] = 261
+        folder = hdf5_folder(tmp_path / "model", options, bilm_arrays(options))
+        (folder / "vocab.txt").write_text("cat\ncat\n")
+        notes = read(folder).notes
+        assert len(notes) == 5
+        for part in ("cell_clip is 0", "proj_clip is 0", "261", "<S>, </S>, <UNK>", "repeats 1"):
+            assert any(part in note for note in notes)
+
+
+class TestMisfits:
+    """Weights and options of two models, and weights that are none."""
+
+    @pytest.mark.parametrize(
+        ("change", "word"),
+        [
+            ({"dim": 32}, "W_0 has shape (16, 64), but the options imply (16, 128)"),
+            ({"projection": 4}, "has shape"),
+            ({"layers": 1}, "is missing"),
+            ({"layers": 3}, "Cell2"),
+            ({"filters": ((1, 4), (2, 8))}, "W_cnn_2 is not expected"),
+            ({"filters": ((1, 4), (2, 8), (4, 8))}, "W_cnn_2 has shape (1, 3, 4, 8)"),
+            ({"filters": ((1, 4), (2, 8), (3, 8), (4, 1))}, "W_cnn_3 is missing"),
+            ({"highway": 0}, "CNN_high_0"),
+            ({"highway": 2}, "CNN_high_1"),
+            ({"dim": 8}, "W_P_0 is not expected"),
+            ({"characters": False}, "embedding is missing"),
+        ],
+    )
+    def test_options_of_another_model(self, tmp_path, change, word):
+        arrays = bilm_arrays(make_options())
+        folder = hdf5_folder(tmp_path / "model", make_options(**change), arrays)
+        refused(lambda: read(folder), "weights.hdf5", word, "options", kind=FormatError)
+
+    @pytest.mark.parametrize("name", ["char_embed", "CNN/W_cnn_0", f"{CELL}/B", f"{CELL}/W_P_0"])
+    @pytest.mark.parametrize("change", ["missing", "transposed", "scalar", "integer", "nan", "inf"])
+    def test_a_dataset_that_is_not_as_it_should_be(self, tmp_path, name, change):
+        arrays = bilm_arrays(make_options())
+        words = [name]
+        if change == "missing":
+            del arrays[name]
+            words.append("is missing")
+        elif change == "transposed":
+            arrays[name] = arrays[name].T[..., None]
+            words.append("has shape")
+        elif change == "scalar":
+            arrays[name] = np.float32(1)
+            words.append("has shape ()")
+        elif change == "integer":
+            arrays[name] = arrays[name].astype(np.int32)
+            words.append("holds int32")
+        else:
+            arrays[name] = arrays[name].copy()
+            arrays[name].reshape(-1)[7 % arrays[name].size] = float(change)
+            words = ["NaN or infinite"]
+        folder = hdf5_folder(tmp_path / "model", arrays=arrays)
+        refused(lambda: read(folder), *words, kind=FormatError)
+
+    def test_an_unknown_dataset(self, tmp_path):
+        arrays = {**bilm_arrays(make_options()), "extra/thing": np.zeros(1, np.float32)}
+        folder = hdf5_folder(tmp_path / "model", arrays=arrays)
+        refused(lambda: read(folder), "extra/thing is not expected", kind=FormatError)
+
+    @pytest.mark.parametrize("link", ["external", "soft"])
+    def test_a_dataset_that_is_a_link(self, tmp_path, link):
+        arrays = bilm_arrays(make_options())
+        table = arrays.pop("char_embed")
+        folder = hdf5_folder(tmp_path / "model", arrays=arrays)
+        other = write_hdf5(tmp_path / "other.hdf5", {"char_embed": table})
+        with h5py.File(folder / "weights.hdf5", "a") as file:
+            if link == "external":
+                file["char_embed"] = h5py.ExternalLink(str(other), "char_embed")
+            else:
+                file["char_embed"] = h5py.SoftLink("/CNN/b_cnn_0")
+        refused(lambda: read(folder), "char_embed is missing", kind=FormatError)
+
+    @pytest.mark.parametrize("array", [np.float32(1), np.zeros(8, np.float32)])
+    def test_a_word_table_of_another_rank(self, tmp_path, array):
+        options = make_options(characters=False)
+        arrays = {**bilm_arrays(options, n_words=8), "embedding": array}
+        folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
+        refused(lambda: read(folder), "embedding has shape", kind=FormatError)
+
+    def test_word_ids_without_their_words(self, tmp_path):
+        options = make_options(characters=False)
+        folder = hdf5_folder(tmp_path / "model", options, bilm_arrays(options, n_words=8))
+        refused(lambda: read(folder), "word ids", "pass vocab=", "vocab.txt", kind=FormatError)
+        (tmp_path / "words.txt").write_bytes(builders.vocabulary_bytes())
+        assert read(folder, vocab=tmp_path / "words.txt").words["好"] == 7
+
+    @pytest.mark.parametrize("n_words", [7, 9])
+    def test_a_vocabulary_of_the_wrong_length(self, tmp_path, n_words):
+        options = make_options(characters=False)
+        arrays = bilm_arrays(options, n_words=n_words)
+        folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
+        refused(lambda: read(folder), f"{n_words} rows", "8 lines", "two models", kind=FormatError)
+
+    @pytest.mark.parametrize(
+        ("content", "word"),
+        [
+            (b"the\ncaf\xe9\n", "not UTF-8 at line 2"),
+            (b"", "no words"),
+        ],
+    )
+    @pytest.mark.parametrize("beside", [True, False])
+    def test_a_vocabulary_that_cannot_be_read(self, tmp_path, content, word, beside):
+        folder = hdf5_folder(tmp_path / "model")
+        path = (folder if beside else tmp_path) / "vocab.txt"
+        path.write_bytes(content)
+        arguments = {} if beside else {"vocab": path}
+        refused(lambda: read(folder, **arguments), "vocab.txt", word, kind=FormatError)
+
+
+class TestSoftmax:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        return hdf5_folder(tmp_path / "model", vocab="vocab.txt")
+
+    def test_inside_and_beside_are_one(self, tmp_path, folder):
+        arrays = bilm_arrays(make_options(), n_softmax=8)
+        path = write_hdf5(tmp_path / "softmax.hdf5", arrays)
+        beside = read(folder, softmax=path)
+        inside = read(hdf5_folder(tmp_path / "other", arrays=arrays))
+        assert beside.config == inside.config
+        assert beside.config.n_softmax_words == 8
+        assert torch.equal(beside.weights["softmax.weight"], inside.weights["softmax.weight"])
+        np.testing.assert_array_equal(beside.weights["softmax.bias"].numpy(), arrays["softmax/b"])
+
+    @pytest.mark.parametrize(
+        ("arrays", "words"),
+        [
+            ({}, ["softmax/W is missing"]),
+            ({"softmax/W": (8, 8)}, ["softmax/b is missing"]),
+            ({"softmax/b": (8,)}, ["softmax/W is missing"]),
+            ({"softmax/W": (8, 9), "softmax/b": (8,)}, ["(8, 9)", "expected (words, 8)"]),
+            ({"softmax/W": (8, 8), "softmax/b": (7,)}, ["(8, 8)", "(7,)"]),
+            ({"softmax/W": (), "softmax/b": ()}, ["softmax/W has shape ()"]),
+            ({"softmax/W": (9, 8), "softmax/b": (9,)}, ["softmax has 9 words, the vocabulary 8"]),
+        ],
+    )
+    @pytest.mark.parametrize("inside", [True, False])
+    def test_misfits(self, tmp_path, folder, arrays, words, inside):
+        zeros = {name: np.zeros(shape, np.float32) for name, shape in arrays.items()}
+        if inside and not zeros:
+            pytest.skip("weights without a softmax are whole")
+        arguments = {}
+        if inside:
+            write_hdf5(folder / "weights.hdf5", {**bilm_arrays(make_options()), **zeros})
+        else:
+            arguments["softmax"] = write_hdf5(tmp_path / "softmax.hdf5", zeros)
+        refused(lambda: read(folder, **arguments), *words, kind=FormatError)
+
+
+class TestTokenEmbeddings:
+    def refuse(self, tmp_path, arrays, *words, options=None, vocab="vocab.txt"):
+        options = make_options() if options is None else options
+        folder = hdf5_folder(tmp_path / "model", options, bilm_arrays(options, n_words=8))
+        arguments = {"token_embeddings": write_hdf5(tmp_path / "table.hdf5", arrays)}
+        if vocab is not None:
+            (tmp_path / vocab).write_bytes(builders.vocabulary_bytes())
+            arguments["vocab"] = tmp_path / vocab
+        refused(lambda: read(folder, **arguments), *words, kind=FormatError)
+
+    @pytest.mark.parametrize(
+        ("shape", "words"),
+        [
+            ((7, 8), ["7 rows", "8 lines"]),
+            ((8, 9), ["(8, 9)", "expected (words, 8)"]),
+            ((8,), ["(8,)", "expected (words, 8)"]),
+            ((), ["()", "expected (words, 8)"]),
+        ],
+    )
+    def test_of_another_shape(self, tmp_path, shape, words):
+        self.refuse(tmp_path, {"embedding": np.zeros(shape, np.float32)}, "table.hdf5", *words)
+
+    @pytest.mark.parametrize(
+        ("names", "found"), [([], "found nothing"), (["embedding", "extra"], "embedding, extra")]
+    )
+    def test_of_another_kind(self, tmp_path, names, found):
+        arrays = {name: np.zeros((8, 8), np.float32) for name in names}
+        self.refuse(tmp_path, arrays, found, "one dataset", "no token-embedding file")
+
+    def test_without_a_vocabulary(self, tmp_path):
+        arrays = {"embedding": np.zeros((8, 8), np.float32)}
+        self.refuse(tmp_path, arrays, "needs the vocabulary", "pass vocab=", vocab=None)
+
+    def test_for_a_model_of_words(self, tmp_path):
+        arrays = {"embedding": np.zeros((8, 8), np.float32)}
+        options = make_options(characters=False)
+        self.refuse(tmp_path, arrays, "word ids already", options=options)
+
+    def test_the_vocabulary_beside_the_weights_will_do(self, tmp_path):
+        folder = hdf5_folder(tmp_path / "model", vocab="vocab.txt")
+        table = write_hdf5(tmp_path / "table.hdf5", {"embedding": np.ones((8, 8), np.float32)})
+        assert read(folder, token_embeddings=table).words["cat"] == 4
+
+
+def test_writing_over_an_older_model_removes_its_vocabulary(tmp_path):
+    with_words = random_model(vocabulary=Vocabulary(VOCABULARY))
+    bilm_hdf5.write(with_words, tmp_path / "old")
+    (tmp_path / "old" / "mine.txt").write_text("mine")
+    assert read(tmp_path / "old").vocabulary is not None
+    bilm_hdf5.write(random_model(seed=1), tmp_path / "old")
+    assert read(tmp_path / "old").vocabulary is None
+    names = sorted(path.name for path in (tmp_path / "old").iterdir())
+    assert names == ["mine.txt", "options.json", "weights.hdf5"]
+
+
+def test_a_trained_bias_survives_the_forget_bias_of_one(tmp_path):
+    """Nothing is added or taken away where the file's convention is already the model's."""
+    config = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, forget_bias=1.0))
+    model = random_model(config)
+    name = "bilm.forward_lstm.layers.0.bias"
+    bias = torch.full((64,), 1e-9)
+    model = dataclasses.replace(model, weights={**model.weights, name: bias})
+    bilm_hdf5.write(model, tmp_path / "old")
+    assert torch.equal(read(tmp_path / "old").weights[name], bias)
