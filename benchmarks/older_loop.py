@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from elmo.model.lstm import LSTMLayer, LSTMStack
 from elmo.model.network import ELMoNetwork
+from elmo.model.token_encoder import TokenEncoder
 
 
 @torch.inference_mode()
@@ -20,13 +21,25 @@ def older_layers(network: ELMoNetwork, ids: Tensor) -> Tensor:
     order = lengths.argsort(descending=True)
     back = order.argsort()
     ids, mask, lengths = ids[order], mask[order], lengths[order]
-    tokens = network.bilm.encoder(ids.flatten(0, 1)).view(*ids.shape[:2], -1)
+    tokens = _tokens(network.bilm.encoder, ids.flatten(0, 1)).view(*ids.shape[:2], -1)
     tokens = tokens * mask.unsqueeze(2)
     sizes = lengths.tolist()
     ahead = _stack(network.bilm.forward_lstm, tokens, sizes, reverse=False)
     behind = _stack(network.bilm.backward_lstm, tokens, sizes, reverse=True)
     pairs = [(tokens, tokens), *zip(ahead, behind, strict=True)]
     return torch.stack([torch.cat(pair, dim=2)[back] for pair in pairs])
+
+
+def _tokens(encoder: TokenEncoder, characters: Tensor) -> Tensor:
+    """Encode every token, each with all its columns of padding."""
+    cnn = encoder.characters
+    assert cnn is not None and encoder.projection is not None  # noqa: PT018
+    vectors = cnn.embedding(characters).transpose(1, 2)
+    pooled = [convolution(vectors).max(dim=2).values.relu() for convolution in cnn.convolutions]
+    x = torch.cat(pooled, dim=1)
+    for layer in cnn.highway:
+        x = layer(x)
+    return encoder.projection(x)
 
 
 def _stack(stack: LSTMStack, x: Tensor, lengths: list[int], reverse: bool) -> list[Tensor]:

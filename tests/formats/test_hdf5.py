@@ -1,6 +1,8 @@
 """Tests of HDF5 files as dictionaries of arrays: types, links into other files, exact bytes."""
 
+import errno
 import io
+import resource
 
 import h5py
 import numpy as np
@@ -9,7 +11,7 @@ from builders import read_hdf5, write_hdf5
 from sources import refused
 
 from elmo.errors import FormatError
-from elmo.formats.hdf5 import SIGNATURE, read_arrays, write_arrays
+from elmo.formats.hdf5 import SIGNATURE, HDF5File, read_arrays, write_arrays
 
 
 def read(path):
@@ -139,3 +141,55 @@ def test_no_hdf5(content):
 
 def test_an_empty_file_has_no_arrays(tmp_path):
     assert read(write_hdf5(tmp_path / "w.hdf5", {})) == {}
+
+
+class TestFullDisk:
+    """HDF5 itself would fail again at every later call, and take the process down at its end."""
+
+    @pytest.fixture
+    def limit(self):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    @pytest.mark.parametrize("size", [0, 90, 1000, 21_000])
+    def test_the_disks_own_error_is_raised(self, tmp_path, arrays, limit, size):
+        path = tmp_path / "w.hdf5"
+        limit(size)
+        with pytest.raises(OSError, match="File too large") as caught:
+            write_arrays(path, arrays)
+        assert caught.value.errno == errno.EFBIG
+        assert path.stat().st_size <= size
+        limit(1_000_000)
+        write_arrays(path, arrays)
+        assert read(path).keys() == arrays.keys()
+
+    def test_what_was_refused_can_still_be_read_until_the_end(self, tmp_path, limit):
+        limit(5000)
+        values = np.arange(5000, dtype=np.float32)
+        file = HDF5File(tmp_path / "w.hdf5")
+        for name in ("a", "b"):
+            file.content.create_dataset(name, data=values)
+        file.content.flush()
+        np.testing.assert_array_equal(file.content["b"][:], values)
+        for step in (file.check, file.close):
+            with pytest.raises(OSError, match="File too large"):
+                step()
+
+    def test_an_interrupt_waits_until_hdf5_is_done(self, tmp_path):
+        file = HDF5File(tmp_path / "w.hdf5")
+        file.content.create_dataset("a", data=np.zeros(10, np.float32))
+        file.check()
+
+        class Interrupted(io.BytesIO):
+            def write(self, data):
+                raise KeyboardInterrupt
+
+        real, file._sink._file = file._sink._file, Interrupted()
+        file.content.create_dataset("b", data=np.zeros(100_000, np.float32))
+        file.content.flush()
+        with pytest.raises(KeyboardInterrupt):
+            file.check()
+        with pytest.raises(KeyboardInterrupt):
+            file.close()
+        real.close()

@@ -141,6 +141,11 @@ class TestDetection:
         model = read(folder if by_folder else folder / f"{stem}_weights.hdf5")
         assert model.config.lstm.cell_dim == 16
 
+    def test_of_several_options_the_plainly_named_ones_count(self, tmp_path):
+        folder = hdf5_folder(tmp_path / "model", weights="model.hdf5")
+        (folder / "training_options.json").write_text(json.dumps(make_options(dim=99)))
+        assert read(folder).config.lstm.cell_dim == 16
+
     def test_two_models_in_a_folder_are_told_apart_by_file_only(self, tmp_path):
         for stem, dim in (("small", 16), ("medium", 32)):
             options = make_options(dim=dim)

@@ -29,7 +29,8 @@ from tf_checkpoint_writer import (
 )
 
 from elmo.errors import FormatError
-from elmo.formats import tf_checkpoint
+from elmo.formats import crc32c as crc32c_numpy
+from elmo.formats import tf_checkpoint, tf_index
 from elmo.formats.tf_checkpoint import find_checkpoint, list_tensors, read_checkpoint
 
 DTYPES = ["float32", "float64", "float16", "int32", "int64", "bool", "int8", "uint8"]
@@ -120,7 +121,7 @@ class TestParity:
         copy = write_checkpoint(tmp_path / "copy", arrays, rows_per_block=99, restart_interval=16)
         assert data_path(copy).read_bytes() == data_path(original).read_bytes()
         index = index_path(original).read_bytes()
-        (entries_end, _), _ = tf_checkpoint._parse_handle(index[-48:], 0)
+        (entries_end, _), _ = tf_index._parse_handle(index[-48:], 0)
         assert index_path(copy).read_bytes()[:entries_end] == index[:entries_end]
 
 
@@ -234,7 +235,7 @@ class TestChecksum:
         """The check value of CRC-32C is met by both."""
         assert crc32c(b"123456789") == 0xE3069283
         digits = np.frombuffer(b"123456789", np.uint8)
-        assert tf_checkpoint._masked_crc32c(digits) == masked_crc32c(b"123456789")
+        assert crc32c_numpy.masked_crc32c(digits) == masked_crc32c(b"123456789")
 
     @pytest.mark.parametrize(
         "size", [0, 1, 3, 4, 255, 5684, 5685, 5686, 5690, 10008, 16 * 5685 + 1, 200_003]
@@ -243,7 +244,7 @@ class TestChecksum:
         """Sizes around each fold agree."""
         data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
         before = data.copy()
-        assert tf_checkpoint._masked_crc32c(data) == masked_crc32c(data.tobytes())
+        assert crc32c_numpy.masked_crc32c(data) == masked_crc32c(data.tobytes())
         assert np.array_equal(data, before)
 
     @pytest.mark.parametrize("chunk_size", [5, 6000, 7001, 100_000])
@@ -251,7 +252,7 @@ class TestChecksum:
         """The cut into chunks does not show."""
         monkeypatch.setattr(tf_checkpoint, "_CRC_CHUNK_SIZE", chunk_size)
         data = np.random.default_rng(1).integers(0, 256, 120_001, np.uint8)
-        assert tf_checkpoint._masked_crc32c(data) == masked_crc32c(data.tobytes())
+        assert crc32c_numpy.masked_crc32c(data) == masked_crc32c(data.tobytes())
 
     def test_fold_polynomial(self) -> None:
         """x^5685 + x^1362 + x^426 + 1 is a multiple of the CRC polynomial."""
@@ -259,7 +260,7 @@ class TestChecksum:
         while remainder.bit_length() > 32:
             remainder ^= 0x11EDC6F41 << (remainder.bit_length() - 33)
         assert remainder == 0
-        assert tf_checkpoint._CRC_FOLD_DISTANCES == (5685 - 1362, 5685 - 426, 5685)
+        assert crc32c_numpy._FOLD_DISTANCES == (5685 - 1362, 5685 - 426, 5685)
 
 
 class TestFind:

@@ -59,10 +59,9 @@ class ELMo(nn.Module):
                 fixed_mix=fixed,
             )
         self.network.load_state_dict(pretrained.weights, assign=True)
-        trains_mix = fixed is None
-        for name, parameter in self.network.named_parameters():
-            is_mix = name.startswith("mixes.")
-            parameter.requires_grad_(trains_mix if is_mix else requires_grad)
+        for part in (self.network.bilm, self.network.softmax):
+            if part is not None:
+                part.requires_grad_(requires_grad)
 
     # ------------------------------------------------------------------------ load and save
 

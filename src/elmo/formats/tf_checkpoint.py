@@ -7,8 +7,7 @@ nothing of ELMo's variable names, of graphs (`.meta`) or of the older V1 format,
 import math
 import os
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,16 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import FormatError
+from elmo.formats.crc32c import masked_crc32c
+from elmo.formats.tf_index import (
+    COPY_AGAIN,
+    FOOTER_SIZE,
+    MAGIC,
+    SAVE_AGAIN,
+    DefectError,
+    TensorEntry,
+    parse_table,
+)
 
-_FOOTER_SIZE = 48
-_MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
-_BLOCK_TRAILER_SIZE = 5  # one byte for the compression, four for the checksum
-
-# By TensorFlow's type number, from 0.
-_DTYPE_NAMES = (
-    "invalid float32 float64 int32 uint8 int16 int8 string complex64 int64 bool qint8 quint8 "
-    "qint32 bfloat16 qint16 quint16 uint16 complex128 float16 resource variant uint32 uint64"
-).split()
 _STORED_DTYPES: dict[str, np.dtype[Any]] = {
     "bfloat16": np.dtype("<u2"),
     "bool": np.dtype("u1"),
@@ -40,29 +40,6 @@ _STORED_DTYPES: dict[str, np.dtype[Any]] = {
 
 _MAX_RANK = 32  # what every numpy can hold
 _MAX_LISTED = 8
-
-_COPY_AGAIN = "The file is damaged or incomplete: copy or download the checkpoint again."
-_SAVE_AGAIN = "Load it in TensorFlow and save it again with a plain tf.train.Saver."
-
-
-@dataclass(frozen=True)
-class TensorEntry:
-    """What the index says about one tensor."""
-
-    dtype: str
-    """Name of the TensorFlow type, such as `float32`."""
-    shape: tuple[int, ...]
-    """Dimensions; empty for a scalar."""
-    shard: int
-    """Number of the data file that holds the bytes."""
-    offset: int
-    """First byte in that data file."""
-    n_bytes: int
-    """Number of bytes in that data file."""
-    checksum: int
-    """Masked CRC-32C of those bytes."""
-    is_sliced: bool
-    """Whether the values lie in pieces under other keys (a partitioned variable)."""
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -96,7 +73,7 @@ def find_checkpoint(path: Path) -> Path:
         found,
         f"a TensorFlow V2 checkpoint with the file {index_path}",
         "Give the folder of the checkpoint or its .index file. A single file without an index "
-        f"may be of the older V1 format. {_SAVE_AGAIN}",
+        f"may be of the older V1 format. {SAVE_AGAIN}",
     )
 
 
@@ -265,198 +242,24 @@ def _refusal(path: Path, found: str, expected: str, action: str) -> FormatError:
 # The index: a sorted table of blocks
 
 
-class _DefectError(Exception):
-    """A defect found by code that does not know the file's name."""
-
-    def __init__(self, found: str, expected: str, action: str = _COPY_AGAIN) -> None:
-        super().__init__(found, expected, action)
-        self.found = found
-        self.expected = expected
-        self.action = action
-
-
 def _read_index(path: Path) -> tuple[int, dict[str, TensorEntry]]:
     with _open(path) as file:
         size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - _FOOTER_SIZE))
+        file.seek(max(0, size - FOOTER_SIZE))
         footer = file.read()
-        if len(footer) < _FOOTER_SIZE or not footer.endswith(_MAGIC):
+        if len(footer) < FOOTER_SIZE or not footer.endswith(MAGIC):
             raise _refusal(
                 path,
                 f"{size} bytes that end in {footer[-8:].hex() or 'nothing'}",
-                f"at least {_FOOTER_SIZE} bytes that end in {_MAGIC.hex()}",
-                f"It is not the whole index of a V2 checkpoint. {_COPY_AGAIN}",
+                f"at least {FOOTER_SIZE} bytes that end in {MAGIC.hex()}",
+                f"It is not the whole index of a V2 checkpoint. {COPY_AGAIN}",
             )
         file.seek(0)
         table = file.read()
     try:
-        return _parse_table(table)
-    except _DefectError as defect:
+        return parse_table(table)
+    except DefectError as defect:
         raise _refusal(path, defect.found, defect.expected, defect.action) from None
-
-
-def _parse_table(table: bytes) -> tuple[int, dict[str, TensorEntry]]:
-    rows = _iterate_rows(table)
-    key, header = next(rows, (None, b""))
-    if key != b"":
-        raise _DefectError("no header entry in the index", "the empty key first")
-    n_shards = _parse_header(header)
-    entries: dict[str, TensorEntry] = {}
-    for key, value in rows:
-        # The pieces of a sliced tensor lie under binary keys that start with a zero byte.
-        if key.startswith(b"\0"):
-            continue
-        try:
-            name = key.decode("utf-8")
-        except UnicodeDecodeError:
-            raise _DefectError(f"the tensor name {key!r}", "UTF-8") from None
-        entries[name] = _parse_entry(value)
-    return n_shards, entries
-
-
-def _iterate_rows(table: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield all keys and values of the table, refusing keys that do not rise."""
-    footer = table[-_FOOTER_SIZE : -len(_MAGIC)]
-    _, after_metaindex = _parse_handle(footer, 0)
-    index_handle, _ = _parse_handle(footer, after_metaindex)
-    previous: bytes | None = None
-    for _, value in _iterate_block(table, *index_handle):
-        handle, _ = _parse_handle(value, 0)
-        for key, entry in _iterate_block(table, *handle):
-            if previous is not None and key <= previous:
-                raise _DefectError(f"key {key!r} after {previous!r}", "keys in rising order")
-            previous = key
-            yield key, entry
-
-
-def _parse_handle(buffer: bytes, position: int) -> tuple[tuple[int, int], int]:
-    offset, position = _parse_varint(buffer, position)
-    size, position = _parse_varint(buffer, position)
-    return (offset, size), position
-
-
-def _iterate_block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    block = _checked_block(table, offset, size)
-    n_restarts = int.from_bytes(block[-4:], "little")
-    entries_end = len(block) - 4 * (n_restarts + 1)
-    if entries_end < 0:
-        raise _DefectError(
-            f"{n_restarts} restart points in a block of {len(block)} bytes", "a block that fits"
-        )
-    key = b""
-    position = 0
-    while position < entries_end:
-        n_shared, position = _parse_varint(block, position)
-        n_unshared, position = _parse_varint(block, position)
-        n_value, position = _parse_varint(block, position)
-        value_start = position + n_unshared
-        value_end = value_start + n_value
-        if n_shared > len(key) or value_end > entries_end:
-            raise _DefectError(
-                f"an entry of lengths {n_shared}, {n_unshared}, {n_value} at byte {position} of "
-                f"the block at {offset}",
-                f"a shared part of at most {len(key)} bytes and an end by byte {entries_end}",
-            )
-        key = key[:n_shared] + block[position:value_start]
-        yield key, block[value_start:value_end]
-        position = value_end
-
-
-def _checked_block(table: bytes, offset: int, size: int) -> bytes:
-    blocks_end = len(table) - _FOOTER_SIZE
-    end = offset + size
-    if size < 4 or end + _BLOCK_TRAILER_SIZE > blocks_end:
-        raise _DefectError(
-            f"a block of {size} bytes at byte {offset}",
-            f"at least 4 bytes and an end before byte {blocks_end}",
-        )
-    stored = int.from_bytes(table[end + 1 : end + _BLOCK_TRAILER_SIZE], "little")
-    computed = _masked_crc32c(np.frombuffer(table, np.uint8, size + 1, offset))
-    if computed != stored:
-        raise _DefectError(
-            f"checksum {computed:08x} for the block at byte {offset}", f"the stored {stored:08x}"
-        )
-    compression = table[end]
-    if compression != 0:
-        kind = "Snappy-compressed" if compression == 1 else f"of compression type {compression}"
-        raise _DefectError(
-            f"a block that is {kind} at byte {offset}", "uncompressed blocks", _SAVE_AGAIN
-        )
-    return table[offset:end]
-
-
-# The messages inside the index
-
-
-def _parse_varint(buffer: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if position >= len(buffer):
-            raise _DefectError("a number that runs off the end of its record", "its last byte")
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise _DefectError("a number of more than ten bytes", "at most ten")
-
-
-def _parse_message(message: bytes) -> tuple[dict[int, int], dict[int, list[bytes]]]:
-    """Split a protocol buffer message into its numbers and its byte strings, by field number."""
-    numbers: dict[int, int] = {}
-    strings: dict[int, list[bytes]] = {}
-    position = 0
-    while position < len(message):
-        tag, position = _parse_varint(message, position)
-        field, wire_type = tag >> 3, tag & 7
-        if wire_type == 0:
-            numbers[field], position = _parse_varint(message, position)
-            continue
-        if wire_type == 2:
-            length, position = _parse_varint(message, position)
-        elif wire_type in (1, 5):
-            length = 8 if wire_type == 1 else 4
-        else:
-            raise _DefectError(f"a field of wire type {wire_type}", "type 0, 1, 2 or 5")
-        content = message[position : position + length]
-        position += length
-        if position > len(message):
-            raise _DefectError(f"field {field} of {length} bytes", f"{len(content)} that are left")
-        if wire_type == 2:
-            strings.setdefault(field, []).append(content)
-        else:
-            numbers[field] = int.from_bytes(content, "little")
-    return numbers, strings
-
-
-def _parse_header(message: bytes) -> int:
-    numbers, _ = _parse_message(message)
-    if numbers.get(2, 0) != 0:
-        raise _DefectError(
-            "a checkpoint written on a big-endian machine",
-            "little-endian data",
-            "Load it in TensorFlow on such a machine and export the arrays from there.",
-        )
-    n_shards = numbers.get(1, 0)
-    if n_shards < 1:
-        raise _DefectError("a header that counts no data file", "at least one")
-    return n_shards
-
-
-def _parse_entry(message: bytes) -> TensorEntry:
-    numbers, strings = _parse_message(message)
-    _, shape_strings = _parse_message(b"".join(strings.get(2, [])))
-    dimensions = [_parse_message(dimension)[0] for dimension in shape_strings.get(2, [])]
-    dtype = numbers.get(1, 0)
-    return TensorEntry(
-        dtype=_DTYPE_NAMES[dtype] if dtype < len(_DTYPE_NAMES) else f"number {dtype}",
-        shape=tuple(dimension.get(1, 0) for dimension in dimensions),
-        shard=numbers.get(3, 0),
-        offset=numbers.get(4, 0),
-        n_bytes=numbers.get(5, 0),
-        checksum=numbers.get(6, 0),
-        is_sliced=7 in strings,
-    )
 
 
 # The data files
@@ -494,14 +297,14 @@ def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> No
             path,
             f"tensor {name} in data file number {entry.shard}",
             f"a number below {n_shards}",
-            _COPY_AGAIN,
+            COPY_AGAIN,
         )
     if len(entry.shape) > _MAX_RANK:
         raise _refusal(
             path,
             f"tensor {name} of {len(entry.shape)} dimensions",
             f"at most {_MAX_RANK}",
-            _COPY_AGAIN,
+            COPY_AGAIN,
         )
     n_bytes = math.prod(entry.shape) * _STORED_DTYPES[entry.dtype].itemsize
     if n_bytes != entry.n_bytes:
@@ -509,7 +312,7 @@ def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> No
             path,
             f"tensor {name} of {entry.n_bytes} bytes",
             f"{n_bytes} for {entry.dtype} of shape {entry.shape}",
-            _COPY_AGAIN,
+            COPY_AGAIN,
         )
 
 
@@ -527,14 +330,14 @@ def _read_shard(path: Path, entries: dict[str, TensorEntry]) -> dict[str, npt.ND
                     path,
                     f"{size} bytes, while tensor {name} lies at bytes {start} to {end}",
                     f"at least {end} bytes",
-                    _COPY_AGAIN,
+                    COPY_AGAIN,
                 )
             if start < previous_end:
                 raise _refusal(
                     path,
                     f"tensor {name} at byte {start}, inside the tensor before it",
                     f"a start from byte {previous_end} on",
-                    _COPY_AGAIN,
+                    COPY_AGAIN,
                 )
             previous_end = end
             arrays[name] = _decode(path, name, entry, _read_bytes(path, file, entry))
@@ -554,20 +357,20 @@ def _read_bytes(path: Path, file: BinaryIO, entry: TensorEntry) -> npt.NDArray[n
             path, f"a read error ({error})", "a readable file", "Check the disk and try again."
         ) from error
     if raw.size != entry.n_bytes:
-        raise _refusal(path, f"{raw.size} bytes at {entry.offset}", f"{entry.n_bytes}", _COPY_AGAIN)
+        raise _refusal(path, f"{raw.size} bytes at {entry.offset}", f"{entry.n_bytes}", COPY_AGAIN)
     return raw
 
 
 def _decode(
     path: Path, name: str, entry: TensorEntry, raw: npt.NDArray[np.uint8]
 ) -> npt.NDArray[Any]:
-    checksum = _masked_crc32c(raw)
+    checksum = masked_crc32c(raw)
     if checksum != entry.checksum:
         raise _refusal(
             path,
             f"checksum {checksum:08x} for tensor {name}",
             f"{entry.checksum:08x} as in the index",
-            _COPY_AGAIN,
+            COPY_AGAIN,
         )
     stored = _STORED_DTYPES[entry.dtype]
     array: npt.NDArray[Any] = raw.view(stored).astype(stored.newbyteorder("="), copy=False)
@@ -582,64 +385,5 @@ def _decode(
         return array.reshape(entry.shape)
     except (ValueError, OverflowError):
         raise _refusal(
-            path, f"tensor {name} of shape {entry.shape}", "a shape numpy can hold", _COPY_AGAIN
+            path, f"tensor {name} of shape {entry.shape}", "a shape numpy can hold", COPY_AGAIN
         ) from None
-
-
-# CRC-32C, fast enough to check every tensor
-
-_CRC_POLYNOMIAL = 0x82F63B78  # bit-reversed
-_CRC_CHUNK_SIZE = 1 << 23
-_CRC_FOLD_UNITS = (16, 1)
-
-# The polynomial x^5685 + x^1362 + x^426 + 1 is a multiple of the CRC's own, so a message keeps its
-# remainder when its leading term is taken away and added 5685 - 1362, 5685 - 426 and 5685 places
-# later. Over GF(2) the same holds with every exponent times a power of two: places may be bytes or
-# groups of 16 bytes, and thousands of them are moved by three array operations.
-_CRC_FOLD_DISTANCES = (4323, 5259, 5685)
-
-
-def _crc_table() -> list[int]:
-    table = []
-    for remainder in range(256):
-        for _ in range(8):
-            remainder = (remainder >> 1) ^ (_CRC_POLYNOMIAL if remainder & 1 else 0)
-        table.append(remainder)
-    return table
-
-
-_CRC_TABLE = _crc_table()
-
-
-def _masked_crc32c(data: npt.NDArray[np.uint8]) -> int:
-    """Compute the CRC-32C in the form TensorFlow stores: rotated, plus a constant."""
-    register = 0xFFFFFFFF
-    for start in range(0, data.size, _CRC_CHUNK_SIZE):
-        register = _advance_crc(register, data[start : start + _CRC_CHUNK_SIZE])
-    crc = register ^ 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def _advance_crc(register: int, data: npt.NDArray[np.uint8]) -> int:
-    if data.size > _CRC_FOLD_DISTANCES[-1]:
-        data = data.copy()
-        # The register enters with the first four bytes, so the rest can start from zero.
-        data[:4] ^= np.frombuffer(register.to_bytes(4, "little"), np.uint8)
-        register = 0
-        for unit in _CRC_FOLD_UNITS:
-            data = _fold(data, unit)
-    for byte in data.tobytes():
-        register = _CRC_TABLE[(register ^ byte) & 0xFF] ^ (register >> 8)
-    return register
-
-
-def _fold(data: npt.NDArray[np.uint8], unit: int) -> npt.NDArray[np.uint8]:
-    """Shorten a message in place to `unit` times the largest distance, keeping its remainder."""
-    near, middle, far = (distance * unit for distance in _CRC_FOLD_DISTANCES)
-    while data.size > far:
-        length = min(near, data.size - far)
-        head = data[:length]
-        for distance in (near, middle, far):
-            data[distance : distance + length] ^= head
-        data = data[length:]
-    return data

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 # The gates of a chunk of steps are computed in one product; a chunk holds at most this many
-# values, so that a sentence of any length fits in memory (2 ** 25 floats are 128 MiB).
-CHUNK_VALUES = 2**25
+# values, so that a sentence of any length fits in memory, and the chunk in the cache (16 MiB).
+CHUNK_VALUES = 2**22
 
 
 def lstm(
@@ -58,49 +58,67 @@ def lstm(
     n_steps, batch, _ = x.shape
     chunk = max(1, CHUNK_VALUES // max(1, batch * weight_ih.shape[0]))
     starts = range(0, n_steps, chunk)
+    # Inside, the cell has its features first: wide weights times a few columns is what matrix
+    # libraries do best, and the four gates are contiguous blocks.
+    c = c.t()
     outputs: list[Tensor] = []
     for start in reversed(starts) if reverse else starts:
         chunk_gates = _gates_of_input(x[start : start + chunk], weight_ih, bias, active, start)
         # Under autocast the product decides the precision: follow it, once and not at each step.
         dtype = chunk_gates[0].dtype
-        recurrent = weight_hh.t().to(dtype)
-        projection = None if weight_hr is None else weight_hr.t().to(dtype)
+        recurrent = weight_hh.to(dtype)
+        projection = None if weight_hr is None else weight_hr.to(dtype)
         steps = range(len(chunk_gates))
         for step in reversed(steps) if reverse else steps:
-            n = chunk_gates[step].shape[0]
-            gates = torch.addmm(chunk_gates[step], h[:n].to(dtype), recurrent)
-            i, f, g, o = gates.chunk(4, dim=1)
-            new_c = f.sigmoid() * c[:n] + i.sigmoid() * g.tanh()
-            if cell_clip is not None:
-                new_c = new_c.clamp(-cell_clip, cell_clip)
-            new_h = (o.sigmoid() * new_c.tanh()).to(dtype)
+            n = chunk_gates[step].shape[1]
+            gates = torch.addmm(chunk_gates[step], recurrent, h[:n].t().to(dtype))
+            new_c, out = _cell(gates, c[:, :n], cell_clip)
+            new_h = out.to(dtype)
             if projection is not None:
-                new_h = new_h @ projection
+                new_h = projection @ new_h
                 if projection_clip is not None:
                     new_h = new_h.clamp(-projection_clip, projection_clip)
+            new_h = new_h.t().contiguous()  # (batch, projection)
             if active is None:
-                real = mask[start + step].unsqueeze(1)
-                outputs.append(new_h * real)
-                h, c = torch.where(real, new_h, h.to(dtype)), torch.where(real, new_c, c)
+                real = mask[start + step]
+                outputs.append(new_h * real.unsqueeze(1))
+                h = torch.where(real.unsqueeze(1), new_h, h.to(dtype))
+                c = torch.where(real, new_c, c)
             elif n < batch:
                 outputs.append(functional.pad(new_h, (0, 0, 0, batch - n)))
-                h, c = torch.cat([new_h, h[n:].to(dtype)]), torch.cat([new_c, c[n:]])
+                h = torch.cat([new_h, h[n:].to(dtype)])
+                c = torch.cat([new_c, c[:, n:]], dim=1)
             else:
                 outputs.append(new_h)
                 h, c = new_h, new_c
     if reverse:
         outputs.reverse()
-    return torch.stack(outputs), h, c
+    return torch.stack(outputs), h, c.t()
+
+
+def _cell(gates: Tensor, c: Tensor, clip: float | None) -> tuple[Tensor, Tensor]:
+    """Give the new cell and the output before projection, both (cell, batch)."""
+    i, f, g, o = gates.chunk(4)
+    if torch.is_grad_enabled() or gates.dtype != c.dtype:
+        new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        if clip is not None:
+            new_c = new_c.clamp(-clip, clip)
+        return new_c, o.sigmoid() * new_c.tanh()
+    # The same in place: fresh memory costs as much as the arithmetic.
+    gates[: 2 * len(i)].sigmoid_()
+    new_c = f.mul_(c).addcmul_(i, g.tanh_())
+    if clip is not None:
+        new_c.clamp_(-clip, clip)
+    return new_c, o.sigmoid_().mul_(torch.tanh(new_c, out=i))
 
 
 def _gates_of_input(
     x: Tensor, weight: Tensor, bias: Tensor, active: Sequence[int] | None, start: int
 ) -> Sequence[Tensor]:
     """Give the input's share of the gates for each step of a chunk, active rows only."""
-    if active is None:
-        return functional.linear(x, weight, bias).unbind()
-    counts = list(active[start : start + x.shape[0]])
-    if counts[-1] == x.shape[1]:
-        return functional.linear(x, weight, bias).unbind()
-    packed = torch.cat([step[:n] for step, n in zip(x, counts, strict=True)])
-    return torch.split(functional.linear(packed, weight, bias), counts)
+    n_steps, batch, _ = x.shape
+    counts = [batch] * n_steps if active is None else list(active[start : start + n_steps])
+    rows = x.flatten(0, 1)
+    if sum(counts) < len(rows):
+        rows = torch.cat([step[:n] for step, n in zip(x, counts, strict=True)])
+    return torch.split(torch.addmm(bias.unsqueeze(1), weight, rows.t()), counts, dim=1)

@@ -1,0 +1,343 @@
+"""Tests of ELMoForManyLangs folders: their dictionaries, their config that points elsewhere."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from builders import (
+    ARCHITECTURE,
+    CHARACTER_LINES,
+    MARKS,
+    SENTENCES,
+    WORD_LINES,
+    make_architecture,
+    many_langs_folder,
+    many_langs_state,
+    torch_bytes,
+    zip_folder,
+)
+from sources import MANY_LANGS, refused
+
+from elmo.embed.embedder import ELMo
+from elmo.errors import FormatError
+from elmo.formats import many_langs
+from elmo.formats.container import open_folder
+from elmo.formats.load import read
+from elmo.formats.many_langs import is_folder
+
+
+def dictionary_lines(symbols):
+    """Number symbols and put the marks behind them."""
+    return [f"{symbol}\t{number}" for number, symbol in enumerate([*symbols, *MARKS])]
+
+
+class TestReading:
+    def test_what_is_read(self, tmp_path):
+        model = read(many_langs_folder(tmp_path / "zh"))
+        assert model.origin == MANY_LANGS
+        assert model.notes == ()
+        text, encoder, lstm = model.config.text, model.config.encoder, model.config.lstm
+        assert (text.characters, text.max_characters, text.cut_words) == ("dictionary", 12, True)
+        assert text.word_marks == ("<bos>", "<eos>", "<oov>")
+        assert (encoder.n_characters, encoder.n_words) == (17, 8)
+        assert (encoder.character_dim, encoder.word_dim) == (5, 6)
+        assert (lstm.cell_clip, lstm.projection_clip) == (3.0, 3.0)
+        assert (lstm.residual, lstm.forget_bias) == (True, 0.0)
+        assert model.characters["ï"] == 7
+        assert model.words == {
+            "<oov>": 0,
+            "<bos>": 1,
+            "<eos>": 2,
+            "<pad>": 3,
+            "the": 4,
+            "cat": 5,
+            "好": 6,
+        }
+
+    @pytest.mark.parametrize("clip", [0, None])
+    def test_no_clip(self, tmp_path, clip):
+        model = read(many_langs_folder(tmp_path / "zh", cell_clip=clip, proj_clip=clip))
+        assert model.config.lstm.cell_clip is None
+        assert model.config.lstm.projection_clip is None
+
+    @pytest.mark.parametrize("part", ["word", "char"])
+    def test_one_of_the_two_inputs_alone(self, tmp_path, part):
+        """A `word_dim` or `char_dim` of 0 drops that part, and its dictionary is not looked for."""
+        folder = many_langs_folder(tmp_path / "zh", **{f"{part}_dim": 0})
+        assert not (folder / f"{part}.dic").exists()
+        elmo = ELMo.from_pretrained(folder)
+        model = elmo.to_pretrained()
+        assert (model.words is None) == (part == "word")
+        assert (model.characters is None) == (part == "char")
+        dim = 6 if part == "char" else 12
+        assert model.weights["bilm.encoder.projection.weight"].shape == (8, dim)
+        vectors = elmo.encode(SENTENCES, layers=0)
+        # "sat" and "." are two unknown words, told apart by their characters only.
+        assert (vectors[0][2] == vectors[0][3]).all() == (part == "char")
+
+    def test_both_inputs_dropped(self, tmp_path):
+        folder = many_langs_folder(tmp_path / "zh", word_dim=0, char_dim=0)
+        refused(lambda: read(folder), "neither characters nor words", kind=FormatError)
+
+    def test_a_classifier_beside_it_is_passed_over(self, tmp_path):
+        folder = many_langs_folder(tmp_path / "zh")
+        (folder / "classifier.pkl").write_bytes(b"anything")
+        assert read(folder).origin == MANY_LANGS
+
+    def test_it_is_known_by_its_two_pickles(self):
+        assert is_folder(("encoder.pkl", "token_embedder.pkl"))
+        assert not is_folder(("encoder.pkl", "char.dic", "config.json"))
+
+
+class TestDictionaries:
+    WHITE = "\u3000\u00a0\u2028\u0085\x0b\x0c \t\u200b\ufeff"
+
+    def test_white_space_is_a_symbol_like_any_other(self, tmp_path):
+        lines = dictionary_lines([*self.WHITE, "a"])
+        elmo = ELMo.from_pretrained(many_langs_folder(tmp_path / "zh", character_lines=lines))
+        found = elmo.to_pretrained().characters
+        assert found == {symbol: number for number, symbol in enumerate([*self.WHITE, "a", *MARKS])}
+        ids = elmo.mapper.rows([self.WHITE])[0]
+        assert ids[1:11].tolist() == list(range(1, 11))
+        elmo.save_pretrained(tmp_path / "saved")
+        again = ELMo.from_pretrained(tmp_path / "saved").to_pretrained()
+        assert again.characters == found
+
+    @pytest.mark.parametrize("line", ["\t0", "0"])
+    def test_a_line_that_lost_its_symbol_was_an_ideographic_space(self, tmp_path, line):
+        lines = [line, *dictionary_lines(["x", "a"])[1:]]
+        model = read(many_langs_folder(tmp_path / "zh", character_lines=lines))
+        assert model.characters["\u3000"] == 0
+        assert model.characters["a"] == 1
+
+    def test_tables_are_sized_by_their_tensors_where_symbols_collide(self, tmp_path):
+        """Two lines that lost their symbol are one entry; the table has a row for each line."""
+        lines = dictionary_lines(["x", "y", "z", "a"])
+        lines[:3] = ["\t0", "1", "\u3000\t2"]
+        elmo = ELMo.from_pretrained(many_langs_folder(tmp_path / "zh", character_lines=lines))
+        model = elmo.to_pretrained()
+        assert model.characters["\u3000"] == 2
+        assert len(model.characters) == len(lines) - 2
+        assert model.config.encoder.n_characters == len(lines) + 1
+        assert np.isfinite(elmo.encode(SENTENCES)[0]).all()
+
+    def test_lines_of_another_system_and_blank_ones(self, tmp_path):
+        folder = many_langs_folder(tmp_path / "zh")
+        expected = read(folder)
+        for name, lines in (("char.dic", CHARACTER_LINES), ("word.dic", WORD_LINES)):
+            content = "\r\n".join(["", *lines[:3], "", *lines[3:], "", ""])
+            (folder / name).write_bytes(content.encode())
+        found = read(folder)
+        assert found.characters == expected.characters
+        assert found.words == expected.words
+
+    @pytest.mark.parametrize("name", ["char.dic", "word.dic"])
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            (b"a\tb", ["line 2", "a symbol, a TAB and a number"]),
+            (b"a 1", ["line 2"]),
+            (b"a\t", ["line 2"]),
+            (b"a\t1.5", ["line 2"]),
+            (b"\xff\t1", ["line 2"]),
+            (b"a\t" + b"9" * 5000, ["line 2"]),
+            (b"Q\t99", ["id 99", "two models"]),
+            (b"Q\t-1", ["two models"]),
+        ],
+        ids=repr,
+    )
+    def test_a_line_that_makes_no_sense(self, tmp_path, name, line, words):
+        folder = many_langs_folder(tmp_path / "zh")
+        lines = (folder / name).read_bytes().split(b"\n")
+        lines.insert(1, line)
+        (folder / name).write_bytes(b"\n".join(lines))
+        refused(lambda: read(folder), *words, kind=FormatError)
+
+    @pytest.mark.parametrize(
+        ("lines", "words"),
+        [
+            ({"word_lines": ["the\t0", "<oov>\t1"]}, ["word.dic has no <bos>, <eos>"]),
+            ({"word_lines": []}, ["word.dic has no <bos>, <eos>, <oov>"]),
+            ({"character_lines": ["a\t0", "b\t1"]}, ["has no <bos>, <eos>, <oov>, <pad>"]),
+        ],
+    )
+    def test_marks_that_are_missing(self, tmp_path, lines, words):
+        folder = many_langs_folder(tmp_path / "zh", **lines)
+        refused(lambda: ELMo.from_pretrained(folder), *words, kind=FormatError)
+
+    @pytest.mark.parametrize("name", ["char.dic", "word.dic", "config.json"])
+    def test_a_file_that_is_missing(self, tmp_path, name):
+        folder = many_langs_folder(tmp_path / "zh")
+        (folder / name).unlink()
+        refused(lambda: read(folder), f"no {name}", "encoder.pkl", kind=FormatError)
+
+
+class TestArchitecture:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"/abs/missing/{ARCHITECTURE}",
+            ARCHITECTURE,
+            f"configs/{ARCHITECTURE}",
+            f"C:\\users\\them\\{ARCHITECTURE}",
+            f"../../{ARCHITECTURE}",
+        ],
+    )
+    @pytest.mark.parametrize("zipped", [True, False])
+    def test_it_is_found_by_its_name(self, tmp_path, path, zipped):
+        source = many_langs_folder(tmp_path / "zh", config_path=path)
+        if zipped:
+            source = zip_folder(source, tmp_path / "zh.zip", "zh/")
+        assert read(source).config.lstm.cell_dim == 16
+
+    def test_it_is_never_looked_for_outside(self, tmp_path):
+        (tmp_path / "outside.json").write_text(json.dumps(make_architecture()))
+        folder = many_langs_folder(tmp_path / "zh", config_path=str(tmp_path / "outside.json"))
+        refused(lambda: read(folder), "outside.json", "put outside.json there", kind=FormatError)
+
+    @pytest.mark.parametrize("name", many_langs._PACKAGED)
+    def test_the_published_one_is_known_and_said_to_be_assumed(self, tmp_path, name):
+        folder = many_langs_folder(tmp_path / "zh", config_path=f"/users/them/{name}")
+        (folder / ARCHITECTURE).unlink()
+        content, notes = many_langs._architecture(open_folder(folder))
+        assert content["encoder"]["dim"] == 4096
+        assert content["token_embedder"]["word_dim"] == 100
+        assert len(notes) == 1
+        assert name in notes[0]
+        # Its sizes are not those of the tiny tensors here.
+        refused(lambda: read(folder), "convolutions.2.weight is missing", kind=FormatError)
+
+    @pytest.mark.parametrize("path", [None, 3, ["x.json"], {}])
+    def test_a_config_that_points_nowhere(self, tmp_path, path):
+        folder = many_langs_folder(tmp_path / "zh", config_path=path)
+        refused(lambda: read(folder), "config.json has no config_path", kind=FormatError)
+
+    @pytest.mark.parametrize("content", ["[]", "3", "null", "{}"])
+    def test_a_config_of_another_kind(self, tmp_path, content):
+        folder = many_langs_folder(tmp_path / "zh")
+        (folder / "config.json").write_text(content)
+        refused(lambda: read(folder), "has no config_path", kind=FormatError)
+
+    @pytest.mark.parametrize("path", ["gone.json", "", "folder/", "/"])
+    def test_a_file_that_is_not_there(self, tmp_path, path):
+        folder = many_langs_folder(tmp_path / "zh", config_path=path)
+        refused(lambda: read(folder), "points to", "not here", kind=FormatError)
+
+    def test_a_config_that_points_to_itself(self, tmp_path):
+        folder = many_langs_folder(tmp_path / "zh", config_path="config.json")
+        refused(lambda: read(folder), "architecture", "no encoder", kind=FormatError)
+
+    @pytest.mark.parametrize("section", ["encoder", "token_embedder"])
+    def test_parts_of_unknown_kind(self, tmp_path, section):
+        architecture = make_architecture()
+        architecture[section]["name"] = "lstm"
+        folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
+        refused(lambda: read(folder), "'lstm'", "only", "can be read", kind=FormatError)
+
+    @pytest.mark.parametrize("section", ["encoder", "token_embedder"])
+    @pytest.mark.parametrize("value", [None, 3, [], "x"])
+    def test_sections_of_another_kind(self, tmp_path, section, value):
+        architecture = {**make_architecture(), section: value}
+        folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
+        refused(lambda: read(folder), section, "expected a JSON object", kind=FormatError)
+
+    @pytest.mark.parametrize(
+        "key", [*make_architecture()["encoder"], *make_architecture()["token_embedder"]]
+    )
+    def test_a_key_that_is_missing(self, tmp_path, key):
+        architecture = make_architecture()
+        for section in ("encoder", "token_embedder"):
+            architecture[section].pop(key, None)
+        folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
+        word = "None" if key == "name" else key
+        refused(lambda: read(folder), "architecture", word, kind=FormatError)
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            *(
+                (key, value)
+                for key in (
+                    "dim",
+                    "projection_dim",
+                    "n_layers",
+                    "n_highway",
+                    "char_dim",
+                    "word_dim",
+                    "max_characters_per_token",
+                )
+                for value in ("2", -2, 2.5, True, [2])
+            ),
+            ("dim", 0),
+            ("n_layers", 0),
+            ("max_characters_per_token", 2),
+            ("activation", "gelu"),
+            ("activation", None),
+            ("filters", [[1.0, 4], [2, 8]]),
+            ("filters", [[1, 4], [13, 8]]),
+            ("filters", []),
+            ("filters", "usual"),
+            ("cell_clip", "3"),
+            ("cell_clip", float("nan")),
+            ("proj_clip", -1),
+            ("proj_clip", True),
+        ],
+    )
+    def test_a_value_of_another_kind(self, tmp_path, key, value):
+        architecture = make_architecture(**{key: value})
+        folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
+        refused(lambda: read(folder), kind=FormatError)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"dim": 32},
+            {"projection_dim": 4},
+            {"n_layers": 1},
+            {"n_layers": 3},
+            {"n_highway": 2},
+            {"filters": [[1, 4]]},
+            {"word_dim": 0},
+            {"char_dim": 0},
+            {"word_dim": 7},
+            {"char_dim": 4},
+        ],
+        ids=repr,
+    )
+    def test_an_architecture_of_another_model(self, tmp_path, change):
+        architecture = make_architecture(**change)
+        folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
+        refused(lambda: read(folder), str(folder), kind=FormatError)
+
+
+class TestTensors:
+    @pytest.mark.parametrize(
+        ("part", "name", "value", "words"),
+        [
+            ("encoder", "forward_layer_0.state_linearity.bias", None, ["is missing"]),
+            ("encoder", "extra", torch.ones(1), ["encoder.extra is not expected"]),
+            ("token_embedder", "projection.weight", torch.ones(8, 19), ["(8, 19)", "(8, 18)"]),
+            ("token_embedder", "word_emb_layer.embedding.weight", torch.tensor(1.0), ["()"]),
+            ("token_embedder", "char_emb_layer.embedding.weight", torch.ones(16), ["(16,)"]),
+            ("token_embedder", "char_emb_layer.embedding.weight", torch.ones(15, 5), ["15 rows"]),
+            ("token_embedder", "word_emb_layer.embedding.weight", torch.ones(6, 6), ["6 rows"]),
+            ("token_embedder", "projection.bias", torch.full((8,), float("nan")), ["NaN"]),
+            ("token_embedder", "projection.bias", torch.ones(8, dtype=torch.int64), ["int64"]),
+        ],
+    )
+    def test_one_that_is_not_as_it_should_be(self, tmp_path, part, name, value, words):
+        folder = many_langs_folder(tmp_path / "zh")
+        state = many_langs_state(make_architecture(), len(WORD_LINES), len(CHARACTER_LINES))[part]
+        if value is None:
+            del state[name]
+        else:
+            state[name] = value
+        (folder / f"{part}.pkl").write_bytes(torch_bytes(state, legacy=True))
+        refused(lambda: read(folder), *words, kind=FormatError)
+
+    def test_more_rows_than_lines_do_no_harm(self, tmp_path):
+        folder = many_langs_folder(tmp_path / "zh")
+        state = many_langs_state(make_architecture(), 20, 30)["token_embedder"]
+        (folder / "token_embedder.pkl").write_bytes(torch_bytes(state, legacy=True))
+        assert read(folder).config.encoder.n_characters == 31
