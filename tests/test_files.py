@@ -173,6 +173,24 @@ class TestWriteFolder:
         assert names(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize(
+    "write",
+    [lambda path: _write_file(path), lambda path: write_folder(path.parent, {path.name: write_a})],
+    ids=["file", "folder"],
+)
+def test_the_content_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch, write):
+    (tmp_path / "older").write_bytes(b"older")
+
+    def fail(number):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OutputError, match="Input/output error; nothing was left behind"):
+        write(tmp_path / "older")
+    assert names(tmp_path) == ["older"]
+    assert (tmp_path / "older").read_bytes() == b"older"
+
+
 def test_a_file_larger_than_allowed(tmp_path):
     """The nearest thing to a full disk: the system itself stops the writing half-way."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

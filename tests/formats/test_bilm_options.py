@@ -10,7 +10,7 @@ from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import FormatError
 from elmo.formats.bilm_options import config_from_options, options_from_config
 
-REMOVED = object()
+REMOVED = "(removed)"
 
 
 def changed(path, value):
@@ -181,7 +181,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), WRONG, ids=repr)
+@pytest.mark.parametrize(("path", "value", "message"), WRONG)
 def test_what_is_wrong_is_named(path, value, message):
     options = changed(path, value)
     refused(lambda: config_from_options(options, "my.json"), "my.json", message, kind=FormatError)

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import random_model
 from hub_server import HubServer
 
+from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError, MissingExtra, OutputError
 from elmo.formats import hub
 
@@ -436,3 +438,15 @@ class TestWithoutExtra:
     def test_upload(self, folder):
         with pytest.raises(MissingExtra, match=r"pip install 'elmo-torch\[hub\]'$"):
             hub.upload(folder, NAME)
+
+
+def test_a_model_goes_there_and_back(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    elmo = ELMo(random_model(seed=5))
+    monkeypatch.setenv("HF_TOKEN", WRITE)
+    assert elmo.push_to_hub(NAME).startswith(server.endpoint)
+    loaded = ELMo.from_pretrained(NAME)
+    sentences = [["a", "b"], ["c"]]
+    for one, other in zip(elmo.encode(sentences), loaded.encode(sentences), strict=True):
+        assert one.tobytes() == other.tobytes()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert ELMo.from_pretrained(NAME).config == elmo.config

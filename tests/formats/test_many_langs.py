@@ -91,7 +91,7 @@ class TestReading:
 
 
 class TestDictionaries:
-    WHITE = "\u3000\u00a0\u2028\u0085\x0b\x0c \t\u200b\ufeff"
+    WHITE = "\u3000\u00a0\u2028\u0085\x0b\x0c\r \t\ufeff"
 
     def test_white_space_is_a_symbol_like_any_other(self, tmp_path):
         lines = dictionary_lines([*self.WHITE, "a"])

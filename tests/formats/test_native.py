@@ -18,7 +18,7 @@ from elmo.formats.container import open_folder
 from elmo.formats.load import read
 from elmo.text.vocabulary import Vocabulary
 
-REMOVED = object()
+REMOVED = "(removed)"
 
 
 @pytest.fixture

@@ -250,7 +250,7 @@ class TestChecksum:
     @pytest.mark.parametrize("chunk_size", [5, 6000, 7001, 100_000])
     def test_chunks(self, monkeypatch: pytest.MonkeyPatch, chunk_size: int) -> None:
         """The cut into chunks does not show."""
-        monkeypatch.setattr(tf_checkpoint, "_CRC_CHUNK_SIZE", chunk_size)
+        monkeypatch.setattr(crc32c_numpy, "_CHUNK_SIZE", chunk_size)
         data = np.random.default_rng(1).integers(0, 256, 120_001, np.uint8)
         assert crc32c_numpy.masked_crc32c(data) == masked_crc32c(data.tobytes())
 
