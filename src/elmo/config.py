@@ -7,6 +7,7 @@ fields. Nothing here imports torch, so the command line can print help at once.
 import ast
 import dataclasses
 import inspect
+import math
 import textwrap
 import types
 import typing
@@ -21,6 +22,9 @@ LayerNorm = Literal["none", "allennlp", "bilm-tf"]
 Layers = str | int
 Pooling = Literal["mean", "max", "first-last"]
 State = Literal["reset", "carry"]
+
+# More layers than any model has; a larger number comes from a damaged file.
+MAX_DEPTH = 64
 
 
 # ----------------------------------------------------------------------------- the model
@@ -89,6 +93,8 @@ class EncoderConfig:
             raise ConfigError("a character encoder needs at least one filter [width, count]")
         if any(width < 1 or count < 1 for width, count in self.filters):
             raise ConfigError(f"filters must be positive [width, count] pairs: {self.filters}")
+        if not 0 <= self.n_highway <= MAX_DEPTH:
+            raise ConfigError(f"n_highway must be from 0 to {MAX_DEPTH}, not {self.n_highway}")
         if self.word_role == "cache" and not self.n_characters:
             raise ConfigError("a word cache needs the characters it stands in for")
 
@@ -128,10 +134,14 @@ class LSTMConfig:
         for name in ("cell_dim", "projection_dim", "n_layers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.n_layers > MAX_DEPTH:
+            raise ConfigError(f"n_layers must be at most {MAX_DEPTH}, not {self.n_layers}")
         for name in ("cell_clip", "projection_clip"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name} must be positive or absent, not {value}")
+        if not math.isfinite(self.forget_bias):
+            raise ConfigError(f"forget_bias must be a number, not {self.forget_bias}")
 
     @property
     def has_projection(self) -> bool:

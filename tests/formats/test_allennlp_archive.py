@@ -303,3 +303,12 @@ class TestNotWhole:
                 arrays[name.replace("/B", "/W_P_0")] = np.eye(8, dtype=np.float32)
         path = state_file(tmp_path, elmo_state(arrays, options))
         refused(lambda: read(path), "do not fit", "weight_hr", kind=FormatError)
+
+
+@pytest.mark.parametrize("trained_with", [True, False])
+def test_layer_norm_is_read_from_the_experiment(tmp_path, trained_with):
+    embedder = {"type": "elmo_token_embedder", "do_layer_norm": trained_with}
+    config = {"model": {"parts": [{"token_embedders": {"elmo": embedder}}]}}
+    members = {**archive_members(), "config.json": json.dumps(config).encode()}
+    model = read(write_tar(tmp_path / "model.tar.gz", members))
+    assert model.config.mix.layer_norm == ("allennlp" if trained_with else "none")

@@ -243,3 +243,8 @@ class TestJSON:
 )
 def test_one_line(error, text):
     assert one_line(error) == text
+
+
+def test_what_macos_adds_to_a_zip_is_passed_over(tmp_path):
+    members = {"model/options.json": b"{}", "__MACOSX/model/._options.json": b"x"}
+    assert open_zip(write_zip(tmp_path / "a.zip", members)).names == ("options.json",)

@@ -30,7 +30,7 @@ from tf_checkpoint_writer import (
 
 from elmo.errors import FormatError
 from elmo.formats import crc32c as crc32c_numpy
-from elmo.formats import tf_checkpoint, tf_index
+from elmo.formats import tf_index
 from elmo.formats.tf_checkpoint import find_checkpoint, list_tensors, read_checkpoint
 
 DTYPES = ["float32", "float64", "float16", "int32", "int64", "bool", "int8", "uint8"]

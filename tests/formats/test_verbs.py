@@ -5,11 +5,12 @@ import json
 
 import pytest
 from builders import SENTENCES, VOCABULARY, hdf5_folder, make_options, vocabulary_bytes
+from conftest import random_model
 from sources import SOURCES, assert_same_model, refused
 
 from elmo.config import ConvertConfig, InfoConfig, ModelConfig, from_dict
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.formats.load import read
 from elmo.formats.verbs import convert, info
 
@@ -156,3 +157,15 @@ class TestConvert:
         before = ELMo.from_pretrained(folder)
         convert(ConvertConfig(str(folder), str(folder)))
         assert_same_model(ELMo.from_pretrained(folder), before)
+
+
+def test_what_the_old_format_cannot_hold_is_told(tmp_path):
+    elmo = ELMo(random_model().with_tokenizer("english"))
+    elmo.network.mixes[0].gamma.data.fill_(2.0)
+    elmo.save_pretrained(tmp_path / "ours")
+    result = convert(ConvertConfig(str(tmp_path / "ours"), str(tmp_path / "old"), to="allennlp"))
+    assert "the trained mixes are not written" in str(result)
+    assert "the tokeniser, english, is not written" in str(result)
+    with pytest.raises(OutputError, match=r"config\.json in it belongs to a model"):
+        convert(ConvertConfig(str(tmp_path / "old"), str(tmp_path / "ours"), to="allennlp"))
+    assert ELMo.from_pretrained(tmp_path / "ours").network.mixes[0].gamma == 2

@@ -128,13 +128,13 @@ def test_chunks_of_time_change_nothing(monkeypatch, by, reverse, steps):
     tensors = arguments()
     whole = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
     chunks = []
-    inner = lstm_reference._gates_of_input
+    inner = lstm_reference._InputGates.of_steps
 
-    def counted(x, *rest):
-        chunks.append(len(x))
-        return inner(x, *rest)
+    def counted(self, start, counts):
+        chunks.append(len(counts))
+        return inner(self, start, counts)
 
-    monkeypatch.setattr(lstm_reference, "_gates_of_input", counted)
+    monkeypatch.setattr(lstm_reference._InputGates, "of_steps", counted)
     monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", steps * len(LENGTHS) * 4 * CELL)
     parts = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
     expected = {1: [1] * 5, 2: [2, 2, 1], 3: [3, 2]}[steps]
@@ -203,3 +203,29 @@ def test_a_wide_cell_stays_wide():
     assert (outputs.dtype, h.dtype, c.dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
     # Had the cell been rounded on the way, it would still be a bfloat16 number.
     assert (c != c.bfloat16()).any()
+
+
+@pytest.mark.parametrize("by", ["mask", "active"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("limit", [0, 2**24])
+def test_vectors_in_many_places(monkeypatch, by, reverse, limit):
+    """Few vectors and an index give what the vectors laid out give, with gradients or without."""
+    monkeypatch.setattr(lstm_reference, "SHARED_VALUES", limit)
+    tensors = arguments()
+    vectors = tensors["x"].flatten(0, 1)[:6]
+    index = torch.arange(20).view(5, 4) * 7 % 6
+    expected = run({**tensors, "x": vectors[index]}, clips=(0.4, 0.3), reverse=reverse, by=by)
+    shared = {**tensors, "x": vectors, "index": index}
+    for context in (torch.enable_grad, torch.no_grad):
+        with context():
+            found = run(shared, clips=(0.4, 0.3), reverse=reverse, by=by)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("clips", CLIPS)
+def test_without_gradients_the_same(clips):
+    """The cell computed in place is the cell."""
+    expected = run(arguments(), clips=CLIPS[clips])
+    with torch.no_grad():
+        found = run(arguments(), clips=CLIPS[clips])
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)

@@ -47,13 +47,27 @@ def read_archive(archive: Container, options: Any = None) -> Pretrained:
         )
     config = archive.read_json("config.json") if "config.json" in archive.names else {}
     if options is None:
-        options = _options_inside(archive, config)
+        options = _options_inside(archive)
     with archive.open(weights) as file:
         state = read_state_dict(file, f"{archive.label}: {weights}")
-    return read_state(state, f"{archive.label}: {weights}", options, _kind(config))
+    model = read_state(state, f"{archive.label}: {weights}", options, _kind(config))
+    if not _has_layer_norm(config):
+        return model
+    mix = dataclasses.replace(model.config.mix, layer_norm="allennlp")
+    return dataclasses.replace(model, config=dataclasses.replace(model.config, mix=mix))
 
 
-def _options_inside(archive: Container, config: Any) -> Any:
+def _has_layer_norm(config: Any) -> bool:
+    """Whether an ELMo in the experiment's config, however deep, was trained with layer norm."""
+    if isinstance(config, list):
+        return any(map(_has_layer_norm, config))
+    if not isinstance(config, dict):
+        return False
+    is_elmo = str(config.get("type", "")).startswith("elmo_token_embedder")
+    return bool(is_elmo and config.get("do_layer_norm")) or _has_layer_norm(list(config.values()))
+
+
+def _options_inside(archive: Container) -> Any:
     """Find the options file among the files AllenNLP packed with the model, under `fta/`."""
     names = [name for name in archive.names if name.startswith("fta/") and "options" in name]
     return archive.read_json(names[0]) if len(names) == 1 else None

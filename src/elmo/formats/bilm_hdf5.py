@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.errors import FormatError
+from elmo.errors import FormatError, OutputError
 from elmo.files import write_folder
 from elmo.formats import keys
 from elmo.formats.bilm_options import config_from_options, options_from_config
@@ -162,6 +162,11 @@ def write(model: Pretrained, folder: Path) -> None:
             "a model with a cached token table cannot be written in AllenNLP's format: load it "
             "without the token-embedding file"
         )
+    if (folder / "config.json").exists():
+        raise OutputError(
+            f"cannot write AllenNLP's files into {folder}: the config.json in it belongs to a "
+            "model of another format; name another folder"
+        )
     arrays = keys.to_theirs(keys.bilm_hdf5(config), _with_file_bias(model))
     for theirs, ours in SOFTMAX.items():
         if ours in model.weights:
@@ -176,6 +181,17 @@ def write(model: Pretrained, folder: Path) -> None:
             "vocab.txt": None if lines is None else lambda path: path.write_bytes(lines),
         },
     )
+
+
+def left_out(model: Pretrained) -> list[str]:
+    """Say what of a model AllenNLP's files have no place for, in sentences."""
+    initial = initial_mixes(model.config.n_layers, model.config.mix.n_mixes)
+    notes = []
+    if any(not torch.equal(model.weights[name], value) for name, value in initial.items()):
+        notes.append("the trained mixes are not written: the format has no place for them")
+    if model.config.text.tokenizer is not None:
+        notes.append(f"the tokeniser, {model.config.text.tokenizer}, is not written")
+    return notes
 
 
 def _with_file_bias(model: Pretrained) -> dict[str, Tensor]:

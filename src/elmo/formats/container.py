@@ -105,13 +105,18 @@ def open_folder(path: Path) -> Container:
 
 
 def open_zip(path: Path) -> Container:
-    """Take the files of a zip; a single folder around them is looked through."""
+    """Take the files of a zip; a single folder around them is looked through.
+
+    What macOS adds to a zip is passed over.
+    """
     try:
         archive = zipfile.ZipFile(path)
     except _BROKEN as error:
         raise FormatError(f"{path} is not a whole zip file: {one_line(error)}") from None
     members = {
-        item.filename: item for item in archive.infolist() if not item.filename.endswith("/")
+        item.filename: item
+        for item in archive.infolist()
+        if not item.filename.endswith("/") and not item.filename.startswith("__MACOSX/")
     }
     inside = _without_top_folder(list(members))
     return Container(

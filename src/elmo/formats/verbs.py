@@ -84,4 +84,7 @@ def convert(config: ConvertConfig) -> ConvertResult:
     if config.tokenizer is not None:
         model = model.with_tokenizer(config.tokenizer)
     _WRITERS[config.to](model, Path(config.output))
-    return ConvertResult(config.output, model.origin, config.to, model.notes)
+    notes = model.notes
+    if config.to == "allennlp":
+        notes += tuple(bilm_hdf5.left_out(model))
+    return ConvertResult(config.output, model.origin, config.to, notes)

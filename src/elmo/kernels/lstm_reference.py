@@ -13,6 +13,9 @@ from torch.nn import functional
 # The gates of a chunk of steps are computed in one product; a chunk holds at most this many
 # values, so that a sentence of any length fits in memory, and the chunk in the cache (16 MiB).
 CHUNK_VALUES = 2**22
+# Where the input is few vectors in many places, the gates of each vector are computed once; not
+# if they would be more values than this (64 MiB).
+SHARED_VALUES = 2**24
 
 
 def lstm(
@@ -29,6 +32,7 @@ def lstm(
     cell_clip: float | None,
     projection_clip: float | None,
     reverse: bool,
+    index: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run the layer over time, from the end where `reverse` is set.
 
@@ -39,7 +43,7 @@ def lstm(
     rows still active at each step: then it is not computed at all.
 
     Args:
-        x: input, (time, batch, dim).
+        x: input, (time, batch, dim), or with `index` (vectors, dim).
         weight_ih: input weights, (4 * cell, dim), gates in the order i, f, g, o.
         weight_hh: recurrent weights, (4 * cell, projection).
         bias: (4 * cell), the forget bias included.
@@ -51,11 +55,13 @@ def lstm(
         cell_clip: bound of the cell.
         projection_clip: bound of the projected output; ignored without projection.
         reverse: walk from the last step to the first.
+        index: which vector of x stands where, (time, batch).
 
     Returns:
         Outputs (time, batch, projection), final h and final c.
     """
-    n_steps, batch, _ = x.shape
+    n_steps, batch = x.shape[:2] if index is None else index.shape
+    inputs = _InputGates(x, index, weight_ih, bias)
     chunk = max(1, CHUNK_VALUES // max(1, batch * weight_ih.shape[0]))
     starts = range(0, n_steps, chunk)
     # Inside, the cell has its features first: wide weights times a few columns is what matrix
@@ -63,7 +69,10 @@ def lstm(
     c = c.t()
     outputs: list[Tensor] = []
     for start in reversed(starts) if reverse else starts:
-        chunk_gates = _gates_of_input(x[start : start + chunk], weight_ih, bias, active, start)
+        counts = [batch] * min(chunk, n_steps - start)
+        if active is not None:
+            counts = list(active[start : start + chunk])
+        chunk_gates = inputs.of_steps(start, counts)
         # Under autocast the product decides the precision: follow it, once and not at each step.
         dtype = chunk_gates[0].dtype
         recurrent = weight_hh.to(dtype)
@@ -112,13 +121,31 @@ def _cell(gates: Tensor, c: Tensor, clip: float | None) -> tuple[Tensor, Tensor]
     return new_c, o.sigmoid_().mul_(torch.tanh(new_c, out=i))
 
 
-def _gates_of_input(
-    x: Tensor, weight: Tensor, bias: Tensor, active: Sequence[int] | None, start: int
-) -> Sequence[Tensor]:
-    """Give the input's share of the gates for each step of a chunk, active rows only."""
-    n_steps, batch, _ = x.shape
-    counts = [batch] * n_steps if active is None else list(active[start : start + n_steps])
-    rows = x.flatten(0, 1)
-    if sum(counts) < len(rows):
-        rows = torch.cat([step[:n] for step, n in zip(x, counts, strict=True)])
-    return torch.split(torch.addmm(bias.unsqueeze(1), weight, rows.t()), counts, dim=1)
+class _InputGates:
+    """The input's share of the gates, for a chunk of steps at a time."""
+
+    def __init__(self, x: Tensor, index: Tensor | None, weight: Tensor, bias: Tensor) -> None:
+        self.weight = weight
+        self.bias = bias.unsqueeze(1)
+        self.shared: Tensor | None = None
+        if index is not None:
+            # The gradient of sharing costs more than sharing saves.
+            if torch.is_grad_enabled() or x.shape[0] * weight.shape[0] > SHARED_VALUES:
+                x = x[index]
+            else:
+                self.shared = torch.addmm(self.bias, weight, x.t())
+                x = index
+        self.places = x  # (time, batch, dim), or (time, batch) into the shared ones
+
+    def of_steps(self, start: int, counts: Sequence[int]) -> Sequence[Tensor]:
+        """Give (4 * cell, active rows) for each step from `start`, one for each count."""
+        steps = self.places[start : start + len(counts)]
+        if sum(counts) == steps.shape[0] * steps.shape[1]:
+            rows = steps.flatten(0, 1)
+        else:
+            rows = torch.cat([step[:n] for step, n in zip(steps, counts, strict=True)])
+        if self.shared is None:
+            gates = torch.addmm(self.bias, self.weight, rows.t())
+        else:
+            gates = self.shared.index_select(1, rows)
+        return torch.split(gates, list(counts), dim=1)

@@ -112,17 +112,16 @@ class BiLM(nn.Module):
         lengths: Sequence[int] | None,
     ) -> BiLMOutput:
         """Run the stacks; lengths, where given, never grow."""
-        tokens = table[index.t()]  # (time, batch, dim)
-        if lengths is None or min(lengths, default=0) < index.shape[1]:
-            tokens = tokens.masked_fill(~mask.t().unsqueeze(2), 0.0)
+        places = index.t().contiguous()  # (time, batch)
         active = None if lengths is None else _active(lengths, index.shape[1])
         padding = Padding(mask.t(), active)
         ahead, ahead_h, ahead_c = self.forward_lstm(
-            tokens, state.h[:, 0], state.c[:, 0], padding, reverse=False
+            table, state.h[:, 0], state.c[:, 0], padding, reverse=False, index=places
         )
         back, back_h, back_c = self.backward_lstm(
-            tokens, state.h[:, 1], state.c[:, 1], padding, reverse=True
+            table, state.h[:, 1], state.c[:, 1], padding, reverse=True, index=places
         )
+        tokens = table[places].masked_fill(~padding.mask.unsqueeze(2), 0.0)
         pairs = [(tokens, tokens), *zip(ahead, back, strict=True)]
         layers = torch.stack([torch.cat(pair, dim=2).to(tokens.dtype) for pair in pairs])
         return BiLMOutput(

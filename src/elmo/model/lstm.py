@@ -116,7 +116,13 @@ class LSTMLayer(nn.Module):
         return torch.cat([i, f + self.config.forget_bias, g, o])
 
     def forward(
-        self, x: Tensor, h: Tensor, c: Tensor, padding: Padding, reverse: bool
+        self,
+        x: Tensor,
+        h: Tensor,
+        c: Tensor,
+        padding: Padding,
+        reverse: bool,
+        index: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Run over (time, batch, dim) from state h, c; see `kernels.lstm_reference.lstm`."""
         return lstm(
@@ -132,6 +138,7 @@ class LSTMLayer(nn.Module):
             cell_clip=self.config.cell_clip,
             projection_clip=self.config.projection_clip,
             reverse=reverse,
+            index=index,
         )
 
 
@@ -149,16 +156,23 @@ class LSTMStack(nn.Module):
         self.layers = nn.ModuleList(LSTMLayer(config=config) for _ in range(config.n_layers))
 
     def forward(
-        self, x: Tensor, h: Tensor, c: Tensor, padding: Padding, reverse: bool
+        self,
+        x: Tensor,
+        h: Tensor,
+        c: Tensor,
+        padding: Padding,
+        reverse: bool,
+        index: Tensor | None = None,
     ) -> tuple[list[Tensor], Tensor, Tensor]:
         """Run the stack.
 
         Args:
-            x: token vectors, (time, batch, dim), zero at padding.
+            x: token vectors, (time, batch, dim), or with `index` (vectors, dim).
             h: initial outputs, (layers, batch, projection).
             c: initial cells, (layers, batch, cell).
             padding: where there is padding.
             reverse: read from the end.
+            index: which vector of x stands where, (time, batch).
 
         Returns:
             The output of each layer (time, batch, dim), final h and final c.
@@ -168,7 +182,8 @@ class LSTMStack(nn.Module):
         final_c: list[Tensor] = []
         for depth, layer in enumerate(self.layers):
             # The recurrent state is the output before the residual is added.
-            out, new_h, new_c = layer(x, h[depth], c[depth], padding, reverse)
+            out, new_h, new_c = layer(x, h[depth], c[depth], padding, reverse, index)
+            index = None
             x = out + x if self.residual and depth > 0 else out
             outputs.append(x)
             final_h.append(new_h)

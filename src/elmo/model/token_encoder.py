@@ -60,7 +60,7 @@ class CharacterCNN(nn.Module):
             n_highway: highway layers on top.
         """
         super().__init__()
-        self.embedding = nn.Embedding(n_characters, character_dim, padding_idx=0)
+        self.embedding = _table(n_characters, character_dim)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(character_dim, count, width) for width, count in filters
         )
@@ -81,6 +81,14 @@ class CharacterCNN(nn.Module):
         for layer in self.highway:
             x = layer(x)
         return x
+
+
+def _table(n_rows: int, dim: int) -> nn.Embedding:
+    """Make a table whose row 0 is the mask, without drawing weights that are replaced anyway."""
+    table: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+        torch.empty(n_rows, dim), freeze=False, padding_idx=0
+    )
+    return table
 
 
 def _without_idle_columns(characters: Tensor, widest: int) -> Tensor:
@@ -122,7 +130,7 @@ class TokenEncoder(nn.Module):
             )
         self.words: nn.Embedding | None = None
         if config.n_words:
-            self.words = nn.Embedding(config.n_words, config.word_dim, padding_idx=0)
+            self.words = _table(config.n_words, config.word_dim)
         self.projection = nn.Linear(config.width, output_dim) if config.project else None
         self.cached = self.words is not None and config.word_role == "cache"
 
