@@ -13,8 +13,9 @@ from conftest import random_model
 from typer.testing import CliRunner
 
 from elmo import cli
-from elmo.config import EmbedConfig, field_help
+from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
+from elmo.plain import field_help
 
 RUNNER = CliRunner()
 
@@ -54,7 +55,7 @@ def test_embed_info_convert(tmp_path, model):
     (tmp_path / "in.txt").write_text("one two\n")
     done = elmo("embed", str(tmp_path / "in.txt"), str(tmp_path / "o.h5"), "--model", model)
     assert done.exit_code == 0
-    assert "1 sentences, 2 words" in done.stdout
+    assert "1 sentence, 2 words" in done.stdout
     told = elmo("info", model)
     assert "vector width   16" in told.stdout
     parsed = json.loads(elmo("info", model, "--json").stdout)

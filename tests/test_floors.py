@@ -11,7 +11,7 @@ SOURCE = Path(elmo.__file__).parent
 # Lowest first; rooms on one floor do not know each other.
 FLOORS = [
     ["errors", "lazy"],
-    ["config", "files", "progress", "kernels"],
+    ["config", "files", "plain", "progress", "kernels"],
     ["text", "model"],
     ["formats"],
     ["embed"],

@@ -17,8 +17,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from elmo import __version__
-from elmo.config import ConvertConfig, DemoConfig, EmbedConfig, InfoConfig, field_help
+from elmo.config import ConvertConfig, DemoConfig, EmbedConfig, InfoConfig
 from elmo.errors import ElmoError
+from elmo.plain import field_help
 
 # Command word: (config, where the function lives, which fields are positional).
 COMMANDS: dict[str, tuple[type, str, tuple[str, ...]]] = {

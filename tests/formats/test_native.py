@@ -10,12 +10,13 @@ from conftest import TINY, random_model
 from safetensors.torch import load_file, save_file
 from sources import SOURCES, many_langs, own_folder, refused
 
-from elmo.config import MixConfig, from_dict, to_dict
+from elmo.config import MixConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError
 from elmo.formats import native
 from elmo.formats.container import open_folder
 from elmo.formats.load import read
+from elmo.plain import from_dict, to_dict
 from elmo.text.vocabulary import Vocabulary
 
 REMOVED = "(removed)"

@@ -8,11 +8,12 @@ from builders import SENTENCES, VOCABULARY, hdf5_folder, make_options, vocabular
 from conftest import random_model
 from sources import SOURCES, assert_same_model, refused
 
-from elmo.config import ConvertConfig, InfoConfig, ModelConfig, from_dict
+from elmo.config import ConvertConfig, InfoConfig, ModelConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.formats.load import read
 from elmo.formats.verbs import convert, info
+from elmo.plain import from_dict
 
 # One of each origin; the tests of `load` go through all of them.
 every_origin = pytest.mark.parametrize(

@@ -43,9 +43,13 @@ class EmbedResult:
         """Say it in one line."""
         rate = self.n_words / max(self.seconds, 1e-9)
         return (
-            f"{self.output}: {self.n_sentences:,} sentences, {self.n_words:,} words in "
-            f"{self.seconds:.1f} s ({rate:,.0f} words/s)"
+            f"{self.output}: {_count(self.n_sentences, 'sentence')}, {_count(self.n_words, 'word')} "
+            f"in {self.seconds:.1f} s ({rate:,.0f} words/s)"
         )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from typing import Any
 import safetensors
 from safetensors.torch import load, save_file
 
-from elmo.config import ModelConfig, from_dict, to_dict
+from elmo.config import ModelConfig
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.files import write_folder
 from elmo.formats.card import model_card
 from elmo.formats.container import Container, one_line
 from elmo.formats.pretrained import Pretrained
+from elmo.plain import from_dict, to_dict
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = "elmo-torch"

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.config import ConvertConfig, InfoConfig, to_dict
+from elmo.config import ConvertConfig, InfoConfig
 from elmo.errors import ConfigError
 from elmo.formats import bilm_hdf5, native
 from elmo.formats.card import describe
 from elmo.formats.load import read
+from elmo.plain import to_dict
 
 _WRITERS = {"native": native.write, "allennlp": bilm_hdf5.write}
 
