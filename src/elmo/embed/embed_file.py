@@ -42,10 +42,8 @@ class EmbedResult:
     def __str__(self) -> str:
         """Say it in one line."""
         rate = self.n_words / max(self.seconds, 1e-9)
-        return (
-            f"{self.output}: {_count(self.n_sentences, 'sentence')}, {_count(self.n_words, 'word')} "
-            f"in {self.seconds:.1f} s ({rate:,.0f} words/s)"
-        )
+        counts = f"{_count(self.n_sentences, 'sentence')}, {_count(self.n_words, 'word')}"
+        return f"{self.output}: {counts} in {self.seconds:.1f} s ({rate:,.0f} words/s)"
 
 
 def _count(number: int, noun: str) -> str:
