@@ -73,7 +73,7 @@ class HDF5Writer:
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
         """Add a sentence."""
         key = line.strip() if self.sentence_keys else str(self.count)
-        if key in self.file:
+        if self.sentence_keys and key in self.file:
             raise OutputError(f"the sentence {key[:60]!r} stands twice and cannot be a key twice")
         self.file.create_dataset(key, data=vectors)
         self._file.check()
