@@ -185,6 +185,7 @@ def test_progress_is_shown_when_asked(tiny, capsys, monkeypatch):
         ({"state": "keep"}, "reset or carry"),
         ({"batch_size": 0}, "at least 1"),
         ({"dtype": "int32"}, "float32, bfloat16"),
+        ({"device": "abacus"}, "device is 'abacus', which cannot be used"),
         ({"dtype": "fast"}, "float32, bfloat16"),
     ],
 )

@@ -76,7 +76,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
         ) as writer,
     ):
         model = ELMo.from_pretrained(config.model)
-        model.to(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        model.move_to(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         run = model.encoding_run(layers=config.layers, batch_size=config.batch_size)
         split = model.tokenizer.words if config.raw else str.split
         started = time.monotonic()

@@ -303,7 +303,7 @@ class ELMo(nn.Module):
             )
             return results[0]
         if device is not None:
-            self.to(device)
+            self.move_to(device)
         run = self.encoding_run(
             layers=layers, batch_size=batch_size, dtype=dtype, keep_on_device=convert_to_tensor
         )
@@ -322,6 +322,16 @@ class ELMo(nn.Module):
             stacked = torch.stack(pooled) if pooled else none
             return stacked if convert_to_tensor else stacked.numpy()
         return vectors if convert_to_tensor else [item.numpy() for item in vectors]
+
+    def move_to(self, device: str | torch.device) -> None:
+        """Move the model; a device that is not there is a `ConfigError`."""
+        try:
+            self.to(device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(
+                f"device is {str(device)!r}, which cannot be used: {reason}"
+            ) from None
 
     def encoding_run(
         self,
