@@ -18,7 +18,7 @@ import typer
 
 from elmo import __version__
 from elmo.config import ConvertConfig, DemoConfig, EmbedConfig, InfoConfig
-from elmo.errors import ElmoError
+from elmo.errors import ConfigError, ElmoError
 from elmo.plain import field_help
 
 # Command word: (config, where the function lives, which fields are positional).
@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[type, str, tuple[str, ...]]] = {
     "demo": (DemoConfig, "elmo.demo:demo", ()),
 }
 
+WRONG_USAGE = 2
 INTERRUPTED = 130
 
 
@@ -125,4 +126,4 @@ def _run(make_config: Callable[[], Any], home: str, debug: bool) -> None:
             kind = type(error).__name__
             reason = " ".join(str(error).split())[:300]
             typer.echo(f"elmo: {kind}: {reason} (--debug shows where)", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(WRONG_USAGE if isinstance(error, ConfigError) else 1) from None

@@ -24,7 +24,7 @@ class Progress:
         self.total = total
         self.unit = unit
         self.show = show
-        self.done = 0
+        self.done = 0.0
         self._started = self._last_line = time.monotonic()
         self._bar: RichBar | None = None
 
@@ -45,7 +45,7 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def advance(self, count: int) -> None:
+    def advance(self, count: float) -> None:
         """Count on."""
         self.done += count
         if self._bar is not None:
@@ -56,11 +56,11 @@ class Progress:
 
     def _line(self) -> str:
         if not self.total:
-            return f"{self.description}: {self.done:,} {self.unit}"
+            return f"{self.description}: {self.done:,.0f} {self.unit}"
         spent = time.monotonic() - self._started
-        left = spent * (self.total - self.done) / max(1, self.done)
+        left = spent * (self.total - self.done) / max(1.0, self.done)
         return (
-            f"{self.description}: {self.done:,} of {self.total:,} {self.unit}, "
+            f"{self.description}: {self.done:,.0f} of {self.total:,} {self.unit}, "
             f"about {left:,.0f} s left"
         )
 
@@ -85,7 +85,7 @@ class RichBar:
         self._bars.start()
         self._task = self._bars.add_task(description, total=total)
 
-    def advance(self, count: int) -> None:
+    def advance(self, count: float) -> None:
         """Count on."""
         self._bars.advance(self._task, count)
 

@@ -296,6 +296,13 @@ def test_wrong_ids(tiny, ids):
         tiny(ids)
 
 
+def test_a_state_of_another_size(tiny):
+    state = tiny(tiny.character_ids(["a", "b"])).state
+    with pytest.raises(InputError, match=r"state has 2 rows, the batch 3: state\.rows\(3\)"):
+        tiny(tiny.character_ids(SENTENCES), state=state)
+    assert tiny(tiny.character_ids(SENTENCES), state=state.rows(3)).state.batch == 3
+
+
 def test_empty_batch(tiny):
     output = tiny(tiny.character_ids([]))
     assert output.representations[0].shape == (0, 0, 16)

@@ -14,8 +14,8 @@ import torch
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
-from elmo.embed.store import open_store
-from elmo.errors import ConfigError, InputError
+from elmo.embed.store import MAX_INDEX_CHARACTERS, TOO_LONG, open_store
+from elmo.errors import ConfigError, InputError, OutputError
 from elmo.model.lstm import LSTMState
 from elmo.progress import Progress
 
@@ -66,15 +66,18 @@ def embed(config: EmbedConfig) -> EmbedResult:
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state is {config.state!r}; expected reset or carry")
     output = Path(config.output)
+    indexed = output.suffix in (".h5", ".hdf5") and not config.forget_sentences
     with (
         _opened(config.input) as (file, size),
         open_store(
             output,
             all_layers=config.layers == "all",
-            index_sentences=not config.forget_sentences,
+            index_sentences=indexed,
             store_words=config.raw,
         ) as writer,
     ):
+        if indexed and size is not None and size > MAX_INDEX_CHARACTERS:
+            raise OutputError(TOO_LONG)
         model = ELMo.from_pretrained(config.model)
         model.move_to(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         run = model.encoding_run(layers=config.layers, batch_size=config.batch_size)
@@ -87,15 +90,19 @@ def embed(config: EmbedConfig) -> EmbedResult:
             n_lines = config.batch_size if config.state == "carry" else None
             for window in _windows(_lines(file, config.input, split), n_lines):
                 sentences = [line.words for line in window]
+                share = sum(line.n_bytes for line in window) / len(window) if size else 1
+
+                def report(count: int, share: float = share) -> None:
+                    progress.advance(count * share)
+
                 if config.state == "carry":
-                    vectors, table = run.carry(sentences, table)
+                    vectors, table = run.carry(sentences, table, report)
                 else:
-                    vectors = run.reset(sentences)
+                    vectors = run.reset(sentences, report)
                 for line, found in zip(window, vectors, strict=True):
                     writer.write(line.text, line.words, found.numpy())
                 n_sentences += len(window)
                 n_words += sum(map(len, sentences))
-                progress.advance(sum(line.n_bytes for line in window) if size else len(window))
     return EmbedResult(str(output), n_sentences, n_words, time.monotonic() - started)
 
 
@@ -125,6 +132,8 @@ def _lines(file: BinaryIO, name: str, split: Callable[[str], list[str]]) -> Iter
                 f"{label} is not UTF-8: line {number}, byte {error.start + 1} of the line; convert "
                 "it first (iconv -t UTF-8)"
             ) from None
+        if number == 1:
+            text = text.removeprefix("\ufeff")  # the mark some editors begin a file with
         text = text.removesuffix("\n").removesuffix("\r")
         yield Line(text, split(text), len(data))
 

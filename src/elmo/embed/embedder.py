@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State
-from elmo.embed.encoding import EncodingRun, pool
+from elmo.embed.encoding import POOLINGS, EncodingRun, pool
 from elmo.errors import ConfigError, InputError
 from elmo.formats import hub, native
 from elmo.formats.load import read
@@ -164,11 +164,14 @@ class ELMo(nn.Module):
         """Split a text by the model's tokeniser into words with their start and end."""
         return self.tokenizer.tokens(text)
 
-    def character_ids(self, sentences: Iterable[str | Sentence]) -> Tensor:
+    def character_ids(self, sentences: str | Iterable[str | Sentence]) -> Tensor:
         """Give the ids `forward` takes, (batch, words + 2, chars), sentence marks in.
 
-        Where the model has a word table, its word id is one more column at the end.
+        A string is one sentence, as in `encode`. Where the model has a word table, its word id is
+        one more column at the end.
         """
+        if isinstance(sentences, str):
+            sentences = [sentences]
         ids = torch.from_numpy(self.mapper.batch(self._split(sentences)))
         return ids.to(next(self.parameters()).device)
 
@@ -218,6 +221,11 @@ class ELMo(nn.Module):
         elif mask.shape != ids.shape[:2]:
             raise InputError(f"mask has shape {tuple(mask.shape)}, the ids {tuple(ids.shape[:2])}")
         mask = mask.bool()
+        if state is not None and state.batch != ids.shape[0]:
+            raise InputError(
+                f"state has {state.batch} rows, the batch {ids.shape[0]}: "
+                f"state.rows({ids.shape[0]}) gives the first rows, new ones being zero"
+            )
         lengths = None
         # Values on the host can be checked, and lengths save the work on padding; a GPU would
         # have to be waited for.
@@ -232,12 +240,14 @@ class ELMo(nn.Module):
         if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
             raise InputError("mask has gaps: real positions stand together on the left of a row")
         encoder = self.config.encoder
-        limit = max(encoder.n_characters, encoder.n_words)
-        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= limit):
-            raise InputError(
-                f"character_ids holds values from {int(ids.min())} to {int(ids.max())}, this model "
-                f"takes 0 to {limit - 1}: make them with this model's character_ids"
-            )
+        n_words = 1 if encoder.n_words else 0
+        characters, words = ids[:, :, : ids.shape[2] - n_words], ids[:, :, ids.shape[2] - n_words :]
+        for part, limit in ((characters, encoder.n_characters), (words, encoder.n_words)):
+            if part.numel() and (int(part.min()) < 0 or int(part.max()) >= limit):
+                raise InputError(
+                    f"character_ids holds values from {int(part.min())} to {int(part.max())}, this "
+                    f"model takes 0 to {limit - 1} there: make them with its own character_ids"
+                )
 
     def _with_word_column(self, ids: Tensor) -> Tensor:
         """Check the shape; characters alone are enough where words are a cache."""
@@ -302,6 +312,10 @@ class ELMo(nn.Module):
                 convert_to_tensor=convert_to_tensor,
             )
             return results[0]
+        if state not in ("reset", "carry"):
+            raise ConfigError(f"state is {state!r}; expected reset or carry")
+        if pooling is not None and pooling not in POOLINGS:
+            raise ConfigError(f"pooling is {pooling!r}; expected {', '.join(POOLINGS)} or None")
         if device is not None:
             self.move_to(device)
         run = self.encoding_run(
@@ -311,10 +325,8 @@ class ELMo(nn.Module):
         with Progress("encode", len(words), "sentences", show_progress_bar) as progress:
             if state == "reset":
                 vectors = run.reset(words, progress.advance)
-            elif state == "carry":
-                vectors, _ = run.carry(words, None, progress.advance)
             else:
-                raise ConfigError(f"state is {state!r}; expected reset or carry")
+                vectors, _ = run.carry(words, None, progress.advance)
         if pooling is not None:
             shape = (self.config.n_layers, 0) if layers == "all" else (0,)
             none = torch.zeros(0, *shape[:-1], self.config.dim)

@@ -128,7 +128,9 @@ class EncodingRun:
         steps = torch.arange(index.shape[1], device=self.device)
         mask = steps < torch.tensor(lengths, device=self.device)[:, None]
         rows = torch.from_numpy(tokens.rows).to(self.device)
-        with torch.inference_mode(), exact_float32():
+        # The arithmetic is the one asked for, also inside somebody's autocast.
+        plain = torch.autocast(self.device.type, enabled=False)
+        with torch.inference_mode(), exact_float32(), plain:
             output = self._run(rows, index, mask, state, lengths)
             wide = torch.promote_types(output.layers.dtype, torch.float32)
             chosen = self._choose(output.layers.to(wide), output.mask)
@@ -166,7 +168,7 @@ def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[Tensor, Ten
     if layers == "all":
         return lambda values, mask: values
     if layers == "mix":
-        return partial(_mix, network)
+        return partial(_mix, network, _trained_mix(network))
     if isinstance(layers, str) and layers.isdecimal():
         layers = int(layers)
     if not isinstance(layers, int) or isinstance(layers, bool) or not 0 <= layers < n_layers:
@@ -178,13 +180,17 @@ def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[Tensor, Ten
     return lambda values, mask: values[number]
 
 
-def _mix(network: ELMoNetwork, values: Tensor, mask: Tensor) -> Tensor:
+def _trained_mix(network: ELMoNetwork) -> ScalarMix:
     mix = network.mixes[0] if len(network.mixes) else None
     if not isinstance(mix, ScalarMix) or not mix.is_trained():
         raise ConfigError(
             'layers is "mix", but the model has no trained mix: use "average", or train the mix in '
             "a task first"
         )
+    return mix
+
+
+def _mix(network: ELMoNetwork, mix: ScalarMix, values: Tensor, mask: Tensor) -> Tensor:
     if network.config.mix.layer_norm == "none":
         mixed: Tensor = mix(values)
         return mixed
@@ -203,8 +209,6 @@ def pool(vectors: Tensor, pooling: str) -> Tensor:
         pooling: "mean", "max" or "first-last": the forward half at the last word beside the
             backward half at the first, each having read the whole sentence.
     """
-    if pooling not in POOLINGS:
-        raise ConfigError(f"pooling is {pooling!r}; expected {', '.join(POOLINGS)} or None")
     if vectors.shape[-2] == 0:
         return vectors.new_zeros(*vectors.shape[:-2], vectors.shape[-1])
     return POOLINGS[pooling](vectors)

@@ -1,7 +1,8 @@
 """Files of vectors, written sentence by sentence: HDF5 in the older programs' layout, Parquet, npz.
 
-Each writer sees one sentence at a time, so memory does not grow with the file. The one exception
-is `sentence_to_index` in HDF5, which AllenNLP's layout wants as a single string.
+Each writer sees one sentence at a time, so memory does not grow with the file, but for two things:
+`sentence_to_index` in HDF5, which AllenNLP's layout wants as a single string, and the table of
+contents of an npz, some 400 bytes a sentence.
 """
 
 import io
@@ -24,6 +25,9 @@ Array = NDArray[np.float32]
 
 # sentence_to_index holds the whole text in memory; beyond this many characters it is refused.
 MAX_INDEX_CHARACTERS = 2**28
+TOO_LONG = (
+    "the text is too long to be held as sentence_to_index: add --forget-sentences, or write Parquet"
+)
 # Words gathered for one row group of Parquet.
 ROW_GROUP_WORDS = 2**13
 
@@ -83,10 +87,7 @@ class HDF5Writer:
             self.index[line.strip()] = key
             self.n_characters += len(line)
             if self.n_characters > MAX_INDEX_CHARACTERS:
-                raise OutputError(
-                    "the text is too long to be held as sentence_to_index: add --forget-sentences, "
-                    "or write Parquet"
-                )
+                raise OutputError(TOO_LONG)
         self.count += 1
 
     def close(self) -> None:
@@ -165,7 +166,7 @@ class ParquetWriter:
         """Add a sentence."""
         self.words.append(list(words))
         self.vectors.append(vectors)
-        self.n_words += len(words)
+        self.n_words += len(words) + 1  # blank lines take room too
         if self.n_words >= ROW_GROUP_WORDS:
             self._flush()
 

@@ -1,5 +1,6 @@
 """Find out what a path or name holds by looking inside, and hand it to its reader."""
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -27,6 +28,7 @@ READABLE = (
     "our own folder, options.json with weights.hdf5, an NLPL folder or zip, a bilm-tf checkpoint, "
     "an AllenNLP model.tar.gz or best.th, an ELMoForManyLangs folder or zip"
 )
+logger = logging.getLogger(__name__)
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -59,6 +61,8 @@ def read(
     if vocab is not None:
         vocabulary = _with_words(Vocabulary.load(_existing(vocab, "vocab")), str(vocab))
     model = _read_path(_find(str(found)), parsed, vocabulary)
+    for note in model.notes:
+        logger.warning("%s: %s", found, note)
     if softmax is not None:
         path = _existing(softmax, "softmax")
         model = bilm_hdf5.with_softmax(model, _hdf5_file(path), str(path))

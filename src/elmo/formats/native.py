@@ -13,7 +13,7 @@ from elmo.config import ModelConfig
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.files import write_folder
 from elmo.formats.card import model_card
-from elmo.formats.container import Container, one_line
+from elmo.formats.container import Container, one_line, open_folder
 from elmo.formats.pretrained import Pretrained
 from elmo.plain import from_dict, to_dict
 from elmo.text.vocabulary import Vocabulary
@@ -80,7 +80,11 @@ def _dictionary(folder: Container, name: str) -> dict[str, int]:
 
 
 def write(model: Pretrained, folder: Path) -> None:
-    """Write a model folder, all of it or nothing; files of an older model in it are replaced."""
+    """Write a model folder, all of it or nothing; files of an older model in it are replaced.
+
+    A folder that holds files of these names which are not a model of ours is refused.
+    """
+    _check_target(folder)
     head = {
         "format": FORMAT,
         "version": VERSION,
@@ -99,6 +103,22 @@ def write(model: Pretrained, folder: Path) -> None:
     for name, content in optional.items():
         files[name] = None if content is None else partial(Path.write_bytes, data=content)
     write_folder(folder, files)
+
+
+def _check_target(folder: Path) -> None:
+    names = [CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS, CARD]
+    found = [name for name in names if (folder / name).is_file()]
+    if not found:
+        return
+    try:
+        is_ours = is_folder(open_folder(folder))
+    except FormatError:
+        is_ours = False
+    if not is_ours:
+        raise OutputError(
+            f"cannot write a model into {folder}: {', '.join(found)} there would be lost, and no "
+            "model of ours is in it; name another folder"
+        )
 
 
 def _json(value: Mapping[str, Any] | None) -> bytes | None:

@@ -6,7 +6,6 @@ it met.
 
 import gzip
 import io
-import logging
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,8 +17,6 @@ UNKNOWN = "<UNK>"
 SPECIALS = (BEGIN_MARK, END_MARK, UNKNOWN)
 # A line some published vocabularies hold, which bilm-tf passes over.
 SKIPPED_LINE = "!!!MAXTERMID"
-
-logger = logging.getLogger(__name__)
 
 
 class Vocabulary:
@@ -66,15 +63,12 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        """Read a file, gunzipped where its name ends in .gz; problems are logged as warnings."""
+        """Read a file, gunzipped where its name ends in .gz; `problems` tells its traps."""
         try:
             data = path.read_bytes()
         except OSError as error:
             raise FormatError(f"cannot read the vocabulary {path}: {error.strerror}") from None
-        vocabulary = cls.parse(data, path.name)
-        for problem in vocabulary.problems():
-            logger.warning("%s: %s", path.name, problem)
-        return vocabulary
+        return cls.parse(data, path.name)
 
     @classmethod
     def parse(cls, data: bytes, name: str) -> "Vocabulary":
