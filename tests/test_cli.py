@@ -84,7 +84,6 @@ def test_wrong_usage_exits_with_2(words):
     ("words", "message"),
     [
         (["info", "no-such-model"], "there is no file or folder no-such-model"),
-        (["embed", "a.txt", "b.h5"], "no model is bundled yet"),
         (["embed", "missing.txt", "b.h5", "--model", "m"], "cannot read missing.txt"),
     ],
 )
@@ -92,6 +91,25 @@ def test_failures_are_one_line_and_exit_with_1(words, message):
     done = elmo(*words)
     assert done.exit_code == 1
     assert done.stderr.startswith("elmo: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["embed", "a.txt", "b.h5"], "no model is bundled yet"),
+        (["embed", "IN", "OUT", "--model", "MODEL", "--layers", "9"], "number from 0 to 2"),
+        (["embed", "IN", "OUT", "--model", "MODEL", "--batch-size", "0"], "at least 1"),
+        (["embed", "IN", "x.csv", "--model", "MODEL"], "no known format"),
+        (["convert", "MODEL", "x", "--tokenizer", "klingon"], "klingon"),
+    ],
+)
+def test_wrong_values_exit_with_2(tmp_path, model, words, message):
+    (tmp_path / "in.txt").write_text("a b\n")
+    places = {"IN": tmp_path / "in.txt", "OUT": tmp_path / "o.h5", "MODEL": model}
+    done = elmo(*(str(places.get(word, word)) for word in words))
+    assert done.exit_code == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
 

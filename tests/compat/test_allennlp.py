@@ -11,7 +11,7 @@ from conftest import TINY, random_model
 from elmo.compat.allennlp import Elmo, ElmoEmbedder, ScalarMix, batch_to_ids
 from elmo.config import ModelConfig, TextConfig
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError, ElmoError, FormatError, InputError, OutputError
+from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.formats import bilm_hdf5
 
 FIFTY = ModelConfig(TextConfig(max_characters=50), TINY.encoder, TINY.lstm)
@@ -129,8 +129,24 @@ def test_state_dict_has_the_old_names(pair):
     # Inside another module the names carry its prefix.
     outer = torch.nn.ModuleDict({"embedder": other})
     outer.load_state_dict(outer.state_dict())
-    with pytest.raises(ElmoError, match="is missing"):
-        old.load_state_dict({name: value for name, value in state.items() if "conv_0" not in name})
+    part = {name: value for name, value in state.items() if "conv_0" not in name}
+    with pytest.raises(RuntimeError, match="Missing key"):
+        old.load_state_dict(part)
+    old.load_state_dict(part, strict=False)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        old.load_state_dict({**state, "_elmo_lstm._elmo_lstm.odd": torch.zeros(1)})
+
+
+def test_two_steps_of_fine_tuning_and_no_state(pair):
+    old = Elmo(*pair, num_output_representations=1, requires_grad=True, dropout=0.0)
+    ids = batch_to_ids(BATCH)
+    for _ in range(2):  # the carried state must not reach back into the graph of the last step
+        old(ids)["elmo_representations"][0].sum().backward()
+    old._elmo_lstm._elmo_lstm.stateful = False
+    first, second = (old(ids)["elmo_representations"][0] for _ in range(2))
+    assert torch.equal(first, second)
+    with pytest.raises(ConfigError, match="paths of two local files"):
+        ElmoEmbedder()
 
 
 def test_shared_module(pair):

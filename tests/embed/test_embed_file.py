@@ -16,6 +16,7 @@ from elmo.config import EmbedConfig
 from elmo.embed import embed, embed_file
 from elmo.embed import store as store_module
 from elmo.embed.embedder import ELMo
+from elmo.embed.encoding import EncodingRun
 from elmo.errors import ConfigError, ElmoError, InputError, MissingExtra, OutputError
 
 LINES = ["He sat on the bank .", "A bank", "", "He sat on the bank .", "a / b . c", "  x\u3000y  "]
@@ -275,3 +276,49 @@ def test_memory_does_not_grow_with_the_file(tmp_path, model):
         )
         peaks.append(int(done.stdout) / 1024)
     assert peaks[1] - peaks[0] < 40, peaks
+
+
+def test_a_window_is_all_that_is_held(run, tmp_path, monkeypatch):
+    """No call computes more words than a window, and each window is written before the next."""
+    text = tmp_path / "long.txt"
+    text.write_text("one two three four\n" * 500 + "\n" * 100)
+    monkeypatch.setattr(embed_file, "WINDOW_WORDS", 60)
+    events = []
+    reset, write = EncodingRun.reset, store_module.HDF5Writer.write
+
+    def watched(self, sentences, report):
+        events.append(sum(len(sentence) + 2 for sentence in sentences))
+        return reset(self, sentences, report)
+
+    def counted(self, line, words, vectors):
+        events.append(None)
+        write(self, line, words, vectors)
+
+    monkeypatch.setattr(EncodingRun, "reset", watched)
+    monkeypatch.setattr(store_module.HDF5Writer, "write", counted)
+    run(source=text)
+    windows = [event for event in events if event is not None]
+    assert max(windows) == 60
+    assert len(windows) == 54
+    assert events[:12] == [60, *[None] * 10, 60]
+
+
+def test_progress_goes_on_inside_a_window(run, monkeypatch, capsys):
+    monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
+    run(batch_size=2)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert "bytes, about" in lines[0]
+
+
+def test_a_byte_order_mark_is_no_word(run, tmp_path):
+    (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbfHe sat\nHe sat\n")
+    found = read_hdf5(run(source=tmp_path / "bom.txt"))
+    assert np.array_equal(found["0"], found["1"])
+
+
+def test_text_too_long_is_refused_before_anything_is_done(run, monkeypatch):
+    monkeypatch.setattr(embed_file, "MAX_INDEX_CHARACTERS", 20)
+    monkeypatch.setattr(ELMo, "from_pretrained", None)
+    with pytest.raises(OutputError, match="--forget-sentences"):
+        run()

@@ -9,7 +9,9 @@ from conftest import TINY, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmo.embed import encoding
 from elmo.embed.embedder import ELMo
+from elmo.embed.encoding import batches_by_length
 
 WORDS = st.one_of(
     st.sampled_from(["the", "bank", ".", "<S>", "naïve", "안녕하세요", "x" * 40, ""]),
@@ -110,4 +112,29 @@ def test_trained_models(fixtures, name):
     for one, other in zip(
         together, elmo.encode(sentences[::-1], layers="all", batch_size=30)[::-1], strict=True
     ):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_batches_do_not_depend_on_the_order_given():
+    """Ties of length are broken by the words, so that equal sets make equal batches."""
+    sentences = [(word, str(number % 3)) for number, word in enumerate("zyxwvutsrqponm")]
+    expected = list(batches_by_length(sentences, 4))
+    assert list(batches_by_length(sentences[::-1], 4)) == expected
+    assert list(batches_by_length(sentences[5:] + sentences[:5], 4)) == expected
+    assert [len(batch) for batch in expected] == [4, 4, 4, 2]
+
+
+def test_long_sentences_go_in_small_batches(monkeypatch):
+    monkeypatch.setattr(encoding, "MAX_POSITIONS", 100)
+    sentences = [("a",) * 98, ("b",) * 60, ("c",) * 31, ("d",) * 30, ("e",) * 30, ("f",)]
+    sizes = [len(batch) for batch in batches_by_length(sentences, 32)]
+    assert sizes == [1, 1, 3, 1]
+
+
+def test_inside_autocast_the_arithmetic_stays():
+    sentences = [["a", "b", "c"], ["d"]]
+    expected = MODEL.encode(sentences, layers="all")
+    with torch.autocast("cpu", torch.bfloat16):
+        found = MODEL.encode(sentences, layers="all")
+    for one, other in zip(found, expected, strict=True):
         assert one.tobytes() == other.tobytes()

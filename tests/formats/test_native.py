@@ -12,7 +12,7 @@ from sources import SOURCES, many_langs, own_folder, refused
 
 from elmo.config import MixConfig
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.formats import native
 from elmo.formats.container import open_folder
 from elmo.formats.load import read
@@ -305,3 +305,14 @@ def test_is_folder(folder, tmp_path):
     assert not native.is_folder(open_folder(tmp_path))
     (tmp_path / "config.json").write_text("[]")
     assert not native.is_folder(open_folder(tmp_path))
+
+
+def test_files_that_are_not_ours_are_not_touched(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    mine = {"README.md": "mine", "vocab.txt": "w", "config.json": '{"mine": 1}', "words.json": "{}"}
+    for name, content in mine.items():
+        (folder / name).write_text(content)
+    with pytest.raises(OutputError, match=r"README\.md there would be lost"):
+        ELMo(random_model()).save_pretrained(folder)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == mine

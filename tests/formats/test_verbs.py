@@ -170,3 +170,22 @@ def test_what_the_old_format_cannot_hold_is_told(tmp_path):
     with pytest.raises(OutputError, match=r"config\.json in it belongs to a model"):
         convert(ConvertConfig(str(tmp_path / "old"), str(tmp_path / "ours"), to="allennlp"))
     assert ELMo.from_pretrained(tmp_path / "ours").network.mixes[0].gamma == 2
+
+
+def test_options_come_back_as_they_were(tmp_path):
+    options = {**make_options(), "dropout": 0.1, "n_train_tokens": 7}
+    folder = hdf5_folder(tmp_path / "old", options=options)
+    convert(ConvertConfig(str(folder), str(tmp_path / "ours")))
+    convert(ConvertConfig(str(tmp_path / "ours"), str(tmp_path / "new"), to="allennlp"))
+    written = (tmp_path / "new" / "options.json").read_text()
+    assert written == json.dumps(options)
+
+
+def test_a_vocabulary_is_taken_by_every_format_and_options_by_those_that_need_them(tmp_path):
+    ours = tmp_path / "ours"
+    ELMo(random_model()).save_pretrained(ours)
+    (tmp_path / "words.txt").write_bytes(vocabulary_bytes())
+    assert list(read(ours, vocab=tmp_path / "words.txt").vocabulary.words) == list(VOCABULARY)
+    (tmp_path / "options.json").write_text(json.dumps(make_options()))
+    with pytest.raises(FormatError, match="leave the options out"):
+        read(ours, options=tmp_path / "options.json")

@@ -179,7 +179,10 @@ class ElmoEmbedder:
     """AllenNLP 0.9's `ElmoEmbedder`: arrays of all layers, state carried from call to call."""
 
     def __init__(
-        self, options_file: str | Path, weight_file: str | Path, cuda_device: int = -1
+        self,
+        options_file: str | Path | None = None,
+        weight_file: str | Path | None = None,
+        cuda_device: int = -1,
     ) -> None:
         """Load the biLM.
 
@@ -188,6 +191,8 @@ class ElmoEmbedder:
             weight_file: weights.hdf5.
             cuda_device: number of a GPU, or -1 for the CPU.
         """
+        if options_file is None or weight_file is None:
+            raise ConfigError("options_file and weight_file are needed: paths of two local files")
         self.elmo_bilm = ElmoBiLM(options_file, weight_file)
         self.cuda_device = cuda_device
         if cuda_device >= 0:

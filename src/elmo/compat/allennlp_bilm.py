@@ -34,6 +34,7 @@ class StateTable:
 
     def __init__(self) -> None:
         self.table: LSTMState | None = None
+        self.stateful = True
 
     def reset_states(self) -> None:
         """Forget everything."""
@@ -49,10 +50,12 @@ class StateTable:
 
     def take(self, batch: int) -> LSTMState | None:
         """Give the rows for a batch."""
-        return None if self.table is None else self.table.rows(batch)
+        return None if self.table is None or not self.stateful else self.table.rows(batch)
 
     def put(self, state: LSTMState) -> None:
         """Keep the rows of a batch; those beyond it stay."""
+        if not self.stateful:
+            return
         state = state.detach()
         self.table = state if self.table is None else self.table.updated(state)
 
@@ -209,5 +212,11 @@ def _to_new_names(module: nn.Module, state: dict[str, Any], prefix: str, *rest: 
     # A cached vocabulary is rebuilt from the words, not loaded.
     state.pop(f"{prefix}_word_embedding.weight", None)
     arrays = {name: value.detach().float().cpu().numpy() for name, value in theirs.items()}
-    for name, value in to_ours(module._rules, arrays, "the state dict").items():
+    # Whether something may be missing is for `load_state_dict` and its `strict` to say.
+    rules = [rule for rule in module._rules if rule.theirs.keys() <= arrays.keys()]
+    known = {name for rule in rules for name in rule.theirs}
+    for name in arrays.keys() - known:
+        state[prefix + name.removeprefix(_SCOPE)] = theirs[name]
+    present = {name: arrays[name] for name in known}
+    for name, value in to_ours(rules, present, "the state dict").items():
         state[prefix + name] = value

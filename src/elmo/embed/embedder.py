@@ -48,6 +48,7 @@ class ELMo(nn.Module):
         self.vocabulary = pretrained.vocabulary
         self._characters = pretrained.characters
         self._words = pretrained.words
+        self._options = pretrained.options
         self.tokenizer: Tokenizer = get_tokenizer(config.text.tokenizer or "whitespace")
         self.mapper = token_mapper(config, pretrained.characters, pretrained.words)
         fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
@@ -141,6 +142,7 @@ class ELMo(nn.Module):
             self._characters,
             self._words,
             self.notes,
+            self._options,
         )
 
     def save_pretrained(self, folder: str | Path) -> None:

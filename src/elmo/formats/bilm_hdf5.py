@@ -69,7 +69,9 @@ def read(
         words = _ids_of_rows(vocabulary, n_words, label)
     if vocabulary is not None:
         notes += vocabulary.problems()
-    model = Pretrained(config, weights, origin, vocabulary, words=words, notes=tuple(notes))
+    model = Pretrained(
+        config, weights, origin, vocabulary, words=words, notes=tuple(notes), options=options
+    )
     return with_softmax(model, softmax, label) if softmax else model
 
 
@@ -171,7 +173,7 @@ def write(model: Pretrained, folder: Path) -> None:
     for theirs, ours in SOFTMAX.items():
         if ours in model.weights:
             arrays[theirs] = model.weights[ours].float().numpy()
-    options = json.dumps(options_from_config(config)).encode("ascii")
+    options = json.dumps(options_from_config(config, model.options)).encode("ascii")
     lines = None if model.vocabulary is None else model.vocabulary.to_bytes()
     write_folder(
         folder,

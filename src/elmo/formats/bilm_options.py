@@ -1,5 +1,6 @@
 """bilm-tf's options.json to our config and back; its defaults and the 261/262 trap live here."""
 
+from collections.abc import Mapping
 from sys import float_info
 from typing import Any, Literal, cast
 
@@ -163,9 +164,21 @@ def _is_filters(value: Any) -> bool:
     )
 
 
-def options_from_config(config: ModelConfig) -> dict[str, Any]:
-    """Write the options the older programs need to use a byte-character model."""
+def options_from_config(
+    config: ModelConfig, original: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write the options the older programs need to use a byte-character model.
+
+    Args:
+        config: the model.
+        original: the options it came with, which are given back but for training's 261.
+    """
     encoder, lstm = config.encoder, config.lstm
+    if original is not None:
+        return {
+            **original,
+            "char_cnn": {**original["char_cnn"], "n_characters": encoder.n_characters},
+        }
     return {
         "lstm": {
             "use_skip_connections": lstm.residual,

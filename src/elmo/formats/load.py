@@ -1,5 +1,6 @@
 """Find out what a path or name holds by looking inside, and hand it to its reader."""
 
+import dataclasses
 import logging
 import os
 import re
@@ -61,6 +62,8 @@ def read(
     if vocab is not None:
         vocabulary = _with_words(Vocabulary.load(_existing(vocab, "vocab")), str(vocab))
     model = _read_path(_find(str(found)), parsed, vocabulary)
+    if vocabulary is not None:
+        model = dataclasses.replace(model, vocabulary=vocabulary)
     for note in model.notes:
         logger.warning("%s: %s", found, note)
     if softmax is not None:
@@ -135,10 +138,11 @@ def _read_container(
     path: Path,
 ) -> Pretrained:
     """Read a folder or zip by the names of what is in it, ours first."""
-    if native.is_folder(files):
-        return native.read(files)
-    if many_langs.is_folder(files.names):
-        return many_langs.read(files)
+    is_native = native.is_folder(files)
+    if is_native or many_langs.is_folder(files.names):
+        if options is not None:
+            raise FormatError(f"{files.label} says its geometry itself: leave the options out")
+        return native.read(files) if is_native else many_langs.read(files)
     has_checkpoint = any(name == "checkpoint" or name.endswith(".index") for name in files.names)
     if has_checkpoint and path.is_dir():
         return _read_checkpoint(path, options, vocabulary)

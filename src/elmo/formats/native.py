@@ -69,6 +69,7 @@ def read(folder: Container) -> Pretrained:
         else None,
         words=_dictionary(folder, WORDS) if config.encoder.n_words else None,
         notes=tuple(map(str, notes)),
+        options=head.get("options"),
     )
 
 
@@ -90,6 +91,7 @@ def write(model: Pretrained, folder: Path) -> None:
         "version": VERSION,
         "origin": model.origin,
         "notes": list(model.notes),
+        "options": model.options,
         "model": to_dict(model.config),
     }
     files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: lambda path: _save(path, model)}
@@ -108,7 +110,7 @@ def write(model: Pretrained, folder: Path) -> None:
 def _check_target(folder: Path) -> None:
     names = [CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS, CARD]
     found = [name for name in names if (folder / name).is_file()]
-    if not found:
+    if not found or (folder / CONFIG).is_dir():
         return
     try:
         is_ours = is_folder(open_folder(folder))

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class Pretrained:
         characters: raw id of each symbol, in the dictionary scheme.
         words: raw id of each input word, where the model has a word table.
         notes: what was mended or assumed while reading, in sentences.
+        options: the options.json the model came with, written back with it.
     """
 
     config: ModelConfig
@@ -37,6 +39,7 @@ class Pretrained:
     characters: Mapping[str, int] | None = None
     words: Mapping[str, int] | None = None
     notes: tuple[str, ...] = ()
+    options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Compare every tensor with what the config implies; refuse what does not fit."""
