@@ -240,6 +240,10 @@ class EmbedConfig:
     """HDF5: leave out sentence_to_index, which holds the whole text."""
     device: str | None = None
     """Device such as cpu or cuda; the GPU where there is one."""
+    options: str | None = None
+    """options.json, where it does not lie beside the weights."""
+    vocab: str | None = None
+    """Vocabulary file, where it does not lie beside the weights."""
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,6 @@ class Elmo(nn.Module):
                 requires_grad=requires_grad,
                 vocab_to_cache=vocab_to_cache,
             )
-        self._has_cached_vocab = vocab_to_cache is not None
         self._keep_sentence_boundaries = keep_sentence_boundaries
         self._dropout = nn.Dropout(p=dropout)
         self._scalar_mixes: list[ScalarMix] = []

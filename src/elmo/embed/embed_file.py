@@ -78,7 +78,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
     ):
         if indexed and size is not None and size > MAX_INDEX_CHARACTERS:
             raise OutputError(TOO_LONG)
-        model = ELMo.from_pretrained(config.model)
+        model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
         model.move_to(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         run = model.encoding_run(layers=config.layers, batch_size=config.batch_size)
         split = model.tokenizer.words if config.raw else str.split
