@@ -40,13 +40,6 @@ def test_help_of_every_verb_has_examples_and_every_field():
             assert (name if name in positional else "--" + name.replace("_", "-")) in shown.output
 
 
-def test_help_is_quick():
-    started = time.monotonic()
-    subprocess.run([sys.executable, "-m", "elmo", "--help"], check=True, capture_output=True)
-    # Half a second on an idle machine; the room is for a busy one.
-    assert time.monotonic() - started < 3
-
-
 def test_version():
     assert elmo("--version").output.startswith("elmo-torch ")
 
@@ -135,8 +128,9 @@ def test_interrupt_exits_with_130(monkeypatch):
     assert elmo("info", "x").exit_code == cli.INTERRUPTED
 
 
-def test_ctrl_c_while_embedding_leaves_nothing(tmp_path, model):
-    """A real signal in the middle of a run that would go on for as long as lines come."""
+@pytest.fixture
+def embedding(tmp_path, model):
+    """A run in the middle of its work, which would go on for as long as lines come."""
     out = tmp_path / "out.h5"
     carry = ["--state", "carry", "--batch-size", "2"]
     process = subprocess.Popen(
@@ -151,11 +145,41 @@ def test_ctrl_c_while_embedding_leaves_nothing(tmp_path, model):
     while not any(tmp_path.glob(".out.h5*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert errors == "elmo: interrupted; nothing was left half-written\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (signal.SIGINT, 130, "elmo: interrupted; nothing was left half-written\n"),
+        (signal.SIGTERM, 143, ""),
+    ],
+)
+def test_a_signal_while_embedding_leaves_nothing(tmp_path, embedding, number, code, message):
+    embedding.send_signal(number)
+    _, errors = embedding.communicate(timeout=60)
+    assert embedding.returncode == code, errors
+    assert errors == message
     assert sorted(os.listdir(tmp_path)) == ["model"]
+
+
+def test_a_second_sigterm_does_not_stop_the_clearing_up(monkeypatch):
+    calls = []
+    monkeypatch.setattr(signal, "signal", lambda *arguments: calls.append(arguments))
+    with pytest.raises(SystemExit) as stopped:
+        cli._terminate(signal.SIGTERM, None)
+    assert stopped.value.code == 143
+    assert calls == [(signal.SIGTERM, signal.SIG_IGN)]
+
+
+def test_closed_standard_input_is_one_line(tmp_path):
+    command = f"exec {sys.executable} -m elmo embed - {tmp_path / 'out.h5'} --model m <&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "elmo: cannot read standard input: it is closed\n"
+    assert os.listdir(tmp_path) == []
 
 
 def test_defaults_of_flags_are_those_of_the_dataclass(monkeypatch, tmp_path):
@@ -167,6 +191,7 @@ def test_defaults_of_flags_are_those_of_the_dataclass(monkeypatch, tmp_path):
 
 def test_main_runs_the_application(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["elmo", "--version"])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 0

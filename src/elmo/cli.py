@@ -8,10 +8,12 @@ import dataclasses
 import inspect
 import logging
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
+from types import FrameType
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -31,11 +33,20 @@ COMMANDS: dict[str, tuple[type, str, tuple[str, ...]]] = {
 
 WRONG_USAGE = 2
 INTERRUPTED = 130
+TERMINATED = 143
 
 
 def main() -> None:
     """Run the command line."""
+    signal.signal(signal.SIGTERM, _terminate)
     application()()
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """Leave by an exception, which removes what is half-written on its way out."""
+    # Some senders, timeout(1) among them, send it twice; the second must not stop the clearing up.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(TERMINATED)
 
 
 def application() -> typer.Typer:

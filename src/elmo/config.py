@@ -282,6 +282,10 @@ class ConvertConfig:
     """options.json, where it does not lie beside the weights."""
     vocab: str | None = None
     """Vocabulary file, where it does not lie beside the weights."""
+    softmax: str | None = None
+    """HDF5 file with the softmax of the language model."""
+    token_embeddings: str | None = None
+    """HDF5 file with the vectors of the vocabulary, computed beforehand."""
     tokenizer: str | None = None
     """Tokeniser to record in the model: whitespace or english."""
 

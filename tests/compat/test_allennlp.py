@@ -1,6 +1,7 @@
 """AllenNLP's classes: their state, caches, shapes and state dicts, without golden files."""
 
 import copy
+import dataclasses
 
 import h5py
 import numpy as np
@@ -137,6 +138,75 @@ def test_state_dict_has_the_old_names(pair):
         old.load_state_dict({**state, "_elmo_lstm._elmo_lstm.odd": torch.zeros(1)})
 
 
+def test_parameters_are_those_of_the_state_dict(pair):
+    outer = torch.nn.ModuleDict({"embedder": Elmo(*pair, num_output_representations=2)})
+    outer.load_state_dict(outer.state_dict(), assign=True)
+    parameters, state = dict(outer.named_parameters()), outer.state_dict()
+    assert [*parameters] == [*state]
+    for name, value in parameters.items():
+        assert value.data_ptr() == state[name].data_ptr()
+    # An optimiser's saved state goes by the order of the parameters.
+    layers = [name.split(".")[3] for name in state if name.endswith("input_linearity.weight")]
+    assert layers == [
+        f"{direction}_layer_{depth}" for depth in range(2) for direction in ("forward", "backward")
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_everything_has_the_type_of_the_module(pair, dtype):
+    words = ["@@PADDING@@", "The", "bank"]
+    old = Elmo(*pair, num_output_representations=1, dropout=0.0, vocab_to_cache=words).to(dtype)
+    assert {value.dtype for value in old.state_dict().values()} == {dtype}
+    nothing = torch.zeros(1, 2, 50, dtype=torch.long)
+    cached = old(nothing, torch.tensor([[1, 2]]))["elmo_representations"][0]
+    old._elmo_lstm._elmo_lstm.reset_states()
+    spelled = old(batch_to_ids([words[1:]]))["elmo_representations"][0]
+    assert cached.dtype == spelled.dtype == dtype
+    torch.testing.assert_close(cached, spelled, rtol=0, atol=2e-2)
+
+
+def test_a_copy_and_a_saved_module_stand_alone(pair, tmp_path):
+    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
+    torch.save(old, tmp_path / "module.pt")
+    ids = batch_to_ids(BATCH)
+    for other in (copy.deepcopy(old), torch.load(tmp_path / "module.pt", weights_only=False)):
+        torch.testing.assert_close(
+            other(ids)["elmo_representations"][0], old(ids)["elmo_representations"][0]
+        )
+        old._elmo_lstm._elmo_lstm.reset_states()
+        with torch.no_grad():
+            for value in other.parameters():
+                value.zero_()
+        assert not other(ids)["elmo_representations"][0].any()
+
+
+@pytest.mark.parametrize("change", [{"projection_dim": 16}, {"cell_dim": 8}])
+def test_models_allennlp_itself_could_not_hold(tmp_path, change):
+    """Without a projection below or inside the LSTMs there is no such parameter."""
+    lstm = dataclasses.replace(FIFTY.lstm, **change)
+    encoder = FIFTY.encoder
+    if lstm.projection_dim == 16:
+        encoder = dataclasses.replace(encoder, filters=((1, 8), (2, 8)), project=False)
+    config = ModelConfig(FIFTY.text, encoder, lstm)
+    bilm_hdf5.write(random_model(config), tmp_path / "old")
+    pair = tmp_path / "old" / "options.json", tmp_path / "old" / "weights.hdf5"
+    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
+    ours = ELMo.from_pretrained(options=pair[0], weights=pair[1])
+    torch.testing.assert_close(
+        old(batch_to_ids(BATCH))["elmo_representations"][0],
+        ours(ours.character_ids(BATCH)).representations[0],
+        rtol=0,
+        atol=1e-5,
+    )
+    old.load_state_dict(old.state_dict())
+
+
+def test_a_cached_vocabulary_is_not_loaded(pair):
+    old = Elmo(*pair, num_output_representations=1)
+    state = old.state_dict()
+    old.load_state_dict({**state, "_elmo_lstm._word_embedding.weight": torch.zeros(3, 8)})
+
+
 def test_two_steps_of_fine_tuning_and_no_state(pair):
     old = Elmo(*pair, num_output_representations=1, requires_grad=True, dropout=0.0)
     ids = batch_to_ids(BATCH)
@@ -212,6 +282,28 @@ def test_embedder_files(pair, tmp_path):
     with pytest.raises(ConfigError, match="all, top or average"):
         embedder.embed_file(["a"], tmp_path / "none.h5", output_format="none")
     assert [path.name for path in tmp_path.glob("*.h5")] == ["keys.h5"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["a", "a/b"],
+        ["a/b", "a"],
+        ["a/b/c", "d", "a/b"],
+        ["a", "/a//b/./c"],
+        ["."],
+        ["/"],
+        ["a\0b"],
+    ],
+)
+def test_sentences_that_cannot_be_keys(pair, tmp_path, lines):
+    embedder = ElmoEmbedder(*pair)
+    with pytest.raises(OutputError, match="cannot be a key: HDF5 reads a key as a path"):
+        embedder.embed_file(lines, tmp_path / "out" / "keys.h5", use_sentence_keys=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    with pytest.raises(OutputError, match="stands twice"):
+        embedder.embed_file(["a/b", "a//b"], tmp_path / "keys.h5", use_sentence_keys=True)
+    embedder.embed_file(["a b", "a", "b/a", "b/c"], tmp_path / "keys.h5", use_sentence_keys=True)
 
 
 def test_missing_files_are_named(tmp_path):

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 import types
+import weakref
 
 import h5py
 import numpy as np
@@ -77,6 +78,13 @@ READERS = {
 }
 
 
+WRITERS = {
+    "out.h5": store_module.HDF5Writer,
+    "out.parquet": store_module.ParquetWriter,
+    "out.npz": store_module.NpzWriter,
+}
+
+
 @pytest.mark.parametrize("layers", ["average", "top", "all", "1"])
 @pytest.mark.parametrize("name", READERS)
 def test_every_format_holds_the_vectors_of_encode(run, model, name, layers):
@@ -90,8 +98,9 @@ def test_every_format_holds_the_vectors_of_encode(run, model, name, layers):
             assert found[str(number)].size == 0
 
 
-def test_allennlp_layout(run):
-    with h5py.File(run()) as file:
+@pytest.mark.parametrize("name", ["out.h5", "OUT.H5"])
+def test_allennlp_layout(run, name):
+    with h5py.File(run(name)) as file:
         assert file["0"].dtype == np.float32
         assert file["2"].shape == (0, 16)
         index = json.loads(file["sentence_to_index"][0])
@@ -151,6 +160,13 @@ def test_standard_input(run, monkeypatch):
     assert [found[key].shape[0] for key in "012"] == [2, 1, 3]
 
 
+def test_closed_standard_input(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="cannot read standard input: it is closed"):
+        run(source="-")
+    assert_nothing_left(tmp_path)
+
+
 def test_empty_file_gives_a_file_without_sentences(run, tmp_path):
     (tmp_path / "empty.txt").write_bytes(b"")
     for name, reader in READERS.items():
@@ -205,12 +221,11 @@ def test_parquet_without_its_extra(run, tmp_path, monkeypatch):
     assert_nothing_left(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["out.h5", "out.parquet", "out.npz"])
+@pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_an_old_file_survives_a_run_that_fails(run, tmp_path, monkeypatch, name, error):
     before = run(name).read_bytes()
-    writer = {"h5": "HDF5Writer", "parquet": "ParquetWriter", "npz": "NpzWriter"}
-    kind = getattr(store_module, writer[name.split(".")[1]])
+    kind = WRITERS[name]
     write = kind.write
 
     def fail(self, line, words, vectors):
@@ -257,25 +272,32 @@ def test_text_too_long_for_an_index_is_refused(run, tmp_path, monkeypatch):
     run(forget_sentences=True)
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path, model):
-    """Four times the text may not take noticeably more memory."""
-    peaks = []
-    for count in (3_000, 12_000):
-        path = tmp_path / f"{count}.txt"
-        path.write_text("one two three four five six seven eight\n" * count)
-        code = (
-            "import resource, torch; torch.set_num_threads(1)\n"
-            "from elmo.config import EmbedConfig\n"
-            "from elmo.embed import embed\n"
-            f"embed(EmbedConfig({str(path)!r}, {str(tmp_path / 'out.npz')!r},"
-            f" model={str(tmp_path / 'model')!r}, layers='all'))\n"
-            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        peaks.append(int(done.stdout) / 1024)
-    assert peaks[1] - peaks[0] < 40, peaks
+@pytest.mark.parametrize("name", WRITERS)
+def test_vectors_are_let_go_once_they_are_written(run, tmp_path, monkeypatch, name):
+    text = tmp_path / "long.txt"
+    text.write_text("one two three four\n" * 500)
+    monkeypatch.setattr(embed_file, "WINDOW_WORDS", 60)
+    monkeypatch.setattr(store_module, "ROW_GROUP_WORDS", 60)
+    kind = WRITERS[name]
+    given, alive = [], []
+    reset, write = EncodingRun.reset, kind.write
+
+    def computed(self, sentences, report):
+        alive.append(sum(reference() is not None for reference in given))
+        vectors = reset(self, sentences, report)
+        given.extend(map(weakref.ref, vectors))
+        return vectors
+
+    def written(self, line, words, vectors):
+        given.append(weakref.ref(vectors))
+        write(self, line, words, vectors)
+
+    monkeypatch.setattr(EncodingRun, "reset", computed)
+    monkeypatch.setattr(kind, "write", written)
+    run(name, source=text)
+    assert len(given) == 1000
+    # The tensors of the last window, 10 lines, and the arrays of one row group of Parquet, 12.
+    assert max(alive) <= 22
 
 
 def test_a_window_is_all_that_is_held(run, tmp_path, monkeypatch):

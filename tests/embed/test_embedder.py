@@ -181,12 +181,22 @@ def test_progress_is_shown_when_asked(tiny, capsys, monkeypatch):
         ({"layers": 3}, "number from 0 to 2"),
         ({"layers": -1}, "number from 0 to 2"),
         ({"layers": "last"}, "average, mix, top, all"),
+        ({"layers": True}, "layers is True"),
+        ({"layers": 1.0}, r"layers is 1\.0"),
+        ({"layers": None}, "layers is None"),
+        ({"layers": np.arange(2)}, "average, mix, top, all"),
         ({"pooling": "sum"}, "mean, max, first-last"),
         ({"state": "keep"}, "reset or carry"),
         ({"batch_size": 0}, "at least 1"),
+        ({"batch_size": "3"}, "batch_size is '3'; it must be a whole number"),
+        ({"batch_size": 2.5}, "whole number"),
+        ({"batch_size": None}, "whole number"),
+        ({"batch_size": True}, "whole number"),
         ({"dtype": "int32"}, "float32, bfloat16"),
         ({"device": "abacus"}, "device is 'abacus', which cannot be used"),
         ({"dtype": "fast"}, "float32, bfloat16"),
+        ({"dtype": "float8_e4m3fn"}, "float32, bfloat16"),
+        ({"dtype": np.float32}, "float32, bfloat16"),
     ],
 )
 def test_wrong_arguments(tiny, arguments, message):
@@ -194,10 +204,30 @@ def test_wrong_arguments(tiny, arguments, message):
         tiny.encode(SENTENCES, **arguments)
 
 
-@pytest.mark.parametrize("sentences", [[1], [["a", 1]], [["a", None]], [[["a"]]], [b"bytes"]])
-def test_wrong_sentences(tiny, sentences):
-    with pytest.raises(InputError, match="sentence 0"):
-        tiny.encode(sentences)
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ([1], "sentence 0 is int; expected a string or a list of words"),
+        ([np.array("a")], "sentence 0 is ndarray"),
+        ([["a", 1]], "sentence 0 holds 1"),
+        ([["a", None]], "sentence 0 holds None"),
+        ([[["a"]]], "sentence 0 holds"),
+        ([b"bytes"], "sentence 0 holds"),
+        (None, "sentences is NoneType; expected a string or a list of sentences"),
+        (7, "sentences is int"),
+        (np.array("a b"), "sentences is ndarray"),
+    ],
+)
+def test_wrong_sentences(tiny, sentences, message):
+    for call in (tiny.encode, tiny.character_ids):
+        with pytest.raises(InputError, match=message):
+            call(sentences)
+
+
+def test_numbers_of_numpy_are_numbers(tiny):
+    found = tiny.encode(SENTENCES, layers=np.int64(1), batch_size=np.int32(2))
+    for one, other in zip(found, tiny.encode(SENTENCES, layers=1, batch_size=2), strict=True):
+        assert one.tobytes() == other.tobytes()
 
 
 def test_tokenize(tmp_path, tiny):
@@ -245,6 +275,13 @@ def test_dropout_acts_in_training_only(tmp_path, tiny):
     assert (elmo(ids).representations[0][0] == 0).float().mean() > 0.2
     elmo.eval()
     torch.testing.assert_close(elmo(ids).representations[0], tiny(ids).representations[0])
+
+
+@pytest.mark.parametrize("dropout", [1.5, -0.1, float("nan"), "0.5", None])
+def test_wrong_dropout(tmp_path, tiny, dropout):
+    tiny.save_pretrained(tmp_path / "model")
+    with pytest.raises(ConfigError, match=f"dropout is {dropout!r}; expected a number from 0 to 1"):
+        ELMo.from_pretrained(tmp_path / "model", dropout=dropout)
 
 
 def test_boundaries_kept_on_request(tmp_path, tiny):

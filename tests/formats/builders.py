@@ -170,7 +170,12 @@ def hdf5_folder(
 
 def zip_folder(folder: Path, path: Path, top: str = "") -> Path:
     return write_zip(
-        path, {top + item.name: item.read_bytes() for item in sorted(folder.iterdir())}
+        path,
+        {
+            top + item.relative_to(folder).as_posix(): item.read_bytes()
+            for item in sorted(folder.rglob("*"))
+            if item.is_file()
+        },
     )
 
 

@@ -37,12 +37,14 @@ class Repository:
         name: owner/name.
         is_private: whether only a known token may see it.
         is_gated: whether its files are kept back from everyone.
+        branch: its only one.
         commits: never empty.
     """
 
     name: str
     is_private: bool = False
     is_gated: bool = False
+    branch: str = "main"
     commits: list[Commit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class Repository:
 
     def at(self, revision: str) -> Commit | None:
         """Find the commit of a revision."""
-        if revision == "main":
+        if revision == self.branch:
             return self.commits[-1]
         return next((commit for commit in self.commits if commit.oid == revision), None)
 

@@ -250,7 +250,7 @@ class TestMisfits:
         else:
             arrays[name] = arrays[name].copy()
             arrays[name].reshape(-1)[7 % arrays[name].size] = float(change)
-            words = ["NaN or infinite"]
+            words = ["weights.hdf5: bilm.", "NaN or infinite"]
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
         refused(lambda: read(folder), *words, kind=FormatError)
 
@@ -349,6 +349,14 @@ class TestSoftmax:
         path = folder / "weights.hdf5"
         refused(lambda: read(folder, softmax=path), "weights.hdf5: softmax/W is missing")
 
+    def test_values(self, tmp_path):
+        source = SOURCES["hdf5, softmax beside"].make(tmp_path)
+        arrays = read_hdf5(source["softmax"])
+        arrays["softmax/b"][2] = np.inf
+        write_hdf5(source["softmax"], arrays)
+        words = "softmax.hdf5: softmax.bias holds NaN or infinite"
+        refused(lambda: read(**source), words, kind=FormatError)
+
 
 class TestTokenEmbeddings:
     def refuse(self, tmp_path, arrays, *words, options=None, vocab="vocab.txt"):
@@ -378,6 +386,10 @@ class TestTokenEmbeddings:
     def test_of_another_kind(self, tmp_path, names, found):
         arrays = {name: np.zeros((8, 8), np.float32) for name in names}
         self.refuse(tmp_path, arrays, found, "one dataset", "no token-embedding file")
+
+    def test_values(self, tmp_path):
+        arrays = {"embedding": np.full((8, 8), np.nan, np.float32)}
+        self.refuse(tmp_path, arrays, "table.hdf5: bilm.encoder.words.weight holds NaN")
 
     def test_without_a_vocabulary(self, tmp_path):
         arrays = {"embedding": np.zeros((8, 8), np.float32)}

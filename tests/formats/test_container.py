@@ -64,6 +64,16 @@ class TestEveryContainer:
         refused(lambda: files.read_json("model.hdf5"), files.label, "model.hdf5 is not JSON")
 
 
+def test_a_file_in_a_folder_below_is_found_by_its_path(tmp_path):
+    files = open_folder(make_folder(tmp_path / "model"))
+    assert "sub/hidden" not in files.names
+    assert files.read("sub/hidden") == b"not listed"
+    (tmp_path / "outside").write_bytes(b"secret")
+    for name in ("../outside", "sub/../../outside", str(tmp_path / "outside"), "sub", ".", "a\0"):
+        assert not files.holds(name)
+        refused(lambda name=name: files.read(name), "there is no", kind=FormatError)
+
+
 def test_a_long_listing_is_cut():
     files = Container(
         "x", tuple(f"file{number}" for number in range(20)), lambda name: io.BytesIO()

@@ -130,10 +130,9 @@ class TestThereAndBack:
         monkeypatch.setenv("HF_TOKEN", WRITE)
         old = {"words.json": b"{}", "notes.txt": b"keep", "parts/config.json": b"keep"}
         server.add(NAME, old)
-        hub.upload(folder, NAME, message="Second")
+        hub.upload(folder, NAME)
         del old["words.json"]
         assert server.repositories[NAME].files == {**old, **FILES}
-        assert server.repositories[NAME].commits[-1].message == "Second"
 
     def test_private(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
@@ -208,14 +207,10 @@ class TestDownload:
         assert own == hub.OWN_FILES
         assert native.CARD in hub.MODEL_FILES
 
-    def test_revision(self, server):
-        repository = server.add(NAME, FILES)
-        oid = repository.commits[-1].oid
-        repository.commit("newer", {"config.json": b"{}"})
-        assert content_of(hub.download(NAME, oid)) == FILES
-        assert content_of(hub.download(NAME)) == {"config.json": b"{}"}
-        with pytest.raises(FormatError, match=r"has no revision v9$") as caught:
-            hub.download(NAME, "v9")
+    def test_no_main_branch(self, server):
+        server.add(NAME, FILES).branch = "trunk"
+        with pytest.raises(FormatError, match=r"has no branch main$") as caught:
+            hub.download(NAME)
         assert NAME in sentence_of(caught)
 
     def test_newer_commit_is_seen(self, server):
@@ -294,8 +289,8 @@ class TestDownload:
 
         monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
         with pytest.raises(FormatError, match="a thread could not start") as caught:
-            hub.download(NAME, "v1")
-        assert sentence_of(caught).startswith(f"cannot download {NAME} at revision v1: ")
+            hub.download(NAME)
+        assert sentence_of(caught).startswith(f"cannot download {NAME}: ")
 
     def test_unwritable_cache(self, server, home):
         server.add(NAME, FILES)

@@ -6,6 +6,7 @@ import shutil
 import builders
 import numpy as np
 import pytest
+import torch
 from builders import (
     SENTENCES,
     VOCABULARY,
@@ -162,6 +163,14 @@ class TestDetection:
         assert read(tmp_path / "both" / "elmo_medium_weights.hdf5").config.lstm.cell_dim == 32
         assert read(tmp_path / "both" / "elmo_small_weights.hdf5").config.lstm.cell_dim == 16
 
+    @pytest.mark.parametrize("weights", ["weights.HDF5", "elmo_weights.H5", "x.Hdf5"])
+    @pytest.mark.parametrize("zipped", [True, False])
+    def test_endings_in_capital_letters(self, tmp_path, weights, zipped):
+        folder = hdf5_folder(tmp_path / "model", weights=weights)
+        expected = read(folder / weights).weights
+        found = read(zip_folder(folder, tmp_path / "model.zip") if zipped else folder).weights
+        assert all(torch.equal(value, expected[name]) for name, value in found.items())
+
     def test_vectors_beside_the_weights_are_not_taken_for_them(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model", weights="lm_weights.hdf5")
         write_hdf5(folder / "lm_embeddings_0.hdf5", {"0": np.zeros((2, 3, 8), np.float32)})
@@ -289,6 +298,21 @@ class TestNames:
 
 
 class TestNoModel:
+    @pytest.mark.parametrize("whole_folder", [True, False])
+    @pytest.mark.parametrize("options", [True, False])
+    def test_a_token_embedding_file_is_named_for_what_it_is(self, tmp_path, whole_folder, options):
+        arrays = {"embedding": np.ones((1200, 8), np.float32)}
+        folder = hdf5_folder(tmp_path / "model", arrays=arrays)
+        if not options:
+            (folder / "options.json").unlink()
+        source = folder if whole_folder else folder / "weights.hdf5"
+        refused(
+            lambda: read(source),
+            "weights.hdf5 is a token-embedding file (1,200 x 8: words x dim), no model",
+            "token_embeddings=",
+            kind=FormatError,
+        )
+
     @pytest.mark.parametrize(
         ("content", "message"),
         [

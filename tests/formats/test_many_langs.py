@@ -191,6 +191,21 @@ class TestArchitecture:
             source = zip_folder(source, tmp_path / "zh.zip", "zh/")
         assert read(source).config.lstm.cell_dim == 16
 
+    @pytest.mark.parametrize(
+        "path",
+        ["configs/deep/own.json", "./configs/deep/own.json", "configs\\deep\\own.json"],
+    )
+    @pytest.mark.parametrize("top", [None, "", "zh/"])
+    def test_one_in_a_folder_below_goes_before_its_name(self, tmp_path, path, top):
+        source = many_langs_folder(tmp_path / "zh", config_path=path)
+        below = source / "configs" / "deep"
+        below.mkdir(parents=True)
+        (source / ARCHITECTURE).rename(below / "own.json")
+        (source / "own.json").write_text("{}")
+        if top is not None:
+            source = zip_folder(source, tmp_path / "zh.zip", top)
+        assert read(source).config.lstm.cell_dim == 16
+
     def test_it_is_never_looked_for_outside(self, tmp_path):
         (tmp_path / "outside.json").write_text(json.dumps(make_architecture()))
         folder = many_langs_folder(tmp_path / "zh", config_path=str(tmp_path / "outside.json"))

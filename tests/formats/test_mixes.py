@@ -12,8 +12,6 @@ from elmo.errors import ConfigError
 from elmo.formats.mixes import initial_mixes, with_mixes
 from elmo.formats.pretrained import Pretrained
 
-NOTHING_ASKED = {"n_mixes": None, "layer_norm": None, "top_only": None, "fixed": None}
-
 
 @pytest.fixture
 def model():
@@ -38,18 +36,19 @@ def test_initial_mixes_are_plain_means():
         assert mixes[f"mixes.{number}.gamma"].tolist() == [1]
 
 
-def test_asked_for_nothing_the_model_keeps_all(model):
-    same = with_mixes(model, **NOTHING_ASKED)
+def test_asked_for_as_many_the_model_keeps_all(model):
+    same = with_mixes(model, n_mixes=2)
     assert same.config == model.config
     assert mixes_of(same) == mixes_of(model)
 
 
 @pytest.mark.parametrize("n_mixes", [0, 1, 2, 3])
-def test_more_or_fewer(model, n_mixes):
-    found = with_mixes(model, **{**NOTHING_ASKED, "n_mixes": n_mixes})
+def test_more_or_fewer(model, n_mixes, caplog):
+    found = with_mixes(model, n_mixes=n_mixes)
     assert found.config.mix == MixConfig(n_mixes, "bilm-tf")
     mixes = mixes_of(found)
     assert len(mixes) == 2 * n_mixes
+    assert ("comes with 2 mixes" in caplog.text) == (n_mixes < 2)
     for name, values in mixes_of(model).items():
         assert mixes.get(name, values) == values
     if n_mixes == 3:
@@ -58,23 +57,23 @@ def test_more_or_fewer(model, n_mixes):
 
 @pytest.mark.parametrize(
     ("asked", "program"),
-    [(None, "bilm-tf"), (True, "allennlp"), (False, "none"), ("allennlp", "allennlp")],
+    [(False, "bilm-tf"), (True, "allennlp"), ("none", "none"), ("allennlp", "allennlp")],
 )
 def test_layer_norm(model, asked, program):
-    found = with_mixes(model, **{**NOTHING_ASKED, "layer_norm": asked})
+    found = with_mixes(model, n_mixes=2, layer_norm=asked)
     assert found.config.mix.layer_norm == program
 
 
-@pytest.mark.parametrize("asked", [None, True, False])
+@pytest.mark.parametrize("asked", [True, False])
 def test_top_only(model, asked):
-    found = with_mixes(model, **{**NOTHING_ASKED, "top_only": asked})
-    assert found.config.mix.top_only is bool(asked)
-    kept = with_mixes(found, **NOTHING_ASKED)
-    assert kept.config.mix.top_only is bool(asked)
+    found = with_mixes(model, n_mixes=2, top_only=asked)
+    assert found.config.mix.top_only is asked
+    kept = with_mixes(found, n_mixes=2)
+    assert kept.config.mix.top_only is asked
 
 
 def test_fixed_weights_replace_the_models_own_but_not_gamma(model):
-    found = with_mixes(model, **{**NOTHING_ASKED, "fixed": [-9e10, 1, -9e10]})
+    found = with_mixes(model, n_mixes=2, fixed=[-9e10, 1, -9e10])
     mixes = mixes_of(found)
     for number in range(2):
         assert mixes[f"mixes.{number}.weights"] == torch.tensor([-9e10, 1, -9e10]).tolist()
@@ -83,7 +82,7 @@ def test_fixed_weights_replace_the_models_own_but_not_gamma(model):
 
 def test_the_model_given_is_not_touched(model):
     before = mixes_of(model)
-    found = with_mixes(model, **{**NOTHING_ASKED, "fixed": [1, 2, 3]})
+    found = with_mixes(model, n_mixes=2, fixed=[1, 2, 3])
     for tensor in found.weights.values():
         if tensor.numel() <= 3:
             tensor.add_(1)
@@ -101,4 +100,4 @@ def test_the_model_given_is_not_touched(model):
     ],
 )
 def test_what_cannot_be(model, asked, words):
-    refused(lambda: with_mixes(model, **{**NOTHING_ASKED, **asked}), *words, kind=ConfigError)
+    refused(lambda: with_mixes(model, **asked), *words, kind=ConfigError)

@@ -59,7 +59,19 @@ def test_values(value, name):
     tensor = random_model().weights[name].clone()
     tensor.view(-1)[-1] = value
     weights = {name.replace(".", "__"): tensor}
-    refused(lambda: changed(**weights), name, "NaN or infinite", "damaged", kind=FormatError)
+    words = ["this test model", name, "NaN or infinite", "damaged"]
+    refused(lambda: changed(**weights), *words, kind=FormatError)
+
+
+def test_the_forget_bias_may_stand_inside_the_biases():
+    model = changed()
+    inside = model.with_forget_bias(0.0)
+    assert inside.config.lstm.forget_bias == 0.0
+    name = "bilm.backward_lstm.layers.1.bias"
+    added = (inside.weights[name] - model.weights[name]).chunk(4)
+    assert [part.unique().round(decimals=5).tolist() for part in added] == [[0], [1], [0], [0]]
+    assert inside.with_forget_bias(0.0) is inside
+    assert inside.with_forget_bias(1.0).config == model.config
 
 
 def test_many_names_are_not_all_listed():

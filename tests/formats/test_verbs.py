@@ -139,6 +139,14 @@ class TestConvert:
         )
         assert tuple(read(output).vocabulary.words) == VOCABULARY
 
+    @pytest.mark.parametrize("name", ["hdf5, softmax beside", "hdf5, token embeddings"])
+    def test_files_beside_the_model(self, tmp_path, name):
+        source = SOURCES[name].make(tmp_path)
+        expected = ELMo.from_pretrained(**source)
+        given = {argument: str(path) for argument, path in source.items() if argument != "source"}
+        convert(ConvertConfig(str(source["source"]), str(tmp_path / "out"), **given))
+        assert_same_model(ELMo.from_pretrained(tmp_path / "out"), expected)
+
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [

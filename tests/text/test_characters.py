@@ -219,10 +219,6 @@ def test_dictionary_without_a_single_code_point():
     assert mapper.ids(["ab", ""]).tolist() == [[6, 3, 3, 5], [6, 5, 4, 4]]
 
 
-def test_cut():
-    assert DictionaryCharacters(6, DICTIONARY).cut("😀" * 9) == "😀" * 4
-
-
 @pytest.mark.parametrize("missing", DictionaryCharacters.SPECIALS)
 def test_dictionary_lacking_a_special(missing):
     rest = {symbol: number for symbol, number in DICTIONARY.items() if symbol != missing}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo.compat.allennlp_bilm import CHARACTERS, ElmoBiLM
-from elmo.embed.store import HDF5Writer
+from elmo.embed.store import HDF5Writer, check_sentence_keys
 from elmo.errors import ConfigError, InputError
 from elmo.files import atomic_path
 from elmo.model.bilm import without_boundaries
@@ -266,6 +266,8 @@ class ElmoEmbedder:
         blank = [str(number) for number, line in enumerate(lines) if not line]
         if blank:
             raise InputError(f"there are blank lines: {', '.join(blank[:10])} (counted from 0)")
+        if use_sentence_keys:
+            check_sentence_keys(lines)
         split = [line.split() for line in lines]
         with atomic_path(Path(output_file_path)) as partial:
             writer = HDF5Writer(

@@ -1,21 +1,24 @@
 """The biLM as AllenNLP runs it: sentence marks put in, state kept from call to call, old names.
 
-The part of `elmo.compat.allennlp` below its public classes.
+The part of `elmo.compat.allennlp` below its public classes. The parameters stand in modules of
+AllenNLP's names and with its signs; the arithmetic is ours, and borrows them for each call.
 """
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
+from elmo.config import ModelConfig
 from elmo.errors import FormatError, InputError
-from elmo.formats.keys import allennlp_modules, to_ours, to_theirs
+from elmo.formats.keys import allennlp_modules, to_theirs
 from elmo.formats.load import read
 from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows
 from elmo.model.lstm import LSTMState
+from elmo.model.token_encoder import Highway
 from elmo.text.characters import (
     BEGIN_MARK,
     BEGIN_SENTENCE,
@@ -29,10 +32,14 @@ CHARACTERS = ByteCharacters(50, {BEGIN_MARK: BEGIN_SENTENCE, END_MARK: END_SENTE
 _SCOPE = "_elmo_lstm."
 
 
-class StateTable:
-    """The states AllenNLP keeps from call to call, one row for each row of a batch."""
+class StateTable(nn.Module):
+    """The states AllenNLP keeps from call to call, one row for each row of a batch.
+
+    It stands where AllenNLP has its LSTMs, whose parameters are put below it.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self.table: LSTMState | None = None
         self.stateful = True
 
@@ -58,6 +65,42 @@ class StateTable:
             return
         state = state.detach()
         self.table = state if self.table is None else self.table.updated(state)
+
+
+class OldHighway(Highway):
+    """AllenNLP's gate, which opens for the input where ours does for the transformed value."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., dim) to (..., dim)."""
+        transform, gate = self.linear(x).chunk(2, dim=-1)
+        return torch.lerp(transform.relu().to(x.dtype), x, gate.sigmoid().to(x.dtype))
+
+
+class BareBiLM:
+    """Our biLM without weights of its own; whoever uses it brings them."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        with torch.device("meta"):
+            self._holder = _Holder(BiLM(config=config))
+            characters = self._holder.bilm.encoder.characters
+            assert characters is not None
+            for number in range(config.encoder.n_highway):
+                characters.highway[number] = OldHighway(dim=config.encoder.n_filters)
+
+    def __call__(self, weights: dict[str, Tensor], use: Callable[[BiLM], Any]) -> Any:
+        """Call `use` with the biLM, which holds these weights, by our names, meanwhile."""
+        return functional_call(self._holder, weights, (use,))
+
+
+class _Holder(nn.Module):
+    """Puts the level `bilm` above the names of a biLM, as all names of ours have it."""
+
+    def __init__(self, bilm: BiLM) -> None:
+        super().__init__()
+        self.bilm = bilm
+
+    def forward(self, use: Callable[[BiLM], Any]) -> Any:
+        return use(self.bilm)
 
 
 class ElmoBiLM(nn.Module):
@@ -86,37 +129,29 @@ class ElmoBiLM(nn.Module):
         config = found.config
         if config.text.characters != "bytes" or config.encoder.n_words:
             raise FormatError(f"AllenNLP's classes take byte-character models, not {found.origin}")
-        # AllenNLP's state dicts hold the forget bias inside the bias.
-        folded = dataclasses.replace(config.lstm, forget_bias=0.0)
-        self._config = dataclasses.replace(config, lstm=folded)
-        weights = {
-            name.removeprefix("bilm."): value
-            for name, value in found.weights.items()
-            if name.startswith("bilm.")
-        }
-        with torch.device("meta"):
-            before = BiLM(config=config)
-            self.bilm = BiLM(config=self._config)
-        before.load_state_dict(weights, assign=True)
-        for stack in ("forward_lstm", "backward_lstm"):
-            for depth, layer in enumerate(getattr(before, stack).layers):
-                weights[f"{stack}.layers.{depth}.bias"] = layer.bias_with_forget().detach()
-        self.bilm.load_state_dict(weights, assign=True)
-        self.bilm.requires_grad_(requires_grad)
-        self.num_layers = config.n_layers
+        # AllenNLP holds the forget bias inside the bias.
+        found = found.with_forget_bias(0.0)
+        rules = [rule for rule in allennlp_modules(config) if rule.ours[0] in found.weights]
+        self._bare = BareBiLM(found.config)
+        self._names = {rule.ours[0]: next(iter(rule.theirs))[len(_SCOPE) :] for rule in rules}
+        self._token_embedder = nn.Module()
         self._elmo_lstm = StateTable()
+        for name, array in to_theirs(rules, found.weights).items():
+            value = nn.Parameter(torch.from_numpy(array), requires_grad=requires_grad)
+            _plant(self, name.removeprefix(_SCOPE), value)
+        self.num_layers = config.n_layers
+        self._dim = config.dim
         marks = torch.from_numpy(CHARACTERS.boundaries())
         self.register_buffer("_marks", marks, persistent=False)
-        self._rules = allennlp_modules(self._config)
-        self.register_state_dict_post_hook(_to_old_names)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_to_new_names)  # type: ignore[no-untyped-call]
-        self._cached: Tensor | None = None
+        self.register_load_state_dict_pre_hook(_without_cache)  # type: ignore[no-untyped-call]
+        self._cached: Tensor | None
+        self.register_buffer("_cached", None, persistent=False)
         if vocab_to_cache:
             self.create_cached_cnn_embeddings(vocab_to_cache)
 
     def get_output_dim(self) -> int:
         """Width of a vector: both directions."""
-        return self._config.dim
+        return self._dim
 
     def create_cached_cnn_embeddings(self, tokens: list[str]) -> None:
         """Compute the token vectors of a vocabulary, for `word_inputs`.
@@ -127,7 +162,7 @@ class ElmoBiLM(nn.Module):
         marks = self._boundary_rows()
         words = torch.from_numpy(CHARACTERS.ids(tokens)).to(marks.device)
         with torch.no_grad():
-            table: Tensor = self.bilm.encoder(torch.cat([words, marks]))
+            table = self._encode(torch.cat([words, marks]))
         table[0] = 0.0
         self._cached = table
 
@@ -157,13 +192,22 @@ class ElmoBiLM(nn.Module):
             ids = _with_marks(inputs, real, begin, end)
             rows, index = distinct_rows(ids)
             mask = (ids > 0).any(dim=2)
-            output = self._call(self.bilm.encoder(rows), index, mask)
+            output = self._call(self._encode(rows), index, mask)
         return {"activations": list(output.layers), "mask": output.mask}
+
+    def _encode(self, rows: Tensor) -> Tensor:
+        vectors: Tensor = self._bare(self._weights(), lambda bilm: bilm.encoder(rows))
+        return vectors
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {ours: self.get_parameter(theirs) for ours, theirs in self._names.items()}
 
     def _call(self, table: Tensor, index: Tensor, mask: Tensor) -> BiLMOutput:
         state = self._elmo_lstm.take(index.shape[0])
         lengths = mask.sum(dim=1).tolist()
-        output: BiLMOutput = self.bilm.contextualise(table, index, mask, state, lengths)
+        output: BiLMOutput = self._bare(
+            self._weights(), lambda bilm: bilm.contextualise(table, index, mask, state, lengths)
+        )
         self._elmo_lstm.put(output.state)
         return output
 
@@ -187,36 +231,16 @@ def _with_marks(ids: Tensor, real: Tensor, begin: Tensor, end: Tensor) -> Tensor
     return marked
 
 
-def _to_old_names(
-    module: nn.Module, state: dict[str, Any], prefix: str, local_metadata: Mapping[str, Any]
-) -> None:
-    """Rename our tensors in a state dict being made to AllenNLP's."""
-    assert isinstance(module, ElmoBiLM)
-    ours = {
-        name.removeprefix(prefix): state.pop(name)
-        for name in list(state)
-        if name.startswith(f"{prefix}bilm.")
-    }
-    for name, array in to_theirs(module._rules, ours).items():
-        state[prefix + name.removeprefix(_SCOPE)] = torch.from_numpy(array)
+def _plant(module: nn.Module, name: str, value: nn.Parameter) -> None:
+    """Register a parameter below a module by its dotted name, making the modules between."""
+    *path, last = name.split(".")
+    for part in path:
+        if part not in module._modules:
+            module.add_module(part, nn.Module())
+        module = module.get_submodule(part)
+    module.register_parameter(last, value)
 
 
-def _to_new_names(module: nn.Module, state: dict[str, Any], prefix: str, *rest: object) -> None:
-    """Rename AllenNLP's tensors in a state dict being loaded to ours."""
-    assert isinstance(module, ElmoBiLM)
-    theirs = {
-        _SCOPE + name.removeprefix(prefix): state.pop(name)
-        for name in list(state)
-        if name.startswith((f"{prefix}_token_embedder.", f"{prefix}_elmo_lstm."))
-    }
-    # A cached vocabulary is rebuilt from the words, not loaded.
+def _without_cache(module: nn.Module, state: dict[str, Any], prefix: str, *rest: object) -> None:
+    """Take a cached vocabulary out of a state dict: it is rebuilt from the words, not loaded."""
     state.pop(f"{prefix}_word_embedding.weight", None)
-    arrays = {name: value.detach().float().cpu().numpy() for name, value in theirs.items()}
-    # Whether something may be missing is for `load_state_dict` and its `strict` to say.
-    rules = [rule for rule in module._rules if rule.theirs.keys() <= arrays.keys()]
-    known = {name for rule in rules for name in rule.theirs}
-    for name in arrays.keys() - known:
-        state[prefix + name.removeprefix(_SCOPE)] = theirs[name]
-    present = {name: arrays[name] for name in known}
-    for name, value in to_ours(rules, present, "the state dict").items():
-        state[prefix + name] = value

@@ -66,7 +66,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state is {config.state!r}; expected reset or carry")
     output = Path(config.output)
-    indexed = output.suffix in (".h5", ".hdf5") and not config.forget_sentences
+    indexed = output.suffix.lower() in (".h5", ".hdf5") and not config.forget_sentences
     with (
         _opened(config.input) as (file, size),
         open_store(
@@ -110,6 +110,8 @@ def embed(config: EmbedConfig) -> EmbedResult:
 def _opened(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
     """Open the input, and say how many bytes it has where that is known."""
     if name == "-":
+        if sys.stdin is None:  # so Python tells of one that was closed before it began
+            raise InputError("cannot read standard input: it is closed")
         yield sys.stdin.buffer, None
         return
     try:

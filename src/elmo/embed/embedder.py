@@ -1,7 +1,7 @@
 """`ELMo`, the public module: the network with its tokeniser and character mapper."""
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +77,13 @@ class ELMo(nn.Module):
         softmax: str | Path | None = None,
         token_embeddings: str | Path | None = None,
         tokenizer: str | None = None,
-        num_output_representations: int | None = None,
+        num_output_representations: int = 1,
         dropout: float = 0.0,
         requires_grad: bool = False,
-        do_layer_norm: bool | LayerNorm | None = None,
+        do_layer_norm: bool | LayerNorm = False,
         keep_sentence_boundaries: bool = False,
         scalar_mix_parameters: Sequence[float] | None = None,
-        use_top_only: bool | None = None,
+        use_top_only: bool = False,
     ) -> "ELMo":
         """Load a model of any known format, found out by looking inside.
 
@@ -97,15 +97,16 @@ class ELMo(nn.Module):
                 words outside it are spelled out.
             tokenizer: how `encode` splits strings, recorded when the model is saved; None takes
                 what the model records, or white space.
-            num_output_representations: independent mixes of the layers; None takes those the
-                model came with, or one.
+            num_output_representations: independent mixes of the layers; those the model came with
+                are the first of them.
             dropout: applied to each representation in training.
             requires_grad: train the whole network, not the mixes alone.
             do_layer_norm: normalise layers before mixing, as AllenNLP does (True), or as
-                "bilm-tf" does; None takes what the model records, or False.
+                "bilm-tf" does; False leaves a mix as it was trained, "none" never normalises.
             keep_sentence_boundaries: `forward` leaves the sentence marks in.
             scalar_mix_parameters: fixed weights of the layers before the softmax.
-            use_top_only: scale the top layer alone, without weights.
+            use_top_only: scale the top layer alone, without weights; False leaves a mix as it was
+                trained.
         """
         found = read(
             source,
@@ -179,16 +180,11 @@ class ELMo(nn.Module):
 
     def _split(self, sentences: Iterable[str | Sentence]) -> list[Sentence]:
         split: list[Sentence] = []
-        for number, sentence in enumerate(sentences):
+        for number, sentence in enumerate(_iterate(sentences, "sentences", "sentences")):
             if isinstance(sentence, str):
                 split.append(self.tokenizer.words(sentence))
                 continue
-            if not isinstance(sentence, Iterable):
-                raise InputError(
-                    f"sentence {number} is {type(sentence).__name__}; expected a string or a list "
-                    "of words"
-                )
-            words = list(sentence)
+            words = list(_iterate(sentence, f"sentence {number}", "words"))
             for word in words:
                 if not isinstance(word, str):
                     raise InputError(
@@ -370,10 +366,22 @@ class ELMo(nn.Module):
         return self.network.mix_penalty()
 
 
+def _iterate(value: Iterable[Any], name: str, items: str) -> Iterator[Any]:
+    # Asked by trying: an array without dimensions has the method, and refuses.
+    try:
+        return iter(value)
+    except TypeError:
+        raise InputError(
+            f"{name} is {type(value).__name__}; expected a string or a list of {items}"
+        ) from None
+
+
 def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if found is None and dtype is None:
         return None
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+    # Floats narrower than these can be stored, but not computed with.
+    known = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+    if not isinstance(found, torch.dtype) or found not in known:
         raise ConfigError(f"dtype is {dtype!r}; expected float32, bfloat16, float16 or float64")
     return found

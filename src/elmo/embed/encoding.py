@@ -4,8 +4,10 @@
 depends on that sentence alone; what it gives for a set of sentences, not on their order.
 """
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,10 +50,13 @@ class EncodingRun:
             keep_on_device: give tensors of that arithmetic on the device of the network, not
                 float32 on the host.
         """
-        if batch_size < 1:
-            raise ConfigError(f"batch_size is {batch_size}; it must be at least 1")
+        size = _whole(batch_size)
+        if size is None or size < 1:
+            raise ConfigError(
+                f"batch_size is {batch_size!r}; it must be a whole number, at least 1"
+            )
         self.mapper = mapper
-        self.batch_size = batch_size
+        self.batch_size = size
         self.keep_on_device = keep_on_device
         self.device = next(network.parameters()).device
         self._choose = choose_layers(network, layers)
@@ -160,24 +165,32 @@ def batches_by_length(
 
 def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[Tensor, Tensor], Tensor]:
     """Give the function that keeps what was asked for of (layers, batch, time, dim) and mask."""
-    n_layers = network.config.n_layers
-    if layers == "average":
-        return lambda values, mask: values.mean(dim=0)
-    if layers == "top":
-        return lambda values, mask: values[-1]
-    if layers == "all":
-        return lambda values, mask: values
-    if layers == "mix":
-        return partial(_mix, network, _trained_mix(network))
-    if isinstance(layers, str) and layers.isdecimal():
-        layers = int(layers)
-    if not isinstance(layers, int) or isinstance(layers, bool) or not 0 <= layers < n_layers:
+    number = _whole(layers)
+    numbers = range(network.config.n_layers)
+    if isinstance(layers, str):
+        if layers == "average":
+            return lambda values, mask: values.mean(dim=0)
+        if layers == "top":
+            return lambda values, mask: values[-1]
+        if layers == "all":
+            return lambda values, mask: values
+        if layers == "mix":
+            return partial(_mix, network, _trained_mix(network))
+        number = {str(known): known for known in numbers}.get(layers)
+    if number not in numbers:
         raise ConfigError(
             f"layers is {layers!r}; expected average, mix, top, all or a number from 0 to "
-            f"{n_layers - 1}"
+            f"{numbers[-1]}"
         )
-    number = layers
     return lambda values, mask: values[number]
+
+
+def _whole(value: Any) -> int | None:
+    """Give a whole number, of any library, as Python's own; None for all else, True included."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def _trained_mix(network: ELMoNetwork) -> ScalarMix:

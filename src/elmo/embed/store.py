@@ -8,7 +8,7 @@ contents of an npz, some 400 bytes a sentence.
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -63,8 +63,8 @@ class HDF5Writer:
             path: file to write.
             index_sentences: write `sentence_to_index`.
             store_words: write `words/`.
-            sentence_keys: key a dataset by its line, as AllenNLP did on request; equal lines are
-                an error then.
+            sentence_keys: key a dataset by its line, as AllenNLP did on request; the lines must
+                have passed `check_sentence_keys`.
         """
         self.sentence_keys = sentence_keys
         self._file = HDF5File(path)
@@ -77,8 +77,6 @@ class HDF5Writer:
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
         """Add a sentence."""
         key = line.strip() if self.sentence_keys else str(self.count)
-        if self.sentence_keys and key in self.file:
-            raise OutputError(f"the sentence {key[:60]!r} stands twice and cannot be a key twice")
         self.file.create_dataset(key, data=vectors)
         self._file.check()
         if self.store_words:
@@ -97,6 +95,32 @@ class HDF5Writer:
             dataset = self.file.create_dataset("sentence_to_index", (1,), dtype=text)
             dataset[0] = json.dumps(self.index)
         self._file.close()
+
+
+def check_sentence_keys(lines: Iterable[str]) -> None:
+    """Refuse lines that cannot be the keys of one HDF5 file, where a key is a path.
+
+    Its parts, apart by `/`, are groups but for the last; empty parts and `.` do not count.
+
+    Args:
+        lines: the sentences.
+    """
+    datasets: set[tuple[str, ...]] = set()
+    groups: set[tuple[str, ...]] = set()
+    for line in lines:
+        key = line.strip()
+        path = tuple(part for part in key.split("/") if part not in ("", "."))
+        above = {path[:length] for length in range(len(path))}
+        groups |= above
+        if path in datasets:
+            raise OutputError(f"the sentence {key[:60]!r} stands twice and cannot be a key twice")
+        if not path or "\0" in key or path in groups or above & datasets:
+            raise OutputError(
+                f"the sentence {key[:60]!r} cannot be a key: HDF5 reads a key as a path, with / "
+                "between its parts, and this one is empty, holds NUL, or meets that of another "
+                "sentence; leave out the sentence keys"
+            )
+        datasets.add(path)
 
 
 class NpzWriter:
@@ -223,16 +247,17 @@ def open_store(
         ".parquet": lambda partial: ParquetWriter(partial, all_layers=all_layers),
         ".npz": lambda partial: NpzWriter(partial, store_words=store_words),
     }
-    for ending in (".h5", ".hdf5"):
-        makers[ending] = lambda partial: HDF5Writer(
+    for name in (".h5", ".hdf5"):
+        makers[name] = lambda partial: HDF5Writer(
             partial, index_sentences=index_sentences, store_words=store_words
         )
-    if path.suffix not in makers:
+    ending = path.suffix.lower()
+    if ending not in makers:
         raise ConfigError(
             f"the ending of {path.name} is no known format; expected {', '.join(ENDINGS)}"
         )
     with atomic_path(path) as partial:
-        writer = makers[path.suffix](partial)
+        writer = makers[ending](partial)
         try:
             yield writer
         except BaseException:

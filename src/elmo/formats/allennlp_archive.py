@@ -129,7 +129,11 @@ def read_state(
     if n_mixes:
         config = ModelConfig(config.text, config.encoder, config.lstm, MixConfig(n_mixes))
     return Pretrained(
-        config, {**weights, **(mixed or initial_mixes(config.n_layers))}, ORIGIN, notes=tuple(notes)
+        config,
+        {**weights, **(mixed or initial_mixes(config.n_layers))},
+        ORIGIN,
+        notes=tuple(notes),
+        source=label,
     )
 
 

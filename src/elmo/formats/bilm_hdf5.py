@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from elmo.errors import FormatError, OutputError
 from elmo.files import write_folder
@@ -21,7 +20,7 @@ from elmo.formats.bilm_options import config_from_options, options_from_config
 from elmo.formats.hdf5 import write_arrays
 from elmo.formats.keys import Array
 from elmo.formats.mixes import initial_mixes
-from elmo.formats.pretrained import Pretrained
+from elmo.formats.pretrained import Pretrained, check_finite
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 from elmo.text.vocabulary import Vocabulary
 
@@ -70,7 +69,14 @@ def read(
     if vocabulary is not None:
         notes += vocabulary.problems()
     model = Pretrained(
-        config, weights, origin, vocabulary, words=words, notes=tuple(notes), options=options
+        config,
+        weights,
+        origin,
+        vocabulary,
+        words=words,
+        notes=tuple(notes),
+        options=options,
+        source=label,
     )
     return with_softmax(model, softmax, label) if softmax else model
 
@@ -99,6 +105,7 @@ def with_softmax(model: Pretrained, arrays: Mapping[str, Array], label: str) -> 
         ours: torch.from_numpy(np.asarray(arrays[name], dtype=np.float32))
         for name, ours in SOFTMAX.items()
     }
+    check_finite(added, label)
     config = dataclasses.replace(model.config, n_softmax_words=table.shape[0])
     return dataclasses.replace(model, config=config, weights={**model.weights, **added})
 
@@ -129,10 +136,12 @@ def with_token_embeddings(
         model.config.encoder, n_words=table.shape[0] + SHIFT, word_dim=dim, word_role="cache"
     )
     padded = np.concatenate([np.zeros_like(table[:1]), table])
+    added = {"bilm.encoder.words.weight": torch.from_numpy(padded)}
+    check_finite(added, label)
     return dataclasses.replace(
         model,
         config=dataclasses.replace(model.config, encoder=encoder),
-        weights={**model.weights, "bilm.encoder.words.weight": torch.from_numpy(padded)},
+        weights={**model.weights, **added},
         words=words,
     )
 
@@ -169,7 +178,8 @@ def write(model: Pretrained, folder: Path) -> None:
             f"cannot write AllenNLP's files into {folder}: the config.json in it belongs to a "
             "model of another format; name another folder"
         )
-    arrays = keys.to_theirs(keys.bilm_hdf5(config), _with_file_bias(model))
+    # Readers of this format add 1 to the forget gate.
+    arrays = keys.to_theirs(keys.bilm_hdf5(config), model.with_forget_bias(1.0).weights)
     for theirs, ours in SOFTMAX.items():
         if ours in model.weights:
             arrays[theirs] = model.weights[ours].float().numpy()
@@ -194,15 +204,3 @@ def left_out(model: Pretrained) -> list[str]:
     if model.config.text.tokenizer is not None:
         notes.append(f"the tokeniser, {model.config.text.tokenizer}, is not written")
     return notes
-
-
-def _with_file_bias(model: Pretrained) -> dict[str, Tensor]:
-    """Give weights whose forget gate lacks the 1 that readers of this format add."""
-    surplus = 1.0 - model.config.lstm.forget_bias
-    weights = dict(model.weights)
-    if surplus:
-        for name in weights:
-            if "_lstm." in name and name.endswith(".bias"):
-                i, f, g, o = weights[name].chunk(4)
-                weights[name] = torch.cat([i, f - surplus, g, o])
-    return weights

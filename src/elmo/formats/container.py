@@ -5,6 +5,7 @@ Nothing is ever unpacked to disk, so no name inside an archive can reach a path 
 
 import io
 import json
+import os
 import struct
 import tarfile
 import zipfile
@@ -38,15 +39,21 @@ class Container:
         label: what to call it in a message.
         names: the files, by their paths inside.
         opener: opens one of them for reading from any position.
+        deeper: whether a file that is not among the names, in a folder below, can be opened too.
     """
 
     label: str
     names: tuple[str, ...]
     opener: Callable[[str], BinaryIO]
+    deeper: Callable[[str], bool] = lambda name: False
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a file of this path inside."""
+        return name in self.names or self.deeper(name)
 
     def open(self, name: str) -> BinaryIO:
         """Open a file; one that cannot be read is a `FormatError`."""
-        if name not in self.names:
+        if not self.holds(name):
             raise FormatError(f"{self.label}: there is no {name}; found {self.listing()}")
         try:
             return self.opener(name)
@@ -96,12 +103,20 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def open_folder(path: Path) -> Container:
-    """Take the files directly inside a folder."""
+    """Take the files of a folder; only those directly inside are listed.
+
+    A folder may hold anything, so what lies below it is looked for by its whole path alone.
+    """
     try:
         names = tuple(sorted(item.name for item in path.iterdir() if item.is_file()))
     except OSError as error:
         raise FormatError(f"cannot read the folder {path}: {error.strerror}") from None
-    return Container(str(path), names, lambda name: open_file(path / name))
+
+    def below(name: str) -> bool:
+        found = os.path.normpath(path / name)
+        return Path(found).is_relative_to(os.path.normpath(path)) and os.path.isfile(found)
+
+    return Container(str(path), names, lambda name: open_file(path / name), below)
 
 
 def open_zip(path: Path) -> Container:

@@ -20,8 +20,8 @@ MODEL_FILES = (
     "README.md",
     # bilm-tf and AllenNLP
     "*options*.json",
-    "*.hdf5",
-    "*.h5",
+    "*.[hH][dD][fF]5",
+    "*.[hH]5",
     "vocab.txt.gz",
     "checkpoint",
     "*.index",
@@ -35,19 +35,20 @@ MODEL_FILES = (
     "char.dic",
     "word.dic",
     "cnn_*.json",
+    "*/cnn_*.json",
 )
 _LOG_IN = "run hf auth login or set HF_TOKEN"
 _NO_ID = "it is no hub id, which looks like owner/name"
 
 
-def download(repository: str, revision: str | None = None) -> Path:
+def download(repository: str) -> Path:
     """Fetch a repository into the hub's cache and give its folder there.
 
-    Only the files of a model are fetched. Where the hub cannot be asked, the cache alone decides.
+    Only the files of a model are fetched, from the main branch. Where the hub cannot be asked, the
+    cache alone decides.
 
     Args:
         repository: hub id, owner/name.
-        revision: branch, tag or commit; the main branch where None.
     """
     try:
         import huggingface_hub
@@ -62,7 +63,6 @@ def download(repository: str, revision: str | None = None) -> Path:
         return Path(
             huggingface_hub.snapshot_download(
                 repository,
-                revision=revision,
                 allow_patterns=list(MODEL_FILES),
                 ignore_patterns=["*/*"],  # a star of the list above would reach into subfolders
                 local_files_only=from_cache,
@@ -80,15 +80,13 @@ def download(repository: str, revision: str | None = None) -> Path:
                 raise
             folder = fetch(from_cache=True)
     except Exception as error:
-        raise FormatError(_why_no_download(error, repository, revision)) from error
+        raise FormatError(_why_no_download(error, repository)) from error
     if not folder.is_dir():
         raise FormatError(f"the repository {repository} on the hub holds no file of a model")
     return folder
 
 
-def upload(
-    folder: Path, repository: str, *, private: bool = False, message: str = "Upload ELMo model"
-) -> str:
+def upload(folder: Path, repository: str, *, private: bool = False) -> str:
     """Put a model folder on the hub and give the address of the commit.
 
     The repository is made where there is none. Of an older model there, the files that the new
@@ -98,7 +96,6 @@ def upload(
         folder: all its files are uploaded.
         repository: hub id, owner/name.
         private: whether only its owner may see it; an existing public one is refused.
-        message: first line of the commit.
     """
     try:
         import huggingface_hub
@@ -119,7 +116,7 @@ def upload(
             commit = api.upload_folder(
                 repo_id=repository,
                 folder_path=folder,
-                commit_message=message,
+                commit_message="Upload ELMo model",
                 delete_patterns=list(OWN_FILES),
             )
             return str(commit.commit_url)
@@ -131,10 +128,9 @@ def upload(
     )
 
 
-def _why_no_download(error: Exception, repository: str, revision: str | None) -> str:
+def _why_no_download(error: Exception, repository: str) -> str:
     from huggingface_hub import errors
 
-    name = repository if revision is None else f"{repository} at revision {revision}"
     nowhere = f"there is no file or folder {repository}"
     if isinstance(error, errors.HFValidationError):
         return f"{nowhere}, and {_NO_ID}"
@@ -143,12 +139,12 @@ def _why_no_download(error: Exception, repository: str, revision: str | None) ->
         reason = _why_no_answer(error)
         # Older versions of the library do not tell a part from the whole.
         if isinstance(error, getattr(errors, "IncompleteSnapshotError", ())):
-            return f"only a part of {name} is in the hub's cache, and {reason}"
+            return f"only a part of {repository} is in the hub's cache, and {reason}"
         if isinstance(error, errors.LocalEntryNotFoundError):
-            return f"{nowhere}, {name} is not in the hub's cache, and {reason}"
-        return f"cannot download {name}: {reason}"
+            return f"{nowhere}, {repository} is not in the hub's cache, and {reason}"
+        return f"cannot download {repository}: {reason}"
     if isinstance(answer, errors.RevisionNotFoundError):
-        return f"the repository {repository} on the hub has no revision {revision or 'main'}"
+        return f"the repository {repository} on the hub has no branch main"
     if isinstance(answer, errors.GatedRepoError):
         return f"{repository} is gated: ask for access on its page on the hub, then {_LOG_IN}"
     # To a stranger the hub gives the same answer for what is private and what does not exist.
@@ -162,7 +158,7 @@ def _why_no_download(error: Exception, repository: str, revision: str | None) ->
             f"{nowhere}, and no repository of that name which you may read is on the hub: "
             "check the spelling, or if it is private, the rights of your token"
         )
-    return f"cannot download {name}: {_why_refused(answer)}"
+    return f"cannot download {repository}: {_why_refused(answer)}"
 
 
 def _why_no_upload(error: Exception) -> str:

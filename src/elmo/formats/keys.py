@@ -222,8 +222,8 @@ def torch_lstms(config: ModelConfig, scope: str) -> list[Rule]:
     n_gates = 4 * lstm.cell_dim
     square = (n_gates, lstm.projection_dim)
     rules: list[Rule] = []
-    for direction in ("forward", "backward"):
-        for depth in range(lstm.n_layers):
+    for depth in range(lstm.n_layers):
+        for direction in ("forward", "backward"):
             layer = f"bilm.{direction}_lstm.layers.{depth}"
             theirs = f"{scope}{direction}_layer_{depth}"
             for name, ours, shape in (

@@ -5,7 +5,7 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from elmo.errors import FormatError
 from elmo.formats import allennlp_archive, bilm_hdf5, bilm_tf, hub, many_langs, native
@@ -19,6 +19,7 @@ from elmo.formats.container import (
     read_file,
 )
 from elmo.formats.hdf5 import SIGNATURE, read_arrays
+from elmo.formats.keys import Array
 from elmo.formats.pickles import read_state_dict
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.tf_checkpoint import find_checkpoint
@@ -148,12 +149,12 @@ def _read_container(
         return _read_checkpoint(path, options, vocabulary)
     weights = _only(files, (".hdf5", ".h5"), prefer=("model.hdf5", "weights.hdf5"))
     if weights is not None:
+        label = f"{files.label}: {weights}"
+        with files.open(weights) as file:
+            arrays = _model_arrays(file, label)
         if options is None:
             options = _options_in(files, weights)
         vocabulary = vocabulary or _vocabulary_in(files)
-        label = f"{files.label}: {weights}"
-        with files.open(weights) as file:
-            arrays = read_arrays(file, label)
         return bilm_hdf5.read(
             options, arrays, label=label, origin=HDF5_ORIGIN, vocabulary=vocabulary
         )
@@ -169,12 +170,26 @@ def _read_container(
 
 
 def _read_hdf5(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
+    with open_file(path) as file:
+        arrays = _model_arrays(file, str(path))
     if options is None:
         options = _options_in(_beside(path), path.name)
     vocabulary = vocabulary or _vocabulary_in(_beside(path))
     return bilm_hdf5.read(
-        options, _hdf5_file(path), label=str(path), origin=HDF5_ORIGIN, vocabulary=vocabulary
+        options, arrays, label=str(path), origin=HDF5_ORIGIN, vocabulary=vocabulary
     )
+
+
+def _model_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
+    """Read the arrays of a model; a file that only goes with one is refused by what it is."""
+    arrays = read_arrays(file, label)
+    if set(arrays) == {"embedding"}:
+        size = " x ".join(f"{count:,}" for count in arrays["embedding"].shape)
+        raise FormatError(
+            f"{label} is a token-embedding file ({size}: words x dim), no model: name the model it "
+            "was made with, and this file as token_embeddings= with its vocabulary as vocab="
+        )
+    return arrays
 
 
 def _read_checkpoint(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
@@ -221,7 +236,7 @@ def _with_words(vocabulary: Vocabulary, label: str) -> Vocabulary:
 
 
 def _only(files: Container, endings: tuple[str, ...], prefer: tuple[str, ...]) -> str | None:
-    names = [name for name in files.names if name.endswith(endings)]
+    names = [name for name in files.names if name.lower().endswith(endings)]
     for name in prefer:
         if name in names:
             return name
@@ -239,6 +254,6 @@ def _json_file(path: Path) -> Any:
     return parse_json(read_file(path), str(path))
 
 
-def _hdf5_file(path: Path) -> dict[str, Any]:
+def _hdf5_file(path: Path) -> dict[str, Array]:
     with open_file(path) as file:
         return read_arrays(file, str(path))

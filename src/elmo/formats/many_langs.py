@@ -71,6 +71,7 @@ def read(folder: Container) -> Pretrained:
         characters=characters,
         words=words,
         notes=tuple(notes),
+        source=folder.label,
     )
 
 
@@ -83,9 +84,11 @@ def _architecture(folder: Container) -> tuple[Any, list[str]]:
     path = config.get("config_path") if isinstance(config, dict) else None
     if not isinstance(path, str):
         raise FormatError(f"{folder.label}: config.json has no config_path")
-    base = posixpath.basename(path.replace("\\", "/"))
-    if base in folder.names:
-        return folder.read_json(base), []
+    inside = posixpath.normpath(path.replace("\\", "/"))
+    base = posixpath.basename(inside)
+    for name in (inside, base):
+        if folder.holds(name):
+            return folder.read_json(name), []
     if base in _PACKAGED:
         note = f"{base} is not in the folder: the architecture the program carries is assumed"
         return _PACKAGED_CONTENT, [note]

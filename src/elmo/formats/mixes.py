@@ -1,6 +1,7 @@
 """The mixes of a model as it is read: initial ones, and those a user asks for."""
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor
 from elmo.config import LayerNorm, MixConfig
 from elmo.errors import ConfigError
 from elmo.formats.pretrained import Pretrained
+
+logger = logging.getLogger(__name__)
 
 
 def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
@@ -23,30 +26,41 @@ def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
 def with_mixes(
     model: Pretrained,
     *,
-    n_mixes: int | None,
-    layer_norm: bool | LayerNorm | None,
-    top_only: bool | None,
-    fixed: Sequence[float] | None,
+    n_mixes: int = 1,
+    layer_norm: bool | LayerNorm = False,
+    top_only: bool = False,
+    fixed: Sequence[float] | None = None,
 ) -> Pretrained:
     """Give a model the mixes asked for; those it came with are kept as far as they go.
 
+    A mix was trained with or without its layer norm, so False leaves that as it is recorded.
+
     Args:
         model: as it was read.
-        n_mixes: how many; None for as many as it has.
-        layer_norm: a program's layer norm, True for AllenNLP's; None for what is recorded.
-        top_only: scale the top layer alone; None for what is recorded.
+        n_mixes: how many; the model's own come first.
+        layer_norm: a program's layer norm, True for AllenNLP's, "none" to take one away.
+        top_only: scale the top layer alone.
         fixed: weights before the softmax, in place of the model's own.
     """
     recorded = model.config.mix
-    if isinstance(layer_norm, bool):
-        layer_norm = "allennlp" if layer_norm else "none"
-    if layer_norm not in (None, "none", "allennlp", "bilm-tf"):
-        raise ConfigError(f"do_layer_norm is {layer_norm!r}; expected True, False or bilm-tf")
-    mix = MixConfig(
-        recorded.n_mixes if n_mixes is None else n_mixes,
-        layer_norm or recorded.layer_norm,
-        recorded.top_only if top_only is None else top_only,
-    )
+    if layer_norm is False:
+        layer_norm = recorded.layer_norm
+    elif layer_norm is True:
+        layer_norm = "allennlp"
+    if layer_norm not in ("none", "allennlp", "bilm-tf"):
+        raise ConfigError(
+            f"do_layer_norm is {layer_norm!r}; expected True, False, allennlp, bilm-tf or none"
+        )
+    if n_mixes < recorded.n_mixes:
+        logger.warning(
+            "%s: it comes with %d mixes, of which %d are used: num_output_representations=%d keeps "
+            "them all",
+            model.origin,
+            recorded.n_mixes,
+            n_mixes,
+            recorded.n_mixes,
+        )
+    mix = MixConfig(n_mixes, layer_norm, top_only or recorded.top_only)
     config = dataclasses.replace(model.config, mix=mix)
     if fixed is not None and len(fixed) != config.n_layers:
         raise ConfigError(

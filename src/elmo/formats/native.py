@@ -70,6 +70,7 @@ def read(folder: Container) -> Pretrained:
         words=_dictionary(folder, WORDS) if config.encoder.n_words else None,
         notes=tuple(map(str, notes)),
         options=head.get("options"),
+        source=f"{folder.label}: {WEIGHTS}",
     )
 
 

@@ -30,6 +30,7 @@ class Pretrained:
         words: raw id of each input word, where the model has a word table.
         notes: what was mended or assumed while reading, in sentences.
         options: the options.json the model came with, written back with it.
+        source: the file it was read from, for messages.
     """
 
     config: ModelConfig
@@ -40,6 +41,7 @@ class Pretrained:
     words: Mapping[str, int] | None = None
     notes: tuple[str, ...] = ()
     options: Mapping[str, Any] | None = None
+    source: str | None = None
 
     def __post_init__(self) -> None:
         """Compare every tensor with what the config implies; refuse what does not fit."""
@@ -57,11 +59,7 @@ class Pretrained:
                     f"{name} has shape {found[name]}, but the configuration implies {shape}: the "
                     f"weights and the configuration of this {self.origin} belong to two models"
                 )
-            if not torch.isfinite(self.weights[name]).all():
-                raise FormatError(
-                    f"{name} holds NaN or infinite values: the file is damaged, or training had "
-                    "diverged when it was saved; take an earlier copy"
-                )
+        check_finite(self.weights, self.source or f"this {self.origin}")
         self._check_words()
 
     def _check_words(self) -> None:
@@ -93,6 +91,20 @@ class Pretrained:
         text = dataclasses.replace(self.config.text, tokenizer=get_tokenizer(name).name)
         return dataclasses.replace(self, config=dataclasses.replace(self.config, text=text))
 
+    def with_forget_bias(self, value: float) -> "Pretrained":
+        """Give the same model with `value` as its forget bias and the rest inside the biases."""
+        surplus = value - self.config.lstm.forget_bias
+        if not surplus:
+            return self
+        weights = dict(self.weights)
+        for name in weights:
+            if "_lstm." in name and name.endswith(".bias"):
+                i, f, g, o = weights[name].chunk(4)
+                weights[name] = torch.cat([i, f - surplus, g, o])
+        lstm = dataclasses.replace(self.config.lstm, forget_bias=value)
+        config = dataclasses.replace(self.config, lstm=lstm)
+        return dataclasses.replace(self, config=config, weights=weights)
+
     @property
     def n_parameters(self) -> int:
         """Trained values of the biLM, without mask rows, mixes and softmax."""
@@ -103,6 +115,21 @@ class Pretrained:
             if name in self.weights
         )
         return sum(self.weights[name].numel() for name in names) - masks
+
+
+def check_finite(weights: Mapping[str, Tensor], label: str) -> None:
+    """Refuse NaN and infinite values.
+
+    Args:
+        weights: tensors by name.
+        label: the file, for messages.
+    """
+    for name, tensor in weights.items():
+        if not torch.isfinite(tensor).all():
+            raise FormatError(
+                f"{label}: {name} holds NaN or infinite values: the file is damaged, or training "
+                "had diverged when it was saved; take an earlier copy"
+            )
 
 
 @lru_cache(maxsize=16)  # a model is checked several times on its way to the user

@@ -7,7 +7,6 @@ nothing of ELMo's variable names, of graphs (`.meta`) or of the older V1 format,
 import math
 import os
 import re
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -77,48 +76,26 @@ def find_checkpoint(path: Path) -> Path:
     )
 
 
-def list_tensors(prefix: Path) -> dict[str, TensorEntry]:
-    """Read names, types and shapes from the index without opening the data files.
-
-    Args:
-        prefix: path of the checkpoint without `.index`, as `find_checkpoint` returns it.
-
-    Returns:
-        Name to entry, in the order of the index, which is that of the names' bytes.
-
-    Raises:
-        FormatError: the index is missing or damaged.
-    """
-    return _read_index(_index_path(prefix))[1]
-
-
-def read_checkpoint(
-    prefix: Path, names: Collection[str] | None = None
-) -> dict[str, npt.NDArray[Any]]:
-    """Read tensors from a checkpoint.
+def read_checkpoint(prefix: Path) -> dict[str, npt.NDArray[Any]]:
+    """Read all tensors of a checkpoint.
 
     Verified are the CRC-32C of each index block, that a tensor's byte count fits its shape and
-    lies inside its data file apart from the other tensors, and the CRC-32C of every tensor that
-    is read, whatever its size. Data of tensors not asked for is not touched.
+    lies inside its data file apart from the other tensors, and the CRC-32C of every tensor,
+    whatever its size.
 
     Args:
         prefix: path of the checkpoint without `.index`, as `find_checkpoint` returns it.
-        names: the tensors to read; all of them when left out.
 
     Returns:
         Name to writable array in native byte order, in the order of the index. bfloat16 becomes
         float32, which holds the same values.
 
     Raises:
-        FormatError: a file is missing or damaged, a name is unknown, or a tensor that is asked
-            for has a type this reader does not support or is stored in slices.
+        FormatError: a file is missing or damaged, or a tensor has a type this reader does not
+            support or is stored in slices.
     """
     index_path = _index_path(prefix)
     n_shards, entries = _read_index(index_path)
-    if names is not None:
-        wanted = set(names)
-        _check_names(index_path, wanted, entries)
-        entries = {name: entry for name, entry in entries.items() if name in wanted}
     for name, entry in entries.items():
         _check_entry(index_path, name, entry, n_shards)
     arrays: dict[str, npt.NDArray[Any]] = {}
@@ -265,17 +242,6 @@ def _read_index(path: Path) -> tuple[int, dict[str, TensorEntry]]:
 # The data files
 
 
-def _check_names(path: Path, wanted: set[str], entries: dict[str, TensorEntry]) -> None:
-    missing = sorted(wanted - entries.keys())
-    if missing:
-        raise _refusal(
-            path,
-            f"no tensor named {_listing(missing)}",
-            f"one of the {len(entries)} it holds: {_listing(list(entries))}",
-            "Ask for these names, or give the checkpoint that holds the others.",
-        )
-
-
 def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> None:
     if entry.is_sliced:
         raise _refusal(
@@ -290,7 +256,7 @@ def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> No
             path,
             f"tensor {name} of type {entry.dtype}",
             f"one of {', '.join(_STORED_DTYPES)}",
-            "Leave this tensor out of the names to read, or save it with another type.",
+            "Save the checkpoint without this tensor, or the tensor with another type.",
         )
     if entry.shard >= n_shards:
         raise _refusal(

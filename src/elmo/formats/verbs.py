@@ -81,7 +81,13 @@ def convert(config: ConvertConfig) -> ConvertResult:
         raise ConfigError(f"to is {config.to!r}; expected {' or '.join(_WRITERS)}")
     if config.to == "allennlp" and config.tokenizer is not None:
         raise ConfigError("AllenNLP's format has no place for a tokeniser: leave --tokenizer out")
-    model = read(config.model, options=config.options, vocab=config.vocab)
+    model = read(
+        config.model,
+        options=config.options,
+        vocab=config.vocab,
+        softmax=config.softmax,
+        token_embeddings=config.token_embeddings,
+    )
     if config.tokenizer is not None:
         model = model.with_tokenizer(config.tokenizer)
     _WRITERS[config.to](model, Path(config.output))

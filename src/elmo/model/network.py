@@ -5,12 +5,14 @@ This is the part of the public `elmo.ELMo` which never sees a string.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import ModelConfig
+from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM, without_boundaries
 from elmo.model.lstm import LSTMState
 from elmo.model.scalar_mix import ScalarMix, layer_norm
@@ -57,6 +59,9 @@ class ELMoNetwork(nn.Module):
             fixed_mix: weights before the softmax, which then are not trained.
         """
         super().__init__()
+        is_number: bool = isinstance(dropout, Real)
+        if not is_number or not 0 <= dropout <= 1:
+            raise ConfigError(f"dropout is {dropout!r}; expected a number from 0 to 1")
         self.config = config
         self.keep_boundaries = keep_boundaries
         self.bilm = BiLM(config=config)

@@ -17,6 +17,7 @@ from elmo.text.characters import (
     Characters,
     DictionaryCharacters,
     Ids,
+    room,
 )
 
 Sentence = Sequence[str]
@@ -158,6 +159,6 @@ def token_mapper(
         end=marks[end],
         # A cached table leaves unknown words to the characters.
         unknown=0 if cached else ids.get(unknown),
-        max_characters=text.max_characters - 2 if text.cut_words else None,
+        max_characters=room(text.max_characters) if text.cut_words else None,
     )
     return TokenMapper(characters, table)

@@ -39,6 +39,11 @@ class Characters(Protocol):
         """Rows of the marks that open and close a sentence, (2, max_characters)."""
 
 
+def room(max_characters: int) -> int:
+    """Count the columns of a row that its word may fill, beside its begin and its end mark."""
+    return max_characters - 2
+
+
 class ByteCharacters:
     """UTF-8 bytes between a begin and an end mark, padded to a fixed width.
 
@@ -60,7 +65,7 @@ class ByteCharacters:
 
     def ids(self, words: Sequence[str]) -> Ids:
         """Spell words, (words, max_characters), shifted by one."""
-        limit = self.max_characters - 2
+        limit = room(self.max_characters)
         spelled = [word.encode("utf-8", "ignore")[:limit] for word in words]
         values = np.frombuffer(b"".join(spelled), dtype=np.uint8)
         lengths = np.fromiter(map(len, spelled), dtype=np.int64, count=len(spelled))
@@ -108,13 +113,10 @@ class DictionaryCharacters:
         self._points = np.array([point for point, _ in points], dtype=np.uint32)
         self._point_ids = np.array([raw_id for _, raw_id in points], dtype=np.int64)
 
-    def cut(self, word: str) -> str:
-        """Shorten a word to what is spelled; the word id is looked up for this form too."""
-        return word[: self.max_characters - 2]
-
     def ids(self, words: Sequence[str]) -> Ids:
         """Spell words, (words, max_characters), shifted by one."""
-        cut = [self.cut(word) for word in words]
+        limit = room(self.max_characters)
+        cut = [word[:limit] for word in words]
         text = "".join(cut).encode("utf-32-le", "surrogatepass")
         lengths = np.fromiter(map(len, cut), dtype=np.int64, count=len(cut))
         return self._rows(self._look_up(np.frombuffer(text, dtype="<u4")), lengths)
