@@ -138,6 +138,8 @@ def embedding(tmp_path, model):
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell that runs the tests in the background has Ctrl-C ignored, children included.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     process.stdin.write("a line of words\n" * 5000)
     process.stdin.flush()
