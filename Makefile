@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-ch
 
 .PHONY: demo test check format docs bench clean
 
-demo: $(VENV)/.core
+demo: $(VENV)/.train
 	$(BIN)/elmo demo
 
 test: $(VENV)/.test
@@ -37,6 +37,10 @@ $(BIN)/python:
 
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e .
+	touch $@
+
+$(VENV)/.train: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[train]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from train_text import write_text
 
-from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
+from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, PrepareConfig, TextConfig
+from elmo.corpus.prepare_corpus import prepare
 from elmo.embed.embedder import ELMo
 from elmo.formats.pretrained import Pretrained
 from elmo.model.initialise import initialise
@@ -45,6 +47,15 @@ def random_model(config=TINY, seed=0, scale=4.0, **extra):
         name: value * scale if "_lstm." in name else value for name, value in weights.items()
     }
     return Pretrained(config, weights, "random model", **extra)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A prepared corpus of a few hundred sentences with something to learn."""
+    text = write_text(tmp_path / "text.txt")
+    valid = write_text(tmp_path / "valid.txt", 40, seed=2)
+    prepare(PrepareConfig((str(text),), str(tmp_path / "corpus"), (str(valid),)))
+    return tmp_path / "corpus"
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 import typer
@@ -13,9 +14,17 @@ from conftest import random_model
 from typer.testing import CliRunner
 
 from elmo import cli
-from elmo.config import EmbedConfig
+from elmo.config import (
+    EmbedConfig,
+    EvaluateConfig,
+    FinetuneConfig,
+    LSTMConfig,
+    PrepareConfig,
+    PretrainConfig,
+    VocabConfig,
+)
 from elmo.embed.embedder import ELMo
-from elmo.plain import field_help
+from elmo.plain import leaves, load_config, presets
 
 RUNNER = CliRunner()
 
@@ -32,12 +41,35 @@ def elmo(*words):
 
 def test_help_of_every_verb_has_examples_and_every_field():
     assert elmo("--help").exit_code == 0
-    for word, (config, _, positional) in cli.COMMANDS.items():
+    for word, verb in cli.COMMANDS.items():
         shown = elmo(word, "--help")
         assert shown.exit_code == 0
         assert f"elmo {word}" in shown.output
-        for name in field_help(config):
-            assert (name if name in positional else "--" + name.replace("_", "-")) in shown.output
+        for leaf in leaves(verb.config):
+            assert (leaf.name if leaf.name in verb.positional else leaf.flag) in shown.output
+
+
+@pytest.mark.parametrize("word", list(cli.COMMANDS))
+def test_every_flag_is_one_field(word):
+    names = [leaf.name for leaf in leaves(cli.COMMANDS[word].config)]
+    assert len(set(names)) == len(names)
+    assert not {"config", "debug", "help"} & set(names)
+
+
+def test_help_shows_sections_choices_and_defaults():
+    shown = elmo("pretrain", "--help").output
+    for text in (
+        "The LSTM stacks (lstm):",
+        "--order <shuffled|text>",
+        "--cell-clip <float|null>",
+        "--residual / --no-residual",
+        "--config <preset|file>",
+        "[default: 4096]",
+        "[may be",
+    ):
+        assert text in shown
+    assert "(corpus.reading)" not in elmo("prepare", "--help").output
+    assert "wikitext-2" not in elmo("finetune", "--help").output
 
 
 def test_version():
@@ -184,11 +216,82 @@ def test_closed_standard_input_is_one_line(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_defaults_of_flags_are_those_of_the_dataclass(monkeypatch, tmp_path):
-    seen = []
-    monkeypatch.setattr("elmo.embed.embed_file.embed", seen.append)
-    assert elmo("embed", "a", "b.h5").exit_code == 0
-    assert seen == [EmbedConfig("a", "b.h5")]
+@pytest.fixture
+def seen(monkeypatch):
+    """Configs that verbs were called with, in place of the verbs."""
+    configs = []
+    module = types.SimpleNamespace()
+    for verb in cli.COMMANDS.values():
+        setattr(module, verb.home.split(":")[1], configs.append)
+    monkeypatch.setattr(cli, "import_module", lambda _: module)
+    return configs
+
+
+@pytest.mark.parametrize(
+    ("words", "config"),
+    [
+        ("embed a b.h5", EmbedConfig("a", "b.h5")),
+        ("embed a b.h5 --raw", EmbedConfig("a", "b.h5", raw=True)),
+        ("vocab a b --out v", VocabConfig(("a", "b"), "v")),
+        ("prepare a --valid v --valid w --out o", PrepareConfig(("a",), "o", valid=("v", "w"))),
+        ("evaluate --model m a b", EvaluateConfig(("a", "b"), "m")),
+        ("pretrain --data a --data b --out o", PretrainConfig(("a", "b"), "o")),
+        ("finetune --model m --data a --out o", FinetuneConfig("m", ("a",), "o")),
+        (
+            "pretrain --data a --out o --no-residual --cell-clip null --cell-dim 8",
+            PretrainConfig(
+                ("a",), "o", lstm=LSTMConfig(cell_dim=8, cell_clip=None, residual=False)
+            ),
+        ),
+    ],
+)
+def test_flags_become_fields(seen, words, config):
+    done = elmo(*words.split())
+    assert done.exit_code == 0, done.stderr
+    assert seen == [config]
+
+
+def test_flags_win_over_the_file(seen, tmp_path):
+    given = {"data": ("a",), "out": "o"}
+    assert elmo("pretrain", "--config", "tiny", "--data", "a", "--out", "o").exit_code == 0
+    tiny = load_config(PretrainConfig, "tiny", given, presets())
+    file = tmp_path / "x.yaml"
+    file.write_text("data: [a]\nout: there\nregular: {locked: true}\nstream: {unroll: 5}\n")
+    words = ["--config", str(file), "--out", "here", "--no-locked", "--filters", "[[1,2]]"]
+    assert elmo("pretrain", *words).exit_code == 0
+    assert seen[0] == tiny
+    assert (seen[1].out, seen[1].data, seen[1].stream.unroll) == ("here", ("a",), 5)
+    assert not seen[1].regular.locked
+    assert seen[1].input.filters == ((1, 2),)
+
+
+@pytest.mark.usefixtures("seen")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("pretrain --data a", "--out is not given"),
+        ("pretrain --config tiny --out o", "--data is not given, nor does tiny set data"),
+        ("pretrain --config huge", "presets: medium, original, ptb, small, tiny, wikitext-2"),
+        ("finetune --data a --out o", "--model is not given"),
+        ("finetune --config tiny", "there is no file tiny"),
+        ("evaluate a", "--model is not given"),
+        ("pretrain --data a --out o --reset 3", "reset is 3.0"),
+        ("pretrain --data a --out o --unroll x", "--unroll: found str 'x', expected int"),
+    ],
+)
+def test_wrong_settings_exit_with_2(words, message):
+    done = elmo(*words.split())
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_wrong_flags_are_refused_before_torch_is_loaded():
+    code = (
+        "import sys\nfrom elmo.cli import main\nsys.argv = ['elmo', 'pretrain']\n"
+        "try: main()\nexcept SystemExit: assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_main_runs_the_application(monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo.errors import OutputError
-from elmo.files import atomic_path, write_folder
+from elmo.files import atomic_folder, atomic_path, write_folder
 
 ACCIDENTS = [KeyboardInterrupt, MemoryError, ValueError("torn"), OSError(28, "No space left")]
 
@@ -104,6 +104,84 @@ class TestAtomicPath:
             write_folder(tmp_path / "model", {"a": write_a})
         tmp_path.chmod(0o700)
         assert names(tmp_path) == []
+
+
+class TestAtomicFolder:
+    @pytest.mark.parametrize("older", [None, "empty", "full"])
+    def test_the_folder_appears_at_the_end(self, tmp_path, older):
+        folder = tmp_path / "corpus"
+        if older is not None:
+            folder.mkdir()
+        if older == "full":
+            (folder / "old").write_bytes(b"old")
+        with atomic_folder(folder) as partial:
+            (partial / "sub").mkdir()
+            (partial / "sub" / "new").write_bytes(b"new")
+            assert not (folder / "sub").exists()
+        assert names(tmp_path) == ["corpus"]
+        assert names(folder) == ["sub"]
+        assert (folder / "sub" / "new").read_bytes() == b"new"
+
+    @pytest.mark.parametrize("older", [True, False])
+    @pytest.mark.parametrize("error", ACCIDENTS, ids=repr)
+    def test_an_accident_leaves_all_as_it_was(self, tmp_path, error, older):
+        folder = tmp_path / "corpus"
+        if older:
+            folder.mkdir()
+            (folder / "old").write_bytes(b"old")
+        expected = OutputError if isinstance(error, OSError) else error
+        expected = expected if isinstance(expected, type) else type(expected)
+        with pytest.raises(expected), atomic_folder(folder) as partial:
+            Accident(error)(partial / "half")
+        assert names(tmp_path) == (["corpus"] if older else [])
+        assert not older or names(folder) == ["old"]
+
+    def test_the_older_one_comes_back(self, tmp_path, monkeypatch):
+        """Moving the new one into place is the last thing that can fail."""
+        folder = tmp_path / "corpus"
+        folder.mkdir()
+        (folder / "old").write_bytes(b"old")
+        rename = Path.rename
+
+        def fail(path, target):
+            if path.name.endswith(".partial"):
+                raise OSError(5, "Input/output error")
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", fail)
+        with (
+            pytest.raises(OutputError, match="Input/output error; nothing was left behind"),
+            atomic_folder(folder) as partial,
+        ):
+            (partial / "new").write_bytes(b"new")
+        assert names(tmp_path) == ["corpus"]
+        assert names(folder) == ["old"]
+
+    def test_what_a_killed_run_left_does_not_block(self, tmp_path):
+        left = tmp_path / f".corpus.{os.getpid()}.partial"
+        left.mkdir()
+        (left / "half").write_bytes(b"half")
+        with atomic_folder(tmp_path / "corpus") as partial:
+            (partial / "new").write_bytes(b"new")
+        assert names(tmp_path / "corpus") == ["new"]
+        assert names(tmp_path) == ["corpus"]
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("file", "there is a file of that name"),
+            ("no/where", "there is no folder .*no; make it first"),
+            ("x" * 300, "File name too long"),
+        ],
+    )
+    def test_places_that_cannot_be_written(self, tmp_path, name, message):
+        (tmp_path / "file").write_bytes(b"mine")
+        with (
+            pytest.raises(OutputError, match=f"cannot write the folder .*{message}"),
+            atomic_folder(tmp_path / name),
+        ):
+            pass
+        assert names(tmp_path) == ["file"]
 
 
 class TestWriteFolder:

@@ -98,11 +98,11 @@ def bare(wheel, tmp_path_factory):
     return folder
 
 
-def test_wheel_holds_every_module(wheel):
+def test_wheel_holds_every_module_and_preset(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     source = Path(elmo.__file__).parent
-    for path in [*source.rglob("*.py"), source / "py.typed"]:
+    for path in [*source.rglob("*.py"), *source.rglob("*.yaml"), source / "py.typed"]:
         assert f"elmo/{path.relative_to(source).as_posix()}" in names
 
 

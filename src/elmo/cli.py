@@ -1,10 +1,10 @@
 """The command line: a table from command words to functions, and no logic of its own.
 
-A verb is a function that takes one config dataclass; its flags are the fields of that class and its
-help is their docstrings. The function is imported when it runs, so help is printed without torch.
+A verb is a function that takes one config dataclass; its flags are the fields of that class, at any
+depth, and its help is their docstrings. The function is imported when it runs, so help is printed
+without torch.
 """
 
-import dataclasses
 import inspect
 import logging
 import re
@@ -14,21 +14,53 @@ import traceback
 from collections.abc import Callable
 from importlib import import_module
 from types import FrameType
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 
 from elmo import __version__
-from elmo.config import ConvertConfig, DemoConfig, EmbedConfig, InfoConfig
+from elmo.config import (
+    ConvertConfig,
+    DemoConfig,
+    EmbedConfig,
+    EvaluateConfig,
+    FinetuneConfig,
+    InfoConfig,
+    PrepareConfig,
+    PretrainConfig,
+    VocabConfig,
+)
 from elmo.errors import ConfigError, ElmoError
-from elmo.plain import field_help
+from elmo.plain import Leaf, leaves, load_config, presets
 
-# Command word: (config, where the function lives, which fields are positional).
-COMMANDS: dict[str, tuple[type, str, tuple[str, ...]]] = {
-    "embed": (EmbedConfig, "elmo.embed.embed_file:embed", ("input", "output")),
-    "info": (InfoConfig, "elmo.formats.verbs:info", ("model",)),
-    "convert": (ConvertConfig, "elmo.formats.verbs:convert", ("model", "output")),
-    "demo": (DemoConfig, "elmo.demo:demo", ()),
+
+class Verb(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        config: the dataclass of its arguments.
+        home: where the function lives.
+        positional: fields that are given by their place.
+        file: what `--config` takes, where there is such a flag.
+    """
+
+    config: type
+    home: str
+    positional: tuple[str, ...] = ()
+    file: str = ""
+
+
+COMMANDS = {
+    "vocab": Verb(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",)),
+    "prepare": Verb(PrepareConfig, "elmo.corpus.prepare_corpus:prepare", ("input",)),
+    "pretrain": Verb(PretrainConfig, "elmo.train.pretrain_model:pretrain", file="preset|file"),
+    "finetune": Verb(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
+    "evaluate": Verb(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
+    "embed": Verb(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "output")),
+    "info": Verb(InfoConfig, "elmo.formats.verbs:info", ("model",)),
+    "convert": Verb(ConvertConfig, "elmo.formats.verbs:convert", ("model", "output")),
+    "demo": Verb(DemoConfig, "elmo.demo:demo"),
 }
 
 WRONG_USAGE = 2
@@ -69,53 +101,115 @@ def application() -> typer.Typer:
             typer.echo(f"elmo-torch {__version__}")
             raise typer.Exit
 
-    for word, (config, home, positional) in COMMANDS.items():
+    for word, verb in COMMANDS.items():
         # The mark keeps the lines of the examples apart.
-        text = inspect.cleandoc(config.__doc__ or "").replace("Examples:", "\b\nExamples:")
-        app.command(word, help=text, short_help=re.split("[:,.]", text)[0])(
-            _command(config, home, positional)
-        )
+        text = inspect.cleandoc(verb.config.__doc__ or "").replace("Examples:", "\b\nExamples:")
+        short = re.split("[:,.]", text)[0]
+        app.command(word, cls=SectionedCommand, help=text, short_help=short)(_command(verb))
     return app
 
 
-def _command(config: type, home: str, positional: tuple[str, ...]) -> Callable[..., None]:
+class SectionedCommand(TyperCommand):
+    """A command whose help has its options under headings; typer has them with rich only."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, options, and the sections of the config."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                usual = f"{parameter.param_type_name.capitalize()}s"
+                title = getattr(parameter, "rich_help_panel", None) or usual
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def _command(verb: Verb) -> Callable[..., None]:
     """Make a function whose parameters are the fields of a config, for typer to read."""
+    fields = leaves(verb.config)
 
     def run(**values: Any) -> None:
-        debug = values.pop("debug")
-        _run(lambda: config(**values), home, debug)
+        debug, source = values.pop("debug"), values.pop("config", None)
+        _run(lambda: _config(verb, fields, source, values), verb.home, debug)
 
-    hints, texts = get_type_hints(config), field_help(config)
-    parameters = [
-        _parameter(item, hints[item.name], texts[item.name], item.name in positional)
-        for item in dataclasses.fields(config)
-    ]
-    debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")]
+    parameters = [_parameter(leaf, verb) for leaf in fields]
+    if verb.file:
+        known = f"A preset ({', '.join(presets())}) or a" if "preset" in verb.file else "A"
+        text = f"{known} YAML file of all that can be set here; flags win over it."
+        parameters.append(
+            _flag("config", str | None, None, "--config", help=text, metavar=f"<{verb.file}>")
+        )
     parameters.append(
-        inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=debug)
+        _flag("debug", bool, False, "--debug", help="Show a traceback when something fails.")
     )
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 
 
-def _parameter(
-    item: "dataclasses.Field[Any]",
-    hint: Any,
-    text: str,
-    positional: bool,
-) -> inspect.Parameter:
-    if positional:
+def _config(verb: Verb, fields: list[Leaf], source: str | None, values: dict[str, Any]) -> Any:
+    """Build the config from what was typed; what was not typed is None or an empty list."""
+    given = {
+        leaf.name: leaf.from_text(value) if isinstance(value, str) else value
+        for leaf in fields
+        if (value := values[leaf.name]) is not None and value != []
+    }
+    known = presets() if "preset" in verb.file else {}
+    return load_config(verb.config, source, given, known)
+
+
+def _parameter(leaf: Leaf, verb: Verb) -> inspect.Parameter:
+    """Make an argument or a flag; its text is read by the config, so that both speak alike."""
+    if leaf.name in verb.positional:
         return inspect.Parameter(
-            item.name,
+            leaf.name,
             inspect.Parameter.KEYWORD_ONLY,
-            annotation=Annotated[hint, typer.Argument(help=text, show_default=False)],
+            annotation=Annotated[
+                list[str] if leaf.is_many else str,
+                typer.Argument(help=leaf.help, show_default=False),
+            ],
         )
-    flag = "--" + item.name.replace("_", "-")
+    hint: Any = list[str] | None if leaf.is_many else str | None
+    flag = leaf.flag
+    if leaf.hint is bool:
+        hint = bool | None
+        # What a file may have switched on can be switched off.
+        if verb.file or leaf.default:
+            flag += f"/--no-{flag.removeprefix('--')}"
+    notes = ["may be repeated"] if leaf.is_many else []
+    if leaf.is_required:
+        notes.append("required")
+    elif leaf.default is not None and leaf.default is not False and leaf.default != ():
+        notes.append(f"default: {_shown(leaf.default)}")
+    # The names of the sections are needed only by who writes a file.
+    names = f" ({'.'.join(leaf.path)})" if verb.file else ""
+    section = f"{leaf.title}{names}" if leaf.path else None
+    return _flag(
+        leaf.name,
+        hint,
+        None,
+        flag,
+        help=f"{leaf.help}  [{'; '.join(notes)}]" if notes else leaf.help,
+        metavar=None if leaf.hint is bool else f"<{leaf.kind}>",
+        show_default=False,
+        rich_help_panel=section,
+    )
+
+
+def _shown(value: Any) -> str:
+    """Write a default as it would be typed."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
+def _flag(name: str, hint: Any, default: Any, flag: str, **settings: Any) -> inspect.Parameter:
     return inspect.Parameter(
-        item.name,
+        name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=item.default,
-        annotation=Annotated[hint, typer.Option(flag, help=text)],
+        default=default,
+        annotation=Annotated[hint, typer.Option(flag, **settings)],
     )
 
 
@@ -123,8 +217,9 @@ def _run(make_config: Callable[[], Any], home: str, debug: bool) -> None:
     """Call a verb and print its result; every failure becomes one line and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
+        config = make_config()  # first: a wrong flag need not wait for torch
         module, name = home.split(":")
-        typer.echo(getattr(import_module(module), name)(make_config()))
+        typer.echo(getattr(import_module(module), name)(config))
     except KeyboardInterrupt:
         typer.echo("elmo: interrupted; nothing was left half-written", err=True)
         raise typer.Exit(INTERRUPTED) from None

@@ -5,6 +5,7 @@ ElmoError
 ├── FormatError   a file is not what it should be: missing, torn, of another kind, of wrong shape
 ├── InputError    the text given cannot be read or has no defined result
 ├── OutputError   a result could not be written; nothing was left under the final name
+├── TrainingError a run had to stop: out of memory, diverged; what it had saved is intact
 └── MissingExtra  an optional dependency is not installed; the message holds the install command
 
 A message tells what was found, what was expected and what to do.
@@ -29,6 +30,10 @@ class InputError(ElmoError):
 
 class OutputError(ElmoError):
     """A result could not be written; nothing was left under its final name."""
+
+
+class TrainingError(ElmoError):
+    """A run had to stop; what it had saved before is intact."""
 
 
 class MissingExtra(ElmoError):

@@ -36,6 +36,46 @@ def atomic_path(path: Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+@contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Give an empty folder to fill which becomes `folder` at the end of the block.
+
+    It stands hidden beside the final one. Whatever ends the block early removes it and leaves an
+    older folder as it was; at the end an older one is replaced as a whole.
+    """
+    folder = Path(os.path.abspath(folder))
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    older = folder.with_name(f".{folder.name}.{os.getpid()}.older")
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise OutputError(f"cannot write the folder {folder}: there is a file of that name")
+        if not folder.parent.is_dir():
+            raise OutputError(
+                f"cannot write the folder {folder}: there is no folder {folder.parent}; make it "
+                "first"
+            )
+        # What a process of the same number left when it was killed.
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        yield partial
+        for path in partial.rglob("*"):
+            if path.is_file():
+                _sync(path)
+        if folder.exists():
+            folder.rename(older)
+        partial.rename(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(
+            f"cannot write the folder {folder}: {reason}; nothing was left behind"
+        ) from error
+    finally:
+        if os.path.exists(older) and not os.path.exists(folder):
+            older.rename(folder)
+        shutil.rmtree(older, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
+
+
 def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | None]) -> None:
     """Write several files into a folder, all or none of them.
 

@@ -10,13 +10,15 @@ from conftest import TINY, random_model
 from safetensors.torch import load_file, save_file
 from sources import SOURCES, many_langs, own_folder, refused
 
-from elmo.config import MixConfig
+from elmo.config import MixConfig, TextConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, OutputError
-from elmo.formats import native
+from elmo.formats import bilm_hdf5, native
+from elmo.formats.card import model_card
 from elmo.formats.container import open_folder
 from elmo.formats.load import read
 from elmo.plain import from_dict, to_dict
+from elmo.text.characters import build_dictionary
 from elmo.text.vocabulary import Vocabulary
 
 REMOVED = "(removed)"
@@ -102,6 +104,22 @@ class TestWhatIsWritten:
         characters = {**model.characters, **dict(zip(odd, rows, strict=False))}
         native.write(dataclasses.replace(model, characters=characters), dictionaries)
         assert read(dictionaries).characters == characters
+
+    @pytest.mark.parametrize("scheme", ["codepoints", "jamo"])
+    def test_character_schemes(self, tmp_path, scheme):
+        characters = build_dictionary(["한국", "ab"], [2, 2], scheme)
+        text = TextConfig(tokenizer="korean", characters=scheme, max_characters=12)
+        encoder = dataclasses.replace(TINY.encoder, n_characters=len(characters) + 1)
+        config = dataclasses.replace(TINY, text=text, encoder=encoder)
+        model = random_model(config, characters=characters)
+        native.write(model, tmp_path / "model")
+        found = read(tmp_path / "model")
+        assert (found.config, found.characters) == (config, characters)
+        first, second = (ELMo(each).encode([["한국", "ab", "x"]])[0] for each in (model, found))
+        assert (first == second).all()
+        assert f"dictionary of {len(characters)}, 12 a word" in model_card(found)
+        with pytest.raises(FormatError, match=f"{scheme} as characters.*AllenNLP"):
+            bilm_hdf5.write(found, tmp_path / "other")
 
     def test_other_precisions_are_kept_on_disk_and_read_as_float32(self, tmp_path):
         elmo = ELMo(random_model()).to(torch.bfloat16)

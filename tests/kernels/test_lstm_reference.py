@@ -229,3 +229,106 @@ def test_without_gradients_the_same(clips):
     with torch.no_grad():
         found = run(arguments(), clips=CLIPS[clips])
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------ resets
+
+# Row 0 begins anew at 2, row 1 at 0 and 3, row 2 never, row 3 at every step.
+RESETS = torch.tensor(
+    [[0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 0, 1]], dtype=torch.bool
+)
+ALL_REAL = torch.ones_like(RESETS)
+
+
+def pieces(row, reverse):
+    """Give the steps of each piece of a row, in the order they are walked."""
+    steps = list(reversed(range(5))) if reverse else list(range(5))
+    found = [[]]
+    for step in steps:
+        if RESETS[step, row] and found[-1]:
+            found.append([])
+        found[-1].append(step)
+    return found
+
+
+def run_in_pieces(tensors, *, clips, reverse):
+    """What `run` gives with resets, by running every piece alone, the later ones from zero."""
+    batch = RESETS.shape[1]
+    outputs = [[None] * batch for _ in range(5)]
+    finals = []
+    for row in range(batch):
+        h, c = tensors["h"][row : row + 1], tensors["c"][row : row + 1]
+        for steps in pieces(row, reverse):
+            if RESETS[steps[0], row]:
+                h, c = torch.zeros_like(h), torch.zeros_like(c)
+            alone = {**tensors, "x": tensors["x"][sorted(steps), row : row + 1], "h": h, "c": c}
+            whole = torch.ones(len(steps), 1, dtype=torch.bool)
+            values, h, c = run(alone, clips=clips, reverse=reverse, mask=whole)
+            for step, value in zip(sorted(steps), values, strict=True):
+                outputs[step][row] = value[0]
+        finals.append((h[0], c[0]))
+    return (
+        torch.stack([torch.stack(row) for row in outputs]),
+        torch.stack([h for h, _ in finals]),
+        torch.stack([c for _, c in finals]),
+    )
+
+
+@pytest.mark.parametrize("by", ["mask", "active"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("clips", ["none", "both"])
+@pytest.mark.parametrize("projected", [True, False])
+def test_a_reset_is_a_new_beginning(by, reverse, clips, projected):
+    tensors = arguments(projected=projected)
+    given = [value.requires_grad_() for value in tensors.values() if value is not None]
+
+    def with_gradients(values):
+        loss = sum((value * (number + 1)).square().sum() for number, value in enumerate(values))
+        return [*values, *torch.autograd.grad(loss, given)]
+
+    found = with_gradients(
+        run(
+            {**tensors, "resets": RESETS},
+            clips=CLIPS[clips],
+            reverse=reverse,
+            by=by,
+            mask=ALL_REAL,
+        )
+    )
+    expected = with_gradients(run_in_pieces(tensors, clips=CLIPS[clips], reverse=reverse))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    plain = run(tensors, clips=CLIPS[clips], reverse=reverse, by=by, mask=ALL_REAL)
+    assert not torch.allclose(found[0], plain[0])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_reset_lets_no_gradient_through(reverse):
+    tensors = arguments()
+    tensors["h"].requires_grad_()
+    tensors["c"].requires_grad_()
+    resets = torch.zeros_like(RESETS)
+    resets[2] = True
+    outputs, h, c = run({**tensors, "resets": resets}, reverse=reverse, mask=ALL_REAL)
+    behind = outputs[:3] if reverse else outputs[2:]
+    for gradient in torch.autograd.grad(
+        behind.sum() + h.sum() + c.sum(), [tensors["h"], tensors["c"]], retain_graph=True
+    ):
+        assert not gradient.any()
+    before = outputs[3:] if reverse else outputs[:2]
+    assert all(g.any() for g in torch.autograd.grad(before.sum(), [tensors["h"], tensors["c"]]))
+
+
+@pytest.mark.parametrize("by", ["mask", "active"])
+def test_no_reset_is_none(by):
+    tensors = arguments()
+    nowhere = {**tensors, "resets": torch.zeros_like(RESETS)}
+    found = run(nowhere, clips=(0.4, 0.3), by=by)
+    torch.testing.assert_close(found, run(tensors, clips=(0.4, 0.3), by=by), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_resets_and_chunks_of_time(monkeypatch, steps):
+    tensors = {**arguments(), "resets": RESETS}
+    whole = run(tensors, mask=ALL_REAL)
+    monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", steps * len(LENGTHS) * 4 * CELL)
+    torch.testing.assert_close(run(tensors, mask=ALL_REAL), whole, rtol=0, atol=1e-12)

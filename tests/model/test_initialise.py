@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo.config import EncoderConfig, LSTMConfig, MixConfig, ModelConfig, TextConfig
-from elmo.model.initialise import initialise
+from elmo.model.initialise import initialise, initialise_softmax
 from elmo.model.network import ELMoNetwork
 
 CONFIG = ModelConfig(
@@ -80,6 +80,31 @@ def test_projection_and_softmax():
     assert not network.bilm.encoder.projection.bias.any()
     assert is_normal(network.softmax.weight, 1 / math.sqrt(40))
     assert not network.softmax.bias.any()
+
+
+def test_adaptive_softmax():
+    config = dataclasses.replace(
+        CONFIG,
+        lstm=LSTMConfig(cell_dim=96, projection_dim=256),
+        n_softmax_words=900,
+        softmax_cutoffs=(300, 600),
+    )
+    network = initialised(config)
+    assert is_normal(network.softmax.head.weight, 1 / math.sqrt(256))
+    for tail, width in zip(network.softmax.tail, (64, 16), strict=True):
+        assert is_normal(tail[0].weight, 1 / math.sqrt(256))
+        assert is_normal(tail[1].weight, 1 / math.sqrt(width))
+    again = initialised(config).softmax.state_dict()
+    for name, value in network.softmax.state_dict().items():
+        assert torch.equal(value, again[name]), name
+
+
+def test_a_softmax_alone():
+    softmax = torch.nn.Linear(40, 300)
+    torch.nn.init.ones_(softmax.bias)
+    initialise_softmax(softmax, torch.Generator().manual_seed(1))
+    assert is_normal(softmax.weight, 1 / math.sqrt(40))
+    assert not softmax.bias.any()
 
 
 def test_lstms():

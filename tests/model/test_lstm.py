@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from elmo.config import LSTMConfig
-from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, Padding
+from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, Steps
 
 CONFIG = LSTMConfig(
     cell_dim=5, projection_dim=3, n_layers=3, cell_clip=0.5, projection_clip=0.3, residual=True
 )
 LENGTHS = (6, 4, 4, 2)
 MASK = torch.arange(max(LENGTHS))[:, None] < torch.tensor(LENGTHS)
-BY_MASK = Padding(MASK, None)
-BY_COUNT = Padding(MASK, MASK.sum(dim=1).tolist())
+BY_MASK = Steps(MASK, None)
+BY_COUNT = Steps(MASK, MASK.sum(dim=1).tolist())
 
 
 def filled(module, seed=0):
@@ -196,8 +196,8 @@ def test_padding_gives_zeros_in_every_layer(reverse, padding):
 def test_a_sequence_in_two_halves_is_the_sequence():
     stack = filled(LSTMStack(config=CONFIG))
     x = torch.randn(8, 2, 3, generator=torch.Generator().manual_seed(4))
-    padding = Padding(torch.ones(8, 2, dtype=torch.bool), None)
-    half = Padding(torch.ones(4, 2, dtype=torch.bool), None)
+    padding = Steps(torch.ones(8, 2, dtype=torch.bool), None)
+    half = Steps(torch.ones(4, 2, dtype=torch.bool), None)
     state = random_state(2)
     whole, whole_h, whole_c = stack(x, state.h[:, 0], state.c[:, 0], padding, False)
     first, h, c = stack(x[:4], state.h[:, 0], state.c[:, 0], half, False)

@@ -10,8 +10,13 @@ from torch.nn.functional import cosine_similarity
 
 from elmo.config import EncoderConfig, LSTMConfig, MixConfig, ModelConfig, TextConfig
 from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError, FormatError
+from elmo.formats import native
+from elmo.formats.load import read
 from elmo.model.bilm import distinct_rows
+from elmo.model.losses import exact_losses
 from elmo.model.network import ELMoNetwork
+from elmo.text.vocabulary import Vocabulary
 
 SENTENCES = [["the", "cat", "sat", "down"], ["a", "naïve", "word"], [], ["x"]]
 
@@ -235,6 +240,61 @@ def test_state_dict_round_trip(tmp_path):
     found = other(*arguments)
     assert torch.equal(found.layers, expected.layers)
     assert torch.equal(found.representations[1], expected.representations[1])
+
+
+# ------------------------------------------------------------------------------------ softmax
+
+
+def with_softmax(n_words=12, cutoffs=(), projection_dim=16):
+    lstm = dataclasses.replace(TINY.lstm, projection_dim=projection_dim)
+    return dataclasses.replace(
+        TINY, lstm=lstm, n_softmax_words=n_words, softmax_cutoffs=tuple(cutoffs)
+    )
+
+
+def test_kinds_of_softmax():
+    assert ELMoNetwork(config=with_softmax(0)).softmax is None
+    assert isinstance(ELMoNetwork(config=with_softmax()).softmax, torch.nn.Linear)
+    adaptive = ELMoNetwork(config=with_softmax(cutoffs=(3, 7))).softmax
+    assert isinstance(adaptive, torch.nn.AdaptiveLogSoftmaxWithLoss)
+    assert (adaptive.in_features, adaptive.n_classes) == (16, 12)
+    assert adaptive.cutoffs == [3, 7, 12]
+
+
+def test_an_adaptive_softmax_goes_through_a_folder(tmp_path):
+    config = with_softmax(cutoffs=(3, 7))
+    words = ["<S>", "</S>", "<UNK>", *"abcdefghi"]
+    pretrained = random_model(config, vocabulary=Vocabulary(words))
+    native.write(pretrained, tmp_path / "model")
+    found = read(tmp_path / "model")
+    assert found.config == config
+    first, second = (ELMoNetwork(config=config) for _ in range(2))
+    first.load_state_dict(dict(pretrained.weights))
+    second.load_state_dict(dict(found.weights))
+    hidden = torch.randn(30, 16, generator=torch.Generator().manual_seed(0))
+    targets = torch.arange(30) % 12
+    losses = [exact_losses(network.softmax, hidden, targets) for network in (first, second)]
+    assert torch.equal(*losses)
+    assert losses[0].unique().numel() == 30
+
+
+def test_weights_of_another_kind_of_softmax():
+    plain = random_model(with_softmax())
+    with pytest.raises(FormatError, match=r"missing softmax\.head"):
+        dataclasses.replace(plain, config=with_softmax(cutoffs=(3,)))
+
+
+@pytest.mark.parametrize("cutoffs", [(0, 3), (-1,), (3, 3), (7, 3), (12,), (3, 13)])
+def test_cutoffs_that_cut_nothing(cutoffs):
+    with pytest.raises(ConfigError, match="must grow and stay below its 12 words"):
+        with_softmax(cutoffs=cutoffs)
+
+
+def test_a_cluster_has_some_width():
+    with pytest.raises(ConfigError, match="projection_dim of at least 16, not 15"):
+        with_softmax(cutoffs=(3, 7), projection_dim=15)
+    assert with_softmax(cutoffs=(3, 7), projection_dim=16).softmax_cutoffs == (3, 7)
+    assert with_softmax(projection_dim=1).n_softmax_words == 12
 
 
 # ------------------------------------------------------------------------------------ precisions

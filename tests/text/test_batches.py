@@ -12,7 +12,7 @@ from reference import character_batch
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, InputError
 from elmo.text.batches import TokenMapper, WordTable, token_mapper
-from elmo.text.characters import ByteCharacters
+from elmo.text.characters import ByteCharacters, build_dictionary
 from elmo.text.vocabulary import Vocabulary
 
 WORDS = WordTable({"the": 4, "cat": 5, "": 6, "longer": 7}, begin=1, end=2, unknown=3)
@@ -228,3 +228,16 @@ def test_dictionary_scheme_with_cut_words():
     # Shifted: a 1, b 2, oov 5, pad 6, bow 7 (closes), eow 8 (opens).
     assert mapper.rows(["abba", "ba"]).tolist() == [[8, 1, 2, 7, 5], [8, 2, 1, 7, 1]]
     assert mapper.boundaries().tolist() == [[8, 3, 7, 6, 2], [8, 4, 7, 6, 3]]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "row"), [("codepoints", [5, 3, 6, 4, 4]), ("jamo", [5, 7, 8, 6, 4])]
+)
+def test_schemes_with_a_dictionary_of_their_own(scheme, row):
+    characters = build_dictionary(["가"], [2], "jamo")
+    config = ModelConfig(
+        TextConfig(characters=scheme, max_characters=5),
+        EncoderConfig(n_characters=9, filters=((1, 2),)),
+        LSTMConfig(cell_dim=2, projection_dim=2),
+    )
+    assert token_mapper(config, characters, None).rows(["가"]).tolist() == [row]

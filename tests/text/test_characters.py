@@ -1,6 +1,7 @@
 """Words to character ids: bytes and dictionaries, exact to the id."""
 
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -9,7 +10,15 @@ from hypothesis import strategies as st
 from reference import spell
 
 from elmo.errors import FormatError
-from elmo.text.characters import ByteCharacters, DictionaryCharacters
+from elmo.text.characters import (
+    SYMBOL_SCHEMES,
+    ByteCharacters,
+    CodePointCharacters,
+    DictionaryCharacters,
+    JamoCharacters,
+    build_dictionary,
+    fitted_width,
+)
 
 MARKS = {"<S>": 256, "</S>": 257}
 PAD = 261
@@ -236,3 +245,105 @@ def test_dictionary_by_the_book(words):
         row += [DICTIONARY["<pad>"]] * (7 - len(row))
         expected.append([raw_id + 1 for raw_id in row])
     assert DictionaryCharacters(7, DICTIONARY).ids(words).tolist() == expected
+
+
+# ------------------------------------------------------------------------- code points and jamo
+
+
+def test_code_points_have_their_marks_the_right_way_round():
+    dictionary = build_dictionary(["ab", "b"], [3, 2], "codepoints")
+    specials = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
+    assert list(dictionary.items()) == [*zip(specials, range(6), strict=True), ("b", 6), ("a", 7)]
+    mapper = CodePointCharacters(5, dictionary)
+    # Shifted: bos 1, eos 2, oov 3, pad 4, bow 5, eow 6, b 7, a 8.
+    assert mapper.ids(["ab", "", "abba", "x"]).tolist() == [
+        [5, 8, 7, 6, 4],
+        [5, 6, 4, 4, 4],
+        [5, 8, 7, 7, 6],
+        [5, 3, 6, 4, 4],
+    ]
+    assert mapper.boundaries().tolist() == [[5, 1, 6, 4, 4], [5, 2, 6, 4, 4]]
+
+
+@given(words=st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
+@example(words=["각", "가a힣", "\uabff\ud7a4", "ㅋㅋ", ""])
+def test_jamo_are_what_unicode_says(words):
+    points, lengths = JamoCharacters.symbols(words)
+    letters = ["".join(map(letters_of, word)) for word in words]
+    assert "".join(map(chr, points.tolist())) == "".join(letters)
+    assert lengths.tolist() == list(map(len, letters))
+
+
+def letters_of(character):
+    """Decompose Hangul syllables alone."""
+    is_syllable = "\uac00" <= character <= "\ud7a3"
+    return unicodedata.normalize("NFD", character) if is_syllable else character
+
+
+def test_jamo_rows():
+    dictionary = build_dictionary(["각가"], [1], "jamo", min_count=1)
+    # By frequency, then by code point: ㄱ ㅏ twice, ㄱ as a final once.
+    assert list(dictionary)[6:] == ["\u1100", "\u1161", "\u11a8"]
+    rows = JamoCharacters(6, dictionary).ids(["각", "각가", "가각", "", "가"])
+    # Shifted: pad 4, bow 5, eow 6, then 7 8 9.
+    assert rows.tolist() == [
+        [5, 7, 8, 9, 6, 4],
+        [5, 7, 8, 9, 7, 6],
+        [5, 7, 8, 7, 8, 6],
+        [5, 6, 4, 4, 4, 4],
+        [5, 7, 8, 6, 4, 4],
+    ]
+
+
+@pytest.mark.parametrize("scheme", SYMBOL_SCHEMES)
+@settings(max_examples=50, deadline=None)
+@given(
+    words=st.lists(st.text("ab각가é😀", max_size=9), min_size=1, max_size=6),
+    width=st.integers(3, 12),
+)
+def test_rows_spell_words_one_symbol_at_a_time(scheme, words, width):
+    dictionary = build_dictionary(words, [1] * len(words), scheme, min_count=2)
+    mapper = SYMBOL_SCHEMES[scheme](width, dictionary)
+    begin, end = mapper.MARKS
+    for row, word in zip(mapper.ids(words).tolist(), words, strict=True):
+        text = "".join(map(letters_of, word)) if scheme == "jamo" else word
+        symbols = [dictionary.get(symbol, dictionary["<oov>"]) for symbol in text[: width - 2]]
+        ids = [dictionary[begin], *symbols, dictionary[end]]
+        ids += [dictionary["<pad>"]] * (width - len(ids))
+        assert row == [number + 1 for number in ids]
+
+
+def test_rare_symbols_are_left_to_oov():
+    words, counts = ["aab", "bc", "d"], [2, 3, 0]
+    assert list(build_dictionary(words, counts, "codepoints"))[6:] == ["b", "a", "c"]
+    assert list(build_dictionary(words, counts, "codepoints", 4))[6:] == ["b", "a"]
+    assert list(build_dictionary([], [], "codepoints"))[6:] == []
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words", "counts", "width"),
+    [
+        ("bytes", [], [], 8),
+        ("bytes", ["a"], [5], 8),
+        ("bytes", ["a" * 10], [1], 12),
+        ("bytes", ["é" * 10], [1], 22),
+        ("codepoints", ["é" * 10], [1], 12),
+        ("jamo", ["각" * 10], [1], 32),
+        ("jamo", ["가" * 10], [1], 22),
+        # One running word of a thousand may be cut.
+        ("codepoints", ["a" * 10, "a" * 50], [999, 1], 12),
+        ("codepoints", ["a" * 10, "a" * 50], [998, 2], 52),
+        ("codepoints", ["a" * 10, "a" * 50], [5, 0], 12),
+        ("codepoints", ["a" * 300], [1], 100),
+        ("codepoints", ["a" * 98], [1], 100),
+    ],
+)
+def test_a_width_that_fits(scheme, words, counts, width):
+    assert fitted_width(words, counts, scheme) == width
+
+
+def test_many_words_are_taken_in_parts():
+    words = [f"{number:07d}" for number in range(70_000)]
+    counts = np.ones(len(words), dtype=np.int64)
+    assert fitted_width(words, counts, "bytes") == 9
+    assert sorted(list(build_dictionary(words, counts, "codepoints"))[6:]) == list("0123456789")

@@ -1,12 +1,15 @@
 """The tokenisers: what each splits, that nothing is lost, and that no input makes them slow."""
 
+import sys
 import time
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, MissingExtra
+from elmo.text import korean
 from elmo.text.tokenizer import (
     TOKENIZERS,
     EnglishTokenizer,
@@ -14,7 +17,12 @@ from elmo.text.tokenizer import (
     Tokenizer,
     WhitespaceTokenizer,
     get_tokenizer,
+    pieces,
 )
+
+NAMES = [*sorted(TOKENIZERS), "spacy:blank-en", "spacy:blank-xx"]
+# Making some of them takes longer than a test.
+made = cache(get_tokenizer)
 
 ENGLISH = EnglishTokenizer()
 WHITESPACE = WhitespaceTokenizer()
@@ -163,12 +171,11 @@ def test_tokens_carry_offsets() -> None:
     assert WHITESPACE.tokens(" don't  go.\n") == [Token("don't", 1, 6), Token("go.", 8, 11)]
 
 
-@pytest.mark.parametrize("name", sorted(TOKENIZERS))
+@pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=100, deadline=None)
 @given(text=any_text | knotty_text)
 def test_only_white_space_is_lost(name: str, text: str) -> None:
-    tokenizer = get_tokenizer(name)
-    tokens = tokenizer.tokens(text)
+    tokens = made(name).tokens(text)
     end = 0
     for token in tokens:
         assert token.end > token.start >= end
@@ -179,13 +186,13 @@ def test_only_white_space_is_lost(name: str, text: str) -> None:
     assert "".join(token.text for token in tokens) == "".join(text.split())
 
 
-@pytest.mark.parametrize("name", sorted(TOKENIZERS))
+@pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=100, deadline=None)
 @given(text=any_text | knotty_text)
 def test_same_text_gives_same_words(name: str, text: str) -> None:
-    words = get_tokenizer(name).words(text)
-    assert words == get_tokenizer(name).words(text)
-    assert words == [token.text for token in get_tokenizer(name).tokens(text)]
+    words = made(name).words(text)
+    assert words == made(name).words(text)
+    assert words == [token.text for token in made(name).tokens(text)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -218,12 +225,101 @@ def test_speed_on_ordinary_text() -> None:
     assert n_words / (time.process_time() - start) > 50_000
 
 
-@pytest.mark.parametrize("name", sorted(TOKENIZERS))
+@pytest.mark.parametrize("name", NAMES)
 def test_registry_names_agree(name: str) -> None:
     tokenizer: Tokenizer = get_tokenizer(name)
     assert tokenizer.name == name
 
 
 def test_unknown_name_lists_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"'klingon'.*english, whitespace"):
+    with pytest.raises(ConfigError, match=r"'klingon'.*english, korean, whitespace, spacy:NAME"):
         get_tokenizer("klingon")
+
+
+# ------------------------------------------------------------------------ characters as words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("日本語 です。", "日|本|語|で|す|。"),
+        ("e\u0301a नि", "e\u0301|a|नि"),
+        ("\u0301a", "\u0301|a"),
+        ("가A1", "가|A|1"),
+        ("👍🏽", "👍|🏽"),
+        ("a\u200db\r\n", "a\u200d|b"),
+    ],
+)
+def test_characters(text: str, expected: str) -> None:
+    assert get_tokenizer("characters").words(text) == (expected.split("|") if expected else [])
+
+
+# -------------------------------------------------------------- words another program has found
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], "ab|cd|e"),
+        ([(0, 2), (3, 5), (6, 7)], "ab|cd|e"),
+        ([(0, 1)], "a|b|cd|e"),
+        ([(0, 1), (0, 2)], "ab|cd|e"),
+        ([(0, 2), (1, 2)], "ab|cd|e"),
+        ([(1, 1), (3, 4), (4, 4)], "a|b|c|d|e"),
+        ([(0, 7)], "ab|cd|e"),
+        ([(1, 4), (3, 6)], "a|b|cd|e"),
+    ],
+)
+def test_pieces(spans: list[tuple[int, int]], expected: str) -> None:
+    assert [token.text for token in pieces("ab cd e", spans)] == expected.split("|")
+
+
+@given(
+    text=st.text("ab \n", max_size=20),
+    spans=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8),
+)
+def test_pieces_lose_nothing(text: str, spans: list[tuple[int, int]]) -> None:
+    inside = sorted((min(a, b), max(a, b)) for a, b in spans if max(a, b) <= len(text))
+    found = pieces(text, inside)
+    assert "".join(token.text for token in found) == "".join(text.split())
+    assert all(text[token.start : token.end] == token.text for token in found)
+
+
+# ----------------------------------------------------------------------------- korean and spaCy
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("나는 학교에 갔다.", "나|는|학교|에|갔|다|."),
+        ("했어요!", "했|어요|!"),
+        ("예뻤다", "예뻤|다"),
+        ("👍𠮷 한국어를", "👍|𠮷|한국어|를"),
+    ],
+)
+def test_korean(text: str, expected: str) -> None:
+    assert made("korean").words(text) == expected.split("|")
+
+
+def test_spacy() -> None:
+    tokenizer = made("spacy:blank-en")
+    assert tokenizer.name == "spacy:blank-en"
+    assert tokenizer.words("I don't know,  Mr. X.") == ["I", "do", "n't", "know", ",", "Mr.", "X."]
+
+
+@pytest.mark.parametrize("name", ["spacy:no_such_pipeline", "spacy:blank-qqq", "spacy:"])
+def test_a_pipeline_that_is_not_there(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} cannot be loaded.*download"):
+        get_tokenizer(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [("korean", "kiwipiepy", "ko"), ("spacy:blank-en", "spacy", "spacy")],
+)
+def test_a_package_that_is_missing(monkeypatch, name: str, package: str, extra: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    korean._kiwi.cache_clear()
+    with pytest.raises(MissingExtra, match=rf"{name}.*elmo-torch\[{extra}\]"):
+        get_tokenizer(name)

@@ -49,6 +49,7 @@ class ELMo(nn.Module):
         self._characters = pretrained.characters
         self._words = pretrained.words
         self._options = pretrained.options
+        self.training_record = pretrained.training
         self.tokenizer: Tokenizer = get_tokenizer(config.text.tokenizer or "whitespace")
         self.mapper = token_mapper(config, pretrained.characters, pretrained.words)
         fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
@@ -144,6 +145,7 @@ class ELMo(nn.Module):
             self._words,
             self.notes,
             self._options,
+            training=self.training_record,
         )
 
     def save_pretrained(self, folder: str | Path) -> None:

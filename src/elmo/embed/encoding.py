@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from elmo.config import Layers
-from elmo.embed.precision import exact_float32
 from elmo.errors import ConfigError
+from elmo.kernels.precision import exact_float32
 from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork

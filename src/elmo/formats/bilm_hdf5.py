@@ -163,7 +163,8 @@ def write(model: Pretrained, folder: Path) -> None:
     """
     config = model.config
     if config.text.characters != "bytes":
-        kind = "word ids" if config.text.characters == "none" else "a character dictionary"
+        kinds = {"none": "word ids", "dictionary": "a character dictionary"}
+        kind = kinds.get(config.text.characters, f"{config.text.characters} as characters")
         raise FormatError(
             f"a model with {kind} ({model.origin}) cannot be written in AllenNLP's format, which "
             "spells words in bytes: write our own folder"

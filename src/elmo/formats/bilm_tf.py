@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from elmo.errors import FormatError
 from elmo.formats import bilm_hdf5
 from elmo.formats.keys import Array
@@ -45,12 +47,33 @@ def read(prefix: Path, options: Any, vocabulary: Vocabulary | None) -> Pretraine
         options: the parsed options.json of its training.
         vocabulary: words of the softmax, where the file is at hand.
     """
-    variables = read_checkpoint(prefix)
-    weights: dict[str, Array] = {
+    weights = {
         name: value
-        for name, value in variables.items()
+        for name, value in read_checkpoint(prefix).items()
         if not name.endswith(_OPTIMISER_SLOT) and name not in _COUNTERS
     }
+    return _read(prefix, options, weights, vocabulary)
+
+
+def read_accumulators(prefix: Path, options: Any) -> dict[str, Tensor] | None:
+    """Read the sums of squares Adagrad keeps of each weight, by our names; None without any.
+
+    They are laid out as the weights are, so they are read as a model is.
+    """
+    sums = {
+        name.removesuffix(_OPTIMISER_SLOT): value
+        for name, value in read_checkpoint(prefix).items()
+        if name.endswith(_OPTIMISER_SLOT)
+    }
+    if not sums:
+        return None
+    model = _read(prefix, options, sums, None)
+    return {name: value for name, value in model.weights.items() if not name.startswith("mixes.")}
+
+
+def _read(
+    prefix: Path, options: Any, weights: dict[str, Array], vocabulary: Vocabulary | None
+) -> Pretrained:
     foreign = sorted(name for name in weights if not name.startswith(SCOPE))
     if foreign or not weights:
         raise FormatError(
@@ -62,5 +85,4 @@ def read(prefix: Path, options: Any, vocabulary: Vocabulary | None) -> Pretraine
             f"{prefix}: no backward LSTM in it; a unidirectional language model is no biLM"
         )
     arrays = {hdf5_name(name): value for name, value in weights.items()}
-    model = bilm_hdf5.read(options, arrays, label=str(prefix), origin=ORIGIN, vocabulary=vocabulary)
-    return model
+    return bilm_hdf5.read(options, arrays, label=str(prefix), origin=ORIGIN, vocabulary=vocabulary)

@@ -1,5 +1,6 @@
 """The model card: what a saved model is, for a person who finds the folder."""
 
+from elmo.config import ModelConfig
 from elmo.formats.pretrained import Pretrained
 
 
@@ -27,6 +28,9 @@ def model_card(model: Pretrained) -> str:
         "| --- | --- |",
         *(f"| {name} | {value} |" for name, value in describe(model).items()),
     ]
+    if model.training:
+        lines += ["", "## Training", "", "| | |", "| --- | --- |"]
+        lines += [f"| {name} | {value} |" for name, value in model.training.items()]
     if model.notes:
         lines += ["", "Mended or assumed when the model was read:", ""]
         lines += [f"- {note}" for note in model.notes]
@@ -48,12 +52,7 @@ def describe(model: Pretrained) -> dict[str, str | int]:
         "vector width": config.dim,
         "layers": config.n_layers,
         "tokeniser": config.text.tokenizer or "none recorded (white space)",
-        "characters": {
-            "bytes": f"UTF-8 bytes, {config.text.max_characters} a word",
-            "dictionary": f"a dictionary of {encoder.n_characters - 1} code points, "
-            f"{config.text.max_characters} a word",
-            "none": "none (word ids)",
-        }[config.text.characters],
+        "characters": _characters(config),
     }
     if encoder.n_characters:
         filters = " ".join(f"{width}x{count}" for width, count in encoder.filters)
@@ -72,3 +71,17 @@ def describe(model: Pretrained) -> dict[str, str | int]:
     rows["mixes"] = config.mix.n_mixes
     rows["softmax"] = f"{config.n_softmax_words} words" if config.n_softmax_words else "none"
     return rows
+
+
+def _characters(config: ModelConfig) -> str:
+    n_symbols = config.encoder.n_characters - 1
+    kinds = {
+        "bytes": "UTF-8 bytes",
+        "codepoints": f"code points, a dictionary of {n_symbols}",
+        "jamo": f"code points with Hangul as jamo, a dictionary of {n_symbols}",
+        "dictionary": f"a dictionary of {n_symbols} code points",
+    }
+    scheme = config.text.characters
+    if scheme == "none":
+        return "none (word ids)"
+    return f"{kinds[scheme]}, {config.text.max_characters} a word"

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from torch import Tensor
+
 from elmo.errors import FormatError
 from elmo.formats import allennlp_archive, bilm_hdf5, bilm_tf, hub, many_langs, native
 from elmo.formats.container import (
@@ -108,9 +110,10 @@ def _local(path: str | Path) -> Path:
 
 def _read_path(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
     if path.is_dir():
+        if is_training_folder(path):
+            return _read_path(_trained_model(path), options, vocabulary)
         return _read_container(open_folder(path), options, vocabulary, path)
-    is_part = path.suffix in (".index", ".meta") or ".data-" in path.name
-    if not path.exists() or is_part or path.name == "checkpoint":
+    if _is_checkpoint(path):
         return _read_checkpoint(path, options, vocabulary)
     with open_file(path) as file:
         start = file.read(8)
@@ -130,6 +133,27 @@ def _read_path(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretr
         return allennlp_archive.read_state(state, str(path), options)
     what = f"no model file (it begins with {start!r})" if start else "empty"
     raise FormatError(f"{path} is {what}; readable are {READABLE}")
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether a path is a file of a TensorFlow checkpoint, or what such files begin with."""
+    is_part = path.suffix in (".index", ".meta") or ".data-" in path.name
+    return not path.exists() or is_part or path.name == "checkpoint"
+
+
+def is_training_folder(path: Path) -> bool:
+    """Whether a folder is that of a training run of ours."""
+    return (path / "config.yaml").is_file() and (path / "log.jsonl").is_file()
+
+
+def _trained_model(path: Path) -> Path:
+    model = path / "model"
+    if not model.is_dir():
+        raise FormatError(
+            f"{path} is a training folder without a model yet: one is written at the first "
+            "evaluation and at the end"
+        )
+    return model
 
 
 def _read_container(
@@ -198,6 +222,27 @@ def _read_checkpoint(path: Path, options: Any, vocabulary: Vocabulary | None) ->
     if options is None:
         options = _options_in(beside)
     return bilm_tf.read(prefix, options, vocabulary or _vocabulary_in(beside))
+
+
+def read_accumulators(
+    source: str | Path, options: str | Path | None = None
+) -> dict[str, Tensor] | None:
+    """Read Adagrad's sums of squares from a bilm-tf checkpoint; None where a source has none.
+
+    Args:
+        source: anything `read` takes.
+        options: options.json, where it does not lie beside the weights.
+    """
+    path = _local(source)
+    in_folder = path.is_dir() and any(path.glob("*.index"))
+    if not in_folder and not (_is_checkpoint(path) and os.path.exists(f"{path}.index")):
+        return None
+    prefix = find_checkpoint(path)
+    if options is not None:
+        parsed = _json_file(_existing(options, "options"))
+    else:
+        parsed = _options_in(open_folder(prefix.parent))
+    return bilm_tf.read_accumulators(prefix, parsed)
 
 
 def _beside(path: Path) -> Container:

@@ -16,6 +16,7 @@ from elmo.formats.card import model_card
 from elmo.formats.container import Container, one_line, open_folder
 from elmo.formats.pretrained import Pretrained
 from elmo.plain import from_dict, to_dict
+from elmo.text.characters import SYMBOL_SCHEMES
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = "elmo-torch"
@@ -65,11 +66,12 @@ def read(folder: Container) -> Pretrained:
         str(head.get("origin", ORIGIN)),
         vocabulary,
         characters=_dictionary(folder, CHARACTERS)
-        if config.text.characters == "dictionary"
+        if config.text.characters in SYMBOL_SCHEMES
         else None,
         words=_dictionary(folder, WORDS) if config.encoder.n_words else None,
         notes=tuple(map(str, notes)),
         options=head.get("options"),
+        training=head.get("training"),
         source=f"{folder.label}: {WEIGHTS}",
     )
 
@@ -93,6 +95,7 @@ def write(model: Pretrained, folder: Path) -> None:
         "origin": model.origin,
         "notes": list(model.notes),
         "options": model.options,
+        "training": model.training,
         "model": to_dict(model.config),
     }
     files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: lambda path: _save(path, model)}

@@ -26,11 +26,12 @@ class Pretrained:
         weights: tensors by the names of `ELMoNetwork`.
         origin: the kind of file, in words.
         vocabulary: words of the softmax, where the model has one.
-        characters: raw id of each symbol, in the dictionary scheme.
+        characters: raw id of each symbol, in a scheme that has a dictionary.
         words: raw id of each input word, where the model has a word table.
         notes: what was mended or assumed while reading, in sentences.
         options: the options.json the model came with, written back with it.
         source: the file it was read from, for messages.
+        training: how it was trained, in names and values, where we trained it.
     """
 
     config: ModelConfig
@@ -42,6 +43,7 @@ class Pretrained:
     notes: tuple[str, ...] = ()
     options: Mapping[str, Any] | None = None
     source: str | None = None
+    training: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Compare every tensor with what the config implies; refuse what does not fit."""

@@ -33,6 +33,7 @@ def lstm(
     projection_clip: float | None,
     reverse: bool,
     index: Tensor | None = None,
+    resets: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run the layer over time, from the end where `reverse` is set.
 
@@ -56,6 +57,7 @@ def lstm(
         projection_clip: bound of the projected output; ignored without projection.
         reverse: walk from the last step to the first.
         index: which vector of x stands where, (time, batch).
+        resets: true where the state is zero before the step, (time, batch).
 
     Returns:
         Outputs (time, batch, projection), final h and final c.
@@ -80,6 +82,9 @@ def lstm(
         steps = range(len(chunk_gates))
         for step in reversed(steps) if reverse else steps:
             n = chunk_gates[step].shape[1]
+            if resets is not None:
+                kept = ~resets[start + step]
+                h, c = h * kept.unsqueeze(1), c * kept
             gates = torch.addmm(chunk_gates[step], recurrent, h[:n].t().to(dtype))
             new_c, out = _cell(gates, c[:, :n], cell_clip)
             new_h = out.to(dtype)
@@ -102,7 +107,7 @@ def lstm(
                 h, c = new_h, new_c
     if reverse:
         outputs.reverse()
-    return torch.stack(outputs), h, c.t()
+    return torch.stack(outputs), h, c.t().contiguous()
 
 
 def _cell(gates: Tensor, c: Tensor, clip: float | None) -> tuple[Tensor, Tensor]:
@@ -131,7 +136,8 @@ class _InputGates:
         if index is not None:
             # The gradient of sharing costs more than sharing saves.
             if torch.is_grad_enabled() or x.shape[0] * weight.shape[0] > SHARED_VALUES:
-                x = x[index]
+                # Not x[index]: its gradient adds up in whatever order the threads come.
+                x = functional.embedding(index, x)
             else:
                 self.shared = torch.addmm(self.bias, weight, x.t())
                 x = index

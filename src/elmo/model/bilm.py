@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from elmo.config import ModelConfig
-from elmo.model.lstm import LSTMStack, LSTMState, Padding
+from elmo.model.lstm import LSTMStack, LSTMState, Steps
 from elmo.model.token_encoder import TokenEncoder
 
 
@@ -114,14 +115,14 @@ class BiLM(nn.Module):
         """Run the stacks; lengths, where given, never grow."""
         places = index.t().contiguous()  # (time, batch)
         active = None if lengths is None else _active(lengths, index.shape[1])
-        padding = Padding(mask.t(), active)
+        steps = Steps(mask.t(), active)
         ahead, ahead_h, ahead_c = self.forward_lstm(
-            table, state.h[:, 0], state.c[:, 0], padding, reverse=False, index=places
+            table, state.h[:, 0], state.c[:, 0], steps, reverse=False, index=places
         )
         back, back_h, back_c = self.backward_lstm(
-            table, state.h[:, 1], state.c[:, 1], padding, reverse=True, index=places
+            table, state.h[:, 1], state.c[:, 1], steps, reverse=True, index=places
         )
-        tokens = table[places].masked_fill(~padding.mask.unsqueeze(2), 0.0)
+        tokens = functional.embedding(places, table).masked_fill(~steps.mask.unsqueeze(2), 0.0)
         pairs = [(tokens, tokens), *zip(ahead, back, strict=True)]
         layers = torch.stack([torch.cat(pair, dim=2).to(tokens.dtype) for pair in pairs])
         return BiLMOutput(

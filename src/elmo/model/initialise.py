@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from elmo.model.losses import Softmax
 from elmo.model.lstm import LSTMLayer
 from elmo.model.network import ELMoNetwork
 from elmo.model.token_encoder import CharacterCNN, Highway
@@ -29,13 +30,22 @@ def initialise(network: ELMoNetwork, seed: int) -> None:
             # The original table has no mask row.
             _glorot(encoder.words.weight, generator, fan_sum=sum(encoder.words.weight.shape) - 1)
             encoder.words.weight[0] = 0.0
-        for linear in (encoder.projection, network.softmax):
-            if linear is not None:
-                _normal_linear(linear, generator)
+        if encoder.projection is not None:
+            _normal_linear(encoder.projection, generator)
+        if network.softmax is not None:
+            initialise_softmax(network.softmax, generator)
         for stack in (network.bilm.forward_lstm, network.bilm.backward_lstm):
             for layer in stack.layers:
                 assert isinstance(layer, LSTMLayer)
                 _lstm_layer(layer, generator)
+
+
+def initialise_softmax(softmax: Softmax, generator: torch.Generator) -> None:
+    """Draw the weights of a softmax anew."""
+    with torch.no_grad():
+        for part in softmax.modules():
+            if isinstance(part, nn.Linear):
+                _normal_linear(part, generator)
 
 
 def _character_cnn(cnn: CharacterCNN, generator: torch.Generator) -> None:
@@ -68,7 +78,9 @@ def _lstm_layer(layer: LSTMLayer, generator: torch.Generator) -> None:
 
 def _normal_linear(linear: nn.Linear, generator: torch.Generator) -> None:
     linear.weight.normal_(0.0, 1.0 / math.sqrt(linear.in_features), generator=generator)
-    linear.bias.zero_()
+    # The clusters of an adaptive softmax have no bias.
+    if linear.bias is not None:
+        linear.bias.zero_()
 
 
 def _glorot(weight: Tensor, generator: torch.Generator, fan_sum: int | None = None) -> None:

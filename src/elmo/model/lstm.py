@@ -3,28 +3,31 @@
 State is an argument and a result: `LSTMState` holds both directions, nothing is remembered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from elmo.config import LSTMConfig
-from elmo.kernels.lstm_reference import lstm
+from elmo.kernels.choose import lstm
 
 
 @dataclass(frozen=True)
-class Padding:
-    """Where a batch has padding; see `kernels.lstm_reference.lstm`.
+class Steps:
+    """What the steps of a batch are besides arithmetic; see `kernels.lstm_reference.lstm`.
 
     Attributes:
         mask: true at real positions, (time, batch).
         active: rows still active at each step, where rows are sorted by falling length and the
             host knows the lengths; the mask is not looked at then.
+        resets: true where a row's state is zero before the step, (time, batch); None for nowhere.
     """
 
     mask: Tensor
     active: Sequence[int] | None
+    resets: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class LSTMLayer(nn.Module):
         """
         super().__init__()
         self.config = config
+        self.weight_drop = 0.0
+        """Dropout of the recurrent weights in training (Merity et al., 2018)."""
         n_gates = 4 * config.cell_dim
         self.weight_ih = nn.Parameter(torch.empty(n_gates, config.projection_dim))
         self.weight_hh = nn.Parameter(torch.empty(n_gates, config.projection_dim))
@@ -120,7 +125,7 @@ class LSTMLayer(nn.Module):
         x: Tensor,
         h: Tensor,
         c: Tensor,
-        padding: Padding,
+        steps: Steps,
         reverse: bool,
         index: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -128,17 +133,18 @@ class LSTMLayer(nn.Module):
         return lstm(
             x,
             weight_ih=self.weight_ih,
-            weight_hh=self.weight_hh,
+            weight_hh=functional.dropout(self.weight_hh, self.weight_drop, self.training),
             bias=self.bias_with_forget(),
             weight_hr=self.weight_hr,
             h=h,
             c=c,
-            mask=padding.mask,
-            active=padding.active,
+            mask=steps.mask,
+            active=steps.active,
             cell_clip=self.config.cell_clip,
             projection_clip=self.config.projection_clip,
             reverse=reverse,
             index=index,
+            resets=steps.resets,
         )
 
 
@@ -160,9 +166,10 @@ class LSTMStack(nn.Module):
         x: Tensor,
         h: Tensor,
         c: Tensor,
-        padding: Padding,
+        steps: Steps,
         reverse: bool,
         index: Tensor | None = None,
+        drop: Callable[[Tensor, int], Tensor] | None = None,
     ) -> tuple[list[Tensor], Tensor, Tensor]:
         """Run the stack.
 
@@ -170,9 +177,10 @@ class LSTMStack(nn.Module):
             x: token vectors, (time, batch, dim), or with `index` (vectors, dim).
             h: initial outputs, (layers, batch, projection).
             c: initial cells, (layers, batch, cell).
-            padding: where there is padding.
+            steps: padding and resets.
             reverse: read from the end.
             index: which vector of x stands where, (time, batch).
+            drop: dropout of the input of each layer, told its number.
 
         Returns:
             The output of each layer (time, batch, dim), final h and final c.
@@ -181,8 +189,10 @@ class LSTMStack(nn.Module):
         final_h: list[Tensor] = []
         final_c: list[Tensor] = []
         for depth, layer in enumerate(self.layers):
+            if drop is not None:
+                x = drop(x, depth)
             # The recurrent state is the output before the residual is added.
-            out, new_h, new_c = layer(x, h[depth], c[depth], padding, reverse, index)
+            out, new_h, new_c = layer(x, h[depth], c[depth], steps, reverse, index)
             index = None
             x = out + x if self.residual and depth > 0 else out
             outputs.append(x)

@@ -14,6 +14,7 @@ from torch.nn import functional
 from elmo.config import ModelConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM, without_boundaries
+from elmo.model.losses import Softmax
 from elmo.model.lstm import LSTMState
 from elmo.model.scalar_mix import ScalarMix, layer_norm
 
@@ -75,11 +76,7 @@ class ELMoNetwork(nn.Module):
             for _ in range(config.mix.n_mixes)
         )
         self.dropout = nn.Dropout(dropout)
-        self.softmax = (
-            nn.Linear(config.lstm.projection_dim, config.n_softmax_words)
-            if config.n_softmax_words
-            else None
-        )
+        self.softmax = make_softmax(config)
 
     def forward(
         self,
@@ -128,3 +125,14 @@ class ELMoNetwork(nn.Module):
         """Sum of squared mix weights over all mixes, to be scaled by λ and added to a loss."""
         penalties = [mix.l2() for mix in self.mixes if isinstance(mix, ScalarMix)]
         return torch.stack(penalties).sum() if penalties else torch.zeros(())
+
+
+def make_softmax(config: ModelConfig) -> Softmax | None:
+    """Make the softmax of a language model, uninitialised; None where it has none."""
+    if not config.n_softmax_words:
+        return None
+    if config.softmax_cutoffs:
+        return nn.AdaptiveLogSoftmaxWithLoss(
+            config.lstm.projection_dim, config.n_softmax_words, list(config.softmax_cutoffs)
+        )
+    return nn.Linear(config.lstm.projection_dim, config.n_softmax_words)

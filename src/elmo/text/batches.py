@@ -13,9 +13,9 @@ from elmo.config import ModelConfig
 from elmo.errors import ConfigError, InputError
 from elmo.text.characters import (
     SHIFT,
+    SYMBOL_SCHEMES,
     ByteCharacters,
     Characters,
-    DictionaryCharacters,
     Ids,
     room,
 )
@@ -134,15 +134,16 @@ def token_mapper(
 
     Args:
         config: the model.
-        character_dictionary: raw id of each symbol, in the dictionary scheme.
+        character_dictionary: raw id of each symbol, in a scheme that has a dictionary.
         word_dictionary: raw id of each input word, where the model has a word table.
     """
     text = config.text
     characters: Characters | None = None
     if text.characters == "bytes":
         characters = ByteCharacters(text.max_characters)
-    elif text.characters == "dictionary":
-        characters = DictionaryCharacters(text.max_characters, character_dictionary or {})
+    elif text.characters != "none":
+        scheme = SYMBOL_SCHEMES[text.characters]
+        characters = scheme(text.max_characters, character_dictionary or {})
     if word_dictionary is None:
         return TokenMapper(characters)
     begin, end, unknown = text.word_marks

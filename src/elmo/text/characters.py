@@ -1,16 +1,19 @@
 """Words to character ids: the only file that knows special ids, padding and the shift by one.
 
-Two schemes: UTF-8 bytes, as bilm-tf and AllenNLP have them, and a dictionary of code points, as
-ELMoForManyLangs has it. Id 0 is the mask in both: no real token contains it.
+Two kinds of scheme: UTF-8 bytes, as bilm-tf and AllenNLP have them, and symbols looked up in a
+dictionary: code points, Korean jamo, and code points as ELMoForManyLangs has them. Id 0 is the mask
+in all of them: no real token contains it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import FormatError
+from elmo.text.jamo import to_jamo
 
 Ids = NDArray[np.int64]
 
@@ -22,6 +25,10 @@ END_WORD = 259
 PADDING = 260
 N_BYTE_CHARACTERS = 261
 SHIFT = 1
+
+N_CODE_POINTS = 0x110000
+# Narrowest and widest row that is fitted to a text.
+WIDTHS = (8, 100)
 
 BEGIN_MARK = "<S>"
 END_MARK = "</S>"
@@ -88,14 +95,11 @@ class ByteCharacters:
         return row + SHIFT
 
 
-class DictionaryCharacters:
-    """Code points looked up in a dictionary, as ELMoForManyLangs reads them.
-
-    Its code writes the id of `<eow>` *before* a word and that of `<bow>` after it. The published
-    weights were trained so, and the swap is kept.
-    """
+class CodePointCharacters:
+    """Code points looked up in a dictionary; what is not in it is `<oov>`."""
 
     SPECIALS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
+    MARKS = ("<bow>", "<eow>")
 
     def __init__(self, max_characters: int, dictionary: Mapping[str, int]) -> None:
         """Make a mapper.
@@ -113,13 +117,23 @@ class DictionaryCharacters:
         self._points = np.array([point for point, _ in points], dtype=np.uint32)
         self._point_ids = np.array([raw_id for _, raw_id in points], dtype=np.int64)
 
+    @classmethod
+    def symbols(cls, words: Sequence[str]) -> tuple[NDArray[np.uint32], Ids]:
+        """Give the code points of words, end to end, and how many each word has."""
+        text = "".join(words).encode("utf-32-le", "surrogatepass")
+        lengths = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+        return np.frombuffer(text, dtype="<u4"), lengths
+
     def ids(self, words: Sequence[str]) -> Ids:
         """Spell words, (words, max_characters), shifted by one."""
         limit = room(self.max_characters)
-        cut = [word[:limit] for word in words]
-        text = "".join(cut).encode("utf-32-le", "surrogatepass")
-        lengths = np.fromiter(map(len, cut), dtype=np.int64, count=len(cut))
-        return self._rows(self._look_up(np.frombuffer(text, dtype="<u4")), lengths)
+        # A code point is one symbol at least: what is cut here would be cut below.
+        points, lengths = self.symbols([word[:limit] for word in words])
+        if lengths.max(initial=0) > limit:
+            before = np.repeat(np.cumsum(lengths) - lengths, lengths)
+            points = points[np.arange(len(points)) - before < limit]
+            lengths = lengths.clip(max=limit)
+        return self._rows(self._look_up(points), lengths)
 
     def boundaries(self) -> Ids:
         """Rows of the sentence marks: words of one special character each."""
@@ -134,14 +148,93 @@ class DictionaryCharacters:
         return np.where(self._points[place] == points, self._point_ids[place], unknown)
 
     def _rows(self, values: Ids, lengths: Ids) -> Ids:
+        begin, end = self.MARKS
         return _spread(
             values,
             lengths,
             self.max_characters,
-            begin=self.dictionary["<eow>"],
-            end=self.dictionary["<bow>"],
+            begin=self.dictionary[begin],
+            end=self.dictionary[end],
             padding=self.dictionary["<pad>"],
         )
+
+
+class DictionaryCharacters(CodePointCharacters):
+    """Code points as ELMoForManyLangs reads them.
+
+    Its code writes the id of `<eow>` *before* a word and that of `<bow>` after it. The published
+    weights were trained so, and the swap is kept.
+    """
+
+    MARKS = ("<eow>", "<bow>")
+
+
+class JamoCharacters(CodePointCharacters):
+    """Code points with Hangul syllables taken apart into their letters."""
+
+    @classmethod
+    def symbols(cls, words: Sequence[str]) -> tuple[NDArray[np.uint32], Ids]:
+        """Give the letters of words, end to end, and how many each word has."""
+        return to_jamo(*super().symbols(words))
+
+
+SYMBOL_SCHEMES: dict[str, type[CodePointCharacters]] = {
+    "codepoints": CodePointCharacters,
+    "dictionary": DictionaryCharacters,
+    "jamo": JamoCharacters,
+}
+"""Character schemes that look symbols up in a dictionary."""
+
+
+def build_dictionary(
+    words: Iterable[str], counts: Iterable[int], scheme: str, min_count: int = 2
+) -> dict[str, int]:
+    """Number the symbols of a text: the specials, then symbols by falling frequency.
+
+    Args:
+        words: distinct words.
+        counts: how often each stands in the text.
+        scheme: a key of `SYMBOL_SCHEMES`.
+        min_count: symbols seen less often are left to `<oov>`, so that it is met in training.
+    """
+    symbols = SYMBOL_SCHEMES[scheme].symbols
+    totals = np.zeros(N_CODE_POINTS, dtype=np.int64)
+    for part, part_counts in _parts(words, counts):
+        points, lengths = symbols(part)
+        np.add.at(totals, points, np.repeat(part_counts, lengths))
+    order = np.argsort(-totals, kind="stable")
+    chosen = order[totals[order] >= max(1, min_count)]
+    names = [*CodePointCharacters.SPECIALS, *map(chr, chosen.tolist())]
+    return {name: number for number, name in enumerate(names)}
+
+
+def fitted_width(words: Iterable[str], counts: Iterable[int], scheme: str) -> int:
+    """Find how many columns spell 999 of 1,000 running words whole, marks included.
+
+    Args:
+        words: distinct words.
+        counts: how often each stands in the text.
+        scheme: `bytes`, or a key of `SYMBOL_SCHEMES`.
+    """
+    totals = np.zeros(WIDTHS[1], dtype=np.int64)
+    for part, part_counts in _parts(words, counts):
+        if scheme == "bytes":
+            encoded = (len(word.encode("utf-8", "ignore")) for word in part)
+            lengths = np.fromiter(encoded, dtype=np.int64, count=len(part))
+        else:
+            lengths = SYMBOL_SCHEMES[scheme].symbols(part)[1]
+        np.add.at(totals, lengths.clip(max=len(totals) - 1), part_counts)
+    covered = np.cumsum(totals)
+    # 999 of 1,000 in whole numbers; a text without words is covered at once.
+    longest = int(np.searchsorted(covered * 1000, covered[-1] * 999))
+    return min(max(longest + 2, WIDTHS[0]), WIDTHS[1])
+
+
+def _parts(words: Iterable[str], counts: Iterable[int]) -> Iterator[tuple[list[str], Ids]]:
+    """Take words and their counts some thousands at a time."""
+    word, count = iter(words), iter(counts)
+    while part := list(islice(word, 2**16)):
+        yield part, np.fromiter(islice(count, len(part)), dtype=np.int64, count=len(part))
 
 
 def _spread(

@@ -1,25 +1,33 @@
 """Raw text to words that know where they came from.
 
 Every word is an exact piece of the text and only white space is left out, so results can be laid
-over the source again. This file finds no sentences, changes no case and rewrites no quotes.
+over the source again. This file finds no sentences, changes no case and rewrites no quotes. The
+tokenisers that need another package live in `korean.py` and `spacy_pipeline.py`.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib import import_module
 from typing import NamedTuple, Protocol
 
 from elmo.errors import ConfigError
 
 __all__ = [
     "TOKENIZERS",
+    "CharacterTokenizer",
     "EnglishTokenizer",
     "Token",
     "Tokenizer",
     "WhitespaceTokenizer",
     "get_tokenizer",
+    "pieces",
+    "whole_characters",
 ]
+
+# What follows is the name of a pipeline.
+SPACY = "spacy:"
 
 
 class Token(NamedTuple):
@@ -100,8 +108,36 @@ class EnglishTokenizer:
         return self._pattern.findall(text)
 
 
+class CharacterTokenizer:
+    """Makes every character a word, for scripts without spaces.
+
+    Combining marks, joiners and variation selectors stay with the character before them.
+    """
+
+    name = "characters"
+
+    def __init__(self) -> None:
+        """Compile the rule, once for the whole process."""
+        self._pattern = _character_pattern()
+
+    def tokens(self, text: str) -> list[Token]:
+        """Split into characters, with offsets."""
+        return _match_tokens(self._pattern, text)
+
+    def words(self, text: str) -> list[str]:
+        """Split into characters."""
+        return self._pattern.findall(text)
+
+
+def _korean() -> Tokenizer:
+    tokenizer: Tokenizer = import_module("elmo.text.korean").KoreanTokenizer()
+    return tokenizer
+
+
 TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
+    CharacterTokenizer.name: CharacterTokenizer,
     EnglishTokenizer.name: EnglishTokenizer,
+    "korean": _korean,
     WhitespaceTokenizer.name: WhitespaceTokenizer,
 }
 """Name to factory. A factory may import what it needs, so that listing names costs nothing."""
@@ -111,18 +147,58 @@ def get_tokenizer(name: str) -> Tokenizer:
     """Build the tokeniser a model or a command names.
 
     Args:
-        name: A key of `TOKENIZERS`.
+        name: A key of `TOKENIZERS`, or `spacy:` and the name of a pipeline: `spacy:blank-ja` is
+            the bare tokeniser of a language, anything else is a pipeline that is installed.
 
     Returns:
         A tokeniser ready for use.
 
     Raises:
         ConfigError: If no tokeniser has this name.
+        MissingExtra: If the package it needs is not installed.
     """
+    if name.startswith(SPACY):
+        tokenizer: Tokenizer = import_module("elmo.text.spacy_pipeline").SpacyTokenizer(
+            name.removeprefix(SPACY)
+        )
+        return tokenizer
     if name not in TOKENIZERS:
-        known = ", ".join(sorted(TOKENIZERS))
+        known = ", ".join([*sorted(TOKENIZERS), f"{SPACY}NAME"])
         raise ConfigError(f"unknown tokenizer {name!r}; use one of: {known}")
     return TOKENIZERS[name]()
+
+
+def pieces(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
+    """Make words of what another program says about a text, so that nothing but space is lost.
+
+    Spans that overlap become one word, what stands between two spans becomes a word too, and white
+    space inside a span divides it.
+
+    Args:
+        text: the source.
+        spans: where words begin and end, by rising begin; empty ones are passed over.
+    """
+    found: list[Token] = []
+    start = end = 0
+    for first, last in (*spans, (len(text), len(text))):
+        if first >= end:
+            found += _not_space(text, start, end)
+            found += _not_space(text, end, first)
+            start = first
+        end = max(end, last)
+    return found + _not_space(text, start, end)
+
+
+def whole_characters(text: str) -> str:
+    """Put U+FFFD in place of halves of surrogate pairs, which compiled programs refuse."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _not_space(text: str, start: int, end: int) -> list[Token]:
+    return [
+        Token(match[0], match.start(), match.end())
+        for match in _NOT_SPACE.finditer(text, start, end)
+    ]
 
 
 def _match_tokens(pattern: re.Pattern[str], text: str) -> list[Token]:
@@ -130,6 +206,7 @@ def _match_tokens(pattern: re.Pattern[str], text: str) -> list[Token]:
 
 
 _NOT_SPACE = re.compile(r"\S+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Abbreviations that hold on to their full stop wherever they stand.
 _ABBREVIATIONS = """
@@ -153,6 +230,12 @@ def _any_of(words: Iterable[str]) -> str:
     return "(?:" + "|".join(re.escape(word) for word in words) + ")"
 
 
+@cache
+def _character_pattern() -> re.Pattern[str]:
+    return re.compile(rf"\S(?:(?!\w)[{_mark_spans()}\u200c\u200d])*")
+
+
+@cache
 def _mark_spans() -> str:
     """List the combining marks as the inside of a regular-expression class.
 

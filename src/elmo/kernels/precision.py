@@ -19,6 +19,7 @@ def _switches() -> list[tuple[Any, str, Any]]:
         places = (
             backends.cuda.matmul,
             backends.cudnn.conv,
+            backends.cudnn.rnn,
             backends.mkldnn.matmul,
             backends.mkldnn.conv,
         )

@@ -1,25 +1,16 @@
-"""Every dial as a frozen dataclass: the shape of a model, and the arguments of each verb.
-
-The docstring under a field is its help text; YAML, JSON and command-line flags are these same
-fields. Nothing here imports torch, so the command line can print help at once.
-"""
+"""The shape of a model, as its config.json records it."""
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from elmo.errors import ConfigError
 
 LayerNorm = Literal["none", "allennlp", "bilm-tf"]
-Layers = str | int
-Pooling = Literal["mean", "max", "first-last"]
-State = Literal["reset", "carry"]
 
 # More layers than any model has; a larger number comes from a damaged file.
 MAX_DEPTH = 64
-
-
-# ----------------------------------------------------------------------------- the model
 
 
 @dataclass(frozen=True)
@@ -28,8 +19,9 @@ class TextConfig:
 
     tokenizer: str | None = None
     """Tokeniser applied to raw strings; none recorded means white space."""
-    characters: Literal["bytes", "dictionary", "none"] = "bytes"
-    """Character scheme: UTF-8 bytes, a dictionary of code points, or no characters at all."""
+    characters: Literal["bytes", "codepoints", "jamo", "dictionary", "none"] = "bytes"
+    """Character scheme: UTF-8 bytes, code points, Korean jamo, ELMoForManyLangs' code points, or
+    no characters at all."""
     max_characters: int = 50
     """Character columns of a token row, the marks of its beginning and end included."""
     word_marks: tuple[str, str, str] = ("<S>", "</S>", "<UNK>")
@@ -174,6 +166,8 @@ class ModelConfig:
     """The mixes."""
     n_softmax_words: int = 0
     """Words of the softmax of the language model; 0 means the model has none."""
+    softmax_cutoffs: tuple[int, ...] = ()
+    """Where the clusters of an adaptive softmax begin; none means that it is a plain one."""
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit together."""
@@ -186,6 +180,19 @@ class ModelConfig:
                     f"a filter is {widest} wide, but a token has {self.text.max_characters} "
                     "characters"
                 )
+        cutoffs = (0, *self.softmax_cutoffs, self.n_softmax_words)
+        if self.softmax_cutoffs and any(a >= b for a, b in pairwise(cutoffs)):
+            raise ConfigError(
+                f"the cutoffs of the adaptive softmax are {list(self.softmax_cutoffs)}; they must "
+                f"grow and stay below its {self.n_softmax_words} words"
+            )
+        # Each cluster is a quarter as wide as the one before it.
+        if self.lstm.projection_dim < 4 ** len(self.softmax_cutoffs):
+            raise ConfigError(
+                f"an adaptive softmax with {len(self.softmax_cutoffs)} cutoffs needs a "
+                f"projection_dim of at least {4 ** len(self.softmax_cutoffs)}, not "
+                f"{self.lstm.projection_dim}: take fewer"
+            )
         if not self.encoder.project and self.encoder.width != self.lstm.projection_dim:
             raise ConfigError(
                 f"the token encoder gives {self.encoder.width} values, the LSTM takes "
@@ -207,97 +214,3 @@ class ModelConfig:
     def dim(self) -> int:
         """Width of a word vector: both directions."""
         return 2 * self.lstm.projection_dim
-
-
-# ----------------------------------------------------------------------------- the verbs
-
-
-@dataclass(frozen=True)
-class EmbedConfig:
-    """Embed a text file, one sentence a line, and write every word's vector.
-
-    Examples:
-      elmo embed sentences.txt vectors.h5 --model my-elmo
-      elmo embed - vectors.parquet --model my-elmo --raw < article.txt
-      elmo embed in.txt out.h5 --model M --layers all --state carry --batch-size 64
-    """
-
-    input: str
-    """Text file in UTF-8, one sentence a line; - is standard input."""
-    output: str
-    """File to write; its ending is the format: .h5 .hdf5 .parquet .npz"""
-    model: str | None = None
-    """Model: a bundled name, a folder, a hub id or any older program's file."""
-    layers: str = "average"
-    """average, mix, top, all or a layer number."""
-    state: State = "reset"
-    """reset: every sentence from the zero state; carry: as the older programs, batch by batch."""
-    batch_size: int = 64
-    """Sentences computed together."""
-    raw: bool = False
-    """Split lines with the model's own tokeniser, and store the words."""
-    forget_sentences: bool = False
-    """HDF5: leave out sentence_to_index, which holds the whole text."""
-    device: str | None = None
-    """Device such as cpu or cuda; the GPU where there is one."""
-    options: str | None = None
-    """options.json, where it does not lie beside the weights."""
-    vocab: str | None = None
-    """Vocabulary file, where it does not lie beside the weights."""
-
-
-@dataclass(frozen=True)
-class InfoConfig:
-    """Say what a model file or folder is: format, geometry, vocabulary, what was mended.
-
-    Examples:
-      elmo info elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5
-      elmo info my-elmo --json
-    """
-
-    model: str
-    """Model: a bundled name, a folder, a hub id or any older program's file."""
-    options: str | None = None
-    """options.json, where it does not lie beside the weights."""
-    json: bool = False
-    """Print JSON."""
-
-
-@dataclass(frozen=True)
-class ConvertConfig:
-    """Turn any readable model into our folder, or a byte-character model into AllenNLP's files.
-
-    Examples:
-      elmo convert 144.zip my-elmo
-      elmo convert my-elmo old-style --to allennlp
-    """
-
-    model: str
-    """Model: a bundled name, a folder, a hub id or any older program's file."""
-    output: str
-    """Folder to write."""
-    to: Literal["native", "allennlp"] = "native"
-    """native: safetensors and JSON; allennlp: options.json and weights.hdf5."""
-    options: str | None = None
-    """options.json, where it does not lie beside the weights."""
-    vocab: str | None = None
-    """Vocabulary file, where it does not lie beside the weights."""
-    softmax: str | None = None
-    """HDF5 file with the softmax of the language model."""
-    token_embeddings: str | None = None
-    """HDF5 file with the vectors of the vocabulary, computed beforehand."""
-    tokenizer: str | None = None
-    """Tokeniser to record in the model: whitespace or english."""
-
-
-@dataclass(frozen=True)
-class DemoConfig:
-    """Show the main job on a tiny model: embed, compare contexts, save, load again.
-
-    Examples:
-      elmo demo
-      elmo demo --output tiny-elmo
-    """
-
-    output: str | None = None
-    """Folder to leave the demo's model in; nothing is left where none is named."""

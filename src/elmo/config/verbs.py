@@ -1,0 +1,138 @@
+"""The arguments of the verbs that use a model: embed, info, convert, evaluate, demo."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Layers = str | int
+Pooling = Literal["mean", "max", "first-last"]
+State = Literal["reset", "carry"]
+
+
+@dataclass(frozen=True)
+class EmbedConfig:
+    """Embed a text file, one sentence a line, and write every word's vector.
+
+    Examples:
+      elmo embed sentences.txt vectors.h5 --model my-elmo
+      elmo embed - vectors.parquet --model my-elmo --raw < article.txt
+      elmo embed in.txt out.h5 --model M --layers all --state carry --batch-size 64
+    """
+
+    input: str
+    """Text file in UTF-8, one sentence a line; - is standard input."""
+    output: str
+    """File to write; its ending is the format: .h5 .hdf5 .parquet .npz"""
+    model: str | None = None
+    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    layers: str = "average"
+    """average, mix, top, all or a layer number."""
+    state: State = "reset"
+    """reset: every sentence from the zero state; carry: as the older programs, batch by batch."""
+    batch_size: int = 64
+    """Sentences computed together."""
+    raw: bool = False
+    """Split lines with the model's own tokeniser, and store the words."""
+    forget_sentences: bool = False
+    """HDF5: leave out sentence_to_index, which holds the whole text."""
+    device: str | None = None
+    """Device such as cpu or cuda; the GPU where there is one."""
+    options: str | None = None
+    """options.json, where it does not lie beside the weights."""
+    vocab: str | None = None
+    """Vocabulary file, where it does not lie beside the weights."""
+
+
+@dataclass(frozen=True)
+class InfoConfig:
+    """Say what a model file or folder is: format, geometry, vocabulary, what was mended.
+
+    Examples:
+      elmo info elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5
+      elmo info my-elmo --json
+    """
+
+    model: str
+    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    options: str | None = None
+    """options.json, where it does not lie beside the weights."""
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class ConvertConfig:
+    """Turn any readable model into our folder, or a byte-character model into AllenNLP's files.
+
+    Examples:
+      elmo convert 144.zip my-elmo
+      elmo convert my-elmo old-style --to allennlp
+    """
+
+    model: str
+    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    output: str
+    """Folder to write."""
+    to: Literal["native", "allennlp"] = "native"
+    """native: safetensors and JSON; allennlp: options.json and weights.hdf5."""
+    options: str | None = None
+    """options.json, where it does not lie beside the weights."""
+    vocab: str | None = None
+    """Vocabulary file, where it does not lie beside the weights."""
+    softmax: str | None = None
+    """HDF5 file with the softmax of the language model."""
+    token_embeddings: str | None = None
+    """HDF5 file with the vectors of the vocabulary, computed beforehand."""
+    tokenizer: str | None = None
+    """Tokeniser to record in the model: whitespace or english."""
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """Measure a language model on a text: perplexity of each direction under the full softmax.
+
+    Examples:
+      elmo evaluate --model my-elmo test.txt
+      elmo evaluate --model my-elmo corpus --split test --state carry --batch-size 1
+    """
+
+    text: tuple[str, ...]
+    """Text files, one sentence a line, or a prepared corpus; - is standard input."""
+    model: str
+    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    state: State = "reset"
+    """reset: every sentence from the zero state; carry: row by row, as the older programs."""
+    batch_size: int = 64
+    """Rows read side by side; with carried state the result depends on it."""
+    unroll: int = 20
+    """Steps computed together; changes nothing but speed and memory."""
+    split: str = "test"
+    """Part of a prepared corpus."""
+    raw: bool = False
+    """Split lines with the model's own tokeniser, not at white space."""
+    keep_blank_lines: bool = False
+    """Count a blank line as a sentence without words."""
+    drop_tail: bool = False
+    """Leave out the batch in which the text ends, as bilm-tf does."""
+    device: str | None = None
+    """Device such as cpu or cuda; the GPU where there is one."""
+    options: str | None = None
+    """options.json, where it does not lie beside the weights."""
+    vocab: str | None = None
+    """Vocabulary file, where it does not lie beside the weights."""
+    softmax: str | None = None
+    """HDF5 file with the softmax of the model, where it lies apart."""
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class DemoConfig:
+    """Show ELMo's three steps on small texts: pre-train, fine-tune, use; under three minutes.
+
+    Examples:
+      elmo demo
+      elmo demo --output tiny-elmo
+    """
+
+    output: str | None = None
+    """Folder to leave the pre-trained tiny model in; nothing is left where none is named."""

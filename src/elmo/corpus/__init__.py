@@ -1,0 +1,29 @@
+"""Text to numbers on the disk, and from there to the windows a language model trains on."""
+
+from typing import Any
+
+from elmo.lazy import fetch
+
+__all__ = [
+    "Corpus",
+    "PrepareResult",
+    "VocabResult",
+    "corpus_of",
+    "prepare",
+    "read_sentences",
+    "vocab",
+]
+
+_HOMES = {
+    "Corpus": "elmo.corpus.shards",
+    "PrepareResult": "elmo.corpus.prepare_corpus",
+    "VocabResult": "elmo.corpus.vocab_file",
+    "corpus_of": "elmo.corpus.reading",
+    "prepare": "elmo.corpus.prepare_corpus",
+    "read_sentences": "elmo.corpus.reading",
+    "vocab": "elmo.corpus.vocab_file",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return fetch(name, _HOMES, __name__)

@@ -1,0 +1,11 @@
+"""The whole story on a small text: prepare, pre-train, fine-tune, embed."""
+
+from typing import Any
+
+from elmo.lazy import fetch
+
+__all__ = ["DemoResult", "demo"]
+
+
+def __getattr__(name: str) -> Any:
+    return fetch(name, dict.fromkeys(__all__, "elmo.demo.story"), __name__)

@@ -1,0 +1,14 @@
+"""Objects in, numbers out."""
+
+from typing import TYPE_CHECKING, Any
+
+from elmo.lazy import fetch
+
+if TYPE_CHECKING:
+    from elmo.evaluate.perplexity import evaluate
+
+__all__ = ["evaluate"]
+
+
+def __getattr__(name: str) -> Any:
+    return fetch(name, {"evaluate": "elmo.evaluate.perplexity"}, __name__)

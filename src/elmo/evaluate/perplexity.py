@@ -1,0 +1,312 @@
+"""Perplexity under the full softmax, of each direction, and bits per character.
+
+Every word and every sentence end of a text is predicted once by each direction. `measure` is the
+pass itself, used while training too; `evaluate` is the verb.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo.config import EvaluateConfig, ReadingConfig, RegularConfig
+from elmo.corpus.reading import corpus_of, read_sentences
+from elmo.corpus.shards import Corpus, DistinctWords, Split, is_corpus
+from elmo.corpus.streams import Window, once
+from elmo.corpus.tables import WordTables, word_tables
+from elmo.errors import ConfigError
+from elmo.formats.load import read
+from elmo.formats.pretrained import Pretrained
+from elmo.kernels.precision import exact_float32
+from elmo.model.language_model import LanguageModel
+from elmo.model.losses import Softmax, exact_losses
+from elmo.model.lstm import LSTMState
+from elmo.model.network import ELMoNetwork
+from elmo.progress import Progress
+from elmo.text.batches import token_mapper
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """What a language model makes of a text.
+
+    Attributes:
+        forward_loss: mean of -ln p over all predictions of the forward direction.
+        backward_loss: the same of the backward direction.
+        n_predictions: of each direction: words and sentence ends.
+        n_words: running words.
+        n_unknown: words predicted as `<UNK>`.
+        n_characters: code points, and one for each end of a word or sentence.
+    """
+
+    forward_loss: float
+    backward_loss: float
+    n_predictions: int
+    n_words: int
+    n_unknown: int
+    n_characters: int
+
+    @property
+    def loss(self) -> float:
+        """Mean of both directions."""
+        return 0.5 * (self.forward_loss + self.backward_loss)
+
+    @property
+    def forward(self) -> float:
+        """Perplexity of the forward direction."""
+        return exp(self.forward_loss)
+
+    @property
+    def backward(self) -> float:
+        """Perplexity of the backward direction."""
+        return exp(self.backward_loss)
+
+    @property
+    def mean(self) -> float:
+        """Perplexity of both: exp of the mean loss, their geometric mean."""
+        return exp(self.loss)
+
+    @property
+    def unknown_rate(self) -> float:
+        """Share of the words predicted as `<UNK>`."""
+        return self.n_unknown / max(1, self.n_words)
+
+    def bits(self, loss: float, units: int) -> float:
+        """Spread a mean loss over other units than predictions."""
+        return loss / math.log(2) * self.n_predictions / max(1, units)
+
+    def values(self) -> dict[str, float]:
+        """Give the figures by name."""
+        return {
+            "forward": self.forward,
+            "backward": self.backward,
+            "mean": self.mean,
+            "forward_bits_per_character": self.bits(self.forward_loss, self.n_characters),
+            "backward_bits_per_character": self.bits(self.backward_loss, self.n_characters),
+            "bits_per_character": self.bits(self.loss, self.n_characters),
+            "bits_per_word": self.bits(self.loss, self.n_words),
+            "unknown_rate": self.unknown_rate,
+        }
+
+    def __str__(self) -> str:
+        """Say it in lines."""
+        figures = self.values()
+        return "\n".join(
+            [
+                f"perplexity           forward {self.forward:,.3f}, backward {self.backward:,.3f}, "
+                f"mean {self.mean:,.3f}",
+                f"bits per character   {figures['bits_per_character']:.4f}   "
+                f"(forward {figures['forward_bits_per_character']:.4f}, backward "
+                f"{figures['backward_bits_per_character']:.4f})",
+                f"bits per word        {figures['bits_per_word']:.3f}",
+                f"out of vocabulary    {self.unknown_rate:.2%} of {self.n_words:,} words, "
+                "predicted as <UNK>",
+                f"predictions          {self.n_predictions:,} of each direction",
+            ]
+        )
+
+
+def exp(loss: float) -> float:
+    """Give e to the loss, infinity where that is too much."""
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+# Sums that `measure` adds up: losses of both directions, then four counts.
+SUMS = 6
+
+
+def measure(
+    model: LanguageModel,
+    softmax: Softmax,
+    tables: WordTables,
+    windows: Iterable[Window],
+    *,
+    carry: bool,
+) -> Tensor:
+    """Add up what `Perplexity` is made of; the sums of several processes can be added.
+
+    Args:
+        model: put into evaluation and back.
+        softmax: of the model.
+        tables: of the words in the windows.
+        windows: a text, read once.
+        carry: whether any state is carried; else the windows say where it is reset.
+
+    Returns:
+        (SUMS,) float64 on the host.
+    """
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    sums = torch.zeros(SUMS, dtype=torch.float64)
+    state: LSTMState | None = None
+    try:
+        with torch.no_grad():
+            for window in windows:
+                if state is None or state.batch != window.real.shape[1]:
+                    lstm = model.bilm.config.lstm
+                    state = LSTMState.zeros(lstm, window.real.shape[1], device=device)
+                losses, state = _window_losses(model, softmax, tables, window, state, carry)
+                sums += _sums(losses, tables, window)
+    finally:
+        model.train(was_training)
+    return sums
+
+
+def _window_losses(
+    model: LanguageModel,
+    softmax: Softmax,
+    tables: WordTables,
+    window: Window,
+    state: LSTMState,
+    carry: bool,
+) -> tuple[Tensor, LSTMState]:
+    """Give the loss of each prediction, (2, predictions), and the state after the window."""
+    batch, device = tables.batch(window), state.h.device
+    rows, index, targets, resets = (
+        torch.from_numpy(array).to(device)
+        for array in (batch.rows, batch.index, batch.targets, batch.resets)
+    )
+    hidden, h, c = model(rows.long(), index, None if carry else resets, state.h, state.c)
+    losses = [
+        exact_losses(softmax, hidden[side].flatten(0, 1), targets[side].flatten())
+        for side in (0, 1)
+    ]
+    return torch.stack(losses), LSTMState(h, c)
+
+
+def _sums(losses: Tensor, tables: WordTables, window: Window) -> Tensor:
+    real = torch.from_numpy(window.real.ravel())
+    summed = losses.double().cpu()[:, real].sum(dim=1)
+    aims = window.targets[0][window.real]
+    counts = [
+        len(aims),
+        (aims > 1).sum(),
+        tables.unknown[aims].sum(),
+        tables.characters[aims].sum(),
+    ]
+    return torch.cat([summed, torch.tensor(counts, dtype=torch.float64)])
+
+
+def perplexity_of(sums: Tensor) -> Perplexity:
+    """Give the result that sums amount to."""
+    forward, backward, *counts = sums.tolist()
+    n = max(1.0, counts[0])
+    return Perplexity(forward / n, backward / n, *map(int, counts))
+
+
+# ----------------------------------------------------------------------------- the verb
+
+
+@dataclass(frozen=True)
+class EvaluateResult:
+    """What `evaluate` found.
+
+    Attributes:
+        perplexity: the figures.
+        model: what was measured.
+        state: reset or carry.
+        as_json: whether `str` is JSON.
+    """
+
+    perplexity: Perplexity
+    model: str
+    state: str
+    as_json: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as plain data."""
+        found = self.perplexity
+        counts = {
+            "n_predictions": found.n_predictions,
+            "n_words": found.n_words,
+            "n_unknown": found.n_unknown,
+            "n_characters": found.n_characters,
+        }
+        return {"model": self.model, "state": self.state, **found.values(), **counts}
+
+    def __str__(self) -> str:
+        """Say it in lines, or as JSON."""
+        if self.as_json:
+            return json.dumps(self.to_dict(), indent=1)
+        return f"{self.model}, state {self.state}\n{self.perplexity}"
+
+
+def evaluate(config: EvaluateConfig) -> EvaluateResult:
+    """Measure a language model on a text: perplexity of each direction under the full softmax."""
+    for name in ("batch_size", "unroll"):
+        if getattr(config, name) < 1:
+            raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least 1")
+    if config.state not in ("reset", "carry"):
+        raise ConfigError(f"state is {config.state!r}; expected reset or carry")
+    found = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)
+    words, split = _text(config, found)
+    tables = model_tables(found, words)
+    network = ELMoNetwork(config=found.config)
+    network.load_state_dict(dict(found.weights))
+    network.to(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    assert network.softmax is not None
+    windows = once(
+        split,
+        lanes=config.batch_size,
+        steps=config.unroll,
+        reset=config.state == "reset",
+        drop_tail=config.drop_tail,
+    )
+    with Progress("evaluate", split.n_pairs, "predictions") as progress, exact_float32():
+        sums = measure(
+            LanguageModel(bilm=network.bilm, regular=RegularConfig()),
+            network.softmax,
+            tables,
+            _counted(windows, progress),
+            carry=config.state == "carry",
+        )
+    if not sums[2]:
+        raise ConfigError(
+            f"{', '.join(config.text)}: the text ends in its first batch, which drop_tail leaves "
+            "out: take a smaller batch_size or unroll"
+        )
+    return EvaluateResult(perplexity_of(sums), config.model, config.state, config.json)
+
+
+def _counted(windows: Iterable[Window], progress: Progress) -> Iterable[Window]:
+    for window in windows:
+        yield window
+        progress.advance(int(window.real.sum()))
+
+
+def _text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Split]:
+    if len(config.text) == 1 and is_corpus(Path(config.text[0])):
+        corpus = Corpus.open(Path(config.text[0]))
+        if config.split not in corpus.splits:
+            known = ", ".join(corpus.splits)
+            raise ConfigError(f"{config.text[0]} has no split {config.split!r}; it has: {known}")
+        return corpus.words, corpus.splits[config.split]
+    tokenizer = model.config.text.tokenizer if config.raw else None
+    reading = ReadingConfig(
+        tokenizer=tokenizer or "whitespace", keep_blank_lines=config.keep_blank_lines
+    )
+    words, split = corpus_of(read_sentences(config.text, reading))
+    if not split.n_sentences:
+        raise ConfigError(f"{', '.join(config.text)}: there is no sentence in it")
+    return words, split
+
+
+def model_tables(model: Pretrained, words: DistinctWords) -> WordTables:
+    """Give the tables of words for a model that has a softmax; refuse one that has none."""
+    if not model.config.n_softmax_words:
+        raise ConfigError(
+            f"this {model.origin} has no softmax, so it predicts no words: give it one with elmo "
+            "finetune, or name its softmax file with --softmax"
+        )
+    if model.vocabulary is None:
+        raise ConfigError(
+            f"this {model.origin} has a softmax but no vocabulary: name the file with --vocab"
+        )
+    mapper = token_mapper(model.config, model.characters, model.words)
+    return word_tables(words, mapper, model.vocabulary)

@@ -1,0 +1,91 @@
+"""The biLM as it is trained: two sets of lanes, each walked forward, with dropouts and resets.
+
+The backward side gets its sentences already reversed, so both directions run the same way. What
+comes out are the vectors the softmax predicts the next word from; the softmax is not in here.
+Dropout stands where bilm-tf has it; the further regularisers are those of Merity et al. (2018).
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo.config import RegularConfig
+from elmo.model.bilm import BiLM
+from elmo.model.lstm import LSTMLayer, Steps
+
+
+class LanguageModel(nn.Module):
+    """Windows of word numbers to the vectors that predict their targets."""
+
+    def __init__(self, *, bilm: BiLM, regular: RegularConfig) -> None:
+        """Wrap a biLM; its weights are shared, not copied.
+
+        Args:
+            bilm: the model to train.
+            regular: regularisers.
+        """
+        super().__init__()
+        self.bilm = bilm
+        self.regular = regular
+        for stack in (bilm.forward_lstm, bilm.backward_lstm):
+            for layer in stack.layers:
+                assert isinstance(layer, LSTMLayer)
+                layer.weight_drop = regular.weight_drop
+
+    def forward(
+        self, rows: Tensor, index: Tensor, resets: Tensor | None, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Run a window; plain tensors in and out, as wrappers of modules want them.
+
+        Args:
+            rows: distinct token rows of both directions, (distinct, columns).
+            index: which row stands where, (2, time, batch).
+            resets: where the state is zero before the step, (2, time, batch); None for nowhere.
+            h: state, (layers, 2, batch, projection).
+            c: state, (layers, 2, batch, cell).
+
+        Returns:
+            Vectors (2, time, batch, projection), and the state after the window.
+        """
+        table = self._drop_types(self.bilm.encoder(rows))
+        _, n_steps, batch = index.shape
+        mask = torch.ones(n_steps, batch, dtype=torch.bool, device=index.device)
+        tops: list[Tensor] = []
+        states: list[tuple[Tensor, Tensor]] = []
+        for side, stack in enumerate((self.bilm.forward_lstm, self.bilm.backward_lstm)):
+            steps = Steps(mask, [batch] * n_steps, None if resets is None else resets[side])
+            outputs, new_h, new_c = stack(
+                functional.embedding(index[side], table),
+                h[:, side],
+                c[:, side],
+                steps,
+                reverse=False,
+                drop=self._drop_input,
+            )
+            tops.append(self._drop(outputs[-1], self.regular.output_dropout))
+            states.append((new_h, new_c))
+        return (
+            torch.stack(tops),
+            torch.stack([state[0] for state in states], dim=1),
+            torch.stack([state[1] for state in states], dim=1),
+        )
+
+    def _drop_types(self, table: Tensor) -> Tensor:
+        """Leave out all places of some of the words."""
+        if not self.training or not self.regular.embedding_dropout:
+            return table
+        ones = torch.ones(table.shape[0], 1, device=table.device, dtype=table.dtype)
+        return table * functional.dropout(ones, self.regular.embedding_dropout)
+
+    def _drop_input(self, x: Tensor, depth: int) -> Tensor:
+        return self._drop(x, self.regular.input_dropout if depth == 0 else None)
+
+    def _drop(self, x: Tensor, share: float | None) -> Tensor:
+        """Apply dropout to (time, batch, dim), the general one where no other is set."""
+        if share is None:
+            share = self.regular.dropout
+        if not self.training or not share:
+            return x
+        if not self.regular.locked:
+            return functional.dropout(x, share)
+        return x * functional.dropout(torch.ones_like(x[:1]), share)

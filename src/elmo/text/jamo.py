@@ -1,0 +1,39 @@
+"""Hangul syllables to the letters they are made of, by the arithmetic of the Unicode standard."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+FIRST_SYLLABLE = 0xAC00
+N_SYLLABLES = 11172
+LEADING, VOWEL, TRAILING = 0x1100, 0x1161, 0x11A7
+N_VOWELS, N_TRAILING = 21, 28
+
+
+def to_jamo(
+    points: NDArray[np.uint32], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Replace each syllable by two or three conjoining jamo; other characters stay.
+
+    Args:
+        points: code points of words, end to end.
+        lengths: code points of each word.
+
+    Returns:
+        The same of the decomposed words.
+    """
+    # Below the first syllable the unsigned difference wraps round to a huge number.
+    syllable = points - np.uint32(FIRST_SYLLABLE)
+    is_syllable = syllable < N_SYLLABLES
+    trailing = np.where(is_syllable, syllable % N_TRAILING, 0)
+    counts = 1 + is_syllable + (trailing > 0)
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    jamo = np.empty(int(counts.sum()), dtype=np.uint32)
+    jamo[starts[~is_syllable]] = points[~is_syllable]
+    first, syllable = starts[is_syllable], syllable[is_syllable]
+    jamo[first] = LEADING + syllable // (N_VOWELS * N_TRAILING)
+    jamo[first + 1] = VOWEL + syllable % (N_VOWELS * N_TRAILING) // N_TRAILING
+    jamo[starts[trailing > 0] + 2] = TRAILING + trailing[trailing > 0]
+    # Ends of words among the points, then among the jamo.
+    word_ends = np.concatenate([[0], ends])[np.cumsum(lengths)]
+    return jamo, np.diff(word_ends, prepend=0)

@@ -1,0 +1,17 @@
+"""Text to weights: the verbs `pretrain` and `finetune`."""
+
+from typing import Any
+
+from elmo.lazy import fetch
+
+__all__ = ["TrainResult", "finetune", "pretrain"]
+
+_HOMES = {
+    "TrainResult": "elmo.train.loop",
+    "finetune": "elmo.train.finetune_model",
+    "pretrain": "elmo.train.pretrain_model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return fetch(name, _HOMES, __name__)

@@ -1,0 +1,84 @@
+"""The training folder: who may write to it, and whether a run that goes on is the same run.
+
+config.yaml     the dials of the run
+checkpoints/    what it goes on from
+log.jsonl       what happened
+tensorboard/    the same, drawn
+curves.png      loss and perplexity
+model/          the best model so far, as `ELMo.from_pretrained` reads it
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from elmo.config import FinetuneConfig, PretrainConfig
+from elmo.errors import ConfigError, OutputError
+from elmo.files import atomic_path
+from elmo.plain import to_dict, to_yaml
+
+CONFIG = "config.yaml"
+CHECKPOINTS = "checkpoints"
+MODEL = "model"
+CORPUS = "corpus"
+LOCK = ".lock"
+
+# A run that goes on may have these changed: where it runs, how long, what it tells.
+MAY_CHANGE = frozenset(
+    "data out valid model options old_vocab corpus epochs max_steps precision accelerator devices "
+    "num_nodes accumulate log_every evaluate_every checkpoint_every patience mlflow dry_run".split()
+)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a second run out of a folder, which is made where it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("w")
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(
+                f"{folder} is in use by another run: wait for it, or name another --out"
+            ) from None
+        yield
+
+
+def check_same_run(folder: Path, config: PretrainConfig | FinetuneConfig) -> None:
+    """Refuse to go on with dials that would make it another run."""
+    path = folder / CONFIG
+    if not path.exists():
+        return
+    try:
+        before = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    changed = list(_differences(before, to_dict(config), ""))
+    if changed:
+        raise ConfigError(
+            f"{folder} holds a run with other settings: {'; '.join(changed[:5])}. Use those, or "
+            "another --out"
+        )
+
+
+def _differences(before: Any, now: Any, name: str) -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in now:
+            if key not in MAY_CHANGE:
+                yield from _differences(before.get(key), now[key], key)
+    elif before != now:
+        yield f"{name} was {before}, now {now}"
+
+
+def write_config(folder: Path, config: PretrainConfig | FinetuneConfig) -> None:
+    """Write down the dials of the run."""
+    with atomic_path(folder / CONFIG) as partial:
+        partial.write_text(to_yaml(config), encoding="utf-8")

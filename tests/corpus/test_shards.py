@@ -1,0 +1,272 @@
+"""The corpus folder as it is read: words and sentences by number, and torn files refused."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo.config import ReadingConfig
+from elmo.corpus.shards import (
+    Corpus,
+    DistinctWords,
+    Head,
+    Shard,
+    Split,
+    is_corpus,
+    read_head,
+    shard_paths,
+    word_type,
+)
+from elmo.errors import ConfigError, ElmoError, FormatError
+from elmo.text.vocabulary import SPECIALS
+
+FAST = settings(deadline=None, max_examples=60)
+WORD = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+SENTENCES = st.lists(st.lists(st.integers(0, 30), max_size=5), max_size=12)
+
+
+# ------------------------------------------------------------------------------------ words
+
+
+@FAST
+@given(st.lists(WORD, max_size=20), st.integers(1, 7))
+def test_words_by_number(words, size):
+    table = DistinctWords.of(words)
+    assert len(table) == len(words)
+    assert [table[number] for number in range(len(words))] == words
+    assert list(itertools.chain.from_iterable(table.parts(size))) == words
+    assert all(len(part) == size for part in list(table.parts(size))[:-1])
+    for start in range(len(words)):
+        assert table.strings(start, start + 3) == words[start : start + 3]
+
+
+def test_a_number_without_a_word():
+    with pytest.raises(IndexError):
+        DistinctWords.of(["a", "b"])[2]
+
+
+def test_a_lone_surrogate_is_written_as_something():
+    assert DistinctWords.of(["a\ud800", "b"])[1] == "b"
+
+
+# ------------------------------------------------------------------------------------ sentences
+
+
+def in_shards(parts, dtype=np.uint16):
+    """Make a split of one shard for each list of sentences."""
+    shards = [Split.of(part).shards[0] for part in parts]
+    return Split(tuple(Shard(shard.words.astype(dtype), shard.starts) for shard in shards))
+
+
+@FAST
+@given(st.lists(SENTENCES, min_size=1, max_size=4), st.randoms())
+def test_sentences_through_shards(parts, random):
+    sentences = [sentence for part in parts for sentence in part]
+    split = in_shards(parts)
+    assert split.n_sentences == len(sentences)
+    assert split.n_words == sum(map(len, sentences))
+    assert split.n_pairs == sum(len(sentence) + 1 for sentence in sentences)
+    numbers = [random.randrange(len(sentences)) for _ in range(20)] if sentences else []
+    asked = np.array(numbers, dtype=np.int64)
+    assert split.lengths(asked).tolist() == [len(sentences[number]) for number in numbers]
+    places = [(n, o) for n in numbers for o in range(len(sentences[n]))]
+    random.shuffle(places)
+    found = split.words_at(*np.array(places, dtype=np.int64).reshape(-1, 2).T)
+    assert found.dtype == np.int64
+    assert found.tolist() == [sentences[number][offset] for number, offset in places]
+
+
+def test_an_empty_shard_between_two():
+    split = in_shards([[[1, 2]], [], [[3]]])
+    assert split.first.tolist() == [0, 1, 1, 2]
+    assert split.lengths(np.array([1, 0])).tolist() == [1, 2]
+    assert split.words_at(np.array([1, 0]), np.array([0, 1])).tolist() == [3, 2]
+
+
+@pytest.mark.parametrize(("n_words", "dtype"), [(1, "u2"), (2**16, "u2"), (2**16 + 1, "u4")])
+def test_the_narrowest_type(n_words, dtype):
+    assert np.dtype(word_type(n_words)) == dtype
+    assert np.iinfo(word_type(n_words)).max >= n_words - 1
+
+
+# ------------------------------------------------------------------------------------ the folder
+
+WORDS = ["the", "naïve", "日本", "cat"]
+PARTS = {"train": [[[0, 1, 0], []], [[2, 0]]], "valid": [[[3], [1, 1]]]}
+
+
+def write_corpus(folder, parts=PARTS, dtype=np.uint16, words=WORDS):
+    """Write a corpus folder by hand, from its description."""
+    folder.mkdir(exist_ok=True)
+    for split, shards in parts.items():
+        for number, sentences in enumerate(shards):
+            flat = [word for sentence in sentences for word in sentence]
+            starts = np.cumsum([0, *map(len, sentences)])
+            (folder / f"{split}-{number:05d}.tokens").write_bytes(np.array(flat, dtype).tobytes())
+            (folder / f"{split}-{number:05d}.starts").write_bytes(starts.astype("i8").tobytes())
+    spelled = [word.encode() for word in words]
+    (folder / "words.bin").write_bytes(b"".join(spelled))
+    starts = np.cumsum([0, *map(len, spelled)])
+    (folder / "words.idx").write_bytes(starts.astype("i8").tobytes())
+    (folder / "counts.bin").write_bytes(np.arange(len(words), 0, -1).astype("i8").tobytes())
+    (folder / "vocab.txt").write_text("\n".join([*SPECIALS, *words[:3]]) + "\n", "utf-8")
+    head = {
+        "version": 1,
+        "reading": {"tokenizer": "english"},
+        "shards": {split: len(shards) for split, shards in parts.items()},
+        "n_words": {
+            split: sum(len(s) for shard in shards for s in shard) for split, shards in parts.items()
+        },
+        "n_sentences": {split: sum(map(len, shards)) for split, shards in parts.items()},
+    }
+    (folder / "corpus.json").write_text(json.dumps(head))
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_corpus(tmp_path / "corpus")
+
+
+def sentences_of(split):
+    found = []
+    for number, length in enumerate(split.lengths(np.arange(split.n_sentences))):
+        same = np.full(length, number)
+        found.append(split.words_at(same, np.arange(length)).tolist())
+    return found
+
+
+def test_open(folder):
+    corpus = Corpus.open(folder)
+    assert [corpus.words[number] for number in range(len(corpus.words))] == WORDS
+    assert corpus.counts.tolist() == [4, 3, 2, 1]
+    assert sentences_of(corpus.splits["train"]) == [[0, 1, 0], [], [2, 0]]
+    assert sentences_of(corpus.splits["valid"]) == [[3], [1, 1]]
+    assert corpus.reading.tokenizer == "english"
+    assert corpus.vocabulary.words == (*SPECIALS, *WORDS[:3])
+
+
+def test_many_words_need_wide_numbers(tmp_path):
+    words = [f"w{number}" for number in range(2**16 + 1)]
+    parts = {"train": [[[2**16, 0], [1, 2]]]}
+    folder = write_corpus(tmp_path / "corpus", parts, np.uint32, words)
+    assert sentences_of(Corpus.open(folder).splits["train"]) == [[2**16, 0], [1, 2]]
+    # Cut to half it is as long as narrow numbers would be.
+    path = folder / "train-00000.tokens"
+    path.write_bytes(path.read_bytes()[:8])
+    with pytest.raises(FormatError, match="torn"):
+        Corpus.open(folder)
+
+
+def test_word_numbers_stay_on_the_disk(folder):
+    shard = Corpus.open(folder).splits["train"].shards[0]
+    assert isinstance(shard.words, np.memmap)
+    assert isinstance(shard.starts, np.memmap)
+
+
+def test_a_shard_without_words(tmp_path):
+    parts = {"train": [[[0]], [[], []]]}
+    split = Corpus.open(write_corpus(tmp_path / "corpus", parts)).splits["train"]
+    assert sentences_of(split) == [[0], [], []]
+
+
+def test_is_corpus(folder, tmp_path):
+    assert is_corpus(folder)
+    assert not is_corpus(tmp_path)
+    assert not is_corpus(tmp_path / "missing")
+    assert not is_corpus(folder / "corpus.json")
+
+
+def test_the_head_goes_round(tmp_path):
+    head = Head(1, ReadingConfig(tokenizer="english"), {"train": 2}, {"train": 5}, {"train": 3})
+    (tmp_path / "corpus.json").write_bytes(head.to_bytes())
+    assert read_head(tmp_path) == head
+
+
+def test_paths(tmp_path):
+    assert [path.name for path in shard_paths(tmp_path, "valid", 12)] == [
+        "valid-00012.tokens",
+        "valid-00012.starts",
+    ]
+
+
+FILES = [
+    *(
+        f"{split}-0000{n}.{kind}"
+        for split, n in (("train", 0), ("train", 1), ("valid", 0))
+        for kind in ("tokens", "starts")
+    ),
+    "words.bin",
+    "words.idx",
+    "counts.bin",
+]
+
+
+@pytest.mark.parametrize("cut", ["byte", "two bytes", "number", "half", "all", "missing", "more"])
+@pytest.mark.parametrize("name", FILES)
+def test_torn_files(folder, name, cut):
+    path = folder / name
+    data = path.read_bytes()
+    if cut == "missing":
+        path.unlink()
+    else:
+        left = {"byte": -1, "two bytes": -2, "number": -8, "half": len(data) // 2, "all": 0}
+        path.write_bytes(data + data[-8:] if cut == "more" else data[: left[cut]])
+    with pytest.raises(FormatError, match="prepare"):
+        Corpus.open(folder)
+
+
+def test_a_torn_vocabulary(folder):
+    (folder / "vocab.txt").unlink()
+    with pytest.raises(FormatError, match=r"vocab\.txt"):
+        Corpus.open(folder)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"version": 2}', "{}", "\xff"])
+def test_a_head_that_is_none(folder, content):
+    (folder / "corpus.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(FormatError, match=r"corpus\.json"):
+        Corpus.open(folder)
+
+
+def test_no_corpus_at_all(tmp_path):
+    with pytest.raises(FormatError, match="no prepared corpus"):
+        Corpus.open(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("shards", {"train": 1, "valid": 1}),
+        ("shards", {"train": 3, "valid": 1}),
+        ("n_words", {"train": 6, "valid": 3}),
+        ("n_words", {"train": 5}),
+        ("n_sentences", {"train": 3, "valid": 3}),
+        ("n_sentences", {"train": 3}),
+        ("n_words", 5),
+        ("reading", {"unknown": 1}),
+    ],
+)
+def test_a_head_of_another_corpus(folder, key, value):
+    head = json.loads((folder / "corpus.json").read_text())
+    (folder / "corpus.json").write_text(json.dumps({**head, key: value}))
+    with pytest.raises(ElmoError):
+        Corpus.open(folder)
+
+
+def test_a_head_without_a_part(folder):
+    head = json.loads((folder / "corpus.json").read_text())
+    del head["n_words"]
+    (folder / "corpus.json").write_text(json.dumps(head))
+    with pytest.raises(ConfigError, match="n_words is missing"):
+        Corpus.open(folder)
+
+
+def test_files_of_two_corpora(folder, tmp_path):
+    other = write_corpus(tmp_path / "other", words=[*WORDS, "more"])
+    (folder / "counts.bin").write_bytes((other / "counts.bin").read_bytes())
+    with pytest.raises(FormatError, match="4 words but 5 counts"):
+        Corpus.open(folder)

@@ -1,0 +1,472 @@
+"""Perplexity against a slow loop, word by word; counts by hand; what `evaluate` refuses."""
+
+import dataclasses
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, random_model
+
+from elmo.config import EvaluateConfig, RegularConfig
+from elmo.corpus.reading import corpus_of
+from elmo.corpus.shards import HEAD, Head, Split
+from elmo.corpus.streams import once
+from elmo.errors import ConfigError, ElmoError
+from elmo.evaluate import perplexity
+from elmo.evaluate.perplexity import (
+    Perplexity,
+    evaluate,
+    exp,
+    measure,
+    model_tables,
+    perplexity_of,
+)
+from elmo.formats import native
+from elmo.model.language_model import LanguageModel
+from elmo.model.network import ELMoNetwork
+from elmo.text.vocabulary import SPECIALS, Vocabulary
+
+TEXT = [
+    "the cat sat on the mat",
+    "a naïve 日本 word",
+    "",
+    "cat",
+    "the unseen sat on a very very long mat , said the cat",
+    "word word word",
+    "on the mat",
+]
+SENTENCES = [line.split() for line in TEXT]
+KNOWN = ["the", "cat", "sat", "on", "mat", "a", "word", "naïve", "日本", "said", ","]
+VOCABULARY = Vocabulary([*SPECIALS, *KNOWN])
+CONFIG = dataclasses.replace(
+    TINY,
+    lstm=dataclasses.replace(TINY.lstm, projection_dim=16, cell_dim=10, cell_clip=0.7),
+    n_softmax_words=len(VOCABULARY),
+)
+CLUSTERED = dataclasses.replace(CONFIG, softmax_cutoffs=(5, 9))
+
+
+def make_model(config=CONFIG, seed=0):
+    return random_model(config, seed=seed, vocabulary=VOCABULARY, scale=3.0)
+
+
+def network_of(model):
+    network = ELMoNetwork(config=model.config)
+    network.load_state_dict(dict(model.weights))
+    return network
+
+
+def measured(model, *, carry=False, lanes=2, steps=3, order="queue", **given):
+    words, split = corpus_of(SENTENCES)
+    windows = once(split, lanes=lanes, steps=steps, reset=not carry, order=order, **given)
+    network = network_of(model)
+    wrapped = LanguageModel(bilm=network.bilm, regular=RegularConfig())
+    return measure(wrapped, network.softmax, model_tables(model, words), windows, carry=carry)
+
+
+# ------------------------------------------------------------------------------------ slowly
+
+
+class SlowDirection:
+    """One direction with its state, a word at a time, in float64."""
+
+    def __init__(self, model, side):
+        self.model = model
+        stack = ("forward_lstm", "backward_lstm")[side]
+        self.layers = []
+        for depth in range(model.config.lstm.n_layers):
+            start = f"bilm.{stack}.layers.{depth}."
+            self.layers.append(
+                {
+                    name.removeprefix(start): value.double().numpy()
+                    for name, value in model.weights.items()
+                    if name.startswith(start)
+                }
+            )
+        self.network = network_of(model)
+        self.reset()
+
+    def reset(self):
+        lstm = self.model.config.lstm
+        self.states = [(np.zeros(lstm.projection_dim), np.zeros(lstm.cell_dim))] * lstm.n_layers
+
+    def loss(self, word, target):
+        """Read a word, and give -ln p of the next."""
+        tables = {"<S>": 256, "</S>": 257}
+        inside = [tables[word]] if word in tables else list(word.encode())[:10]
+        row = [258, *inside, 259] + [260] * (10 - len(inside))
+        with torch.no_grad():
+            x = self.network.bilm.encoder(torch.tensor([row]) + 1)[0].double().numpy()
+        for depth, weights in enumerate(self.layers):
+            out = self.step(depth, weights, x)
+            x = out + x if depth else out
+        chances = self.chances(x)
+        ids = VOCABULARY.ids
+        return -math.log(chances[ids.get(target, ids["<UNK>"])])
+
+    def step(self, depth, weights, x):
+        lstm = self.model.config.lstm
+        h, c = self.states[depth]
+        gates = weights["weight_ih"] @ x + weights["weight_hh"] @ h + weights["bias"]
+        i, f, g, o = np.split(gates, 4)
+        i, f, o = (1 / (1 + np.exp(-value)) for value in (i, f + 1.0, o))
+        c = np.clip(f * c + i * np.tanh(g), -lstm.cell_clip, lstm.cell_clip)
+        h = weights["weight_hr"] @ (o * np.tanh(c))
+        h = np.clip(h, -lstm.projection_clip, lstm.projection_clip)
+        self.states[depth] = (h, c)
+        return h
+
+    def chances(self, x):
+        if self.model.config.softmax_cutoffs:
+            with torch.no_grad():
+                softmax = self.network.softmax.double()
+                return softmax.log_prob(torch.from_numpy(x)[None])[0].exp().numpy()
+        weight, bias = (
+            self.model.weights[f"softmax.{name}"].double().numpy() for name in ("weight", "bias")
+        )
+        scores = np.exp(weight @ x + bias)
+        return scores / scores.sum()
+
+
+def pairs_of(sentence, side):
+    words = ["<S>", *sentence, "</S>"]
+    return list(itertools.pairwise(words[::-1] if side else words))
+
+
+def slow_reset(model, sentences=SENTENCES):
+    """Losses of both directions, every sentence from zero."""
+    totals = []
+    for side in (0, 1):
+        direction, total = SlowDirection(model, side), 0.0
+        for sentence in sentences:
+            direction.reset()
+            total += sum(itertools.starmap(direction.loss, pairs_of(sentence, side)))
+        totals.append(total)
+    return totals
+
+
+def slow_carry(model, lanes, steps):
+    """Losses where lanes take sentences from one queue and keep their state."""
+    totals = []
+    for side in (0, 1):
+        queue = [pairs_of(sentence, side) for sentence in SENTENCES]
+        current = [[] for _ in range(lanes)]
+        directions = [SlowDirection(model, side) for _ in range(lanes)]
+        total = 0.0
+        while queue or any(current):
+            for lane in range(lanes):
+                for _ in range(steps):
+                    if not current[lane] and queue:
+                        current[lane] = queue.pop(0)
+                    if current[lane]:
+                        total += directions[lane].loss(*current[lane].pop(0))
+        totals.append(total)
+    return totals
+
+
+N_WORDS = sum(map(len, SENTENCES))
+COUNTS = [
+    N_WORDS + len(SENTENCES),
+    N_WORDS,
+    sum(word not in KNOWN for sentence in SENTENCES for word in sentence),
+    sum(len(word) + 1 for sentence in SENTENCES for word in sentence) + len(SENTENCES),
+]
+
+
+@pytest.mark.parametrize("config", [CONFIG, CLUSTERED], ids=["full", "adaptive"])
+def test_reset_is_the_slow_loop(config):
+    model = make_model(config)
+    sums = measured(model)
+    assert sums[:2].tolist() == pytest.approx(slow_reset(model), rel=1e-5)
+    assert sums[2:].tolist() == COUNTS
+    assert sums.dtype == torch.float64
+
+
+@pytest.mark.parametrize(("lanes", "steps"), [(1, 4), (2, 1), (3, 5), (9, 3)])
+def test_carry_is_the_slow_loop(lanes, steps):
+    model = make_model()
+    sums = measured(model, carry=True, lanes=lanes, steps=steps)
+    assert sums[:2].tolist() == pytest.approx(slow_carry(model, lanes, steps), rel=1e-5)
+    assert sums[2:].tolist() == COUNTS
+
+
+def test_carried_state_matters():
+    model = make_model()
+    carried = measured(model, carry=True, lanes=1)
+    assert carried[0].item() != pytest.approx(slow_reset(model)[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("order", ["queue", "text"])
+@pytest.mark.parametrize("lanes", [1, 2, 7, 12])
+@pytest.mark.parametrize("steps", [1, 4, 50])
+def test_the_cut_does_not_matter(order, lanes, steps):
+    """Every sentence from zero: rows and windows change nothing, and every word counts once."""
+    model = make_model()
+    sums = measured(model, lanes=lanes, steps=steps, order=order)
+    expected = measured(model, lanes=3, steps=7)
+    torch.testing.assert_close(sums[:2], expected[:2], rtol=1e-6, atol=0)
+    assert sums[2:].tolist() == COUNTS
+
+
+@pytest.mark.parametrize("carry", [False, True])
+def test_the_lanes_of_two_processes_add_up(carry):
+    model = make_model()
+    whole = measured(model, carry=carry, lanes=4)
+    parts = [measured(model, carry=carry, lanes=4, own=own) for own in (range(2), range(2, 4))]
+    torch.testing.assert_close(parts[0] + parts[1], whole, rtol=1e-6, atol=0)
+
+
+def test_a_process_without_a_lane_adds_nothing():
+    """A held-out text of fewer sentences than there are rows, each reading a part of its own."""
+    sums = measured(make_model(), lanes=10, order="text", own=range(8, 10))
+    assert not sums.any()
+
+
+def test_evaluation_has_no_dropout_and_leaves_the_model_training():
+    model = make_model()
+    words, split = corpus_of(SENTENCES)
+    network = network_of(model)
+    regular = RegularConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
+    wrapped = LanguageModel(bilm=network.bilm, regular=regular).train()
+    modes = []
+    inner = wrapped.bilm.encoder.forward
+    wrapped.bilm.encoder.forward = lambda rows: modes.append(wrapped.training) or inner(rows)
+
+    def windows():
+        yield from once(split, lanes=2, steps=3, reset=True)
+
+    sums = measure(wrapped, network.softmax, model_tables(model, words), windows(), carry=False)
+    assert torch.equal(sums, measured(model))
+    assert wrapped.training
+    assert set(modes) == {False}
+
+    def torn():
+        yield from itertools.islice(windows(), 1)
+        raise ValueError("torn")
+
+    with pytest.raises(ValueError, match="torn"):
+        measure(wrapped, network.softmax, model_tables(model, words), torn(), carry=False)
+    assert wrapped.training
+    assert not wrapped.eval().training
+
+
+def test_a_model_that_knows_nothing():
+    """Equal logits: the perplexity is the number of words, in both directions."""
+    model = make_model()
+    weights = {n: v * 0 if n.startswith("softmax.") else v for n, v in model.weights.items()}
+    found = perplexity_of(measured(dataclasses.replace(model, weights=weights)))
+    assert found.forward == pytest.approx(len(VOCABULARY), rel=1e-6)
+    assert found.backward == pytest.approx(len(VOCABULARY), rel=1e-6)
+
+
+# ------------------------------------------------------------------------------------ arithmetic
+
+
+def test_by_hand():
+    # "ab c" and "d": 3 words, 2 ends, so 5 predictions; 3 + 2 + 1 and 2 + 1 characters.
+    sums = torch.tensor([10.0, 20.0, 5, 3, 1, 9], dtype=torch.float64)
+    found = perplexity_of(sums)
+    assert found == Perplexity(2.0, 4.0, 5, 3, 1, 9)
+    assert found.loss == 3.0
+    values = found.values()
+    assert values["forward"] == pytest.approx(math.e**2)
+    assert values["backward"] == pytest.approx(math.e**4)
+    assert values["mean"] == pytest.approx(math.e**3)
+    assert values["forward_bits_per_character"] == pytest.approx(10 / math.log(2) / 9)
+    assert values["backward_bits_per_character"] == pytest.approx(20 / math.log(2) / 9)
+    assert values["bits_per_character"] == pytest.approx(15 / math.log(2) / 9)
+    assert values["bits_per_word"] == pytest.approx(15 / math.log(2) / 3)
+    assert values["unknown_rate"] == pytest.approx(1 / 3)
+
+
+def test_counts_of_a_tiny_text():
+    model = make_model()
+    words, split = corpus_of([["cat", "日本"], ["unseen", "mat"], []])
+    network = network_of(model)
+    sums = measure(
+        LanguageModel(bilm=network.bilm, regular=RegularConfig()),
+        network.softmax,
+        model_tables(model, words),
+        once(split, lanes=2, steps=2, reset=True),
+        carry=False,
+    )
+    # cat_ 日本_ end, unseen_ mat_ end, end
+    assert sums[2:].tolist() == [7, 4, 1, 4 + 3 + 1 + 7 + 4 + 1 + 1]
+
+
+def test_nothing_measured():
+    found = perplexity_of(torch.zeros(perplexity.SUMS, dtype=torch.float64))
+    assert found.forward == 1.0
+    assert found.values()["bits_per_character"] == 0.0
+    assert found.unknown_rate == 0.0
+
+
+def test_a_loss_beyond_numbers():
+    assert exp(699.0) == math.exp(699.0)
+    assert exp(1e4) == math.inf
+
+
+# ------------------------------------------------------------------------------------ the verb
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "test.txt"
+    path.write_text("\n".join(TEXT) + "\n", "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    native.write(make_model(), tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+def run(text, folder, **dials):
+    return evaluate(EvaluateConfig((text,), folder, **{"device": "cpu", **dials}))
+
+
+def test_the_verb(text, folder):
+    result = run(text, folder, keep_blank_lines=True)
+    assert (result.model, result.state) == (folder, "reset")
+    found, expected = result.perplexity, slow_reset(make_model())
+    assert found.forward_loss == pytest.approx(expected[0] / COUNTS[0], rel=1e-5)
+    assert found.backward_loss == pytest.approx(expected[1] / COUNTS[0], rel=1e-5)
+    assert [found.n_predictions, found.n_words, found.n_unknown, found.n_characters] == COUNTS
+    assert str(result).startswith(f"{folder}, state reset\nperplexity ")
+    assert f"of {N_WORDS} words" in str(result)
+
+
+def test_blank_lines_are_no_sentences(text, folder):
+    found = run(text, folder).perplexity
+    assert found.n_predictions == COUNTS[0] - 1
+    kept = [sentence for sentence in SENTENCES if sentence]
+    assert found.forward_loss * found.n_predictions == pytest.approx(
+        slow_reset(make_model(), kept)[0], rel=1e-5
+    )
+
+
+def test_carry(text, folder):
+    result = run(text, folder, state="carry", batch_size=2, unroll=1, keep_blank_lines=True)
+    expected = slow_carry(make_model(), 2, 1)
+    assert result.perplexity.forward_loss * COUNTS[0] == pytest.approx(expected[0], rel=1e-5)
+    assert result.state == "carry"
+
+
+def test_drop_tail(text, folder):
+    found = run(text, folder, batch_size=4, unroll=5, drop_tail=True).perplexity
+    assert 0 < found.n_predictions < COUNTS[0]
+    assert found.n_predictions % 20 == 0
+
+
+def test_nothing_but_a_tail(text, folder):
+    with pytest.raises(ConfigError, match="the text ends in its first batch"):
+        run(text, folder, drop_tail=True)
+
+
+def test_json(text, folder):
+    result = run(text, folder, json=True)
+    data = json.loads(str(result))
+    assert data["n_words"] == N_WORDS
+    assert data["forward"] == result.perplexity.forward
+    assert data == result.to_dict()
+
+
+def test_several_files(text, folder, tmp_path):
+    second = tmp_path / "more.txt"
+    second.write_text("the cat\n")
+    both = evaluate(EvaluateConfig((text, str(second)), folder, device="cpu")).perplexity
+    assert both.n_words == N_WORDS + 2
+
+
+def test_words_as_input(text, tmp_path):
+    encoder = dataclasses.replace(CONFIG.encoder, n_words=len(VOCABULARY) + 1, word_dim=6)
+    config = dataclasses.replace(CONFIG, encoder=encoder)
+    model = random_model(config, vocabulary=VOCABULARY, words=VOCABULARY.ids)
+    native.write(model, tmp_path / "model")
+    assert run(text, str(tmp_path / "model")).perplexity.n_unknown == COUNTS[2]
+
+
+def write_corpus(folder):
+    """Write a corpus with a training and a validation text by hand."""
+    words = list(dict.fromkeys(itertools.chain.from_iterable(SENTENCES)))
+    numbers = {word: number for number, word in enumerate(words)}
+    spelled = [word.encode() for word in words]
+    folder.mkdir()
+    (folder / "words.bin").write_bytes(b"".join(spelled))
+    (folder / "words.idx").write_bytes(np.cumsum([0, *map(len, spelled)]).tobytes())
+    (folder / "counts.bin").write_bytes(np.ones(len(words), dtype=np.int64).tobytes())
+    (folder / "vocab.txt").write_bytes(Vocabulary([*SPECIALS, *words]).to_bytes())
+    splits = {"train": SENTENCES[:2], "valid": SENTENCES}
+    counts = {"shards": {}, "n_words": {}, "n_sentences": {}}
+    for name, sentences in splits.items():
+        split = Split.of([[numbers[word] for word in sentence] for sentence in sentences])
+        (shard,) = split.shards
+        (folder / f"{name}-00000.tokens").write_bytes(shard.words.astype(np.uint16).tobytes())
+        (folder / f"{name}-00000.starts").write_bytes(shard.starts.tobytes())
+        counts["shards"][name] = 1
+        counts["n_words"][name] = split.n_words
+        counts["n_sentences"][name] = split.n_sentences
+    reading = perplexity.ReadingConfig(tokenizer="whitespace")
+    (folder / HEAD).write_bytes(Head(1, reading, **counts).to_bytes())
+    return str(folder)
+
+
+def test_a_prepared_corpus(text, folder, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus")
+    found = run(corpus, folder, split="valid").perplexity
+    assert found == run(text, folder, keep_blank_lines=True).perplexity
+    assert run(corpus, folder, split="train").perplexity.n_words == 10
+
+
+# ------------------------------------------------------------------------------------ refusals
+
+
+def test_a_split_that_is_not_there(folder, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus")
+    with pytest.raises(ConfigError, match="has no split 'test'; it has: train, valid"):
+        run(corpus, folder)
+
+
+def test_no_softmax(text, tmp_path):
+    native.write(random_model(), tmp_path / "model")
+    with pytest.raises(ConfigError, match="has no softmax, so it predicts no words"):
+        run(text, str(tmp_path / "model"))
+
+
+def test_no_vocabulary(text, tmp_path):
+    native.write(dataclasses.replace(make_model(), vocabulary=None), tmp_path / "model")
+    with pytest.raises(ConfigError, match="has a softmax but no vocabulary: name the file"):
+        run(text, str(tmp_path / "model"))
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_bytes(VOCABULARY.to_bytes())
+    assert run(text, str(tmp_path / "model"), vocab=str(vocab)).perplexity.n_words == N_WORDS
+
+
+@pytest.mark.parametrize("content", ["", "\n\n \n"])
+def test_an_empty_text(folder, tmp_path, content):
+    path = tmp_path / "empty.txt"
+    path.write_text(content)
+    with pytest.raises(ElmoError, match=r"empty\.txt"):
+        run(str(path), folder)
+
+
+def test_a_text_that_is_not_there(folder, tmp_path):
+    with pytest.raises(ElmoError, match=r"missing\.txt"):
+        run(str(tmp_path / "missing.txt"), folder)
+
+
+@pytest.mark.parametrize(
+    ("dials", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"unroll": -1}, "unroll is -1"),
+        ({"state": "keep"}, "state is 'keep'"),
+    ],
+)
+def test_dials(text, folder, dials, message):
+    with pytest.raises(ConfigError, match=message):
+        run(text, folder, **dials)

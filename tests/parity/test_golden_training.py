@@ -1,0 +1,181 @@
+"""bilm-tf's training, step for step: losses, gradients, clipping, Adagrad, states, run_test."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from lightning.fabric import Fabric
+
+from elmo.config import (
+    EvaluateConfig,
+    LossConfig,
+    OptimizerConfig,
+    PretrainConfig,
+    RunConfig,
+    StreamConfig,
+)
+from elmo.corpus.tables import Batch
+from elmo.evaluate.perplexity import evaluate
+from elmo.formats import bilm_hdf5
+from elmo.formats.bilm_tf import hdf5_name
+from elmo.model.losses import log_expected_count, sampled_losses
+from elmo.model.network import ELMoNetwork
+from elmo.text.characters import SHIFT
+from elmo.train.learner import Learner
+
+
+@pytest.fixture
+def golden(fixtures):
+    return np.load(fixtures / "generated" / "bilm-tf" / "train_steps_char_skip.npz")
+
+
+@pytest.fixture
+def options(fixtures):
+    path = fixtures / "generated" / "bilm-tf" / "train_steps_char_skip_options.json"
+    return json.loads(path.read_text())
+
+
+def read_variables(golden, options, prefix):
+    """Give the variables of a step by our names."""
+    names = [name for name in golden.files if name.startswith(f"{prefix}/")]
+    arrays = {hdf5_name(name.removeprefix(f"{prefix}/")): golden[name] for name in names}
+    return bilm_hdf5.read(options, arrays, label="golden", origin="golden", vocabulary=None)
+
+
+def batch_of(golden, step):
+    """Give the inputs of a step as the learner takes them."""
+    sides = []
+    for suffix in ("", "_reverse"):
+        characters = golden[f"step{step}/in/tokens_characters{suffix}"].transpose(1, 0, 2) + SHIFT
+        sides.append(characters.astype(np.int64))
+    both = np.stack(sides)
+    rows, index = np.unique(both.reshape(-1, both.shape[-1]), axis=0, return_inverse=True)
+    targets = np.stack(
+        [golden[f"step{step}/in/next_token_id{suffix}"].T for suffix in ("", "_reverse")]
+    )
+    shape = both.shape[:3]
+    return Batch(rows, index.reshape(shape), targets.astype(np.int64), np.zeros(shape, dtype=bool))
+
+
+def make_learner(golden, options, accumulate=1):
+    start = read_variables(golden, options, "init")
+    network = ELMoNetwork(config=start.config)
+    network.load_state_dict(dict(start.weights))
+    config = PretrainConfig(
+        data=(),
+        out="",
+        stream=StreamConfig(batch_size=2, unroll=10),
+        loss=LossConfig("full"),
+        optimizer=OptimizerConfig(clip_norm=options["all_clip_norm_val"]),
+        run=RunConfig(accumulate=accumulate),
+    )
+    return Learner(Fabric(accelerator="cpu", devices=1), network, config, n_steps=3)
+
+
+def close(found, expected, what):
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-6, err_msg=what)
+
+
+def check_states(learner, golden, number):
+    for side in (0, 1):
+        for layer in range(2):
+            place = f"step{number}/state/{side}/{layer}"
+            close(learner.c[layer, side], golden[f"{place}/c"], f"{place}/c")
+            close(learner.h[layer, side], golden[f"{place}/h"], f"{place}/h")
+
+
+def test_three_steps(golden, options):
+    learner = make_learner(golden, options)
+    gradients = []
+    step = learner.optimizer.step
+
+    def spy():
+        named = learner.network.named_parameters()
+        gradients.append({name: v.grad.clone() for name, v in named if v.grad is not None})
+        step()
+
+    learner.optimizer.step = spy
+    for number in range(3):
+        result = learner.step([batch_of(golden, number)], number)
+        close(result.losses[0], golden[f"step{number}/loss_forward"], "forward loss")
+        close(result.losses[1], golden[f"step{number}/loss_backward"], "backward loss")
+        close(result.losses.mean(), golden[f"step{number}/loss_total"], "total")
+        close(result.norm, golden[f"step{number}/global_grad_norm"], "norm")
+        check_states(learner, golden, number)
+    clip = options["all_clip_norm_val"]
+    scale = clip / max(float(golden["step0/global_grad_norm"]), clip)
+    expected = read_variables(golden, options, "step0/grad").weights
+    for name, value in gradients[0].items():
+        close(value, expected[name] * scale, f"gradient of {name}")
+    check_weights(learner, golden, options)
+
+
+def check_weights(learner, golden, options):
+    """Compare weights and Adagrad's sums after three steps."""
+    after = read_variables(golden, options, "after3").weights
+    accumulators = read_variables(golden, options, "after3_accumulator").weights
+    named = dict(learner.network.named_parameters())
+    trained = [name for name in after if not name.startswith("mixes.")]
+    assert len(trained) == len(learner.optimizer.state)
+    for name in trained:
+        close(named[name].detach(), after[name], name)
+        # The mask row of the characters is ours.
+        first = 1 if name == "bilm.encoder.characters.embedding.weight" else 0
+        found = learner.optimizer.state[named[name]]["sum"]
+        close(found[first:], accumulators[name][first:], f"sum of {name}")
+
+
+def test_accumulating_changes_nothing(golden, options):
+    whole, halves = make_learner(golden, options), make_learner(golden, options, accumulate=2)
+    for number in range(3):
+        batch = batch_of(golden, number)
+        parts = [
+            Batch(batch.rows, batch.index[:, :, lane], batch.targets[:, :, lane], batch.resets)
+            for lane in (slice(0, 1), slice(1, 2))
+        ]
+        one, other = whole.step([batch], number), halves.step(parts, number)
+        torch.testing.assert_close(one.losses, other.losses)
+        torch.testing.assert_close(one.norm, other.norm)
+    for name, value in whole.network.state_dict().items():
+        torch.testing.assert_close(halves.network.state_dict()[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_sampled_softmax(fixtures):
+    data = np.load(fixtures / "generated" / "bilm-tf" / "sampled_softmax.npz")
+    weight, bias, hidden = (torch.from_numpy(data[name]) for name in ("W", "b", "h"))
+    labels, sampled = torch.from_numpy(data["labels"]), torch.from_numpy(data["sampled"])
+    true_q, sampled_q = (log_expected_count(ids, 1000, 96) for ids in (labels, sampled))
+    close(true_q.exp(), data["true_expected"][:, 0], "expected counts of the targets")
+    close(sampled_q.exp(), data["sampled_expected"], "expected counts of the candidates")
+    losses = sampled_losses(
+        hidden,
+        true_weight=weight[labels],
+        true_bias=bias[labels],
+        true_log_expected=true_q,
+        sampled_weight=weight[sampled],
+        sampled_bias=bias[sampled],
+        sampled_log_expected=sampled_q,
+        targets=labels,
+        sampled=sampled,
+    )
+    close(losses, data["losses"], "losses")
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_run_test(fixtures, batch_size):
+    folder = fixtures / "generated" / "bilm-tf"
+    expected = json.loads((folder / "checkpoint_run_test_perplexity.json").read_text())
+    train = fixtures / "bilm-tf" / "train"
+    result = evaluate(
+        EvaluateConfig(
+            text=(str(train / "data.txt"),),
+            model=str(folder / "checkpoint"),
+            vocab=str(train / "vocab.txt"),
+            state="carry",
+            batch_size=batch_size,
+            unroll=1,
+            drop_tail=True,
+        )
+    )
+    assert result.perplexity.mean == pytest.approx(expected[f"batch_size={batch_size}"], rel=1e-4)

@@ -1,0 +1,43 @@
+"""The picture of a run."""
+
+import math
+import sys
+
+import pytest
+
+from elmo.config import PretrainConfig
+from elmo.train.curves import draw_curves, running_mean
+from elmo.train.report import Report
+
+PNG = b"\x89PNG"
+
+
+@pytest.mark.parametrize("fall", [1.2, 9.0])
+def test_picture(tmp_path, fall):
+    with Report(tmp_path, PretrainConfig(("x",), "y")) as report:
+        for step in range(1, 50):
+            report.step(step, {"loss": 5.0 if step != 7 else math.nan, "learning_rate": 0.1})
+        report.evaluation(10, {"forward": 100.0 * fall, "backward": 90.0 * fall, "mean": 95.0})
+        report.evaluation(49, {"forward": 100.0, "backward": 90.0, "mean": 95.0})
+    path = draw_curves(tmp_path)
+    assert path == tmp_path / "curves.png"
+    assert path.read_bytes().startswith(PNG)
+
+
+def test_a_run_without_events_has_an_empty_picture(tmp_path):
+    Report(tmp_path, PretrainConfig(("x",), "y")).close()
+    assert draw_curves(tmp_path).read_bytes().startswith(PNG)
+
+
+def test_without_matplotlib_there_is_a_warning(tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert draw_curves(tmp_path) is None
+    assert "pip install 'elmo-torch[train]'" in caplog.text
+
+
+def test_running_mean():
+    assert running_mean([]) == []
+    assert running_mean([3.0] * 500) == pytest.approx([3.0] * 500)
+    values = [1.0] * 500 + [2.0] * 500
+    assert running_mean(values)[0] == 1.0
+    assert 1.9 < running_mean(values)[-1] <= 2.0

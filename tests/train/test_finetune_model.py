@@ -1,0 +1,166 @@
+"""Fine-tuning from every kind of model: softmax kept, grown or new; before and after."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, random_model
+from train_text import write_text
+
+from elmo.config import EvaluateConfig, FinetuneConfig, PrepareConfig
+from elmo.corpus.prepare_corpus import prepare
+from elmo.corpus.shards import Corpus
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError
+from elmo.evaluate.perplexity import evaluate
+from elmo.formats import native
+from elmo.formats.load import read, read_accumulators
+from elmo.plain import load_config
+from elmo.text.vocabulary import Vocabulary
+from elmo.train.finetune_model import finetune, tuning_job
+from elmo.train.report import read_log
+
+KNOWN = ["<S>", "</S>", "<UNK>", "anna", "sees", "cats", "."]
+
+
+def config_of(model, data, out, **flags):
+    values = {"batch_size": 4, "unroll": 5, "log_every": 1, "warmup_steps": 2, "max_steps": 30}
+    values |= {"learning_rate": 0.01, "evaluate_every": 10, **flags}
+    values |= {"model": str(model), "data": [str(data)], "out": str(out)}
+    return load_config(FinetuneConfig, None, values)
+
+
+@pytest.fixture
+def spoken(tmp_path):
+    """A model with a softmax over a few words."""
+    config = dataclasses.replace(TINY, n_softmax_words=len(KNOWN))
+    native.write(random_model(config, scale=1.0, vocabulary=Vocabulary(KNOWN)), tmp_path / "spoken")
+    return tmp_path / "spoken"
+
+
+@pytest.fixture
+def silent(tmp_path):
+    """A model without a softmax, as the published files are."""
+    native.write(random_model(scale=1.0), tmp_path / "silent")
+    return tmp_path / "silent"
+
+
+def test_before_and_after(spoken, corpus, tmp_path, caplog):
+    result = finetune(config_of(spoken, corpus, tmp_path / "tuned"))
+    assert result.best.mean < 0.7 * result.before.mean
+    assert "before" in str(result)
+    assert "after" in str(result)
+    assert "fewer than 10 million" in caplog.text
+    assert ELMo.from_pretrained(tmp_path / "tuned").encode("anna sees cats").shape == (3, 16)
+    first, *_, last = [e for e in read_log(tmp_path / "tuned") if e["kind"] == "evaluation"]
+    assert first["step"] == 0
+    assert first["mean"] == pytest.approx(result.before.mean)
+    assert last["mean"] < first["mean"]
+
+
+def test_new_words_share_what_the_unknown_word_had(spoken, corpus, tmp_path):
+    old = read(spoken)
+    job = tuning_job(config_of(spoken, corpus, tmp_path / "out"), old, Corpus.open(corpus))
+    words = job.model.vocabulary.words
+    assert list(words[: len(KNOWN)]) == KNOWN
+    assert set(words) > {"bert", "trees", "and"}
+    assert len(set(words)) == len(words)
+    hidden = torch.randn(5, 8)
+    before = (hidden @ old.weights["softmax.weight"].T + old.weights["softmax.bias"]).exp()
+    after = (
+        hidden @ job.model.weights["softmax.weight"].T + job.model.weights["softmax.bias"]
+    ).exp()
+    torch.testing.assert_close(after[:, : len(KNOWN)], before)
+    torch.testing.assert_close(after[:, len(KNOWN) :].sum(1), before[:, 2])
+    none = tuning_job(
+        config_of(spoken, corpus, tmp_path / "out", new_words=0), old, Corpus.open(corpus)
+    )
+    assert list(none.model.vocabulary.words) == KNOWN
+
+
+def test_a_new_softmax_learns_alone_first(silent, corpus, tmp_path):
+    config = config_of(silent, corpus, tmp_path / "tuned", softmax_steps=12)
+    result = finetune(config)
+    assert result.best.mean < result.before.mean < 16
+    events = [e["step"] for e in read_log(tmp_path / "tuned") if e["kind"] == "evaluation"]
+    assert 12 in events
+    only = finetune(config_of(silent, corpus, tmp_path / "only", softmax_steps=12, max_steps=12))
+    assert only.step == 12
+    old, new = read(silent).weights, read(tmp_path / "only").weights
+    assert all(torch.equal(new[name], value) for name, value in old.items())
+    assert evaluate(EvaluateConfig((str(tmp_path / "text.txt"),), str(tmp_path / "only")))
+
+
+def test_a_model_that_cannot_be_evaluated_can_after(silent, corpus, tmp_path):
+    text = (str(tmp_path / "valid.txt"),)
+    with pytest.raises(ConfigError, match="finetune"):
+        evaluate(EvaluateConfig(text, str(silent)))
+    finetune(config_of(silent, corpus, tmp_path / "tuned"))
+    assert evaluate(EvaluateConfig(text, str(tmp_path / "tuned"))).perplexity.mean < 30
+
+
+def test_the_models_own_tokeniser_splits_text(tmp_path):
+    model = random_model(scale=1.0).with_tokenizer("english")
+    native.write(model, tmp_path / "model")
+    text = write_text(tmp_path / "text.txt")
+    text.write_text(text.read_text().replace(" .", "."), encoding="utf-8")
+    finetune(config_of(tmp_path / "model", text, tmp_path / "tuned", max_steps=3))
+    words = Corpus.open(tmp_path / "tuned" / "corpus").vocabulary.ids
+    assert "." in words
+    assert "cats" in words
+    assert read(tmp_path / "tuned").config.text.tokenizer == "english"
+
+
+def test_a_softmax_without_words(tmp_path, corpus):
+    config = dataclasses.replace(TINY, n_softmax_words=4)
+    native.write(random_model(config), tmp_path / "model")
+    with pytest.raises(ConfigError, match="--old-vocab"):
+        finetune(config_of(tmp_path / "model", corpus, tmp_path / "tuned"))
+
+
+def test_from_a_checkpoint_of_bilm_tf(fixtures, tmp_path, caplog):
+    """Softmax and Adagrad's sums are kept; new words begin as Adagrad begins."""
+    folder = fixtures / "generated" / "bilm-tf"
+    golden = np.load(folder / "checkpoint_all_variables.npz")
+    sums = read_accumulators(folder / "checkpoint")
+    assert np.array_equal(sums["softmax.weight"], golden["lm/softmax/W/Adagrad"])
+    text = fixtures / "bilm-tf" / "train" / "data.txt"
+    extra = tmp_path / "text.txt"
+    extra.write_text(text.read_text(encoding="utf-8") + "\nbrand-new words brand-new words\n" * 2)
+    prepare(PrepareConfig((str(extra),), str(tmp_path / "corpus"), (str(text),)))
+    config = config_of(
+        folder / "checkpoint",
+        tmp_path / "corpus",
+        tmp_path / "tuned",
+        old_vocab=str(fixtures / "bilm-tf" / "train" / "vocab.txt"),
+        batch_size=2,
+    )
+    job = tuning_job(
+        config, read(config.model, vocab=config.old_vocab), Corpus.open(tmp_path / "corpus")
+    )
+    assert job.config.optimizer.optimizer == "adagrad"
+    assert job.accumulators["softmax.weight"].shape == job.model.weights["softmax.weight"].shape
+    assert (job.accumulators["softmax.weight"][32:] == 1).all()
+    result = finetune(config)
+    assert result.best.mean < result.before.mean < 25
+    assert "Adagrad" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["allennlp/elmo", "generated/elmoformanylangs/tiny.model"])
+def test_from_published_files(fixtures, tmp_path, corpus, name):
+    config = config_of(fixtures / name, corpus, tmp_path / "tuned", max_steps=6, softmax_steps=3)
+    result = finetune(config)
+    assert result.step == 6
+    loaded = ELMo.from_pretrained(tmp_path / "tuned")
+    assert np.isfinite(loaded.encode("anna sees cats")).all()
+
+
+def test_tuning_resumes_with_its_first_figures(spoken, corpus, tmp_path):
+    whole = finetune(config_of(spoken, corpus, tmp_path / "whole", max_steps=20))
+    finetune(config_of(spoken, corpus, tmp_path / "parts", max_steps=10))
+    lines = (tmp_path / "parts" / "log.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["step"] == 0
+    parts = finetune(config_of(spoken, corpus, tmp_path / "parts", max_steps=20))
+    assert parts.before == whole.before

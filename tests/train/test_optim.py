@@ -1,0 +1,172 @@
+"""Optimisers: rows of a table as PyTorch moves all of it, schedules, clipping."""
+
+import math
+
+import pytest
+import torch
+
+from elmo.config import OptimizerConfig
+from elmo.train.optim import RowOptimizer, clip_scale, learning_rate, make_optimizer
+
+ROWS, DIM = 8, 3
+ADAGRAD = OptimizerConfig(accumulator=0.5)
+ADAMW = OptimizerConfig(optimizer="adamw", weight_decay=0.1, beta1=0.8, beta2=0.95)
+
+
+def numbers(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def gradients(step, shape):
+    """Gradients of rather different sizes from step to step."""
+    return numbers(*shape, seed=10 + step) * 10.0 ** (step % 3 - 1)
+
+
+# ------------------------------------------------------------------------------------ rows
+
+
+@pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
+def test_adagrad_of_rows_is_adagrad_of_the_table(shape):
+    """A row without gradient stands still, so touching some rows is what the dense one does."""
+    table, dense = numbers(*shape), torch.nn.Parameter(numbers(*shape))
+    rows = RowOptimizer(table, ADAGRAD)
+    whole = torch.optim.Adagrad([dense], lr=0.3, initial_accumulator_value=0.5, eps=0.0)
+    for step in range(6):
+        ids = torch.randperm(ROWS, generator=torch.Generator().manual_seed(step))[: 2 + step]
+        gradient = gradients(step, shape)
+        rows.step(ids, gradient[ids], 0.3)
+        dense.grad = torch.zeros_like(dense)
+        dense.grad[ids] = gradient[ids]
+        whole.step()
+        torch.testing.assert_close(table, dense.data, rtol=0, atol=1e-14)
+    torch.testing.assert_close(rows.state["sum"], whole.state[dense]["sum"], rtol=1e-14, atol=0)
+    assert not torch.allclose(table, numbers(*shape))
+
+
+@pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
+def test_adamw_of_all_rows_is_adamw(shape):
+    table, dense = numbers(*shape), torch.nn.Parameter(numbers(*shape))
+    rows, whole = RowOptimizer(table, ADAMW), make_optimizer([dense], ADAMW)
+    for step in range(6):
+        rate = 0.1 / (step + 1)
+        whole.param_groups[0]["lr"] = rate
+        gradient = gradients(step, shape)
+        # In any order of the rows.
+        ids = torch.randperm(ROWS, generator=torch.Generator().manual_seed(step))
+        rows.step(ids, gradient[ids], rate)
+        dense.grad = gradient.clone()
+        whole.step()
+        torch.testing.assert_close(table, dense.data, rtol=0, atol=1e-6)
+    assert not torch.allclose(table, numbers(*shape), atol=1e-2)
+
+
+def test_adamw_counts_for_each_row():
+    """A row that is touched now and then moves as a table of its own would."""
+    table = numbers(ROWS, DIM)
+    rows = RowOptimizer(table, ADAMW)
+    alone = torch.nn.Parameter(numbers(ROWS, DIM)[5:6].clone())
+    single = make_optimizer([alone], ADAMW)
+    for step in range(6):
+        ids = torch.tensor([1, 5]) if step % 2 else torch.tensor([1, 2])
+        gradient = gradients(step, (ROWS, DIM))
+        rows.step(ids, gradient[ids], ADAMW.learning_rate)
+        if step % 2:
+            alone.grad = gradient[5:6].clone()
+            single.step()
+    torch.testing.assert_close(table[5:6], alone.data, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
+def test_other_rows_are_not_touched(config):
+    table = numbers(ROWS, DIM)
+    rows = RowOptimizer(table, config)
+    before = {"table": table.clone(), **{n: v.clone() for n, v in rows.state.items()}}
+    ids = torch.tensor([6, 1])
+    rows.step(ids, gradients(0, (2, DIM)), 0.3)
+    others = [row for row in range(ROWS) if row not in (1, 6)]
+    for name, value in {"table": table, **rows.state}.items():
+        assert torch.equal(value[others], before[name][others]), name
+        assert not torch.equal(value[ids], before[name][ids]), name
+
+
+@pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
+def test_state_of_rows(config):
+    first = RowOptimizer(numbers(ROWS, DIM), config)
+    for step in range(3):
+        first.step(torch.tensor([0, 3]), gradients(step, (2, DIM)), 0.3)
+    second = RowOptimizer(first.table.clone(), config)
+    kept = {name: value.clone() for name, value in first.state_dict().items()}
+    second.load_state_dict(kept)
+    for rows in (first, second):
+        rows.step(torch.tensor([3, 4]), gradients(9, (2, DIM)), 0.3)
+    assert torch.equal(first.table, second.table)
+    # What was loaded was copied.
+    assert not any(torch.equal(kept[name], value) for name, value in second.state.items())
+
+
+# ------------------------------------------------------------------------------------ dense
+
+
+def test_adagrad_is_tensorflows():
+    weight = torch.nn.Parameter(torch.tensor([2.0, -1.0]))
+    optimizer = make_optimizer([weight], OptimizerConfig(learning_rate=0.2))
+    weight.grad = torch.tensor([3.0, 0.0])
+    optimizer.step()
+    expected = torch.tensor([2.0 - 0.2 * 3.0 / math.sqrt(1.0 + 9.0), -1.0])
+    torch.testing.assert_close(weight.data, expected)
+
+
+def test_only_matrices_decay():
+    matrix, vector = (torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 2), (2,)))
+    config = OptimizerConfig(optimizer="adamw", learning_rate=0.1, weight_decay=0.5)
+    optimizer = make_optimizer([vector, matrix], config)
+    for value in (matrix, vector):
+        value.grad = torch.zeros_like(value)
+    optimizer.step()
+    assert torch.equal(vector.data, torch.ones(2))
+    torch.testing.assert_close(matrix.data, torch.full((2, 2), 0.95))
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2,)])
+def test_one_kind_of_weights_alone(shape):
+    optimizer = make_optimizer([torch.nn.Parameter(torch.ones(shape))], ADAMW)
+    assert [len(group["params"]) for group in optimizer.param_groups] == [1]
+
+
+# ------------------------------------------------------------------------------------ rates
+
+
+def rates(n_steps, **dials):
+    config = OptimizerConfig(learning_rate=2.0, **dials)
+    return [learning_rate(config, step, n_steps) for step in range(n_steps)]
+
+
+def test_constant_rate():
+    assert rates(4) == [2.0] * 4
+    assert rates(5, warmup_steps=4) == [0.5, 1.0, 1.5, 2.0, 2.0]
+
+
+def test_cosine():
+    found = rates(9, schedule="cosine", warmup_steps=1)
+    assert found[:2] == [2.0, 2.0]
+    assert found[5] == pytest.approx(1.0)
+    assert found == sorted(found, reverse=True)
+    config = OptimizerConfig(learning_rate=2.0, schedule="cosine", warmup_steps=1, final_rate=0.25)
+    assert learning_rate(config, 9, 9) == pytest.approx(0.5)
+    assert learning_rate(config, 5, 9) == pytest.approx(2.0 * (0.25 + 0.75 / 2))
+    # A run that goes on beyond its plan keeps the last rate.
+    assert learning_rate(config, 100, 9) == pytest.approx(0.5)
+
+
+def test_a_warm_up_as_long_as_the_run():
+    assert rates(3, schedule="cosine", warmup_steps=3) == pytest.approx([2 / 3, 4 / 3, 2.0])
+    assert rates(2, schedule="cosine", warmup_steps=5) == pytest.approx([0.4, 0.8])
+
+
+# ------------------------------------------------------------------------------------ clipping
+
+
+@pytest.mark.parametrize(("norm", "scale"), [(0.0, 1.0), (1.9, 1.0), (2.0, 1.0), (8.0, 0.25)])
+def test_clip_scale(norm, scale):
+    assert clip_scale(torch.tensor(norm), 2.0).item() == pytest.approx(scale)

@@ -1,0 +1,318 @@
+"""Runs from end to end: what they leave, how they stop, and that a kill changes nothing."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+import yaml
+from train_text import SMALL, write_text
+
+from elmo.config import PretrainConfig
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError, FormatError, OutputError, TrainingError
+from elmo.formats.load import read
+from elmo.plain import load_config
+from elmo.train import checkpoint
+from elmo.train.loop import Loop
+from elmo.train.pretrain_model import pretrain
+from elmo.train.report import read_log
+
+
+def config_of(corpus, out, **flags):
+    values = {name.replace("-", "_"): yaml.safe_load(text) for name, text in SMALL.items()}
+    values |= {**flags, "data": [str(corpus)], "out": str(out)}
+    return load_config(PretrainConfig, None, values)
+
+
+def command(corpus, out, **flags):
+    given = {**SMALL, **{name.replace("_", "-"): str(value) for name, value in flags.items()}}
+    listed = [word for name, value in given.items() for word in (f"--{name}", value)]
+    start = [sys.executable, "-m", "elmo", "pretrain"]
+    return [*start, "--data", str(corpus), "--out", str(out), *listed]
+
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def run(*arguments, **flags):
+    return subprocess.run(
+        command(*arguments, **flags), env=ONE_THREAD, capture_output=True, text=True, check=False
+    )
+
+
+def losses(folder):
+    return {
+        event["step"]: (event["forward_loss"], event["backward_loss"], event["gradient_norm"])
+        for event in read_log(folder)
+        if event["kind"] == "step"
+    }
+
+
+def evaluations(folder):
+    return {
+        e["step"]: (e["forward"], e["backward"])
+        for e in read_log(folder)
+        if e["kind"] == "evaluation"
+    }
+
+
+def test_a_run_learns_and_leaves_everything(corpus, tmp_path):
+    out = tmp_path / "run"
+    result = pretrain(config_of(corpus, out, optimizer="adamw", learning_rate=0.01, max_steps=150))
+    assert result.step == 150
+    assert result.best.mean < 6
+    assert {"config.yaml", "log.jsonl", "curves.png", "checkpoints", "model", "tensorboard"} <= set(
+        os.listdir(out)
+    )
+    steps = losses(out)
+    assert sorted(steps) == list(range(1, 151))
+    assert steps[150][0] < 0.7 * steps[1][0]
+    assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    card = (out / "model" / "README.md").read_text()
+    assert "held-out perplexity" in card
+    assert "perplexity" in str(result)
+    for source in (out, out / "model"):
+        assert ELMo.from_pretrained(source).encode("anna sees cats .").shape == (4, 16)
+
+
+def test_the_best_model_is_kept(corpus, tmp_path):
+    out = tmp_path / "run"
+    flags = {"learning_rate": 0.5, "max_steps": 40, "evaluate_every": 4}
+    result = pretrain(config_of(corpus, out, **flags))
+    every = evaluations(out)
+    best = min(every.values(), key=lambda pair: pair[0] * pair[1])
+    assert (result.best.forward, result.best.backward) == pytest.approx(best)
+    record = read(out).training["held-out perplexity"]
+    assert f"forward {best[0]:.2f}" in record
+
+
+def test_early_stopping(corpus, tmp_path):
+    flags = {"optimizer": "adamw", "learning_rate": 1e-30, "max_steps": 50}
+    config = config_of(corpus, tmp_path / "run", **flags, evaluate_every=5, patience=2)
+    result = pretrain(config)
+    assert result.step < 50
+    assert "stopped early" in result.note
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"softmax": "sampled", "n_samples": 8, "dropout": 0.2},
+        {"softmax": "adaptive", "cutoffs": [5], "optimizer": "adamw", "learning_rate": 0.01},
+        {"characters": "none", "word_dim": 8, "tied": True, "locked": True, "dropout": 0.1},
+        {"characters": "codepoints", "word_dim": 3, "max_characters": None, "reset": 0.5},
+        {"characters": "jamo", "directions": "independent", "weight_drop": 0.3},
+        {"order": "text", "embedding_dropout": 0.2, "accumulate": 2, "reset": 1.0},
+    ],
+)
+def test_every_kind_of_run_resumes_bit_for_bit(corpus, tmp_path, flags):
+    flags = {"max_steps": 12, "checkpoint_every": 5, "evaluate_every": 4, **flags}
+    pretrain(config_of(corpus, tmp_path / "whole", **flags))
+    with pytest.MonkeyPatch.context() as patch:
+        step = Loop._step
+
+        def dying(self, parts):
+            if self.standing.step == 8:
+                raise ZeroDivisionError
+            return step(self, parts)
+
+        patch.setattr(Loop, "_step", dying)
+        with pytest.raises(ZeroDivisionError):
+            pretrain(config_of(corpus, tmp_path / "parts", **flags))
+    pretrain(config_of(corpus, tmp_path / "parts", **flags))
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+    assert evaluations(tmp_path / "parts") == evaluations(tmp_path / "whole")
+    one, other = (read(tmp_path / name).weights for name in ("parts", "whole"))
+    assert all(torch.equal(one[name], other[name]) for name in other)
+    assert ELMo.from_pretrained(tmp_path / "parts").encode("anna sees cats .").shape == (4, 16)
+
+
+def test_killed_at_random_moments(corpus, tmp_path):
+    """The process is killed at least five times; what it logs is what one that lived logs."""
+    flags = {"max_steps": 400, "checkpoint_every": 15, "evaluate_every": 50, "dropout": 0.1}
+    whole = run(corpus, tmp_path / "whole", **flags)
+    assert whole.returncode == 0, whole.stderr
+    expected = losses(tmp_path / "whole")
+    draw = random.Random(5)
+    out = tmp_path / "parts"
+    kills = 0
+    for _ in range(60):
+        process = subprocess.Popen(
+            command(corpus, out, **flags), env=ONE_THREAD, stderr=subprocess.DEVNULL
+        )
+        before = checkpoint_steps(out)
+        deadline = time.monotonic() + 60
+        # Wait until it has got somewhere, then for a random moment.
+        while process.poll() is None and checkpoint_steps(out) == before:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(draw.random() * 0.3)
+        if process.poll() is not None or kills >= 6:
+            break
+        process.kill()
+        process.wait()
+        kills += 1
+    process.wait()
+    assert kills >= 5
+    assert process.returncode == 0
+    assert losses(out) == expected
+    assert evaluations(out) == evaluations(tmp_path / "whole")
+    assert not list(out.rglob("*.partial"))
+
+
+def checkpoint_steps(out):
+    return sorted(path.name for path in (out / "checkpoints").glob("step-*.pt"))
+
+
+def test_a_torn_checkpoint_is_passed_over(corpus, tmp_path, caplog):
+    out = tmp_path / "run"
+    pretrain(config_of(corpus, out, max_steps=10, checkpoint_every=5))
+    newest = max((out / "checkpoints").glob("*.pt"))
+    newest.write_bytes(newest.read_bytes()[:-100])
+    result = pretrain(config_of(corpus, out, max_steps=20, checkpoint_every=5))
+    assert result.step == 20
+    assert "torn" in caplog.text
+    pretrain(config_of(corpus, tmp_path / "whole", max_steps=20, checkpoint_every=5))
+    assert losses(out) == losses(tmp_path / "whole")
+
+
+def test_ctrl_c_saves(corpus, tmp_path):
+    out = tmp_path / "run"
+    process = subprocess.Popen(
+        command(corpus, out, max_steps=100000, checkpoint_every=100000),
+        env=ONE_THREAD,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 60
+    while len(losses(out) if (out / "log.jsonl").exists() else {}) < 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "a checkpoint is written" in errors
+    step = checkpoint.newest(out / "checkpoints")["standing"]["step"]
+    assert step >= 5
+    assert step == max(losses(out))
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(corpus, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    pretrain(config_of(corpus, out, max_steps=5, checkpoint_every=5))
+    before = checkpoint_steps(out)
+
+    def full(content, file):
+        file.write(b"some of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OutputError, match="No space left"):
+        pretrain(config_of(corpus, out, max_steps=10, checkpoint_every=5))
+    assert checkpoint_steps(out) == before
+    monkeypatch.undo()
+    assert pretrain(config_of(corpus, out, max_steps=10, checkpoint_every=5)).step == 10
+
+
+def test_divergence_stops_with_advice(corpus, tmp_path):
+    out = tmp_path / "run"
+    flags = {"max_steps": 500, "checkpoint_every": 1, "optimizer": "adamw", "clip_norm": 0}
+    with pytest.raises(TrainingError, match="lower --learning-rate"):
+        pretrain(config_of(corpus, out, **flags, learning_rate=1e5))
+    found = checkpoint.newest(out / "checkpoints")
+    if found is not None:
+        assert all(torch.isfinite(v).all() for v in found["learner"]["weights"].values())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_out_of_memory_says_what_would_fit(corpus, tmp_path, monkeypatch, error):
+    def step(*_):
+        raise error
+
+    monkeypatch.setattr("elmo.train.learner.Learner.step", step)
+    with pytest.raises(TrainingError, match="--batch-size 2 would fit"):
+        pretrain(config_of(corpus, tmp_path / "run"))
+
+
+def test_a_dry_run_writes_nothing(corpus, tmp_path, capsys):
+    result = pretrain(config_of(corpus, tmp_path / "run", dry_run=True))
+    assert "tokens/s" in str(result)
+    assert "memory" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_text_is_prepared_on_the_way(tmp_path):
+    text = write_text(tmp_path / "text.txt")
+    config = config_of(text, tmp_path / "run", max_steps=3)
+    assert pretrain(config).step == 3
+    assert (tmp_path / "run" / "corpus" / "corpus.json").exists()
+    assert pretrain(config_of(text, tmp_path / "run", max_steps=4)).step == 4
+
+
+def test_another_run_in_the_same_folder_is_refused(corpus, tmp_path):
+    out = tmp_path / "run"
+    pretrain(config_of(corpus, out, max_steps=2))
+    with pytest.raises(ConfigError, match=r"learning_rate was 0\.2, now 0\.1"):
+        pretrain(config_of(corpus, out, max_steps=2, learning_rate=0.1))
+    other = tmp_path / "other.txt"
+    with pytest.raises(ConfigError, match="another corpus"):
+        pretrain(config_of(write_text(other, 50), out, max_steps=2))
+
+
+def test_a_folder_without_a_model_says_so(tmp_path):
+    (tmp_path / "config.yaml").write_text("data: []\n")
+    (tmp_path / "log.jsonl").write_text("")
+    with pytest.raises(FormatError, match="without a model yet"):
+        ELMo.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("softmax", ["full", "sampled"])
+def test_two_processes_learn_what_one_does(corpus, tmp_path, softmax):
+    flags = {
+        "max_steps": 20,
+        "accelerator": "cpu",
+        "softmax": softmax,
+        "n_samples": 8,
+        "batch_size": 8,
+    }
+    outs = {}
+    for devices in (1, 2):
+        outs[devices] = tmp_path / f"run{devices}"
+        done = run(corpus, outs[devices], **flags, devices=devices)
+        assert done.returncode == 0, done.stderr
+    one, two = (checkpoint.newest(outs[n] / "checkpoints")["learner"] for n in (1, 2))
+    for name, value in one["weights"].items():
+        torch.testing.assert_close(two["weights"][name], value, rtol=0, atol=1e-5)
+    for name in ("h", "c"):
+        torch.testing.assert_close(two[name], one[name], rtol=0, atol=1e-4)
+    for step, values in losses(outs[1]).items():
+        assert losses(outs[2])[step] == pytest.approx(values, abs=1e-4)
+    # What one process began two can go on with.
+    done = run(corpus, outs[1], **{**flags, "max_steps": 24}, devices=2)
+    assert done.returncode == 0, done.stderr
+    assert "going on from step 20" in done.stderr
+
+
+def test_an_uneven_batch_is_refused(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="cannot be cut into 3"):
+        pretrain(config_of(corpus, tmp_path / "run", accumulate=3))
+
+
+def test_json_lines_are_whole(corpus, tmp_path):
+    pretrain(config_of(corpus, tmp_path / "run", max_steps=3))
+    for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines():
+        assert {"kind", "step", "time"} <= set(json.loads(line))

@@ -1,0 +1,111 @@
+"""Reports of a run: the log survives a kill and is cut back, boards go on where they were."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from elmo.config import PretrainConfig
+from elmo.errors import MissingExtra, OutputError
+from elmo.train.report import LOG, Report, read_log
+
+CONFIG = PretrainConfig(("corpus",), "run")
+
+
+def told(folder):
+    return [(event["kind"], event["step"], event.get("loss")) for event in read_log(folder)]
+
+
+def fill(folder, steps=3, resume_step=None):
+    with Report(folder, CONFIG, resume_step) as report:
+        for step in range((resume_step or 0) + 1, steps + 1):
+            report.step(step, {"loss": 1.0 / step})
+
+
+def test_lines(tmp_path):
+    with Report(tmp_path, CONFIG) as report:
+        report.step(1, {"loss": 2.5, "learning_rate": 0.1})
+        report.evaluation(1, {"forward": 90.0})
+        report.event("note", 1, {"text": "stopped early", "is_best": True})
+    first, second, third = read_log(tmp_path)
+    assert first.pop("time") > 0
+    assert first == {"kind": "step", "step": 1, "loss": 2.5, "learning_rate": 0.1}
+    assert second["forward"] == 90.0
+    assert third["text"] == "stopped early"
+
+
+def test_a_number_that_is_none_is_null(tmp_path):
+    with Report(tmp_path, CONFIG) as report:
+        report.step(1, {"loss": math.nan, "norm": math.inf})
+    line = json.loads((tmp_path / LOG).read_text(), parse_constant=pytest.fail)
+    assert line["loss"] is None
+    assert line["norm"] is None
+
+
+def test_resume_cuts_back_and_goes_on(tmp_path):
+    fill(tmp_path, 5)
+    with (tmp_path / LOG).open("a") as file:
+        file.write('{"kind": "step", "st')
+    fill(tmp_path, 4, resume_step=2)
+    assert [step for _, step, _ in told(tmp_path)] == [1, 2, 3, 4]
+    assert (tmp_path / LOG).read_text().count("\n") == 4
+
+
+def test_a_new_run_begins_anew(tmp_path):
+    fill(tmp_path, 5)
+    fill(tmp_path, 1)
+    assert told(tmp_path) == [("step", 1, 1.0)]
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+
+
+def test_torn_lines_are_passed_over(tmp_path):
+    fill(tmp_path, 2)
+    with (tmp_path / LOG).open("ab") as file:
+        file.write(b'\x00\xff\n3\n{"step": "x"}\n')
+    assert [step for _, step, _ in told(tmp_path)] == [1, 2]
+
+
+def test_a_killed_process_leaves_every_line(tmp_path):
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from elmo.config import PretrainConfig\nfrom elmo.train.report import Report\n"
+        "report = Report(Path(sys.argv[1]), PretrainConfig(('x',), 'y'))\n"
+        "for step in range(100): report.step(step, {'loss': 1.0})\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(told(tmp_path)) == 100
+
+
+def test_tensorboard_forgets_the_steps_taken_back(tmp_path):
+    fill(tmp_path, 5)
+    with Report(tmp_path, CONFIG, resume_step=2) as report:
+        report.step(3, {"loss": 7.0})
+    board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in board.Scalars("step/loss")] == [
+        (1, 1.0),
+        (2, 0.5),
+        (3, 7.0),
+    ]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_full_disk_is_told(tmp_path):
+    report = Report(tmp_path, CONFIG)
+    report._file.close()
+    report._file = open("/dev/full", "a")
+    with pytest.raises(OutputError, match=r"cannot write .*log.jsonl: No space left"):
+        report.step(1, {"loss": 1.0})
+    report.close(finished=False)
+
+
+def test_missing_tensorboard(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(MissingExtra, match="train"):
+        Report(tmp_path, CONFIG)
