@@ -21,7 +21,7 @@ from elmo.corpus.shards import (
     word_type,
 )
 from elmo.errors import ConfigError, ElmoError, FormatError
-from elmo.text.vocabulary import SPECIALS
+from elmo.text.vocabulary import SPECIALS, Vocabulary
 
 FAST = settings(deadline=None, max_examples=60)
 WORD = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -270,3 +270,15 @@ def test_files_of_two_corpora(folder, tmp_path):
     (folder / "counts.bin").write_bytes((other / "counts.bin").read_bytes())
     with pytest.raises(FormatError, match="4 words but 5 counts"):
         Corpus.open(folder)
+
+
+def test_counts_by_the_ids_of_a_vocabulary():
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "b", "z"])
+    corpus = Corpus(
+        DistinctWords.of(["a", "b", "c"]),
+        np.array([3, 2, 1]),
+        {"train": Split.of([[0, 0, 1], [0, 1, 2]])},
+        ReadingConfig(),
+        vocabulary,
+    )
+    assert corpus.vocabulary_counts(vocabulary).tolist() == [2, 2, 4, 2, 0]

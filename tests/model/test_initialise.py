@@ -5,9 +5,10 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from elmo.config import EncoderConfig, LSTMConfig, MixConfig, ModelConfig, TextConfig
-from elmo.model.initialise import initialise, initialise_softmax
+from elmo.model.initialise import bias_from_counts, initialise, initialise_softmax
 from elmo.model.network import ELMoNetwork
 
 CONFIG = ModelConfig(
@@ -171,3 +172,15 @@ def test_one_seed_decides():
     torch.set_rng_state(before)
     initialise(again, 3)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_bias_from_counts_is_the_text_without_context():
+    softmax = nn.Linear(3, 4)
+    bias_from_counts(softmax, torch.tensor([10, 5, 0, 1]))
+    shares = softmax.bias.detach().exp()
+    assert shares.sum().item() == pytest.approx(1.0)
+    torch.testing.assert_close(shares, torch.tensor([10.5, 5.5, 0.5, 1.5]) / 18)
+    adaptive = nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5])
+    before = adaptive.state_dict()
+    bias_from_counts(adaptive, torch.ones(20))
+    assert all(torch.equal(before[name], value) for name, value in adaptive.state_dict().items())

@@ -218,3 +218,13 @@ def test_names_that_may_change_are_names():
     collect(PretrainConfig)
     collect(FinetuneConfig)
     assert known >= MAY_CHANGE
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    (tmp_path / "model" / ".77.partial").mkdir(parents=True)
+    (tmp_path / "model" / ".77.partial" / "model.safetensors").write_text("half")
+    (tmp_path / ".log.jsonl.77.partial").write_text("half")
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with locked(tmp_path):
+        assert not list(tmp_path.rglob("*.partial"))
+        assert (tmp_path / "model" / "config.json").exists()

@@ -81,6 +81,8 @@ class LossConfig:
     """sampled: candidates drawn for each direction and step."""
     cutoffs: tuple[int, ...] = (4000, 20000)
     """adaptive: where the clusters of rarer words begin."""
+    unigram_bias: bool = True
+    """A new softmax begins with every word as likely as its count says, not all alike."""
 
 
 @dataclass(frozen=True)

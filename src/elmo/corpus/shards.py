@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from elmo.config import ReadingConfig
 from elmo.errors import FormatError
 from elmo.plain import from_dict, to_dict
-from elmo.text.vocabulary import Vocabulary
+from elmo.text.characters import BEGIN_MARK, END_MARK
+from elmo.text.vocabulary import UNKNOWN, Vocabulary
 
 HEAD = "corpus.json"
 WORDS = "words.bin"
@@ -193,6 +194,23 @@ class Corpus:
     splits: dict[str, Split]
     reading: ReadingConfig
     vocabulary: Vocabulary
+
+    def vocabulary_counts(self, vocabulary: Vocabulary) -> Numbers:
+        """Count how often each id of a vocabulary is a target in one direction of `train`.
+
+        Args:
+            vocabulary: with its three marks; a mark is met once a sentence, each in one direction.
+        """
+        counts = np.zeros(len(vocabulary), dtype=np.int64)
+        unknown = vocabulary.ids[UNKNOWN]
+        start = 0
+        for part in self.words.parts():
+            ids = np.array([vocabulary.ids.get(word, unknown) for word in part], dtype=np.int64)
+            np.add.at(counts, ids, self.counts[start : start + len(part)])
+            start += len(part)
+        for mark in (BEGIN_MARK, END_MARK):
+            counts[vocabulary.ids[mark]] += self.splits["train"].n_sentences
+        return counts
 
     @classmethod
     def open(cls, folder: Path) -> "Corpus":

@@ -41,7 +41,7 @@ class WordTables:
     Attributes:
         rows: token rows, (words + 2, columns), in the narrowest type they fit in.
         targets: softmax ids, (words + 2,).
-        unknown: whether a word is predicted as `<UNK>`, (words + 2,).
+        unknown: whether a word is not in the vocabulary and so predicted as `<UNK>`, (words + 2,).
         characters: code points and one for the end; a sentence mark is one, (words + 2,).
     """
 

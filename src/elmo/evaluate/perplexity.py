@@ -113,7 +113,7 @@ class Perplexity:
 
 def exp(loss: float) -> float:
     """Give e to the loss, infinity where that is too much."""
-    return math.exp(loss) if loss < 700 else math.inf
+    return math.inf if loss > 700 else math.exp(loss)
 
 
 # Sums that `measure` adds up: losses of both directions, then four counts.

@@ -48,6 +48,19 @@ def initialise_softmax(softmax: Softmax, generator: torch.Generator) -> None:
                 _normal_linear(part, generator)
 
 
+def bias_from_counts(softmax: Softmax, counts: Tensor) -> None:
+    """Begin with every word as likely as its count says: a bias of ln(count), shifted to sum to 1.
+
+    Words a sampled softmax has not met yet then do not outshine those it has. The clusters of an
+    adaptive softmax have no bias, and are made of words that are rare anyway.
+    """
+    if isinstance(softmax, nn.Linear):
+        # No word is impossible, seen or not.
+        smoothed = counts.double() + 0.5
+        with torch.no_grad():
+            softmax.bias.copy_((smoothed / smoothed.sum()).log())
+
+
 def _character_cnn(cnn: CharacterCNN, generator: torch.Generator) -> None:
     cnn.embedding.weight.uniform_(-1.0, 1.0, generator=generator)
     cnn.embedding.weight[0] = 0.0

@@ -20,7 +20,7 @@ from elmo.corpus.tables import word_tables
 from elmo.errors import ConfigError
 from elmo.formats.load import read, read_accumulators
 from elmo.formats.pretrained import Pretrained
-from elmo.model.initialise import initialise_softmax
+from elmo.model.initialise import bias_from_counts, initialise_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.batches import token_mapper
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
@@ -68,7 +68,7 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Job
     found = _without_cache(found)
     is_new = not found.config.n_softmax_words
     if is_new:
-        model = _with_new_softmax(found, corpus.vocabulary, config)
+        model = _with_new_softmax(found, corpus, config)
     else:
         model = _with_new_words(found, corpus, config.tune.new_words)
     assert model.vocabulary is not None
@@ -107,10 +107,9 @@ def _without_cache(model: Pretrained) -> Pretrained:
     return dataclasses.replace(model, config=config, weights=weights, words=None)
 
 
-def _with_new_softmax(
-    model: Pretrained, vocabulary: Vocabulary, config: FinetuneConfig
-) -> Pretrained:
-    """Give a model a softmax over a vocabulary, as it is drawn before training."""
+def _with_new_softmax(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -> Pretrained:
+    """Give a model a softmax over the vocabulary of a corpus, as it is before training."""
+    vocabulary = corpus.vocabulary
     cutoffs = config.loss.cutoffs if config.loss.softmax == "adaptive" else ()
     shape = dataclasses.replace(
         model.config, n_softmax_words=len(vocabulary), softmax_cutoffs=cutoffs
@@ -118,6 +117,9 @@ def _with_new_softmax(
     softmax = make_softmax(shape)
     assert softmax is not None
     initialise_softmax(softmax, torch.Generator().manual_seed(config.run.seed))
+    if config.loss.unigram_bias:
+        counts = corpus.vocabulary_counts(vocabulary)
+        bias_from_counts(softmax, torch.from_numpy(counts))
     fresh = {f"softmax.{name}": value.detach() for name, value in softmax.state_dict().items()}
     weights = {**model.weights, **fresh}
     return dataclasses.replace(model, config=shape, weights=weights, vocabulary=vocabulary)

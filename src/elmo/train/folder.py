@@ -9,6 +9,7 @@ model/          the best model so far, as `ELMo.from_pretrained` reads it
 """
 
 import fcntl
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +50,18 @@ def locked(folder: Path) -> Iterator[None]:
             raise OutputError(
                 f"{folder} is in use by another run: wait for it, or name another --out"
             ) from None
+        _clear(folder)
         yield
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a killed run had not finished writing; nobody else can be writing it now."""
+    for place in (folder, folder / MODEL):
+        for left in place.glob(".*.partial"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
 
 def check_same_run(folder: Path, config: PretrainConfig | FinetuneConfig) -> None:

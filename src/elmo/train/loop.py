@@ -492,9 +492,11 @@ class Loop:
 
     def _resume(self) -> None:
         """Go on from the last checkpoint, where there is one."""
-        found = None
         if self.fabric.is_global_zero:
             check_same_run(self.folder, self.config)
+            if self.fabric.world_size > 1:
+                # Torn files are gone before the other processes look.
+                checkpoint.newest(self.folder / CHECKPOINTS)
         self.fabric.barrier()
         found = checkpoint.newest(self.folder / CHECKPOINTS)
         if found is not None:

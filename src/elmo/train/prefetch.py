@@ -13,7 +13,7 @@ def prefetched(items: Iterable[Item], ahead: int) -> Generator[Item]:
 
     Args:
         items: made in a thread of their own.
-        ahead: made and not yet taken, at most.
+        ahead: made and waiting, at most; one more may be in the making.
     """
     ready: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=ahead)
     stop = threading.Event()

@@ -1,5 +1,7 @@
 """The verb `pretrain`: a corpus and dials to a new model, then the loop."""
 
+import torch
+
 from elmo.config import (
     EncoderConfig,
     InputConfig,
@@ -12,7 +14,7 @@ from elmo.config import (
 from elmo.corpus.shards import Corpus
 from elmo.corpus.tables import word_tables
 from elmo.formats.pretrained import Pretrained
-from elmo.model.initialise import initialise
+from elmo.model.initialise import bias_from_counts, initialise
 from elmo.model.network import ELMoNetwork
 from elmo.text.batches import token_mapper
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, build_dictionary, fitted_width
@@ -43,6 +45,10 @@ def new_job(config: PretrainConfig, corpus: Corpus) -> Job:
     )
     network = ELMoNetwork(config=shape)
     initialise(network, config.run.seed)
+    if config.loss.unigram_bias:
+        assert network.softmax is not None
+        counts = corpus.vocabulary_counts(vocabulary)
+        bias_from_counts(network.softmax, torch.from_numpy(counts))
     model = Pretrained(
         shape,
         {name: value.detach() for name, value in network.state_dict().items()},
