@@ -25,7 +25,8 @@ from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.batches import token_mapper
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.train.data import opened_corpus
-from elmo.train.loop import Job, TrainResult, train
+from elmo.train.loop import Job, train
+from elmo.train.result import TrainResult
 
 logger = logging.getLogger(__name__)
 

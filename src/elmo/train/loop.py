@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,12 @@ from elmo.train.curves import draw_curves
 from elmo.train.folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
 from elmo.train.learner import Learner, StepResult, TrainingConfig, lanes_of_process
 from elmo.train.line import TrainingLine, duration
-from elmo.train.plan import Plan, available_memory, fitting_batch, plan
+from elmo.train.plan import available_memory, fitting_batch, plan
 from elmo.train.prefetch import prefetched
 from elmo.train.report import Report
+from elmo.train.result import TrainResult
 from elmo.train.signals import StopRequest
+from elmo.train.standing import Standing
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -75,97 +77,6 @@ class Job:
     softmax_steps: int = 0
     compare: bool = False
     accumulators: Mapping[str, Tensor] | None = None
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """What a run came to.
-
-    Attributes:
-        out: the training folder.
-        plan: what it set out to do.
-        step: steps done.
-        seconds: time spent, over all restarts.
-        best: the best evaluation, where there was held-out text.
-        note: how it ended, in words.
-        before: the evaluation before the network changed, when fine-tuning.
-    """
-
-    out: str
-    plan: Plan
-    step: int
-    seconds: float
-    best: Perplexity | None
-    note: str
-    before: Perplexity | None = None
-
-    def __str__(self) -> str:
-        """Say it in a few lines."""
-        lines = [f"{self.note}: step {self.step:,} of {self.plan.n_steps:,}"]
-        lines[0] += f", {duration(self.seconds)}"
-        if self.before is not None and self.best is not None:
-            lines += comparison(self.before, self.best)
-        elif self.best is not None:
-            lines += ["best on held-out text:", str(self.best)]
-        if (Path(self.out) / MODEL).is_dir():
-            lines.append(f"model: {Path(self.out) / MODEL}")
-        return "\n".join(lines)
-
-
-def comparison(before: Perplexity, after: Perplexity) -> list[str]:
-    """Give the lines of a table of two evaluations on the same text."""
-    rows = [
-        ("forward perplexity", before.forward, after.forward),
-        ("backward perplexity", before.backward, after.backward),
-        ("perplexity", before.mean, after.mean),
-        *(
-            (name.replace("_", " "), before.values()[name], after.values()[name])
-            for name in ("bits_per_character", "bits_per_word")
-        ),
-    ]
-    lines = [f"{'on held-out text':<22}{'before':>12}{'after':>12}"]
-    return lines + [f"{name:<22}{one:>12,.3f}{other:>12,.3f}" for name, one, other in rows]
-
-
-@dataclass
-class Standing:
-    """What the loop itself knows, kept in checkpoints.
-
-    Attributes:
-        step: steps done.
-        seconds: time spent.
-        sums: losses of both directions since the last line of the log.
-        n_summed: steps in them.
-        lowest: lowest loss logged.
-        best: sums of the best evaluation, as `measure` gives them.
-        n_worse: evaluations since the best one.
-        evaluated: step of the last evaluation.
-        before: sums of the evaluation that later ones are compared with, when fine-tuning.
-    """
-
-    step: int = 0
-    seconds: float = 0.0
-    sums: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    n_summed: int = 0
-    lowest: float = math.inf
-    best: list[float] = field(default_factory=list)
-    n_worse: int = 0
-    evaluated: int = -1
-    before: list[float] = field(default_factory=list)
-
-    @property
-    def best_perplexity(self) -> Perplexity | None:
-        """The best evaluation so far."""
-        return _perplexity(self.best)
-
-    @property
-    def first_perplexity(self) -> Perplexity | None:
-        """The evaluation before fine-tuning."""
-        return _perplexity(self.before)
-
-
-def _perplexity(sums: list[float]) -> Perplexity | None:
-    return perplexity_of(torch.tensor(sums, dtype=torch.float64)) if sums else None
 
 
 def train(job: Job) -> TrainResult:

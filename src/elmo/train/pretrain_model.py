@@ -19,7 +19,8 @@ from elmo.model.network import ELMoNetwork
 from elmo.text.batches import token_mapper
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, build_dictionary, fitted_width
 from elmo.train.data import opened_corpus
-from elmo.train.loop import Job, TrainResult, train
+from elmo.train.loop import Job, train
+from elmo.train.result import TrainResult
 
 ORIGIN = "elmo-torch folder"
 
