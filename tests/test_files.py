@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -296,3 +297,18 @@ def test_a_file_larger_than_allowed(tmp_path):
 def _write_file(path: Path) -> None:
     with atomic_path(path) as partial:
         partial.write_bytes(bytes(100_000))
+
+
+def test_what_a_killed_process_left_is_cleared(tmp_path):
+    process = subprocess.Popen(["sleep", "60"])
+    dead, alive = (tmp_path / f".corpus.{number}.partial" for number in (2**22 + 1, process.pid))
+    for left in (dead, alive):
+        left.mkdir()
+        (left / "half").write_text("half")
+    with atomic_folder(tmp_path / "corpus") as partial:
+        (partial / "whole").write_text("whole")
+    process.kill()
+    process.wait()
+    assert not dead.exists()
+    assert alive.exists()
+    assert (tmp_path / "corpus" / "whole").exists()

@@ -219,7 +219,9 @@ def _run(make_config: Callable[[], Any], home: str, debug: bool) -> None:
     try:
         config = make_config()  # first: a wrong flag need not wait for torch
         module, name = home.split(":")
-        typer.echo(getattr(import_module(module), name)(config))
+        told = str(getattr(import_module(module), name)(config))
+        if told:  # of several processes only one has something to say
+            typer.echo(told)
     except KeyboardInterrupt:
         typer.echo("elmo: interrupted; nothing was left half-written", err=True)
         raise typer.Exit(INTERRUPTED) from None

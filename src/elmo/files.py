@@ -54,8 +54,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
                 f"cannot write the folder {folder}: there is no folder {folder.parent}; make it "
                 "first"
             )
-        # What a process of the same number left when it was killed.
-        shutil.rmtree(partial, ignore_errors=True)
+        _clear_leftovers(folder)
         partial.mkdir()
         yield partial
         for path in partial.rglob("*"):
@@ -117,6 +116,24 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | Non
         shutil.rmtree(partial, ignore_errors=True)
         if is_new and not complete:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear_leftovers(folder: Path) -> None:
+    """Remove what processes left beside a folder when they were killed while writing it."""
+    for left in folder.parent.glob(f".{folder.name}.*.partial"):
+        number = left.name.split(".")[-2]
+        if number == str(os.getpid()) or (number.isdigit() and not _is_running(int(number))):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _sync(path: Path) -> None:

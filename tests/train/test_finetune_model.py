@@ -9,7 +9,13 @@ import torch
 from conftest import TINY, random_model
 from train_text import write_text
 
-from elmo.config import EvaluateConfig, FinetuneConfig, PrepareConfig
+from elmo.config import (
+    EncoderConfig,
+    EvaluateConfig,
+    FinetuneConfig,
+    PrepareConfig,
+    TextConfig,
+)
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus
 from elmo.embed.embedder import ELMo
@@ -19,7 +25,7 @@ from elmo.formats import native
 from elmo.formats.load import read, read_accumulators
 from elmo.plain import load_config
 from elmo.text.vocabulary import Vocabulary
-from elmo.train.finetune_model import finetune, tuning_job
+from elmo.train.finetune_model import TUNING_OPTIMIZER, finetune, tuning_job
 from elmo.train.report import read_log
 
 KNOWN = ["<S>", "</S>", "<UNK>", "anna", "sees", "cats", "."]
@@ -137,6 +143,7 @@ def test_from_a_checkpoint_of_bilm_tf(fixtures, tmp_path, caplog):
         old_vocab=str(fixtures / "bilm-tf" / "train" / "vocab.txt"),
         batch_size=2,
     )
+    config = dataclasses.replace(config, optimizer=TUNING_OPTIMIZER)
     job = tuning_job(
         config, read(config.model, vocab=config.old_vocab), Corpus.open(tmp_path / "corpus")
     )
@@ -164,3 +171,49 @@ def test_tuning_resumes_with_its_first_figures(spoken, corpus, tmp_path):
     assert json.loads(lines[0])["step"] == 0
     parts = finetune(config_of(spoken, corpus, tmp_path / "parts", max_steps=20))
     assert parts.before == whole.before
+
+
+def test_flags_win_over_what_a_checkpoint_of_bilm_tf_had(fixtures, tmp_path, corpus, caplog):
+    model = fixtures / "generated" / "bilm-tf" / "checkpoint"
+    vocab = fixtures / "bilm-tf" / "train" / "vocab.txt"
+    found = read(model, vocab=vocab)
+    opened = Corpus.open(corpus)
+    own = config_of(model, corpus, tmp_path / "out", optimizer="adagrad", learning_rate=0.01)
+    job = tuning_job(own, found, opened)
+    assert job.config.optimizer == own.optimizer
+    assert job.accumulators is not None
+    other = config_of(model, corpus, tmp_path / "out", optimizer="adamw", learning_rate=0.02)
+    job = tuning_job(other, found, opened)
+    assert job.config.optimizer.learning_rate == 0.02
+    assert job.accumulators is None
+    assert "not used" in caplog.text
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_new_words_join_the_input_too(tmp_path, corpus, tied):
+    encoder = EncoderConfig(n_characters=0, n_words=len(KNOWN) + 1, word_dim=8, project=False)
+    config = dataclasses.replace(
+        TINY,
+        text=TextConfig(characters="none"),
+        encoder=encoder,
+        n_softmax_words=len(KNOWN),
+    )
+    vocabulary = Vocabulary(KNOWN)
+    model = random_model(config, scale=1.0, vocabulary=vocabulary, words=vocabulary.ids)
+    weights = {**model.weights}
+    weights["softmax.weight"] = weights["bilm.encoder.words.weight"][1:].clone()
+    native.write(dataclasses.replace(model, weights=weights), tmp_path / "words")
+    result = finetune(config_of(tmp_path / "words", corpus, tmp_path / "tuned", tied=tied))
+    assert result.best.mean < result.before.mean
+    tuned = read(tmp_path / "tuned")
+    assert tuned.config.encoder.n_words == tuned.config.n_softmax_words + 1
+    assert set(tuned.words) == set(tuned.vocabulary.words) > {"bert"}
+    same = torch.equal(
+        tuned.weights["softmax.weight"], tuned.weights["bilm.encoder.words.weight"][1:]
+    )
+    assert same == tied
+
+
+def test_a_full_softmax_does_not_become_adaptive(spoken, corpus, tmp_path):
+    with pytest.raises(ConfigError, match="full softmax"):
+        finetune(config_of(spoken, corpus, tmp_path / "tuned", softmax="adaptive"))

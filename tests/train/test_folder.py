@@ -172,7 +172,7 @@ def test_what_may_change(tmp_path):
         evaluate_every=6,
         checkpoint_every=7,
         patience=8,
-        mlflow="store",
+        mlflow=True,
         dry_run=True,
     )
     moved = PretrainConfig(
@@ -187,7 +187,9 @@ def test_what_may_change(tmp_path):
 def test_what_may_change_in_fine_tuning(tmp_path):
     config = FinetuneConfig("model", ("corpus",), "run")
     write_config(tmp_path, config)
-    check_same_run(tmp_path, dataclasses.replace(config, model="moved", options="o", old_vocab="v"))
+    check_same_run(tmp_path, dataclasses.replace(config, data=("moved",)))
+    with pytest.raises(ConfigError, match="model was model, now other"):
+        check_same_run(tmp_path, dataclasses.replace(config, model="other"))
     with pytest.raises(ConfigError, match="new_words was 2, now 5"):
         check_same_run(tmp_path, dataclasses.replace(config, tune=TuneConfig(new_words=5)))
 

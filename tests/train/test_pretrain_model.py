@@ -1,6 +1,7 @@
 """Runs from end to end: what they leave, how they stop, and that a kill changes nothing."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -13,7 +14,9 @@ import torch
 import yaml
 from train_text import SMALL, write_text
 
-from elmo.config import PretrainConfig
+from elmo.config import PrepareConfig, PretrainConfig
+from elmo.corpus.prepare_corpus import prepare
+from elmo.corpus.streams import once
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, OutputError, TrainingError
 from elmo.formats.load import read
@@ -221,14 +224,75 @@ def test_a_full_disk_leaves_the_old_checkpoint(corpus, tmp_path, monkeypatch):
     assert pretrain(config_of(corpus, out, max_steps=10, checkpoint_every=5)).step == 10
 
 
-def test_divergence_stops_with_advice(corpus, tmp_path):
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"optimizer": "adamw", "clip_norm": 0, "log_every": 1},
+        # Astray before the first line of the log, and before any evaluation.
+        {"optimizer": "adamw", "clip_norm": 0, "log_every": 10},
+        # Seen by the evaluation alone.
+        {"optimizer": "adamw", "clip_norm": 0, "log_every": 1000, "max_steps": 1},
+        {"softmax": "sampled", "n_samples": 8, "clip_norm": 0, "log_every": 3},
+    ],
+)
+def test_divergence_stops_with_advice(corpus, tmp_path, flags):
     out = tmp_path / "run"
-    flags = {"max_steps": 500, "checkpoint_every": 1, "optimizer": "adamw", "clip_norm": 0}
+    flags = {"max_steps": 60, "checkpoint_every": 5, "learning_rate": 1e5, **flags}
     with pytest.raises(TrainingError, match="lower --learning-rate"):
-        pretrain(config_of(corpus, out, **flags, learning_rate=1e5))
+        pretrain(config_of(corpus, out, **flags))
+    assert not (out / "model").exists()
     found = checkpoint.newest(out / "checkpoints")
     if found is not None:
         assert all(torch.isfinite(v).all() for v in found["learner"]["weights"].values())
+
+
+def test_weights_that_are_no_numbers_are_not_saved(corpus, tmp_path, monkeypatch):
+    save = Loop._save
+
+    def spoiled(self):
+        self.job.network.softmax.bias.data[0] = math.nan
+        save(self)
+
+    monkeypatch.setattr(Loop, "_save", spoiled)
+    with pytest.raises(TrainingError, match="diverged"):
+        pretrain(config_of(corpus, tmp_path / "run", max_steps=3, checkpoint_every=3))
+    assert not list((tmp_path / "run").rglob("*.pt"))
+
+
+def test_a_run_that_has_given_up_stays_so(corpus, tmp_path):
+    flags = {"optimizer": "adamw", "learning_rate": 1e-30, "max_steps": 50}
+    config = config_of(corpus, tmp_path / "run", **flags, evaluate_every=5, patience=2)
+    first = pretrain(config)
+    again = pretrain(config)
+    assert again.step == first.step
+    assert "stopped early before" in again.note
+
+
+def test_ctrl_c_is_heard_while_evaluating(corpus, tmp_path, monkeypatch):
+    def windows(*arguments, **settings):
+        os.kill(os.getpid(), signal.SIGINT)
+        yield from once(*arguments, **settings)
+
+    monkeypatch.setattr("elmo.train.loop.once", windows)
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(config_of(corpus, out, max_steps=6, evaluate_every=3))
+    assert checkpoint.newest(out / "checkpoints")["standing"]["step"] == 3
+    monkeypatch.undo()
+    pretrain(config_of(corpus, out, max_steps=6, evaluate_every=3))
+    pretrain(config_of(corpus, tmp_path / "whole", max_steps=6, evaluate_every=3))
+    assert losses(out) == losses(tmp_path / "whole")
+
+
+def test_a_launcher_the_run_does_not_know_of(corpus, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="--devices"):
+        pretrain(config_of(corpus, tmp_path / "run"))
+
+
+def test_what_a_prepared_corpus_has_settled(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="vocab_size"):
+        pretrain(config_of(corpus, tmp_path / "run", vocab_size=100))
 
 
 @pytest.mark.parametrize(
@@ -261,6 +325,11 @@ def test_text_is_prepared_on_the_way(tmp_path):
     assert pretrain(config).step == 3
     assert (tmp_path / "run" / "corpus" / "corpus.json").exists()
     assert pretrain(config_of(text, tmp_path / "run", max_steps=4)).step == 4
+    with pytest.raises(ConfigError, match="tokenizer was None, now english"):
+        pretrain(config_of(text, tmp_path / "run", max_steps=5, tokenizer="english"))
+    other = write_text(tmp_path / "other.txt", seed=9)
+    with pytest.raises(ConfigError, match="data was"):
+        pretrain(config_of(other, tmp_path / "run", max_steps=5))
 
 
 def test_another_run_in_the_same_folder_is_refused(corpus, tmp_path):
@@ -268,9 +337,10 @@ def test_another_run_in_the_same_folder_is_refused(corpus, tmp_path):
     pretrain(config_of(corpus, out, max_steps=2))
     with pytest.raises(ConfigError, match=r"learning_rate was 0\.2, now 0\.1"):
         pretrain(config_of(corpus, out, max_steps=2, learning_rate=0.1))
-    other = tmp_path / "other.txt"
+    text, other = write_text(tmp_path / "other.txt", 300), tmp_path / "other"
+    prepare(PrepareConfig((str(text),), str(other)))
     with pytest.raises(ConfigError, match="another corpus"):
-        pretrain(config_of(write_text(other, 50), out, max_steps=2))
+        pretrain(config_of(other, out, max_steps=2))
 
 
 def test_a_folder_without_a_model_says_so(tmp_path):

@@ -27,8 +27,9 @@ def test_a_signal_is_remembered(number):
     with StopRequest() as stop:
         assert stop.number is None
         os.kill(os.getpid(), number)
-        os.kill(os.getpid(), number)
         assert stop.number == number
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
     assert [signal.getsignal(each) for each in NUMBERS] == [signal.default_int_handler] * 2
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)

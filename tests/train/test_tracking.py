@@ -15,7 +15,9 @@ from elmo.train.tracking import EXPERIMENT, flatten
 
 @pytest.fixture
 def config(tmp_path):
-    return PretrainConfig(("corpus",), "run", run=RunConfig(mlflow=str(tmp_path / "store")))
+    return PretrainConfig(
+        ("corpus",), "run", run=RunConfig(mlflow=True, mlflow_store=str(tmp_path / "store"))
+    )
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def folder(tmp_path):
 
 
 def runs(config):
-    client = MlflowClient(tracking_uri=Path(config.run.mlflow).as_uri())
+    client = MlflowClient(tracking_uri=Path(config.run.mlflow_store).as_uri())
     experiment = client.get_experiment_by_name(EXPERIMENT)
     return client, client.search_runs([experiment.experiment_id])
 
@@ -79,11 +81,11 @@ def test_a_store_that_fails_does_not_stop_the_training(folder, config, monkeypat
 
 
 def test_stores_that_cannot_be_used(folder, config, tmp_path):
-    database = dataclasses.replace(config.run, mlflow=f"nonsense://{tmp_path}")
+    database = dataclasses.replace(config.run, mlflow_store=f"nonsense://{tmp_path}")
     with pytest.raises(ConfigError, match="cannot be opened"):
         Report(folder, dataclasses.replace(config, run=database))
     (tmp_path / "file").write_text("")
-    file = dataclasses.replace(config.run, mlflow=str(tmp_path / "file" / "store"))
+    file = dataclasses.replace(config.run, mlflow_store=str(tmp_path / "file" / "store"))
     with pytest.raises(ConfigError, match="cannot be"):
         Report(folder, dataclasses.replace(config, run=file))
     assert list(folder.iterdir()) == []

@@ -41,6 +41,10 @@ class InputConfig:
 
     def __post_init__(self) -> None:
         """Refuse a token without input."""
+        if self.max_characters is not None and self.max_characters < 3:
+            raise ConfigError(f"max_characters is {self.max_characters}; at least 3 are needed")
+        if self.character_dim < 1 or self.word_dim < 0:
+            raise ConfigError("character_dim must be at least 1, word_dim at least 0")
         if self.characters == "none" and not self.word_dim:
             raise ConfigError("characters is none and word_dim is 0: the model would have no input")
 
@@ -84,6 +88,11 @@ class LossConfig:
     unigram_bias: bool = True
     """A new softmax begins with every word as likely as its count says, not all alike."""
 
+    def __post_init__(self) -> None:
+        """Refuse a sample of nothing."""
+        if self.n_samples < 1:
+            raise ConfigError(f"n_samples is {self.n_samples}; it must be at least 1")
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:
@@ -114,10 +123,19 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         """Refuse rates that move nothing or everything."""
-        if not 0 < self.learning_rate < math.inf:
-            raise ConfigError(f"learning_rate is {self.learning_rate}; it must be above 0")
-        if self.accumulator <= 0:
-            raise ConfigError(f"accumulator is {self.accumulator}; it must be above 0")
+        for name in ("learning_rate", "accumulator", "loss_scale"):
+            value = getattr(self, name)
+            # float32 ends at 3e38; a rate beyond 1e6 is a slip of the keyboard.
+            if value is not None and not 0 < value <= 1e6:
+                raise ConfigError(f"{name} is {value}; it must be above 0, and 1e6 at most")
+        for name in ("warmup_steps", "weight_decay", "clip_norm"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; from 0 to below 1 is meant")
+        if not 0 <= self.final_rate <= 1:
+            raise ConfigError(f"final_rate is {self.final_rate}; a share from 0 to 1 is meant")
         if self.weight_decay and self.optimizer != "adamw":
             raise ConfigError("weight_decay is for adamw; adagrad has none")
 
@@ -173,6 +191,8 @@ class RunConfig:
     """Devices on each node."""
     num_nodes: int = 1
     """Machines."""
+    strategy: Literal["auto", "ddp"] = "auto"
+    """How devices share the work: data parallel where there are several."""
     accumulate: int = 1
     """Parts the batch is cut into, one after another on a device: less memory, the same result."""
     log_every: int = 10
@@ -183,8 +203,10 @@ class RunConfig:
     """Steps between checkpoints."""
     patience: int | None = None
     """Stop after this many evaluations without a better perplexity."""
-    mlflow: str | None = None
-    """Also log to this MLflow store: a folder, or the address of a server or database."""
+    mlflow: bool = False
+    """Also log to MLflow."""
+    mlflow_store: str | None = None
+    """MLflow store: a folder or an address; mlruns in the training folder where none is named."""
     dry_run: bool = False
     """Print what would be done and how long it would take, and stop."""
 
@@ -195,6 +217,8 @@ class RunConfig:
         for name in ("devices", "num_nodes", "accumulate", "log_every", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed is {self.seed}; a whole number from 0 to 2^63 is meant")
         for name in ("max_steps", "evaluate_every", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -246,7 +270,13 @@ class TuneConfig:
     softmax_steps: int | None = None
     """Steps in which a new softmax learns alone, the rest frozen; a tenth of all by default."""
     keep_optimizer: bool = True
-    """Go on with the sums of squares that a bilm-tf checkpoint holds, and with its Adagrad."""
+    """Go on with the sums of squares that a bilm-tf checkpoint holds; and with its Adagrad as it
+    was, unless flags say otherwise."""
+
+    def __post_init__(self) -> None:
+        """Refuse negative numbers."""
+        if self.new_words < 0 or (self.softmax_steps or 0) < 0:
+            raise ConfigError("new_words and softmax_steps must be 0 or more")
 
 
 @dataclass(frozen=True)

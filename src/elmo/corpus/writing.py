@@ -96,13 +96,13 @@ def held_out(n_sentences: int, share: float) -> Numbers:
         share: of them to hold out.
 
     Returns:
-        Stretches as (first, after the last), (stretches, 2). Of a text too short for two stretches
-        they are its last sentences; one sentence is always left for training.
+        Stretches as (first, after the last), (stretches, 2). Where the share is less than one
+        stretch they are the last sentences; one sentence is always left for training.
     """
     if not share or n_sentences < 2:
         return np.zeros((0, 2), dtype=np.int64)
     n_stretches = n_sentences // STRETCH
-    if n_stretches < 2:
+    if n_stretches < 2 or share * n_sentences < STRETCH:
         n_held = min(max(1, round(share * n_sentences)), n_sentences - 1)
         return np.array([[n_sentences - n_held, n_sentences]], dtype=np.int64)
     n_held = min(max(1, round(share * n_sentences / STRETCH)), n_stretches - 1)

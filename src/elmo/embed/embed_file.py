@@ -16,6 +16,7 @@ from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
 from elmo.embed.store import MAX_INDEX_CHARACTERS, TOO_LONG, open_store
 from elmo.errors import ConfigError, InputError, OutputError
+from elmo.kernels.device import move
 from elmo.model.lstm import LSTMState
 from elmo.progress import Progress
 
@@ -79,7 +80,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
         if indexed and size is not None and size > MAX_INDEX_CHARACTERS:
             raise OutputError(TOO_LONG)
         model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
-        model.move_to(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        move(model, config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         run = model.encoding_run(layers=config.layers, batch_size=config.batch_size)
         split = model.tokenizer.words if config.raw else str.split
         started = time.monotonic()

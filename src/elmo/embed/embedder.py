@@ -15,6 +15,7 @@ from elmo.formats import hub, native
 from elmo.formats.load import read
 from elmo.formats.mixes import with_mixes
 from elmo.formats.pretrained import Pretrained
+from elmo.kernels.device import move
 from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork, ELMoOutput
@@ -317,7 +318,7 @@ class ELMo(nn.Module):
         if pooling is not None and pooling not in POOLINGS:
             raise ConfigError(f"pooling is {pooling!r}; expected {', '.join(POOLINGS)} or None")
         if device is not None:
-            self.move_to(device)
+            move(self, device)
         run = self.encoding_run(
             layers=layers, batch_size=batch_size, dtype=dtype, keep_on_device=convert_to_tensor
         )
@@ -334,16 +335,6 @@ class ELMo(nn.Module):
             stacked = torch.stack(pooled) if pooled else none
             return stacked if convert_to_tensor else stacked.numpy()
         return vectors if convert_to_tensor else [item.numpy() for item in vectors]
-
-    def move_to(self, device: str | torch.device) -> None:
-        """Move the model; a device that is not there is a `ConfigError`."""
-        try:
-            self.to(device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigError(
-                f"device is {str(device)!r}, which cannot be used: {reason}"
-            ) from None
 
     def encoding_run(
         self,

@@ -1,5 +1,6 @@
 """The corpus of a run: a prepared one, or text that is prepared first into the training folder."""
 
+import logging
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,11 @@ from elmo.corpus.shards import Corpus, is_corpus
 from elmo.errors import ConfigError
 from elmo.train.folder import CORPUS
 from elmo.train.learner import TrainingConfig
+
+logger = logging.getLogger(__name__)
+
+# Below this many words a perplexity is an anecdote.
+FEW_WORDS = 500
 
 
 @contextmanager
@@ -27,6 +33,16 @@ def opened_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corp
     if len(config.data) == 1 and is_corpus(given):
         if config.valid:
             raise ConfigError(f"{given} is a prepared corpus: its validation text was set then")
+        ignored = [
+            name
+            for name in ("vocab", "vocab_size", "min_count", "held_out")
+            if getattr(corpus, name) != getattr(CorpusConfig(), name)
+        ]
+        if ignored:
+            raise ConfigError(
+                f"{given} is a prepared corpus: {', '.join(ignored)} was settled then; prepare it "
+                "again to change that"
+            )
         yield _checked(Corpus.open(given), str(given))
         return
     with tempfile.TemporaryDirectory() as nowhere:
@@ -47,4 +63,11 @@ def _checked(corpus: Corpus, name: str) -> Corpus:
     if not corpus.splits.get("train") or not corpus.splits["train"].n_words:
         raise ConfigError(f"{name}: there is no word to train on")
     corpus.vocabulary.require_specials()
+    valid = corpus.splits.get("valid")
+    if valid is not None and valid.n_words < FEW_WORDS:
+        logger.warning(
+            "the held-out text has %d words only: its perplexity says little; give a longer one "
+            "with --valid, or hold out more with --held-out",
+            valid.n_words,
+        )
     return corpus

@@ -23,6 +23,7 @@ from elmo.formats.pretrained import Pretrained
 from elmo.model.initialise import bias_from_counts, initialise_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.batches import token_mapper
+from elmo.text.characters import SHIFT
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.train.data import opened_corpus
 from elmo.train.loop import Job, train
@@ -32,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 # Below this many words a text is learned by heart before it teaches anything (bilm-tf's advice).
 SMALL_TEXT = 10_000_000
+INPUT_WORDS = "bilm.encoder.words.weight"
+# What the verb takes where nothing else is said.
+TUNING_OPTIMIZER = FinetuneConfig("", (), "").optimizer
 
 
 def finetune(config: FinetuneConfig) -> TrainResult:
@@ -71,15 +75,9 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Job
     if is_new:
         model = _with_new_softmax(found, corpus, config)
     else:
-        model = _with_new_words(found, corpus, config.tune.new_words)
+        model = _with_new_words(found, corpus, config)
     assert model.vocabulary is not None
-    accumulators = None
-    if config.tune.keep_optimizer:
-        accumulators = read_accumulators(config.model, options=config.options)
-    if accumulators is not None:
-        config = dataclasses.replace(config, optimizer=OptimizerConfig())
-        logger.warning("the checkpoint holds Adagrad's sums: going on with bilm-tf's Adagrad")
-        accumulators = _longer(accumulators, model.weights)
+    config, accumulators = _with_optimizer(config, model)
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
     mapper = token_mapper(model.config, model.characters, model.words)
@@ -97,13 +95,31 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Job
     )
 
 
+def _with_optimizer(
+    config: FinetuneConfig, model: Pretrained
+) -> tuple[FinetuneConfig, dict[str, Tensor] | None]:
+    """Go on with the Adagrad of a bilm-tf checkpoint, unless another optimiser was asked for."""
+    sums = None
+    if config.tune.keep_optimizer:
+        sums = read_accumulators(config.model, options=config.options)
+    if sums is None:
+        return config, None
+    if config.optimizer == TUNING_OPTIMIZER:
+        config = dataclasses.replace(config, optimizer=OptimizerConfig())
+        logger.warning("the checkpoint holds Adagrad's sums: going on with bilm-tf's Adagrad")
+    elif config.optimizer.optimizer != "adagrad":
+        logger.warning("the checkpoint's Adagrad sums are not used: another optimiser is asked for")
+        return config, None
+    return config, _longer(sums, model.weights)
+
+
 def _without_cache(model: Pretrained) -> Pretrained:
     """Leave out token vectors computed beforehand: they would not follow the weights."""
     encoder = model.config.encoder
     if not encoder.n_words or encoder.word_role != "cache":
         return model
     encoder = dataclasses.replace(encoder, n_words=0, word_dim=0, word_role="join")
-    weights = {n: v for n, v in model.weights.items() if n != "bilm.encoder.words.weight"}
+    weights = {n: v for n, v in model.weights.items() if n != INPUT_WORDS}
     config = dataclasses.replace(model.config, encoder=encoder)
     return dataclasses.replace(model, config=config, weights=weights, words=None)
 
@@ -126,7 +142,7 @@ def _with_new_softmax(model: Pretrained, corpus: Corpus, config: FinetuneConfig)
     return dataclasses.replace(model, config=shape, weights=weights, vocabulary=vocabulary)
 
 
-def _with_new_words(model: Pretrained, corpus: Corpus, min_count: int) -> Pretrained:
+def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -> Pretrained:
     """Let words of the text join the vocabulary.
 
     A new word starts with the row of `<UNK>` and its share of what `<UNK>` was: the logarithm of
@@ -137,6 +153,11 @@ def _with_new_words(model: Pretrained, corpus: Corpus, min_count: int) -> Pretra
         raise ConfigError(
             f"this {model.origin} has a softmax but no vocabulary: name the file with --old-vocab"
         )
+    if config.loss.softmax == "adaptive" and not model.config.softmax_cutoffs:
+        raise ConfigError(
+            f"this {model.origin} has a full softmax: fine-tune it with --softmax full or sampled"
+        )
+    min_count = config.tune.new_words
     if not min_count:
         return model
     words, counts = _new_words(model.vocabulary, corpus, min_count)
@@ -154,10 +175,23 @@ def _with_new_words(model: Pretrained, corpus: Corpus, min_count: int) -> Pretra
         "softmax.bias": torch.cat([bias, bias[unknown] + shares]),
     }
     vocabulary = Vocabulary([*model.vocabulary.words, *words])
-    config: ModelConfig = dataclasses.replace(model.config, n_softmax_words=len(vocabulary))
+    shape: ModelConfig = dataclasses.replace(model.config, n_softmax_words=len(vocabulary))
+    input_words = model.words
+    if input_words is not None and dict(input_words) == model.vocabulary.ids:
+        # Input and softmax have the same words: the new ones are read as <UNK> was, at first.
+        table = model.weights[INPUT_WORDS]
+        fresh = table[unknown + SHIFT].expand(len(words), -1)
+        grown[INPUT_WORDS] = torch.cat([table, fresh])
+        encoder = dataclasses.replace(shape.encoder, n_words=shape.encoder.n_words + len(words))
+        shape = dataclasses.replace(shape, encoder=encoder)
+        input_words = vocabulary.ids
     logger.info("%d new words join the vocabulary of %d", len(words), len(model.vocabulary))
     return dataclasses.replace(
-        model, config=config, weights={**model.weights, **grown}, vocabulary=vocabulary
+        model,
+        config=shape,
+        weights={**model.weights, **grown},
+        vocabulary=vocabulary,
+        words=input_words,
     )
 
 

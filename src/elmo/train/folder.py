@@ -30,9 +30,11 @@ LOCK = ".lock"
 
 # A run that goes on may have these changed: where it runs, how long, what it tells.
 MAY_CHANGE = frozenset(
-    "data out valid model options old_vocab corpus epochs max_steps precision accelerator devices "
-    "num_nodes accumulate log_every evaluate_every checkpoint_every patience mlflow dry_run".split()
+    "out workers epochs max_steps precision accelerator devices num_nodes strategy accumulate "
+    "log_every evaluate_every checkpoint_every patience mlflow mlflow_store dry_run".split()
 )
+# And these where the corpus was prepared beforehand: it is known by its content, wherever it lies.
+OF_TEXT = frozenset("data valid corpus".split())
 
 
 @contextmanager
@@ -73,7 +75,8 @@ def check_same_run(folder: Path, config: PretrainConfig | FinetuneConfig) -> Non
         before = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    changed = list(_differences(before, to_dict(config), ""))
+    may_change = MAY_CHANGE if (folder / CORPUS).exists() else MAY_CHANGE | OF_TEXT
+    changed = list(_differences(before, to_dict(config), "", may_change))
     if changed:
         raise ConfigError(
             f"{folder} holds a run with other settings: {'; '.join(changed[:5])}. Use those, or "
@@ -81,11 +84,11 @@ def check_same_run(folder: Path, config: PretrainConfig | FinetuneConfig) -> Non
         )
 
 
-def _differences(before: Any, now: Any, name: str) -> Iterator[str]:
+def _differences(before: Any, now: Any, name: str, may_change: frozenset[str]) -> Iterator[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         for key in now:
-            if key not in MAY_CHANGE:
-                yield from _differences(before.get(key), now[key], key)
+            if key not in may_change:
+                yield from _differences(before.get(key), now[key], key, may_change)
     elif before != now:
         yield f"{name} was {before}, now {now}"
 

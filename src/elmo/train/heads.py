@@ -34,6 +34,13 @@ def average(value: Tensor, fabric: "Fabric") -> None:
     value.copy_(mean)
 
 
+def gathered(value: Tensor, fabric: "Fabric") -> list[Tensor]:
+    """Give the tensors of all processes, which have the same shape."""
+    parts = [torch.empty_like(value) for _ in range(fabric.world_size)]
+    torch.distributed.all_gather(parts, value.contiguous())
+    return parts
+
+
 class Head(Protocol):
     """What the learner asks of a softmax."""
 
@@ -168,9 +175,7 @@ class SampledHead:
             self._sampled.append((torch.from_numpy(drawn.ids).to(device), drawn.n_tries))
         wanted = [ids for ids, _ in self._sampled] + [targets.flatten()]
         if self.fabric.world_size > 1:
-            everyone = self.fabric.all_gather(targets)
-            assert isinstance(everyone, Tensor)
-            wanted[-1] = everyone.flatten()
+            wanted[-1] = torch.cat(gathered(targets, self.fabric)).flatten()
         self._ids = torch.unique(torch.cat(wanted))
         self._weight = self.softmax.weight.detach()[self._ids].requires_grad_()
         self._bias = self.softmax.bias.detach()[self._ids].requires_grad_()

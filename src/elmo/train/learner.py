@@ -19,7 +19,7 @@ from elmo.errors import ConfigError
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
-from elmo.train.heads import ExactHead, Head, SampledHead
+from elmo.train.heads import ExactHead, Head, SampledHead, gathered
 from elmo.train.optim import clip_scale, learning_rate, make_optimizer
 
 if TYPE_CHECKING:
@@ -216,9 +216,7 @@ class Learner:
         """Give weights, optimisers and the state of all lanes; every process must call it."""
         states = [self.h, self.c]
         if self.fabric.world_size > 1:
-            # (processes, layers, 2, lanes, dim) to (layers, 2, all lanes, dim)
-            gathered = [self.fabric.all_gather(state) for state in states]
-            states = [torch.cat(list(parts), dim=2) for parts in gathered]
+            states = [torch.cat(gathered(state, self.fabric), dim=2) for state in states]
         return {
             "weights": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),

@@ -8,19 +8,24 @@ from its last checkpoint as if nothing had happened.
 import dataclasses
 import logging
 import math
+import os
+import signal
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from elmo import __version__
+from elmo.config import RunConfig
 from elmo.corpus.shards import Corpus
-from elmo.corpus.streams import Position, Stream, once
+from elmo.corpus.streams import Position, Stream, Window, once
 from elmo.corpus.tables import Batch, WordTables
 from elmo.errors import ConfigError, MissingExtra, TrainingError
 from elmo.evaluate.perplexity import Perplexity, measure, perplexity_of
@@ -97,13 +102,14 @@ def make_fabric(config: TrainingConfig) -> "Fabric":
     except ImportError:
         raise MissingExtra("training", "train") from None
     run = config.run
+    _check_started_with(run)
     several = run.devices * run.num_nodes > 1
     try:
         fabric = Fabric(
             accelerator=run.accelerator,
             devices=run.devices,
             num_nodes=run.num_nodes,
-            strategy="ddp" if several else "auto",
+            strategy="ddp" if several else run.strategy,
             precision=run.precision,
         )
         fabric.launch()
@@ -115,6 +121,16 @@ def make_fabric(config: TrainingConfig) -> "Fabric":
     return fabric
 
 
+def _check_started_with(run: RunConfig) -> None:
+    """Refuse processes that a launcher started and the run does not know of."""
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if started > run.devices * run.num_nodes:
+        raise ConfigError(
+            f"{started} processes were started, but the run is for {run.devices * run.num_nodes}: "
+            "give --devices (on each machine) and --num-nodes as the launcher has them"
+        )
+
+
 @contextmanager
 def _deterministic(device: torch.device) -> Iterator[None]:
     """On a CPU let no gradient depend on which thread came first."""
@@ -124,6 +140,10 @@ def _deterministic(device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
+
+
+class Stopped(Exception):
+    """A signal asked the run to stop."""
 
 
 class Loop:
@@ -159,7 +179,7 @@ class Loop:
         )
         if job.accumulators is not None:
             self.learner.load_accumulators(job.accumulators)
-        self.standing = Standing()
+        self.standing = Standing(lowest=self._blind_loss())
         first = fabric.global_rank * self.learner.n_lanes
         self.stream = Stream(
             job.corpus.splits["train"],
@@ -175,9 +195,16 @@ class Loop:
             show=fabric.is_global_zero,
         )
         self.report: Report | None = None
+        self.stop = StopRequest()
         self._sums = torch.zeros(2, device=fabric.device)
         self._first_step = 0
         self._started = time.monotonic()
+
+    def _blind_loss(self) -> float:
+        """Give the loss of a model that knows nothing."""
+        loss = self.config.loss
+        n_words = self.job.network.config.n_softmax_words
+        return math.log(loss.n_samples + 1 if loss.softmax == "sampled" else n_words)
 
     def run(self) -> TrainResult:
         """Train to the end, or to a stop."""
@@ -186,23 +213,30 @@ class Loop:
             return self._dry_run()
         self._resume()
         with ExitStack() as stack:
-            stop = stack.enter_context(StopRequest())
+            stack.enter_context(self.stop)
             if self.fabric.is_global_zero:
                 resumed = self.standing.step or None
                 self.report = stack.enter_context(Report(self.folder, self.config, resumed))
             stack.enter_context(self.line)
             self._started = time.monotonic() - self.standing.seconds
-            note = self._steps(stop)
-            if self.standing.evaluated != self.standing.step:
-                self._evaluate()
+            try:
+                note = self._steps()
+                if self.standing.evaluated != self.standing.step:
+                    self._evaluate()
+            except Stopped:
+                self._save()
+                self.line.write(f"stopped at step {self.standing.step:,}; a checkpoint is written")
+                self.stop.raise_()
             self._save()
         return self._finish(note)
 
     # ------------------------------------------------------------------------ steps
 
-    def _steps(self, stop: StopRequest) -> str:
+    def _steps(self) -> str:
         """Take steps until there is a reason to stop, and give the reason."""
         standing, run = self.standing, self.config.run
+        if self._has_given_up():
+            return "stopped early before, nothing to do"
         batches = prefetched(self._batches(), AHEAD)
         try:
             while standing.step < self.plan.n_steps:
@@ -220,17 +254,19 @@ class Loop:
                 self._foretell()
                 if standing.step % self.evaluate_every == 0:
                     self._evaluate()
-                    if run.patience is not None and standing.n_worse >= run.patience:
+                    if self._has_given_up():
                         return f"stopped early, {standing.n_worse} evaluations without a better one"
                 if standing.step % run.checkpoint_every == 0:
                     self._save()
-                if self._asked_to_stop(stop):
-                    self._save()
-                    self.line.write(f"stopped at step {standing.step:,}; a checkpoint is written")
-                    stop.raise_()
+                if self._asked_to_stop():
+                    raise Stopped
         finally:
             batches.close()
         return "finished"
+
+    def _has_given_up(self) -> bool:
+        patience = self.config.run.patience
+        return patience is not None and self.standing.n_worse >= patience
 
     def _batches(self) -> Iterator[tuple[list[Batch], Position]]:
         for window in self.stream:
@@ -293,10 +329,20 @@ class Loop:
             return
         raise TrainingError(
             f"training diverged before step {self.standing.step:,}: loss {loss:.4g}, gradient norm "
-            f"{norm:.4g}, lowest loss so far {lowest:.4g}. The last checkpoint is from before; try "
-            f"a lower --learning-rate (now {self.config.optimizer.learning_rate:g}), a longer "
-            f"--warmup-steps, or a lower --clip-norm, with another --out"
+            f"{norm:.4g}, where {lowest:.4g} was reached or could be guessed. Nothing was saved "
+            f"since; try a lower --learning-rate (now {self.config.optimizer.learning_rate:g}), a "
+            "longer --warmup-steps, or a lower --clip-norm, with another --out"
         )
+
+    def _check_held_out(self, loss: float) -> None:
+        """Stop where the held-out loss is no number, or twice that of a blind guess."""
+        guess = math.log(self.job.network.config.n_softmax_words)
+        if not loss <= 2 * guess + DIVERGED:
+            raise TrainingError(
+                f"the held-out loss at step {self.standing.step:,} is {loss:.4g}, that of a blind "
+                f"guess {guess:.4g}: training diverged. Nothing was saved since; try a lower "
+                f"--learning-rate (now {self.config.optimizer.learning_rate:g}) with another --out"
+            )
 
     def _foretell(self) -> None:
         """Say how long it will take, once the speed is known."""
@@ -329,29 +375,42 @@ class Loop:
         note = f"dry run, nothing written; {speed}{duration(spent)}"
         return TrainResult(self.config.out, self.plan, 0, 0.0, None, note)
 
-    def _asked_to_stop(self, stop: StopRequest) -> bool:
-        """Whether any process was told to stop; all agree on the step."""
+    def _asked_to_stop(self) -> bool:
+        """Whether any process was told to stop; several agree on it, now and then."""
+        stop = self.stop
         if self.fabric.world_size == 1:
             return stop.number is not None
+        if self.standing.step % self.config.run.log_every:
+            return False
         asked: Any = self.fabric.all_reduce(
             torch.tensor(float(stop.number or 0), device=self.fabric.device), reduce_op="sum"
         )
         if float(asked) and stop.number is None:
-            stop.number = 2
+            stop.number = signal.SIGINT
         return bool(float(asked))
+
+    def _watched(self, windows: Iterator[Window]) -> Iterator[Window]:
+        """Give windows until a signal comes; processes that wait for each other go on."""
+        for window in windows:
+            if self.fabric.world_size == 1 and self.stop.number is not None:
+                raise Stopped
+            yield window
 
     # ------------------------------------------------------------------------ evaluation
 
     def _evaluate(self) -> None:
         """Measure on the held-out text, and keep the model where it is the best so far."""
         standing = self.standing
-        standing.evaluated = standing.step
         if "valid" not in self.job.corpus.splits:
+            standing.evaluated = standing.step
             return
         sums = self.measure()
+        standing.evaluated = standing.step
         found = perplexity_of(sums)
+        if standing.step > self.job.softmax_steps:
+            self._check_held_out(found.loss)
         best = standing.best_perplexity
-        is_better = math.isfinite(found.loss) and (best is None or found.loss < best.loss)
+        is_better = best is None or found.loss < best.loss
         standing.n_worse = 0 if is_better else standing.n_worse + 1
         if is_better:
             standing.best = sums.tolist()
@@ -392,7 +451,7 @@ class Loop:
                 self.learner.model,
                 softmax,
                 self.job.tables,
-                windows,
+                self._watched(windows),
                 carry=stream.reset == 0,
             )
         if fabric.world_size > 1:
@@ -435,13 +494,16 @@ class Loop:
 
     def _corpus_mark(self) -> list[int]:
         train = self.job.corpus.splits["train"]
-        return [train.n_words, train.n_sentences, len(self.job.corpus.words)]
+        counts = zlib.crc32(np.ascontiguousarray(self.job.corpus.counts).tobytes())
+        return [train.n_words, train.n_sentences, len(self.job.corpus.words), counts]
 
     def _save(self) -> None:
         """Write a checkpoint, unless the run has gone astray since the last line of the log."""
         standing = self.standing
         if standing.n_summed:
             self._check(0.5 * sum(self._mean_losses()))
+        if not all(torch.isfinite(value).all() for value in self.job.network.parameters()):
+            self._check(math.nan)
         standing.sums = self._sums.tolist()
         standing.seconds = time.monotonic() - self._started
         learner = self.learner.state_dict()
@@ -498,6 +560,7 @@ class Loop:
             self.standing.best_perplexity,
             note,
             self.standing.first_perplexity,
+            is_first=self.fabric.is_global_zero,
         )
 
 

@@ -40,7 +40,7 @@ class Report:
         """
         # What can fail comes first, before anything is taken back.
         self._tracking: Tracking | None = None
-        if config.run.mlflow is not None:
+        if config.run.mlflow:
             self._tracking = Tracking(folder, config, is_new=resume_step is None)
         self._board = _open_board(folder / TENSORBOARD, resume_step)
         self.path = folder / LOG

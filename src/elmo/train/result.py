@@ -21,6 +21,7 @@ class TrainResult:
         best: the best evaluation, where there was held-out text.
         note: how it ended, in words.
         before: the evaluation before the network changed, when fine-tuning.
+        is_first: whether this is the first of several processes; the others have nothing to say.
     """
 
     out: str
@@ -30,9 +31,12 @@ class TrainResult:
     best: Perplexity | None
     note: str
     before: Perplexity | None = None
+    is_first: bool = True
 
     def __str__(self) -> str:
         """Say it in a few lines."""
+        if not self.is_first:
+            return ""
         lines = [f"{self.note}: step {self.step:,} of {self.plan.n_steps:,}"]
         lines[0] += f", {duration(self.seconds)}"
         if self.before is not None and self.best is not None:

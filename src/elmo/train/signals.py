@@ -22,6 +22,9 @@ class StopRequest:
         return self
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.number is not None:
+            # Asked twice, it stops at once; the last checkpoint is whole.
+            raise KeyboardInterrupt
         self.number = number
 
     def __exit__(

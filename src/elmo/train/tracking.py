@@ -15,6 +15,7 @@ from elmo.plain import to_dict
 
 EXPERIMENT = "elmo"
 RUN_FILE = "mlflow.json"
+STORE = "mlruns"
 # MLflow refuses longer values, and more of them in one call.
 MAX_VALUE = 500
 MAX_PARAMETERS = 100
@@ -35,8 +36,7 @@ class Tracking:
             config: of the run; its values are logged as parameters.
             is_new: whether training begins anew.
         """
-        store = config.run.mlflow
-        assert store is not None
+        store = config.run.mlflow_store or str(folder / STORE)
         self._client = _client(store)
         self._works = True
         remembered = folder / RUN_FILE
