@@ -373,7 +373,8 @@ class Loop:
         spent = left * self.plan.n_steps / max(1, self.plan.n_steps - self.standing.step)
         speed = f"{self.line.tokens_per_second:,.0f} tokens/s: the run would take about "
         note = f"dry run, nothing written; {speed}{duration(spent)}"
-        return TrainResult(self.config.out, self.plan, 0, 0.0, None, note)
+        is_first = self.fabric.is_global_zero
+        return TrainResult(self.config.out, self.plan, 0, 0.0, None, note, is_first=is_first)
 
     def _asked_to_stop(self) -> bool:
         """Whether any process was told to stop; several agree on it, now and then."""
