@@ -16,7 +16,7 @@ from elmo.train.learner import TrainingConfig
 logger = logging.getLogger(__name__)
 
 # Below this many words a perplexity is an anecdote.
-FEW_WORDS = 500
+FEW_WORDS = 300
 
 
 @contextmanager
