@@ -55,7 +55,7 @@ def preparing(tmp_path):
         process.stdin.write((TEXT * 400).encode())
         process.stdin.flush()
         deadline = time.monotonic() + 60
-        while not list(tmp_path.glob(".c.*/work/worker-*")) and time.monotonic() < deadline:
+        while not list(tmp_path.glob(".c.*/unfinished/worker-*")) and time.monotonic() < deadline:
             time.sleep(0.05)
         children = children_of(process.pid)
         assert len(children) == 2

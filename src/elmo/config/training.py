@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elmo.config.corpus import CorpusConfig
-from elmo.config.model import LSTMConfig
+from elmo.config.model import EncoderConfig, LSTMConfig
 from elmo.errors import ConfigError
 
 
@@ -22,15 +22,7 @@ class InputConfig:
     """Characters of a token, two marks included; null fits them to the text."""
     character_dim: int = 16
     """Width of a character vector."""
-    filters: tuple[tuple[int, int], ...] = (
-        (1, 32),
-        (2, 32),
-        (3, 64),
-        (4, 128),
-        (5, 256),
-        (6, 512),
-        (7, 1024),
-    )
+    filters: tuple[tuple[int, int], ...] = EncoderConfig.filters
     """Convolutions as [width, count] pairs."""
     activation: Literal["relu", "tanh"] = "relu"
     """Activation after the max over positions."""

@@ -104,7 +104,7 @@ def prepare(config: PrepareConfig) -> PrepareResult:
         vocabulary.require_specials()
     reading = dataclasses.replace(config.corpus.reading, tokenizer=tokenizer.name)
     with atomic_folder(out) as folder:
-        work = folder / "work"
+        work = folder / "unfinished"
         work.mkdir()
         pieces = count_text(
             work, texts, reading, counted=TRAIN, workers=config.corpus.workers, keep=True

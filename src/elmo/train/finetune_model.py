@@ -7,7 +7,6 @@ the text's vocabulary, which learns alone at first.
 
 import dataclasses
 import logging
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,17 +15,17 @@ from torch import Tensor
 
 from elmo.config import CorpusConfig, FinetuneConfig, ModelConfig, OptimizerConfig
 from elmo.corpus.shards import Corpus
-from elmo.corpus.tables import word_tables
 from elmo.errors import ConfigError
+from elmo.evaluate.perplexity import model_tables
 from elmo.formats.load import read, read_accumulators
 from elmo.formats.pretrained import Pretrained
 from elmo.model.initialise import bias_from_counts, initialise_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
-from elmo.text.batches import token_mapper
 from elmo.text.characters import SHIFT
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.train.data import opened_corpus
 from elmo.train.loop import Job, train
+from elmo.train.plan import count_steps
 from elmo.train.result import TrainResult
 
 logger = logging.getLogger(__name__)
@@ -76,18 +75,15 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Job
         model = _with_new_softmax(found, corpus, config)
     else:
         model = _with_new_words(found, corpus, config)
-    assert model.vocabulary is not None
     config, accumulators = _with_optimizer(config, model)
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
-    mapper = token_mapper(model.config, model.characters, model.words)
-    tables = word_tables(corpus.words, mapper, model.vocabulary)
     steps = _softmax_steps(config, corpus) if is_new else 0
     return Job(
         config,
         corpus,
         network,
-        tables,
+        model_tables(model, corpus.words),
         model,
         softmax_steps=steps,
         compare=True,
@@ -220,7 +216,4 @@ def _longer(sums: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> dict[s
 def _softmax_steps(config: FinetuneConfig, corpus: Corpus) -> int:
     if config.tune.softmax_steps is not None:
         return config.tune.softmax_steps
-    stream = config.stream
-    n_pairs = corpus.splits["train"].n_pairs * config.run.epochs
-    steps = math.ceil(n_pairs / (stream.batch_size * stream.unroll))
-    return max(1, min(steps, config.run.max_steps or steps) // 10)
+    return max(1, count_steps(corpus.splits["train"].n_pairs, config.stream, config.run) // 10)

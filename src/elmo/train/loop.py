@@ -282,10 +282,11 @@ class Loop:
 
     def _memory_advice(self) -> str:
         batch, memory = self.config.stream.batch_size, self.plan.memory
-        available = available_memory(self.fabric.device) or 0
-        fits = fitting_batch(batch, memory.total, memory.fixed, available)
-        # The estimate said that it fits: half of it is the next guess.
-        fits = min(fits, batch // 2)
+        available = available_memory(self.fabric.device)
+        # It did not fit, whatever the estimate says: half of it is the most to hope for.
+        fits = batch // 2
+        if available is not None:
+            fits = min(fits, fitting_batch(batch, memory.total, memory.fixed, available))
         advice = f"--batch-size {fits} would fit" if fits else "a smaller model is needed"
         return (
             f"out of memory with batch_size {batch} and unroll {self.config.stream.unroll}: "

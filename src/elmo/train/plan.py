@@ -110,9 +110,7 @@ def plan(
         run: how long, and on how many devices.
     """
     n_together = stream.batch_size * stream.unroll
-    n_steps = max(1, math.ceil(run.epochs * n_pairs / n_together))
-    if run.max_steps is not None:
-        n_steps = min(n_steps, run.max_steps)
+    n_steps = count_steps(n_pairs, stream, run)
     is_narrow = run.precision != "32-true"
     lanes = math.ceil(stream.batch_size / (run.devices * run.num_nodes * run.accumulate))
     memory = Memory(
@@ -127,6 +125,12 @@ def plan(
         ),
     )
     return Plan(n_bilm, n_softmax, n_pairs, n_together, n_steps, memory)
+
+
+def count_steps(n_pairs: int, stream: StreamConfig, run: RunConfig) -> int:
+    """Count the steps of a run: its epochs, or fewer where they are limited."""
+    n_steps = max(1, math.ceil(run.epochs * n_pairs / (stream.batch_size * stream.unroll)))
+    return n_steps if run.max_steps is None else min(n_steps, run.max_steps)
 
 
 # ----------------------------------------------------------------------------------------- memory

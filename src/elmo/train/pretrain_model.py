@@ -12,17 +12,15 @@ from elmo.config import (
     TextConfig,
 )
 from elmo.corpus.shards import Corpus
-from elmo.corpus.tables import word_tables
+from elmo.evaluate.perplexity import model_tables
+from elmo.formats import native
 from elmo.formats.pretrained import Pretrained
 from elmo.model.initialise import bias_from_counts, initialise
 from elmo.model.network import ELMoNetwork
-from elmo.text.batches import token_mapper
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, build_dictionary, fitted_width
 from elmo.train.data import opened_corpus
 from elmo.train.loop import Job, train
 from elmo.train.result import TrainResult
-
-ORIGIN = "elmo-torch folder"
 
 
 def pretrain(config: PretrainConfig) -> TrainResult:
@@ -53,13 +51,12 @@ def new_job(config: PretrainConfig, corpus: Corpus) -> Job:
     model = Pretrained(
         shape,
         {name: value.detach() for name, value in network.state_dict().items()},
-        ORIGIN,
+        native.ORIGIN,
         vocabulary,
         characters=characters,
         words=vocabulary.ids if shape.encoder.n_words else None,
     )
-    mapper = token_mapper(shape, model.characters, model.words)
-    return Job(config, corpus, network, word_tables(corpus.words, mapper, vocabulary), model)
+    return Job(config, corpus, network, model_tables(model, corpus.words), model)
 
 
 def model_config(
