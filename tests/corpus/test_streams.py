@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.config import StreamConfig
-from elmo.corpus import streams
+from elmo.corpus import lanes as lane_accounts
+from elmo.corpus.lanes import QueueLanes, Sequential, Shuffled, StretchLanes
 from elmo.corpus.shards import Shard, Split
-from elmo.corpus.streams import QueueLanes, Sequential, Shuffled, Stream, once
+from elmo.corpus.streams import Stream, once
 from elmo.errors import ConfigError
 
 SENTENCES = st.lists(st.lists(st.integers(0, 30), max_size=7), min_size=1, max_size=25)
@@ -197,9 +198,9 @@ def test_in_text_order_a_lane_reads_its_own_part():
 def test_parts_are_never_empty(sentences, lanes):
     if lanes > len(sentences):
         with pytest.raises(ConfigError, match="batch_size"):
-            streams.StretchLanes(split_of(sentences), lanes, 3)
+            StretchLanes(split_of(sentences), lanes, 3)
         return
-    found = streams.StretchLanes(split_of(sentences), lanes, 3)
+    found = StretchLanes(split_of(sentences), lanes, 3)
     assert (found._size > 0).all()
     assert found._size.sum() == sum(len(s) + 1 for s in sentences)
 
@@ -225,7 +226,7 @@ def test_nothing_to_read():
 
 
 def test_a_queue_looks_draws_up_in_blocks(monkeypatch):
-    monkeypatch.setattr(streams, "BLOCK", 3)
+    monkeypatch.setattr(lane_accounts, "BLOCK", 3)
     sentences = [[n, n] for n in range(11)]
     pairs = QueueLanes(Sequential(split_of(sentences)), 2, 40).window(range(2))
     assert sorted(set(pairs.sentence.tolist())) == list(range(11))

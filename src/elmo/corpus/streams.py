@@ -6,24 +6,31 @@ predicts `wn ... w1 <S>`. Each lane is one endless row of pairs, cut into window
 go on in the next window, and the state of a lane with it. Everything is numbers: 0 is `<S>`, 1 is
 `</S>`, and 2 + n is word n of the corpus.
 
-The position of a stream is a few numbers. Every process can build any of the lanes, so what a
-lane reads does not depend on how many processes share the work.
+Which sentence is read where is settled in `lanes`; here the words are looked up.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.config import StreamConfig
+from elmo.corpus.lanes import (
+    Lanes,
+    Pairs,
+    Position,
+    QueueLanes,
+    Sequential,
+    Shuffled,
+    StretchLanes,
+)
 from elmo.corpus.shards import Numbers, Split
 from elmo.errors import ConfigError
 
 BEGIN, END, FIRST_WORD = 0, 1, 2
 
-Position = dict[str, Any]
 Flags = NDArray[np.bool_]
 
 
@@ -44,41 +51,6 @@ class Window:
     resets: Flags
     real: Flags
     position: Position
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Which pairs stand where in a window: one entry for each.
-
-    Attributes:
-        lane: (pairs,).
-        step: (pairs,).
-        sentence: number in the split.
-        offset: 0 is the pair that begins the sentence.
-        draw: counts sentences as they are read; the same sentence in another epoch has another.
-    """
-
-    lane: Numbers
-    step: Numbers
-    sentence: Numbers
-    offset: Numbers
-    draw: Numbers
-
-
-class Lanes(Protocol):
-    """Decides which sentence is read in which lane."""
-
-    def window(self, own: range) -> Pairs:
-        """Give the pairs of the next window in some of the lanes."""
-
-    def is_over(self) -> bool:
-        """Whether no window is left."""
-
-    def position(self) -> Position:
-        """Give the place reached, as plain data."""
-
-    def restore(self, position: Position) -> None:
-        """Go to a place."""
 
 
 class Stream:
@@ -172,218 +144,7 @@ def once(
         yield build_window(split, (pairs, pairs), steps, own, reset=float(reset), seed=0)
 
 
-# ----------------------------------------------------------------------------- which sentence
-
-
-class Order(Protocol):
-    """Which sentence is drawn when."""
-
-    split: Split
-
-    def sentences(self, draw: int, count: int) -> Numbers:
-        """Give up to `count` sentences from a draw on; none where there are no more."""
-
-
-class Sequential:
-    """The order of the text, once."""
-
-    def __init__(self, split: Split) -> None:
-        """Take a split."""
-        self.split = split
-
-    def sentences(self, draw: int, count: int) -> Numbers:
-        """Give the sentences with these numbers."""
-        return np.arange(draw, min(draw + count, self.split.n_sentences))
-
-
-class Shuffled:
-    """For ever: in each epoch the shards in another order, and the sentences in each of them."""
-
-    def __init__(self, split: Split, seed: int) -> None:
-        """Take a split; the same seed gives the same order."""
-        self.split = split
-        self.seed = seed
-        self._known: tuple[tuple[int, int], Numbers] = ((-1, -1), np.zeros(0, dtype=np.int64))
-
-    def sentences(self, draw: int, count: int) -> Numbers:
-        """Give sentences from a draw on, at most to the end of their shard."""
-        epoch, place = divmod(draw, self.split.n_sentences)
-        shards = np.random.default_rng((self.seed, epoch)).permutation(len(self.split.shards))
-        sizes = np.diff(self.split.first)[shards]
-        ends = np.cumsum(sizes)
-        turn = int(np.searchsorted(ends, place, side="right"))
-        order = self._shard_order(epoch, int(shards[turn]))
-        start = place - int(ends[turn] - sizes[turn])
-        return order[start : start + count]
-
-    def _shard_order(self, epoch: int, shard: int) -> Numbers:
-        if self._known[0] != (epoch, shard):
-            generator = np.random.default_rng((self.seed, epoch, shard))
-            first = int(self.split.first[shard])
-            order = generator.permutation(self.split.shards[shard].n_sentences) + first
-            self._known = (epoch, shard), order
-        return self._known[1]
-
-
-# ----------------------------------------------------------------------------- which lane
-
-# Draws looked up together.
-BLOCK = 4096
-
-
-class QueueLanes:
-    """One queue of sentences for all lanes, filled one lane after another, as bilm-tf does."""
-
-    def __init__(self, order: Order, n_lanes: int, n_steps: int) -> None:
-        """Begin with the first draw.
-
-        Args:
-            order: the queue.
-            n_lanes: side by side.
-            n_steps: of a window.
-        """
-        self.order = order
-        self.n_steps = n_steps
-        self.drawn = 0
-        # Of the sentence each lane is reading: its draw, its number, pairs read, pairs in all.
-        self._draw = [-1] * n_lanes
-        self._sentence = [0] * n_lanes
-        self._offset = [0] * n_lanes
-        self._length = [0] * n_lanes
-        self._forget_block()
-
-    def _forget_block(self) -> None:
-        self._block: list[tuple[int, int]] = []
-        self._block_start = self.drawn
-
-    def _next(self) -> tuple[int, int] | None:
-        """Give number and pairs of the next sentence of the queue."""
-        place = self.drawn - self._block_start
-        if place == len(self._block):
-            self._block_start, place = self.drawn, 0
-            self._block = self._look_up(self.drawn, BLOCK)
-            if not self._block:
-                return None
-        self.drawn += 1
-        return self._block[place]
-
-    def _look_up(self, draw: int, count: int) -> list[tuple[int, int]]:
-        sentences = self.order.sentences(draw, count)
-        pairs = self.order.split.lengths(sentences) + 1
-        return list(zip(sentences.tolist(), pairs.tolist(), strict=True))
-
-    def window(self, own: range) -> Pairs:
-        """Give the pairs of the next window in some of the lanes; the account is kept of all."""
-        parts: list[tuple[int, int, int, int, int, int]] = []
-        for lane in range(len(self._draw)):
-            filled = 0
-            while filled < self.n_steps:
-                offset = self._offset[lane]
-                left = self._length[lane] - offset
-                if not left:
-                    found = self._next()
-                    if found is None:
-                        break
-                    self._draw[lane] = self.drawn - 1
-                    self._sentence[lane], left = found
-                    self._length[lane] = left
-                    offset = 0
-                taken = min(left, self.n_steps - filled)
-                if lane in own:
-                    parts.append(
-                        (lane, filled, self._sentence[lane], offset, self._draw[lane], taken)
-                    )
-                filled += taken
-                self._offset[lane] = offset + taken
-        table = np.array(parts, dtype=np.int64).reshape(len(parts), 6)
-        counts = table[:, 5]
-        lane, step, sentence, offset, draw = np.repeat(table[:, :5], counts, axis=0).T
-        inside = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return Pairs(lane, step + inside, sentence, offset + inside, draw)
-
-    def is_over(self) -> bool:
-        """Whether every sentence has been read to its end."""
-        reading = any(a < b for a, b in zip(self._offset, self._length, strict=True))
-        return not reading and not len(self.order.sentences(self.drawn, 1))
-
-    def position(self) -> Position:
-        """Give the number of draws, and draw and offset of each lane."""
-        return {"drawn": self.drawn, "draw": list(self._draw), "offset": list(self._offset)}
-
-    def restore(self, position: Position) -> None:
-        """Go to a place."""
-        self.drawn = position["drawn"]
-        self._draw = list(position["draw"])
-        self._offset = list(position["offset"])
-        self._forget_block()
-        for lane, draw in enumerate(self._draw):
-            found = (0, 0) if draw < 0 else self._look_up(draw, 1)[0]
-            self._sentence[lane], self._length[lane] = found
-
-
-class StretchLanes:
-    """The text cut into as many stretches as there are lanes, read again and again, or once."""
-
-    def __init__(self, split: Split, n_lanes: int, n_steps: int, *, endless: bool = True) -> None:
-        """Cut the text.
-
-        Args:
-            split: the text.
-            n_lanes: stretches, equal up to a sentence.
-            n_steps: of a window.
-            endless: begin a stretch again at its end.
-        """
-        if n_lanes > split.n_sentences:
-            raise ConfigError(
-                f"batch_size is {n_lanes}, but the text has {split.n_sentences} sentences; in the "
-                "order of the text each row of the batch reads a part of its own"
-            )
-        self.split = split
-        self.n_steps = n_steps
-        self.endless = endless
-        self.taken = 0
-        lengths = split.lengths(np.arange(split.n_sentences)) + 1
-        self._first_pair = np.concatenate([[0], np.cumsum(lengths)])
-        total = int(self._first_pair[-1])
-        # The sentence nearest to each cut, and one at least for each lane.
-        cuts = np.searchsorted(self._first_pair, np.arange(n_lanes) * total // n_lanes)
-        least = np.arange(n_lanes)
-        most = split.n_sentences - n_lanes + least
-        cuts = np.minimum(np.maximum.accumulate(cuts - least) + least, most)
-        bounds = self._first_pair[np.append(cuts, split.n_sentences)]
-        self._begin, self._size = bounds[:-1], np.diff(bounds)
-
-    def window(self, own: range) -> Pairs:
-        """Give the pairs of the next window in some of the lanes."""
-        place = (self.taken + np.arange(self.n_steps))[:, None]
-        step, column = np.indices((self.n_steps, len(own)))
-        size = self._size[own.start : own.stop]
-        inside = np.full(step.shape, True) if self.endless else place < size
-        pair = (self._begin[own.start : own.stop] + place % size)[inside]
-        sentence = np.searchsorted(self._first_pair, pair, side="right") - 1
-        self.taken += self.n_steps
-        return Pairs(
-            lane=column[inside] + own.start,
-            step=step[inside],
-            sentence=sentence,
-            offset=pair - self._first_pair[sentence],
-            draw=(place // size)[inside] * self.split.n_sentences + sentence,
-        )
-
-    def is_over(self) -> bool:
-        """Whether every stretch has been read to its end."""
-        return not self.endless and self.taken >= int(self._size.max())
-
-    def position(self) -> Position:
-        """Give the number of pairs each lane has read."""
-        return {"taken": self.taken}
-
-    def restore(self, position: Position) -> None:
-        """Go to a place."""
-        self.taken = position["taken"]
-
-
-# ----------------------------------------------------------------------------- which words
+# ----------------------------------------------------------------------------- words
 
 
 def build_window(

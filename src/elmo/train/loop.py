@@ -8,12 +8,11 @@ from its last checkpoint as if nothing had happened.
 import dataclasses
 import logging
 import math
-import os
 import signal
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,17 +22,18 @@ import torch
 from torch import Tensor
 
 from elmo import __version__
-from elmo.config import RunConfig
+from elmo.corpus.lanes import Position
 from elmo.corpus.shards import Corpus
-from elmo.corpus.streams import Position, Stream, Window, once
+from elmo.corpus.streams import Stream, Window, once
 from elmo.corpus.tables import Batch, WordTables
-from elmo.errors import ConfigError, MissingExtra, TrainingError
+from elmo.errors import ConfigError, TrainingError
 from elmo.evaluate.perplexity import Perplexity, measure, perplexity_of
 from elmo.formats import native
 from elmo.formats.pretrained import Pretrained
 from elmo.model.network import ELMoNetwork
 from elmo.train import checkpoint
 from elmo.train.curves import draw_curves
+from elmo.train.devices import deterministic, is_out_of_memory, make_fabric
 from elmo.train.folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
 from elmo.train.learner import Learner, StepResult, TrainingConfig, lanes_of_process
 from elmo.train.line import TrainingLine, duration
@@ -55,8 +55,6 @@ AHEAD = 4
 WARM_UP, TIMED = 3, 20
 # Rows side by side when the held-out text is read.
 EVALUATION_LANES = 64
-# A loss this many nats above three times the lowest is no noise.
-DIVERGED = 3.0
 
 
 @dataclass(frozen=True)
@@ -86,60 +84,14 @@ class Job:
 
 def train(job: Job) -> TrainResult:
     """Train a model, from the beginning or from its last checkpoint."""
-    fabric = make_fabric(job.config)
+    fabric = make_fabric(job.config.run)
+    lanes_of_process(job.config, fabric.world_size)
     with ExitStack() as stack:
-        stack.enter_context(_deterministic(fabric.device))
+        stack.enter_context(deterministic(fabric.device))
         folder = Path(job.config.out)
         if fabric.is_global_zero and not job.config.run.dry_run:
             stack.enter_context(locked(folder))
         return Loop(job, fabric, folder).run()
-
-
-def make_fabric(config: TrainingConfig) -> "Fabric":
-    """Start the processes of a run, of which this one is one."""
-    try:
-        from lightning.fabric import Fabric
-    except ImportError:
-        raise MissingExtra("training", "train") from None
-    run = config.run
-    _check_started_with(run)
-    several = run.devices * run.num_nodes > 1
-    try:
-        fabric = Fabric(
-            accelerator=run.accelerator,
-            devices=run.devices,
-            num_nodes=run.num_nodes,
-            strategy="ddp" if several else run.strategy,
-            precision=run.precision,
-        )
-        fabric.launch()
-    except (ValueError, RuntimeError, ModuleNotFoundError) as error:
-        raise ConfigError(
-            f"{run.devices} x {run.accelerator} cannot be used: {str(error).splitlines()[0]}"
-        ) from None
-    lanes_of_process(config, fabric.world_size)
-    return fabric
-
-
-def _check_started_with(run: RunConfig) -> None:
-    """Refuse processes that a launcher started and the run does not know of."""
-    started = int(os.environ.get("WORLD_SIZE", "1"))
-    if started > run.devices * run.num_nodes:
-        raise ConfigError(
-            f"{started} processes were started, but the run is for {run.devices * run.num_nodes}: "
-            "give --devices (on each machine) and --num-nodes as the launcher has them"
-        )
-
-
-@contextmanager
-def _deterministic(device: torch.device) -> Iterator[None]:
-    """On a CPU let no gradient depend on which thread came first."""
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(before or device.type == "cpu")
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)
 
 
 class Stopped(Exception):
@@ -299,7 +251,7 @@ class Loop:
         standing = self.standing
         forward, backward = self._mean_losses()
         loss, norm = 0.5 * (forward + backward), float(result.norm)
-        self._check(loss, norm)
+        standing.check_loss(loss, norm)
         standing.lowest = min(standing.lowest, loss)
         self.line.update(standing.step, 0, loss=loss)
         if self.report is not None:
@@ -322,28 +274,6 @@ class Loop:
         if self.fabric.world_size > 1:
             mean = self.fabric.all_reduce(mean, reduce_op="mean")
         return [float(value) for value in mean]
-
-    def _check(self, loss: float, norm: float = 0.0) -> None:
-        """Stop where the loss or the gradient is no number, or has left all it was before."""
-        lowest = self.standing.lowest
-        if math.isfinite(loss) and math.isfinite(norm) and loss <= 3 * lowest + DIVERGED:
-            return
-        raise TrainingError(
-            f"training diverged before step {self.standing.step:,}: loss {loss:.4g}, gradient norm "
-            f"{norm:.4g}, where {lowest:.4g} was reached or could be guessed. Nothing was saved "
-            f"since; try a lower --learning-rate (now {self.config.optimizer.learning_rate:g}), a "
-            "longer --warmup-steps, or a lower --clip-norm, with another --out"
-        )
-
-    def _check_held_out(self, loss: float) -> None:
-        """Stop where the held-out loss is no number, or twice that of a blind guess."""
-        guess = math.log(self.job.network.config.n_softmax_words)
-        if not loss <= 2 * guess + DIVERGED:
-            raise TrainingError(
-                f"the held-out loss at step {self.standing.step:,} is {loss:.4g}, that of a blind "
-                f"guess {guess:.4g}: training diverged. Nothing was saved since; try a lower "
-                f"--learning-rate (now {self.config.optimizer.learning_rate:g}) with another --out"
-            )
 
     def _foretell(self) -> None:
         """Say how long it will take, once the speed is known."""
@@ -410,7 +340,7 @@ class Loop:
         standing.evaluated = standing.step
         found = perplexity_of(sums)
         if standing.step > self.job.softmax_steps:
-            self._check_held_out(found.loss)
+            standing.check_held_out(found.loss, self.job.network.config.n_softmax_words)
         best = standing.best_perplexity
         is_better = best is None or found.loss < best.loss
         standing.n_worse = 0 if is_better else standing.n_worse + 1
@@ -503,9 +433,9 @@ class Loop:
         """Write a checkpoint, unless the run has gone astray since the last line of the log."""
         standing = self.standing
         if standing.n_summed:
-            self._check(0.5 * sum(self._mean_losses()))
+            standing.check_loss(0.5 * sum(self._mean_losses()))
         if not all(torch.isfinite(value).all() for value in self.job.network.parameters()):
-            self._check(math.nan)
+            standing.check_loss(math.nan)
         standing.sums = self._sums.tolist()
         standing.seconds = time.monotonic() - self._started
         learner = self.learner.state_dict()
@@ -564,11 +494,3 @@ class Loop:
             self.standing.first_perplexity,
             is_first=self.fabric.is_global_zero,
         )
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory did not suffice, on whatever device."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    text = str(error).lower()
-    return "can't allocate memory" in text or "not enough memory" in text

@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 
 import torch
 
+from elmo.errors import TrainingError
 from elmo.evaluate.perplexity import Perplexity, perplexity_of
+
+# A loss this many nats above a multiple of what was expected is no noise.
+DIVERGED = 3.0
+ADVICE = (
+    "nothing was saved since. Try a lower --learning-rate, a longer --warmup-steps, or a lower "
+    "--clip-norm, with another --out"
+)
 
 
 @dataclass
@@ -43,6 +51,29 @@ class Standing:
     def first_perplexity(self) -> Perplexity | None:
         """The evaluation before fine-tuning."""
         return _perplexity(self.before)
+
+    def check_loss(self, loss: float, norm: float = 0.0) -> None:
+        """Stop a run whose loss or gradient is no number, or has left all it was before."""
+        if math.isfinite(loss) and math.isfinite(norm) and loss <= 3 * self.lowest + DIVERGED:
+            return
+        raise TrainingError(
+            f"training diverged before step {self.step:,}: loss {loss:.4g}, gradient norm "
+            f"{norm:.4g}, where {self.lowest:.4g} was reached or could be guessed; {ADVICE}"
+        )
+
+    def check_held_out(self, loss: float, n_words: int) -> None:
+        """Stop a run whose held-out loss is no number, or twice that of a blind guess.
+
+        Args:
+            loss: mean of both directions.
+            n_words: of the softmax.
+        """
+        guess = math.log(n_words)
+        if not loss <= 2 * guess + DIVERGED:
+            raise TrainingError(
+                f"training diverged before step {self.step:,}: the held-out loss is {loss:.4g}, "
+                f"that of a blind guess {guess:.4g}; {ADVICE}"
+            )
 
 
 def _perplexity(sums: list[float]) -> Perplexity | None:

@@ -1,0 +1,67 @@
+"""Devices and processes: starting them, and what is to be known of them."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+from elmo.config import RunConfig
+from elmo.errors import ConfigError, MissingExtra
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+def make_fabric(run: RunConfig) -> "Fabric":
+    """Start the processes of a run, of which this one is one."""
+    try:
+        from lightning.fabric import Fabric
+    except ImportError:
+        raise MissingExtra("training", "train") from None
+    _check_started_with(run)
+    several = run.devices * run.num_nodes > 1
+    try:
+        fabric = Fabric(
+            accelerator=run.accelerator,
+            devices=run.devices,
+            num_nodes=run.num_nodes,
+            strategy="ddp" if several else run.strategy,
+            precision=run.precision,
+        )
+        fabric.launch()
+    except (ValueError, RuntimeError, ModuleNotFoundError) as error:
+        raise ConfigError(
+            f"{run.devices} x {run.accelerator} cannot be used: {str(error).splitlines()[0]}"
+        ) from None
+    return fabric
+
+
+def _check_started_with(run: RunConfig) -> None:
+    """Refuse processes that a launcher started and the run does not know of."""
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if started > run.devices * run.num_nodes:
+        raise ConfigError(
+            f"{started} processes were started, but the run is for {run.devices * run.num_nodes}: "
+            "give --devices (on each machine) and --num-nodes as the launcher has them"
+        )
+
+
+@contextmanager
+def deterministic(device: torch.device) -> Iterator[None]:
+    """On a CPU let no gradient depend on which thread came first."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(before or device.type == "cpu")
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory did not suffice, on whatever device."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    return "can't allocate memory" in text or "not enough memory" in text
