@@ -190,7 +190,7 @@ def test_flags_win_over_what_a_checkpoint_of_bilm_tf_had(fixtures, tmp_path, cor
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_new_words_join_the_input_too(tmp_path, corpus, tied):
+def test_new_words_join_the_input_too(tmp_path, corpus, tied, caplog):
     encoder = EncoderConfig(n_characters=0, n_words=len(KNOWN) + 1, word_dim=8, project=False)
     config = dataclasses.replace(
         TINY,
@@ -212,6 +212,7 @@ def test_new_words_join_the_input_too(tmp_path, corpus, tied):
         tuned.weights["softmax.weight"], tuned.weights["bilm.encoder.words.weight"][1:]
     )
     assert same == tied
+    assert ("without --tied they will part" in caplog.text) != tied
 
 
 def test_a_full_softmax_does_not_become_adaptive(spoken, corpus, tmp_path):

@@ -75,6 +75,8 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Job
         model = _with_new_softmax(found, corpus, config)
     else:
         model = _with_new_words(found, corpus, config)
+    if not is_new and not config.regular.tied and _is_tied(model):
+        logger.warning("the softmax is tied to the input words: without --tied they will part")
     config, accumulators = _with_optimizer(config, model)
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
@@ -89,6 +91,11 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Job
         compare=True,
         accumulators=accumulators,
     )
+
+
+def _is_tied(model: Pretrained) -> bool:
+    words, softmax = model.weights.get(INPUT_WORDS), model.weights.get("softmax.weight")
+    return words is not None and softmax is not None and torch.equal(words[SHIFT:], softmax)
 
 
 def _with_optimizer(
