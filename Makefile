@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check format docs bench clean
+.PHONY: demo test test-kernels check format docs bench clean
 
 demo: $(VENV)/.train
 	$(BIN)/elmo demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+
+# The kernels' logic without a GPU, through Triton's interpreter (Triton takes 1 GB).
+test-kernels: $(VENV)/.kernels
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 tests/kernels
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check src tests benchmarks docs
@@ -45,6 +49,10 @@ $(VENV)/.train: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[test]'
+	touch $@
+
+$(VENV)/.kernels: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[test,kernels]'
 	touch $@
 
 $(VENV)/.check: pyproject.toml constraints.txt | $(BIN)/python

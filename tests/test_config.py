@@ -62,6 +62,10 @@ from elmo.errors import ConfigError
         (lambda: RunConfig(seed=-1), "seed is -1"),
         (lambda: RunConfig(epochs=0.0), "epochs is 0"),
         (lambda: RunConfig(patience=0), "patience is 0"),
+        (
+            lambda: RunConfig(kernel="cuda"),
+            "kernel is 'cuda'; expected one of auto, fused, cudnn, reference",
+        ),
         (lambda: StreamConfig(reset=2.0), "reset is 2"),
         (lambda: StreamConfig(unroll=0), "unroll is 0"),
         (lambda: StreamConfig(order="text", directions="independent"), "shuffled order only"),

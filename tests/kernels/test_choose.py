@@ -1,11 +1,16 @@
 """Which kernel runs, and that cuDNN's call is the reference's: on the CPU, and on a GPU."""
 
+from functools import partial
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 import torch
 
+from elmo.config.training import Kernel
+from elmo.errors import ConfigError
 from elmo.kernels import choose, lstm_cudnn, lstm_reference
+from elmo.kernels.direction import Direction
 from elmo.kernels.precision import exact_float32
 
 STEPS, BATCH, DIM, CELL, PROJECTION = 6, 3, 4, 5, 2
@@ -44,12 +49,11 @@ def dials(**given):
 
 
 def with_gradients(kernel, tensors, **named):
-    """Call a kernel and give its results and the gradient of everything it was given."""
+    """Call a kernel for one direction; give its results and the gradients of all tensors."""
     given = {
         name: value.clone().requires_grad_() for name, value in tensors.items() if value is not None
     }
-    call = {**tensors, **given}
-    results = kernel(call.pop("x"), **call, **named)
+    (results,) = kernel([Direction(**{**tensors, **given}, **named)])
     loss = sum((value * (n + 1)).square().sum() for n, value in enumerate(results))
     return [*results, *torch.autograd.grad(loss, list(given.values()))]
 
@@ -61,13 +65,30 @@ def with_gradients(kernel, tensors, **named):
 def chosen(monkeypatch):
     """Give the kernel that is chosen for a call; nothing is computed."""
     for module, name in ((lstm_cudnn, "cudnn"), (lstm_reference, "reference")):
-        monkeypatch.setattr(module, "lstm", lambda *_, _name=name, **__: _name)
+        monkeypatch.setattr(module, "lstm", lambda _, _name=name: _name)
+    monkeypatch.setattr(choose, "FAST", {"cudnn": lstm_cudnn})
 
-    def call(*, is_cuda=True, projected=True, **given):
-        tensors = {**arguments(projected), "x": SimpleNamespace(is_cuda=is_cuda)}
-        return choose.lstm(tensors.pop("x"), **tensors, **dials(**given))
+    def call(*others, kernel="auto", **given):
+        return choose.lstm([pretended(**given), *others], kernel)
 
     return call
+
+
+def pretended(*, is_cuda=True, projected=True, **given):
+    """Give a direction that says where it is, for those who only look."""
+    tensors = {**arguments(projected), "x": SimpleNamespace(is_cuda=is_cuda)}
+    return Direction(**tensors, **dials(**given))
+
+
+CANNOT = [
+    {"is_cuda": False},
+    {"cell_clip": 3.0},
+    {"cell_clip": 3.0, "projected": False},
+    {"projection_clip": 3.0},
+    {"active": None},
+    {"active": [BATCH] * (STEPS - 1) + [BATCH - 1]},
+    {"resets": torch.zeros(STEPS, BATCH, dtype=torch.bool)},
+]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -78,21 +99,15 @@ def test_cudnn_where_it_can(chosen, reverse):
     assert chosen(reverse=reverse, projected=False, projection_clip=3.0) == "cudnn"
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"is_cuda": False},
-        {"cell_clip": 3.0},
-        {"cell_clip": 3.0, "projected": False},
-        {"projection_clip": 3.0},
-        {"active": None},
-        {"active": [BATCH] * (STEPS - 1) + [BATCH - 1]},
-        {"resets": torch.zeros(STEPS, BATCH, dtype=torch.bool)},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("given", CANNOT, ids=str)
 def test_the_reference_for_everything_else(chosen, given):
     assert chosen(**given) == "reference"
+
+
+@pytest.mark.parametrize("given", CANNOT, ids=str)
+def test_cudnn_takes_all_directions_or_none(chosen, given):
+    assert chosen(pretended(reverse=True)) == "cudnn"
+    assert chosen(pretended(**given)) == "reference"
 
 
 def test_the_reference_where_cudnn_is_switched_off(chosen, monkeypatch):
@@ -100,25 +115,45 @@ def test_the_reference_where_cudnn_is_switched_off(chosen, monkeypatch):
     assert chosen() == "reference"
 
 
-def test_everything_is_handed_on(monkeypatch):
-    received = {}
+def test_by_name(chosen):
+    assert chosen(kernel="cudnn") == "cudnn"
+    assert chosen(kernel="reference") == "reference"
 
-    def kernel(x, **named):
-        received.update(named, x=x)
 
-    given = {**arguments(), "index": torch.zeros(STEPS, BATCH, dtype=torch.long)}
-    named = dials(reverse=True, cell_clip=0.5, projection_clip=0.25, resets=torch.ones(1))
-    monkeypatch.setattr(lstm_reference, "lstm", kernel)
-    choose.lstm(**given, **named)
-    assert received.keys() == given.keys() | named.keys()
-    assert all(received[name] is value for name, value in {**given, **named}.items())
-    received.clear()
-    given["x"] = SimpleNamespace(is_cuda=True)
-    monkeypatch.setattr(lstm_cudnn, "lstm", kernel)
-    choose.lstm(**given, **dials(reverse=True))
-    assert received.keys() == given.keys() | {"reverse"}
-    assert all(received[name] is value for name, value in given.items())
-    assert received["reverse"] is True
+@pytest.mark.parametrize("given", CANNOT, ids=str)
+def test_a_named_kernel_that_cannot(chosen, given):
+    assert chosen(**given, kernel="reference") == "reference"
+    with pytest.raises(ConfigError) as caught:
+        chosen(**given, kernel="cudnn")
+    assert str(caught.value) == (
+        "kernel is cudnn, which needs a CUDA device with cuDNN, rows of equal length, no clips and "
+        "no resets: take auto or reference"
+    )
+
+
+def test_an_unknown_name_lists_the_known(chosen):
+    with pytest.raises(ConfigError) as caught:
+        chosen(kernel="cuda")
+    assert str(caught.value) == "kernel is 'cuda'; known: auto, cudnn, reference"
+
+
+def test_every_kernel_can_be_set():
+    """What is known here is what a config takes."""
+    assert {"auto", *choose.FAST, "reference"} <= set(get_args(Kernel))
+
+
+@pytest.mark.parametrize(("can", "name"), [("11", "first"), ("01", "second"), ("00", "reference")])
+def test_auto_takes_the_first_that_can(monkeypatch, can, name):
+    def kernel(name, can=True):
+        return SimpleNamespace(can_run=lambda _: can, lstm=lambda given: (name, given))
+
+    fast = {"first": kernel("first", can[0] == "1"), "second": kernel("second", can[1] == "1")}
+    monkeypatch.setattr(choose, "FAST", fast)
+    monkeypatch.setattr(lstm_reference, "lstm", kernel("reference").lstm)
+    directions = [object(), object()]
+    found, given = choose.lstm(directions)
+    assert found == name
+    assert given is directions
 
 
 # ------------------------------------------------------------------------------------ the values
@@ -132,15 +167,26 @@ def test_cudnn_is_the_reference(reverse, projected, indexed):
     if indexed:
         tensors["x"] = tensors["x"].flatten(0, 1)[:7]
         named["index"] = torch.arange(STEPS * BATCH).view(STEPS, BATCH) * 5 % 7
-    found = with_gradients(lstm_cudnn.lstm, tensors, **named)
+    found = with_gradients(lstm_cudnn.lstm, tensors, **dials(**named))
     expected = with_gradients(lstm_reference.lstm, tensors, **dials(**named))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [lstm_cudnn, lstm_reference, choose])
+def test_two_directions_are_two_calls(kernel):
+    ahead = Direction(**arguments(), **dials())
+    back = Direction(**arguments(seed=1), **dials(reverse=True))
+    together = kernel.lstm([ahead, back])
+    alone = [*kernel.lstm([ahead]), *kernel.lstm([back])]
+    assert len(together) == 2
+    torch.testing.assert_close(together, alone, rtol=0, atol=0)
+    assert not torch.allclose(together[0][0], together[1][0])
 
 
 def test_a_wide_cell_stays_wide():
     tensors = arguments(projected=False, dtype=torch.float32)
     tensors["c"] = tensors["c"].double()
-    outputs, h, c = lstm_cudnn.lstm(tensors.pop("x"), **tensors, reverse=False)
+    ((outputs, h, c),) = lstm_cudnn.lstm([Direction(**tensors, **dials())])
     assert (outputs.dtype, h.dtype, c.dtype) == (torch.float32, torch.float32, torch.float64)
 
 
@@ -149,16 +195,11 @@ def test_a_wide_cell_stays_wide():
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_cudnn_on_a_gpu_is_the_reference(monkeypatch, reverse, projected, dtype):
+def test_cudnn_on_a_gpu_is_the_reference(reverse, projected, dtype):
     tensors = arguments(projected, dtype, "cuda")
-    called = []
-    inner = lstm_cudnn.lstm
-    monkeypatch.setattr(
-        lstm_cudnn, "lstm", lambda *given, **named: called.append(1) or inner(*given, **named)
-    )
     with exact_float32():
-        found = with_gradients(choose.lstm, tensors, **dials(reverse=reverse))
+        by_name = partial(choose.lstm, kernel="cudnn")
+        found = with_gradients(by_name, tensors, **dials(reverse=reverse))
         expected = with_gradients(lstm_reference.lstm, tensors, **dials(reverse=reverse))
-    assert called
     tolerance = 1e-12 if dtype == torch.float64 else 2e-4
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)

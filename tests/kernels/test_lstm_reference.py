@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from elmo.kernels import lstm_reference
-from elmo.kernels.lstm_reference import lstm
+from elmo.kernels.direction import Direction
 
 DIM, CELL, PROJECTION = 3, 4, 2
 LENGTHS = (5, 3, 3, 1)
@@ -41,10 +41,12 @@ def arguments(*, dtype=torch.float64, projected=True, dim=DIM, scale=1.0, mask=M
 
 def run(tensors, *, clips=(None, None), reverse=False, by="mask", mask=MASK):
     """Call the kernel; padding told by the mask, or by counts with a mask that lies."""
-    tensors = dict(tensors)
+    return lstm_reference.lstm([direction(tensors, clips, reverse, by, mask)])[0]
+
+
+def direction(tensors, clips=(None, None), reverse=False, by="mask", mask=MASK):
     active = mask.sum(dim=1).tolist() if by == "active" else None
-    return lstm(
-        tensors.pop("x"),
+    return Direction(
         **tensors,
         mask=~mask if by == "active" else mask,
         active=active,
@@ -332,3 +334,21 @@ def test_resets_and_chunks_of_time(monkeypatch, steps):
     whole = run(tensors, mask=ALL_REAL)
     monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", steps * len(LENGTHS) * 4 * CELL)
     torch.testing.assert_close(run(tensors, mask=ALL_REAL), whole, rtol=0, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------ directions
+
+
+def test_directions_differ_in_everything_but_their_layer():
+    """Weights, state, padding, clips, resets, index and the end to begin at are each one's own."""
+    vectors, index = arguments()["x"].flatten(0, 1)[:6], torch.arange(20).view(5, 4) * 7 % 6
+    ahead = direction(arguments(), clips=(0.4, 0.3), by="active")
+    back = direction(
+        {**arguments(seed=1), "x": vectors, "index": index, "resets": RESETS},
+        reverse=True,
+        mask=ALL_REAL,
+    )
+    together = lstm_reference.lstm([ahead, back])
+    alone = [lstm_reference.lstm([each])[0] for each in (ahead, back)]
+    torch.testing.assert_close(together, alone, rtol=0, atol=0)
+    assert lstm_reference.lstm([]) == []

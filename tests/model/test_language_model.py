@@ -8,7 +8,6 @@ from conftest import TINY
 
 from elmo.config import RegularConfig
 from elmo.kernels import choose
-from elmo.model import lstm
 from elmo.model.initialise import initialise
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
@@ -119,20 +118,28 @@ def test_a_table_of_rows_is_encoded_once_for_both(monkeypatch):
 
 
 class Spied:
-    """Records what goes into and comes out of every LSTM layer of both directions."""
+    """Records what goes into and comes out of every LSTM layer of both directions, in one run."""
 
-    def __init__(self, model):
-        self.inputs, self.outputs = {}, {}
-        for side, stack in enumerate((model.bilm.forward_lstm, model.bilm.backward_lstm)):
-            for depth, layer in enumerate(stack.layers):
-                layer.register_forward_hook(self.keep(side, depth))
+    def __init__(self):
+        self.directions, self.inputs, self.outputs = {}, {}, {}
+        self.depth = 0
+        self.inner = choose.lstm
 
-    def keep(self, side, depth):
-        def hook(_, given, result):
-            self.inputs[side, depth] = given[0].detach()
-            self.outputs[side, depth] = result[0].detach()
+    def lstm(self, directions, kernel):
+        walks = self.inner(directions, kernel)
+        for side, (direction, walk) in enumerate(zip(directions, walks, strict=True)):
+            self.directions[side, self.depth] = direction
+            self.inputs[side, self.depth] = direction.x.detach()
+            self.outputs[side, self.depth] = walk[0].detach()
+        self.depth += 1
+        return walks
 
-        return hook
+
+@pytest.fixture
+def spied(monkeypatch):
+    spied = Spied()
+    monkeypatch.setattr(choose, "lstm", spied.lstm)
+    return spied
 
 
 def dropped(with_dropout, share=0.5):
@@ -164,10 +171,9 @@ def test_evaluation_has_no_dropout(locked):
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_places_and_masks(locked):
+def test_places_and_masks(spied, locked):
     """At the input of every layer and at the output; fresh at each step, or one for all."""
     model = language_model(dropout=0.5, locked=locked)
-    spied = Spied(model)
     rows, index = window()
     hidden = run(model, rows, index)[0]
     places = [spied.inputs[side, depth] for side in (0, 1) for depth in (0, 1)]
@@ -181,9 +187,8 @@ def test_places_and_masks(locked):
         assert not any(torch.equal(mask, other) for other in masks[number + 1 :])
 
 
-def test_what_is_left_is_scaled():
+def test_what_is_left_is_scaled(spied):
     model = language_model(dropout=0.2)
-    spied = Spied(model)
     rows, index = window()
     run(model, rows, index)
     tokens = torch.nn.functional.embedding(index[0], model.bilm.encoder(rows))
@@ -193,11 +198,10 @@ def test_what_is_left_is_scaled():
 
 @pytest.mark.parametrize("locked", [False, True])
 @pytest.mark.parametrize("place", ["input", "output", "between"])
-def test_other_shares(locked, place):
+def test_other_shares(spied, locked, place):
     shares = {"input_dropout": 0.0, "output_dropout": 0.0, "dropout": 0.0}
     shares["dropout" if place == "between" else f"{place}_dropout"] = 0.5
     model = language_model(**shares, locked=locked)
-    spied = Spied(model)
     rows, index = window()
     hidden = run(model, rows, index)[0]
     found = {
@@ -219,9 +223,8 @@ def test_shares_that_are_not_set_are_the_general_one():
     assert torch.equal(run(said, rows, index)[0], run(unsaid, rows, index)[0])
 
 
-def test_the_residual_adds_the_dropped_input():
+def test_the_residual_adds_the_dropped_input(spied):
     model = language_model(dropout=0.5, output_dropout=0.0)
-    spied = Spied(model)
     hidden = run(model, *window())[0]
     for side in (0, 1):
         dropped(spied.inputs[side, 1])
@@ -229,17 +232,15 @@ def test_the_residual_adds_the_dropped_input():
         assert torch.equal(hidden[side], expected)
 
 
-def test_without_residual_the_output_is_the_layers():
+def test_without_residual_the_output_is_the_layers(spied):
     config = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, residual=False))
     model = language_model(config)
-    spied = Spied(model)
     hidden = run(model, *window())[0]
     assert torch.equal(hidden[1], spied.outputs[1, 1])
 
 
-def test_embedding_dropout_leaves_out_words_everywhere():
+def test_embedding_dropout_leaves_out_words_everywhere(spied):
     model = language_model(embedding_dropout=0.5)
-    spied = Spied(model)
     rows, index = window()
     run(model, rows, index)
     tokens = model.bilm.encoder(rows)
@@ -255,29 +256,31 @@ def test_embedding_dropout_leaves_out_words_everywhere():
     assert set(fates.values()) == {True, False}
 
 
-def test_weight_drop_is_of_the_recurrent_weights_in_training(monkeypatch):
+def test_weight_drop_is_of_the_recurrent_weights_in_training(spied):
     model = language_model(weight_drop=0.5)
-    layers = [*model.bilm.forward_lstm.layers, *model.bilm.backward_lstm.layers]
+    stacks = (model.bilm.forward_lstm, model.bilm.backward_lstm)
+    layers = {
+        (side, depth): layer
+        for side, stack in enumerate(stacks)
+        for depth, layer in enumerate(stack.layers)
+    }
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    used = []
-
-    def kernel(x, **named):
-        used.append(named)
-        return choose.lstm(x, **named)
-
-    monkeypatch.setattr(lstm, "lstm", kernel)
     run(model, *window())
-    assert len(used) == len(layers) == 4
-    for layer, named in zip(layers, used, strict=True):
-        zero = dropped(named["weight_hh"])
-        expected = torch.where(zero, 0.0, 2 * layer.weight_hh)
-        torch.testing.assert_close(named["weight_hh"], expected)
-        assert named["weight_ih"] is layer.weight_ih
-        assert named["weight_hr"] is layer.weight_hr
-    used.clear()
+    assert spied.directions.keys() == layers.keys()
+    masks = []
+    for place, layer in layers.items():
+        used = spied.directions[place]
+        masks.append(dropped(used.weight_hh))
+        expected = torch.where(masks[-1], 0.0, 2 * layer.weight_hh)
+        torch.testing.assert_close(used.weight_hh, expected)
+        assert used.weight_ih is layer.weight_ih
+        assert used.weight_hr is layer.weight_hr
+    for number, mask in enumerate(masks):
+        assert not any(torch.equal(mask, other) for other in masks[number + 1 :])
+    spied.depth = 0
     run(model.eval(), *window())
-    for layer, named in zip(layers, used, strict=True):
-        assert torch.equal(named["weight_hh"], layer.weight_hh)
+    for place, layer in layers.items():
+        assert torch.equal(spied.directions[place].weight_hh, layer.weight_hh)
     # The weights themselves are as they were.
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from elmo.config import LSTMConfig
-from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, Steps
+from elmo.errors import ConfigError
+from elmo.kernels import choose
+from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, Side, Steps, run_stacks
 
 CONFIG = LSTMConfig(
     cell_dim=5, projection_dim=3, n_layers=3, cell_clip=0.5, projection_clip=0.3, residual=True
@@ -37,6 +39,13 @@ def random_state(batch, config=CONFIG, seed=1):
 def inputs(seed=2):
     x = torch.randn(len(MASK), len(LENGTHS), 3, generator=torch.Generator().manual_seed(seed))
     return x * MASK.unsqueeze(2)
+
+
+def run(stack, x, h, c, steps, reverse):
+    """Run one stack alone; gives the output of each layer, final h and final c."""
+    state = LSTMState(h.unsqueeze(1), c.unsqueeze(1))
+    (outputs,), final = run_stacks([Side(stack, x, steps, reverse)], state)
+    return outputs, final.h[:, 0], final.c[:, 0]
 
 
 # ------------------------------------------------------------------------------------ the state
@@ -136,6 +145,21 @@ def test_equal_widths_have_no_projection():
     assert set(layer.state_dict()) == {"weight_ih", "weight_hh", "bias"}
 
 
+def test_a_layer_hands_everything_on():
+    layer = filled(LSTMLayer(config=dataclasses.replace(CONFIG, forget_bias=0.0)))
+    steps = Steps(MASK, BY_COUNT.active, resets=~MASK)
+    x, index, state = inputs()[0], torch.zeros_like(MASK).long(), random_state(4)
+    given = layer.direction(x, state.h[0, 1], state.c[0, 1], steps, True, index)
+    for name in ("weight_ih", "weight_hh", "bias", "weight_hr"):
+        assert getattr(given, name) is getattr(layer, name)
+    assert (given.x is x, given.index is index, given.reverse) == (True, True, True)
+    assert torch.equal(given.h, state.h[0, 1])
+    assert torch.equal(given.c, state.c[0, 1])
+    assert (given.cell_clip, given.projection_clip) == (0.5, 0.3)
+    for name in ("mask", "active", "resets"):
+        assert getattr(given, name) is getattr(steps, name)
+
+
 # ------------------------------------------------------------------------------------ a stack
 
 
@@ -149,7 +173,7 @@ def test_mask_and_counts_agree_with_gradients(reverse, residual):
         state = random_state(4)
         h = state.h[:, 0].double().requires_grad_()
         c = state.c[:, 0].double().requires_grad_()
-        outputs, final_h, final_c = stack(x, h, c, padding, reverse)
+        outputs, final_h, final_c = run(stack, x, h, c, padding, reverse)
         values = [*outputs, final_h, final_c]
         loss = sum((value * (number + 1)).square().sum() for number, value in enumerate(values))
         gradients = torch.autograd.grad(loss, [x, h, c, *stack.parameters()])
@@ -163,7 +187,7 @@ def test_mask_and_counts_agree_with_gradients(reverse, residual):
 def test_residual_starts_at_the_second_layer_and_stays_out_of_the_state(padding):
     stack = filled(LSTMStack(config=CONFIG))
     x, state = inputs(), random_state(4)
-    outputs, final_h, _ = stack(x, state.h[:, 0], state.c[:, 0], padding, False)
+    outputs, final_h, _ = run(stack, x, state.h[:, 0], state.c[:, 0], padding, False)
     last = [length - 1 for length in LENGTHS]
     rows = list(range(4))
     torch.testing.assert_close(outputs[0][last, rows], final_h[0])
@@ -177,7 +201,7 @@ def test_residual_starts_at_the_second_layer_and_stays_out_of_the_state(padding)
 def test_without_residual_a_layer_gives_its_state():
     stack = filled(LSTMStack(config=dataclasses.replace(CONFIG, residual=False)))
     state = random_state(4)
-    outputs, final_h, _ = stack(inputs(), state.h[:, 0], state.c[:, 0], BY_MASK, True)
+    outputs, final_h, _ = run(stack, inputs(), state.h[:, 0], state.c[:, 0], BY_MASK, True)
     # The reversed direction ends at the first position.
     torch.testing.assert_close(torch.stack(outputs)[:, 0], final_h)
 
@@ -187,7 +211,7 @@ def test_without_residual_a_layer_gives_its_state():
 def test_padding_gives_zeros_in_every_layer(reverse, padding):
     stack = filled(LSTMStack(config=CONFIG))
     state = random_state(4)
-    outputs, _, _ = stack(inputs(), state.h[:, 0], state.c[:, 0], padding, reverse)
+    outputs, _, _ = run(stack, inputs(), state.h[:, 0], state.c[:, 0], padding, reverse)
     for output in outputs:
         assert not output[~MASK].any()
         assert output[MASK].any(dim=1).all()
@@ -199,8 +223,87 @@ def test_a_sequence_in_two_halves_is_the_sequence():
     padding = Steps(torch.ones(8, 2, dtype=torch.bool), None)
     half = Steps(torch.ones(4, 2, dtype=torch.bool), None)
     state = random_state(2)
-    whole, whole_h, whole_c = stack(x, state.h[:, 0], state.c[:, 0], padding, False)
-    first, h, c = stack(x[:4], state.h[:, 0], state.c[:, 0], half, False)
-    second, h, c = stack(x[4:], h, c, half, False)
+    whole, whole_h, whole_c = run(stack, x, state.h[:, 0], state.c[:, 0], padding, False)
+    first, h, c = run(stack, x[:4], state.h[:, 0], state.c[:, 0], half, False)
+    second, h, c = run(stack, x[4:], h, c, half, False)
     torch.testing.assert_close(torch.cat([first[-1], second[-1]]), whole[-1])
     torch.testing.assert_close((h, c), (whole_h, whole_c))
+
+
+# ------------------------------------------------------------------------------------ two stacks
+
+
+def two_sides():
+    """Make stacks with steps, an end and an input of their own; the second reads an index."""
+    resets = torch.zeros_like(MASK)
+    resets[2, 1] = True
+    vectors = inputs(seed=3).flatten(0, 1)[:5]
+    index = torch.arange(MASK.numel()).view(MASK.shape) * 7 % 5
+    return [
+        Side(filled(LSTMStack(config=CONFIG)), inputs(), BY_COUNT, reverse=False),
+        Side(
+            filled(LSTMStack(config=CONFIG), seed=5),
+            vectors,
+            Steps(MASK, None, resets),
+            reverse=True,
+            index=index,
+        ),
+    ]
+
+
+def test_together_as_alone():
+    sides, state = two_sides(), random_state(4)
+    outputs, final = run_stacks(sides, state)
+    assert final.h.shape == state.h.shape
+    assert final.c.shape == state.c.shape
+    for number, side in enumerate(sides):
+        own = slice(number, number + 1)
+        alone, end = run_stacks([side], LSTMState(state.h[:, own], state.c[:, own]))
+        assert len(outputs[number]) == CONFIG.n_layers
+        torch.testing.assert_close(outputs[number], alone[0], rtol=0, atol=0)
+        assert torch.equal(final.h[:, own], end.h)
+        assert torch.equal(final.c[:, own], end.c)
+    assert not torch.allclose(outputs[0][0], outputs[1][0])
+
+
+def test_a_layer_of_both_is_one_call(monkeypatch):
+    calls, drops = [], []
+    inner = choose.lstm
+
+    def kernel(directions, name):
+        calls.append((directions, name))
+        return inner(directions, name)
+
+    def drop(x, depth):
+        drops.append((depth, x.shape))
+        return x + 1
+
+    monkeypatch.setattr(choose, "lstm", kernel)
+    sides = two_sides()
+    outputs, _ = run_stacks(sides, random_state(4), drop=drop)
+    assert [name for _, name in calls] == ["auto"] * 3
+    for depth, (directions, _) in enumerate(calls):
+        for number, (side, direction) in enumerate(zip(sides, directions, strict=True)):
+            assert direction.weight_ih is side.stack.layers[depth].weight_ih
+            assert direction.reverse == side.reverse
+            assert direction.index is (side.index if depth == 0 else None)
+            before = outputs[number][depth - 1] if depth else side.x
+            assert torch.equal(direction.x, before + 1)
+    # Layer by layer, the first side before the second.
+    assert [depth for depth, _ in drops] == [0, 0, 1, 1, 2, 2]
+    assert [shape for _, shape in drops[:2]] == [side.x.shape for side in sides]
+
+
+def test_the_kernel_of_a_stack_is_the_one_that_runs():
+    sides, state = two_sides(), random_state(4)
+    expected, _ = run_stacks(sides, state)
+    for side in sides:
+        side.stack.kernel = "reference"
+    found, _ = run_stacks(sides, state)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    for side in sides:
+        side.stack.kernel = "cudnn"
+    with pytest.raises(ConfigError, match="kernel is cudnn, which needs"):
+        run_stacks(sides, state)
+    # It is no part of the weights.
+    assert not any("kernel" in name for name in sides[0].stack.state_dict())

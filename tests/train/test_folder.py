@@ -164,6 +164,7 @@ def test_what_may_change(tmp_path):
         epochs=99.0,
         max_steps=7,
         precision="bf16-mixed",
+        kernel="reference",
         accelerator="cpu",
         devices=2,
         num_nodes=3,

@@ -424,6 +424,21 @@ def test_parts_that_were_frozen_are_trained():
     assert "bilm.forward_lstm.layers.0.weight_hh" in changed(before, weights(learner))
 
 
+@pytest.mark.parametrize("kernel", ["auto", "reference", "cudnn"])
+def test_the_kernel_of_the_run(kernel):
+    config = make_config()
+    config = dataclasses.replace(config, run=dataclasses.replace(config.run, kernel=kernel))
+    learner = make_learner(config)
+    bilm = learner.network.bilm
+    assert (bilm.forward_lstm.kernel, bilm.backward_lstm.kernel) == (kernel, kernel)
+    (step,) = batches(learner, 1)
+    if kernel == "cudnn":
+        with pytest.raises(ConfigError, match="kernel is cudnn, which needs"):
+            learner.step(step, 0)
+    else:
+        assert learner.step(step, 0).losses.isfinite().all()
+
+
 @pytest.mark.parametrize("softmax", ["full", "sampled"])
 def test_sums_of_an_earlier_adagrad(softmax):
     learner = make_learner(make_config(softmax, OptimizerConfig(accumulator=1.0)))

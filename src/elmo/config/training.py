@@ -5,11 +5,13 @@ Leaf names are unique over the whole of a verb's config, so that each is one fla
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from elmo.config.corpus import CorpusConfig
 from elmo.config.model import EncoderConfig, LSTMConfig
 from elmo.errors import ConfigError
+
+Kernel = Literal["auto", "fused", "cudnn", "reference"]
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,8 @@ class RunConfig:
     """Of weights, order, dropout and candidates."""
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     """Arithmetic."""
+    kernel: Kernel = "auto"
+    """Implementation of the LSTM: auto, fused, cudnn or reference."""
     accelerator: str = "auto"
     """cpu, cuda, or what there is."""
     devices: int = 1
@@ -209,6 +213,9 @@ class RunConfig:
         for name in ("devices", "num_nodes", "accumulate", "log_every", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.kernel not in get_args(Kernel):
+            known = ", ".join(get_args(Kernel))
+            raise ConfigError(f"kernel is {self.kernel!r}; expected one of {known}")
         if not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed is {self.seed}; a whole number from 0 to 2^63 is meant")
         for name in ("max_steps", "evaluate_every", "patience"):

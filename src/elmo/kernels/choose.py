@@ -1,37 +1,56 @@
-"""Which implementation of a layer runs: the fastest that can do what is asked."""
+"""Which implementation of a layer runs: the one that is named, or the fastest that can.
+
+A kernel is a module with the function `lstm` of `lstm_reference`, which is never the only one.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
-import torch
-from torch import Tensor
+from elmo.errors import ConfigError
+from elmo.kernels import lstm_cudnn, lstm_fused, lstm_reference
+from elmo.kernels.direction import Direction, Walk
 
-from elmo.kernels import lstm_cudnn, lstm_reference
+
+class Kernel(Protocol):
+    """What the module of a fast kernel holds."""
+
+    NEEDS: str
+    """What a call must be for it, as the end of a sentence."""
+
+    def can_run(self, directions: Sequence[Direction]) -> bool:
+        """Tell whether a call is such."""
+        ...
+
+    def lstm(self, directions: Sequence[Direction]) -> list[Walk]:
+        """Run a layer in all directions given."""
+        ...
 
 
-def lstm(
-    x: Tensor,
-    *,
-    h: Tensor,
-    mask: Tensor,
-    active: Sequence[int] | None,
-    cell_clip: float | None,
-    projection_clip: float | None,
-    resets: Tensor | None = None,
-    **others: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one layer in one direction; arguments and result of `lstm_reference.lstm`."""
-    is_plain = cell_clip is None and (projection_clip is None or others["weight_hr"] is None)
-    is_full = active is not None and all(count == len(h) for count in active)
-    if is_plain and is_full and resets is None and x.is_cuda and torch.backends.cudnn.enabled:
-        return lstm_cudnn.lstm(x, h=h, **others)
-    return lstm_reference.lstm(
-        x,
-        h=h,
-        mask=mask,
-        active=active,
-        cell_clip=cell_clip,
-        projection_clip=projection_clip,
-        resets=resets,
-        **others,
-    )
+# Fastest first: `auto` takes the first that can run a call, and the reference where none can.
+FAST: dict[str, Kernel] = {
+    "fused": lstm_fused,
+    "cudnn": lstm_cudnn,
+}
+
+
+def lstm(directions: Sequence[Direction], kernel: str = "auto") -> list[Walk]:
+    """Run a layer in all directions given, each with its own weights and state.
+
+    Args:
+        directions: what is to be computed.
+        kernel: name of the implementation; a `ConfigError` where it is unknown or cannot do it.
+    """
+    if kernel == "auto":
+        for fast in FAST.values():
+            if fast.can_run(directions):
+                return fast.lstm(directions)
+    elif kernel in FAST:
+        if not FAST[kernel].can_run(directions):
+            raise ConfigError(
+                f"kernel is {kernel}, which needs {FAST[kernel].NEEDS}: take auto or reference"
+            )
+        return FAST[kernel].lstm(directions)
+    elif kernel != "reference":
+        known = ", ".join(["auto", *FAST, "reference"])
+        raise ConfigError(f"kernel is {kernel!r}; known: {known}")
+    return lstm_reference.lstm(directions)

@@ -4,12 +4,15 @@ cuDNN knows no clips, no padding inside a batch and no resets; `choose` sends th
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
 from torch.nn import functional
+
+from elmo.kernels.direction import Direction, Walk
+
+NEEDS = "a CUDA device with cuDNN, rows of equal length, no clips and no resets"
 
 
 @contextmanager
@@ -20,30 +23,38 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def lstm(
-    x: Tensor,
-    *,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias: Tensor,
-    weight_hr: Tensor | None,
-    h: Tensor,
-    c: Tensor,
-    reverse: bool,
-    index: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Run the layer over time; see `lstm_reference.lstm` for the arguments."""
-    if index is not None:
-        x = functional.embedding(index, x)
-    if reverse:
+def can_run(directions: Sequence[Direction]) -> bool:
+    """Tell whether all directions are such that cuDNN computes what the reference does."""
+    return torch.backends.cudnn.enabled and all(map(_is_plain, directions))
+
+
+def _is_plain(direction: Direction) -> bool:
+    if not direction.x.is_cuda or direction.resets is not None or direction.active is None:
+        return False
+    clip = None if direction.weight_hr is None else direction.projection_clip
+    is_full = all(count == len(direction.h) for count in direction.active)
+    return is_full and direction.cell_clip is None and clip is None
+
+
+def lstm(directions: Sequence[Direction]) -> list[Walk]:
+    """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
+    return [_walk(direction) for direction in directions]
+
+
+def _walk(direction: Direction) -> Walk:
+    x, h, c = direction.x, direction.h, direction.c
+    if direction.index is not None:
+        x = functional.embedding(direction.index, x)
+    if direction.reverse:
         x = x.flip(0)
     # Left to itself autocast takes float16 here, whatever it is set to, and small gradients vanish.
     device = x.device.type
     is_autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if is_autocast else x.dtype
-    weights = [weight_ih, weight_hh, bias, torch.zeros_like(bias)]
-    if weight_hr is not None:
-        weights.append(weight_hr)
+    bias = direction.bias
+    weights = [direction.weight_ih, direction.weight_hh, bias, torch.zeros_like(bias)]
+    if direction.weight_hr is not None:
+        weights.append(direction.weight_hr)
     with torch.autocast(device, enabled=False), _quiet():
         # input, state, weights, has_biases, layers, dropout, train, bidirectional, batch_first
         out, new_h, new_c = torch.lstm(
@@ -57,4 +68,4 @@ def lstm(
             False,
             False,
         )
-    return (out.flip(0) if reverse else out), new_h[0], new_c[0].to(c.dtype)
+    return (out.flip(0) if direction.reverse else out), new_h[0], new_c[0].to(c.dtype)

@@ -1,4 +1,4 @@
-"""One LSTM layer in one direction, with projection and both clips, in plain PyTorch: the truth.
+"""One LSTM layer with projection and clips, a direction at a time, in plain PyTorch: the truth.
 
 Follows the cell of bilm-tf (Sak et al., 2014, with clipping). Knows nothing of stacks, residuals
 or sentences.
@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo.kernels.direction import Direction, Walk
+
 # The gates of a chunk of steps are computed in one product; a chunk holds at most this many
 # values, so that a sentence of any length fits in memory, and the chunk in the cache (16 MiB).
 CHUNK_VALUES = 2**22
@@ -18,57 +20,24 @@ CHUNK_VALUES = 2**22
 SHARED_VALUES = 2**24
 
 
-def lstm(
-    x: Tensor,
-    *,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias: Tensor,
-    weight_hr: Tensor | None,
-    h: Tensor,
-    c: Tensor,
-    mask: Tensor,
-    active: Sequence[int] | None,
-    cell_clip: float | None,
-    projection_clip: float | None,
-    reverse: bool,
-    index: Tensor | None = None,
-    resets: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Run the layer over time, from the end where `reverse` is set.
+def lstm(directions: Sequence[Direction]) -> list[Walk]:
+    """Run the layer over time, in each direction.
 
-    A step is `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `h' = clip(W_hr (σ(o)·tanh(c')))`. At padding the
-    state stays as it is and the output is 0, so padding on the right is crossed by the reversed
-    direction before its first real step, with the initial state untouched. Padding is told by a
-    mask, or, where rows are sorted by falling length and the host knows it, by the number of
-    rows still active at each step: then it is not computed at all.
-
-    Args:
-        x: input, (time, batch, dim), or with `index` (vectors, dim).
-        weight_ih: input weights, (4 * cell, dim), gates in the order i, f, g, o.
-        weight_hh: recurrent weights, (4 * cell, projection).
-        bias: (4 * cell), the forget bias included.
-        weight_hr: projection, (projection, cell), or None where both widths are equal.
-        h: initial output, (batch, projection).
-        c: initial cell, (batch, cell); its precision is kept.
-        mask: true at real positions, (time, batch).
-        active: rows still active at each step, never growing; the mask is not looked at then.
-        cell_clip: bound of the cell.
-        projection_clip: bound of the projected output; ignored without projection.
-        reverse: walk from the last step to the first.
-        index: which vector of x stands where, (time, batch).
-        resets: true where the state is zero before the step, (time, batch).
-
-    Returns:
-        Outputs (time, batch, projection), final h and final c.
+    A step is `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `h' = clip(W_hr (σ(o)·tanh(c')))`.
     """
-    n_steps, batch = x.shape[:2] if index is None else index.shape
-    inputs = _InputGates(x, index, weight_ih, bias)
-    chunk = max(1, CHUNK_VALUES // max(1, batch * weight_ih.shape[0]))
+    return [_walk(direction) for direction in directions]
+
+
+def _walk(direction: Direction) -> Walk:
+    places = direction.x if direction.index is None else direction.index
+    n_steps, batch = places.shape[:2]
+    inputs = _InputGates(direction.x, direction.index, direction.weight_ih, direction.bias)
+    chunk = max(1, CHUNK_VALUES // max(1, batch * direction.weight_ih.shape[0]))
     starts = range(0, n_steps, chunk)
     # Inside, the cell has its features first: wide weights times a few columns is what matrix
     # libraries do best, and the four gates are contiguous blocks.
-    c = c.t()
+    h, c = direction.h, direction.c.t()
+    active, clip, reverse = direction.active, direction.projection_clip, direction.reverse
     outputs: list[Tensor] = []
     for start in reversed(starts) if reverse else starts:
         counts = [batch] * min(chunk, n_steps - start)
@@ -77,24 +46,24 @@ def lstm(
         chunk_gates = inputs.of_steps(start, counts)
         # Under autocast the product decides the precision: follow it, once and not at each step.
         dtype = chunk_gates[0].dtype
-        recurrent = weight_hh.to(dtype)
-        projection = None if weight_hr is None else weight_hr.to(dtype)
+        recurrent = direction.weight_hh.to(dtype)
+        projection = None if direction.weight_hr is None else direction.weight_hr.to(dtype)
         steps = range(len(chunk_gates))
         for step in reversed(steps) if reverse else steps:
             n = chunk_gates[step].shape[1]
-            if resets is not None:
-                kept = ~resets[start + step]
+            if direction.resets is not None:
+                kept = ~direction.resets[start + step]
                 h, c = h * kept.unsqueeze(1), c * kept
             gates = torch.addmm(chunk_gates[step], recurrent, h[:n].t().to(dtype))
-            new_c, out = _cell(gates, c[:, :n], cell_clip)
+            new_c, out = _cell(gates, c[:, :n], direction.cell_clip)
             new_h = out.to(dtype)
             if projection is not None:
                 new_h = projection @ new_h
-                if projection_clip is not None:
-                    new_h = new_h.clamp(-projection_clip, projection_clip)
+                if clip is not None:
+                    new_h = new_h.clamp(-clip, clip)
             new_h = new_h.t().contiguous()  # (batch, projection)
             if active is None:
-                real = mask[start + step]
+                real = direction.mask[start + step]
                 outputs.append(new_h * real.unsqueeze(1))
                 h = torch.where(real.unsqueeze(1), new_h, h.to(dtype))
                 c = torch.where(real, new_c, c)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import ModelConfig
-from elmo.model.lstm import LSTMStack, LSTMState, Steps
+from elmo.model.lstm import LSTMStack, LSTMState, Side, Steps, run_stacks
 from elmo.model.token_encoder import TokenEncoder
 
 
@@ -116,21 +116,18 @@ class BiLM(nn.Module):
         places = index.t().contiguous()  # (time, batch)
         active = None if lengths is None else _active(lengths, index.shape[1])
         steps = Steps(mask.t(), active)
-        ahead, ahead_h, ahead_c = self.forward_lstm(
-            table, state.h[:, 0], state.c[:, 0], steps, reverse=False, index=places
-        )
-        back, back_h, back_c = self.backward_lstm(
-            table, state.h[:, 1], state.c[:, 1], steps, reverse=True, index=places
-        )
+        sides = [
+            Side(self.forward_lstm, table, steps, reverse=False, index=places),
+            Side(self.backward_lstm, table, steps, reverse=True, index=places),
+        ]
+        (ahead, back), final = run_stacks(sides, state)
         tokens = functional.embedding(places, table).masked_fill(~steps.mask.unsqueeze(2), 0.0)
         pairs = [(tokens, tokens), *zip(ahead, back, strict=True)]
         layers = torch.stack([torch.cat(pair, dim=2).to(tokens.dtype) for pair in pairs])
         return BiLMOutput(
             layers=layers.transpose(1, 2),  # (layers + 1, batch, time, 2 * dim)
             mask=mask,
-            state=LSTMState(
-                torch.stack([ahead_h, back_h], dim=1), torch.stack([ahead_c, back_c], dim=1)
-            ),
+            state=final,
         )
 
 

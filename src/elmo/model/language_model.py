@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from elmo.config import RegularConfig
 from elmo.model.bilm import BiLM
-from elmo.model.lstm import LSTMLayer, Steps
+from elmo.model.lstm import LSTMLayer, LSTMState, Side, Steps, run_stacks
 
 
 class LanguageModel(nn.Module):
@@ -50,25 +50,14 @@ class LanguageModel(nn.Module):
         table = self._drop_types(self.bilm.encoder(rows))
         _, n_steps, batch = index.shape
         mask = torch.ones(n_steps, batch, dtype=torch.bool, device=index.device)
-        tops: list[Tensor] = []
-        states: list[tuple[Tensor, Tensor]] = []
-        for side, stack in enumerate((self.bilm.forward_lstm, self.bilm.backward_lstm)):
-            steps = Steps(mask, [batch] * n_steps, None if resets is None else resets[side])
-            outputs, new_h, new_c = stack(
-                functional.embedding(index[side], table),
-                h[:, side],
-                c[:, side],
-                steps,
-                reverse=False,
-                drop=self._drop_input,
-            )
-            tops.append(self._drop(outputs[-1], self.regular.output_dropout))
-            states.append((new_h, new_c))
-        return (
-            torch.stack(tops),
-            torch.stack([state[0] for state in states], dim=1),
-            torch.stack([state[1] for state in states], dim=1),
-        )
+        sides: list[Side] = []
+        for number, stack in enumerate((self.bilm.forward_lstm, self.bilm.backward_lstm)):
+            steps = Steps(mask, [batch] * n_steps, None if resets is None else resets[number])
+            tokens = functional.embedding(index[number], table)
+            sides.append(Side(stack, tokens, steps, reverse=False))
+        outputs, state = run_stacks(sides, LSTMState(h, c), drop=self._drop_input)
+        tops = [self._drop(layers[-1], self.regular.output_dropout) for layers in outputs]
+        return torch.stack(tops), state.h, state.c
 
     def _drop_types(self, table: Tensor) -> Tensor:
         """Leave out all places of some of the words."""

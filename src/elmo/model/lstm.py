@@ -1,4 +1,4 @@
-"""LSTM layers with projection and clipping, stacked with residuals in one direction.
+"""LSTM layers with projection and clipping, stacked with residuals; both directions run together.
 
 State is an argument and a result: `LSTMState` holds both directions, nothing is remembered.
 """
@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import LSTMConfig
-from elmo.kernels.choose import lstm
+from elmo.kernels import choose
+from elmo.kernels.direction import Direction
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What the steps of a batch are besides arithmetic; see `kernels.lstm_reference.lstm`.
+    """What the steps of a batch are besides arithmetic; see `kernels.direction.Direction`.
 
     Attributes:
         mask: true at real positions, (time, batch).
@@ -120,7 +121,7 @@ class LSTMLayer(nn.Module):
         i, f, g, o = self.bias.chunk(4)
         return torch.cat([i, f + self.config.forget_bias, g, o])
 
-    def forward(
+    def direction(
         self,
         x: Tensor,
         h: Tensor,
@@ -128,9 +129,9 @@ class LSTMLayer(nn.Module):
         steps: Steps,
         reverse: bool,
         index: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run over (time, batch, dim) from state h, c; see `kernels.lstm_reference.lstm`."""
-        return lstm(
+    ) -> Direction:
+        """Give what a kernel needs to run over x from state h, c; see there for the arguments."""
+        return Direction(
             x,
             weight_ih=self.weight_ih,
             weight_hh=functional.dropout(self.weight_hh, self.weight_drop, self.training),
@@ -158,44 +159,73 @@ class LSTMStack(nn.Module):
             config: dials of its layers.
         """
         super().__init__()
+        self.kernel = "auto"
+        """Name of the implementation, as `kernels.choose` knows it."""
         self.residual = config.residual
         self.layers = nn.ModuleList(LSTMLayer(config=config) for _ in range(config.n_layers))
 
-    def forward(
-        self,
-        x: Tensor,
-        h: Tensor,
-        c: Tensor,
-        steps: Steps,
-        reverse: bool,
-        index: Tensor | None = None,
-        drop: Callable[[Tensor, int], Tensor] | None = None,
-    ) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Run the stack.
 
-        Args:
-            x: token vectors, (time, batch, dim), or with `index` (vectors, dim).
-            h: initial outputs, (layers, batch, projection).
-            c: initial cells, (layers, batch, cell).
-            steps: padding and resets.
-            reverse: read from the end.
-            index: which vector of x stands where, (time, batch).
-            drop: dropout of the input of each layer, told its number.
+@dataclass(frozen=True)
+class Side:
+    """One of the stacks that run together, and what it reads.
 
-        Returns:
-            The output of each layer (time, batch, dim), final h and final c.
-        """
-        outputs: list[Tensor] = []
-        final_h: list[Tensor] = []
-        final_c: list[Tensor] = []
-        for depth, layer in enumerate(self.layers):
+    Attributes:
+        stack: its layers.
+        x: token vectors, (time, batch, dim), or with `index` (vectors, dim).
+        steps: padding and resets.
+        reverse: read from the end.
+        index: which vector of x stands where, (time, batch).
+    """
+
+    stack: LSTMStack
+    x: Tensor
+    steps: Steps
+    reverse: bool
+    index: Tensor | None = None
+
+
+def run_stacks(
+    sides: Sequence[Side],
+    state: LSTMState,
+    drop: Callable[[Tensor, int], Tensor] | None = None,
+) -> tuple[list[list[Tensor]], LSTMState]:
+    """Run stacks of equal depth together: a layer of all of them is one call of a kernel.
+
+    Args:
+        sides: stacks and what they read; the kernel is that of the first.
+        state: initial state, a direction for each side.
+        drop: dropout of the input of each layer, told its number.
+
+    Returns:
+        The outputs of the layers of each side, (time, batch, dim), and the final state.
+    """
+    inputs = [side.x for side in sides]
+    outputs: list[list[Tensor]] = [[] for _ in sides]
+    final_h: list[Tensor] = []
+    final_c: list[Tensor] = []
+    n_layers = len(sides[0].stack.layers)
+    for depth in range(n_layers):
+        directions: list[Direction] = []
+        for number, side in enumerate(sides):
             if drop is not None:
-                x = drop(x, depth)
+                inputs[number] = drop(inputs[number], depth)
+            layer = side.stack.layers[depth]
+            assert isinstance(layer, LSTMLayer)
+            h, c = state.h[depth, number], state.c[depth, number]
+            index = side.index if depth == 0 else None
+            directions.append(
+                layer.direction(inputs[number], h, c, side.steps, side.reverse, index)
+            )
+        walks = choose.lstm(directions, sides[0].stack.kernel)
+        for number, (side, (out, h, c)) in enumerate(zip(sides, walks, strict=True)):
             # The recurrent state is the output before the residual is added.
-            out, new_h, new_c = layer(x, h[depth], c[depth], steps, reverse, index)
-            index = None
-            x = out + x if self.residual and depth > 0 else out
-            outputs.append(x)
-            final_h.append(new_h)
-            final_c.append(new_c)
-        return outputs, torch.stack(final_h), torch.stack(final_c)
+            is_added = side.stack.residual and depth > 0
+            inputs[number] = out + inputs[number] if is_added else out
+            outputs[number].append(inputs[number])
+            final_h.append(h)
+            final_c.append(c)
+    new_h, new_c = (
+        torch.stack(values).view(n_layers, len(sides), *values[0].shape)
+        for values in (final_h, final_c)
+    )
+    return outputs, LSTMState(new_h, new_c)

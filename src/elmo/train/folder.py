@@ -30,8 +30,9 @@ LOCK = ".lock"
 
 # A run that goes on may have these changed: where it runs, how long, what it tells.
 MAY_CHANGE = frozenset(
-    "out workers epochs max_steps precision accelerator devices num_nodes strategy accumulate "
-    "log_every evaluate_every checkpoint_every patience mlflow mlflow_store dry_run".split()
+    "out workers epochs max_steps precision kernel accelerator devices num_nodes strategy "
+    "accumulate log_every evaluate_every checkpoint_every patience mlflow mlflow_store "
+    "dry_run".split()
 )
 # And these where the corpus was prepared beforehand: it is known by its content, wherever it lies.
 OF_TEXT = frozenset("data valid corpus".split())

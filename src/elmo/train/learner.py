@@ -73,6 +73,8 @@ class Learner:
         network.requires_grad_(True)
         fabric.to_device(network)
         self.model = LanguageModel(bilm=network.bilm, regular=config.regular)
+        for stack in (network.bilm.forward_lstm, network.bilm.backward_lstm):
+            stack.kernel = config.run.kernel
         self.wrapped = fabric.setup_module(self.model)
         self.head = self._make_head()
         self._broadcast_softmax()
