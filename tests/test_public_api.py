@@ -56,8 +56,7 @@ def test_every_module_imports_with_core_dependencies_only():
     modules = [
         ".".join(["elmo", *path.relative_to(source).with_suffix("").parts])
         for path in source.rglob("*.py")
-        if path.name not in ("__init__.py", "__main__.py")
-        and not path.name.startswith("triton_")
+        if path.name not in ("__init__.py", "__main__.py") and not path.name.startswith("triton_")
     ]
     code = (
         "import sys, importlib\n"

@@ -7,12 +7,13 @@ import pytest
 from conftest import TINY
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, StreamConfig, TextConfig
 from elmo.corpus import shards
 from elmo.corpus.shards import DistinctWords, Split
 from elmo.corpus.streams import Stream
-from elmo.corpus.tables import word_tables
+from elmo.corpus.tables import distinct, word_tables
 from elmo.errors import FormatError
 from elmo.text.batches import token_mapper
 from elmo.text.vocabulary import SPECIALS, Vocabulary
@@ -111,10 +112,28 @@ def test_a_batch_is_the_window_looked_up(sentences, lanes, steps, data):
     own = slice(first, last)
     batch = tables.batch(window, own)
     inputs, targets = window.inputs[:, :, own], window.targets[:, :, own]
-    assert np.array_equal(batch.rows[batch.index], tables.rows[inputs])
+    assert np.array_equal(batch.words[batch.index], inputs)
     assert np.array_equal(batch.targets, tables.targets[targets])
     assert np.array_equal(batch.resets, window.resets[:, :, own])
     # Each word once.
-    assert len(batch.rows) == len(np.unique(inputs))
+    assert len(batch.words) == len(np.unique(inputs))
     whole = tables.batch(window)
-    assert np.array_equal(whole.rows[whole.index][:, :, own], batch.rows[batch.index])
+    assert np.array_equal(whole.words[whole.index][:, :, own], inputs)
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 30).flatmap(
+        lambda n: st.tuples(
+            st.just(n),
+            arrays(np.int64, array_shapes(max_dims=3, max_side=6), elements=st.integers(0, n - 1)),
+        )
+    )
+)
+def test_distinct_is_numpys_unique(drawn):
+    n, numbers = drawn
+    expected, places = np.unique(numbers, return_inverse=True)
+    found, index = distinct(numbers, n)
+    assert np.array_equal(found, expected)
+    assert np.array_equal(index, places.reshape(numbers.shape))
+    assert found.dtype == index.dtype == np.int64

@@ -190,7 +190,6 @@ def test_progress_is_shown_when_asked(tiny, capsys, monkeypatch):
         ({"batch_size": 0}, "at least 1"),
         ({"batch_size": "3"}, "batch_size is '3'; it must be a whole number"),
         ({"batch_size": 2.5}, "whole number"),
-        ({"batch_size": None}, "whole number"),
         ({"batch_size": True}, "whole number"),
         ({"dtype": "int32"}, "float32, bfloat16"),
         ({"device": "abacus"}, "device is 'abacus', which cannot be used"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from elmo.embed import encoding
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import batches_by_length
+from elmo.errors import InputError
 
 WORDS = st.one_of(
     st.sampled_from(["the", "bank", ".", "<S>", "naïve", "안녕하세요", "x" * 40, ""]),
@@ -118,16 +119,15 @@ def test_trained_models(fixtures, name):
 def test_batches_do_not_depend_on_the_order_given():
     """Ties of length are broken by the words, so that equal sets make equal batches."""
     sentences = [(word, str(number % 3)) for number, word in enumerate("zyxwvutsrqponm")]
-    expected = list(batches_by_length(sentences, 4))
-    assert list(batches_by_length(sentences[::-1], 4)) == expected
-    assert list(batches_by_length(sentences[5:] + sentences[:5], 4)) == expected
+    expected = list(batches_by_length(sentences, 4, 100))
+    assert list(batches_by_length(sentences[::-1], 4, 100)) == expected
+    assert list(batches_by_length(sentences[5:] + sentences[:5], 4, 100)) == expected
     assert [len(batch) for batch in expected] == [4, 4, 4, 2]
 
 
-def test_long_sentences_go_in_small_batches(monkeypatch):
-    monkeypatch.setattr(encoding, "MAX_POSITIONS", 100)
+def test_long_sentences_go_in_small_batches():
     sentences = [("a",) * 98, ("b",) * 60, ("c",) * 31, ("d",) * 30, ("e",) * 30, ("f",)]
-    sizes = [len(batch) for batch in batches_by_length(sentences, 32)]
+    sizes = [len(batch) for batch in batches_by_length(sentences, 32, 100)]
     assert sizes == [1, 1, 3, 1]
 
 
@@ -138,3 +138,29 @@ def test_inside_autocast_the_arithmetic_stays():
         found = MODEL.encode(sentences, layers="all")
     for one, other in zip(found, expected, strict=True):
         assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_what_does_not_fit_is_computed_in_parts(monkeypatch, state):
+    """Rows are halved until they fit; a single sentence that does not is one clear error."""
+    elmo = MODEL
+    sentences = [["a", "b"], ["c", "d", "e"], ["f"], ["g", "h"], ["i"]] * 2
+    expected = elmo.encode(sentences, state=state, batch_size=5)
+    inner, sizes = encoding.EncodingRun._compute, []
+
+    def compute(self, batch, rows):
+        sizes.append(len(batch))
+        if len(batch) > limit:
+            raise torch.OutOfMemoryError("too much")
+        return inner(self, batch, rows)
+
+    monkeypatch.setattr(encoding.EncodingRun, "_compute", compute)
+    limit = 1
+    found = elmo.encode(sentences, state=state, batch_size=5)
+    assert max(sizes) == 5
+    assert sizes.count(1) >= 5
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+    limit = 0
+    with pytest.raises(InputError, match="words does not fit the memory of cpu"):
+        elmo.encode(sentences, state=state, batch_size=5)

@@ -164,7 +164,7 @@ def test_chunks_change_nothing(monkeypatch, role, limit):
     whole = encoder(rows)
     sizes = []
     encoder.characters.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
-    monkeypatch.setattr(token_encoder, "CHUNK_ROWS", limit)
+    monkeypatch.setitem(token_encoder.CHUNK_ROWS, "cpu", limit)
     torch.testing.assert_close(encoder(rows), whole, rtol=0, atol=1e-12)
     assert max(sizes) <= limit
     assert sum(sizes) == (5 if role == "cache" else 7)

@@ -15,7 +15,7 @@ from elmo.config import (
     RunConfig,
     StreamConfig,
 )
-from elmo.corpus.tables import Batch
+from elmo.corpus.tables import Batch, WordTables, distinct
 from elmo.evaluate.perplexity import evaluate
 from elmo.formats import bilm_hdf5
 from elmo.formats.bilm_tf import hdf5_name
@@ -23,6 +23,8 @@ from elmo.model.losses import log_expected_count, sampled_losses
 from elmo.model.network import ELMoNetwork
 from elmo.text.characters import SHIFT
 from elmo.train.learner import Learner
+
+SUFFIXES = ("", "_reverse")
 
 
 @pytest.fixture
@@ -43,19 +45,23 @@ def read_variables(golden, options, prefix):
     return bilm_hdf5.read(options, arrays, label="golden", origin="golden", vocabulary=None)
 
 
+def words_of(golden):
+    """Give the distinct token rows of all steps, and which stand where, (step, 2, time, lanes)."""
+    steps = [
+        np.stack([golden[f"step{step}/in/tokens_characters{suffix}"] for suffix in SUFFIXES])
+        for step in range(3)
+    ]
+    every = np.stack(steps).transpose(0, 1, 3, 2, 4).astype(np.int64) + SHIFT
+    rows, index = np.unique(every.reshape(-1, every.shape[-1]), axis=0, return_inverse=True)
+    return rows, index.reshape(every.shape[:4])
+
+
 def batch_of(golden, step):
     """Give the inputs of a step as the learner takes them."""
-    sides = []
-    for suffix in ("", "_reverse"):
-        characters = golden[f"step{step}/in/tokens_characters{suffix}"].transpose(1, 0, 2) + SHIFT
-        sides.append(characters.astype(np.int64))
-    both = np.stack(sides)
-    rows, index = np.unique(both.reshape(-1, both.shape[-1]), axis=0, return_inverse=True)
-    targets = np.stack(
-        [golden[f"step{step}/in/next_token_id{suffix}"].T for suffix in ("", "_reverse")]
-    )
-    shape = both.shape[:3]
-    return Batch(rows, index.reshape(shape), targets.astype(np.int64), np.zeros(shape, dtype=bool))
+    rows, index = words_of(golden)
+    targets = np.stack([golden[f"step{step}/in/next_token_id{suffix}"].T for suffix in SUFFIXES])
+    resets = np.zeros(targets.shape, dtype=bool)
+    return Batch(*distinct(index[step], len(rows)), targets.astype(np.int64), resets)
 
 
 def make_learner(golden, options, accumulate=1):
@@ -70,7 +76,10 @@ def make_learner(golden, options, accumulate=1):
         optimizer=OptimizerConfig(clip_norm=options["all_clip_norm_val"]),
         run=RunConfig(accumulate=accumulate),
     )
-    return Learner(Fabric(accelerator="cpu", devices=1), network, config, n_steps=3)
+    rows, _ = words_of(golden)
+    unused = np.zeros(len(rows), dtype=np.int64)
+    tables = WordTables(rows, unused, unused.astype(bool), unused)
+    return Learner(Fabric(accelerator="cpu", devices=1), network, config, tables, n_steps=3)
 
 
 def close(found, expected, what):
@@ -131,7 +140,7 @@ def test_accumulating_changes_nothing(golden, options):
     for number in range(3):
         batch = batch_of(golden, number)
         parts = [
-            Batch(batch.rows, batch.index[:, :, lane], batch.targets[:, :, lane], batch.resets)
+            Batch(batch.words, batch.index[:, :, lane], batch.targets[:, :, lane], batch.resets)
             for lane in (slice(0, 1), slice(1, 2))
         ]
         one, other = whole.step([batch], number), halves.step(parts, number)

@@ -25,6 +25,7 @@ from elmo.model.network import ELMoNetwork
 from elmo.text.batches import token_mapper
 from elmo.text.vocabulary import SPECIALS, Vocabulary
 from elmo.train.learner import Learner
+from elmo.train.recorded import _filled_up
 
 WORDS = [f"w{number}" for number in range(60)]
 # The last ten words of the text are unknown to the softmax.
@@ -79,7 +80,8 @@ def make_network(shape=SPELLED, seed=0):
 
 def make_learner(config, shape=SPELLED, *, n_steps=10, softmax_steps=0, seed=0):
     network = make_network(shape, seed)
-    return Learner(fabric(), network, config, n_steps=n_steps, softmax_steps=softmax_steps)
+    steps = {"n_steps": n_steps, "softmax_steps": softmax_steps}
+    return Learner(fabric(), network, config, make_tables(shape), **steps)
 
 
 def make_tables(shape=SPELLED):
@@ -95,8 +97,23 @@ def windows(config, count):
 
 def batches(learner, count):
     """Give what the learner takes for each of its first steps."""
-    tables = make_tables(learner.network.config)
-    return [learner.batches(tables, window) for window in windows(learner.config, count)]
+    return [learner.batches(window) for window in windows(learner.config, count)]
+
+
+def unrecorded(learner):
+    """Let a learner take its steps as one that records them does, but for the recording.
+
+    Gives a list to which each step adds how many words it was filled up to.
+    """
+    sizes = []
+
+    def step(arrays, *, frozen):
+        arrays = {**arrays, "words": _filled_up(arrays["words"])}
+        sizes.append(len(arrays["words"]))
+        return learner._update(learner._on_device(arrays), frozen)
+
+    learner.recorded = step
+    return sizes
 
 
 def weights(learner):

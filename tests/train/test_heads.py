@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
-from small import DIM, fabric
+from small import DIM
 from torch import nn
 
 from elmo.config import LossConfig, OptimizerConfig
@@ -17,6 +18,7 @@ from elmo.model.losses import (
     sampled_losses,
 )
 from elmo.train.heads import ExactHead, SampledHead
+from elmo.train.recorded import arrays_of, rows_of
 
 N_WORDS = 40
 OPTIMIZERS = [OptimizerConfig(), OptimizerConfig(optimizer="adamw", weight_decay=0.1)]
@@ -31,21 +33,30 @@ def make_softmax(seed=0):
     return nn.Linear(DIM, N_WORDS)
 
 
-def make_sampled(n_samples=6, optimizer=OPTIMIZERS[0], softmax=None, processes=None):
+def make_sampled(n_samples=6, optimizer=OPTIMIZERS[0], softmax=None):
     loss = LossConfig("sampled", n_samples=n_samples)
-    return SampledHead(
-        softmax or make_softmax(), loss, optimizer, seed=3, fabric=processes or fabric()
-    )
+    return SampledHead(softmax or make_softmax(), loss, optimizer, seed=3)
 
 
 # Two directions, three predictions each.
 TARGETS = torch.tensor([[5, 30, 5], [0, 39, 17]])
 
 
-def step(head, number=0, targets=TARGETS):
+def begin(head, number=0, targets=TARGETS, multiple=1, others=None):
+    """Begin a step as the learner does, other processes' targets being drawn for too."""
+    known = targets if others is None else torch.stack([targets, others])
+    drawn = head.draw(number, known.numpy(), multiple)
+    if drawn is None:
+        head.begin(None)
+        return
+    arrays = arrays_of(None, drawn)
+    head.begin(rows_of({name: torch.from_numpy(array) for name, array in arrays.items()}))
+
+
+def step(head, number=0, targets=TARGETS, **given):
     """Compute a step of both directions and its gradients; gives hidden vectors and losses."""
     hidden = numbers(2, targets.shape[1], DIM, seed=9).requires_grad_()
-    head.begin(number, targets)
+    begin(head, number, targets, **given)
     losses = torch.stack([head.losses(hidden[side], targets[side], side) for side in (0, 1)])
     losses.square().sum().backward()
     return hidden, losses
@@ -53,6 +64,12 @@ def step(head, number=0, targets=TARGETS):
 
 def candidates(number, side, n_samples=6):
     return draw_candidates(n_samples, N_WORDS, (3, number, side))
+
+
+def real_rows(number):
+    """Give the candidates and targets of a step, rising."""
+    drawn = {int(word) for side in (0, 1) for word in candidates(number, side).ids}
+    return sorted(drawn | set(TARGETS.flatten().tolist()))
 
 
 # ------------------------------------------------------------------------------------ sampled
@@ -83,7 +100,7 @@ def test_sampled_is_indexing_the_whole_table():
     torch.stack(expected).square().sum().backward()
     torch.testing.assert_close(losses, torch.stack(expected))
     torch.testing.assert_close(hidden.grad, again.grad)
-    ids = head._ids
+    ids = head._rows.ids
     for found, whole in zip(
         head.gradients(), (softmax.weight.grad, softmax.bias.grad), strict=True
     ):
@@ -98,8 +115,7 @@ def test_only_candidates_and_targets_move(optimizer):
     head = make_sampled(optimizer=optimizer)
     step(head, 2)
     head.update(0.5)
-    drawn = {int(word) for side in (0, 1) for word in candidates(2, side).ids}
-    touched = sorted(drawn | set(TARGETS.flatten().tolist()))
+    touched = real_rows(2)
     others = [word for word in range(N_WORDS) if word not in touched]
     assert others
     before, after = make_softmax(), head.softmax
@@ -113,18 +129,72 @@ def test_directions_and_steps_have_their_own_candidates():
     head = make_sampled()
     seen = []
     for number in (0, 1):
-        head.begin(number, TARGETS)
-        seen += [ids.tolist() for ids, _ in head._sampled]
-        for side, (ids, tries) in enumerate(head._sampled):
-            assert ids.tolist() == candidates(number, side).ids.tolist()
-            assert tries == candidates(number, side).n_tries
+        drawn = head.draw(number, TARGETS.numpy())
+        seen += drawn.sampled.tolist()
+        for side in (0, 1):
+            assert drawn.sampled[side].tolist() == candidates(number, side).ids.tolist()
+            assert drawn.n_tries[side] == candidates(number, side).n_tries
     assert len({tuple(ids) for ids in seen}) == 4
+
+
+def test_the_rows_of_a_step():
+    drawn = make_sampled().draw(2, TARGETS.numpy())
+    assert drawn.ids.tolist() == real_rows(2)
+    assert drawn.valid.tolist() == [1] * len(drawn.ids)
+    assert {array.dtype for array in vars(drawn).values()} == {np.dtype(np.int64)}
+
+
+@pytest.mark.parametrize("multiple", [1, 2, 7, 16, N_WORDS, 64])
+@pytest.mark.parametrize("number", range(4))
+def test_rows_that_fill_up(number, multiple):
+    plain = make_sampled().draw(number, TARGETS.numpy())
+    drawn = make_sampled().draw(number, TARGETS.numpy(), multiple)
+    assert (np.diff(drawn.ids) > 0).all()
+    assert 0 <= drawn.ids[0] <= drawn.ids[-1] < N_WORDS
+    assert drawn.ids[drawn.valid == 1].tolist() == real_rows(number)
+    assert not set(drawn.ids[drawn.valid == 0]) & set(real_rows(number))
+    assert set(drawn.valid) <= {0, 1}
+    # A vocabulary that is too small for a multiple is taken whole.
+    n_real = len(real_rows(number))
+    assert len(drawn.ids) == min(-(-n_real // multiple) * multiple, N_WORDS)
+    assert drawn.sampled.tolist() == plain.sampled.tolist()
+    assert drawn.n_tries.tolist() == plain.n_tries.tolist()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda config: config.optimizer)
+def test_rows_that_fill_up_change_nothing(optimizer):
+    filled, plain = make_sampled(optimizer=optimizer), make_sampled(optimizer=optimizer)
+    for number in range(3):
+        results = [step(filled, number, multiple=32), step(plain, number)]
+        assert not filled._rows.valid.all()
+        for found, expected in zip(*results, strict=True):
+            torch.testing.assert_close(found, expected)
+        for gradient in filled.gradients():
+            assert not gradient[filled._rows.valid == 0].any()
+        for head in (filled, plain):
+            head.update(0.5)
+    for one, other in zip(filled.row_optimizers(), plain.row_optimizers(), strict=True):
+        torch.testing.assert_close(one.table, other.table)
+        torch.testing.assert_close(one.state, other.state)
+
+
+@pytest.mark.parametrize("make", [make_sampled, lambda: ExactHead(make_softmax())])
+def test_the_mean_loss(make):
+    head = make()
+    hidden, losses = step(head, 4)
+    for side in (0, 1):
+        found = head.mean_loss(hidden[side], TARGETS[side], side)
+        assert torch.equal(found, losses[side].mean())
+
+
+def test_an_exact_softmax_draws_nothing():
+    assert ExactHead(make_softmax()).draw(0, TARGETS.numpy(), 8) is None
 
 
 def test_parts_add_up():
     whole, parts = make_sampled(), make_sampled()
     hidden, _ = step(whole)
-    parts.begin(0, TARGETS)
+    begin(parts)
     for side in (0, 1):
         for place in range(3):
             vector = hidden.detach()[side, place : place + 1]
@@ -197,37 +267,28 @@ def test_tied_rows_are_the_input_words():
 
 
 class TwoProcesses:
-    """Stands in for two processes, the other of which has these targets and no gradient."""
+    """Stands in for two processes, the other of which has no gradient."""
 
     world_size = 2
-
-    def __init__(self, targets):
-        self.targets = targets
 
     def all_reduce(self, value, reduce_op):
         assert reduce_op == "mean"
         return value / 2
 
 
-def test_the_targets_of_all_processes_are_among_the_rows(monkeypatch):
-    other = torch.tensor([[11, 12, 13], [14, 15, 16]])
-
-    def all_gather(parts, own):
-        parts[0].copy_(own)
-        parts[1].copy_(other)
-
-    monkeypatch.setattr(torch.distributed, "all_gather", all_gather)
-    head = make_sampled(processes=TwoProcesses(other))
-    step(head)
-    wanted = {*TARGETS.flatten().tolist(), *other.flatten().tolist()}
-    assert wanted <= set(head._ids.tolist())
-    alone = make_sampled()
+def test_rows_for_other_processes_change_no_gradient():
+    others = torch.tensor([[11, 12, 13], [14, 15, 16]])
+    head, alone = make_sampled(), make_sampled()
+    step(head, others=others)
     step(alone)
-    places = torch.searchsorted(head._ids, alone._ids)
+    ids = head._rows.ids
+    assert {*TARGETS.flatten().tolist(), *others.flatten().tolist()} <= set(ids.tolist())
+    assert head._rows.valid.all()
+    places = torch.searchsorted(ids, alone._rows.ids)
     for found, expected in zip(head.gradients(), alone.gradients(), strict=True):
         torch.testing.assert_close(found[places], expected)
     before = [gradient.clone() for gradient in head.gradients()]
-    head.exchange(head.fabric)
+    head.exchange(TwoProcesses())
     for found, expected in zip(head.gradients(), before, strict=True):
         assert torch.equal(found, expected / 2)
 
@@ -236,7 +297,7 @@ def test_gradients_are_averaged():
     head = ExactHead(nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, [10, 20]))
     step(head, targets=torch.tensor([[1, 2, 3], [4, 5, 6]]))
     before = head.gradients()[0].clone()
-    head.exchange(TwoProcesses(None))
+    head.exchange(TwoProcesses())
     # A process without a target in a cluster takes part in the exchange all the same.
     assert len(head.gradients()) == 5
     assert torch.equal(head.gradients()[0], before / 2)

@@ -3,13 +3,16 @@
 import copy
 import dataclasses
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from small import (
     BY_WORD,
     CLUSTERED,
     SPELLED,
+    VOCABULARY,
     batches,
     changed,
     fabric,
@@ -17,6 +20,7 @@ from small import (
     make_learner,
     make_network,
     make_tables,
+    unrecorded,
     weights,
     windows,
 )
@@ -25,6 +29,7 @@ from elmo.config import OptimizerConfig, RegularConfig
 from elmo.errors import ConfigError
 from elmo.model.losses import exact_losses
 from elmo.train import checkpoint
+from elmo.train import learner as learner_module
 from elmo.train.learner import Learner, lanes_of_process
 
 DROPOUTS = RegularConfig(dropout=0.3, output_dropout=0.2, weight_drop=0.2, embedding_dropout=0.2)
@@ -88,7 +93,7 @@ def test_losses_and_state(reset, clustered):
     model, softmax = copy.deepcopy((learner.model, learner.network.softmax))
     assert model.training
     (batch,) = steps[1]
-    arrays = (batch.rows, batch.index, batch.targets, batch.resets)
+    arrays = (learner.tables.rows[batch.words], batch.index, batch.targets, batch.resets)
     rows, index, targets, resets = map(torch.from_numpy, arrays)
     assert resets.any() == bool(reset)
     hidden, h, c = model(rows.long(), index, resets, learner.h, learner.c)
@@ -276,7 +281,7 @@ def evaluate(learner):
     learner.model.eval()
     with torch.no_grad():
         learner.model(
-            torch.from_numpy(batch.rows).long(),
+            learner.token_rows[torch.from_numpy(batch.words)].long(),
             torch.from_numpy(batch.index),
             None,
             learner.h,
@@ -289,7 +294,7 @@ def test_the_seed_of_the_run_decides():
     losses = []
     for seed in (1, 1, 2):
         learner = make_learner(make_config(regular=DROPOUTS, seed=seed))
-        step = learner.batches(make_tables(), windows(make_config(), 1)[0])
+        step = learner.batches(windows(make_config(), 1)[0])
         losses.append(learner.step(step, 0).losses)
     assert torch.equal(losses[0], losses[1])
     assert not torch.equal(losses[0], losses[2])
@@ -322,6 +327,127 @@ def test_the_state_of_lanes_is_shared_out():
     second.load_state_dict(state)
     assert torch.equal(second.h, state["h"][:, :, 2:4])
     assert torch.equal(second.c, state["c"][:, :, 2:4])
+
+
+def as_tensor(optimizer):
+    """Make the rate of an optimiser a tensor, as it is on a GPU."""
+    rate = torch.tensor(optimizer.param_groups[0]["lr"])
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+@pytest.mark.parametrize("tensors", [(False, True), (True, False), (True, True)])
+def test_the_kind_of_rate_is_the_machines(tmp_path, optimizer, tensors):
+    """What was saved where the rate is a number goes on where it is a tensor, and back."""
+    config = make_config("sampled", optimizer, DROPOUTS)
+    learner, again = make_learner(config), make_learner(config, seed=99)
+    for each, is_tensor in zip((learner, again), tensors, strict=True):
+        if is_tensor:
+            as_tensor(each.optimizer)
+    steps = batches(learner, 6)
+    for number in range(3):
+        learner.step(steps[number], number)
+    checkpoint.save(tmp_path, 3, {"learner": learner.state_dict()})
+    again.load_state_dict(checkpoint.newest(tmp_path)["learner"])
+    for number in range(3, 6):
+        found, expected = (each.step(steps[number], number) for each in (again, learner))
+        torch.testing.assert_close(found.losses, expected.losses, rtol=1e-4, atol=0)
+        for group in again.optimizer.param_groups:
+            assert float(group["lr"]) == pytest.approx(expected.rate)
+            assert isinstance(group["lr"], torch.Tensor if tensors[1] else float)
+    torch.testing.assert_close(weights(again), weights(learner), rtol=0, atol=1e-5)
+
+
+def test_how_adam_is_computed_is_the_machines():
+    config = make_config(optimizer=ADAMW)
+    learner, again = make_learner(config), make_learner(config)
+    learner.step(batches(learner, 1)[0], 0)
+    # As on a GPU, where a step cannot be recorded without.
+    for group in again.optimizer.param_groups:
+        group.update(fused=True, capturable=True)
+    again.load_state_dict(frozen_copy(learner))
+    assert all(group["fused"] and group["capturable"] for group in again.optimizer.param_groups)
+
+
+# ------------------------------------------------------------------------------------ filled up
+
+
+def close_states(one, other, optimizer):
+    # Adam divides by the size of a gradient, and so makes much of a rounding.
+    atol = 1e-6 if optimizer.optimizer == "adagrad" else 1e-4
+    torch.testing.assert_close(frozen_copy(one), frozen_copy(other), rtol=1e-4, atol=atol)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_softmax_rows_that_fill_up_change_nothing(optimizer, parts):
+    config = make_config("sampled", optimizer, DROPOUTS, accumulate=parts)
+    filled, plain = make_learner(config), make_learner(config)
+    for number, step in enumerate(batches(plain, 4)):
+        targets = np.stack([part.targets for part in step])
+        drawn = filled.head.draw(number, targets, 48)
+        assert len(drawn.ids) == 48
+        assert not drawn.valid.all()
+        found, expected = filled.step(step, number, drawn), plain.step(step, number)
+        torch.testing.assert_close(found.losses, expected.losses)
+        torch.testing.assert_close(found.norm, expected.norm)
+    close_states(filled, plain, optimizer)
+
+
+@pytest.mark.parametrize("softmax", ["full", "sampled"])
+def test_words_that_fill_up_change_nothing(softmax, optimizer):
+    # Leaving out words is drawn for each of them, for those too that fill up.
+    regular = dataclasses.replace(DROPOUTS, embedding_dropout=0.0)
+    config = make_config(softmax, optimizer, regular)
+    filled, plain = (make_learner(config, softmax_steps=1) for _ in range(2))
+    sizes = unrecorded(filled)
+    for number, step in enumerate(batches(plain, 4)):
+        assert len(step[0].words) < 64
+        # Ahead of the step, as the loop does it.
+        drawn = filled.draw(step, number)
+        found, expected = filled.step(step, number, drawn), plain.step(step, number)
+        torch.testing.assert_close(found.losses, expected.losses)
+        torch.testing.assert_close(found.norm, expected.norm)
+        assert found.rate == expected.rate
+    assert sizes == [64] * 4
+    close_states(filled, plain, optimizer)
+
+
+def test_a_learner_that_records_draws_in_multiples(monkeypatch):
+    monkeypatch.setattr(learner_module, "ROWS_MULTIPLE", 48)
+    learner = make_learner(make_config("sampled"))
+    (step,) = batches(learner, 1)
+    n_plain = len(learner.draw(step, 0).ids)
+    unrecorded(learner)
+    assert n_plain < len(learner.draw(step, 0).ids) == 48
+
+
+# ------------------------------------------------------------------------------------ processes
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_targets_of_all_processes_are_among_the_rows(monkeypatch, parts):
+    learner = make_learner(make_config("sampled", accumulate=parts))
+    (step,) = batches(learner, 1)
+    own = np.concatenate([part.targets for part in step], axis=2)
+    others = (own + 17) % len(VOCABULARY)
+    alone = learner.draw(step, 5)
+
+    def all_gather(gathered, value):
+        assert np.array_equal(value.numpy(), own)
+        gathered[0].copy_(value)
+        gathered[1].copy_(torch.from_numpy(others))
+
+    monkeypatch.setattr(torch.distributed, "all_gather", all_gather)
+    learner.fabric = SimpleNamespace(world_size=2, device=torch.device("cpu"))
+    # Nothing can be found out ahead, where nobody else is asked.
+    assert learner.draw(step, 5) is None
+    drawn = learner._draw_together(step, 5)
+    expected = {*drawn.sampled.flatten(), *own.flatten(), *others.flatten()}
+    assert drawn.ids.tolist() == sorted(expected)
+    assert drawn.valid.all()
+    assert len(alone.ids) < len(drawn.ids)
+    assert np.array_equal(drawn.sampled, alone.sampled)
+    assert np.array_equal(drawn.n_tries, alone.n_tries)
 
 
 # ------------------------------------------------------------------------------------ frozen, tied
@@ -418,7 +544,7 @@ def test_an_adaptive_softmax_is_not_sampled():
 def test_parts_that_were_frozen_are_trained():
     """A model read for embedding may come with its weights frozen."""
     network = make_network().requires_grad_(False)
-    learner = Learner(fabric(), network, make_config(), n_steps=3)
+    learner = Learner(fabric(), network, make_config(), make_tables(), n_steps=3)
     before = weights(learner)
     learner.step(batches(learner, 1)[0], 0)
     assert "bilm.forward_lstm.layers.0.weight_hh" in changed(before, weights(learner))

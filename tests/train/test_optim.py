@@ -1,12 +1,21 @@
 """Optimisers: rows of a table as PyTorch moves all of it, schedules, clipping."""
 
+import copy
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from elmo.config import OptimizerConfig
-from elmo.train.optim import RowOptimizer, clip_scale, learning_rate, make_optimizer
+from elmo.train.optim import (
+    Adagrad,
+    RowOptimizer,
+    clip_scale,
+    learning_rate,
+    make_optimizer,
+    set_rate,
+)
 
 ROWS, DIM = 8, 3
 ADAGRAD = OptimizerConfig(accumulator=0.5)
@@ -105,7 +114,95 @@ def test_state_of_rows(config):
     assert not any(torch.equal(kept[name], value) for name, value in second.state.items())
 
 
+@pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
+@pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
+def test_rows_that_fill_up_stay(config, shape):
+    """In no state do they move, and the others move as they would without them."""
+    tables = numbers(*shape), numbers(*shape)
+    filled, plain = (RowOptimizer(table, config) for table in tables)
+    # Of those that fill up, 2 has moved before and 7 never has.
+    ids, valid = torch.tensor([0, 2, 4, 7]), torch.tensor([1.0, 0.0, 1.0, 0.0])
+    for rows in (filled, plain):
+        rows.step(torch.tensor([0, 2, 3]), gradients(0, shape)[:3], 0.3)
+    before = {"table": filled.table.clone(), **{n: v.clone() for n, v in filled.state.items()}}
+    for step in range(1, 4):
+        gradient = gradients(step, shape)[ids]
+        gradient[valid == 0] = 0.0
+        filled.step(ids, gradient, torch.tensor(0.3), valid)
+        plain.step(ids[valid == 1], gradient[valid == 1], 0.3)
+    for name, value in {"table": filled.table, **filled.state}.items():
+        expected = plain.table if name == "table" else plain.state[name]
+        torch.testing.assert_close(value, expected, rtol=0, atol=1e-7)
+        assert torch.equal(value[[2, 7]], before[name][[2, 7]]), name
+        assert not torch.equal(value[[0, 4]], before[name][[0, 4]]), name
+
+
 # ------------------------------------------------------------------------------------ dense
+
+
+def paired(rate):
+    """Give our Adagrad and PyTorch's on the same weights, the last of them without gradient."""
+    shapes = [(ROWS, DIM), (DIM,), (2, 2)]
+    both = [
+        [torch.nn.Parameter(numbers(*shape, seed=n)) for n, shape in enumerate(shapes)]
+        for _ in range(2)
+    ]
+    ours = Adagrad(both[0], lr=rate, accumulator=0.5)
+    theirs = torch.optim.Adagrad(both[1], lr=0.3, initial_accumulator_value=0.5, eps=0.0)
+    return ours, theirs
+
+
+def weights_of(optimizer):
+    return [value for group in optimizer.param_groups for value in group["params"]]
+
+
+def step_both(ours, theirs, step):
+    for optimizer in (ours, theirs):
+        first, second, _ = weights_of(optimizer)
+        first.grad = gradients(step, first.shape)
+        # Now and then there is none.
+        second.grad = gradients(step, second.shape) if step % 2 else None
+        optimizer.step()
+    torch.testing.assert_close(weights_of(ours), weights_of(theirs), rtol=0, atol=1e-14)
+    for one, other in zip(weights_of(ours), weights_of(theirs), strict=True):
+        torch.testing.assert_close(ours.state[one]["sum"], theirs.state[other]["sum"])
+
+
+@pytest.mark.parametrize("kind", [float, torch.tensor])
+def test_adagrad_is_pytorchs_without_epsilon(kind):
+    ours, theirs = paired(kind(np.float64(0.3)))
+    start = [value.detach().clone() for value in weights_of(ours)]
+    for step in range(6):
+        for optimizer in (ours, theirs):
+            set_rate(optimizer, 0.3 / (step + 1))
+        step_both(ours, theirs, step)
+    moved = [not torch.allclose(*pair) for pair in zip(weights_of(ours), start, strict=True)]
+    assert moved == [True, True, False]
+
+
+def test_adagrad_goes_on_from_pytorchs():
+    """Checkpoints of earlier versions hold the state of PyTorch's."""
+    ours, theirs = paired(0.3)
+    step_both(ours, theirs, 1)
+    later, _ = paired(0.7)
+    for value, known in zip(weights_of(later), weights_of(theirs), strict=True):
+        value.data.copy_(known.data)
+    later.load_state_dict(copy.deepcopy(theirs.state_dict()))
+    for step in range(2, 5):
+        step_both(later, theirs, step)
+
+
+@pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
+def test_setting_the_rate(config):
+    optimizer = make_optimizer([torch.nn.Parameter(torch.ones(n, 2)) for n in (2, 3)], config)
+    set_rate(optimizer, 0.25)
+    assert all(group["lr"] == 0.25 for group in optimizer.param_groups)
+    rate = torch.tensor(1.0)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    set_rate(optimizer, 0.125)
+    assert rate.item() == 0.125
+    assert all(group["lr"] is rate for group in optimizer.param_groups)
 
 
 def test_adagrad_is_tensorflows():

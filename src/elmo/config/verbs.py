@@ -28,14 +28,16 @@ class EmbedConfig:
     """average, mix, top, all or a layer number."""
     state: State = "reset"
     """reset: every sentence from the zero state; carry: as the older programs, batch by batch."""
-    batch_size: int = 64
-    """Sentences computed together."""
+    batch_size: int | None = None
+    """Sentences computed together; what suits the device, and 32 where the state is carried."""
     raw: bool = False
     """Split lines with the model's own tokeniser, and store the words."""
     forget_sentences: bool = False
     """HDF5: leave out sentence_to_index, which holds the whole text."""
     device: str | None = None
     """Device such as cpu or cuda; the GPU where there is one."""
+    dtype: str | None = None
+    """Arithmetic: float32, bfloat16 or float16 (the two are fast on a GPU); that of the weights."""
     options: str | None = None
     """options.json, where it does not lie beside the weights."""
     vocab: str | None = None

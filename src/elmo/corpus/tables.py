@@ -22,13 +22,13 @@ class Batch:
     """Lanes of a window, looked up.
 
     Attributes:
-        rows: distinct token rows of both directions, (distinct, columns).
-        index: which row stands where, (2, steps, lanes).
+        words: distinct words of both directions, as numbers into the tables, (distinct,).
+        index: which of them stands where, (2, steps, lanes).
         targets: softmax ids, (2, steps, lanes).
         resets: where the state is zero before the step, (2, steps, lanes).
     """
 
-    rows: NDArray[Any]
+    words: Numbers
     index: Numbers
     targets: Numbers
     resets: Flags
@@ -53,13 +53,30 @@ class WordTables:
     def batch(self, window: Window, lanes: slice = slice(None)) -> Batch:
         """Look up a window, or some of its lanes."""
         inputs = window.inputs[:, :, lanes]
-        distinct, index = np.unique(inputs, return_inverse=True)
+        words, index = distinct(inputs, len(self.rows))
         return Batch(
-            rows=self.rows[distinct],
-            index=index.reshape(inputs.shape),
+            words=words,
+            index=index,
             targets=self.targets[window.targets[:, :, lanes]],
             resets=window.resets[:, :, lanes],
         )
+
+
+def distinct(numbers: Numbers, n: int) -> tuple[Numbers, Numbers]:
+    """Give the distinct numbers, in order, and the place of each number among them.
+
+    By marking, which is many times faster than sorting what a window holds.
+
+    Args:
+        numbers: from 0 to n - 1, in any shape.
+        n: how many there could be.
+    """
+    seen = np.zeros(n, dtype=np.bool_)
+    seen[numbers] = True
+    found = np.flatnonzero(seen)
+    places = np.empty(n, dtype=np.int64)
+    places[found] = np.arange(len(found))
+    return found, places[numbers]
 
 
 def word_tables(words: DistinctWords, mapper: TokenMapper, vocabulary: Vocabulary) -> WordTables:

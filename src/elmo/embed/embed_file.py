@@ -14,6 +14,7 @@ import torch
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
+from elmo.embed.encoding import CARRIED_ROWS
 from elmo.embed.store import MAX_INDEX_CHARACTERS, TOO_LONG, open_store
 from elmo.errors import ConfigError, InputError, OutputError
 from elmo.kernels.device import move
@@ -81,14 +82,16 @@ def embed(config: EmbedConfig) -> EmbedResult:
             raise OutputError(TOO_LONG)
         model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
         move(model, config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        run = model.encoding_run(layers=config.layers, batch_size=config.batch_size)
+        run = model.encoding_run(
+            layers=config.layers, batch_size=config.batch_size, dtype=config.dtype
+        )
         split = model.tokenizer.words if config.raw else str.split
         started = time.monotonic()
         n_sentences = n_words = 0
         table: LSTMState | None = None
         with Progress("embed", size, "bytes" if size else "lines") as progress:
             # A carried state asks for batches exactly as the file has them.
-            n_lines = config.batch_size if config.state == "carry" else None
+            n_lines = (config.batch_size or CARRIED_ROWS) if config.state == "carry" else None
             for window in _windows(_lines(file, config.input, split), n_lines):
                 sentences = [line.words for line in window]
                 share = sum(line.n_bytes for line in window) / len(window) if size else 1

@@ -276,7 +276,7 @@ class ELMo(nn.Module):
         layers: Layers = "average",
         pooling: Pooling | None = None,
         state: State = "reset",
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: str | torch.device | None = None,
         dtype: torch.dtype | str | None = None,
         show_progress_bar: bool = False,
@@ -292,7 +292,8 @@ class ELMo(nn.Module):
             state: "reset" starts every sentence from zero, so that its vectors depend on nothing
                 else; "carry" takes batches in order and carries the state of each row on, as the
                 older programs do, within this call.
-            batch_size: sentences computed together.
+            batch_size: sentences computed together; None for what suits the device, and 32 where
+                the state is carried.
             device: moves the model there first.
             dtype: the arithmetic, such as torch.bfloat16; that of the weights where None.
             show_progress_bar: show progress on standard error.
@@ -340,7 +341,7 @@ class ELMo(nn.Module):
         self,
         *,
         layers: Layers = "average",
-        batch_size: int = 32,
+        batch_size: int | None = None,
         dtype: torch.dtype | str | None = None,
         keep_on_device: bool = False,
     ) -> EncodingRun:

@@ -5,7 +5,9 @@ depends on that sentence alone; what it gives for a set of sentences, not on the
 """
 
 import operator
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +16,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from elmo.config import Layers
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 from elmo.kernels.precision import exact_float32
 from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
@@ -23,7 +25,31 @@ from elmo.model.scalar_mix import ScalarMix
 from elmo.text.batches import Sentence, TokenMapper
 
 # Positions computed together, padding included; longer sentences go in smaller batches.
-MAX_POSITIONS = 8192
+MAX_POSITIONS = {"cpu": 8192, "cuda": 65536}
+# Sentences computed together where nothing is asked for; and rows of a state that is carried,
+# which is another thing on each device if they are not the same everywhere.
+SENTENCES = {"cpu": 64, "cuda": 4096}
+CARRIED_ROWS = 32
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A batch that is being computed.
+
+    Attributes:
+        sentences: of the batch.
+        vectors: (..., rows, time, dim), on the host once `done` has come.
+        lengths: tokens of each row, boundaries included.
+        state: after the batch.
+        done: None where nothing has to be waited for.
+    """
+
+    sentences: Sequence[Sentence]
+    vectors: Tensor
+    lengths: list[int]
+    state: LSTMState
+    done: torch.cuda.Event | None
 
 
 class EncodingRun:
@@ -35,7 +61,7 @@ class EncodingRun:
         mapper: TokenMapper,
         *,
         layers: Layers,
-        batch_size: int,
+        batch_size: int | None,
         dtype: torch.dtype | None = None,
         keep_on_device: bool = False,
     ) -> None:
@@ -45,13 +71,13 @@ class EncodingRun:
             network: its weights are read, not changed.
             mapper: turns words into ids.
             layers: "average", "mix", "top", "all" or a layer number.
-            batch_size: sentences computed together, at most.
+            batch_size: sentences computed together, at most; None for what suits the device.
             dtype: the arithmetic; that of the weights where None.
             keep_on_device: give tensors of that arithmetic on the device of the network, not
                 float32 on the host.
         """
         size = _whole(batch_size)
-        if size is None or size < 1:
+        if batch_size is not None and (size is None or size < 1):
             raise ConfigError(
                 f"batch_size is {batch_size!r}; it must be a whole number, at least 1"
             )
@@ -59,6 +85,7 @@ class EncodingRun:
         self.batch_size = size
         self.keep_on_device = keep_on_device
         self.device = next(network.parameters()).device
+        self._positions = _of_device(MAX_POSITIONS, self.device)
         self._choose = choose_layers(network, layers)
         self._run: Callable[..., BiLMOutput] = network.bilm
         own_dtype = next(network.bilm.parameters()).dtype
@@ -89,14 +116,24 @@ class EncodingRun:
         for place, sentence in enumerate(sentences):
             places.setdefault(tuple(sentence), []).append(place)
         results: list[Tensor] = [torch.empty(0)] * len(sentences)
-        for batch in batches_by_length(list(places), self.batch_size):
-            vectors, _ = self._batch(batch, None)
-            for sentence, found in zip(batch, vectors, strict=True):
-                first, *repeated = places[sentence]
+
+        def finish(started: _Started) -> None:
+            for sentence, found in zip(started.sentences, self._vectors(started), strict=True):
+                first, *repeated = places[tuple(sentence)]
                 results[first] = found
                 for place in repeated:
                     results[place] = found.clone()
-            report(sum(len(places[sentence]) for sentence in batch))
+            report(sum(len(places[tuple(sentence)]) for sentence in started.sentences))
+
+        # While the device computes a batch, the host takes apart the one before.
+        waiting: deque[_Started] = deque()
+        size = self.batch_size or _of_device(SENTENCES, self.device)
+        for batch in batches_by_length(list(places), size, self._positions):
+            waiting += self._start(batch, None)
+            while len(waiting) > 1:
+                finish(waiting.popleft())
+        while waiting:
+            finish(waiting.popleft())
         return results
 
     def carry(
@@ -116,17 +153,37 @@ class EncodingRun:
             For each sentence as `reset`, and the state to go on with.
         """
         results: list[Tensor] = []
-        for start in range(0, len(sentences), self.batch_size):
-            batch = sentences[start : start + self.batch_size]
-            vectors, state = self._batch(batch, None if table is None else table.rows(len(batch)))
+        size = self.batch_size or CARRIED_ROWS
+        for start in range(0, len(sentences), size):
+            batch = sentences[start : start + size]
+            parts = self._start(batch, None if table is None else table.rows(len(batch)))
+            state = LSTMState.joined([part.state for part in parts])
             table = state if table is None else table.updated(state)
-            results += vectors
+            for part in parts:
+                results += self._vectors(part)
             report(len(batch))
         return results, table
 
-    def _batch(
-        self, sentences: Sequence[Sentence], state: LSTMState | None
-    ) -> tuple[list[Tensor], LSTMState]:
+    def _start(self, sentences: Sequence[Sentence], state: LSTMState | None) -> list[_Started]:
+        """Set a batch going; in several parts where the memory of the device asks for it."""
+        try:
+            return [self._compute(sentences, state)]
+        except torch.OutOfMemoryError:
+            if len(sentences) == 1:
+                raise InputError(
+                    f"a sentence of {len(sentences[0])} words does not fit the memory of "
+                    f"{self.device}: split it, or take another device"
+                ) from None
+        torch.cuda.empty_cache()
+        half = len(sentences) // 2
+        parts = (slice(None, half), slice(half, None))
+        started: list[_Started] = []
+        for part in parts:
+            rows = None if state is None else LSTMState(state.h[:, :, part], state.c[:, :, part])
+            started += self._start(sentences[part], rows)
+        return started
+
+    def _compute(self, sentences: Sequence[Sentence], state: LSTMState | None) -> _Started:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
         index = torch.from_numpy(tokens.index).to(self.device)
@@ -139,10 +196,31 @@ class EncodingRun:
             output = self._run(rows, index, mask, state, lengths)
             wide = torch.promote_types(output.layers.dtype, torch.float32)
             chosen = self._choose(output.layers.to(wide), output.mask)
-            chosen = chosen.to(self._dtype) if self.keep_on_device else chosen.float().cpu()
-        # Copies, so that one sentence kept does not keep its whole batch in memory.
-        vectors = [chosen[..., row, 1 : n - 1, :].clone() for row, n in enumerate(lengths)]
-        return vectors, output.state
+            if self.keep_on_device:
+                return _Started(sentences, chosen.to(self._dtype), lengths, output.state, done=None)
+            if self.device.type != "cuda":
+                return _Started(sentences, chosen.float().cpu(), lengths, output.state, done=None)
+            # Half precision, where it is asked for, is what travels.
+            narrow = chosen.to(self._dtype if self._dtype in HALVES else torch.float32)
+            host = torch.empty(narrow.shape, dtype=narrow.dtype, pin_memory=True)
+            host.copy_(narrow, non_blocking=True)
+            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            done.record(torch.cuda.current_stream(self.device))
+        return _Started(sentences, host, lengths, output.state, done)
+
+    def _vectors(self, started: _Started) -> list[Tensor]:
+        """Take a batch apart; copies, so that one sentence kept does not keep the whole batch."""
+        if started.done is not None:
+            started.done.synchronize()
+        dtype = self._dtype if self.keep_on_device else torch.float32
+        return [
+            started.vectors[..., row, 1 : n - 1, :].to(dtype, copy=True)
+            for row, n in enumerate(started.lengths)
+        ]
+
+
+def _of_device(sizes: dict[str, int], device: torch.device) -> int:
+    return sizes.get(device.type, sizes["cpu"])
 
 
 def _call_with(module: torch.nn.Module, weights: dict[str, Tensor], *inputs: object) -> BiLMOutput:
@@ -151,14 +229,14 @@ def _call_with(module: torch.nn.Module, weights: dict[str, Tensor], *inputs: obj
 
 
 def batches_by_length(
-    sentences: Sequence[tuple[str, ...]], batch_size: int
+    sentences: Sequence[tuple[str, ...]], batch_size: int, max_positions: int
 ) -> Iterator[list[tuple[str, ...]]]:
     """Cut distinct sentences into batches, longest first, ties in the order of their words."""
     ordered = sorted(sentences, key=lambda words: (-len(words), words))
     start = 0
     while start < len(ordered):
         length = len(ordered[start]) + 2
-        count = min(batch_size, max(1, MAX_POSITIONS // length))
+        count = min(batch_size, max(1, max_positions // length))
         yield ordered[start : start + count]
         start += count
 

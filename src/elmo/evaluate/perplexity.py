@@ -171,7 +171,7 @@ def _window_losses(
     batch, device = tables.batch(window), state.h.device
     rows, index, targets, resets = (
         torch.from_numpy(array).to(device)
-        for array in (batch.rows, batch.index, batch.targets, batch.resets)
+        for array in (tables.rows[batch.words], batch.index, batch.targets, batch.resets)
     )
     hidden, h, c = model(rows.long(), index, None if carry else resets, state.h, state.c)
     losses = [

@@ -1,13 +1,21 @@
-"""Which implementation of a layer runs: the one that is named, or the fastest that can.
+"""Which implementation of an operation runs: the one that is named, or the fastest that can.
 
-A kernel is a module with the function `lstm` of `lstm_reference`, which is never the only one.
+A kernel is a module with the function of its reference, which is never the only one.
 """
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from torch import Tensor
+
 from elmo.errors import ConfigError
-from elmo.kernels import lstm_cudnn, lstm_fused, lstm_reference
+from elmo.kernels import (
+    characters_fused,
+    characters_reference,
+    lstm_cudnn,
+    lstm_fused,
+    lstm_reference,
+)
 from elmo.kernels.direction import Direction, Walk
 
 
@@ -54,3 +62,12 @@ def lstm(directions: Sequence[Direction], kernel: str = "auto") -> list[Walk]:
         known = ", ".join(["auto", *FAST, "reference"])
         raise ConfigError(f"kernel is {kernel!r}; known: {known}")
     return lstm_reference.lstm(directions)
+
+
+def pooled(
+    characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
+) -> Tensor:
+    """Convolve the characters of words and give the maxima; see `characters_reference.pooled`."""
+    if characters_fused.can_run(characters, table):
+        return characters_fused.pooled(characters, table, weights, biases)
+    return characters_reference.pooled(characters, table, weights, biases)

@@ -94,18 +94,22 @@ def draw_candidates(n_candidates: int, n_words: int, seed: tuple[int, ...]) -> C
     """
     generator = np.random.default_rng(seed)
     draws = np.zeros(0, dtype=np.int64)
+    places = np.empty(n_words, dtype=np.int64)
     while True:
         uniform = generator.random(2 * n_candidates)
         # The inverse of the distribution function ln(k + 1) / ln(n_words + 1).
         new = np.exp(uniform * np.log(n_words + 1.0)).astype(np.int64) - 1
         draws = np.concatenate([draws, new.clip(0, n_words - 1)])
-        words, first = np.unique(draws, return_index=True)
-        if len(words) >= n_candidates:
-            order = np.argsort(first)[:n_candidates]
-            return Candidates(words[order], int(first[order[-1]]) + 1)
+        # Written from the last to the first, a word's place is where it came first.
+        numbers = np.arange(len(draws))
+        places[draws[::-1]] = numbers[::-1]
+        firsts = np.flatnonzero(places[draws] == numbers)
+        if len(firsts) >= n_candidates:
+            firsts = firsts[:n_candidates]
+            return Candidates(draws[firsts], int(firsts[-1]) + 1)
 
 
-def log_expected_count(ids: Tensor, n_words: int, n_tries: int) -> Tensor:
+def log_expected_count(ids: Tensor, n_words: int, n_tries: int | Tensor) -> Tensor:
     """Give ln q, q being the chance that a word is among the draws: `1 - (1 - P)^tries`."""
     k = ids.double()
     chance = ((k + 2).log() - (k + 1).log()) / float(np.log(n_words + 1.0))

@@ -60,6 +60,16 @@ class LSTMState:
             torch.zeros(*shape, config.cell_dim, device=device, dtype=cell_dtype),
         )
 
+    @classmethod
+    def joined(cls, states: Sequence["LSTMState"]) -> "LSTMState":
+        """Put the rows of several states under each other."""
+        if len(states) == 1:
+            return states[0]
+        return cls(
+            torch.cat([state.h for state in states], dim=2),
+            torch.cat([state.c for state in states], dim=2),
+        )
+
     @property
     def batch(self) -> int:
         """Rows of the batch."""

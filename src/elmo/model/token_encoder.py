@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from elmo.config import EncoderConfig
+from elmo.kernels import choose
 
-# Tokens whose convolutions are computed together; bounds the memory of a batch of any size.
-CHUNK_ROWS = 2048
+# Tokens that are computed together; bounds the memory of a batch of any size.
+CHUNK_ROWS = {"cpu": 2048, "cuda": 2**16}
 
 
 class Highway(nn.Module):
@@ -64,19 +65,16 @@ class CharacterCNN(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv1d(character_dim, count, width) for width, count in filters
         )
-        self.widest = max(width for width, _ in filters)
         self.activation = activation
         n_filters = sum(count for _, count in filters)
         self.highway = nn.ModuleList(Highway(dim=n_filters) for _ in range(n_highway))
 
     def forward(self, characters: Tensor) -> Tensor:
         """Map character ids (tokens, chars) to (tokens, filters)."""
-        if characters.device.type == "cpu" and not torch.compiler.is_compiling():
-            characters = _without_idle_columns(characters, self.widest)
-        vectors = self.embedding(characters).transpose(1, 2)  # (tokens, dim, chars)
-        pooled = torch.cat(
-            [convolution(vectors).amax(dim=2) for convolution in self.convolutions], dim=1
-        )
+        convolutions = [one for one in self.convolutions if isinstance(one, nn.Conv1d)]
+        weights = [one.weight for one in convolutions]
+        biases = [one.bias for one in convolutions if one.bias is not None]
+        pooled = choose.pooled(characters, self.embedding.weight, weights, biases)
         x = pooled.relu() if self.activation == "relu" else pooled.tanh()
         for layer in self.highway:
             x = layer(x)
@@ -89,18 +87,6 @@ def _table(n_rows: int, dim: int) -> nn.Embedding:
         torch.empty(n_rows, dim), freeze=False, padding_idx=0
     )
     return table
-
-
-def _without_idle_columns(characters: Tensor, widest: int) -> Tensor:
-    """Drop columns of padding that no filter can see anything new in.
-
-    Once every token repeats its last character for the width of the widest filter, all further
-    windows equal one that was seen, and a maximum does not count repetitions. Words being short,
-    this is most of the columns.
-    """
-    differs = (characters != characters[:, -1:]).any(dim=0).nonzero()
-    used = int(differs.max()) + 1 if differs.numel() else 0
-    return characters[:, : used + widest]
 
 
 class TokenEncoder(nn.Module):
@@ -147,8 +133,9 @@ class TokenEncoder(nn.Module):
         return vectors.index_put((unknown,), computed)
 
     def _compute(self, rows: Tensor) -> Tensor:
-        if rows.shape[0] > CHUNK_ROWS:
-            return torch.cat([self._compute(part) for part in torch.split(rows, CHUNK_ROWS)])
+        chunk = CHUNK_ROWS.get(rows.device.type, CHUNK_ROWS["cpu"])
+        if rows.shape[0] > chunk:
+            return torch.cat([self._compute(part) for part in torch.split(rows, chunk)])
         parts: list[Tensor] = []
         characters = rows
         if self.words is not None:

@@ -5,14 +5,18 @@ table that a step has touched are all that needs to be sent.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import LossConfig, OptimizerConfig
 from elmo.errors import ConfigError
+from elmo.kernels import sampled_fused
 from elmo.model.losses import (
     Softmax,
     draw_candidates,
@@ -41,17 +45,47 @@ def gathered(value: Tensor, fabric: "Fabric") -> list[Tensor]:
     return parts
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What a step will touch of a big softmax, found out on the host; all integers.
+
+    Attributes:
+        ids: row numbers, rising, (rows,): candidates, targets, and some more to fill up.
+        valid: 0 for those more, else 1, (rows,).
+        sampled: word ids of the candidates of both directions, (2, candidates).
+        n_tries: draws it took to find them, (2,).
+    """
+
+    ids: NDArray[np.int64]
+    valid: NDArray[np.int64]
+    sampled: NDArray[np.int64]
+    n_tries: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StepRows:
+    """The same on the device."""
+
+    ids: Tensor
+    valid: Tensor
+    sampled: Tensor
+    n_tries: Tensor
+
+
 class Head(Protocol):
     """What the learner asks of a softmax."""
 
     def dense_parameters(self) -> list[nn.Parameter]:
         """Weights that the general optimiser moves."""
 
-    def begin(self, step: int, targets: Tensor) -> None:
-        """Prepare for a step, told all targets of this process."""
+    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> Drawn | None:
+        """Find out what a step will touch, told its targets; on the host and ahead of the step."""
 
-    def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Give the loss of each prediction of a direction, (predictions,)."""
+    def begin(self, rows: StepRows | None) -> None:
+        """Take out what a step will touch."""
+
+    def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
+        """Give the mean loss of predictions of a direction."""
 
     def exchange(self, fabric: "Fabric") -> None:
         """Average the gradients over the processes."""
@@ -59,7 +93,7 @@ class Head(Protocol):
     def gradients(self) -> list[Tensor]:
         """Give the gradients, to be scaled in place."""
 
-    def update(self, rate: float) -> None:
+    def update(self, rate: float | Tensor) -> None:
         """Move what the general optimiser does not."""
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
@@ -86,8 +120,16 @@ class ExactHead:
             return [self.softmax.bias]
         return list(self.softmax.parameters())
 
-    def begin(self, step: int, targets: Tensor) -> None:
+    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> Drawn | None:
+        """Touch everything."""
+        return None
+
+    def begin(self, rows: StepRows | None) -> None:
         """Prepare nothing."""
+
+    def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
+        """Give the mean of the losses."""
+        return self.losses(hidden, targets, side).mean()
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
         """Give -ln p of each target."""
@@ -109,7 +151,7 @@ class ExactHead:
         """Give the gradients there are."""
         return [value.grad for value in self.dense_parameters() if value.grad is not None]
 
-    def update(self, rate: float) -> None:
+    def update(self, rate: float | Tensor) -> None:
         """Leave everything to the general optimiser."""
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
@@ -131,7 +173,6 @@ class SampledHead:
         optimizer: OptimizerConfig,
         *,
         seed: int,
-        fabric: "Fabric",
     ) -> None:
         """Take a softmax.
 
@@ -140,7 +181,6 @@ class SampledHead:
             loss: how many candidates.
             optimizer: how its rows move.
             seed: of the candidates.
-            fabric: the processes.
         """
         n_words = softmax.out_features
         if loss.n_samples >= n_words:
@@ -151,54 +191,91 @@ class SampledHead:
         self.softmax = softmax
         self.n_samples = loss.n_samples
         self.seed = seed
-        self.fabric = fabric
         self._optimizers = (
             RowOptimizer(softmax.weight.data, optimizer),
             RowOptimizer(softmax.bias.data, optimizer),
         )
-        none = torch.zeros(0)
-        self._ids, self._weight, self._bias = none, none, none
-        self._sampled: list[tuple[Tensor, int]] = []
+        self._rows: StepRows | None = None
+        self._weight, self._bias = torch.zeros(0), torch.zeros(0)
 
     def dense_parameters(self) -> list[nn.Parameter]:
         """Give none."""
         return []
 
-    def begin(self, step: int, targets: Tensor) -> None:
-        """Draw the candidates of both directions and take out the rows of the step."""
-        device = self.softmax.weight.device
-        self._sampled = []
-        for side in (0, 1):
-            drawn = draw_candidates(
-                self.n_samples, self.softmax.out_features, (self.seed, step, side)
-            )
-            self._sampled.append((torch.from_numpy(drawn.ids).to(device), drawn.n_tries))
-        wanted = [ids for ids, _ in self._sampled] + [targets.flatten()]
-        if self.fabric.world_size > 1:
-            wanted[-1] = torch.cat(gathered(targets, self.fabric)).flatten()
-        self._ids = torch.unique(torch.cat(wanted))
-        self._weight = self.softmax.weight.detach()[self._ids].requires_grad_()
-        self._bias = self.softmax.bias.detach()[self._ids].requires_grad_()
+    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> Drawn:
+        """Draw the candidates of both directions, and list the rows of the step.
+
+        Args:
+            step: from 0.
+            targets: word ids of all processes, in any shape.
+            multiple: fill the rows up to a multiple of this, with rows that will not move.
+        """
+        n_words = self.softmax.out_features
+        found = [
+            draw_candidates(self.n_samples, n_words, (self.seed, step, side)) for side in (0, 1)
+        ]
+        is_real = np.zeros(n_words, dtype=np.bool_)
+        is_real[targets] = True
+        for one in found:
+            is_real[one.ids] = True
+        n_real = int(np.count_nonzero(is_real))
+        n_missing = min(-n_real % multiple, n_words - n_real)
+        is_listed = is_real.copy()
+        is_listed[np.flatnonzero(~is_real[: n_real + n_missing])[:n_missing]] = True
+        ids = np.flatnonzero(is_listed)
+        return Drawn(
+            ids,
+            is_real[ids].astype(np.int64),
+            np.stack([one.ids for one in found]),
+            np.array([one.n_tries for one in found]),
+        )
+
+    def begin(self, rows: StepRows | None) -> None:
+        """Take out the rows of the step."""
+        assert rows is not None
+        self._rows = rows
+        self._weight = self.softmax.weight.detach()[rows.ids].requires_grad_()
+        self._bias = self.softmax.bias.detach()[rows.ids].requires_grad_()
+
+    def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
+        """Give the mean loss of targets against the candidates of their direction."""
+        if not sampled_fused.can_run(hidden, self.n_samples):
+            return self.losses(hidden, targets, side).mean()
+        device = hidden.device.type
+        if torch.is_autocast_enabled(device):
+            hidden = hidden.to(torch.get_autocast_dtype(device))
+        return sampled_fused.mean_loss(
+            hidden, weight=self._weight, bias=self._bias, **self._places(targets, side)
+        )
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
         """Give the loss of each target against the candidates of its direction."""
-        sampled, n_tries = self._sampled[side]
-        true_rows = torch.searchsorted(self._ids, targets)
-        sampled_rows = torch.searchsorted(self._ids, sampled)
+        places = self._places(targets, side)
+        true_rows, sampled_rows = places.pop("true_rows"), places.pop("sampled_rows")
         bias = self._bias.unsqueeze(1)
-        n_words = self.softmax.out_features
         return sampled_losses(
             hidden,
             # Not by indexing: the order in which its gradient adds up is not always the same.
             true_weight=functional.embedding(true_rows, self._weight),
             true_bias=functional.embedding(true_rows, bias).squeeze(1),
-            true_log_expected=log_expected_count(targets, n_words, n_tries),
             sampled_weight=functional.embedding(sampled_rows, self._weight),
             sampled_bias=functional.embedding(sampled_rows, bias).squeeze(1),
-            sampled_log_expected=log_expected_count(sampled, n_words, n_tries),
-            targets=targets,
-            sampled=sampled,
+            **places,
         )
+
+    def _places(self, targets: Tensor, side: int) -> dict[str, Tensor]:
+        """Give where targets and candidates stand among the rows, and how likely they were."""
+        assert self._rows is not None
+        ids, n_words = self._rows.ids, self.softmax.out_features
+        sampled, n_tries = self._rows.sampled[side], self._rows.n_tries[side]
+        return {
+            "true_rows": torch.searchsorted(ids, targets),
+            "true_log_expected": log_expected_count(targets, n_words, n_tries),
+            "sampled_rows": torch.searchsorted(ids, sampled),
+            "sampled_log_expected": log_expected_count(sampled, n_words, n_tries),
+            "targets": targets,
+            "sampled": sampled,
+        }
 
     def exchange(self, fabric: "Fabric") -> None:
         """Average the gradients of the step's rows."""
@@ -211,10 +288,11 @@ class SampledHead:
         """Give the gradients of the step's rows."""
         return [value.grad for value in (self._weight, self._bias) if value.grad is not None]
 
-    def update(self, rate: float) -> None:
+    def update(self, rate: float | Tensor) -> None:
         """Move the step's rows."""
+        assert self._rows is not None
         for optimizer, gradient in zip(self._optimizers, self.gradients(), strict=True):
-            optimizer.step(self._ids, gradient, rate)
+            optimizer.step(self._rows.ids, gradient, rate, self._rows.valid)
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
         """Give those of weights and bias."""

@@ -19,8 +19,16 @@ from elmo.errors import ConfigError
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
-from elmo.train.heads import ExactHead, Head, SampledHead, gathered
-from elmo.train.optim import clip_scale, learning_rate, make_optimizer
+from elmo.train.heads import Drawn, ExactHead, Head, SampledHead, StepRows, gathered
+from elmo.train.optim import clip_scale, learning_rate, make_optimizer, set_rate
+from elmo.train.recorded import (
+    ROWS_MULTIPLE,
+    Arrays,
+    RecordedStep,
+    arrays_of,
+    can_record,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -43,6 +51,27 @@ class StepResult:
     rate: float
 
 
+class _Held:
+    """Tensors on their way through a wrapped module, which converts what it can see of them.
+
+    In mixed precision it would round the cells that are carried on, and widen all vectors.
+    """
+
+    def __init__(self, *values: Any) -> None:
+        self.values = values
+
+
+class _Shell(nn.Module):
+    """A module whose arguments and results are held."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, held: _Held) -> _Held:
+        return _Held(*self.module(*held.values))
+
+
 class Learner:
     """A network with its optimisers and the state of its lanes."""
 
@@ -51,6 +80,7 @@ class Learner:
         fabric: "Fabric",
         network: ELMoNetwork,
         config: TrainingConfig,
+        tables: WordTables,
         *,
         n_steps: int,
         softmax_steps: int = 0,
@@ -61,12 +91,14 @@ class Learner:
             fabric: device, processes and precision.
             network: changed in place.
             config: of the run.
+            tables: of the corpus; its token rows are kept on the device.
             n_steps: of the whole run, which the schedule needs.
             softmax_steps: steps in which the softmax learns alone.
         """
         self.fabric = fabric
         self.network = network
         self.config = config
+        self.tables = tables
         self.n_steps = n_steps
         self.softmax_steps = softmax_steps
         self.n_lanes = lanes_of_process(config, fabric.world_size)
@@ -75,13 +107,17 @@ class Learner:
         self.model = LanguageModel(bilm=network.bilm, regular=config.regular)
         for stack in (network.bilm.forward_lstm, network.bilm.backward_lstm):
             stack.kernel = config.run.kernel
-        self.wrapped = fabric.setup_module(self.model)
+        self.wrapped = fabric.setup_module(_Shell(self.model))
         self.head = self._make_head()
         self._broadcast_softmax()
         self._dense = [*self.model.parameters(), *self.head.dense_parameters()]
         self.optimizer = make_optimizer(self._dense, config.optimizer)
+        self.token_rows = torch.from_numpy(tables.rows).to(fabric.device)
         state = LSTMState.zeros(network.config.lstm, self.n_lanes, device=fabric.device)
         self.h, self.c = state.h, state.c
+        self.recorded: RecordedStep | None = None
+        if can_record(fabric, config):
+            self.recorded = RecordedStep(self._update, fabric.device)
 
     def _make_head(self) -> Head:
         config, softmax = self.config, self.network.softmax
@@ -89,9 +125,7 @@ class Learner:
         if config.loss.softmax == "sampled":
             if config.regular.tied or not isinstance(softmax, nn.Linear):
                 raise ConfigError("a sampled softmax cannot be tied to the input, nor be adaptive")
-            return SampledHead(
-                softmax, config.loss, config.optimizer, seed=config.run.seed, fabric=self.fabric
-            )
+            return SampledHead(softmax, config.loss, config.optimizer, seed=config.run.seed)
         words = self.network.bilm.encoder.words
         if not config.regular.tied:
             return ExactHead(softmax)
@@ -115,77 +149,137 @@ class Learner:
 
     # ------------------------------------------------------------------------ one step
 
-    def batches(self, tables: WordTables, window: Window) -> list[Batch]:
+    def batches(self, window: Window) -> list[Batch]:
         """Cut a window of this process into the parts computed one after another."""
         size = self.n_lanes // self.config.run.accumulate
         return [
-            tables.batch(window, slice(first, first + size))
+            self.tables.batch(window, slice(first, first + size))
             for first in range(0, self.n_lanes, size)
         ]
 
-    def step(self, batches: list[Batch], number: int) -> StepResult:
+    def draw(self, batches: list[Batch], number: int) -> Drawn | None:
+        """Find out what a step will touch of the softmax; ahead of it, where nobody else is asked.
+
+        Args:
+            batches: of the step.
+            number: of the step, from 0.
+        """
+        if self.fabric.world_size > 1 or isinstance(self.head, ExactHead):
+            return None
+        targets = np.concatenate([batch.targets.ravel() for batch in batches])
+        return self.head.draw(number, targets, 1 if self.recorded is None else ROWS_MULTIPLE)
+
+    def step(self, batches: list[Batch], number: int, drawn: Drawn | None = None) -> StepResult:
         """Learn from a window.
 
         Args:
             batches: its parts, from `batches`.
             number: of the step, from 0.
+            drawn: what `draw` found, if that was asked ahead.
         """
+        if drawn is None:
+            drawn = self._draw_together(batches, number)
         rate = learning_rate(self.config.optimizer, number, self.n_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        losses = self._gradients(batches, number)
+        set_rate(self.optimizer, rate)
+        frozen = number < self.softmax_steps
+        if self.recorded is not None:
+            (batch,) = batches
+            self._seed(number, 0)
+            losses, norm = self.recorded(arrays_of(batch, drawn), frozen=frozen)
+            return StepResult(losses, norm, rate)
+        parts = [self._on_device(arrays_of(batch, None)) for batch in batches]
+        rows = None
+        if drawn is not None:
+            rows = rows_of(self._on_device(arrays_of(None, drawn)))
+        losses, norm = self._learn(parts, rows, frozen=frozen, number=number)
+        return StepResult(losses, norm, rate)
+
+    def _draw_together(self, batches: list[Batch], number: int) -> Drawn | None:
+        """Find out what a step will touch of the softmax in all processes."""
+        if self.fabric.world_size == 1 or isinstance(self.head, ExactHead):
+            return self.draw(batches, number)
+        targets = np.concatenate([batch.targets for batch in batches], axis=2)
+        everywhere = gathered(torch.from_numpy(targets).to(self.fabric.device), self.fabric)
+        return self.head.draw(number, torch.stack(everywhere).cpu().numpy())
+
+    def _on_device(self, arrays: Arrays) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(a).to(self.fabric.device) for name, a in arrays.items()}
+
+    def _update(self, given: dict[str, Tensor], frozen: bool) -> tuple[Tensor, Tensor]:
+        """Learn from a window that is one part, as it can be recorded."""
+        rows = rows_of(given) if "ids" in given else None
+        return self._learn([given], rows, frozen=frozen, number=None)
+
+    def _learn(
+        self,
+        parts: list[dict[str, Tensor]],
+        rows: StepRows | None,
+        *,
+        frozen: bool,
+        number: int | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Find the gradients and move; gives losses and norm.
+
+        Args:
+            parts: of the window, from `arrays_of`.
+            rows: of the softmax.
+            frozen: whether the softmax learns alone.
+            number: of the step, which seeds each part; None where that was done before.
+        """
+        self.head.begin(rows)
+        losses = self._gradients(parts, frozen, number)
         self.head.exchange(self.fabric)
         norm = self._clip()
         self.optimizer.step()
-        self.head.update(rate)
+        self.head.update(self.optimizer.param_groups[0]["lr"])
         self._copy_tied()
         self.optimizer.zero_grad(set_to_none=True)
-        return StepResult(losses, norm, rate)
+        return losses, norm
 
-    def _gradients(self, batches: list[Batch], number: int) -> Tensor:
+    def _gradients(
+        self, parts: list[dict[str, Tensor]], frozen: bool, number: int | None
+    ) -> Tensor:
         """Fill the gradients of a step and move the state on; gives the mean losses."""
-        device = self.fabric.device
-        targets = np.concatenate([batch.targets for batch in batches], axis=2)
-        self.head.begin(number, torch.from_numpy(targets).to(device))
         optimizer = self.config.optimizer
         scale = optimizer.loss_scale
         if scale is None:
             scale = float(self.config.stream.unroll) if optimizer.optimizer == "adagrad" else 1.0
-        total = torch.zeros(2, device=device)
+        total = torch.zeros(2, device=self.fabric.device)
         states: list[tuple[Tensor, Tensor]] = []
-        for part, (batch, h, c) in enumerate(self._with_states(batches)):
-            self._seed(number, part)
-            is_last = part == len(batches) - 1
+        for place, (part, h, c) in enumerate(self._with_states(parts)):
+            if number is not None:
+                self._seed(number, place)
+            is_last = place == len(parts) - 1
             with self.fabric.no_backward_sync(self.wrapped, enabled=not is_last):
-                losses, new_h, new_c = self._losses(batch, h, c, frozen=number < self.softmax_steps)
-                self.fabric.backward(losses.mean() * (scale / len(batches)))
-            total += losses.detach() / len(batches)
+                losses, new_h, new_c = self._losses(part, h, c, frozen=frozen)
+                self.fabric.backward(losses.mean() * (scale / len(parts)))
+            total += losses.detach() / len(parts)
             states.append((new_h.detach(), new_c.detach()))
-        self.h = torch.cat([state[0] for state in states], dim=2)
-        self.c = torch.cat([state[1] for state in states], dim=2)
+        # In their place, where a recorded step finds them.
+        torch.cat([state[0] for state in states], dim=2, out=self.h)
+        torch.cat([state[1] for state in states], dim=2, out=self.c)
         return total
 
-    def _with_states(self, batches: list[Batch]) -> Iterator[tuple[Batch, Tensor, Tensor]]:
-        size = self.n_lanes // len(batches)
-        parts = (torch.split(self.h, size, dim=2), torch.split(self.c, size, dim=2))
-        yield from zip(batches, *parts, strict=True)
+    def _with_states(
+        self, parts: list[dict[str, Tensor]]
+    ) -> Iterator[tuple[dict[str, Tensor], Tensor, Tensor]]:
+        size = self.n_lanes // len(parts)
+        states = (torch.split(self.h, size, dim=2), torch.split(self.c, size, dim=2))
+        yield from zip(parts, *states, strict=True)
 
     def _losses(
-        self, batch: Batch, h: Tensor, c: Tensor, *, frozen: bool
+        self, part: dict[str, Tensor], h: Tensor, c: Tensor, *, frozen: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Give the mean loss of each direction, (2,), and the state after the window."""
-        device = self.fabric.device
-        rows, index, targets, resets = (
-            torch.from_numpy(array).to(device, non_blocking=True)
-            for array in (batch.rows, batch.index, batch.targets, batch.resets)
-        )
+        rows = self.token_rows[part["words"]].long()
+        resets = part["resets"].bool() if self.config.stream.reset else None
         with torch.set_grad_enabled(not frozen):
-            hidden, h, c = self.wrapped(
-                rows.long(), index, resets if self.config.stream.reset else None, h, c
-            )
+            hidden, h, c = self.wrapped(_Held(rows, part["index"], resets, h, c)).values
         with self.fabric.autocast():
             losses = [
-                self.head.losses(hidden[side].flatten(0, 1), targets[side].flatten(), side).mean()
+                self.head.mean_loss(
+                    hidden[side].flatten(0, 1), part["targets"][side].flatten(), side
+                )
                 for side in (0, 1)
             ]
         return torch.stack(losses), h, c
@@ -230,13 +324,17 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take what `state_dict` gave, in any number of processes."""
         self.network.load_state_dict(state["weights"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        # How it is computed is this machine's: the run may have been on another before.
+        dials = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": dials})
         for optimizer, rows in zip(self.head.row_optimizers(), state["rows"], strict=True):
             optimizer.load_state_dict(rows)
         first = self.fabric.global_rank * self.n_lanes
         own = slice(first, first + self.n_lanes)
-        self.h = state["h"][:, :, own].to(self.fabric.device).contiguous()
-        self.c = state["c"][:, :, own].to(self.fabric.device).contiguous()
+        self.h.copy_(state["h"][:, :, own])
+        self.c.copy_(state["c"][:, :, own])
+        if self.recorded is not None:
+            self.recorded.forget()
 
     def load_accumulators(self, sums: Mapping[str, Tensor]) -> None:
         """Take the sums of squares of an earlier Adagrad, by the names of the network.

@@ -35,6 +35,7 @@ from elmo.train import checkpoint
 from elmo.train.curves import draw_curves
 from elmo.train.devices import deterministic, is_out_of_memory, make_fabric
 from elmo.train.folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
+from elmo.train.heads import Drawn
 from elmo.train.learner import Learner, StepResult, TrainingConfig, lanes_of_process
 from elmo.train.line import TrainingLine, duration
 from elmo.train.plan import available_memory, fitting_batch, plan
@@ -126,6 +127,7 @@ class Loop:
             fabric,
             network,
             config,
+            job.tables,
             n_steps=self.plan.n_steps,
             softmax_steps=job.softmax_steps,
         )
@@ -194,8 +196,8 @@ class Loop:
             while standing.step < self.plan.n_steps:
                 if standing.step == self.job.softmax_steps and not standing.before:
                     self._compare()
-                parts, position = next(batches)
-                result = self._step(parts)
+                parts, drawn, position = next(batches)
+                result = self._step(parts, drawn)
                 self.position = position
                 standing.step += 1
                 standing.n_summed += 1
@@ -220,13 +222,15 @@ class Loop:
         patience = self.config.run.patience
         return patience is not None and self.standing.n_worse >= patience
 
-    def _batches(self) -> Iterator[tuple[list[Batch], Position]]:
-        for window in self.stream:
-            yield self.learner.batches(self.job.tables, window), window.position
+    def _batches(self) -> Iterator[tuple[list[Batch], Drawn | None, Position]]:
+        """Give windows from the next step on, looked up."""
+        for number, window in enumerate(self.stream, start=self.standing.step):
+            parts = self.learner.batches(window)
+            yield parts, self.learner.draw(parts, number), window.position
 
-    def _step(self, parts: list[Batch]) -> StepResult:
+    def _step(self, parts: list[Batch], drawn: Drawn | None) -> StepResult:
         try:
-            return self.learner.step(parts, self.standing.step)
+            return self.learner.step(parts, self.standing.step, drawn)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -289,8 +293,8 @@ class Loop:
     def _dry_run(self) -> TrainResult:
         """Take a few steps for the clock alone; nothing is written."""
         with self.line:
-            for parts, _ in prefetched(self._batches(), AHEAD):
-                result = self._step(parts)
+            for parts, drawn, _ in prefetched(self._batches(), AHEAD):
+                result = self._step(parts, drawn)
                 self.standing.step += 1
                 self.line.update(self.standing.step, self.plan.n_together)
                 if self.standing.step == WARM_UP:

@@ -1,7 +1,7 @@
 """Optimisers and the schedule of their rate; and the rows of a big table, updated alone.
 
-Adagrad is TensorFlow's: the accumulator begins at 1, there is no epsilon. PyTorch's formula is the
-same with those settings.
+On a GPU the rate is a tensor there, so that a step can be recorded once and done again with another
+rate.
 """
 
 import math
@@ -14,6 +14,41 @@ from torch import Tensor, nn
 from elmo.config import OptimizerConfig
 
 
+class Adagrad(torch.optim.Optimizer):
+    """TensorFlow's: the sums of squares begin at a value that is given, there is no epsilon."""
+
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], *, lr: float | Tensor, accumulator: float
+    ) -> None:
+        """Begin the sums.
+
+        Args:
+            parameters: what it moves.
+            lr: learning rate.
+            accumulator: where sums of squares begin.
+        """
+        super().__init__(parameters, {"lr": lr})
+        for group in self.param_groups:
+            for value in group["params"]:
+                self.state[value]["sum"] = torch.full_like(value, accumulator)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move what has a gradient."""
+        for group in self.param_groups:
+            values = [value for value in group["params"] if value.grad is not None]
+            if not values:
+                continue
+            gradients = [value.grad for value in values]
+            sums = [self.state[value]["sum"] for value in values]
+            torch._foreach_addcmul_(sums, gradients, gradients)
+            moves = torch._foreach_sqrt(sums)
+            torch._foreach_reciprocal_(moves)
+            torch._foreach_mul_(moves, gradients)
+            torch._foreach_mul_(moves, group["lr"])
+            torch._foreach_sub_(values, moves)
+
+
 def make_optimizer(
     parameters: Iterable[nn.Parameter], config: OptimizerConfig
 ) -> torch.optim.Optimizer:
@@ -24,13 +59,12 @@ def make_optimizer(
         config: its dials.
     """
     listed = list(parameters)
+    is_cuda = any(value.is_cuda for value in listed)
+    rate: float | Tensor = config.learning_rate
+    if is_cuda:
+        rate = torch.tensor(config.learning_rate, device=listed[0].device)
     if config.optimizer == "adagrad":
-        return torch.optim.Adagrad(
-            listed,
-            lr=config.learning_rate,
-            initial_accumulator_value=config.accumulator,
-            eps=0.0,
-        )
+        return Adagrad(listed, lr=rate, accumulator=config.accumulator)
     matrices = [value for value in listed if value.dim() > 1]
     vectors = [value for value in listed if value.dim() <= 1]
     groups = [
@@ -39,9 +73,20 @@ def make_optimizer(
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
-        lr=config.learning_rate,
+        lr=rate,
         betas=(config.beta1, config.beta2),
+        fused=is_cuda,
+        capturable=is_cuda,
     )
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate, in its place where it is a tensor."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
@@ -92,13 +137,16 @@ class RowOptimizer:
             self.state["count"] = torch.zeros(len(table), device=table.device)
 
     @torch.no_grad()
-    def step(self, ids: Tensor, gradient: Tensor, rate: float) -> None:
+    def step(
+        self, ids: Tensor, gradient: Tensor, rate: float | Tensor, valid: Tensor | None = None
+    ) -> None:
         """Update rows.
 
         Args:
             ids: distinct row numbers.
             gradient: of these rows.
             rate: learning rate.
+            valid: 0 for rows that stay as they are, having no gradient, else 1; None for all 1.
         """
         rows = self.table[ids]
         if self.config.optimizer == "adagrad":
@@ -106,18 +154,23 @@ class RowOptimizer:
             self.state["sum"][ids] = total
             self.table[ids] = rows - rate * gradient / total.sqrt()
             return
+        if valid is None:
+            valid = torch.ones(len(ids), device=rows.device)
         beta1, beta2 = self.config.beta1, self.config.beta2
-        count = self.state["count"][ids] + 1
-        mean = torch.lerp(self.state["mean"][ids], gradient, 1 - beta1)
-        square = torch.lerp(self.state["square"][ids], gradient * gradient, 1 - beta2)
+        shape = (-1,) + (1,) * (rows.dim() - 1)
+        count = self.state["count"][ids] + valid
+        valid = valid.view(shape).to(rows.dtype)
+        mean = torch.lerp(self.state["mean"][ids], gradient, (1 - beta1) * valid)
+        square = torch.lerp(self.state["square"][ids], gradient * gradient, (1 - beta2) * valid)
         self.state["count"][ids], self.state["mean"][ids] = count, mean
         self.state["square"][ids] = square
-        shape = (-1,) + (1,) * (rows.dim() - 1)
-        first = mean / (1 - beta1**count).view(shape)
-        second = square / (1 - beta2**count).view(shape)
+        seen = count.clamp(min=1).view(shape)
+        first = mean / (1 - beta1**seen)
+        second = square / (1 - beta2**seen)
         # As in AdamW, vectors (here: the bias of each word) do not decay.
         decay = self.config.weight_decay if rows.dim() > 1 else 0.0
-        self.table[ids] = rows * (1 - rate * decay) - rate * first / (second.sqrt() + 1e-8)
+        move = rows * decay + first / (second.sqrt() + 1e-8)
+        self.table[ids] = rows - rate * valid * move
 
     def state_dict(self) -> dict[str, Any]:
         """Give the state."""

@@ -1,0 +1,80 @@
+"""Convolutions with their maximum: values and gradients, on a GPU or interpreted."""
+
+import os
+
+import pytest
+import torch
+
+from elmo.kernels import characters_fused, characters_reference
+
+IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+if not IS_INTERPRETED and not torch.cuda.is_available():
+    pytest.skip("no CUDA device; `make test-kernels` interprets", allow_module_level=True)
+pytest.importorskip("triton", reason="Triton is not installed")
+pytestmark = pytest.mark.gpu
+
+DEVICE = "cpu" if IS_INTERPRETED else "cuda"
+KINDS = [torch.float32] if IS_INTERPRETED else [torch.float32, torch.float16, torch.bfloat16]
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
+
+
+def draw(n_words, length, dim, filters, seed=0):
+    """Draw words of all lengths, padded with one character, and filters."""
+    generator = torch.Generator().manual_seed(seed)
+    n_characters = 30
+    characters = torch.randint(1, n_characters, (n_words, length), generator=generator)
+    lengths = torch.randint(0, length + 1, (n_words, 1), generator=generator)
+    characters[torch.arange(length) >= lengths] = 7
+    table = torch.randn(n_characters, dim, generator=generator)
+    table[0] = 0
+    weights = [torch.randn(n, dim, width, generator=generator) for width, n in filters]
+    biases = [torch.randn(n, generator=generator) for _, n in filters]
+    return characters, table, weights, biases
+
+
+def outcome(kernel, given, dtype):
+    characters, table, weights, biases = given
+    leaves = [value.to(DEVICE, dtype).requires_grad_() for value in (table, *weights, *biases)]
+    n = len(weights)
+    out = kernel(characters.to(DEVICE), leaves[0], leaves[1 : n + 1], leaves[n + 1 :])
+    # What comes from above is a plain number for each word, whatever the precision.
+    upstream = torch.linspace(-1, 2, len(out), device=DEVICE, dtype=dtype)[:, None]
+    found = [out, *torch.autograd.grad((out * upstream).sum(), leaves)]
+    return [value.detach().double().cpu() for value in found]
+
+
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize(
+    ("n_words", "length", "dim", "filters"),
+    [
+        (1, 3, 4, [(1, 2), (3, 5)]),
+        (70, 9, 16, [(1, 3), (2, 70), (7, 20)]),
+        (33, 12, 5, [(4, 129)]),
+    ],
+)
+def test_it_is_the_reference(dtype, n_words, length, dim, filters):
+    given = draw(n_words, length, dim, filters)
+    found = outcome(characters_fused.pooled, given, dtype)
+    expected = outcome(characters_reference.pooled, given, torch.float64)
+    for ours, true in zip(found, expected, strict=True):
+        assert ours.shape == true.shape
+        assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm()
+
+
+def test_the_mask_is_not_trained():
+    characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
+    characters[:, 1] = 0
+    found = outcome(characters_fused.pooled, (characters, table, weights, biases), torch.float32)
+    assert not found[1][0].any()
+    assert found[1][1:].any()
+
+
+def test_where_it_runs():
+    characters, table = torch.zeros(1, 5, dtype=torch.long), torch.zeros(3, 2)
+    assert not characters_fused.can_run(characters, table.bfloat16())
+    if not IS_INTERPRETED:
+        characters, table = characters.cuda(), table.cuda()
+        assert characters_fused.can_run(characters, table.bfloat16())
+        assert not characters_fused.can_run(characters, table)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            assert characters_fused.can_run(characters, table)
