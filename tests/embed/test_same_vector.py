@@ -164,3 +164,23 @@ def test_what_does_not_fit_is_computed_in_parts(monkeypatch, state):
     limit = 0
     with pytest.raises(InputError, match="words does not fit the memory of cpu"):
         elmo.encode(sentences, state=state, batch_size=5)
+
+
+def test_threads_take_batches_apart(monkeypatch):
+    """As where a GPU computes: several batches wait, and each is cut among the threads."""
+    sentences = [[f"w{n}"] * (n % 7) for n in range(40)]
+    expected = MODEL.encode(sentences, batch_size=3)
+    run = MODEL.encoding_run(batch_size=3)
+    run.n_threads = 4
+    counts = []
+    found = run.reset(sentences, counts.append)
+    assert sum(counts) == 40
+    for one, other in zip(found, expected, strict=True):
+        assert one.numpy().tobytes() == other.tobytes()
+
+    def fail(self, started, rows):
+        raise OSError("no more memory")
+
+    monkeypatch.setattr(encoding.EncodingRun, "_vectors", fail)
+    with pytest.raises(OSError, match="no more memory"):
+        run.reset(sentences)

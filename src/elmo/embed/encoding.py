@@ -6,7 +6,8 @@ depends on that sentence alone; what it gives for a set of sentences, not on the
 
 import operator
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ MAX_POSITIONS = {"cpu": 8192, "cuda": 65536}
 # which is another thing on each device if they are not the same everywhere.
 SENTENCES = {"cpu": 64, "cuda": 4096}
 CARRIED_ROWS = 32
+# Batches of a GPU that wait to be taken apart, and the threads that do it.
+AHEAD, THREADS = 2, 8
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -85,7 +88,7 @@ class EncodingRun:
         self.batch_size = size
         self.keep_on_device = keep_on_device
         self.device = next(network.parameters()).device
-        self._positions = _of_device(MAX_POSITIONS, self.device)
+        self.n_threads = THREADS if self.device.type == "cuda" else 0
         self._choose = choose_layers(network, layers)
         self._run: Callable[..., BiLMOutput] = network.bilm
         own_dtype = next(network.bilm.parameters()).dtype
@@ -116,24 +119,13 @@ class EncodingRun:
         for place, sentence in enumerate(sentences):
             places.setdefault(tuple(sentence), []).append(place)
         results: list[Tensor] = [torch.empty(0)] * len(sentences)
-
-        def finish(started: _Started) -> None:
-            for sentence, found in zip(started.sentences, self._vectors(started), strict=True):
+        for started, vectors in self._taken_apart(list(places)):
+            for sentence, found in zip(started.sentences, vectors, strict=True):
                 first, *repeated = places[tuple(sentence)]
                 results[first] = found
                 for place in repeated:
                     results[place] = found.clone()
             report(sum(len(places[tuple(sentence)]) for sentence in started.sentences))
-
-        # While the device computes a batch, the host takes apart the one before.
-        waiting: deque[_Started] = deque()
-        size = self.batch_size or _of_device(SENTENCES, self.device)
-        for batch in batches_by_length(list(places), size, self._positions):
-            waiting += self._start(batch, None)
-            while len(waiting) > 1:
-                finish(waiting.popleft())
-        while waiting:
-            finish(waiting.popleft())
         return results
 
     def carry(
@@ -160,9 +152,36 @@ class EncodingRun:
             state = LSTMState.joined([part.state for part in parts])
             table = state if table is None else table.updated(state)
             for part in parts:
-                results += self._vectors(part)
+                results += self._vectors(part, range(len(part.sentences)))
             report(len(batch))
         return results, table
+
+    def _taken_apart(
+        self, sentences: Sequence[tuple[str, ...]]
+    ) -> Iterator[tuple[_Started, Iterable[Tensor]]]:
+        """Give batches and their vectors; threads take batches apart while a GPU is at the next."""
+        size = self.batch_size or _of_device(SENTENCES, self.device)
+        batches = batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
+        if not self.n_threads:
+            for batch in batches:
+                for started in self._start(batch, None):
+                    yield started, self._vectors(started, range(len(started.sentences)))
+            return
+        waiting: deque[tuple[_Started, list[Future[list[Tensor]]]]] = deque()
+        with ThreadPoolExecutor(self.n_threads, "encode") as pool:
+            for batch in batches:
+                for started in self._start(batch, None):
+                    rows = range(len(started.sentences))
+                    share = -(-len(rows) // self.n_threads)
+                    parts = [rows[first : first + share] for first in rows[::share]]
+                    waiting.append(
+                        (started, [pool.submit(self._vectors, started, p) for p in parts])
+                    )
+                while len(waiting) > AHEAD:
+                    started, apart = waiting.popleft()
+                    yield started, (found for part in apart for found in part.result())
+            for started, apart in waiting:
+                yield started, (found for part in apart for found in part.result())
 
     def _start(self, sentences: Sequence[Sentence], state: LSTMState | None) -> list[_Started]:
         """Set a batch going; in several parts where the memory of the device asks for it."""
@@ -208,14 +227,14 @@ class EncodingRun:
             done.record(torch.cuda.current_stream(self.device))
         return _Started(sentences, host, lengths, output.state, done)
 
-    def _vectors(self, started: _Started) -> list[Tensor]:
-        """Take a batch apart; copies, so that one sentence kept does not keep the whole batch."""
+    def _vectors(self, started: _Started, rows: range) -> list[Tensor]:
+        """Give sentences of a batch; copies, so that one that is kept does not keep the batch."""
         if started.done is not None:
             started.done.synchronize()
         dtype = self._dtype if self.keep_on_device else torch.float32
         return [
-            started.vectors[..., row, 1 : n - 1, :].to(dtype, copy=True)
-            for row, n in enumerate(started.lengths)
+            started.vectors[..., row, 1 : started.lengths[row] - 1, :].to(dtype, copy=True)
+            for row in rows
         ]
 
 

@@ -1,0 +1,38 @@
+"""On a GPU: the vectors of the CPU, in batches of any size, in half precision too."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import random_model
+
+from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
+from elmo.embed import encoding
+from elmo.embed.embedder import ELMo
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+CONFIG = ModelConfig(
+    TextConfig(max_characters=12),
+    EncoderConfig(character_dim=8, filters=((1, 16), (3, 48)), n_highway=1),
+    LSTMConfig(cell_dim=96, projection_dim=32),
+)
+SENTENCES = [[f"word{n * k % 71}" for k in range(n % 23)] for n in range(1500)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float32", 1e-5), ("float16", 2e-2), ("bfloat16", 1e-1)]
+)
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_vectors_of_the_cpu(monkeypatch, dtype, tolerance, state):
+    monkeypatch.setitem(encoding.MAX_POSITIONS, "cuda", 4000)
+    elmo = ELMo(random_model(CONFIG, seed=3))
+    expected = elmo.encode(SENTENCES, state=state, batch_size=40)
+    found = elmo.encode(SENTENCES, state=state, batch_size=40, device="cuda", dtype=dtype)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+    if state == "reset":
+        for one, other in zip(elmo.encode(SENTENCES, dtype=dtype), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
