@@ -42,11 +42,9 @@ class Adagrad(torch.optim.Optimizer):
             gradients = [value.grad for value in values]
             sums = [self.state[value]["sum"] for value in values]
             torch._foreach_addcmul_(sums, gradients, gradients)
-            moves = torch._foreach_sqrt(sums)
-            torch._foreach_reciprocal_(moves)
-            torch._foreach_mul_(moves, gradients)
-            torch._foreach_mul_(moves, group["lr"])
-            torch._foreach_sub_(values, moves)
+            rates = torch._foreach_rsqrt(sums)
+            torch._foreach_mul_(rates, group["lr"])
+            torch._foreach_addcmul_(values, gradients, rates, -1)
 
 
 def make_optimizer(
