@@ -309,7 +309,10 @@ class _Buffers:
             )
         parts = self._make_parts()
         for step in range(shape.n_steps):
-            n_rows = shape.batch if shape.n_rows is None else shape.n_rows[step]
+            # The way back multiplies what padding left by 0: it must be a number then.
+            n_rows = shape.batch
+            if shape.n_rows is not None and not shape.training:
+                n_rows = shape.n_rows[step]
             slot = step if shape.training else 0
             self._cell(step, n_rows)
             if self.projection is not None:
