@@ -137,14 +137,14 @@ def test_raw_text_is_split_and_the_words_are_stored(run, tmp_path, model, name):
 
 
 def test_windows_keep_order_and_results(run, model, monkeypatch):
-    monkeypatch.setattr(embed_file, "WINDOW_WORDS", 5)
+    monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 5)
     found = read_hdf5(run(batch_size=2))
     for number, vectors in enumerate(model.encode([line.split() for line in LINES])):
         np.testing.assert_allclose(found[str(number)], vectors, rtol=0, atol=1e-5)
 
 
 def test_carry_goes_on_from_batch_to_batch(run, model, monkeypatch):
-    monkeypatch.setattr(embed_file, "WINDOW_WORDS", 5)
+    monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 5)
     found = read_hdf5(run(state="carry", batch_size=2, layers="all"))
     expected = model.encode(
         [line.split() for line in LINES], state="carry", batch_size=2, layers="all"
@@ -276,7 +276,7 @@ def test_text_too_long_for_an_index_is_refused(run, tmp_path, monkeypatch):
 def test_vectors_are_let_go_once_they_are_written(run, tmp_path, monkeypatch, name):
     text = tmp_path / "long.txt"
     text.write_text("one two three four\n" * 500)
-    monkeypatch.setattr(embed_file, "WINDOW_WORDS", 60)
+    monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 60)
     monkeypatch.setattr(store_module, "ROW_GROUP_WORDS", 60)
     kind = WRITERS[name]
     given, alive = [], []
@@ -304,7 +304,7 @@ def test_a_window_is_all_that_is_held(run, tmp_path, monkeypatch):
     """No call computes more words than a window, and each window is written before the next."""
     text = tmp_path / "long.txt"
     text.write_text("one two three four\n" * 500 + "\n" * 100)
-    monkeypatch.setattr(embed_file, "WINDOW_WORDS", 60)
+    monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 60)
     events = []
     reset, write = EncodingRun.reset, store_module.HDF5Writer.write
 

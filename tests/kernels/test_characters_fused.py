@@ -71,10 +71,30 @@ def test_the_mask_is_not_trained():
 
 def test_where_it_runs():
     characters, table = torch.zeros(1, 5, dtype=torch.long), torch.zeros(3, 2)
-    assert not characters_fused.can_run(characters, table.bfloat16())
+    weights = [torch.zeros(4, 2, 3), torch.zeros(4, 2, 1)]
+    assert not characters_fused.can_run(characters, table.bfloat16(), weights)
     if not IS_INTERPRETED:
         characters, table = characters.cuda(), table.cuda()
-        assert characters_fused.can_run(characters, table.bfloat16())
-        assert not characters_fused.can_run(characters, table)
+        assert characters_fused.can_run(characters, table.bfloat16(), weights)
+        assert not characters_fused.can_run(characters, table, weights)
+        # As wide as ELMoForManyLangs has them: more than a tile holds.
+        wide = [torch.zeros(4, 50, 7)]
+        assert not characters_fused.can_run(characters, table.bfloat16(), wide)
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            assert characters_fused.can_run(characters, table)
+            assert characters_fused.can_run(characters, table, weights)
+
+
+def test_any_layout_of_characters():
+    characters, table, weights, biases = draw(70, 9, 16, [(2, 20)])
+    expected = outcome(characters_fused.pooled, (characters, table, weights, biases), torch.float32)
+    other = torch.cat([characters.int(), characters.int()], dim=1)[:, :9]
+    found = outcome(characters_fused.pooled, (other, table, weights, biases), torch.float32)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_what_is_no_number_stays_none():
+    characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
+    weights[0][3] = float("nan")
+    found = outcome(characters_fused.pooled, (characters, table, weights, biases), torch.float32)[0]
+    assert found[:, 3].isnan().all()
+    assert not found[:, :3].isnan().any()

@@ -25,7 +25,7 @@ from elmo.model.network import ELMoNetwork
 from elmo.text.batches import token_mapper
 from elmo.text.vocabulary import SPECIALS, Vocabulary
 from elmo.train.learner import Learner
-from elmo.train.recorded import _filled_up
+from elmo.train.recorded import filled_up, on_grid
 
 WORDS = [f"w{number}" for number in range(60)]
 # The last ten words of the text are unknown to the softmax.
@@ -107,12 +107,18 @@ def unrecorded(learner):
     """
     sizes = []
 
-    def step(arrays, *, frozen):
-        arrays = {**arrays, "words": _filled_up(arrays["words"])}
-        sizes.append(len(arrays["words"]))
-        return learner._update(learner._on_device(arrays), frozen)
+    class Unrecorded:
+        n_words = 0
 
-    learner.recorded = step
+        def forget(self):
+            pass
+
+        def __call__(self, update, arrays, *, frozen):
+            self.n_words = max(self.n_words, on_grid(len(arrays["words"])))
+            sizes.append(self.n_words)
+            return update(learner._on_device(filled_up(arrays, self.n_words)), frozen)
+
+    learner.recorded = Unrecorded()
     return sizes
 
 

@@ -375,7 +375,11 @@ def test_how_adam_is_computed_is_the_machines():
 def close_states(one, other, optimizer):
     # Adam divides by the size of a gradient, and so makes much of a rounding.
     atol = 1e-6 if optimizer.optimizer == "adagrad" else 1e-4
-    torch.testing.assert_close(frozen_copy(one), frozen_copy(other), rtol=1e-4, atol=atol)
+    states = [frozen_copy(learner) for learner in (one, other)]
+    for state in states:
+        # To how many words a window was filled up.
+        del state["n_words"]
+    torch.testing.assert_close(*states, rtol=1e-4, atol=atol)
 
 
 @pytest.mark.parametrize("parts", [1, 2])

@@ -29,7 +29,7 @@ class EmbedConfig:
     state: State = "reset"
     """reset: every sentence from the zero state; carry: as the older programs, batch by batch."""
     batch_size: int | None = None
-    """Sentences computed together; what suits the device, and 32 where the state is carried."""
+    """Sentences computed together; what suits the device, and 64 where the state is carried."""
     raw: bool = False
     """Split lines with the model's own tokeniser, and store the words."""
     forget_sentences: bool = False

@@ -14,7 +14,6 @@ import torch
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
-from elmo.embed.encoding import CARRIED_ROWS
 from elmo.embed.store import MAX_INDEX_CHARACTERS, TOO_LONG, open_store
 from elmo.errors import ConfigError, InputError, OutputError
 from elmo.kernels.device import move
@@ -22,7 +21,9 @@ from elmo.model.lstm import LSTMState
 from elmo.progress import Progress
 
 # Words whose vectors are held at once; sentences are sorted by length inside such a window.
-WINDOW_WORDS = 2**14
+WINDOW_WORDS = {"cpu": 2**14, "cuda": 2**18}
+# Rows of a carried state, as AllenNLP's command has them.
+CARRIED_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -82,17 +83,19 @@ def embed(config: EmbedConfig) -> EmbedResult:
             raise OutputError(TOO_LONG)
         model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
         move(model, config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        # A carried state asks for batches exactly as the file has them.
+        n_lines = (config.batch_size or CARRIED_ROWS) if config.state == "carry" else None
         run = model.encoding_run(
-            layers=config.layers, batch_size=config.batch_size, dtype=config.dtype
+            layers=config.layers, batch_size=n_lines or config.batch_size, dtype=config.dtype
         )
+        window_words = WINDOW_WORDS.get(run.device.type, WINDOW_WORDS["cpu"])
         split = model.tokenizer.words if config.raw else str.split
         started = time.monotonic()
         n_sentences = n_words = 0
         table: LSTMState | None = None
         with Progress("embed", size, "bytes" if size else "lines") as progress:
-            # A carried state asks for batches exactly as the file has them.
-            n_lines = (config.batch_size or CARRIED_ROWS) if config.state == "carry" else None
-            for window in _windows(_lines(file, config.input, split), n_lines):
+            lines = _lines(file, config.input, split)
+            for window in _windows(lines, n_lines, window_words):
                 sentences = [line.words for line in window]
                 share = sum(line.n_bytes for line in window) / len(window) if size else 1
 
@@ -144,7 +147,7 @@ def _lines(file: BinaryIO, name: str, split: Callable[[str], list[str]]) -> Iter
         yield Line(text, split(text), len(data))
 
 
-def _windows(lines: Iterable[Line], n_lines: int | None) -> Iterator[list[Line]]:
+def _windows(lines: Iterable[Line], n_lines: int | None, full: int) -> Iterator[list[Line]]:
     """Gather lines until there are `n_lines`, or until their words fill a window."""
     window: list[Line] = []
     n_words = 0
@@ -152,7 +155,7 @@ def _windows(lines: Iterable[Line], n_lines: int | None) -> Iterator[list[Line]]
         window.append(line)
         # A mark opens and closes every sentence, so blank lines fill a window too.
         n_words += len(line.words) + 2
-        if len(window) == n_lines if n_lines else n_words >= WINDOW_WORDS:
+        if len(window) == n_lines if n_lines else n_words >= full:
             yield window
             window, n_words = [], 0
     if window:

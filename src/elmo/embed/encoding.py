@@ -1,7 +1,8 @@
 """Sentences to the vectors of their words: who shares a batch, and which layers are kept.
 
 `EncodingRun` is one run with fixed settings. What it gives for a sentence from the zero state
-depends on that sentence alone; what it gives for a set of sentences, not on their order.
+depends on that sentence alone, but for rounding; what it gives for a set of sentences, not on their
+order.
 """
 
 import operator
@@ -13,11 +14,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
 from elmo.config import Layers
 from elmo.errors import ConfigError, InputError
+from elmo.kernels.device import HALVES, is_out_of_memory
 from elmo.kernels.precision import exact_float32
 from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
@@ -33,7 +36,6 @@ SENTENCES = {"cpu": 64, "cuda": 4096}
 CARRIED_ROWS = 32
 # Batches of a GPU that wait to be taken apart, and the threads that do it.
 AHEAD, THREADS = 2, 8
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,9 @@ class EncodingRun:
         self.batch_size = size
         self.keep_on_device = keep_on_device
         self.device = next(network.parameters()).device
-        self.n_threads = THREADS if self.device.type == "cuda" else 0
+        # Tensors that stay on the device are cut there, in the caller's stream.
+        is_copied = self.device.type == "cuda" and not keep_on_device
+        self.n_threads = THREADS if is_copied else 0
         self._choose = choose_layers(network, layers)
         self._run: Callable[..., BiLMOutput] = network.bilm
         own_dtype = next(network.bilm.parameters()).dtype
@@ -187,7 +191,9 @@ class EncodingRun:
         """Set a batch going; in several parts where the memory of the device asks for it."""
         try:
             return [self._compute(sentences, state)]
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             if len(sentences) == 1:
                 raise InputError(
                     f"a sentence of {len(sentences[0])} words does not fit the memory of "
@@ -205,10 +211,8 @@ class EncodingRun:
     def _compute(self, sentences: Sequence[Sentence], state: LSTMState | None) -> _Started:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
-        index = torch.from_numpy(tokens.index).to(self.device)
-        steps = torch.arange(index.shape[1], device=self.device)
-        mask = steps < torch.tensor(lengths, device=self.device)[:, None]
-        rows = torch.from_numpy(tokens.rows).to(self.device)
+        index, rows, counts = map(self._sent, (tokens.index, tokens.rows, tokens.lengths))
+        mask = torch.arange(index.shape[1], device=self.device) < counts[:, None]
         # The arithmetic is the one asked for, also inside somebody's autocast.
         plain = torch.autocast(self.device.type, enabled=False)
         with torch.inference_mode(), exact_float32(), plain:
@@ -223,9 +227,16 @@ class EncodingRun:
             narrow = chosen.to(self._dtype if self._dtype in HALVES else torch.float32)
             host = torch.empty(narrow.shape, dtype=narrow.dtype, pin_memory=True)
             host.copy_(narrow, non_blocking=True)
-            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
         return _Started(sentences, host, lengths, output.state, done)
+
+    def _sent(self, array: NDArray[Any]) -> Tensor:
+        """Bring an array to the device; nobody waits for the copy."""
+        values = torch.from_numpy(array)
+        if self.device.type == "cuda":
+            values = values.pin_memory()
+        return values.to(self.device, non_blocking=True)
 
     def _vectors(self, started: _Started, rows: range) -> list[Tensor]:
         """Give sentences of a batch; copies, so that one that is kept does not keep the batch."""

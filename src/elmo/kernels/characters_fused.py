@@ -3,7 +3,6 @@
 The twin of `characters_reference.pooled`, for half precision on a GPU.
 """
 
-import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,24 +10,26 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo.kernels.device import HALVES, arithmetic_of, can_fuse, on_device_of
+
 WORDS = 64
 FILTERS = 64
+# Numbers under a filter: a tile holds all of them.
+DEEPEST = 256
 # Words are counted in so many groups side by side, whose sums are added up at the end.
 SPLITS = 16
 THREADS = 128
 
 
-def can_run(characters: Tensor, table: Tensor) -> bool:
-    """Tell whether this is for a GPU that Triton knows, in half precision."""
-    device = table.device
-    halves = (torch.float16, torch.bfloat16)
+def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> bool:
+    """Tell whether this is for a GPU that Triton knows, in half precision, and fits its tiles."""
     return (
         characters.is_cuda
-        and _dtype_of(table) in halves
+        and arithmetic_of(table) in HALVES
         # Positions are kept in a byte.
         and characters.shape[1] <= 256
-        and importlib.util.find_spec("triton") is not None
-        and torch.cuda.get_device_capability(device) >= (8, 0)
+        and max(weight[0].numel() for weight in weights) <= DEEPEST
+        and can_fuse(characters)
     )
 
 
@@ -36,17 +37,12 @@ def pooled(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
     """Give the maximum of each filter over the positions of each word; see the reference."""
-    dtype = _dtype_of(table)
-    with torch.autocast(table.device.type, enabled=False):
+    dtype = arithmetic_of(table)
+    with torch.autocast(table.device.type, enabled=False), on_device_of(table):
         found: Tensor = _Pooled.apply(  # type: ignore[no-untyped-call]
             dtype, characters, table, *weights, *biases
         )
     return found
-
-
-def _dtype_of(table: Tensor) -> torch.dtype:
-    device = table.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else table.dtype
 
 
 class _Pooled(torch.autograd.Function):
@@ -98,7 +94,7 @@ class _Pooled(torch.autograd.Function):
         characters, table, chosen, *weights = ctx.saved_tensors
         gradient = gradient.contiguous()
         n_words, length = characters.shape
-        letters = characters.int()
+        letters = characters.int().contiguous()
         wide = table.float()
         d_table = torch.zeros_like(wide)
         d_weights = []

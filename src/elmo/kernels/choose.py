@@ -65,9 +65,13 @@ def lstm(directions: Sequence[Direction], kernel: str = "auto") -> list[Walk]:
 
 
 def pooled(
-    characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
+    characters: Tensor,
+    table: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    kernel: str = "auto",
 ) -> Tensor:
     """Convolve the characters of words and give the maxima; see `characters_reference.pooled`."""
-    if characters_fused.can_run(characters, table):
+    if kernel != "reference" and characters_fused.can_run(characters, table, weights):
         return characters_fused.pooled(characters, table, weights, biases)
     return characters_reference.pooled(characters, table, weights, biases)

@@ -1,9 +1,18 @@
-"""Devices by name."""
+"""What a device is and can do: its name, its kernels, its precision, its memory's end."""
+
+import importlib.util
+import logging
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from elmo.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+HALVES = (torch.float16, torch.bfloat16)
 
 
 def move(module: nn.Module, device: str | torch.device) -> None:
@@ -13,3 +22,65 @@ def move(module: nn.Module, device: str | torch.device) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"device is {str(device)!r}, which cannot be used: {reason}") from None
+
+
+def can_fuse(tensor: Tensor) -> bool:
+    """Tell whether Triton's kernels run where a tensor is; not inside of `torch.compile`."""
+    return tensor.is_cuda and not torch.compiler.is_compiling() and _compiles_on(tensor.device)
+
+
+@cache
+def _compiles_on(device: torch.device) -> bool:
+    """Try it, once for a device: Triton may be there and lack a compiler."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if (
+        importlib.util.find_spec("triton") is None
+        or torch.version.hip is not None
+        # Half precision into float32 sums.
+        or version < (2, 8)
+        or torch.cuda.get_device_capability(device) < (8, 0)
+    ):
+        return False
+    from elmo.kernels.triton_probe import increase
+
+    try:
+        with torch.cuda.device(device):
+            number = torch.zeros(1, device=device)
+            increase[(1,)](number)
+            return number.item() == 1
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        logger.warning("Triton's kernels do not work here (%s): the plain ones are used", reason)
+        return False
+
+
+def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
+    """Launch where a tensor is: Triton asks for the current device, not for the tensor's."""
+    if not tensor.is_cuda:
+        return nullcontext()
+    return torch.cuda.device(tensor.device)
+
+
+def arithmetic_of(tensor: Tensor) -> torch.dtype:
+    """Give the precision of products with a tensor, autocast being on or not."""
+    device = tensor.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return tensor.dtype
+
+
+def wide_product(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply matrices, or stacks of them, into float32: a long sum is not rounded to a half."""
+    if a.is_cuda and a.dtype in HALVES:
+        multiply = torch.mm if a.dim() == 2 else torch.bmm
+        return multiply(a, b, out_dtype=torch.float32)
+    return a.float() @ b.float()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory did not suffice, on whatever device."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    marks = ("out of memory", "alloc_failed", "can't allocate memory", "not enough memory")
+    return any(mark in text for mark in marks)

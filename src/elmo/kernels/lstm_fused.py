@@ -7,7 +7,6 @@ batch is large enough not to wait for weights. The steps themselves are `triton_
 """
 
 import dataclasses
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo.kernels.device import HALVES, arithmetic_of, can_fuse, on_device_of, wide_product
 from elmo.kernels.direction import Direction, Walk
 
 NEEDS = "Triton, a CUDA device of capability 8.0 or more, and float32, bfloat16 or float16"
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Plan:
 CELL = Tile(rows=32, columns=64, depth=16, warps=4, stages=1)
 """For a cell whose product is the library's, and for its gradient."""
 EXACT = Plan(joint=False, gates=None, projection=None, recurrent=None)
-"""For float32, whose products the library does in float32."""
+"""For float32: products are the library's, in the precision that is set there."""
 BLOCK = 1024
 
 
@@ -83,15 +82,20 @@ def plan_for(batch: int, dtype: torch.dtype) -> Plan:
 
 def can_run(directions: Sequence[Direction]) -> bool:
     """Tell whether this is a call for a GPU that Triton knows, in a precision it computes in."""
-    if importlib.util.find_spec("triton") is None:
-        return False
-    return all(
-        direction.x.is_cuda
-        and _dtype_of(direction.x) in (*HALVES, torch.float32)
+    first = directions[0]
+    return can_fuse(first.x) and all(
+        arithmetic_of(direction.x) in (*HALVES, torch.float32)
         and direction.c.dtype == torch.float32
-        and torch.cuda.get_device_capability(direction.x.device) >= (8, 0)
+        and _alike(direction) == _alike(first)
         for direction in directions
     )
+
+
+def _alike(direction: Direction) -> tuple[object, ...]:
+    """Give what has to be the same in all directions of a call."""
+    sizes = [direction.x.shape, direction.h.shape, direction.c.shape]
+    clips = [direction.cell_clip, direction.projection_clip]
+    return (direction.x.device, *sizes, *clips, direction.weight_hr is None)
 
 
 def lstm(directions: Sequence[Direction]) -> list[Walk]:
@@ -113,7 +117,7 @@ def lstm(directions: Sequence[Direction]) -> list[Walk]:
         projected=first.weight_hr is not None,
         cell_clip=first.cell_clip,
         projection_clip=first.projection_clip if first.weight_hr is not None else None,
-        dtype=_dtype_of(inputs[0]),
+        dtype=arithmetic_of(inputs[0]),
         training=False,
         n_rows=_rows_of_steps(directions, n_steps),
     )
@@ -124,17 +128,13 @@ def lstm(directions: Sequence[Direction]) -> list[Walk]:
         tensors += [direction.weight_hr, direction.h, direction.c]
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
         shape = dataclasses.replace(shape, training=True)
-    results = _Layer.apply(shape, marks, *tensors)  # type: ignore[no-untyped-call]
+    with torch.autocast(inputs[0].device.type, enabled=False), on_device_of(inputs[0]):
+        results = _Layer.apply(shape, marks, *tensors)  # type: ignore[no-untyped-call]
     walks = []
     for number, direction in enumerate(directions):
         out, h, c = results[3 * number : 3 * number + 3]
         walks.append((out.flip(0) if direction.reverse else out, h, c))
     return walks
-
-
-def _dtype_of(x: Tensor) -> torch.dtype:
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def _input_of(direction: Direction) -> Tensor:
@@ -164,12 +164,16 @@ def _marks_of(directions: Sequence[Direction], n_steps: int, device: torch.devic
         batch = len(direction.h)
         marks = None
         if direction.active is None:
-            marks = (~direction.mask).to(torch.int8) * PADDING
+            marks = (~direction.mask).to(torch.int8) * PADDING.value
         elif min(direction.active) < batch:
-            counts = torch.tensor(direction.active, device=device)
-            marks = (torch.arange(batch, device=device) >= counts[:, None]).to(torch.int8) * PADDING
+            counts = torch.tensor(direction.active)
+            if device.type == "cuda":
+                # A copy that nobody waits for.
+                counts = counts.pin_memory().to(device, non_blocking=True)
+            is_padding = torch.arange(batch, device=device) >= counts[:, None]
+            marks = is_padding.to(torch.int8) * PADDING.value
         if direction.resets is not None:
-            resets = direction.resets.to(torch.int8) * RESET
+            resets = direction.resets.to(torch.int8) * RESET.value
             marks = resets if marks is None else marks + resets
         if marks is not None and direction.reverse:
             marks = marks.flip(0)
@@ -241,7 +245,9 @@ class _Layer(torch.autograd.Function):
                 "the fused LSTM can be walked back once; use kernel=reference for a second time"
             )
         ctx.is_spent = True
-        found = _Gradients(ctx.shape, ctx.saved_tensors, gradients).walk(ctx.needs_input_grad[2])
+        found = _Gradients(ctx.shape, ctx.saved_tensors, gradients).walk(
+            any(ctx.needs_input_grad[2::7])
+        )
         typed = [
             None if value is None or kind is None else value.to(kind)
             for value, kind in zip(found, ctx.kinds, strict=True)
@@ -465,12 +471,12 @@ class _Gradients:
         # The products over all steps.
         gates = self.gates.flatten(1, 2)  # (directions, positions, 4 * cell)
         states = self.states[:, :-1].flatten(1, 2)
-        d_ih = _wide_bmm(gates.mT, states[:, :, :dim])
-        d_hh = _wide_bmm(gates.mT, states[:, :, dim:])
+        d_ih = wide_product(gates.mT, states[:, :, :dim])
+        d_hh = wide_product(gates.mT, states[:, :, dim:])
         d_bias = self.d_bias.sum(dim=(1, 2))
         d_projection: Tensor | None = None
         if self.projection is not None:
-            d_projection = _wide_bmm(self.upstream.flatten(1, 2).mT, self.hidden.flatten(1, 2))
+            d_projection = wide_product(self.upstream.flatten(1, 2).mT, self.hidden.flatten(1, 2))
         d_x: Tensor | None = None
         if for_input and self.plan.joint:
             d_x = parts[0, :, :-1, :, :dim]
@@ -614,10 +620,3 @@ def _product(a: Tensor, b: Tensor, parts: Tensor, *, slot: int, n_rows: int, til
         num_warps=tile.warps,
         num_stages=tile.stages,
     )
-
-
-def _wide_bmm(a: Tensor, b: Tensor) -> Tensor:
-    """Multiply halves into float32: a sum over all positions is not rounded to a half."""
-    if a.dtype in HALVES and a.is_cuda:
-        return torch.bmm(a, b, out_dtype=torch.float32)
-    return torch.bmm(a.float(), b.float())

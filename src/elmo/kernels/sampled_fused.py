@@ -4,12 +4,13 @@ The gradient is found on the way: a block's logits are overwritten by their prob
 products with those are done while they are near. Twin of `model.losses.sampled_losses`, averaged.
 """
 
-import importlib.util
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from elmo.kernels.device import can_fuse, on_device_of, wide_product
 
 # Logits of a block (64 MiB of halves), about what the cache of a large GPU holds.
 BLOCK_VALUES = 2**25
@@ -19,12 +20,7 @@ MOST_CANDIDATES = 2**14
 
 def can_run(hidden: Tensor, n_candidates: int) -> bool:
     """Tell whether this is a loss for a GPU that Triton knows."""
-    return (
-        hidden.is_cuda
-        and n_candidates <= MOST_CANDIDATES
-        and importlib.util.find_spec("triton") is not None
-        and torch.cuda.get_device_capability(hidden.device) >= (8, 0)
-    )
+    return n_candidates <= MOST_CANDIDATES and can_fuse(hidden)
 
 
 def mean_loss(
@@ -53,7 +49,7 @@ def mean_loss(
         sampled: word ids, (candidates,).
     """
     corrections = (true_log_expected, sampled_log_expected)
-    with torch.autocast(hidden.device.type, enabled=False):
+    with torch.autocast(hidden.device.type, enabled=False), on_device_of(hidden):
         loss: Tensor = _MeanLoss.apply(  # type: ignore[no-untyped-call]
             hidden, weight, bias, true_rows, sampled_rows, *corrections, targets, sampled
         )
@@ -103,7 +99,7 @@ class _MeanLoss(torch.autograd.Function):
                 num_warps=8,
             )
             torch.mm(logits, near, out=d_hidden[block])
-            d_near += _wide_mm(logits.T, hidden[block])
+            d_near += wide_product(logits.T, hidden[block])
             d_bias += logits.sum(dim=0, dtype=torch.float32)
         ctx.save_for_backward(
             hidden, true_weight, true_rows, sampled_rows, d_hidden, d_near, d_bias, true_gradients
@@ -132,9 +128,3 @@ def _summed(values: Tensor, rows: Tensor, n_rows: int) -> Tensor:
     """Add values up by the row they belong to, (rows, dim)."""
     summed: Tensor = torch.ops.aten.embedding_dense_backward(values, rows, n_rows, -1, False)
     return summed
-
-
-def _wide_mm(a: Tensor, b: Tensor) -> Tensor:
-    if a.is_cuda and a.dtype in (torch.float16, torch.bfloat16):
-        return torch.mm(a, b, out_dtype=torch.float32)
-    return a.float() @ b.float()

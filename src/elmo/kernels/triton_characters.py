@@ -49,7 +49,7 @@ def convolve(
     for position in range(0, n_positions):
         a = tl.load(at + position * DIM, mask=is_deep[None, :], other=0.0)
         value = tl.dot(a, b, input_precision="ieee")
-        is_more = value > best
+        is_more = (value > best) | (value != value)  # what is no number stays none
         best = tl.where(is_more, value, best)
         place = tl.where(is_more, position, place)
     best += tl.load(bias + filters, mask=is_filter, other=0.0)[None, :]

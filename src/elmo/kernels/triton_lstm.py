@@ -8,15 +8,15 @@ and `PADDING`.
 import triton
 import triton.language as tl
 
-RESET = 1
+RESET = tl.constexpr(1)
 """The state is zero before the step."""
-PADDING = 2
+PADDING = tl.constexpr(2)
 """There is no token: the state stays, the output is zero, no gradient comes from here."""
 
 
 @triton.jit
 def _tanh(x, FAST: tl.constexpr):
-    """The GPU's own approximation errs by 5e-4 at most: less than half precision does."""
+    """The GPU's own approximation errs by 5e-4 at most, about as much as half precision."""
     if FAST:
         return tl.inline_asm_elementwise(
             "tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
@@ -33,6 +33,13 @@ def _sigmoid(x, FAST: tl.constexpr):
 
 
 @triton.jit
+def _clipped(x, bound):
+    """What is no number stays none."""
+    x = tl.maximum(x, -bound, propagate_nan=tl.PropagateNan.ALL)
+    return tl.minimum(x, bound, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def _gates_of(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
     """Split (rows, 4 * units) into i, f, g, o; each thread has all four of its units already."""
     values = tl.permute(tl.reshape(values, (ROWS, 4, UNITS)), (0, 2, 1))
@@ -42,7 +49,7 @@ def _gates_of(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
     return i, f, g, o
 
 
-@triton.jit(do_not_specialize=["step", "cell_in", "cell_out", "gate_slot", "hidden_slot"])
+@triton.jit(do_not_specialize=["step", "cell_in", "cell_out", "gate_slot", "hidden_slot", "n_rows"])
 def cell_forward(
     states,  # (directions, steps + 1, batch, WIDTH): input, then output of the step before
     weight,  # (directions, 4 * CELL, WIDTH)
@@ -123,13 +130,13 @@ def cell_forward(
     )
     if MARKED:
         mark = tl.load(marks + (direction * n_steps + step) * batch + row_in)[:, None]
-        before = tl.where((mark & 1) != 0, 0.0, before)
+        before = tl.where((mark & RESET) != 0, 0.0, before)
     cell = f * before + i * g
     if CLIP:
-        cell = tl.minimum(tl.maximum(cell, -clip), clip)
+        cell = _clipped(cell, clip)
     out = o * _tanh(cell, FAST)
     if MARKED:
-        cell = tl.where((mark & 2) != 0, before, cell)
+        cell = tl.where((mark & PADDING) != 0, before, cell)
     tl.store(
         cells + (direction * n_cell_slots + cell_out) * batch * CELL + inner, cell, mask=wanted
     )
@@ -196,7 +203,7 @@ def cell_backward(
         mark = tl.load(
             marks + (direction * n_steps + step) * batch + rows, mask=rows < batch, other=0
         )[:, None]
-        is_reset, is_padding = (mark & 1) != 0, (mark & 2) != 0
+        is_reset, is_padding = (mark & RESET) != 0, (mark & PADDING) != 0
         before = tl.where(is_reset, 0.0, before)
         d_out = tl.where(is_padding, 0.0, d_out)
 
@@ -229,7 +236,7 @@ def cell_backward(
     tl.store(bias_block + 3 * CELL + units, tl.sum(d_o, axis=0), mask=is_unit)
 
 
-@triton.jit(do_not_specialize=["slot"])
+@triton.jit(do_not_specialize=["slot", "n_rows"])
 def product(
     a,  # (directions, slots, M, K)
     b,  # one (K, N) matrix for each direction, by strides
@@ -311,21 +318,21 @@ def finish_forward(
         value += tl.load(block + places, mask=wanted, other=0.0).to(tl.float32)
     if CLIP:
         # Only what was clipped is at the bound, so that the way back can tell.
-        inside = tl.minimum(tl.maximum(value, -below), below)
-        value = tl.where(value >= clip, bound, tl.where(value <= -clip, -bound, inside))
+        inside = _clipped(value, below)
+        value = tl.where(value > clip, bound, tl.where(value < -clip, -bound, inside))
     output_at = outputs + (direction * n_steps + step) * batch * OUT + places
     before = states + (direction * (n_steps + 1) + step) * batch * WIDTH
     before += rows * WIDTH + (WIDTH - OUT) + columns
     state = value
     if MARKED:
         mark_at = marks + (direction * n_steps + step) * batch + rows
-        is_padding = (tl.load(mark_at, mask=wanted, other=0) & 2) != 0
+        is_padding = (tl.load(mark_at, mask=wanted, other=0) & PADDING) != 0
         value = tl.where(is_padding, 0.0, value)
         kept = tl.load(before, mask=wanted & is_padding, other=0.0).to(tl.float32)
         state = tl.where(is_padding, kept, state)
         if step + 1 < n_steps:
             # The next step finds the state it begins with.
-            is_reset = (tl.load(mark_at + batch, mask=wanted, other=0) & 1) != 0
+            is_reset = (tl.load(mark_at + batch, mask=wanted, other=0) & RESET) != 0
             state = tl.where(is_reset, 0.0, state)
     tl.store(output_at, value.to(outputs.dtype.element_ty), mask=wanted)
     tl.store(before + batch * WIDTH, state.to(states.dtype.element_ty), mask=wanted)
@@ -372,9 +379,9 @@ def finish_backward(
         value += tl.load(kept_at, mask=wanted, other=0.0)
         mark_at = marks + (direction * n_steps + step) * batch + rows
         if step + 1 < n_steps:
-            is_reset = (tl.load(mark_at + batch, mask=wanted, other=0) & 1) != 0
+            is_reset = (tl.load(mark_at + batch, mask=wanted, other=0) & RESET) != 0
             value = tl.where(is_reset, 0.0, value)
-        is_padding = (tl.load(mark_at, mask=wanted, other=0) & 2) != 0
+        is_padding = (tl.load(mark_at, mask=wanted, other=0) & PADDING) != 0
         tl.store(kept_at, tl.where(is_padding, value, 0.0), mask=wanted)
         value = tl.where(is_padding, 0.0, value)
         above = tl.where(is_padding, 0.0, above)

@@ -47,6 +47,13 @@ class BiLM(nn.Module):
         self.forward_lstm = LSTMStack(config=config.lstm)
         self.backward_lstm = LSTMStack(config=config.lstm)
 
+    def use_kernel(self, name: str) -> None:
+        """Compute with an implementation of that name, as `kernels.choose` knows them."""
+        for stack in (self.forward_lstm, self.backward_lstm):
+            stack.kernel = name
+        if self.encoder.characters is not None:
+            self.encoder.characters.kernel = name
+
     def forward(
         self,
         rows: Tensor,

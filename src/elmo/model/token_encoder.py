@@ -61,6 +61,8 @@ class CharacterCNN(nn.Module):
             n_highway: highway layers on top.
         """
         super().__init__()
+        self.kernel = "auto"
+        """Name of the implementation, as `kernels.choose` knows it."""
         self.embedding = _table(n_characters, character_dim)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(character_dim, count, width) for width, count in filters
@@ -74,7 +76,7 @@ class CharacterCNN(nn.Module):
         convolutions = [one for one in self.convolutions if isinstance(one, nn.Conv1d)]
         weights = [one.weight for one in convolutions]
         biases = [one.bias for one in convolutions if one.bias is not None]
-        pooled = choose.pooled(characters, self.embedding.weight, weights, biases)
+        pooled = choose.pooled(characters, self.embedding.weight, weights, biases, self.kernel)
         x = pooled.relu() if self.activation == "relu" else pooled.tanh()
         for layer in self.highway:
             x = layer(x)

@@ -57,11 +57,3 @@ def deterministic(device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory did not suffice, on whatever device."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    text = str(error).lower()
-    return "can't allocate memory" in text or "not enough memory" in text

@@ -17,6 +17,7 @@ from torch.nn import functional
 from elmo.config import LossConfig, OptimizerConfig
 from elmo.errors import ConfigError
 from elmo.kernels import sampled_fused
+from elmo.kernels.device import arithmetic_of
 from elmo.model.losses import (
     Softmax,
     draw_candidates,
@@ -173,6 +174,7 @@ class SampledHead:
         optimizer: OptimizerConfig,
         *,
         seed: int,
+        kernel: str = "auto",
     ) -> None:
         """Take a softmax.
 
@@ -181,6 +183,7 @@ class SampledHead:
             loss: how many candidates.
             optimizer: how its rows move.
             seed: of the candidates.
+            kernel: reference for the plain loss.
         """
         n_words = softmax.out_features
         if loss.n_samples >= n_words:
@@ -191,6 +194,8 @@ class SampledHead:
         self.softmax = softmax
         self.n_samples = loss.n_samples
         self.seed = seed
+        self.kernel = kernel
+        self._n_filled = 0
         self._optimizers = (
             RowOptimizer(softmax.weight.data, optimizer),
             RowOptimizer(softmax.bias.data, optimizer),
@@ -208,7 +213,8 @@ class SampledHead:
         Args:
             step: from 0.
             targets: word ids of all processes, in any shape.
-            multiple: fill the rows up to a multiple of this, with rows that will not move.
+            multiple: fill the rows up to a multiple of this, with rows that will not move; above 1
+                also to as many as there were before, so that sizes hardly ever change.
         """
         n_words = self.softmax.out_features
         found = [
@@ -219,7 +225,10 @@ class SampledHead:
         for one in found:
             is_real[one.ids] = True
         n_real = int(np.count_nonzero(is_real))
-        n_missing = min(-n_real % multiple, n_words - n_real)
+        n_wanted = n_real + -n_real % multiple
+        if multiple > 1:
+            n_wanted = self._n_filled = max(self._n_filled, n_wanted)
+        n_missing = min(n_wanted, n_words) - n_real
         is_listed = is_real.copy()
         is_listed[np.flatnonzero(~is_real[: n_real + n_missing])[:n_missing]] = True
         ids = np.flatnonzero(is_listed)
@@ -239,11 +248,9 @@ class SampledHead:
 
     def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
         """Give the mean loss of targets against the candidates of their direction."""
-        if not sampled_fused.can_run(hidden, self.n_samples):
+        if self.kernel == "reference" or not sampled_fused.can_run(hidden, self.n_samples):
             return self.losses(hidden, targets, side).mean()
-        device = hidden.device.type
-        if torch.is_autocast_enabled(device):
-            hidden = hidden.to(torch.get_autocast_dtype(device))
+        hidden = hidden.to(arithmetic_of(hidden))
         return sampled_fused.mean_loss(
             hidden, weight=self._weight, bias=self._bias, **self._places(targets, side)
         )

@@ -105,19 +105,17 @@ class Learner:
         network.requires_grad_(True)
         fabric.to_device(network)
         self.model = LanguageModel(bilm=network.bilm, regular=config.regular)
-        for stack in (network.bilm.forward_lstm, network.bilm.backward_lstm):
-            stack.kernel = config.run.kernel
+        network.bilm.use_kernel(config.run.kernel)
         self.wrapped = fabric.setup_module(_Shell(self.model))
         self.head = self._make_head()
         self._broadcast_softmax()
         self._dense = [*self.model.parameters(), *self.head.dense_parameters()]
-        self.optimizer = make_optimizer(self._dense, config.optimizer)
+        is_recorded = can_record(fabric, config)
+        self.recorded = RecordedStep(fabric.device) if is_recorded else None
+        self.optimizer = make_optimizer(self._dense, config.optimizer, recorded=is_recorded)
         self.token_rows = torch.from_numpy(tables.rows).to(fabric.device)
         state = LSTMState.zeros(network.config.lstm, self.n_lanes, device=fabric.device)
         self.h, self.c = state.h, state.c
-        self.recorded: RecordedStep | None = None
-        if can_record(fabric, config):
-            self.recorded = RecordedStep(self._update, fabric.device)
 
     def _make_head(self) -> Head:
         config, softmax = self.config, self.network.softmax
@@ -125,7 +123,13 @@ class Learner:
         if config.loss.softmax == "sampled":
             if config.regular.tied or not isinstance(softmax, nn.Linear):
                 raise ConfigError("a sampled softmax cannot be tied to the input, nor be adaptive")
-            return SampledHead(softmax, config.loss, config.optimizer, seed=config.run.seed)
+            return SampledHead(
+                softmax,
+                config.loss,
+                config.optimizer,
+                seed=config.run.seed,
+                kernel=config.run.kernel,
+            )
         words = self.network.bilm.encoder.words
         if not config.regular.tied:
             return ExactHead(softmax)
@@ -185,7 +189,8 @@ class Learner:
         if self.recorded is not None:
             (batch,) = batches
             self._seed(number, 0)
-            losses, norm = self.recorded(arrays_of(batch, drawn), frozen=frozen)
+            arrays = arrays_of(batch, drawn)
+            losses, norm = self.recorded(self._update, arrays, frozen=frozen)
             return StepResult(losses, norm, rate)
         parts = [self._on_device(arrays_of(batch, None)) for batch in batches]
         rows = None
@@ -319,6 +324,7 @@ class Learner:
             "rows": [one.state_dict() for one in self.head.row_optimizers()],
             "h": states[0],
             "c": states[1],
+            "n_words": 0 if self.recorded is None else self.recorded.n_words,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -335,6 +341,7 @@ class Learner:
         self.c.copy_(state["c"][:, :, own])
         if self.recorded is not None:
             self.recorded.forget()
+            self.recorded.n_words = state.get("n_words", 0)
 
     def load_accumulators(self, sums: Mapping[str, Tensor]) -> None:
         """Take the sums of squares of an earlier Adagrad, by the names of the network.

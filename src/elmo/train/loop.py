@@ -30,10 +30,11 @@ from elmo.errors import ConfigError, TrainingError
 from elmo.evaluate.perplexity import Perplexity, measure, perplexity_of
 from elmo.formats import native
 from elmo.formats.pretrained import Pretrained
+from elmo.kernels.device import is_out_of_memory
 from elmo.model.network import ELMoNetwork
 from elmo.train import checkpoint
 from elmo.train.curves import draw_curves
-from elmo.train.devices import deterministic, is_out_of_memory, make_fabric
+from elmo.train.devices import deterministic, make_fabric
 from elmo.train.folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
 from elmo.train.heads import Drawn
 from elmo.train.learner import Learner, StepResult, TrainingConfig, lanes_of_process

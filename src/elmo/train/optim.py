@@ -1,7 +1,6 @@
 """Optimisers and the schedule of their rate; and the rows of a big table, updated alone.
 
-On a GPU the rate is a tensor there, so that a step can be recorded once and done again with another
-rate.
+Where steps are recorded the rate is a tensor, so that a recording can be done with another one.
 """
 
 import math
@@ -48,18 +47,18 @@ class Adagrad(torch.optim.Optimizer):
 
 
 def make_optimizer(
-    parameters: Iterable[nn.Parameter], config: OptimizerConfig
+    parameters: Iterable[nn.Parameter], config: OptimizerConfig, *, recorded: bool = False
 ) -> torch.optim.Optimizer:
     """Make the optimiser of dense weights; matrices decay, vectors do not.
 
     Args:
         parameters: what it moves.
         config: its dials.
+        recorded: whether its steps are recorded: the rate is a tensor then.
     """
     listed = list(parameters)
-    is_cuda = any(value.is_cuda for value in listed)
     rate: float | Tensor = config.learning_rate
-    if is_cuda:
+    if recorded:
         rate = torch.tensor(config.learning_rate, device=listed[0].device)
     if config.optimizer == "adagrad":
         return Adagrad(listed, lr=rate, accumulator=config.accumulator)
@@ -69,13 +68,16 @@ def make_optimizer(
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
+    optimizer = torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=rate,
         betas=(config.beta1, config.beta2),
-        fused=is_cuda,
-        capturable=is_cuda,
+        fused=any(value.is_cuda for value in listed),
+        capturable=recorded,
     )
+    # PyTorch warns of a step that could be recorded and is not: the first of each size is not.
+    optimizer._warned_capturable_if_run_uncaptured = True
+    return optimizer
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

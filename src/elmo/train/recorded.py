@@ -2,7 +2,8 @@
 
 Python starts a few launches in the time a small step takes as a whole; a CUDA graph starts them all
 at once. Only sizes may not change: the numbers of distinct words and of softmax rows do, and are
-filled up to a coarse grid, so that a run has a handful of sizes.
+filled up to the largest there were, on a coarse grid. So they only grow, a few times in the first
+steps; and there is one recording at a time, since each holds the memory of a whole step.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,6 @@ Arrays = dict[str, NDArray[np.int64]]
 
 ROWS_MULTIPLE = 2048
 """Softmax rows are filled up to a multiple of this, with rows that do not move."""
-# Distinct words are filled up to a sixteenth to an eighth of their number.
 WORD_STEPS = 16
 # Windows on their way to the device while one is computed.
 SLOTS = 2
@@ -35,7 +35,9 @@ def can_record(fabric: "Fabric", config: PretrainConfig | FinetuneConfig) -> boo
     return (
         fabric.device.type == "cuda"
         and fabric.world_size == 1
+        and config.run.strategy == "auto"
         and config.run.accumulate == 1
+        and config.run.kernel != "reference"
         and config.loss.softmax != "adaptive"
     )
 
@@ -57,66 +59,83 @@ def rows_of(given: dict[str, Tensor]) -> StepRows:
     return StepRows(given["ids"], given["valid"].float(), given["sampled"], given["n_tries"])
 
 
+Update = Callable[[dict[str, Tensor], bool], tuple[Tensor, Tensor]]
+"""A step: named integers and whether the softmax learns alone, to losses and norm."""
+
+
 class RecordedStep:
     """Runs a function of named tensors: plainly when a size comes first, recorded from then on."""
 
-    def __init__(
-        self,
-        update: Callable[[dict[str, Tensor], bool], tuple[Tensor, Tensor]],
-        device: torch.device,
-    ) -> None:
+    def __init__(self, device: torch.device) -> None:
         """Record nothing yet.
 
         Args:
-            update: the step: named integers and whether the softmax learns alone, to losses and
-                norm.
             device: a CUDA device.
         """
-        self.update = update
-        self.device = device
         self.courier = _Courier(device)
-        # One memory for all recordings: they never run at the same time.
-        self._pool = torch.cuda.graph_pool_handle()
-        self._recordings: dict[tuple[object, ...], _Recording] = {}
+        self.n_words = 0
+        """Most distinct words there were, on the grid; part of what a run goes on with, since
+        leaving out words is drawn for those that fill up too."""
+        self._recording: _Recording | None = None
 
     def forget(self) -> None:
         """Record anew: something the step uses has been replaced."""
-        self._recordings.clear()
+        self._recording = None
 
-    def __call__(self, arrays: Arrays, *, frozen: bool) -> tuple[Tensor, Tensor]:
-        """Take a step; what it gives is overwritten by the next one."""
-        arrays = {**arrays, "words": _filled_up(arrays["words"])}
+    def __call__(self, update: Update, arrays: Arrays, *, frozen: bool) -> tuple[Tensor, Tensor]:
+        """Take a step; what it gives is overwritten by the next one.
+
+        Args:
+            update: the step, always the same.
+            arrays: what it is given.
+            frozen: whether the softmax learns alone.
+        """
+        self.n_words = max(self.n_words, on_grid(len(arrays["words"])))
+        arrays = filled_up(arrays, self.n_words)
         shapes = {name: array.shape for name, array in arrays.items()}
-        key = (frozen, *shapes.items())
         flat = self.courier.bring(list(arrays.values()))
-        recording = self._recordings.get(key)
-        if recording is None:
+        recording = self._recording
+        if recording is None or recording.key != (frozen, shapes):
             # Plainly at first: kernels are compiled and the optimiser's state is made on the way.
-            self._recordings[key] = _Recording(torch.empty_like(flat))
-            return self.update(_named(flat, shapes), frozen)
+            self._recording = None
+            self._recording = _Recording((frozen, shapes), torch.empty_like(flat))
+            return update(_named(flat, shapes), frozen)
         recording.inputs.copy_(flat)
         if recording.graph is None:
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-            recording.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(recording.graph, pool=self._pool):
-                recording.results = self.update(_named(recording.inputs, shapes), frozen)
-        recording.graph.replay()
+            recording.record(update)
+        assert recording.graph is not None
         assert recording.results is not None
+        recording.graph.replay()
         return recording.results
 
 
 class _Recording:
-    def __init__(self, inputs: Tensor) -> None:
+    """One size of a step, and its launches once they are recorded."""
+
+    def __init__(self, key: tuple[bool, dict[str, tuple[int, ...]]], inputs: Tensor) -> None:
+        self.key = key
         self.inputs = inputs
         self.graph: torch.cuda.CUDAGraph | None = None
         self.results: tuple[Tensor, Tensor] | None = None
 
+    def record(self, update: Update) -> None:
+        frozen, shapes = self.key
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            results = update(_named(self.inputs, shapes), frozen)
+        self.graph, self.results = graph, results
 
-def _filled_up(words: NDArray[np.int64]) -> NDArray[np.int64]:
+
+def filled_up(arrays: Arrays, n_words: int) -> Arrays:
     """Fill up with the first word, which nothing refers to there."""
-    grain = max(64, (1 << len(words).bit_length()) // WORD_STEPS)
-    return np.pad(words, (0, -len(words) % grain))
+    words = arrays["words"]
+    return {**arrays, "words": np.pad(words, (0, n_words - len(words)))}
+
+
+def on_grid(n: int) -> int:
+    """Give the next number on a grid that is a sixteenth to an eighth of the number."""
+    grain = max(64, (1 << n.bit_length()) // WORD_STEPS)
+    return n + -n % grain
 
 
 def _named(flat: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
