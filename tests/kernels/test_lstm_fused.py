@@ -11,7 +11,7 @@ import torch
 
 from elmo.kernels import lstm_fused, lstm_reference
 from elmo.kernels.direction import Direction
-from elmo.kernels.lstm_fused import EXACT, Plan, Tile
+from elmo.kernels.lstm_fused_plan import EXACT, Plan, Tile
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 if not IS_INTERPRETED and not torch.cuda.is_available():
