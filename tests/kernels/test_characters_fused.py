@@ -1,20 +1,13 @@
 """Convolutions with their maximum: values and gradients, on a GPU or interpreted."""
 
-import os
-
 import pytest
 import torch
+from triton_device import DEVICE, IS_INTERPRETED, KINDS
 
 from elmo.kernels import characters_fused, characters_reference
 
-IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-if not IS_INTERPRETED and not torch.cuda.is_available():
-    pytest.skip("no CUDA device; `make test-kernels` interprets", allow_module_level=True)
-pytest.importorskip("triton", reason="Triton is not installed")
 pytestmark = pytest.mark.gpu
 
-DEVICE = "cpu" if IS_INTERPRETED else "cuda"
-KINDS = [torch.float32] if IS_INTERPRETED else [torch.float32, torch.float16, torch.bfloat16]
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 

@@ -4,23 +4,16 @@ The error against float64 may exceed that of the plain version in the same preci
 share only. `make test-kernels` runs this where there is no GPU.
 """
 
-import os
-
 import pytest
 import torch
+from triton_device import DEVICE, IS_INTERPRETED, KINDS
 
 from elmo.kernels import lstm_fused, lstm_reference
 from elmo.kernels.direction import Direction
 from elmo.kernels.lstm_fused_plan import EXACT, Plan, Tile
 
-IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-if not IS_INTERPRETED and not torch.cuda.is_available():
-    pytest.skip("no CUDA device; `make test-kernels` interprets", allow_module_level=True)
-pytest.importorskip("triton", reason="Triton is not installed")
 pytestmark = pytest.mark.gpu
 
-DEVICE = "cpu" if IS_INTERPRETED else "cuda"
-KINDS = [torch.float32] if IS_INTERPRETED else [torch.float32, torch.float16, torch.bfloat16]
 SMALL = Tile(16, 16, 16, 4, 2)
 SPLIT = Tile(16, 16, 16, 4, 2, split=3)
 PLANS = {

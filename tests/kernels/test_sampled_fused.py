@@ -1,22 +1,15 @@
 """The sampled softmax in blocks: the plain loss and its gradients, on a GPU or interpreted."""
 
-import os
-
 import pytest
 import torch
 from torch.nn import functional
+from triton_device import DEVICE, IS_INTERPRETED, KINDS
 
 from elmo.kernels import sampled_fused
 from elmo.model.losses import sampled_losses
 
-IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-if not IS_INTERPRETED and not torch.cuda.is_available():
-    pytest.skip("no CUDA device; `make test-kernels` interprets", allow_module_level=True)
-pytest.importorskip("triton", reason="Triton is not installed")
 pytestmark = pytest.mark.gpu
 
-DEVICE = "cpu" if IS_INTERPRETED else "cuda"
-KINDS = [torch.float32] if IS_INTERPRETED else [torch.float32, torch.float16, torch.bfloat16]
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
