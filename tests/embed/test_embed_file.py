@@ -296,12 +296,13 @@ def test_vectors_are_let_go_once_they_are_written(run, tmp_path, monkeypatch, na
     monkeypatch.setattr(kind, "write", written)
     run(name, source=text)
     assert len(given) == 1000
-    # The tensors of the last window, 10 lines, and the arrays of one row group of Parquet, 12.
-    assert max(alive) <= 22
+    # Tensors and arrays of a window that is being written, 10 lines, the tensors of the one that
+    # was computed, and the arrays of one row group of Parquet, 12.
+    assert max(alive) <= 42
 
 
 def test_a_window_is_all_that_is_held(run, tmp_path, monkeypatch):
-    """No call computes more words than a window, and each window is written before the next."""
+    """No call computes more words than a window, and one window waits to be written at most."""
     text = tmp_path / "long.txt"
     text.write_text("one two three four\n" * 500 + "\n" * 100)
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 60)
@@ -322,7 +323,9 @@ def test_a_window_is_all_that_is_held(run, tmp_path, monkeypatch):
     windows = [event for event in events if event is not None]
     assert max(windows) == 60
     assert len(windows) == 54
-    assert events[:12] == [60, *[None] * 10, 60]
+    places = [place for place, event in enumerate(events) if event is not None]
+    for number, place in enumerate(places[:50]):
+        assert place - number >= 10 * (number - 1)
 
 
 def test_progress_goes_on_inside_a_window(run, monkeypatch, capsys):

@@ -5,12 +5,14 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import torch
+from torch import Tensor
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
@@ -93,7 +95,17 @@ def embed(config: EmbedConfig) -> EmbedResult:
         started = time.monotonic()
         n_sentences = n_words = 0
         table: LSTMState | None = None
-        with Progress("embed", size, "bytes" if size else "lines") as progress:
+
+        def write(window: list[Line], vectors: list[Tensor]) -> None:
+            for line, found in zip(window, vectors, strict=True):
+                writer.write(line.text, line.words, found.numpy())
+
+        with (
+            Progress("embed", size, "bytes" if size else "lines") as progress,
+            ThreadPoolExecutor(1, "write") as pool,
+        ):
+            # A window is written while the next one is computed.
+            written: Future[None] | None = None
             lines = _lines(file, config.input, split)
             for window in _windows(lines, n_lines, window_words):
                 sentences = [line.words for line in window]
@@ -106,10 +118,13 @@ def embed(config: EmbedConfig) -> EmbedResult:
                     vectors, table = run.carry(sentences, table, report)
                 else:
                     vectors = run.reset(sentences, report)
-                for line, found in zip(window, vectors, strict=True):
-                    writer.write(line.text, line.words, found.numpy())
+                if written is not None:
+                    written.result()
+                written = pool.submit(write, window, vectors)
                 n_sentences += len(window)
                 n_words += sum(map(len, sentences))
+            if written is not None:
+                written.result()
     return EmbedResult(str(output), n_sentences, n_words, time.monotonic() - started)
 
 
