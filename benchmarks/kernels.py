@@ -130,7 +130,7 @@ def measure(name: str, work: Callable[[], None], tokens: int, top: float, base: 
     time = milliseconds(work, 20)
     rate = tokens / time * 1000
     ratio = f"{rate / base:6.2f}" if base else "  1.00"
-    memory = torch.cuda.max_memory_allocated() / 2**30
+    memory = torch.cuda.max_memory_reserved() / 2**30
     print(
         f"  {name:28} {time:8.2f} ms {rate / 1e3:8.1f} k tokens/s {ratio} x "
         f"{100 * rate * FLOPS / top:5.1f} % {memory:6.1f} GiB",

@@ -180,7 +180,7 @@ class RunConfig:
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     """Arithmetic."""
     kernel: Kernel = "auto"
-    """Implementation of the LSTM: auto, fused, cudnn or reference."""
+    """Implementation of the LSTM: auto, fused, cudnn; reference is the plain one of everything."""
     accelerator: str = "auto"
     """cpu, cuda, or what there is."""
     devices: int = 1

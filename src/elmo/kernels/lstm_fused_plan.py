@@ -25,7 +25,8 @@ class Plan:
     """Which way a layer is computed; None for a product of the library's.
 
     Attributes:
-        joint: input and state in one product at each step, not the input beforehand.
+        joint: input and state in one product at each step, not the input beforehand; for gates
+            with a tile.
         gates: the product of a step, with the cell in its epilogue.
         projection: of the cell's output.
         recurrent: the gradient that goes to the step before.

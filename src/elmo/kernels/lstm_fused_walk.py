@@ -53,6 +53,14 @@ def _tiles(size: int, tile: int) -> int:
     return -(-size // tile)
 
 
+def _first_resets(marks: Tensor) -> Tensor:
+    """Tell which rows begin from zero, (directions, batch, 1)."""
+    from elmo.kernels.triton_lstm import RESET
+
+    resets: Tensor = marks[:, 0, :, None] & RESET.value
+    return resets.bool()
+
+
 class Forward:
     """The forward pass and everything it leaves for the other."""
 
@@ -79,7 +87,7 @@ class Forward:
         self.outputs = make(n, steps, batch, shape.out)
         self.cells = make(n, steps + 1 if shape.training else 1, batch, cell, dtype=torch.float32)
         self.hidden = make(n, steps if shape.training else 1, batch, cell)
-        has_gates = shape.training or not self.plan.joint or self.plan.gates is None
+        has_gates = shape.training or not self.plan.joint
         self.gates = make(n, steps, batch, 4 * cell) if has_gates else make(1)
         self.marks = marks
         for number in range(n):
@@ -93,8 +101,7 @@ class Forward:
                 self.projection[number].copy_(hr)
             self.cells[number, 0].copy_(c)
         if marks is not None:
-            is_reset = (marks[:, 0, :, None] & 1).bool()
-            self.states[:, 0, :, shape.dim :].masked_fill_(is_reset, 0.0)
+            self.states[:, 0, :, shape.dim :].masked_fill_(_first_resets(marks), 0.0)
 
     def saved(self) -> tuple[Tensor | None, ...]:
         """Give what `Backward` takes."""
@@ -148,9 +155,7 @@ class Forward:
 
         shape, training = self.shape, self.shape.training
         tile = self.plan.gates
-        if tile is None and self.plan.joint:
-            torch.bmm(self.states[:, step], self.weight.mT, out=self.gates[:, step])
-        elif tile is None:
+        if tile is None:
             gates = self.gates[:, step]
             state = self.states[:, step, :, shape.dim :]
             torch.baddbmm(gates, state, self.weight[:, :, shape.dim :].mT, out=gates)
@@ -180,7 +185,7 @@ class Forward:
             WIDTH=shape.width,
             FIRST=0 if self.plan.joint else shape.dim,
             MULTIPLY=tile is not None,
-            READ_GATES=not self.plan.joint or tile is None,
+            READ_GATES=not self.plan.joint,
             WRITE_GATES=training,
             CLIP=shape.cell_clip is not None,
             MARKED=self.marks is not None,
@@ -283,8 +288,7 @@ class Backward:
             self._recur(parts, step)
         d_h = parts[:, :, 0 if self.plan.joint else -1, :, -shape.out :].sum(dim=0).float()
         if self.marks is not None:
-            is_reset = (self.marks[:, 0, :, None] & 1).bool()
-            d_h = (d_h + self.kept).masked_fill_(is_reset, 0.0)
+            d_h = (d_h + self.kept).masked_fill_(_first_resets(self.marks), 0.0)
         # The products over all steps.
         gates = self.gates.flatten(1, 2)  # (directions, positions, 4 * cell)
         states = self.states[:, :-1].flatten(1, 2)

@@ -40,6 +40,15 @@ def _clipped(x, bound):
 
 
 @triton.jit
+def _summed(first, distance, wanted, SPLIT: tl.constexpr):
+    """Add up parts of sums, which lie a distance apart."""
+    value = tl.load(first, mask=wanted, other=0.0).to(tl.float32)
+    for part in tl.static_range(1, SPLIT):
+        value += tl.load(first + part * distance, mask=wanted, other=0.0).to(tl.float32)
+    return value
+
+
+@triton.jit
 def _gates_of(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
     """Split (rows, 4 * units) into i, f, g, o; each thread has all four of its units already."""
     values = tl.permute(tl.reshape(values, (ROWS, 4, UNITS)), (0, 2, 1))
@@ -312,10 +321,8 @@ def finish_forward(
     n_directions = tl.num_programs(1)
     rows, columns = places // OUT, places % OUT
     wanted = places < batch * OUT
-    value = tl.zeros((BLOCK,), dtype=tl.float32)
-    for part in tl.static_range(SPLIT):
-        block = parts + ((part * n_directions + direction) * n_part_slots + part_slot) * batch * OUT
-        value += tl.load(block + places, mask=wanted, other=0.0).to(tl.float32)
+    first = parts + (direction * n_part_slots + part_slot) * batch * OUT + places
+    value = _summed(first, n_directions * n_part_slots * batch * OUT, wanted, SPLIT)
     if CLIP:
         # Only what was clipped is at the bound, so that the way back can tell.
         inside = _clipped(value, below)
