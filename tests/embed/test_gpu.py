@@ -27,7 +27,8 @@ SENTENCES = [[f"word{n * k % 71}" for k in range(n % 23)] for n in range(1500)]
 @pytest.mark.parametrize("state", ["reset", "carry"])
 def test_vectors_of_the_cpu(monkeypatch, dtype, tolerance, state):
     monkeypatch.setitem(encoding.MAX_POSITIONS, "cuda", 4000)
-    elmo = ELMo(random_model(CONFIG, seed=3))
+    # A gentler model than most tests use: its rounding does not grow along a sentence.
+    elmo = ELMo(random_model(CONFIG, seed=3, scale=1.0))
     expected = elmo.encode(SENTENCES, state=state, batch_size=40)
     found = elmo.encode(SENTENCES, state=state, batch_size=40, device="cuda", dtype=dtype)
     for one, other in zip(found, expected, strict=True):

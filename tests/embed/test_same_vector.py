@@ -166,21 +166,38 @@ def test_what_does_not_fit_is_computed_in_parts(monkeypatch, state):
         elmo.encode(sentences, state=state, batch_size=5)
 
 
-def test_threads_take_batches_apart(monkeypatch):
-    """As where a GPU computes: several batches wait, and each is cut among the threads."""
+def test_a_thread_takes_batches_apart(monkeypatch):
+    """As where a GPU computes: several batches wait for the thread that cuts them."""
     sentences = [[f"w{n}"] * (n % 7) for n in range(40)]
     expected = MODEL.encode(sentences, batch_size=3)
     run = MODEL.encoding_run(batch_size=3)
-    run.n_threads = 4
+    run.is_cut_aside = True
     counts = []
     found = run.reset(sentences, counts.append)
     assert sum(counts) == 40
     for one, other in zip(found, expected, strict=True):
         assert one.numpy().tobytes() == other.tobytes()
 
-    def fail(self, started, rows):
+    def fail(self, started):
         raise OSError("no more memory")
 
     monkeypatch.setattr(encoding.EncodingRun, "_vectors", fail)
     with pytest.raises(OSError, match="no more memory"):
         run.reset(sentences)
+
+
+@pytest.mark.parametrize("layers", ["average", "all"])
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_what_is_kept_of_a_batch(monkeypatch, layers, state):
+    """A batch is copied in pieces of a few sentences; a sentence keeps its piece alone."""
+    sentences = [[f"w{n}"] * (n * 5 % 7) for n in range(40)]
+    expected = MODEL.encode(sentences, layers=layers, state=state)
+    row = 9 * MODEL.config.dim * (MODEL.config.n_layers if layers == "all" else 1)
+    for piece in (1, 3 * row):
+        monkeypatch.setattr(encoding, "PIECE", piece)
+        found = MODEL.encode(sentences, layers=layers, state=state)
+        for one, other in zip(found, expected, strict=True):
+            assert one.tobytes() == other.tobytes()
+            assert one.flags.c_contiguous
+        kept = MODEL.encode(sentences, layers=layers, state=state, convert_to_tensor=True)
+        assert max(one.untyped_storage().nbytes() for one in kept) <= 4 * max(row, piece)

@@ -54,6 +54,15 @@ def test_it_is_the_reference(dtype, n_words, length, dim, filters):
         assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm()
 
 
+def test_a_program_has_several_blocks_of_words(monkeypatch):
+    given = draw(70, 9, 16, [(1, 3), (2, 70)])
+    expected = outcome(characters_fused.pooled, given, torch.float32)
+    monkeypatch.setattr(characters_fused, "PROGRAMS", 1)
+    monkeypatch.setattr(characters_fused, "CHARACTERS", 16)
+    found = outcome(characters_fused.pooled, given, torch.float32)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+
+
 def test_the_mask_is_not_trained():
     characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
     characters[:, 1] = 0

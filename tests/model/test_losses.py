@@ -17,6 +17,7 @@ from elmo.model.losses import (
     full_losses,
     log_expected_count,
     sampled_losses,
+    with_fillers,
 )
 
 N_WORDS, DIM, N = 11, 16, 7
@@ -259,3 +260,20 @@ def test_sampling_is_near_the_full_loss_on_average():
         means.append((loss - log_expected[targets]).mean().item())
     full = full_losses(hidden, weight, bias, targets).mean().item()
     assert np.mean(means) == pytest.approx(full, abs=0.06)
+
+
+@pytest.mark.parametrize("n_words", [8, 13])
+def test_fillers_change_nothing(n_words):
+    """Rows that have no chance: the same losses, and the same gradients of what was there."""
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(5, 4, generator=generator, dtype=torch.float64)
+    weight = torch.randn(n_words, 4, generator=generator, dtype=torch.float64).requires_grad_()
+    bias = torch.randn(n_words, generator=generator, dtype=torch.float64).requires_grad_()
+    targets = torch.tensor([0, 3, n_words - 1, 7, 2])
+    outcomes = []
+    for rows in ((weight, bias), with_fillers(weight, bias)):
+        loss = full_losses(hidden, *rows, targets)
+        outcomes.append([loss, *torch.autograd.grad(loss.sum(), (weight, bias))])
+        assert len(rows[0]) == len(rows[1])
+    torch.testing.assert_close(*outcomes)
+    assert len(rows[0]) == n_words + -n_words % 8

@@ -5,6 +5,7 @@ sentence of n words being n + 1 of them; what each lane reads follows from a few
 process can work out any lane, and a place can be saved and gone back to.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -125,79 +126,106 @@ class QueueLanes:
         self.n_steps = n_steps
         self.drawn = 0
         # Of the sentence each lane is reading: its draw, its number, pairs read, pairs in all.
-        self._draw = [-1] * n_lanes
-        self._sentence = [0] * n_lanes
-        self._offset = [0] * n_lanes
-        self._length = [0] * n_lanes
-        self._forget_block()
+        self._draw = np.full(n_lanes, -1)
+        self._sentence, self._offset, self._length = np.zeros((3, n_lanes), dtype=np.int64)
+        self._forget_ahead()
 
-    def _forget_block(self) -> None:
-        self._block: list[tuple[int, int]] = []
-        self._block_start = self.drawn
+    def _forget_ahead(self) -> None:
+        # The draws that come next: sentence and pairs of each, (2, draws).
+        self._ahead = np.zeros((2, 0), dtype=np.int64)
 
-    def _next(self) -> tuple[int, int] | None:
-        """Give number and pairs of the next sentence of the queue."""
-        place = self.drawn - self._block_start
-        if place == len(self._block):
-            self._block_start, place = self.drawn, 0
-            self._block = self._look_up(self.drawn, BLOCK)
-            if not self._block:
-                return None
-        self.drawn += 1
-        return self._block[place]
-
-    def _look_up(self, draw: int, count: int) -> list[tuple[int, int]]:
+    def _look_up(self, draw: int, count: int) -> Numbers:
+        """Give sentence and pairs of up to so many draws, (2, draws)."""
         sentences = self.order.sentences(draw, count)
-        pairs = self.order.split.lengths(sentences) + 1
-        return list(zip(sentences.tolist(), pairs.tolist(), strict=True))
+        return np.stack([sentences, self.order.split.lengths(sentences) + 1])
+
+    def _look_ahead(self) -> bool:
+        """Look more draws up; tells whether there were any."""
+        more = self._look_up(self.drawn + len(self._ahead[0]), BLOCK)
+        self._ahead = np.concatenate([self._ahead, more], axis=1)
+        return len(more[0]) > 0
+
+    def _share_out(self, wanted: Numbers) -> Numbers:
+        """Count the draws of each lane: as many as it takes to have the pairs it wants."""
+        ends = np.cumsum(self._ahead[1]).tolist()
+        bounds, begun = [0], 0
+        for pairs in wanted.tolist():
+            place = bounds[-1]
+            if pairs:
+                place = bisect_left(ends, begun + pairs, place)
+                while place == len(ends) and self._look_ahead():
+                    ends = np.cumsum(self._ahead[1]).tolist()
+                    place = bisect_left(ends, begun + pairs, place)
+                # Where the text ends, a lane has what is left.
+                place = min(place + 1, len(ends))
+                begun = ends[place - 1] if place else 0
+            bounds.append(place)
+        return np.diff(bounds)
 
     def window(self, own: range) -> Pairs:
         """Give the pairs of the next window in some of the lanes; the account is kept of all."""
-        parts: list[tuple[int, int, int, int, int, int]] = []
-        for lane in range(len(self._draw)):
-            filled = 0
-            while filled < self.n_steps:
-                offset = self._offset[lane]
-                left = self._length[lane] - offset
-                if not left:
-                    found = self._next()
-                    if found is None:
-                        break
-                    self._draw[lane] = self.drawn - 1
-                    self._sentence[lane], left = found
-                    self._length[lane] = left
-                    offset = 0
-                taken = min(left, self.n_steps - filled)
-                if lane in own:
-                    parts.append(
-                        (lane, filled, self._sentence[lane], offset, self._draw[lane], taken)
-                    )
-                filled += taken
-                self._offset[lane] = offset + taken
-        table = np.array(parts, dtype=np.int64).reshape(len(parts), 6)
-        counts = table[:, 5]
-        lane, step, sentence, offset, draw = np.repeat(table[:, :5], counts, axis=0).T
-        inside = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return Pairs(lane, step + inside, sentence, offset + inside, draw)
+        lanes = np.arange(len(self._draw))
+        left = np.minimum(self._length - self._offset, self.n_steps)
+        counts = self._share_out(self.n_steps - left)
+        n_draws = int(counts.sum())
+        sentence, pairs = self._ahead[:, :n_draws]
+        draw = self.drawn + np.arange(n_draws)
+        lane = np.repeat(lanes, counts)
+        # Where a sentence begins: after what was left of the last one and those before it.
+        before = np.concatenate([[0], np.cumsum(pairs)])
+        first = np.cumsum(counts) - counts
+        step = left[lane] + before[:-1] - before[first[lane]]
+        taken = np.minimum(pairs, self.n_steps - step)
+        parts = np.concatenate(
+            [
+                [lanes, 0 * lanes, self._sentence, self._offset, self._draw, left],
+                [lane, step, sentence, 0 * lane, draw, taken],
+            ],
+            axis=1,
+        )
+        self._offset += left
+        (new,) = np.nonzero(counts)
+        last = (first + counts - 1)[new]
+        self._draw[new], self._sentence[new] = draw[last], sentence[last]
+        self._length[new], self._offset[new] = pairs[last], taken[last]
+        self.drawn += n_draws
+        self._ahead = self._ahead[:, n_draws:]
+        return _spread(parts[:, (parts[0] >= own.start) & (parts[0] < own.stop)])
 
     def is_over(self) -> bool:
         """Whether every sentence has been read to its end."""
-        reading = any(a < b for a, b in zip(self._offset, self._length, strict=True))
+        reading = bool((self._offset < self._length).any())
         return not reading and not len(self.order.sentences(self.drawn, 1))
 
     def position(self) -> Position:
         """Give the number of draws, and draw and offset of each lane."""
-        return {"drawn": self.drawn, "draw": list(self._draw), "offset": list(self._offset)}
+        return {
+            "drawn": self.drawn,
+            "draw": self._draw.tolist(),
+            "offset": self._offset.tolist(),
+        }
 
     def restore(self, position: Position) -> None:
         """Go to a place."""
         self.drawn = position["drawn"]
-        self._draw = list(position["draw"])
-        self._offset = list(position["offset"])
-        self._forget_block()
-        for lane, draw in enumerate(self._draw):
-            found = (0, 0) if draw < 0 else self._look_up(draw, 1)[0]
+        self._draw = np.array(position["draw"])
+        self._offset = np.array(position["offset"])
+        self._forget_ahead()
+        for lane, draw in enumerate(position["draw"]):
+            found = (0, 0) if draw < 0 else self._look_up(draw, 1)[:, 0]
             self._sentence[lane], self._length[lane] = found
+
+
+def _spread(parts: Numbers) -> Pairs:
+    """Give the pairs of parts of sentences.
+
+    Args:
+        parts: lane, first step, sentence, first offset, draw, and number of pairs, (6, parts).
+    """
+    counts = parts[5]
+    lane, step, sentence, offset, draw = np.repeat(parts[:5], counts, axis=1)
+    inside = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return Pairs(lane, step + inside, sentence, offset + inside, draw)
 
 
 class StretchLanes:

@@ -172,28 +172,33 @@ def build_window(
     inputs, targets = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     resets, real = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     for side, pairs in enumerate(sides):
-        place = (side, pairs.step, pairs.lane - own.start)
-        inputs[place], targets[place] = _words(split, pairs, backward=side == 1)
-        resets[place] = (pairs.offset == 0) & _chosen(pairs.draw, reset, seed)
-        real[place] = True
+        place = pairs.step * len(own) + pairs.lane - own.start
+        is_first = pairs.offset == 0
+        real[side].put(place, True)
+        resets[side].put(place, is_first & _chosen(pairs.draw, reset, seed))
+        predicted = _predicted(split, pairs.sentence, pairs.offset, backward=side == 1)
+        targets[side].put(place, predicted)
+        # What is read was predicted one step before; at the border of a window, in the last one.
+        inputs[side, 1:] = np.where(real[side, 1:], targets[side, :-1], 0)
+        at_border = np.flatnonzero((pairs.step == 0) & ~is_first)
+        earlier = _predicted(
+            split, pairs.sentence[at_border], pairs.offset[at_border] - 1, backward=side == 1
+        )
+        inputs[side].put(place[at_border], earlier)
+        inputs[side].put(place[is_first], END if side else BEGIN)
     return Window(inputs, targets, resets, real[0], position or {})
 
 
-def _words(split: Split, pairs: Pairs, *, backward: bool) -> tuple[Numbers, Numbers]:
-    """Give input and target of each pair."""
-    length = split.lengths(pairs.sentence)
-    is_first, is_last = pairs.offset == 0, pairs.offset == length
-    # The word read is one before the word predicted, on the way the direction goes.
-    read = length - pairs.offset if backward else pairs.offset - 1
-    predicted = length - 1 - pairs.offset if backward else pairs.offset
-    first, last = (END, BEGIN) if backward else (BEGIN, END)
-    result = []
-    for places, outside, mark in ((read, is_first, first), (predicted, is_last, last)):
-        words = np.full(len(places), mark, dtype=np.int64)
-        inside = ~outside
-        words[inside] = split.words_at(pairs.sentence[inside], places[inside]) + FIRST_WORD
-        result.append(words)
-    return result[0], result[1]
+def _predicted(split: Split, sentences: Numbers, offsets: Numbers, *, backward: bool) -> Numbers:
+    """Give the targets of pairs."""
+    lengths = split.lengths(sentences)
+    words = np.full(len(lengths), BEGIN if backward else END, dtype=np.int64)
+    inside = np.flatnonzero(offsets < lengths)
+    places = offsets[inside]
+    if backward:
+        places = lengths[inside] - 1 - places
+    words[inside] = split.words_at(sentences[inside], places) + FIRST_WORD
+    return words
 
 
 def _chosen(draws: Numbers, share: float, seed: int) -> Flags:

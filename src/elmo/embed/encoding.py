@@ -7,7 +7,7 @@ order.
 
 import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -34,8 +34,10 @@ MAX_POSITIONS = {"cpu": 8192, "cuda": 65536}
 # which is another thing on each device if they are not the same everywhere.
 SENTENCES = {"cpu": 64, "cuda": 4096}
 CARRIED_ROWS = 32
-# Batches of a GPU that wait to be taken apart, and the threads that do it.
-AHEAD, THREADS = 2, 8
+# Batches of a GPU that wait to be taken apart.
+AHEAD = 2
+# Values copied together when a batch is taken apart: what a sentence that is kept keeps at most.
+PIECE = 2**20
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,9 @@ class EncodingRun:
         self.batch_size = size
         self.keep_on_device = keep_on_device
         self.device = next(network.parameters()).device
-        # Tensors that stay on the device are cut there, in the caller's stream.
-        is_copied = self.device.type == "cuda" and not keep_on_device
-        self.n_threads = THREADS if is_copied else 0
+        # A thread takes batches apart while a GPU is at the next one. Tensors that stay on the
+        # device are cut there, in the caller's stream.
+        self.is_cut_aside = self.device.type == "cuda" and not keep_on_device
         self._choose = choose_layers(network, layers)
         self._run: Callable[..., BiLMOutput] = network.bilm
         own_dtype = next(network.bilm.parameters()).dtype
@@ -156,36 +158,30 @@ class EncodingRun:
             state = LSTMState.joined([part.state for part in parts])
             table = state if table is None else table.updated(state)
             for part in parts:
-                results += self._vectors(part, range(len(part.sentences)))
+                results += self._vectors(part)
             report(len(batch))
         return results, table
 
     def _taken_apart(
         self, sentences: Sequence[tuple[str, ...]]
-    ) -> Iterator[tuple[_Started, Iterable[Tensor]]]:
-        """Give batches and their vectors; threads take batches apart while a GPU is at the next."""
+    ) -> Iterator[tuple[_Started, list[Tensor]]]:
+        """Give batches and their vectors."""
         size = self.batch_size or _of_device(SENTENCES, self.device)
         batches = batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
-        if not self.n_threads:
-            for batch in batches:
-                for started in self._start(batch, None):
-                    yield started, self._vectors(started, range(len(started.sentences)))
+        everything = (started for batch in batches for started in self._start(batch, None))
+        if not self.is_cut_aside:
+            for started in everything:
+                yield started, self._vectors(started)
             return
-        waiting: deque[tuple[_Started, list[Future[list[Tensor]]]]] = deque()
-        with ThreadPoolExecutor(self.n_threads, "encode") as pool:
-            for batch in batches:
-                for started in self._start(batch, None):
-                    rows = range(len(started.sentences))
-                    share = -(-len(rows) // self.n_threads)
-                    parts = [rows[first : first + share] for first in rows[::share]]
-                    waiting.append(
-                        (started, [pool.submit(self._vectors, started, p) for p in parts])
-                    )
-                while len(waiting) > AHEAD:
-                    started, apart = waiting.popleft()
-                    yield started, (found for part in apart for found in part.result())
-            for started, apart in waiting:
-                yield started, (found for part in apart for found in part.result())
+        waiting: deque[tuple[_Started, Future[list[Tensor]]]] = deque()
+        with ThreadPoolExecutor(1, "encode") as pool:
+            for started in everything:
+                waiting.append((started, pool.submit(self._vectors, started)))
+                if len(waiting) > AHEAD:
+                    first, vectors = waiting.popleft()
+                    yield first, vectors.result()
+            for started, vectors in waiting:
+                yield started, vectors.result()
 
     def _start(self, sentences: Sequence[Sentence], state: LSTMState | None) -> list[_Started]:
         """Set a batch going; in several parts where the memory of the device asks for it."""
@@ -238,15 +234,26 @@ class EncodingRun:
             values = values.pin_memory()
         return values.to(self.device, non_blocking=True)
 
-    def _vectors(self, started: _Started, rows: range) -> list[Tensor]:
-        """Give sentences of a batch; copies, so that one that is kept does not keep the batch."""
+    def _vectors(self, started: _Started) -> list[Tensor]:
+        """Give the sentences of a batch; copied, so that one that is kept does not keep them all.
+
+        Several are copied together: one at a time, Python takes longer than the copy.
+        """
         if started.done is not None:
             started.done.synchronize()
         dtype = self._dtype if self.keep_on_device else torch.float32
-        return [
-            started.vectors[..., row, 1 : started.lengths[row] - 1, :].to(dtype, copy=True)
-            for row in rows
-        ]
+        counts = [length - 2 for length in started.lengths]
+        together = max(1, PIECE // max(1, started.vectors.select(-3, 0).numel()))
+        found: list[Tensor] = []
+        for first in range(0, len(counts), together):
+            own = counts[first : first + together]
+            rows = started.vectors.narrow(-3, first, len(own)).narrow(-2, 1, max(own))
+            piece = rows.to(dtype, copy=True)
+            found += [
+                row.narrow(-2, 0, count).contiguous()
+                for row, count in zip(piece.unbind(-3), own, strict=True)
+            ]
+        return found
 
 
 def _of_device(sizes: dict[str, int], device: torch.device) -> int:

@@ -14,11 +14,11 @@ from elmo.kernels.device import HALVES, arithmetic_of, can_fuse, on_device_of
 
 WORDS = 64
 FILTERS = 64
+CHARACTERS = 64
 # Numbers under a filter: a tile holds all of them.
 DEEPEST = 256
-# Words are counted in so many groups side by side, whose sums are added up at the end.
-SPLITS = 16
-THREADS = 128
+# Programs that share a sum over all words: each has a part of them.
+PROGRAMS = 512
 
 
 def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> bool:
@@ -77,61 +77,86 @@ class _Pooled(torch.autograd.Function):
                 DIM=dim,
                 WIDTH=width,
                 FILTERS=n_filters,
-                DEPTH=max(16, 1 << (width * dim - 1).bit_length()),
+                DEPTH=_tiled(width * dim),
                 WORDS=WORDS,
                 BLOCK=FILTERS,
                 num_warps=4,
             )
             column += n_filters
-        ctx.save_for_backward(characters, table, chosen, *weights)
+        ctx.save_for_backward(characters, table, vectors, used, chosen, *weights)
         return found
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        from elmo.kernels.triton_characters import count
+        from elmo.kernels.triton_characters import to_characters, to_filters, to_vectors
 
-        characters, table, chosen, *weights = ctx.saved_tensors
+        characters, table, vectors, used, chosen, *weights = ctx.saved_tensors
         gradient = gradient.contiguous()
-        n_words, length = characters.shape
-        letters = characters.int().contiguous()
-        wide = table.float()
-        d_table = torch.zeros_like(wide)
+        n_words, length, dim = vectors.shape
+        d_vectors = torch.zeros(vectors.shape, dtype=torch.float32, device=table.device)
         d_weights = []
-        words_each = -(-n_words // SPLITS)
         column = 0
         for weight in weights:
             n_filters, _, width = weight.shape
-            sums = torch.zeros(
-                (SPLITS, width, n_filters, len(table)), dtype=torch.float32, device=table.device
+            split, n_splits = _splits(n_words, -(-n_filters // FILTERS))
+            sums = d_vectors.new_empty((n_splits, width, dim, n_filters))
+            upper = (gradient, chosen, used)
+            place = (n_words, gradient.shape[1], column)
+            shape: dict[str, Any] = {
+                "LENGTH": length,
+                "DIM": dim,
+                "WIDTH": width,
+                "FILTERS": n_filters,
+                "DEPTH": _tiled(width * dim),
+                "WORDS": WORDS,
+                "BLOCK": FILTERS,
+                "num_warps": 4,
+            }
+            to_filters[(-(-n_filters // FILTERS), n_splits)](
+                vectors, *upper, sums, *place, split, **shape
             )
-            count[(-(-n_filters // THREADS), SPLITS, width)](
-                gradient,
-                chosen,
-                letters,
-                sums,
-                n_words,
-                gradient.shape[1],
-                column,
-                words_each,
-                LENGTH=length,
-                WIDTH=width,
-                FILTERS=n_filters,
-                CHARACTERS=len(table),
-                BLOCK=THREADS,
-                num_warps=THREADS // 32,
-            )
-            by_place = sums.sum(dim=0)  # (width, filters, characters)
-            d_weight = by_place @ wide  # (width, filters, dim)
-            d_weights.append(d_weight.permute(1, 2, 0).to(weight.dtype))
-            d_table += (by_place.mT @ weight.float().permute(2, 0, 1)).sum(dim=0)
+            d_weights.append(sums.sum(dim=0).permute(2, 1, 0).to(weight.dtype))
+            flat = weight.mT.to(vectors.dtype).contiguous()  # (filters, width, dim)
+            to_vectors[(-(-n_words // WORDS),)](flat, *upper, d_vectors, *place, **shape)
             column += n_filters
+        split, n_splits = _splits(n_words, -(-len(table) // CHARACTERS))
+        sums = d_vectors.new_empty((n_splits, len(table), dim))
+        to_characters[(-(-len(table) // CHARACTERS), n_splits)](
+            d_vectors,
+            characters.int().contiguous(),
+            used,
+            sums,
+            n_words,
+            len(table),
+            split,
+            LENGTH=length,
+            DIM=dim,
+            WIDEST=max(weight.shape[2] for weight in weights),
+            BREADTH=_tiled(dim),
+            WORDS=WORDS,
+            BLOCK=CHARACTERS,
+            num_warps=4,
+        )
+        d_table = sums.sum(dim=0)
         # The mask, which is never trained.
         d_table[0].zero_()
         d_bias = gradient.sum(dim=0, dtype=torch.float32)
         d_biases = torch.split_with_sizes(d_bias, [len(weight) for weight in weights])
         typed = [value.to(weight.dtype) for value, weight in zip(d_biases, weights, strict=True)]
         return (None, None, d_table.to(table.dtype), *d_weights, *typed)
+
+
+def _splits(n_words: int, n_columns: int) -> tuple[int, int]:
+    """Share words among programs, so many to a part: blocks of words in a part, parts."""
+    n_blocks = -(-n_words // WORDS)
+    blocks_each = -(-n_blocks * n_columns // PROGRAMS)
+    return blocks_each, -(-n_blocks // blocks_each)
+
+
+def _tiled(size: int) -> int:
+    """Give the side of a tile that holds so many."""
+    return max(16, 1 << (size - 1).bit_length())
 
 
 def _used(characters: Tensor) -> Tensor:

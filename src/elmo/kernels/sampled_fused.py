@@ -82,6 +82,7 @@ class _MeanLoss(torch.autograd.Function):
         d_hidden = torch.empty_like(hidden)
         d_near = torch.zeros(near.shape, dtype=torch.float32, device=hidden.device)
         d_bias = torch.zeros_like(correction)
+        ones = torch.ones((8, n), dtype=hidden.dtype, device=hidden.device)
         size = max(1, BLOCK_VALUES // n_candidates)
         for start in range(0, n, size):
             block = slice(start, min(start + size, n))
@@ -100,7 +101,8 @@ class _MeanLoss(torch.autograd.Function):
             )
             torch.mm(logits, near, out=d_hidden[block])
             d_near += wide_product(logits.T, hidden[block])
-            d_bias += logits.sum(dim=0, dtype=torch.float32)
+            # Half the time of a sum over the rows, which is no product.
+            d_bias += wide_product(ones[:, block], logits)[0]
         ctx.save_for_backward(
             hidden, true_weight, true_rows, sampled_rows, d_hidden, d_near, d_bias, true_gradients
         )

@@ -1,9 +1,9 @@
 """Convolutions over the characters of words with the maximum over positions, in Triton.
 
 Of a convolution only its maximum is wanted: it is kept while walking over the positions, and no
-output of a position is ever written. The way back needs no convolution either: what a filter's
-gradient does depends only on which character stood at which of its places, so gradients are
-counted by filter, place and character.
+output of a position is ever written. On the way back the gradient of a position is that of the
+maximum where it was found there, and zero elsewhere: it is made in registers, position by position,
+and goes into the products of an ordinary convolution's way back.
 """
 
 import triton
@@ -60,34 +60,133 @@ def convolve(
 
 
 @triton.jit
-def count(
-    gradient,  # (words, columns)
-    chosen,  # (words, columns), uint8
-    characters,  # (words, LENGTH), int32
-    sums,  # (splits, WIDTH, FILTERS, CHARACTERS), float32, zero before: out
+def to_filters(
+    vectors,  # (words, LENGTH, DIM): characters of words
+    gradient,  # (words, columns): of the maximum
+    chosen,  # (words, columns), uint8: where it was found
+    used,  # (words,): characters before the last one repeats
+    sums,  # (splits, WIDTH * DIM, FILTERS), float32: out
     n_words,
     n_columns,
     column,
-    words_each,  # words of a split
+    blocks_each,  # blocks of words of a split
     LENGTH: tl.constexpr,
+    DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     FILTERS: tl.constexpr,
-    CHARACTERS: tl.constexpr,
-    BLOCK: tl.constexpr,  # as many as the program has threads: each owns a filter, none is raced
+    DEPTH: tl.constexpr,  # WIDTH * DIM, up to a power of two
+    WORDS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
-    """Add up a filter's gradients by the character at one of its places."""
+    """Gradient of some filters of one width, from some of the words."""
     filters = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    split = tl.program_id(1).to(tl.int64)
-    place = tl.program_id(2)
+    split = tl.program_id(1)
+    depth = tl.arange(0, DEPTH)
+    is_deep = depth < WIDTH * DIM
     is_filter = filters < FILTERS
-    # Letters are few: what a filter adds to most of the time stays near.
-    block = sums + ((split * WIDTH + place) * FILTERS + filters) * CHARACTERS
-    first = split * words_each
-    last = tl.minimum(first + words_each, n_words)
-    for word in range(first, last):
-        at = word * n_columns + column + filters
-        value = tl.load(gradient + at, mask=is_filter, other=0.0).to(tl.float32)
-        position = tl.load(chosen + at, mask=is_filter, other=0).to(tl.int32)
-        letter = tl.load(characters + word * LENGTH + position + place, mask=is_filter, other=0)
-        target = block + letter
-        tl.store(target, tl.load(target, mask=is_filter, other=0.0) + value, mask=is_filter)
+    total = tl.zeros((DEPTH, BLOCK), dtype=tl.float32)
+    for block in range(split * blocks_each, (split + 1) * blocks_each):
+        words = block * WORDS + tl.arange(0, WORDS)
+        word_in = tl.minimum(words, n_words - 1).to(tl.int64)
+        wanted = (words < n_words)[:, None] & is_filter[None, :]
+        at = word_in[:, None] * n_columns + column + filters[None, :]
+        value = tl.load(gradient + at, mask=wanted, other=0.0)
+        place = tl.load(chosen + at, mask=wanted, other=0).to(tl.int32)
+        read = vectors + word_in[None, :] * (LENGTH * DIM) + depth[:, None]
+        n_positions = tl.minimum(tl.max(tl.load(used + word_in), axis=0) + 1, LENGTH - WIDTH + 1)
+        for position in range(0, n_positions):
+            a = tl.load(read + position * DIM, mask=is_deep[:, None], other=0.0)
+            total = tl.dot(
+                a, tl.where(place == position, value, 0.0), total, input_precision="ieee"
+            )
+    out = (split.to(tl.int64) * (WIDTH * DIM) + depth[:, None]) * FILTERS + filters[None, :]
+    tl.store(sums + out, total, mask=is_deep[:, None] & is_filter[None, :])
+
+
+@triton.jit
+def to_vectors(
+    weight,  # (FILTERS, WIDTH * DIM)
+    gradient,  # (words, columns): of the maximum
+    chosen,  # (words, columns), uint8: where it was found
+    used,  # (words,): characters before the last one repeats
+    d_vectors,  # (words, LENGTH, DIM), float32: what filters of one width add to it
+    n_words,
+    n_columns,
+    column,
+    LENGTH: tl.constexpr,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    FILTERS: tl.constexpr,
+    DEPTH: tl.constexpr,  # WIDTH * DIM, up to a power of two
+    WORDS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Gradient of the characters of some words, from all filters of one width."""
+    words = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
+    word_in = tl.minimum(words, n_words - 1).to(tl.int64)
+    is_word = words < n_words
+    depth = tl.arange(0, DEPTH)
+    is_deep = depth < WIDTH * DIM
+    out = d_vectors + word_in[:, None] * (LENGTH * DIM) + depth[None, :]
+    inside = is_word[:, None] & is_deep[None, :]
+    n_positions = tl.minimum(tl.max(tl.load(used + word_in), axis=0) + 1, LENGTH - WIDTH + 1)
+    for position in range(0, n_positions):
+        total = tl.load(out + position * DIM, mask=inside, other=0.0)
+        for start in range(0, FILTERS, BLOCK):
+            filters = start + tl.arange(0, BLOCK)
+            is_filter = filters < FILTERS
+            wanted = is_word[:, None] & is_filter[None, :]
+            at = word_in[:, None] * n_columns + column + filters[None, :]
+            value = tl.load(gradient + at, mask=wanted, other=0.0)
+            place = tl.load(chosen + at, mask=wanted, other=0).to(tl.int32)
+            b = tl.load(
+                weight + filters[:, None] * (WIDTH * DIM) + depth[None, :],
+                mask=is_filter[:, None] & is_deep[None, :],
+                other=0.0,
+            )
+            a = tl.where(place == position, value, 0.0)
+            total = tl.dot(a, b, total, input_precision="ieee")
+        tl.store(out + position * DIM, total, mask=inside)
+        # The next window lies over this one, in the hands of other threads.
+        tl.debug_barrier()
+
+
+@triton.jit
+def to_characters(
+    d_vectors,  # (words, LENGTH, DIM), float32
+    characters,  # (words, LENGTH), int32
+    used,  # (words,): characters before the last one repeats
+    sums,  # (splits, n_characters, DIM), float32: out
+    n_words,
+    n_characters,
+    blocks_each,  # blocks of words of a split
+    LENGTH: tl.constexpr,
+    DIM: tl.constexpr,
+    WIDEST: tl.constexpr,  # of the filters
+    BREADTH: tl.constexpr,  # DIM, up to a power of two
+    WORDS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Sum of the gradients of some characters, from some of the words."""
+    numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    split = tl.program_id(1)
+    dims = tl.arange(0, BREADTH)
+    is_dim = dims < DIM
+    total = tl.zeros((BLOCK, BREADTH), dtype=tl.float32)
+    for block in range(split * blocks_each, (split + 1) * blocks_each):
+        words = block * WORDS + tl.arange(0, WORDS)
+        is_word = words < n_words
+        word_in = tl.minimum(words, n_words - 1).to(tl.int64)
+        # No window lies beyond the one that begins at the last different character.
+        n_places = tl.minimum(tl.max(tl.load(used + word_in), axis=0) + WIDEST, LENGTH)
+        for place in range(0, n_places):
+            found = tl.load(characters + word_in * LENGTH + place)
+            b = tl.load(
+                d_vectors + (word_in * LENGTH + place)[:, None] * DIM + dims[None, :],
+                mask=is_word[:, None] & is_dim[None, :],
+                other=0.0,
+            )
+            a = tl.where(numbers[:, None] == found[None, :], 1.0, 0.0)
+            total = tl.dot(a, b, total, input_precision="ieee")
+    out = (split.to(tl.int64) * n_characters + numbers[:, None]) * DIM + dims[None, :]
+    tl.store(sums + out, total, mask=(numbers < n_characters)[:, None] & is_dim[None, :])
