@@ -1,0 +1,58 @@
+"""The text of `small-ko`, from the files of its sources to one file: a paragraph a line.
+
+    python runs/korean_text.py DATA > korean.txt
+
+DATA holds ko-1.txt.xz (Korean Wikipedia), and unpacked beside it petitions/ (JSON lines),
+klue-ynat/train.tsv, nsmc/ratings_train.txt and klue-nli/klue-nli-v1.1_train.json. Of the task sets
+only the training parts are read, without their labels.
+"""
+
+import csv
+import json
+import lzma
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def wikipedia(data: Path) -> Iterator[str]:
+    """Give the paragraphs of the articles; their titles stand in the first ones anyway."""
+    with lzma.open(data / "ko-1.txt.xz", "rt", encoding="utf-8") as lines:
+        yield from (line for line in lines if not line.startswith("= "))
+
+
+def petitions(data: Path) -> Iterator[str]:
+    """Give title and content of the petitions."""
+    for path in sorted((data / "petitions").glob("petitions_*")):
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                petition = json.loads(line)
+                yield petition["title"]
+                yield from petition["content"].splitlines()
+
+
+def tasks(data: Path) -> Iterator[str]:
+    """Give the texts of the task sets."""
+    for name, column in (("klue-ynat/train.tsv", "title"), ("nsmc/ratings_train.txt", "document")):
+        with (data / name).open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+                yield row[column]
+    pairs = json.loads((data / "klue-nli/klue-nli-v1.1_train.json").read_text(encoding="utf-8"))
+    for pair in pairs:
+        yield pair["premise"]
+        yield pair["hypothesis"]
+
+
+def main() -> None:
+    """Write all of it."""
+    data = Path(sys.argv[1])
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    for source in (wikipedia, petitions, tasks):
+        for line in source(data):
+            text = " ".join(line.split())
+            if text:
+                sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
