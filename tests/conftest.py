@@ -10,6 +10,7 @@ from train_text import write_text
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, PrepareConfig, TextConfig
 from elmo.corpus.prepare_corpus import prepare
 from elmo.embed.embedder import ELMo
+from elmo.formats import bundled
 from elmo.formats.pretrained import Pretrained
 from elmo.model.initialise import initialise
 from elmo.model.network import ELMoNetwork
@@ -34,6 +35,14 @@ def fixtures():
     return SHARED / "fixtures"
 
 
+@pytest.fixture(scope="session")
+def shared_data():
+    """Folder of the measuring sets, packed."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"no data sets at {SHARED / 'data'}; set ELMO_SHARED to their folder")
+    return SHARED / "data"
+
+
 def random_model(config=TINY, seed=0, scale=4.0, **extra):
     """Give a model with random weights, as a reader would.
 
@@ -56,6 +65,14 @@ def corpus(tmp_path):
     valid = write_text(tmp_path / "valid.txt", 40, seed=2)
     prepare(PrepareConfig((str(text),), str(tmp_path / "corpus"), (str(valid),)))
     return tmp_path / "corpus"
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """The folder of bundled models, empty, whatever this installation has."""
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path / "bundled")
+    (tmp_path / "bundled").mkdir()
+    return tmp_path / "bundled"
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import types
 
+import numpy as np
 import pytest
 import typer
 from conftest import random_model
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 from elmo import cli
 from elmo.config import (
+    ConvertConfig,
     EmbedConfig,
     EvaluateConfig,
     FinetuneConfig,
@@ -99,6 +102,7 @@ def test_embed_info_convert(tmp_path, model):
         ["embed", "a", "b.h5", "--no-such-flag"],
         ["nonsense"],
         ["convert", "a", "b", "--to", "pickle"],
+        ["convert", "a", "b", "--dtype", "int4"],
     ],
 )
 def test_wrong_usage_exits_with_2(words):
@@ -123,7 +127,6 @@ def test_failures_are_one_line_and_exit_with_1(words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["embed", "a.txt", "b.h5"], "no model is bundled yet"),
         (["embed", "IN", "OUT", "--model", "MODEL", "--layers", "9"], "number from 0 to 2"),
         (["embed", "IN", "OUT", "--model", "MODEL", "--batch-size", "0"], "at least 1"),
         (["embed", "IN", "x.csv", "--model", "MODEL"], "no known format"),
@@ -137,6 +140,25 @@ def test_wrong_values_exit_with_2(tmp_path, model, words, message):
     assert done.exit_code == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_bundled_model_is_a_model_to_every_verb(tmp_path, models, model):
+    (tmp_path / "in.txt").write_text("a b\n")
+    embedding = ["embed", str(tmp_path / "in.txt"), str(tmp_path / "out.npz")]
+    verbs = (embedding, ["info", "small-en"], ["convert", "small-en", str(tmp_path / "o")])
+    for words in verbs:
+        done = elmo(*words)
+        assert done.exit_code == 1
+        assert done.stderr.startswith(
+            "elmo: small-en is the name of a bundled model, but it is not"
+        )
+        assert done.stderr.count("\n") == 1
+    shutil.copytree(model, models / "small-en")
+    for words in verbs:
+        assert elmo(*words).exit_code == 0
+    with np.load(tmp_path / "out.npz") as vectors:
+        expected = ELMo.from_pretrained(model).encode([["a", "b"]])[0]
+        np.testing.assert_array_equal(vectors["0"], expected)
 
 
 def test_debug_shows_a_traceback():
@@ -232,6 +254,8 @@ def seen(monkeypatch):
     [
         ("embed a b.h5", EmbedConfig("a", "b.h5")),
         ("embed a b.h5 --raw", EmbedConfig("a", "b.h5", raw=True)),
+        ("embed a b.h5", EmbedConfig("a", "b.h5", model="small-en")),
+        ("convert a b --dtype int8", ConvertConfig("a", "b", dtype="int8")),
         ("vocab a b --out v", VocabConfig(("a", "b"), "v")),
         ("prepare a --valid v --valid w --out o", PrepareConfig(("a",), "o", valid=("v", "w"))),
         ("evaluate --model m a b", EvaluateConfig(("a", "b"), "m")),

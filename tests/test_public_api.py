@@ -1,5 +1,6 @@
 """The public face: the names promised are there, come from this package, and load lazily."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from hatchling.builders.wheel import WheelBuilder
 
 import elmo
 import elmo.compat.allennlp
@@ -98,11 +100,28 @@ def bare(wheel, tmp_path_factory):
     return folder
 
 
-def test_wheel_holds_every_module_and_preset(wheel):
+def test_a_wheel_would_hold_bundled_models(tmp_path):
+    """Neither ignored nor left out for their endings."""
+    for name in ("pyproject.toml", ".gitignore", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    package = tmp_path / "src" / "elmo"
+    names = ["config.json", "model.safetensors", "vocab.txt", "characters.json", "README.md"]
+    (package / "models" / "small-en").mkdir(parents=True)
+    shutil.copy(elmo.__file__, package)
+    for name in names:
+        (package / "models" / "small-en" / name).touch()
+    found = {
+        file.distribution_path for file in WheelBuilder(str(tmp_path)).recurse_included_files()
+    }
+    assert found == {"elmo/__init__.py", *(f"elmo/models/small-en/{name}" for name in names)}
+
+
+def test_wheel_holds_every_module_preset_and_model(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     source = Path(elmo.__file__).parent
-    for path in [*source.rglob("*.py"), *source.rglob("*.yaml"), source / "py.typed"]:
+    data = [*source.rglob("*.yaml"), *source.glob("models/*/*"), source / "py.typed"]
+    for path in [*source.rglob("*.py"), *data]:
         assert f"elmo/{path.relative_to(source).as_posix()}" in names
 
 

@@ -205,8 +205,6 @@ def test_wrong_places(run, tmp_path, text):
     (tmp_path / "folder.h5").mkdir()
     with pytest.raises(OutputError, match="it is a folder"):
         run("folder.h5")
-    with pytest.raises(ConfigError, match="--model"):
-        embed(EmbedConfig(str(text), str(tmp_path / "out.h5")))
     with pytest.raises(ConfigError, match="reset or carry"):
         run(state="keep")
     with pytest.raises(ElmoError, match="there is no file or folder"):

@@ -82,6 +82,17 @@ class TestCard:
         assert "Mended" not in card
         assert "softmax of the language model" not in card
 
+    @pytest.mark.parametrize(
+        ("dtype", "words"),
+        [
+            ("float16", "The weights are stored as float16; read, they are float32."),
+            ("int8", "The weights are stored as int8 with one float16 scale for each row"),
+        ],
+    )
+    def test_storage(self, dtype, words):
+        assert words in model_card(random_model(), dtype)
+        assert "stored" not in model_card(random_model(), "float32")
+
     def test_softmax(self):
         config = dataclasses.replace(TINY, n_softmax_words=len(VOCABULARY))
         assert "softmax of the language model is in the folder" in model_card(random_model(config))

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 import torch
 from builders import VOCABULARY
@@ -17,6 +18,7 @@ from elmo.formats import bilm_hdf5, native
 from elmo.formats.card import model_card
 from elmo.formats.container import open_folder
 from elmo.formats.load import read
+from elmo.formats.quantised import pack, unpack
 from elmo.plain import from_dict, to_dict
 from elmo.text.characters import build_dictionary
 from elmo.text.vocabulary import Vocabulary
@@ -121,14 +123,24 @@ class TestWhatIsWritten:
         with pytest.raises(FormatError, match=f"{scheme} as characters.*AllenNLP"):
             bilm_hdf5.write(found, tmp_path / "other")
 
-    def test_other_precisions_are_kept_on_disk_and_read_as_float32(self, tmp_path):
+    def test_a_model_of_another_precision_is_stored_as_asked(self, tmp_path):
+        """What is computed with does not decide what is stored."""
         elmo = ELMo(random_model()).to(torch.bfloat16)
         elmo.save_pretrained(tmp_path / "model")
         stored = load_file(tmp_path / "model" / "model.safetensors")
-        assert {tensor.dtype for tensor in stored.values()} == {torch.bfloat16}
-        for name, tensor in read(tmp_path / "model").weights.items():
+        assert {tensor.dtype for tensor in stored.values()} == {torch.float32}
+        for name, tensor in elmo.to_pretrained().weights.items():
+            assert torch.equal(stored[name], tensor.float())
+
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+    def test_weights_of_any_float_type_are_read_as_float32(self, folder, dtype):
+        expected = read(folder).weights
+        weights = load_file(folder / "model.safetensors")
+        weights = {name: tensor.to(dtype) for name, tensor in weights.items()}
+        save_file(weights, folder / "model.safetensors")
+        for name, tensor in read(folder).weights.items():
             assert tensor.dtype == torch.float32
-            assert torch.equal(tensor, stored[name].float())
+            assert torch.equal(tensor, expected[name].to(dtype).float())
 
     def test_a_trained_model_is_saved_as_it_is_now(self, tmp_path):
         elmo = ELMo(random_model())
@@ -242,6 +254,118 @@ class TestSpoiledConfig:
         model = read(folder)
         native.write(model, folder)
         assert read(folder).origin == "\ud800"
+
+
+class TestFewerBytes:
+    @pytest.fixture
+    def small(self, tmp_path):
+        """A folder in int8 whose model has every kind of tensor."""
+        config = dataclasses.replace(TINY, n_softmax_words=len(VOCABULARY))
+        model = random_model(config, vocabulary=Vocabulary(VOCABULARY))
+        native.write(model, tmp_path / "small", "int8")
+        return tmp_path / "small"
+
+    @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+    def test_what_is_stored_and_read(self, tmp_path, dtype):
+        model = random_model()
+        ELMo(model).save_pretrained(tmp_path / "model", dtype=dtype)
+        stored = load_file(tmp_path / "model" / "model.safetensors")
+        for name, tensor in pack(model.weights, dtype).items():
+            assert stored[name].dtype == tensor.dtype
+            assert torch.equal(stored[name], tensor)
+        found = read(tmp_path / "model")
+        assert found.storage.startswith(f"{dtype}, 0.0")
+        assert found.weights.keys() == model.weights.keys()
+        for name, tensor in unpack(stored, "").items():
+            assert found.weights[name].dtype == torch.float32
+            assert torch.equal(found.weights[name], tensor)
+
+    def test_vectors_stay_close(self, tmp_path):
+        elmo = ELMo(random_model(scale=1.5))
+        elmo.save_pretrained(tmp_path / "model", dtype="int8")
+        sentence = [["He", "sat", "on", "the", "river", "bank", "."]]
+        first = elmo.encode(sentence, layers="all")[0]
+        second = ELMo.from_pretrained(tmp_path / "model").encode(sentence, layers="all")[0]
+        norms = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
+        cosines = (first * second).sum(-1) / norms
+        assert 0.998 < cosines.min() < cosines.max() < 1.0001
+        assert (first != second).any()
+
+    def test_size(self, tmp_path):
+        encoder = dataclasses.replace(TINY.encoder, filters=((1, 64), (2, 64)))
+        model = random_model(dataclasses.replace(TINY, encoder=encoder))
+        sizes = {}
+        for dtype in ("float32", "float16", "int8"):
+            native.write(model, tmp_path / dtype, dtype)
+            tensors = load_file(tmp_path / dtype / "model.safetensors").values()
+            sizes[dtype] = sum(tensor.nbytes for tensor in tensors)
+        assert sizes["float16"] == sizes["float32"] / 2
+        assert 0.25 < sizes["int8"] / sizes["float32"] < 0.3
+
+    def test_int8_over_float32_and_back(self, tmp_path, small):
+        """The scales of the one do not stay behind in the other."""
+        model = read(small)
+        native.write(model, small)
+        assert not [name for name in load_file(small / "model.safetensors") if "scale" in name]
+        again = read(small)
+        assert again.storage.startswith("float32")
+        for name, tensor in model.weights.items():
+            assert torch.equal(again.weights[name], tensor)
+
+    def test_an_unknown_type_leaves_nothing(self, tmp_path):
+        refused(
+            lambda: ELMo(random_model()).save_pretrained(tmp_path / "model", dtype="int4"),
+            "dtype is 'int4'; expected float32, float16, int8",
+            kind=ConfigError,
+        )
+        assert not (tmp_path / "model").exists()
+
+    @pytest.mark.parametrize("dtype", ["float16", "int8"])
+    def test_nan_is_not_written(self, tmp_path, dtype):
+        elmo = ELMo(random_model())
+        elmo.network.bilm.encoder.projection.weight.data[1, 2] = float("nan")
+        refused(
+            lambda: elmo.save_pretrained(tmp_path / "model", dtype=dtype),
+            "bilm.encoder.projection.weight holds NaN",
+            kind=FormatError,
+        )
+        assert not (tmp_path / "model").exists()
+
+    @pytest.mark.parametrize(
+        ("spoil", "words"),
+        [
+            (
+                lambda stored: stored.pop("softmax.weight"),
+                ["softmax.weight.scale has no int8 matrix softmax.weight"],
+            ),
+            (
+                lambda stored: stored.pop("softmax.weight.scale"),
+                ["softmax.weight is int8", "no softmax.weight.scale"],
+            ),
+            (
+                lambda stored: stored.update({"softmax.weight.scale": torch.ones(3).half()}),
+                ["softmax.weight.scale has shape (3,)", "expected (8,)"],
+            ),
+            (
+                lambda stored: stored["softmax.weight.scale"].fill_(float("nan")),
+                ["softmax.weight holds NaN"],
+            ),
+            (
+                lambda stored: stored["softmax.weight.scale"].fill_(float("inf")),
+                ["softmax.weight holds NaN"],
+            ),
+            (
+                lambda stored: stored.update({"softmax.bias": stored["softmax.bias"].char()}),
+                ["softmax.bias is int8", "no softmax.bias.scale"],
+            ),
+        ],
+        ids=["matrix gone", "scale gone", "shape", "nan", "inf", "bias"],
+    )
+    def test_spoiled(self, small, spoil, words):
+        stored = load_file(small / "model.safetensors")
+        spoil(stored)
+        save_file(stored, small / "model.safetensors")
+        refused(lambda: read(small), f"{small}: model.safetensors: ", *words, kind=FormatError)
 
 
 class TestSpoiledFiles:

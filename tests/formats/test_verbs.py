@@ -6,7 +6,7 @@ import json
 import pytest
 from builders import SENTENCES, VOCABULARY, hdf5_folder, make_options, vocabulary_bytes
 from conftest import random_model
-from sources import SOURCES, assert_same_model, refused
+from sources import SOURCES, assert_same_model, refused, snapshot
 
 from elmo.config import ConvertConfig, InfoConfig, ModelConfig
 from elmo.embed.embedder import ELMo
@@ -64,6 +64,17 @@ class TestInfo:
         result = info(InfoConfig(str(folder), json=True))
         assert json.loads(str(result))["vector width"] == 16
 
+    @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+    def test_storage_of_our_folder(self, tmp_path, dtype):
+        ELMo(random_model()).save_pretrained(tmp_path / "model", dtype)
+        size = (tmp_path / "model" / "model.safetensors").stat().st_size
+        result = info(InfoConfig(str(tmp_path / "model")))
+        told, megabytes, unit = result.rows["weights"].split()
+        assert (told, unit) == (f"{dtype},", "MB")
+        assert float(megabytes) == pytest.approx(size / 1e6, abs=0.06)
+        folder = hdf5_folder(tmp_path / "old")
+        assert "weights" not in info(InfoConfig(str(folder))).rows
+
     def test_options_elsewhere(self, tmp_path):
         source = SOURCES["hdf5, options apart"].make(tmp_path)
         result = info(InfoConfig(str(source["weights"]), options=str(source["options"])))
@@ -92,6 +103,18 @@ class TestConvert:
         assert lines[0] == f"{tmp_path / 'out'}: written as native, read from {origin}"
         assert len(lines) == 2
         assert lines[1].startswith("note: ")
+
+    @pytest.mark.parametrize("dtype", ["float16", "int8"])
+    def test_in_fewer_bytes(self, tmp_path, dtype):
+        path, output = SOURCES["archive"].make(tmp_path)["source"], tmp_path / "out"
+        result = convert(ConvertConfig(str(path), str(output), dtype=dtype))
+        assert str(result).startswith(f"{output}: written as native in {dtype}, read from ")
+        assert read(output).storage.startswith(dtype)
+        assert f"stored as {dtype}" in (output / "README.md").read_text()
+        convert(ConvertConfig(str(output), str(tmp_path / "again"), dtype=dtype))
+        assert snapshot(tmp_path / "again") == snapshot(output)
+        convert(ConvertConfig(str(output), str(tmp_path / "wide")))
+        assert_same_model(ELMo.from_pretrained(tmp_path / "wide"), ELMo.from_pretrained(output))
 
     def test_to_allennlp(self, tmp_path):
         path = SOURCES["archive"].make(tmp_path)["source"]
@@ -153,6 +176,9 @@ class TestConvert:
             ({"to": "onnx"}, ["'onnx'", "native or allennlp"]),
             ({"to": "allennlp", "tokenizer": "english"}, ["no place for a tokeniser"]),
             ({"tokenizer": "klingon"}, ["klingon"]),
+            ({"to": "allennlp", "dtype": "int8"}, ["float32 alone", "'int8'", "--dtype"]),
+            ({"to": "allennlp", "dtype": "float16"}, ["float32 alone", "'float16'", "--dtype"]),
+            ({"dtype": "int4"}, ["'int4'", "float32, float16, int8"]),
         ],
     )
     def test_contradictions(self, tmp_path, arguments, words):

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -172,11 +173,11 @@ def config_of(softmax, optimizer=ADAGRAD, regular=DROPOUTS):
     return make_config(softmax, optimizer, regular, batch_size=LANES, unroll=STEPS, reset=0.5)
 
 
-def learner_of(config, accelerator="cuda", seed=0):
+def learner_of(config, accelerator="cuda", seed=0, precision="32-true"):
     mapper = token_mapper(SHAPE, None, None)
     tables = word_tables(DistinctWords.of(WORDS), mapper, VOCABULARY)
     return Learner(
-        Fabric(accelerator=accelerator, devices=1),
+        Fabric(accelerator=accelerator, devices=1, precision=precision),
         make_network(SHAPE, seed),
         config,
         tables,
@@ -262,6 +263,17 @@ class TestRecorded:
         found, expected = take(recorded), take(plain)
         check_recorded(recorded)
         check_same(recorded, plain, found, expected)
+
+    def test_half_precision_and_many_lanes(self, monkeypatch, softmax, optimizer):
+        """So many that gradients of words are sorted and summed by other kernels."""
+        monkeypatch.setattr(sys.modules[__name__], "LANES", 256)
+        config = config_of(softmax, optimizer)
+        recorded, plain = (learner_of(config, precision="bf16-mixed") for _ in range(2))
+        plain.recorded = None
+        found, expected = take(recorded), take(plain)
+        check_recorded(recorded)
+        assert torch.isfinite(expected).all()
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=0)
 
     @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize("locked", [False, True])

@@ -33,6 +33,7 @@ from elmo.config.verbs import (
     Layers,
     Pooling,
     State,
+    Storage,
 )
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "RegularConfig",
     "RunConfig",
     "State",
+    "Storage",
     "StreamConfig",
     "TextConfig",
     "TuneConfig",

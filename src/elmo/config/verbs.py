@@ -6,6 +6,7 @@ from typing import Literal
 Layers = str | int
 Pooling = Literal["mean", "max", "first-last"]
 State = Literal["reset", "carry"]
+Storage = Literal["float32", "float16", "int8"]
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class EmbedConfig:
     """Embed a text file, one sentence a line, and write every word's vector.
 
     Examples:
-      elmo embed sentences.txt vectors.h5 --model my-elmo
+      elmo embed sentences.txt vectors.h5
       elmo embed - vectors.parquet --model my-elmo --raw < article.txt
       elmo embed in.txt out.h5 --model M --layers all --state carry --batch-size 64
     """
@@ -22,7 +23,7 @@ class EmbedConfig:
     """Text file in UTF-8, one sentence a line; - is standard input."""
     output: str
     """File to write; its ending is the format: .h5 .hdf5 .parquet .npz"""
-    model: str | None = None
+    model: str = "small-en"
     """Model: a bundled name, a folder, a hub id or any older program's file."""
     layers: str = "average"
     """average, mix, top, all or a layer number."""
@@ -68,6 +69,7 @@ class ConvertConfig:
     Examples:
       elmo convert 144.zip my-elmo
       elmo convert my-elmo old-style --to allennlp
+      elmo convert my-elmo smaller --dtype int8
     """
 
     model: str
@@ -76,6 +78,8 @@ class ConvertConfig:
     """Folder to write."""
     to: Literal["native", "allennlp"] = "native"
     """native: safetensors and JSON; allennlp: options.json and weights.hdf5."""
+    dtype: Storage = "float32"
+    """How native stores weights: int8 takes a quarter of float32, with one scale a row."""
     options: str | None = None
     """options.json, where it does not lie beside the weights."""
     vocab: str | None = None

@@ -66,8 +66,6 @@ class Line:
 
 def embed(config: EmbedConfig) -> EmbedResult:
     """Embed a text file, one sentence a line, and write every word's vector."""
-    if config.model is None:
-        raise ConfigError("no model is bundled yet: name one with --model")
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state is {config.state!r}; expected reset or carry")
     output = Path(config.output)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State
+from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State, Storage
 from elmo.embed.encoding import POOLINGS, EncodingRun, pool
 from elmo.errors import ConfigError, InputError
 from elmo.formats import hub, native
@@ -90,7 +90,7 @@ class ELMo(nn.Module):
         """Load a model of any known format, found out by looking inside.
 
         Args:
-            source: a folder, a hub id, or any older program's file or folder.
+            source: a bundled name, a folder, a hub id, or any older program's file or folder.
             options: options.json; with `weights` the classic pair.
             weights: weights.hdf5.
             vocab: vocabulary file, where it does not lie beside the weights.
@@ -149,9 +149,15 @@ class ELMo(nn.Module):
             training=self.training_record,
         )
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a model folder that `from_pretrained` reads: all of it, or nothing."""
-        native.write(self.to_pretrained(), Path(folder))
+    def save_pretrained(self, folder: str | Path, dtype: Storage = "float32") -> None:
+        """Write a model folder that `from_pretrained` reads: all of it, or nothing.
+
+        Args:
+            folder: made where it does not exist; an older model in it is replaced.
+            dtype: how the weights are stored, "float32", "float16" or "int8" (a quarter of the
+                size, with one scale a row); read, they are float32 again.
+        """
+        native.write(self.to_pretrained(), Path(folder), dtype)
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
         """Upload the model folder to a hub and give its address.

@@ -1,11 +1,22 @@
 """The model card: what a saved model is, for a person who finds the folder."""
 
-from elmo.config import ModelConfig
+from elmo.config import ModelConfig, Storage
 from elmo.formats.pretrained import Pretrained
 
+_STORED = {
+    "int8": "as int8 with one float16 scale for each row of a matrix, and as float16 where they "
+    "have one dimension",
+    "float16": "as float16",
+}
 
-def model_card(model: Pretrained) -> str:
-    """Write a README.md for a model folder."""
+
+def model_card(model: Pretrained, dtype: Storage = "float32") -> str:
+    """Write a README.md for a model folder.
+
+    Args:
+        model: what is in the folder.
+        dtype: how its weights are stored; float32 goes without saying.
+    """
     config = model.config
     lines = [
         "---",
@@ -36,6 +47,8 @@ def model_card(model: Pretrained) -> str:
         lines += [f"- {note}" for note in model.notes]
     if config.n_softmax_words:
         lines += ["", "The softmax of the language model is in the folder too."]
+    if dtype in _STORED:
+        lines += ["", f"The weights are stored {_STORED[dtype]}; read, they are float32."]
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from torch import Tensor
 
 from elmo.errors import FormatError
-from elmo.formats import allennlp_archive, bilm_hdf5, bilm_tf, hub, many_langs, native
+from elmo.formats import allennlp_archive, bilm_hdf5, bilm_tf, bundled, hub, many_langs, native
 from elmo.formats.container import (
     Container,
     open_file,
@@ -48,7 +48,8 @@ def read(
     """Read a model of any known format.
 
     Args:
-        source: a folder, an archive, a weight file, a checkpoint or a hub id.
+        source: a folder, an archive, a weight file, a checkpoint, a bundled name or a hub id; what
+            lies on the disk comes first.
         options: options.json; with `weights`, the classic pair.
         weights: weights.hdf5; the same as `source`.
         vocab: vocabulary file, plain or gzipped.
@@ -91,13 +92,22 @@ def _find(source: str) -> Path:
     path = _local(source)
     if os.path.exists(path) or os.path.exists(f"{path}.index"):
         return path
+    models = bundled.installed()
+    if source in models:
+        return models[source]
+    if source in bundled.NAMES:
+        raise FormatError(
+            f"{source} is the name of a bundled model, but it is not in this installation "
+            f"(bundled: {bundled.listing()}): install a newer elmo-torch, or name another model, "
+            "such as a folder or a hub id"
+        )
     if "://" in source:
         raise FormatError(f"{source} is an address: download the file first and name it here")
     if _HUB_ID.fullmatch(source):
         return hub.download(source)
     raise FormatError(
-        f"there is no file or folder {source}, and no model of that name is bundled; readable are "
-        f"{READABLE}, and hub ids such as owner/name"
+        f"there is no file or folder {source}, and no model of that name is bundled (bundled: "
+        f"{bundled.listing()}); readable are {READABLE}, and hub ids such as owner/name"
     )
 
 

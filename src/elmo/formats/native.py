@@ -8,13 +8,15 @@ from typing import Any
 
 import safetensors
 from safetensors.torch import load, save_file
+from torch import Tensor
 
-from elmo.config import ModelConfig
+from elmo.config import ModelConfig, Storage
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.files import write_folder
 from elmo.formats.card import model_card
 from elmo.formats.container import Container, one_line, open_folder
 from elmo.formats.pretrained import Pretrained
+from elmo.formats.quantised import pack, storage_of, unpack
 from elmo.plain import from_dict, to_dict
 from elmo.text.characters import SYMBOL_SCHEMES
 from elmo.text.vocabulary import Vocabulary
@@ -51,9 +53,10 @@ def read(folder: Container) -> Pretrained:
     except ConfigError as error:
         raise FormatError(str(error)) from None
     try:
-        weights = load(folder.read(WEIGHTS))
+        stored = load(folder.read(WEIGHTS))
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise FormatError(f"{folder.label}: {WEIGHTS} is not whole: {one_line(error)}") from None
+    source = f"{folder.label}: {WEIGHTS}"
     notes = head.get("notes", [])
     if not isinstance(notes, list):
         raise FormatError(f"{folder.label}: {CONFIG}: notes is {notes!r}, expected a list")
@@ -62,7 +65,7 @@ def read(folder: Container) -> Pretrained:
         vocabulary = Vocabulary.parse(folder.read(VOCABULARY), VOCABULARY)
     return Pretrained(
         config,
-        {name: tensor.float() for name, tensor in weights.items()},
+        unpack(stored, source),
         str(head.get("origin", ORIGIN)),
         vocabulary,
         characters=_dictionary(folder, CHARACTERS)
@@ -72,7 +75,8 @@ def read(folder: Container) -> Pretrained:
         notes=tuple(map(str, notes)),
         options=head.get("options"),
         training=head.get("training"),
-        source=f"{folder.label}: {WEIGHTS}",
+        source=source,
+        storage=storage_of(stored),
     )
 
 
@@ -83,12 +87,18 @@ def _dictionary(folder: Container, name: str) -> dict[str, int]:
     return entries
 
 
-def write(model: Pretrained, folder: Path) -> None:
+def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> None:
     """Write a model folder, all of it or nothing; files of an older model in it are replaced.
 
     A folder that holds files of these names which are not a model of ours is refused.
+
+    Args:
+        model: what is written.
+        folder: made where it does not exist.
+        dtype: how the weights are stored; read, they are float32 again.
     """
     _check_target(folder)
+    stored = pack(model.weights, dtype)
     head = {
         "format": FORMAT,
         "version": VERSION,
@@ -98,12 +108,12 @@ def write(model: Pretrained, folder: Path) -> None:
         "training": model.training,
         "model": to_dict(model.config),
     }
-    files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: lambda path: _save(path, model)}
+    files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: partial(_save, stored)}
     optional = {
         VOCABULARY: None if model.vocabulary is None else model.vocabulary.to_bytes(),
         CHARACTERS: _json(model.characters),
         WORDS: _json(model.words),
-        CARD: model_card(model).encode("utf-8", "replace"),
+        CARD: model_card(model, dtype).encode("utf-8", "replace"),
         CONFIG: _json(head),
     }
     for name, content in optional.items():
@@ -133,9 +143,8 @@ def _json(value: Mapping[str, Any] | None) -> bytes | None:
     return (json.dumps(value, indent=1) + "\n").encode("ascii")
 
 
-def _save(path: Path, model: Pretrained) -> None:
-    weights = {name: tensor.contiguous() for name, tensor in model.weights.items()}
+def _save(stored: dict[str, Tensor], path: Path) -> None:
     try:
-        save_file(weights, path, metadata={"format": "pt"})
+        save_file(stored, path, metadata={"format": "pt"})
     except safetensors.SafetensorError as error:
         raise OutputError(f"cannot write {path.name}: {error}; nothing was left behind") from None

@@ -32,6 +32,7 @@ class Pretrained:
         options: the options.json the model came with, written back with it.
         source: the file it was read from, for messages.
         training: how it was trained, in names and values, where we trained it.
+        storage: type and size of the weights in the file, where it is ours.
     """
 
     config: ModelConfig
@@ -44,6 +45,7 @@ class Pretrained:
     options: Mapping[str, Any] | None = None
     source: str | None = None
     training: Mapping[str, Any] | None = None
+    storage: str | None = None
 
     def __post_init__(self) -> None:
         """Compare every tensor with what the config implies; refuse what does not fit."""

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.config import ConvertConfig, InfoConfig
+from elmo.config import ConvertConfig, InfoConfig, Storage
 from elmo.errors import ConfigError
 from elmo.formats import bilm_hdf5, native
 from elmo.formats.card import describe
 from elmo.formats.load import read
 from elmo.plain import to_dict
 
-_WRITERS = {"native": native.write, "allennlp": bilm_hdf5.write}
+_FORMATS = ("native", "allennlp")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ def info(config: InfoConfig) -> InfoResult:
     """Say what a model file or folder is: format, geometry, vocabulary, what was mended."""
     model = read(config.model, options=config.options)
     rows = describe(model)
+    if model.storage is not None:
+        rows["weights"] = model.storage
     if model.vocabulary is not None:
         rows["vocabulary"] = f"{len(model.vocabulary):,} words"
     return InfoResult(rows, model.notes, to_dict(model.config), config.json)
@@ -61,26 +63,33 @@ class ConvertResult:
         output: the folder written.
         origin: the kind of file that was read.
         to: the format written.
+        dtype: how the weights are stored.
         notes: what was mended or assumed on the way.
     """
 
     output: str
     origin: str
     to: str
+    dtype: Storage
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
         """Say it in a line, and a line for each note."""
-        first = f"{self.output}: written as {self.to}, read from {self.origin}"
+        storage = "" if self.dtype == "float32" else f" in {self.dtype}"
+        first = f"{self.output}: written as {self.to}{storage}, read from {self.origin}"
         return "\n".join([first, *(f"note: {note}" for note in self.notes)])
 
 
 def convert(config: ConvertConfig) -> ConvertResult:
     """Turn any readable model into our folder, or a byte-character model into AllenNLP's files."""
-    if config.to not in _WRITERS:
-        raise ConfigError(f"to is {config.to!r}; expected {' or '.join(_WRITERS)}")
+    if config.to not in _FORMATS:
+        raise ConfigError(f"to is {config.to!r}; expected {' or '.join(_FORMATS)}")
     if config.to == "allennlp" and config.tokenizer is not None:
         raise ConfigError("AllenNLP's format has no place for a tokeniser: leave --tokenizer out")
+    if config.to == "allennlp" and config.dtype != "float32":
+        raise ConfigError(
+            f"AllenNLP's format holds float32 alone, dtype is {config.dtype!r}: leave --dtype out"
+        )
     model = read(
         config.model,
         options=config.options,
@@ -90,8 +99,10 @@ def convert(config: ConvertConfig) -> ConvertResult:
     )
     if config.tokenizer is not None:
         model = model.with_tokenizer(config.tokenizer)
-    _WRITERS[config.to](model, Path(config.output))
     notes = model.notes
     if config.to == "allennlp":
+        bilm_hdf5.write(model, Path(config.output))
         notes += tuple(bilm_hdf5.left_out(model))
-    return ConvertResult(config.output, model.origin, config.to, notes)
+    else:
+        native.write(model, Path(config.output), config.dtype)
+    return ConvertResult(config.output, model.origin, config.to, config.dtype, notes)
