@@ -17,13 +17,13 @@ test-kernels: $(VENV)/.kernels
 	TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 tests/kernels
 
 check: $(VENV)/.check
-	$(BIN)/ruff format --check src tests benchmarks docs
-	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks runs docs
+	$(BIN)/ruff check src tests benchmarks runs docs
 	$(BIN)/mypy
 
 format: $(VENV)/.check
-	$(BIN)/ruff format src tests benchmarks docs
-	$(BIN)/ruff check --fix src tests benchmarks docs
+	$(BIN)/ruff format src tests benchmarks runs docs
+	$(BIN)/ruff check --fix src tests benchmarks runs docs
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/make_cli_page.py

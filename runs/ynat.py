@@ -1,0 +1,72 @@
+"""How good a Korean model is for topics of news titles, with the plainest head there is.
+
+    python runs/ynat.py MODEL... --data klue-ynat
+
+Mean and maximum of a title's vectors, all layers averaged, under one linear map; trained on
+train.tsv, measured on dev.tsv of KLUE-YNAT. Models are chosen by it, so it is no result.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo import ELMo
+from elmo.evaluate.parts_of_speech import fit
+
+
+def read(path: Path) -> tuple[list[str], list[str]]:
+    """Give titles and labels."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [row["title"] for row in rows], [row["label"] for row in rows]
+
+
+def features(elmo: ELMo, titles: list[str], device: str | None) -> Tensor:
+    """Give mean and maximum of the vectors of each title, (1, titles, 2 * dim)."""
+    words = [elmo.tokenizer.words(title) for title in titles]
+    found = elmo.encode(words, device=device, show_progress_bar=True)
+    pooled = [np.concatenate([item.mean(axis=0), item.max(axis=0)]) for item in found]
+    return torch.from_numpy(np.stack(pooled)).unsqueeze(0)
+
+
+def macro_f1(found: Tensor, right: Tensor, n_labels: int) -> float:
+    """Give the mean over labels of the F1 of each."""
+    scores = []
+    for label in range(n_labels):
+        hits = ((found == label) & (right == label)).sum()
+        scores.append(float(2 * hits / ((found == label).sum() + (right == label).sum())))
+    return sum(scores) / n_labels
+
+
+def main() -> None:
+    """Print a line for each model."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--device")
+    given = parser.parse_args()
+    (titles, labels), (new_titles, new_labels) = (
+        read(given.data / f"{part}.tsv") for part in ("train", "dev")
+    )
+    names = sorted(set(labels))
+    targets, answers = (
+        torch.tensor([names.index(label) for label in part]) for part in (labels, new_labels)
+    )
+    print("| model | accuracy | macro F1 |\n| --- | --- | --- |")
+    for name in given.models:
+        elmo = ELMo.from_pretrained(name)
+        train = features(elmo, titles, given.device)
+        dev = features(elmo, new_titles, given.device)
+        mean, deviation = train.mean(dim=1, keepdim=True), train.std(dim=1, keepdim=True)
+        probe = fit((train - mean) / deviation, targets, len(names), seed=0)
+        found = probe((dev - mean) / deviation).argmax(dim=-1)
+        accuracy = float((found == answers).float().mean())
+        print(f"| {name} | {accuracy:.4f} | {macro_f1(found, answers, len(names)):.4f} |")
+
+
+if __name__ == "__main__":
+    main()

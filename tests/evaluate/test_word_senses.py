@@ -1,0 +1,276 @@
+"""Senses by the nearest neighbour, worked by hand on a language of six words."""
+
+import dataclasses
+import tarfile
+
+import numpy as np
+import pytest
+
+from elmo.errors import FormatError
+from elmo.evaluate.word_senses import (
+    Occurrence,
+    SenseData,
+    TaggedWords,
+    entry_of,
+    first_sense_accuracy,
+    read_semcor,
+    read_targets,
+    read_wordnet,
+    sense_accuracy,
+)
+
+INDEX = """\
+bank%1:14:00:: 08420278 2 20
+bank%1:17:01:: 09213565 1 25
+bank%2:40:00:: 02343595 1 0
+near%3:00:00:: 00444519 1 0
+near%5:00:00:close:02 00444520 2 0
+owl%1:05:00:: 01621127 2 0
+owl%1:18:00:: 01621128 1 0
+take_place%2:30:00:: 00339934 1 5
+"""
+SEMCOR = """\
+<contextfile concordance=brown>
+<context filename=br-a01 paras=yes>
+<p pnum=1>
+<s snum=1>
+<wf cmd=ignore pos=DT>The</wf>
+<wf cmd=done pos=NN lemma=bank wnsn=1 lexsn=1:17:01::>bank</wf>
+<wf cmd=done rdf=location pos=NNP lemma=location wnsn=1 lexsn=1:03:00:: pn=location>New_York</wf>
+<punc>.</punc>
+</s>
+<s snum=2>
+<wf cmd=done pos=NN lemma=bank wnsn=2 lexsn=1:14:00::>Bank</wf>
+<wf cmd=done pos=VB lemma=take_place wnsn=1 lexsn=2:30:00::>took_place</wf>
+<wf cmd=done pos=JJ lemma=near wnsn=2;1 lexsn=5:00:00:close(a):02;3:00:00::>near</wf>
+<wf cmd=done pos=JJ lemma=near wnsn=0 lexsn=3:00:09::>near</wf>
+<wf cmd=done pos=VB ot=notag>_</wf>
+</s>
+</p>
+</context>
+</contextfile>
+"""
+XML = """\
+<?xml version="1.0" encoding="UTF-8" ?>
+<corpus lang="en" source="x">
+<text id="d0">
+<sentence id="d0.s0">
+<wf lemma="a" pos="DET">A</wf>
+<instance id="d0.s0.t0" lemma="bank" pos="NOUN">bank</instance>
+<instance id="d0.s0.t1" lemma="take_place" pos="VERB">took place</instance>
+</sentence>
+<sentence id="d0.s1">
+<instance id="d0.s1.t0" lemma="owl" pos="NOUN">owls</instance>
+<wf lemma="&amp;" pos="CONJ">&amp;</wf>
+</sentence>
+</text>
+</corpus>
+"""
+KEYS = """\
+d0.s0.t0 bank%1:14:00:: bank%1:17:01::
+d0.s0.t1 take_place%2:30:00::
+d0.s1.t0 owl%1:05:00::
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in {
+        "wordnet-3.0/index.sense": INDEX,
+        "semcor3.0/brown1/tagfiles/br-a01": SEMCOR,
+        "semcor3.0/brownv/tagfiles/br-a00": SEMCOR,
+        "Evaluation_Datasets/ALL/ALL.data.xml": XML,
+        "Evaluation_Datasets/ALL/ALL.gold.key.txt": KEYS,
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_what_is_read(folder):
+    data = SenseData.read(folder)
+    assert data.wordnet[("bank", "NOUN")] == ["bank%1:17:01::", "bank%1:14:00::"]
+    assert data.wordnet[("near", "ADJ")] == ["near%3:00:00::", "near%5:00:00:close:02"]
+    assert data.semcor.sentences[:2] == [
+        ["The", "bank", "New", "York", "."],
+        ["Bank", "took", "place", "near", "near", "_"],
+    ]
+    assert data.semcor.occurrences[:4] == [
+        Occurrence(0, 1, 2, ("bank%1:17:01::",)),
+        Occurrence(1, 0, 1, ("bank%1:14:00::",)),
+        Occurrence(1, 1, 3, ("take_place%2:30:00::",)),
+        Occurrence(1, 3, 4, ("near%5:00:00:close:02", "near%3:00:00::")),
+    ]
+    assert len(data.semcor.sentences) == 4
+    assert len(data.semcor.occurrences) == 8
+    assert data.targets.sentences == [["A", "bank", "took", "place"], ["owls", "&"]]
+    assert data.targets.occurrences == [
+        Occurrence(0, 1, 2, ("bank%1:14:00::", "bank%1:17:01::")),
+        Occurrence(0, 2, 4, ("take_place%2:30:00::",)),
+        Occurrence(1, 0, 1, ("owl%1:05:00::",)),
+    ]
+    assert data.entries == [("bank", "NOUN"), ("take_place", "VERB"), ("owl", "NOUN")]
+    # Right: bank, take_place. The first owl is a person.
+    assert first_sense_accuracy(data) == pytest.approx(2 / 3)
+
+
+def test_some_sentences_only(folder):
+    semcor = read_semcor(folder / "semcor3.0", limit=1)
+    assert len(semcor.sentences) == 1
+    assert len(semcor.occurrences) == 1
+
+
+def test_satellites_are_adjectives():
+    assert entry_of("near%5:00:00:close:02") == entry_of("near%3:00:00::") == ("near", "ADJ")
+    assert entry_of("take_place%2:30:00::") == ("take_place", "VERB")
+
+
+# ----------------------------------------------------------------------------- by hand
+
+A, B, C = "x%1:00:00::", "x%1:00:01::", "x%1:00:02::"
+# The words of the hand-made texts, in the plane; layer 1 is layer 0 with its axes exchanged.
+PLANE = {"e": (1, 0), "n": (0, 3), "w": (-1, 0), "ne": (2, 2), "nne": (1, 2), "s": (0, -1)}
+
+
+def plane(sentences):
+    found = [np.array([PLANE[word] for word in words], np.float32) for words in sentences]
+    return [np.stack([vectors, vectors[:, ::-1]]) for vectors in found]
+
+
+def fixed_axis(sentences):
+    """Layer 0 is the plane, layer 1 points east for every word."""
+    return [
+        np.stack([vectors[0], np.tile(np.array([1, 0], np.float32), (len(vectors[0]), 1))])
+        for vectors in plane(sentences)
+    ]
+
+
+DATA = SenseData(
+    wordnet={("x", "NOUN"): [A, B, C], ("y", "NOUN"): ["y%1:00:00::"], ("z", "VERB"): ["z%2:1::"]},
+    semcor=TaggedWords(
+        [["e", "n"], ["w"], ["n", "e", "s"]],
+        [
+            Occurrence(0, 0, 1, (B,)),  # B: e, and the mean of n and e: (1, 0) + (.5, 1.5)
+            Occurrence(0, 1, 2, (C,)),  # C: n
+            Occurrence(2, 0, 2, (B,)),
+            Occurrence(2, 2, 3, ("other%1:00:00::",)),
+        ],
+    ),
+    targets=TaggedWords(
+        [["ne", "s"], ["nne"], ["w", "ne"], ["e"]],
+        [
+            # B has direction (1.5, 1.5): cosine 1 to ne, .71 to n.
+            Occurrence(0, 0, 1, (B,)),
+            # nne: .95 to B, .89 to C.
+            Occurrence(1, 0, 1, (C, A)),
+            # The mean of w and ne, (.5, 1): .95 to B, .89 to C.
+            Occurrence(2, 0, 2, (B,)),
+            # SemCor has no y: the first sense.
+            Occurrence(3, 0, 1, ("y%1:00:00::",)),
+        ],
+    ),
+    entries=[("x", "NOUN"), ("x", "NOUN"), ("x", "NOUN"), ("y", "NOUN")],
+)
+
+
+def test_by_hand():
+    found = sense_accuracy(plane, DATA)
+    # B, B, B and the first sense: the second is wrong. Both layers turn alike.
+    assert found.layers == (0.75, 0.75)
+    # The first sense of x is A, right once, and that of y.
+    assert found.first_sense == 0.5
+    assert (found.n_targets, found.n_unseen, found.n_senses, found.n_occurrences) == (4, 1, 2, 3)
+
+
+def test_layers_are_told_apart_and_ties_take_wordnets_order():
+    targets = TaggedWords([["n"], ["e"]], [Occurrence(0, 0, 1, (C,)), Occurrence(1, 0, 1, (B,))])
+    data = dataclasses.replace(DATA, targets=targets, entries=[("x", "NOUN")] * 2)
+    assert sense_accuracy(fixed_axis, data).layers == (1.0, 0.5)
+
+
+def test_a_lemma_that_wordnet_does_not_have_is_wrong():
+    targets = TaggedWords([["e"]], [Occurrence(0, 0, 1, ("q%1:00:00::",))])
+    data = dataclasses.replace(DATA, targets=targets, entries=[("q", "NOUN")])
+    found = sense_accuracy(plane, data)
+    assert found.layers == (0.0, 0.0)
+    assert (found.first_sense, found.n_unseen, found.n_senses) == (0.0, 1, 0)
+
+
+# ----------------------------------------------------------------------------- broken files
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("<wf cmd=done pos=NN>open", r"br-a01, line 5 is '<wf cmd=done"),
+        ("some text", r"br-a01, line 5 is 'some text'; expected SemCor's SGML"),
+        ("<wf lemma=a wnsn=1 lexsn=1:03:00::;1:04:00::>a</wf>", r"line 5: .* as many wnsn as"),
+        ("<wf wnsn=1 lexsn=1:03:00::>a</wf>", r"line 5: .*does not name a lemma"),
+        ("<wf lemma=a wnsn=1 lexsn=>a</wf>", r"line 5: .*does not name a lemma"),
+    ],
+)
+def test_broken_semcor(folder, line, message):
+    lines = SEMCOR.splitlines()
+    lines.insert(4, line)
+    path = folder / "semcor3.0/brown1/tagfiles/br-a01"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(FormatError, match=message):
+        read_semcor(folder / "semcor3.0")
+
+
+def test_words_before_the_first_sentence(folder):
+    path = folder / "semcor3.0/brown1/tagfiles/br-a01"
+    path.write_text("<punc>.</punc>\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"line 1 is .* words in sentences"):
+        read_semcor(folder / "semcor3.0")
+
+
+def test_no_semcor(tmp_path):
+    with pytest.raises(FormatError, match=r"holds no file \*/tagfiles/\*; expected SemCor 3.0"):
+        read_semcor(tmp_path)
+
+
+def test_broken_wordnet(tmp_path):
+    (tmp_path / "index.sense").write_text(INDEX + "bank 08420278 2 20\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"index.sense, line 9 is 'bank 08420278 2 20'; expected"):
+        read_wordnet(tmp_path / "index.sense")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("data.xml", XML[:-30], r"ALL.data.xml is not whole XML: "),
+        ("data.xml", XML.replace("owls", ""), r"instance 'd0.s1.t0' has no words"),
+        ("gold.key.txt", KEYS[:-3] + "\nd0.s1.t1\n", r"gold.key.txt, line 4 names no sense key"),
+        ("gold.key.txt", KEYS[:39], r"instance 'd0.s0.t1' has no words, or no key"),
+        ("gold.key.txt", KEYS + "d9 a%1:00:00::\n", r"has 3 instances, .* keys of 4"),
+    ],
+)
+def test_broken_targets(folder, name, text, message):
+    all_sets = folder / "Evaluation_Datasets/ALL"
+    (all_sets / f"ALL.{name}").write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError, match=message):
+        read_targets(all_sets)
+    (all_sets / f"ALL.{name}").unlink()
+    with pytest.raises(FormatError, match=f"cannot read .*ALL.{name}"):
+        read_targets(all_sets)
+
+
+# ----------------------------------------------------------------------------- the real sets
+
+
+def test_the_first_sense_of_the_real_sets(shared_data, tmp_path):
+    """Raganato et al. (2017) have 7,253 instances and 65.2 for WordNet's first sense."""
+    wanted = ("/index.sense", "/ALL.data.xml", "/ALL.gold.key.txt", "/brown1/tagfiles/br-a01")
+    with tarfile.open(shared_data / "wsd.tar.xz") as archive:
+        for member in archive:
+            if member.name.endswith(wanted):
+                archive.extract(member, tmp_path, filter="data")
+    data = SenseData.read(tmp_path / "wsd")
+    assert len(data.entries) == 7253
+    assert round(100 * first_sense_accuracy(data), 1) == 65.2
+    known = {sense for senses in data.wordnet.values() for sense in senses}
+    tagged = {sense for occurrence in data.semcor.occurrences for sense in occurrence.senses}
+    assert len(tagged) > 400
+    assert tagged <= known

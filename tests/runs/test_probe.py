@@ -1,0 +1,100 @@
+"""The table of probes, on sets of a few lines."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmo.errors import ConfigError, FormatError
+
+RUN = Path(__file__).parents[2] / "runs" / "probe.py"
+ROW = "{}\t{}\t_\t{}\t{}\t_\t0\t_\t_\t_\n"
+TAGGED = ROW.format(1, "a", "DET", "DT") + ROW.format(2, "bank", "NOUN", "NN")
+FILES = {
+    "ud-ewt/train.conllu": TAGGED,
+    "ud-ewt/test.conllu": TAGGED,
+    "wsd/wordnet-3.0/index.sense": "bank%1:14:00:: 1 2 0\nbank%1:17:01:: 2 1 0\n",
+    "wsd/semcor3.0/brown1/tagfiles/br-a01": "<s snum=1>\n<wf lemma=bank wnsn=2 lexsn=1:14:00::>"
+    "bank</wf>\n</s>\n",
+    "wsd/Evaluation_Datasets/ALL/ALL.data.xml": '<x><sentence><instance id="a" lemma="bank" '
+    'pos="NOUN">bank</instance></sentence></x>',
+    "wsd/Evaluation_Datasets/ALL/ALL.gold.key.txt": "a bank%1:14:00::\n",
+    "lm1b/heldout-00010-00011.txt": "".join(f"bank number {number}\n" for number in range(9)),
+}
+
+
+@pytest.fixture(scope="module")
+def run():
+    if not RUN.is_file():
+        pytest.skip(f"there is no {RUN}: an installed copy has no runs")
+    spec = importlib.util.spec_from_file_location("probe", RUN)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["probe"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["probe"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    for name, text in FILES.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path / "data"
+
+
+def test_the_command(run, data, tiny, tmp_path, monkeypatch, capsys):
+    tiny.save_pretrained(tmp_path / "model")
+    arguments = ["probe.py", str(tmp_path / "model"), "--data", str(data), "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    run.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "| measure | layer | model | random weights |",
+        "| --- | --- | ---: | ---: |",
+    ]
+    # One sense is all that SemCor has, and the first sense is the other one.
+    assert "| word senses, F1 | WordNet's first sense | 0.0% | 0.0% |" in lines
+    assert "| word senses, F1 | 2 | 100.0% | 100.0% |" in lines
+    assert "| self-similarity | 0 | 1.000 | 1.000 |" in lines
+    assert sum(line.startswith("| parts of speech") for line in lines) == 12
+    assert "Geometry: plain cosines" in lines[-1]
+    assert "of 2 words in 18 places of 9 sentences" in lines[-1]
+
+    monkeypatch.setattr(sys, "argv", [*arguments, "--no-random", "--probes", "wsd", "--limit", "1"])
+    run.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "| measure | layer | model |"
+    assert len(lines) == 9
+    assert lines[-1].startswith("- A trial: ")
+    assert lines[-1].endswith("only the first 1 sentences were read.")
+
+    (data / "wsd/wordnet-3.0/index.sense").unlink()
+    with pytest.raises(SystemExit, match=r"probe: the probe wsd needs .*unpack wsd.tar.xz in"):
+        run.main()
+
+
+def test_what_is_refused_before_anything_is_read(run, data, tiny):
+    with pytest.raises(ConfigError, match="there is no probe 'pas'; there are pos, wsd, geometry"):
+        run.probe({"model": tiny}, data, probes=["pas"])
+    with pytest.raises(ConfigError, match="limit is 0"):
+        run.probe({"model": tiny}, data, limit=0)
+    with pytest.raises(FormatError, match=r"unpack ud-ewt.tar.xz in"):
+        run.probe({"model": tiny}, data / "lm1b")
+
+
+def test_another_text(run, data, tiny, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"a b c {number}\n" for number in range(6)), encoding="utf-8")
+    table = run.probe({"model": tiny}, tmp_path, probes=["geometry"], text=text, device="cpu")
+    assert "of 3 words in 18 places of 6 sentences" in str(table)
+
+
+def test_the_random_twin(run, tiny):
+    twin = run.random_twin(tiny)
+    assert twin.config == tiny.config
+    assert (twin.encode("a bank") != tiny.encode("a bank")).any()
+    assert (twin.encode("a bank") == run.random_twin(tiny).encode("a bank")).all()
+    assert (twin.encode("a bank") != run.random_twin(tiny, seed=1).encode("a bank")).any()
