@@ -209,6 +209,18 @@ def test_odd_shapes(dtype, batch, n_steps, cell, clips):
     check(sides, [dials_of(n_steps, batch, clips=clips)] * 2, dtype)
 
 
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.parametrize("batch", [30, 64])
+def test_the_plans_of_small_batches(dtype, projected, batch):
+    n_steps, cell = (2, 40) if IS_INTERPRETED else (20, 256)
+    sides = [
+        draw(n_steps, batch, dim=72, cell=cell, out=72, projected=projected, seed=seed)
+        for seed in (0, 1)
+    ]
+    check(sides, [dials_of(n_steps, batch, clips=(None, None))] * 2, dtype)
+
+
 def test_once_back():
     side = {name: value.float().to(DEVICE) for name, value in draw(2, 3).items()}
     side["x"].requires_grad_()
