@@ -22,7 +22,7 @@ SENTENCES = [[f"word{n * k % 71}" for k in range(n % 23)] for n in range(1500)]
 
 
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("float32", 1e-5), ("float16", 2e-2), ("bfloat16", 1e-1)]
+    ("dtype", "tolerance"), [("float32", 1e-5), ("float16", 4e-3), ("bfloat16", 3e-2)]
 )
 @pytest.mark.parametrize("state", ["reset", "carry"])
 def test_vectors_of_the_cpu(monkeypatch, dtype, tolerance, state):
@@ -31,9 +31,12 @@ def test_vectors_of_the_cpu(monkeypatch, dtype, tolerance, state):
     elmo = ELMo(random_model(CONFIG, seed=3, scale=1.0))
     expected = elmo.encode(SENTENCES, state=state, batch_size=40)
     found = elmo.encode(SENTENCES, state=state, batch_size=40, device="cuda", dtype=dtype)
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == np.float32
-        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+    assert {one.dtype for one in found} == {np.dtype(np.float32)}
+    runs = [found]
     if state == "reset":
-        for one, other in zip(elmo.encode(SENTENCES, dtype=dtype), expected, strict=True):
-            np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+        runs.append(elmo.encode(SENTENCES, dtype=dtype))
+    true = np.concatenate(expected)
+    for run in runs:
+        assert [one.shape for one in run] == [one.shape for one in expected]
+        error = np.linalg.norm(np.concatenate(run) - true)
+        assert error <= tolerance * np.linalg.norm(true)

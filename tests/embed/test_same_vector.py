@@ -1,5 +1,6 @@
 """Same input, same vector: alone, in any batch, in any order, after anything."""
 
+import itertools
 import json
 
 import numpy as np
@@ -189,7 +190,7 @@ def test_a_thread_takes_batches_apart(monkeypatch):
 @pytest.mark.parametrize("layers", ["average", "all"])
 @pytest.mark.parametrize("state", ["reset", "carry"])
 def test_what_is_kept_of_a_batch(monkeypatch, layers, state):
-    """A batch is copied in pieces of a few sentences; a sentence keeps its piece alone."""
+    """A batch is copied in pieces of a few sentences; a tensor that is given is its own."""
     sentences = [[f"w{n}"] * (n * 5 % 7) for n in range(40)]
     expected = MODEL.encode(sentences, layers=layers, state=state)
     row = 9 * MODEL.config.dim * (MODEL.config.n_layers if layers == "all" else 1)
@@ -199,5 +200,22 @@ def test_what_is_kept_of_a_batch(monkeypatch, layers, state):
         for one, other in zip(found, expected, strict=True):
             assert one.tobytes() == other.tobytes()
             assert one.flags.c_contiguous
-        kept = MODEL.encode(sentences, layers=layers, state=state, convert_to_tensor=True)
+        tensors = MODEL.encode(sentences, layers=layers, state=state, convert_to_tensor=True)
+        assert all(one.untyped_storage().nbytes() == 4 * one.numel() for one in tensors)
+        run = MODEL.encoding_run(layers=layers)
+        kept = run.reset(sentences) if state == "reset" else run.carry(sentences, None)[0]
         assert max(one.untyped_storage().nbytes() for one in kept) <= 4 * max(row, piece)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=20), st.integers(1, 5))
+def test_pieces_are_of_similar_lengths(counts, together):
+    pieces = list(encoding._alike(counts, together))
+    assert [place for piece in pieces for place in piece] == list(range(len(counts)))
+    for piece in pieces:
+        own = [counts[place] for place in piece]
+        assert len(own) <= together
+        assert all(own[0] <= 2 * count and count <= 2 * own[0] for count in own)
+    # As few as can be, going from the first on.
+    for one, other in itertools.pairwise(pieces):
+        first, after = counts[one.start], counts[other.start]
+        assert len(one) == together or not first <= 2 * after <= 4 * first

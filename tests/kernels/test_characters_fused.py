@@ -82,6 +82,11 @@ def test_where_it_runs():
         # As wide as ELMoForManyLangs has them: more than a tile holds.
         wide = [torch.zeros(4, 50, 7)]
         assert not characters_fused.can_run(characters, table.bfloat16(), wide)
+        # Filters longer than words, characters too broad for a tile, and no words.
+        assert not characters_fused.can_run(characters[:, :2], table.bfloat16(), weights)
+        broad = table.bfloat16().expand(-1, 2).repeat(1, 80)
+        assert not characters_fused.can_run(characters, broad, [torch.zeros(4, 160, 1)])
+        assert not characters_fused.can_run(characters[:0], table.bfloat16(), weights)
         with torch.autocast("cuda", dtype=torch.bfloat16):
             assert characters_fused.can_run(characters, table, weights)
 

@@ -66,7 +66,7 @@ def test_autocast_does_not_reach_inside():
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-def test_where_it_runs(monkeypatch):
+def test_where_it_runs():
     hidden = torch.zeros(1, 1)
     assert not sampled_fused.can_run(hidden, 10)
     if not IS_INTERPRETED:

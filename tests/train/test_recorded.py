@@ -307,9 +307,10 @@ class TestRecorded:
         assert found[0] != pytest.approx(found[1], rel=1e-4)
 
     @pytest.mark.usefixtures("exact")
-    def test_resumed_is_uninterrupted(self, tmp_path, softmax, optimizer):
+    @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+    def test_resumed_is_uninterrupted(self, tmp_path, softmax, optimizer, precision):
         config = config_of(softmax, optimizer)
-        learner, again = learner_of(config), learner_of(config, seed=99)
+        learner, again = (learner_of(config, seed=seed, precision=precision) for seed in (0, 99))
         take(learner, range(9))
         checkpoint.save(tmp_path, 9, {"learner": learner.state_dict()})
         left = range(9, len(SIZES))

@@ -36,7 +36,7 @@ SENTENCES = {"cpu": 64, "cuda": 4096}
 CARRIED_ROWS = 32
 # Batches of a GPU that wait to be taken apart.
 AHEAD = 2
-# Values copied together when a batch is taken apart: what a sentence that is kept keeps at most.
+# Values copied together when a batch is taken apart: what an array that is kept keeps at most.
 PIECE = 2**20
 
 
@@ -237,23 +237,34 @@ class EncodingRun:
     def _vectors(self, started: _Started) -> list[Tensor]:
         """Give the sentences of a batch; copied, so that one that is kept does not keep them all.
 
-        Several are copied together: one at a time, Python takes longer than the copy.
+        Arrays are copied several together: one at a time, Python takes longer than the copy.
+        Tensors are copied each, since with a tensor all it shares memory with is saved.
         """
         if started.done is not None:
             started.done.synchronize()
         dtype = self._dtype if self.keep_on_device else torch.float32
         counts = [length - 2 for length in started.lengths]
-        together = max(1, PIECE // max(1, started.vectors.select(-3, 0).numel()))
+        row_size = max(1, started.vectors.select(-3, 0).numel())
+        together = 1 if self.keep_on_device else max(1, PIECE // row_size)
         found: list[Tensor] = []
-        for first in range(0, len(counts), together):
-            own = counts[first : first + together]
-            rows = started.vectors.narrow(-3, first, len(own)).narrow(-2, 1, max(own))
-            piece = rows.to(dtype, copy=True)
+        for rows in _alike(counts, together):
+            own = counts[rows.start : rows.stop]
+            piece = started.vectors.narrow(-3, rows.start, len(own)).narrow(-2, 1, max(own))
             found += [
                 row.narrow(-2, 0, count).contiguous()
-                for row, count in zip(piece.unbind(-3), own, strict=True)
+                for row, count in zip(piece.to(dtype, copy=True).unbind(-3), own, strict=True)
             ]
         return found
+
+
+def _alike(counts: Sequence[int], together: int) -> Iterator[range]:
+    """Cut rows into pieces of some at most, of lengths between half and twice the first one's."""
+    first = 0
+    for place in range(1, len(counts) + 1):
+        is_full = place == len(counts) or place - first == together
+        if is_full or not counts[first] <= 2 * counts[place] <= 4 * counts[first]:
+            yield range(first, place)
+            first = place
 
 
 def _of_device(sizes: dict[str, int], device: torch.device) -> int:

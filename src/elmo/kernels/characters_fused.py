@@ -15,8 +15,9 @@ from elmo.kernels.device import HALVES, arithmetic_of, can_fuse, on_device_of
 WORDS = 64
 FILTERS = 64
 CHARACTERS = 64
-# Numbers under a filter: a tile holds all of them.
+# Numbers under a filter, and of a character: a tile holds all of them.
 DEEPEST = 256
+BROADEST = 128
 # Programs that share a sum over all words: each has a part of them.
 PROGRAMS = 512
 
@@ -26,8 +27,10 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
     return (
         characters.is_cuda
         and arithmetic_of(table) in HALVES
+        and len(characters) > 0
         # Positions are kept in a byte.
-        and characters.shape[1] <= 256
+        and max(weight.shape[2] for weight in weights) <= characters.shape[1] <= 256
+        and table.shape[1] <= BROADEST
         and max(weight[0].numel() for weight in weights) <= DEEPEST
         and can_fuse(characters)
     )

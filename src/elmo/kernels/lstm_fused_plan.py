@@ -46,7 +46,7 @@ BLOCK = 1024
 
 
 def plan_for(batch: int, dtype: torch.dtype) -> Plan:
-    """Choose by what was measured (docs/performance.md)."""
+    """Choose by what was measured (docs/log.md)."""
     if dtype not in HALVES:
         return EXACT
     rows = 16 if batch <= 16 else 32 if batch <= 32 else 64 if batch <= 64 else 128

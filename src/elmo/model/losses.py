@@ -42,7 +42,9 @@ def full_losses(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -
     """Give -ln p(target), the softmax being over all rows of a matrix."""
     rows = max(1, CHUNK_VALUES // weight.shape[0])
     if len(hidden) <= rows:
-        return _cross_entropy(hidden, weight, bias, targets)
+        # Each part of a larger matrix would be filled up anew.
+        filled = with_fillers(weight, bias) if hidden.is_cuda else (weight, bias)
+        return _cross_entropy(hidden, *filled, targets)
     parts = []
     for part, aims in zip(torch.split(hidden, rows), torch.split(targets, rows), strict=True):
         if torch.is_grad_enabled():
@@ -62,8 +64,6 @@ def full_losses(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -
 
 
 def _cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    if hidden.is_cuda:
-        weight, bias = with_fillers(weight, bias)
     logits = functional.linear(hidden, weight, bias).float()
     return functional.cross_entropy(logits, targets, reduction="none")
 
