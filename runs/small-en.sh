@@ -22,4 +22,5 @@ for state in reset carry; do
     elmo evaluate "$data/lm1b/heldout-00010-00011.txt" --model "$out/small-en" --state $state
 done
 python "$here/../benchmarks/fidelity.py" "$out/run" "$out/small-en"
+python "$here/senses.py" "$out/small-en"
 python "$here/probe.py" "$out/small-en" --data "$data"

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from elmo import ELMo
-from elmo.evaluate.parts_of_speech import fit
+from elmo.evaluate.linear_probe import fit, standardise
 
 
 def read(path: Path) -> tuple[list[str], list[str]]:
@@ -61,9 +61,9 @@ def main() -> None:
         elmo = ELMo.from_pretrained(name)
         train = features(elmo, titles, given.device)
         dev = features(elmo, new_titles, given.device)
-        mean, deviation = train.mean(dim=1, keepdim=True), train.std(dim=1, keepdim=True)
-        probe = fit((train - mean) / deviation, targets, len(names), seed=0)
-        found = probe((dev - mean) / deviation).argmax(dim=-1)
+        standardise(train, dev)
+        probe = fit(train, targets, len(names))
+        found = probe(dev).argmax(dim=-1)
         accuracy = float((found == answers).float().mean())
         print(f"| {name} | {accuracy:.4f} | {macro_f1(found, answers, len(names)):.4f} |")
 

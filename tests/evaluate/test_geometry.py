@@ -80,7 +80,6 @@ def test_by_hand():
     assert layer.anisotropy == pytest.approx(0.4)
     assert layer.intra_sentence == pytest.approx(1.0)
     assert layer.adjusted_self_similarity == pytest.approx(0.0)
-    assert layer.adjusted_intra_sentence == pytest.approx(0.6)
     assert (found.n_words, found.n_occurrences, found.n_sentences) == (1, 5, 5)
 
 

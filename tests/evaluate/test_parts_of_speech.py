@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 
 from elmo.errors import ConfigError, FormatError
 from elmo.evaluate.parts_of_speech import (
     TaggedSentence,
     TaggedText,
-    fit,
     read_conllu,
     tag_accuracies,
 )
@@ -138,10 +136,3 @@ def vectors_of_length_two(sentences):
 def test_no_sentences_are_refused():
     with pytest.raises(ConfigError, match="needs sentences to train on"):
         tag_accuracies(vectors_of, TaggedText([], TEXT.test))
-
-
-def test_one_layer_has_no_mix_to_train():
-    features = torch.randn(1, 50, 3, generator=torch.Generator().manual_seed(0))
-    probe = fit(features, (features[0, :, 0] > 0).long(), 2)
-    assert not probe.mix.is_trained()
-    assert probe.linear.weight[1, 0] > probe.linear.weight[0, 0]

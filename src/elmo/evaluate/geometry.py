@@ -43,11 +43,6 @@ class LayerGeometry:
         """What is more alike in a word's occurrences than in any two words."""
         return self.self_similarity - self.anisotropy
 
-    @property
-    def adjusted_intra_sentence(self) -> float:
-        """What is more alike in a sentence than in any two words."""
-        return self.intra_sentence - self.anisotropy
-
 
 @dataclass(frozen=True)
 class Geometry:

@@ -76,14 +76,7 @@ class _Pooled(torch.autograd.Function):
                 n_words,
                 n_columns,
                 column,
-                LENGTH=length,
-                DIM=dim,
-                WIDTH=width,
-                FILTERS=n_filters,
-                DEPTH=_tiled(width * dim),
-                WORDS=WORDS,
-                BLOCK=FILTERS,
-                num_warps=4,
+                **_sizes(weight, length),
             )
             column += n_filters
         ctx.save_for_backward(characters, table, vectors, used, chosen, *weights)
@@ -106,22 +99,13 @@ class _Pooled(torch.autograd.Function):
             sums = d_vectors.new_empty((n_splits, width, dim, n_filters))
             upper = (gradient, chosen, used)
             place = (n_words, gradient.shape[1], column)
-            shape: dict[str, Any] = {
-                "LENGTH": length,
-                "DIM": dim,
-                "WIDTH": width,
-                "FILTERS": n_filters,
-                "DEPTH": _tiled(width * dim),
-                "WORDS": WORDS,
-                "BLOCK": FILTERS,
-                "num_warps": 4,
-            }
+            sizes = _sizes(weight, length)
             to_filters[(-(-n_filters // FILTERS), n_splits)](
-                vectors, *upper, sums, *place, split, **shape
+                vectors, *upper, sums, *place, split, **sizes
             )
             d_weights.append(sums.sum(dim=0).permute(2, 1, 0).to(weight.dtype))
             flat = weight.mT.to(vectors.dtype).contiguous()  # (filters, width, dim)
-            to_vectors[(-(-n_words // WORDS),)](flat, *upper, d_vectors, *place, **shape)
+            to_vectors[(-(-n_words // WORDS),)](flat, *upper, d_vectors, *place, **sizes)
             column += n_filters
         split, n_splits = _splits(n_words, -(-len(table) // CHARACTERS))
         sums = d_vectors.new_empty((n_splits, len(table), dim))
@@ -148,6 +132,21 @@ class _Pooled(torch.autograd.Function):
         d_biases = torch.split_with_sizes(d_bias, [len(weight) for weight in weights])
         typed = [value.to(weight.dtype) for value, weight in zip(d_biases, weights, strict=True)]
         return (None, None, d_table.to(table.dtype), *d_weights, *typed)
+
+
+def _sizes(weight: Tensor, length: int) -> dict[str, Any]:
+    """Give what a kernel is compiled for: filters of one width over words of a length."""
+    n_filters, dim, width = weight.shape
+    return {
+        "LENGTH": length,
+        "DIM": dim,
+        "WIDTH": width,
+        "FILTERS": n_filters,
+        "DEPTH": _tiled(width * dim),
+        "WORDS": WORDS,
+        "BLOCK": FILTERS,
+        "num_warps": 4,
+    }
 
 
 def _splits(n_words: int, n_columns: int) -> tuple[int, int]:

@@ -1,0 +1,38 @@
+"""Whether a model tells ten ambiguous words apart by their nearest occurrences in context.
+
+    python runs/senses.py MODEL [--layer 2] [--show]
+
+For each word and sense the share of its fifteen occurrences most of whose three nearest
+occurrences of the word mean the same. A word is told apart where that holds for more than half of
+the occurrences of both senses.
+"""
+
+import argparse
+
+from elmo import ELMo
+from elmo.demo.senses import nearest_occurrences, occurrences, told_apart
+
+
+def main() -> None:
+    """Print a table, and the neighbours of the first sentence of each sense if asked."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("--layer", type=int, help="the last one where none is named")
+    parser.add_argument("--show", action="store_true", help="neighbours of each sense's first")
+    given = parser.parse_args()
+    elmo = ELMo.from_pretrained(given.model)
+    layer = elmo.config.n_layers - 1 if given.layer is None else given.layer
+    found = nearest_occurrences(elmo, occurrences(), layer=layer)
+    shares = told_apart(found)
+    print(f"layer {layer}\n\n| word | first sense | second sense |\n| --- | --- | --- |")
+    for word, senses in shares.items():
+        print(f"| {word} | " + " | ".join(f"{s} {x:.0%}" for s, x in senses.items()) + " |")
+    n_right = sum(min(senses.values()) > 0.5 for senses in shares.values())
+    print(f"\n{n_right} of {len(shares)} words are told apart")
+    if given.show:
+        firsts = {(item.query.word, item.query.sense): item for item in reversed(found)}
+        print("", *reversed(firsts.values()), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
