@@ -173,12 +173,13 @@ class TestConvert:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ({"to": "onnx"}, ["'onnx'", "native or allennlp"]),
+            ({"to": "tflite"}, ["'tflite'", "native, allennlp, onnx"]),
             ({"to": "allennlp", "tokenizer": "english"}, ["no place for a tokeniser"]),
             ({"tokenizer": "klingon"}, ["klingon"]),
             ({"to": "allennlp", "dtype": "int8"}, ["float32 alone", "'int8'", "--dtype"]),
             ({"to": "allennlp", "dtype": "float16"}, ["float32 alone", "'float16'", "--dtype"]),
             ({"dtype": "int4"}, ["'int4'", "float32, float16, int8"]),
+            ({"to": "onnx", "dtype": "int4"}, ["'int4'", "float32, float16, int8"]),
         ],
     )
     def test_contradictions(self, tmp_path, arguments, words):

@@ -19,7 +19,7 @@ from elmo.formats import keys
 from elmo.formats.bilm_options import config_from_options, options_from_config
 from elmo.formats.hdf5 import write_arrays
 from elmo.formats.keys import Array
-from elmo.formats.mixes import initial_mixes
+from elmo.formats.mixes import has_trained_mixes, initial_mixes
 from elmo.formats.pretrained import Pretrained, check_finite
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 from elmo.text.vocabulary import Vocabulary
@@ -198,9 +198,8 @@ def write(model: Pretrained, folder: Path) -> None:
 
 def left_out(model: Pretrained) -> list[str]:
     """Say what of a model AllenNLP's files have no place for, in sentences."""
-    initial = initial_mixes(model.config.n_layers, model.config.mix.n_mixes)
     notes = []
-    if any(not torch.equal(model.weights[name], value) for name, value in initial.items()):
+    if has_trained_mixes(model):
         notes.append("the trained mixes are not written: the format has no place for them")
     if model.config.text.tokenizer is not None:
         notes.append(f"the tokeniser, {model.config.text.tokenizer}, is not written")

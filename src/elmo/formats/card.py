@@ -8,6 +8,12 @@ _STORED = {
     "have one dimension",
     "float16": "as float16",
 }
+_GRAPH_STORED = {
+    "float32": "Weights are float32.",
+    "float16": "Weights are stored as float16; all arithmetic is float32.",
+    "int8": "Matrices are stored and multiplied as int8, with one scale for each of their rows and "
+    "one for each word; the rest is float32.",
+}
 
 
 def model_card(model: Pretrained, dtype: Storage = "float32") -> str:
@@ -49,6 +55,41 @@ def model_card(model: Pretrained, dtype: Storage = "float32") -> str:
         lines += ["", "The softmax of the language model is in the folder too."]
     if dtype in _STORED:
         lines += ["", f"The weights are stored {_STORED[dtype]}; read, they are float32."]
+    return "\n".join(lines) + "\n"
+
+
+def onnx_card(model: Pretrained, dtype: Storage) -> str:
+    """Write a README.md for a folder with an ONNX graph.
+
+    Args:
+        model: what the graph computes.
+        dtype: how it stores weights.
+    """
+    config = model.config
+    left_out = ("mixes", "softmax")
+    rows = {name: value for name, value in describe(model).items() if name not in left_out}
+    lines = [
+        "---",
+        "library_name: onnx",
+        "tags: [elmo, word-embeddings, contextual-embeddings]",
+        "---",
+        "",
+        "# ELMo model, as an ONNX graph",
+        "",
+        "Vectors for words in context, one for each layer of a bidirectional language model.",
+        "",
+        "| | |",
+        "| --- | --- |",
+        "| input | `character_ids`, int64, (batch, time, columns): a row of ids for each word and "
+        "for the marks at both ends of a sentence, 0 at padding on the right |",
+        f"| output | `layers`, float32, ({config.n_layers}, batch, time, {config.dim}): layer 0 "
+        "sees a word alone, the others its sentence; 0 at padding |",
+        *(f"| {name} | {value} |" for name, value in rows.items()),
+        "",
+        f"{_GRAPH_STORED[dtype]} Any batch and any length; every sentence starts from the zero "
+        "state. `config.json` says how words become ids (`model.text`), with `characters.json` and "
+        "`words.json` where there are dictionaries; elmo-torch's page on export has the code.",
+    ]
     return "\n".join(lines) + "\n"
 
 

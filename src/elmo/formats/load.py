@@ -10,7 +10,16 @@ from typing import Any, BinaryIO
 from torch import Tensor
 
 from elmo.errors import FormatError
-from elmo.formats import allennlp_archive, bilm_hdf5, bilm_tf, bundled, hub, many_langs, native
+from elmo.formats import (
+    allennlp_archive,
+    bilm_hdf5,
+    bilm_tf,
+    bundled,
+    hub,
+    many_langs,
+    native,
+    onnx_folder,
+)
 from elmo.formats.container import (
     Container,
     open_file,
@@ -178,6 +187,11 @@ def _read_container(
         if options is not None:
             raise FormatError(f"{files.label} says its geometry itself: leave the options out")
         return native.read(files) if is_native else many_langs.read(files)
+    if native.is_folder(files, onnx_folder.FORMAT):
+        raise FormatError(
+            f"{files.label} is an export to ONNX, for other programs; this one does not read it: "
+            "name the model it was made from"
+        )
     has_checkpoint = any(name == "checkpoint" or name.endswith(".index") for name in files.names)
     if has_checkpoint and path.is_dir():
         return _read_checkpoint(path, options, vocabulary)

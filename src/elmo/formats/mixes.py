@@ -23,6 +23,12 @@ def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
     return mixes
 
 
+def has_trained_mixes(model: Pretrained) -> bool:
+    """Whether a mix of a model is anything else than the plain mean of its layers."""
+    initial = initial_mixes(model.config.n_layers, model.config.mix.n_mixes)
+    return any(not torch.equal(model.weights[name], value) for name, value in initial.items())
+
+
 def with_mixes(
     model: Pretrained,
     *,

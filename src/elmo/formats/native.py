@@ -1,7 +1,7 @@
 """Our own model folder: config.json, model.safetensors, vocabulary, dictionaries, a model card."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,12 @@ WORDS = "words.json"
 CARD = "README.md"
 
 
-def is_folder(folder: Container) -> bool:
-    """Whether a folder is ours: its config.json says so."""
+def is_folder(folder: Container, kind: str = FORMAT) -> bool:
+    """Whether a folder is ours, of that kind: its config.json says so."""
     if CONFIG not in folder.names:
         return False
     config = folder.read_json(CONFIG)
-    return isinstance(config, dict) and config.get("format") == FORMAT
+    return isinstance(config, dict) and config.get("format") == kind
 
 
 def read(folder: Container) -> Pretrained:
@@ -97,7 +97,8 @@ def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> None:
         folder: made where it does not exist.
         dtype: how the weights are stored; read, they are float32 again.
     """
-    _check_target(folder)
+    names = (CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS, CARD)
+    check_target(folder, names, FORMAT)
     stored = pack(model.weights, dtype)
     head = {
         "format": FORMAT,
@@ -111,33 +112,40 @@ def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> None:
     files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: partial(_save, stored)}
     optional = {
         VOCABULARY: None if model.vocabulary is None else model.vocabulary.to_bytes(),
-        CHARACTERS: _json(model.characters),
-        WORDS: _json(model.words),
+        CHARACTERS: as_json(model.characters),
+        WORDS: as_json(model.words),
         CARD: model_card(model, dtype).encode("utf-8", "replace"),
-        CONFIG: _json(head),
+        CONFIG: as_json(head),
     }
     for name, content in optional.items():
         files[name] = None if content is None else partial(Path.write_bytes, data=content)
     write_folder(folder, files)
 
 
-def _check_target(folder: Path) -> None:
-    names = [CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS, CARD]
+def check_target(folder: Path, names: Sequence[str], kind: str) -> None:
+    """Refuse a folder in which files would be lost that are not those of such a model.
+
+    Args:
+        folder: where one is to be written.
+        names: files that would be replaced.
+        kind: what the config.json of an older one says.
+    """
     found = [name for name in names if (folder / name).is_file()]
     if not found or (folder / CONFIG).is_dir():
         return
     try:
-        is_ours = is_folder(open_folder(folder))
+        is_ours = is_folder(open_folder(folder), kind)
     except FormatError:
         is_ours = False
     if not is_ours:
         raise OutputError(
-            f"cannot write a model into {folder}: {', '.join(found)} there would be lost, and no "
-            "model of ours is in it; name another folder"
+            f"cannot write a model into {folder}: {', '.join(found)} there would be lost, and they "
+            "belong to no model of ours in this format; name another folder"
         )
 
 
-def _json(value: Mapping[str, Any] | None) -> bytes | None:
+def as_json(value: Mapping[str, Any] | None) -> bytes | None:
+    """Give what a JSON file of ours holds; None for none."""
     if value is None:
         return None
     return (json.dumps(value, indent=1) + "\n").encode("ascii")

@@ -7,12 +7,12 @@ from typing import Any
 
 from elmo.config import ConvertConfig, InfoConfig, Storage
 from elmo.errors import ConfigError
-from elmo.formats import bilm_hdf5, native
+from elmo.formats import bilm_hdf5, native, onnx_folder
 from elmo.formats.card import describe
 from elmo.formats.load import read
 from elmo.plain import to_dict
 
-_FORMATS = ("native", "allennlp")
+_FORMATS = ("native", "allennlp", "onnx")
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class ConvertResult:
 
 
 def convert(config: ConvertConfig) -> ConvertResult:
-    """Turn any readable model into our folder, or a byte-character model into AllenNLP's files."""
+    """Turn any readable model into our folder, AllenNLP's files or an ONNX graph."""
     if config.to not in _FORMATS:
-        raise ConfigError(f"to is {config.to!r}; expected {' or '.join(_FORMATS)}")
+        raise ConfigError(f"to is {config.to!r}; expected {', '.join(_FORMATS)}")
     if config.to == "allennlp" and config.tokenizer is not None:
         raise ConfigError("AllenNLP's format has no place for a tokeniser: leave --tokenizer out")
     if config.to == "allennlp" and config.dtype != "float32":
@@ -103,6 +103,8 @@ def convert(config: ConvertConfig) -> ConvertResult:
     if config.to == "allennlp":
         bilm_hdf5.write(model, Path(config.output))
         notes += tuple(bilm_hdf5.left_out(model))
+    elif config.to == "onnx":
+        notes += tuple(onnx_folder.write(model, Path(config.output), config.dtype))
     else:
         native.write(model, Path(config.output), config.dtype)
     return ConvertResult(config.output, model.origin, config.to, config.dtype, notes)

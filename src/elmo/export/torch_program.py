@@ -1,0 +1,120 @@
+"""The inference network as a program of `torch.export`: character ids in, every layer out.
+
+The arithmetic is that of `elmo.model`, said once more in a form that can be traced for any batch
+and length: the steps in a scan, no look at a value, no look at a size.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+from torch.nn import functional
+
+from elmo.export.subject import HasNetwork, n_columns
+from elmo.export.torch_scan import scan
+from elmo.kernels.characters_reference import pooled
+from elmo.model.bilm import BiLM
+from elmo.model.lstm import LSTMLayer, LSTMStack
+from elmo.model.token_encoder import CharacterCNN, Highway, TokenEncoder
+
+
+def exported(model: HasNetwork) -> ExportedProgram:
+    """Give the network of a model as a program which needs nothing of this package.
+
+    `program.module()(character_ids)` takes the ids of `ELMo.character_ids`, (batch, time, columns)
+    with 0 at padding, in a batch of any size and length, and gives (layers + 1, batch, time, dim),
+    zero at padding, sentence marks in. Weights are shared with the model until it is saved
+    (`torch.export.save`).
+
+    Args:
+        model: an `ELMo`; its mixes and its softmax are not in the program.
+    """
+    bilm = model.network.bilm
+    device = next(bilm.parameters()).device
+    # Sizes that are met nowhere else, so that none of them can be taken for another.
+    example = torch.ones(3, 5, n_columns(bilm.config), dtype=torch.int64, device=device)
+    sizes = {0: Dim("batch", min=1), 1: Dim("time", min=2)}
+    network = InferenceNetwork(bilm).eval()
+    with torch.no_grad():
+        return torch.export.export(network, (example,), dynamic_shapes=(sizes,))
+
+
+class InferenceNetwork(nn.Module):
+    """The biLM as one function of character ids."""
+
+    def __init__(self, bilm: BiLM) -> None:
+        """Take the weights of a network; they stay its own."""
+        super().__init__()
+        self.bilm = bilm
+
+    def forward(self, character_ids: Tensor) -> Tensor:
+        """Map (batch, time, columns) to (layers + 1, batch, time, 2 * projection)."""
+        steps = character_ids.transpose(0, 1)
+        mask = (steps != 0).any(dim=2, keepdim=True)  # (time, batch, 1)
+        rows = steps.reshape(-1, steps.shape[2])
+        tokens = _tokens(self.bilm.encoder, rows).view(steps.shape[0], steps.shape[1], -1)
+        tokens = tokens * mask
+        ahead = _stack(self.bilm.forward_lstm, tokens, mask, reverse=False)
+        back = _stack(self.bilm.backward_lstm, tokens, mask, reverse=True)
+        pairs = [(tokens, tokens), *zip(ahead, back, strict=True)]
+        return torch.stack([torch.cat(pair, dim=2) for pair in pairs]).transpose(1, 2)
+
+
+def _tokens(encoder: TokenEncoder, rows: Tensor) -> Tensor:
+    """Do what `TokenEncoder.forward` does without choosing rows by their values."""
+    parts: list[Tensor] = []
+    words = None if encoder.words is None else encoder.words(rows[:, -1])
+    if words is not None and not encoder.cached:
+        parts.append(words)
+    if encoder.characters is not None:
+        parts.append(_characters(encoder.characters, rows if words is None else rows[:, :-1]))
+    x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    if encoder.projection is not None:
+        x = encoder.projection(x)
+    return torch.where(rows[:, -1:] == 0, x, words) if encoder.cached and words is not None else x
+
+
+def _characters(cnn: CharacterCNN, ids: Tensor) -> Tensor:
+    """Do what `CharacterCNN.forward` does in plain PyTorch, whatever kernel the model has."""
+    convolutions = [one for one in cnn.convolutions if isinstance(one, nn.Conv1d)]
+    biases = [one.bias for one in convolutions if one.bias is not None]
+    x = pooled(ids, cnn.embedding.weight, [one.weight for one in convolutions], biases)
+    x = x.relu() if cnn.activation == "relu" else x.tanh()
+    for layer in cnn.highway:
+        assert isinstance(layer, Highway)
+        transform, gate = layer.linear(x).chunk(2, dim=1)
+        x = torch.lerp(x, transform.relu(), gate.sigmoid())
+    return x
+
+
+def _stack(stack: LSTMStack, x: Tensor, mask: Tensor, *, reverse: bool) -> list[Tensor]:
+    """Give the outputs of all layers, each (time, batch, projection)."""
+    outputs: list[Tensor] = []
+    for layer in stack.layers:
+        assert isinstance(layer, LSTMLayer)
+        out = _walk(layer, x, mask, reverse=reverse)
+        x = out + x if stack.residual and outputs else out
+        outputs.append(x)
+    return outputs
+
+
+def _walk(layer: LSTMLayer, x: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
+    """Run a layer; at padding the state is made zero, which is what a row begins with."""
+    config, projection = layer.config, layer.weight_hr
+
+    def step(state: list[Tensor], inputs: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        (h, c), (gates, is_real) = state, inputs
+        i, f, g, o = (gates + functional.linear(h, layer.weight_hh)).chunk(4, dim=1)
+        c = _clipped(f.sigmoid() * c + i.sigmoid() * g.tanh(), config.cell_clip)
+        h = o.sigmoid() * c.tanh()
+        if projection is not None:
+            h = _clipped(functional.linear(h, projection), config.projection_clip)
+        h, c = h * is_real, c * is_real
+        return [h, c], [h.clone()]
+
+    gates = functional.linear(x, layer.weight_ih, layer.bias_with_forget())
+    start = [x.new_zeros(x.shape[1], n) for n in (config.projection_dim, config.cell_dim)]
+    return scan(step, start, [gates, mask], reverse=reverse)[0]
+
+
+def _clipped(x: Tensor, clip: float | None) -> Tensor:
+    return x if clip is None else x.clamp(-clip, clip)

@@ -1,0 +1,156 @@
+"""Tests of `convert --to onnx`: every readable model, what the folder holds, what is refused."""
+
+import json
+import sys
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from builders import SENTENCES
+from conftest import TINY, random_model
+from sources import SOURCES, own_folder, refused, snapshot
+from typer.testing import CliRunner
+
+from elmo.cli import application
+from elmo.config import ConvertConfig, MixConfig, ModelConfig
+from elmo.embed.embedder import ELMo
+from elmo.errors import FormatError, MissingExtra, OutputError
+from elmo.export import onnx_file
+from elmo.formats import native, onnx_folder
+from elmo.formats.load import read
+from elmo.formats.verbs import convert
+from elmo.model.bilm import distinct_rows
+
+WORDS = [["the", "cat", "sat"], ["naïve", "the"], []]
+
+
+def layers_of(folder, ids):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(folder / "model.onnx", options)
+    return session.run(["layers"], {"character_ids": ids.numpy()})[0]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_readable_model(tmp_path, name):
+    arguments = SOURCES[name].make(tmp_path)
+    elmo = ELMo.from_pretrained(**arguments)
+    onnx_folder.write(read(**arguments), tmp_path / "out")
+    elmo.network.bilm.use_kernel("reference")
+    ids = elmo.character_ids(SENTENCES if elmo.config.encoder.n_characters else WORDS)
+    with torch.no_grad():
+        expected = elmo.network.bilm(*distinct_rows(ids), (ids != 0).any(dim=2)).layers.numpy()
+    np.testing.assert_allclose(layers_of(tmp_path / "out", ids), expected, atol=2e-5)
+    head = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert head["origin"] == elmo.origin
+    plain = elmo.to_pretrained()
+    for file, table in (("characters.json", plain.characters), ("words.json", plain.words)):
+        path = tmp_path / "out" / file
+        assert (json.loads(path.read_text()) if path.exists() else None) == table
+
+
+def test_files_and_notes(tmp_path):
+    path = own_folder(tmp_path)["source"]
+    result = convert(ConvertConfig(str(path), str(tmp_path / "out"), to="onnx"))
+    names = sorted(item.name for item in (tmp_path / "out").iterdir())
+    assert names == ["README.md", "config.json", "model.onnx"]
+    lines = str(result).splitlines()
+    assert lines[0] == f"{tmp_path / 'out'}: written as onnx, read from random model"
+    assert lines[1:3] == ["note: mended", "note: the softmax of the language model is not written"]
+    assert lines[3].startswith("note: in onnxruntime no value is off by more than ")
+    head = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert (head["format"], head["version"], head["dtype"]) == ("elmo-torch onnx", 1, "float32")
+    assert list(head["model"]) == ["text", "encoder", "lstm"]
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "`layers`, float32, (3, batch, time, 16)" in card
+    assert "Weights are float32." in card
+
+
+def test_trained_mixes_are_told(tmp_path):
+    config = ModelConfig(TINY.text, TINY.encoder, TINY.lstm, MixConfig(2))
+    elmo = ELMo(random_model(config, scale=1.5))
+    elmo.network.mixes[1].gamma.data.fill_(2.0)
+    notes = onnx_folder.write(elmo.to_pretrained(), tmp_path / "out")
+    assert notes[0] == "the trained mixes are not written: the graph gives every layer"
+
+
+def test_the_tokeniser_is_recorded(tmp_path):
+    native.write(random_model(scale=1.5), tmp_path / "model")
+    config = ConvertConfig(
+        str(tmp_path / "model"), str(tmp_path / "out"), to="onnx", tokenizer="english"
+    )
+    convert(config)
+    head = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert head["model"]["text"]["tokenizer"] == "english"
+
+
+@pytest.mark.parametrize(("dtype", "word"), [("float16", "as float16"), ("int8", "as int8")])
+def test_fewer_bytes(tmp_path, dtype, word):
+    native.write(random_model(scale=1.5), tmp_path / "model")
+    output = str(tmp_path / "out")
+    result = convert(ConvertConfig(str(tmp_path / "model"), output, to="onnx", dtype=dtype))
+    assert str(result).startswith(f"{output}: written as onnx in {dtype}, read from ")
+    assert "in onnxruntime the mean cosine to our vectors is " in str(result)
+    assert word in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_again_into_the_same_folder(tmp_path):
+    model = random_model(scale=1.5)
+    onnx_folder.write(model, tmp_path / "out")
+    before = snapshot(tmp_path / "out")
+    (tmp_path / "out" / "mine.txt").write_text("kept")
+    onnx_folder.write(model, tmp_path / "out", "int8")
+    assert snapshot(tmp_path / "out")["model.onnx"] != before["model.onnx"]
+    onnx_folder.write(model, tmp_path / "out")
+    assert snapshot(tmp_path / "out") == {**before, "mine.txt": b"kept"}
+
+
+def test_one_kind_is_not_written_over_another(tmp_path):
+    model = random_model(scale=1.5)
+    native.write(model, tmp_path / "ours")
+    onnx_folder.write(model, tmp_path / "onnx")
+    before = snapshot(tmp_path)
+    words = "belong to no model of ours in this format"
+    refused(lambda: onnx_folder.write(model, tmp_path / "ours"), words, kind=OutputError)
+    refused(lambda: native.write(model, tmp_path / "onnx"), words, kind=OutputError)
+    assert snapshot(tmp_path) == before
+
+
+def test_it_is_not_read_back(tmp_path):
+    onnx_folder.write(random_model(scale=1.5), tmp_path / "out")
+    refused(lambda: read(tmp_path / "out"), "an export to ONNX", kind=FormatError)
+
+
+def test_nothing_is_left_of_a_graph_that_is_wrong(tmp_path, monkeypatch):
+    other = onnx_file.graph(ELMo(random_model(seed=1)).network.bilm)
+    monkeypatch.setattr(onnx_file, "graph", lambda *arguments: other)
+    model = random_model(scale=1.5)
+    refused(
+        lambda: onnx_folder.write(model, tmp_path / "out"), "nothing was written", kind=OutputError
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    model = random_model(scale=1.5)
+    refused(lambda: onnx_folder.write(model, tmp_path / "out"), "[export]", kind=MissingExtra)
+    assert not list(tmp_path.iterdir())
+
+
+def test_command_line(tmp_path):
+    """Weights scaled beyond what int8 bears are refused; float32 takes them."""
+    native.write(random_model(scale=4.0), tmp_path / "model")
+    output = tmp_path / "out"
+    command = ["convert", str(tmp_path / "model"), str(output), "--to", "onnx"]
+    done = CliRunner().invoke(application(), [*command, "--dtype", "int8"])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("elmo: int8 costs this model too much")
+    assert not output.exists()
+    done = CliRunner().invoke(application(), command)
+    assert done.exit_code == 0
+    first, second = done.stdout.splitlines()
+    assert first == f"{output}: written as onnx, read from random model"
+    assert second.startswith("note: in onnxruntime ")
+    assert not done.stderr
