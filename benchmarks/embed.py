@@ -1,21 +1,27 @@
-"""Embedding on the CPU against the older programs' loop, in one run.
+"""Embedding on a CPU in one run: our arithmetics, the older programs' loop, `nn.LSTM`, onnxruntime.
 
-Run it with `python benchmarks/embed.py`.
+Run it with `OMP_PROC_BIND=true OMP_PLACES=cores python benchmarks/embed.py --text FILE`: a text, of
+which 200 pieces of 25 words are taken. Without one the sentences beside this file are used, which
+are fewer. Ways are timed in turn, so that a noisy machine is noisy to all of them.
 """
 
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from machine import describe
 from older_loop import older_layers
+from onnx_session import onnx_way
+from torch import nn
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig
 from elmo.embed.embedder import ELMo
 from elmo.formats.pretrained import Pretrained
+from elmo.kernels.native_calls import can_compute
 from elmo.model.initialise import initialise
 from elmo.model.network import ELMoNetwork
 
@@ -26,6 +32,11 @@ SIZES = {
     ),
     "original": ModelConfig(),
 }
+N_SENTENCES, N_WORDS = 200, 25
+# What the older loop is best at is looked for among these.
+OLDER_BATCHES = (32, 64, 200)
+ARITHMETICS = ("float32", "bfloat16", "int8")
+Way = Callable[[], object]
 
 
 def model_of(config: ModelConfig) -> ELMo:
@@ -35,8 +46,8 @@ def model_of(config: ModelConfig) -> ELMo:
     return ELMo(Pretrained(config, network.state_dict(), "random weights"))
 
 
-def times_of(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Time ways in turn, so that a noisy machine is noisy to all of them; medians in seconds."""
+def times_of(ways: dict[str, Way], repeats: int) -> dict[str, float]:
+    """Time ways in turn; medians in seconds."""
     for way in ways.values():
         way()
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -48,37 +59,134 @@ def times_of(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, f
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def pieces(text: str) -> list[list[str]]:
+    """Cut a text into pieces of equal length."""
+    words = text.split()
+    ends = range(N_WORDS, len(words) + 1, N_WORDS)
+    return [words[end - N_WORDS : end] for end in ends][:N_SENTENCES]
+
+
+def matrix_rates(repeats: int) -> dict[str, float]:
+    """Measure the best rate of large products, in GFLOP/s (int8: in billions of operations)."""
+    rates: dict[str, float] = {}
+    for size in (1024, 2048, 4096):
+        a = torch.randn(size, size)
+        b = torch.randn(size, size)
+        whole = [(10 * x).to(torch.int8) for x in (a, b)]
+        halves = [x.bfloat16() for x in (a, b)]
+        ways = {
+            "float32": lambda a=a, b=b: a @ b,
+            "bfloat16": lambda halves=halves: halves[0] @ halves[1],
+            "int8": lambda whole=whole: torch._int_mm(*whole),
+        }
+        for name, seconds in times_of(ways, repeats).items():
+            rates[name] = max(rates.get(name, 0.0), 2e-9 * size**3 / seconds)
+    return rates
+
+
+def plain_lstms(config: LSTMConfig, n: int, dtype: torch.dtype) -> Way:
+    """Give PyTorch's own LSTMs of the model, which know no clips, over token vectors."""
+    width = config.projection_dim
+    sized = {"proj_size": width} if width != config.cell_dim else {}
+    stacks = [
+        nn.LSTM(width, config.cell_dim, config.n_layers, **sized).to(dtype).eval() for _ in range(2)
+    ]
+    x = torch.randn(N_WORDS + 2, n, width).to(dtype)
+
+    @torch.inference_mode()
+    def run() -> object:
+        return [stack(x) for stack in stacks]
+
+    return run
+
+
+def older(elmo: ELMo, sentences: list[list[str]], batch: int) -> Way:
+    """Give the older programs' loop over batches."""
+    batches = [
+        elmo.character_ids(sentences[first : first + batch])
+        for first in range(0, len(sentences), batch)
+    ]
+    return lambda: [older_layers(elmo.network, ids) for ids in batches]
+
+
+def cosine(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """Give the least cosine of a word's vectors."""
+    a, b = np.concatenate(found), np.concatenate(expected)
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return float(((a * b).sum(axis=1) / lengths).min())
+
+
+def ways_of(elmo: ELMo, sentences: list[list[str]]) -> Iterator[tuple[str, Way]]:
+    """Give all that is compared, the yardstick first."""
+    batches = [batch for batch in OLDER_BATCHES if batch <= len(sentences)] or [len(sentences)]
+    for batch in batches:
+        yield f"older loop, batch {batch}", older(elmo, sentences, batch)
+    for dtype in (torch.float32, torch.bfloat16):
+        name = str(dtype).removeprefix("torch.")
+        yield (
+            f"nn.LSTM alone, {name}, no clips",
+            plain_lstms(elmo.config.lstm, len(sentences), dtype),
+        )
+    for name in ("float32", "int8"):
+        yield f"onnxruntime, {name}", onnx_way(elmo, sentences, name)
+    for name in filter(can_compute, ARITHMETICS):
+        yield f"ours, {name}", lambda name=name: elmo.encode(sentences, dtype=name)
+
+
+def table(
+    size: str, elmo: ELMo, sentences: list[list[str]], rates: dict[str, float], n: int
+) -> None:
+    """Print how fast all ways are on some sentences."""
+    n_words = sum(map(len, sentences))
+    lstm = elmo.config.lstm
+    n_weights = lstm.cell_dim * lstm.projection_dim * (9 if lstm.has_projection else 8)
+    flop = 2 * 2 * lstm.n_layers * n_weights
+    expected = elmo.encode(sentences)
+    seconds = times_of(dict(ways_of(elmo, sentences)), n)
+    best = min(value for name, value in seconds.items() if name.startswith("older"))
+    distinct = len({word for sentence in sentences for word in sentence})
+    print(
+        f"\n{size}: {len(sentences)} sentences, {n_words} words, {distinct} of them distinct; ",
+        end="",
+    )
+    print(f"{flop / 1e6:.0f} MFLOP a word in the LSTMs\n")
+    print("| way | ms | words/s | of the older loop's best | of the matrix rate | least cosine |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, value in seconds.items():
+        share = fidelity = ""
+        arithmetic = next((one for one in ARITHMETICS if one in name), "float32")
+        if not name.startswith("older"):
+            share = f"{100e-9 * flop * n_words / value / rates[arithmetic]:.0f} %"
+        if name.startswith("ours"):
+            fidelity = f"{cosine(elmo.encode(sentences, dtype=arithmetic), expected):.5f}"
+        figures = f"{1000 * value:,.2f} | {n_words / value:,.0f} | {best / value:.2f}"
+        print(f"| {name} | {figures} | {share} | {fidelity} |")
+
+
+def check(elmo: ELMo, sentences: list[list[str]]) -> None:
+    """Refuse to compare what does not compute the same."""
+    theirs = older_layers(elmo.network, elmo.character_ids(sentences))[:, :, 1:]
+    for row, found in enumerate(elmo.encode(sentences, layers="all")):
+        error = (theirs[:, row, : found.shape[1]] - torch.from_numpy(found)).abs().max()
+        assert error < 1e-4, f"the two do not compute the same: {error}"
+
+
 def main() -> None:
-    """Print words per second and the ratio for each size, a batch and a single sentence."""
+    """Print a table for each size, many sentences and one."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--text", type=Path, default=HERE / "sentences.txt")
+    parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    lines = (HERE / "sentences.txt").read_text(encoding="utf-8").splitlines()
-    sentences = [line.split() for line in lines]
+    sentences = pieces(arguments.text.read_text(encoding="utf-8"))
     print(describe())
-    print("| size | sentences | words | older loop, words/s | ours, words/s | ratio |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    rates = matrix_rates(arguments.repeats)
+    print("matrix products:", ", ".join(f"{name} {rate:,.0f} G/s" for name, rate in rates.items()))
     for size in arguments.sizes:
         elmo = model_of(SIZES[size])
-        for batch in (sentences[:32], [sentences[0][:10]]):
-            ids = elmo.character_ids(batch)
-            older = older_layers(elmo.network, ids)[:, :, 1:]
-            for row, found in enumerate(elmo.encode(batch, layers="all")):
-                error = (older[:, row, : found.shape[1]] - torch.from_numpy(found)).abs().max()
-                assert error < 1e-4, f"the two do not compute the same: {error}"
-            seconds = times_of(
-                {
-                    "older": lambda ids=ids, elmo=elmo: older_layers(elmo.network, ids),
-                    "ours": lambda batch=batch, elmo=elmo: elmo.encode(batch, layers="all"),
-                },
-                arguments.repeats,
-            )
-            n_words = sum(map(len, batch))
-            print(
-                f"| {size} | {len(batch)} | {n_words} | {n_words / seconds['older']:,.0f} | "
-                f"{n_words / seconds['ours']:,.0f} | {seconds['older'] / seconds['ours']:.2f} |"
-            )
+        check(elmo, sentences[:20])
+        table(size, elmo, sentences, rates, arguments.repeats)
+        table(size, elmo, [sentences[0][:10]], rates, 10 * arguments.repeats)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,20 @@ def test_every_product_is_exact(place, value):
         switch.fp32_precision = before
 
 
+@newer
+def test_threads_that_overlap():
+    """The last to leave puts back what the first found."""
+    switch = torch.backends.cudnn.conv
+    before = switch.fp32_precision
+    first, second = exact_float32(), exact_float32()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert switch.fp32_precision == "ieee"
+    second.__exit__(None, None, None)
+    assert switch.fp32_precision == before
+
+
 def test_algorithms_are_not_picked_by_a_race():
     cudnn = torch.backends.cudnn
     before = cudnn.benchmark, cudnn.deterministic

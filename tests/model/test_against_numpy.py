@@ -214,7 +214,8 @@ def test_network_by_mask_and_by_lengths(seed, told):
     sentences = draw_sentences(np.random.default_rng(seed), 5)
     layers, mask = reference_of(pretrained).batch(reference_ids(config, sentences))
     tokens = model.mapper.distinct(sentences)
-    rows, index = torch.from_numpy(tokens.rows), torch.from_numpy(tokens.index)
+    rows = torch.from_numpy(model.mapper.rows_with_marks(tokens.words))
+    index = torch.from_numpy(tokens.index)
     lengths = tokens.lengths.tolist() if told == "lengths" else None
     output = model.network.bilm(rows, index, torch.from_numpy(mask), lengths=lengths)
     assert output.mask.numpy().tolist() == mask.tolist()

@@ -68,16 +68,18 @@ def test_distinct(letters):
         [0, 2, 2, 1, 0],
     ]
     assert tokens.lengths.tolist() == [5, 2, 3, 4]
-    assert len(tokens.rows) == 4
-    assert (tokens.rows[:2] == letters.boundaries()).all()
-    assert (tokens.rows[2:] == letters.rows(["a", "b"])).all()
+    assert tokens.words == ["a", "b"]
+    rows = letters.rows_with_marks(tokens.words)
+    assert len(rows) == 4
+    assert (rows[:2] == letters.boundaries()).all()
+    assert (rows[2:] == letters.rows(["a", "b"])).all()
 
 
 @pytest.mark.parametrize("sentences", [[[]], [[], []]])
 def test_empty_sentences_are_their_marks(letters, sentences):
     tokens = letters.distinct(sentences)
     assert tokens.index.tolist() == [[0, 1]] * len(sentences)
-    assert tokens.rows.shape == (2, 5)
+    assert letters.rows_with_marks(tokens.words).shape == (2, 5)
     assert letters.batch(sentences).shape == (len(sentences), 2, 5)
 
 
@@ -91,7 +93,7 @@ def test_no_sentence(letters):
 def test_a_mark_in_a_sentence_is_not_the_boundary(letters):
     tokens = letters.distinct([["<S>"]])
     assert tokens.index.tolist() == [[0, 2, 1]]
-    assert tokens.rows[2].tolist() == [259, 61, 84, 63, 260]
+    assert letters.rows_with_marks(tokens.words)[2].tolist() == [259, 61, 84, 63, 260]
 
 
 any_word = st.text(st.characters(), max_size=8)
@@ -105,9 +107,10 @@ def test_batches_as_the_reference_makes_them(sentences, width):
     assert mapper.batch(sentences).tolist() == expected.tolist()
     tokens = mapper.distinct(sentences)
     n_distinct = len({word for sentence in sentences for word in sentence})
-    assert tokens.rows.shape == (2 + n_distinct, width)
+    rows = mapper.rows_with_marks(tokens.words)
+    assert rows.shape == (2 + n_distinct, width)
     for row, length in enumerate(tokens.lengths):
-        assert (tokens.rows[tokens.index[row, :length]] == expected[row, :length]).all()
+        assert (rows[tokens.index[row, :length]] == expected[row, :length]).all()
 
 
 # ------------------------------------------------------------------------------------ word tables

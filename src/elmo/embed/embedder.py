@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State, Storage
 from elmo.embed.encoding import POOLINGS, EncodingRun, pool
+from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.formats import hub, native
 from elmo.formats.load import read
@@ -287,6 +288,7 @@ class ELMo(nn.Module):
         dtype: torch.dtype | str | None = None,
         show_progress_bar: bool = False,
         convert_to_tensor: bool = False,
+        cache: WordCache | None = None,
     ) -> Any:
         """Give the vectors of words, or one vector a sentence.
 
@@ -301,9 +303,13 @@ class ELMo(nn.Module):
             batch_size: sentences computed together; None for what suits the device, and 32 where
                 the state is carried.
             device: moves the model there first.
-            dtype: the arithmetic, such as torch.bfloat16; that of the weights where None.
+            dtype: the arithmetic: a type such as torch.bfloat16 or its name; "int8" (a CPU alone,
+                some fidelity lost); "auto", bfloat16 where the device multiplies it fast, else
+                float32; that of the weights where None.
             show_progress_bar: show progress on standard error.
             convert_to_tensor: give tensors on the device, in the arithmetic's type.
+            cache: keeps the vectors of words before their context from call to call, so that
+                the character CNN sees each word once.
 
         Returns:
             For one string its (words, dim) array, with "all" (layers, words, dim); for a list, a
@@ -318,6 +324,7 @@ class ELMo(nn.Module):
                 device=device,
                 dtype=dtype,
                 convert_to_tensor=convert_to_tensor,
+                cache=cache,
             )
             return results[0]
         if state not in ("reset", "carry"):
@@ -327,7 +334,11 @@ class ELMo(nn.Module):
         if device is not None:
             move(self, device)
         run = self.encoding_run(
-            layers=layers, batch_size=batch_size, dtype=dtype, keep_on_device=convert_to_tensor
+            layers=layers,
+            batch_size=batch_size,
+            dtype=dtype,
+            keep_on_device=convert_to_tensor,
+            cache=cache,
         )
         words = self._split(sentences)
         with Progress("encode", len(words), "sentences", show_progress_bar) as progress:
@@ -350,6 +361,7 @@ class ELMo(nn.Module):
         batch_size: int | None = None,
         dtype: torch.dtype | str | None = None,
         keep_on_device: bool = False,
+        cache: WordCache | None = None,
     ) -> EncodingRun:
         """Give what `encode` runs on, for callers who bring their own batches or state."""
         return EncodingRun(
@@ -357,8 +369,9 @@ class ELMo(nn.Module):
             self.mapper,
             layers=layers,
             batch_size=batch_size,
-            dtype=_dtype(dtype),
+            dtype=dtype,
             keep_on_device=keep_on_device,
+            cache=cache,
         )
 
     def mix_penalty(self) -> Tensor:
@@ -374,14 +387,3 @@ def _iterate(value: Iterable[Any], name: str, items: str) -> Iterator[Any]:
         raise InputError(
             f"{name} is {type(value).__name__}; expected a string or a list of {items}"
         ) from None
-
-
-def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if found is None and dtype is None:
-        return None
-    # Floats narrower than these can be stored, but not computed with.
-    known = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-    if not isinstance(found, torch.dtype) or found not in known:
-        raise ConfigError(f"dtype is {dtype!r}; expected float32, bfloat16, float16 or float64")
-    return found

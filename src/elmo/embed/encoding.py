@@ -19,8 +19,11 @@ from torch import Tensor
 from torch.func import functional_call
 
 from elmo.config import Layers
+from elmo.embed.arithmetic import arithmetic_of
+from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import HALVES, is_out_of_memory
+from elmo.kernels.narrow import computing_in
 from elmo.kernels.precision import exact_float32
 from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
@@ -32,7 +35,7 @@ from elmo.text.batches import Sentence, TokenMapper
 MAX_POSITIONS = {"cpu": 8192, "cuda": 65536}
 # Sentences computed together where nothing is asked for; and rows of a state that is carried,
 # which is another thing on each device if they are not the same everywhere.
-SENTENCES = {"cpu": 64, "cuda": 4096}
+SENTENCES = {"cpu": 256, "cuda": 4096}
 CARRIED_ROWS = 32
 # Batches of a GPU that wait to be taken apart.
 AHEAD = 2
@@ -69,8 +72,9 @@ class EncodingRun:
         *,
         layers: Layers,
         batch_size: int | None,
-        dtype: torch.dtype | None = None,
+        dtype: torch.dtype | str | None = None,
         keep_on_device: bool = False,
+        cache: WordCache | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -79,9 +83,10 @@ class EncodingRun:
             mapper: turns words into ids.
             layers: "average", "mix", "top", "all" or a layer number.
             batch_size: sentences computed together, at most; None for what suits the device.
-            dtype: the arithmetic; that of the weights where None.
+            dtype: the arithmetic, or its name; that of the weights where None.
             keep_on_device: give tensors of that arithmetic on the device of the network, not
                 float32 on the host.
+            cache: keeps the vectors of words before their context.
         """
         size = _whole(batch_size)
         if batch_size is not None and (size is None or size < 1):
@@ -96,15 +101,17 @@ class EncodingRun:
         # device are cut there, in the caller's stream.
         self.is_cut_aside = self.device.type == "cuda" and not keep_on_device
         self._choose = choose_layers(network, layers)
+        self.cache = cache
+        self._bilm = network.bilm
         self._run: Callable[..., BiLMOutput] = network.bilm
+        self._encode: Callable[..., Tensor] = network.bilm.encoder
         own_dtype = next(network.bilm.parameters()).dtype
-        self._dtype = dtype or own_dtype
-        if self._dtype != own_dtype:
-            weights = {
-                name: tensor.detach().to(self._dtype)
-                for name, tensor in network.bilm.named_parameters()
-            }
-            self._run = partial(_call_with, network.bilm, weights)
+        self._arithmetic = arithmetic_of(dtype, own_dtype, self.device)
+        self._dtype = self._arithmetic.results
+        if self._arithmetic.weights != own_dtype:
+            self._run = _with_weights_as(network.bilm, self._arithmetic.weights)
+            if cache is not None:
+                self._encode = _with_weights_as(network.bilm.encoder, self._arithmetic.weights)
 
     def reset(
         self, sentences: Sequence[Sentence], report: Callable[[int], None] = lambda count: None
@@ -207,14 +214,18 @@ class EncodingRun:
     def _compute(self, sentences: Sequence[Sentence], state: LSTMState | None) -> _Started:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
-        index, rows, counts = map(self._sent, (tokens.index, tokens.rows, tokens.lengths))
+        index, counts = self._sent(tokens.index), self._sent(tokens.lengths)
         mask = torch.arange(index.shape[1], device=self.device) < counts[:, None]
         # The arithmetic is the one asked for, also inside somebody's autocast.
         plain = torch.autocast(self.device.type, enabled=False)
-        with torch.inference_mode(), exact_float32(), plain:
-            output = self._run(rows, index, mask, state, lengths)
-            wide = torch.promote_types(output.layers.dtype, torch.float32)
-            chosen = self._choose(output.layers.to(wide), output.mask)
+        kernels = computing_in(self._arithmetic.narrow)
+        with torch.inference_mode(), exact_float32(), plain, kernels:
+            known, spelled = None, tokens.words
+            if self.cache is not None:
+                known, spelled = self._looked_up(self.cache, tokens.words), []
+            rows = self._sent(self.mapper.rows_with_marks(spelled))
+            output = self._run(rows, index, mask, state, lengths, known)
+            chosen = self._choose(output)
             if self.keep_on_device:
                 return _Started(sentences, chosen.to(self._dtype), lengths, output.state, done=None)
             if self.device.type != "cuda":
@@ -226,6 +237,19 @@ class EncodingRun:
             done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
         return _Started(sentences, host, lengths, output.state, done)
+
+    def _looked_up(self, cache: WordCache, words: list[str]) -> Tensor:
+        """Give the vectors of the sentence marks and of words, most of them from the cache."""
+
+        def compute(missing: list[str]) -> Tensor:
+            return self._encode(self._sent(self.mapper.rows(missing)))
+
+        arithmetic = f"{self._arithmetic} on {self.device}"
+        marks = self._encode(self._sent(self.mapper.boundaries()))
+        if not words:
+            return marks
+        found = cache.look_up(words, self._bilm.encoder, arithmetic, compute)
+        return torch.cat([marks, found])
 
     def _sent(self, array: NDArray[Any]) -> Tensor:
         """Bring an array to the device; nobody waits for the copy."""
@@ -271,9 +295,10 @@ def _of_device(sizes: dict[str, int], device: torch.device) -> int:
     return sizes.get(device.type, sizes["cpu"])
 
 
-def _call_with(module: torch.nn.Module, weights: dict[str, Tensor], *inputs: object) -> BiLMOutput:
-    output: BiLMOutput = functional_call(module, weights, inputs)
-    return output
+def _with_weights_as(module: torch.nn.Module, dtype: torch.dtype) -> Callable[..., Any]:
+    """Give a module that computes in another type; its own weights stay as they are."""
+    weights = {name: value.detach().to(dtype) for name, value in module.named_parameters()}
+    return lambda *inputs: functional_call(module, weights, inputs)
 
 
 def batches_by_length(
@@ -289,26 +314,26 @@ def batches_by_length(
         start += count
 
 
-def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[Tensor, Tensor], Tensor]:
-    """Give the function that keeps what was asked for of (layers, batch, time, dim) and mask."""
+def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput], Tensor]:
+    """Give the function that keeps what was asked for: (batch, time, dim), or all layers of it."""
     number = _whole(layers)
     numbers = range(network.config.n_layers)
     if isinstance(layers, str):
         if layers == "average":
-            return lambda values, mask: values.mean(dim=0)
+            return BiLMOutput.average
         if layers == "top":
-            return lambda values, mask: values[-1]
+            return lambda output: output.layer(-1)
         if layers == "all":
-            return lambda values, mask: values
+            return lambda output: output.layers
         if layers == "mix":
             return partial(_mix, network, _trained_mix(network))
         number = {str(known): known for known in numbers}.get(layers)
-    if number not in numbers:
+    if number is None or number not in numbers:
         raise ConfigError(
             f"layers is {layers!r}; expected average, mix, top, all or a number from 0 to "
             f"{numbers[-1]}"
         )
-    return lambda values, mask: values[number]
+    return lambda output: output.layer(number)
 
 
 def _whole(value: Any) -> int | None:
@@ -329,7 +354,9 @@ def _trained_mix(network: ELMoNetwork) -> ScalarMix:
     return mix
 
 
-def _mix(network: ELMoNetwork, mix: ScalarMix, values: Tensor, mask: Tensor) -> Tensor:
+def _mix(network: ELMoNetwork, mix: ScalarMix, output: BiLMOutput) -> Tensor:
+    values, mask = output.layers, output.mask
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
     if network.config.mix.layer_norm == "none":
         mixed: Tensor = mix(values)
         return mixed

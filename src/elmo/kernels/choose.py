@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
+from torch.nn import functional
 
 from elmo.errors import ConfigError
 from elmo.kernels import (
     characters_fused,
+    characters_native,
     characters_reference,
+    linear_native,
     lstm_cudnn,
     lstm_fused,
+    lstm_native,
     lstm_reference,
 )
 from elmo.kernels.direction import Direction, Walk
@@ -38,6 +42,7 @@ class Kernel(Protocol):
 FAST: dict[str, Kernel] = {
     "fused": lstm_fused,
     "cudnn": lstm_cudnn,
+    "native": lstm_native,
 }
 
 
@@ -74,4 +79,13 @@ def pooled(
     """Convolve the characters of words and give the maxima; see `characters_reference.pooled`."""
     if kernel != "reference" and characters_fused.can_run(characters, table, weights):
         return characters_fused.pooled(characters, table, weights, biases)
+    if kernel != "reference" and characters_native.can_run(characters, table, weights):
+        return characters_native.pooled(characters, table, weights, biases)
     return characters_reference.pooled(characters, table, weights, biases)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:
+    """Multiply rows with a matrix and add a bias, as `functional.linear` does."""
+    if kernel != "reference" and linear_native.can_run(x, weight, bias):
+        return linear_native.linear(x, weight, bias)
+    return functional.linear(x, weight, bias)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import torch
@@ -31,15 +32,31 @@ def _switches() -> list[tuple[Any, str, Any]]:
     ]
 
 
+_lock = Lock()
+# Threads that are inside, and what the first of them found.
+_inside = 0
+_before: list[Any] = []
+
+
 @contextmanager
 def exact_float32() -> Iterator[None]:
-    """Compute float32 products in full and the same way each time, whatever the process has set."""
+    """Compute float32 products in full and the same way each time, whatever the process has set.
+
+    The switches are the process's: of several threads the first sets them, the last puts them back.
+    """
+    global _inside, _before
     switches = _switches()
-    before = [getattr(place, name) for place, name, _ in switches]
+    with _lock:
+        _inside += 1
+        if _inside == 1:
+            _before = [getattr(place, name) for place, name, _ in switches]
+            for place, name, value in switches:
+                setattr(place, name, value)
     try:
-        for place, name, value in switches:
-            setattr(place, name, value)
         yield
     finally:
-        for (place, name, _), value in zip(switches, before, strict=True):
-            setattr(place, name, value)
+        with _lock:
+            _inside -= 1
+            if not _inside:
+                for (place, name, _), value in zip(switches, _before, strict=True):
+                    setattr(place, name, value)

@@ -21,15 +21,33 @@ class BiLMOutput:
     """What one pass gives, boundaries still in.
 
     Attributes:
-        layers: (layers + 1, batch, time, 2 * projection): the token vector twice, then forward
-            beside backward for each LSTM layer; zero at padding.
+        sides: both halves of each layer, (time, batch, projection): the token vector twice, then
+            forward and backward for each LSTM layer; zero at padding.
         mask: true at real positions, (batch, time).
         state: state after the last real position of each direction.
     """
 
-    layers: Tensor
+    sides: Sequence[tuple[Tensor, Tensor]]
     mask: Tensor
     state: LSTMState
+
+    @property
+    def layers(self) -> Tensor:
+        """All layers put together, (layers + 1, batch, time, 2 * projection)."""
+        return torch.stack([torch.cat(pair, dim=2) for pair in self.sides]).transpose(1, 2)
+
+    def layer(self, number: int) -> Tensor:
+        """Give one layer, (batch, time, 2 * projection)."""
+        return torch.cat(self.sides[number], dim=2).transpose(0, 1)
+
+    def average(self) -> Tensor:
+        """Give the plain mean of all layers, in float32 at least, (batch, time, 2 * projection)."""
+        tokens, _ = self.sides[0]
+        wide = tokens.to(torch.promote_types(tokens.dtype, torch.float32))
+        halves = [wide, wide]
+        for pair in self.sides[1:]:
+            halves = [half + one for half, one in zip(halves, pair, strict=True)]
+        return torch.cat(halves, dim=2).div_(len(self.sides)).transpose(0, 1)
 
 
 class BiLM(nn.Module):
@@ -51,8 +69,7 @@ class BiLM(nn.Module):
         """Compute with an implementation of that name, as `kernels.choose` knows them."""
         for stack in (self.forward_lstm, self.backward_lstm):
             stack.kernel = name
-        if self.encoder.characters is not None:
-            self.encoder.characters.kernel = name
+        self.encoder.use_kernel(name)
 
     def forward(
         self,
@@ -61,21 +78,24 @@ class BiLM(nn.Module):
         mask: Tensor | None = None,
         state: LSTMState | None = None,
         lengths: Sequence[int] | None = None,
+        known: Tensor | None = None,
     ) -> BiLMOutput:
         """Run the model.
 
         Args:
-            rows: distinct token rows, (distinct, columns).
+            rows: distinct token rows, (distinct, columns); not looked at where they are known.
             index: which row stands where, (batch, time); anything at padding.
             mask: true at real positions, which stand on the left, (batch, time), or None where
                 all are real.
             state: initial state; zeros where None.
             lengths: tokens of each row, where the host knows them: padding then costs nothing.
+            known: token vectors that were computed before, (distinct, dim).
 
         Returns:
             Layers, mask and final state.
         """
-        return self.contextualise(self.encoder(rows), index, mask, state, lengths)
+        table = self.encoder(rows) if known is None else known
+        return self.contextualise(table, index, mask, state, lengths)
 
     def contextualise(
         self,
@@ -109,7 +129,8 @@ class BiLM(nn.Module):
             table, index[there], mask[there], state.select(there), [lengths[row] for row in order]
         )
         back = there.argsort()
-        return BiLMOutput(output.layers[:, back], mask, output.state.select(back))
+        sides = [(ahead[:, back], behind[:, back]) for ahead, behind in output.sides]
+        return BiLMOutput(sides, mask, output.state.select(back))
 
     def _run(
         self,
@@ -129,13 +150,9 @@ class BiLM(nn.Module):
         ]
         (ahead, back), final = run_stacks(sides, state)
         tokens = functional.embedding(places, table).masked_fill(~steps.mask.unsqueeze(2), 0.0)
-        pairs = [(tokens, tokens), *zip(ahead, back, strict=True)]
-        layers = torch.stack([torch.cat(pair, dim=2).to(tokens.dtype) for pair in pairs])
-        return BiLMOutput(
-            layers=layers.transpose(1, 2),  # (layers + 1, batch, time, 2 * dim)
-            mask=mask,
-            state=final,
-        )
+        kind = tokens.dtype
+        pairs = [(one.to(kind), other.to(kind)) for one, other in zip(ahead, back, strict=True)]
+        return BiLMOutput([(tokens, tokens), *pairs], mask, final)
 
 
 def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:

@@ -28,11 +28,14 @@ class Highway(nn.Module):
             dim: width of input and output.
         """
         super().__init__()
+        self.kernel = "auto"
+        """Name of the implementation, as `kernels.choose` knows it."""
         self.linear = nn.Linear(dim, 2 * dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (..., dim) to (..., dim)."""
-        transform, gate = self.linear(x).chunk(2, dim=-1)
+        """Map (tokens, dim) to (tokens, dim)."""
+        both = choose.linear(x, self.linear.weight, self.linear.bias, self.kernel)
+        transform, gate = both.chunk(2, dim=-1)
         return torch.lerp(x, transform.relu().to(x.dtype), gate.sigmoid().to(x.dtype))
 
 
@@ -107,6 +110,8 @@ class TokenEncoder(nn.Module):
             output_dim: width of a token vector.
         """
         super().__init__()
+        self.kernel = "auto"
+        """Name of the implementation, as `kernels.choose` knows it."""
         self.characters: CharacterCNN | None = None
         if config.n_characters:
             self.characters = CharacterCNN(
@@ -121,6 +126,12 @@ class TokenEncoder(nn.Module):
             self.words = _table(config.n_words, config.word_dim)
         self.projection = nn.Linear(config.width, output_dim) if config.project else None
         self.cached = self.words is not None and config.word_role == "cache"
+
+    def use_kernel(self, name: str) -> None:
+        """Compute with an implementation of that name, as `kernels.choose` knows them."""
+        for part in self.modules():
+            if isinstance(part, TokenEncoder | CharacterCNN | Highway):
+                part.kernel = name
 
     def forward(self, rows: Tensor) -> Tensor:
         """Map rows (tokens, columns) to (tokens, dim)."""
@@ -148,5 +159,5 @@ class TokenEncoder(nn.Module):
             parts.append(self.characters(characters))
         x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         if self.projection is not None:
-            x = self.projection(x)
+            x = choose.linear(x, self.projection.weight, self.projection.bias, self.kernel)
         return x

@@ -58,15 +58,15 @@ class WordTable:
 
 @dataclass(frozen=True)
 class DistinctTokens:
-    """A batch without repetition.
+    """A batch without repetition: its tokens are numbered, the two sentence marks first.
 
     Attributes:
-        rows: distinct token rows, (distinct, columns); the sentence marks come first.
-        index: row number of each position, (batch, time), 0 at padding.
+        words: the tokens from number 2 on.
+        index: token number of each position, (batch, time), 0 at padding.
         lengths: tokens of each sentence, marks included, (batch,).
     """
 
-    rows: Ids
+    words: list[str]
     index: Ids
     lengths: Ids
 
@@ -112,15 +112,17 @@ class TokenMapper:
         inside = (steps >= 1) & (steps < lengths[:, None] - 1)
         index[inside] = np.array(numbers, dtype=np.int64) + 2
         index[np.arange(len(sentences)), lengths - 1] = 1
-        rows = self.boundaries()
-        if known:
-            rows = np.concatenate([rows, self.rows(list(known))])
-        return DistinctTokens(rows, index, lengths)
+        return DistinctTokens(list(known), index, lengths)
+
+    def rows_with_marks(self, words: Sequence[str]) -> Ids:
+        """Give the rows of the two sentence marks, then those of words."""
+        marks = self.boundaries()
+        return np.concatenate([marks, self.rows(words)]) if words else marks
 
     def batch(self, sentences: Sequence[Sentence]) -> Ids:
         """Give a padded batch of ids, (batch, words + 2, columns), marks in, 0 at padding."""
         tokens = self.distinct(sentences)
-        ids = tokens.rows[tokens.index]
+        ids = self.rows_with_marks(tokens.words)[tokens.index]
         ids[np.arange(ids.shape[1]) >= tokens.lengths[:, None]] = 0
         return ids
 

@@ -1,0 +1,70 @@
+"""In which arithmetic sentences are encoded: the one that is named, or what suits the device."""
+
+from dataclasses import dataclass
+
+import torch
+
+from elmo.errors import ConfigError
+from elmo.kernels import narrow
+from elmo.kernels.native_calls import can_compute
+
+KNOWN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+"""Floats narrower than these can be stored, but not computed with."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a run computes.
+
+    Attributes:
+        weights: what the weights are turned into first.
+        narrow: what the kernels of a CPU multiply in, the weights being float32.
+        results: type of tensors that stay on the device.
+    """
+
+    weights: torch.dtype
+    narrow: narrow.Arithmetic
+    results: torch.dtype
+
+
+def arithmetic_of(
+    dtype: torch.dtype | str | None, own: torch.dtype, device: torch.device
+) -> Arithmetic:
+    """Say how to compute.
+
+    Args:
+        dtype: a type or its name, "int8", "auto", or None for that of the weights.
+        own: type of the weights.
+        device: they are on.
+    """
+    if dtype is None:
+        return Arithmetic(own, "float32", own)
+    if dtype == "int8":
+        return _whole_numbers(own, device)
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if dtype == "auto":
+        found = torch.bfloat16 if _multiplies_halves(device) else torch.float32
+    if not isinstance(found, torch.dtype) or found not in KNOWN:
+        raise ConfigError(
+            f"dtype is {dtype!r}; expected auto, float32, bfloat16, float16, float64 or int8"
+        )
+    if found == torch.bfloat16 and device.type == "cpu" and own == torch.float32:
+        if can_compute("bfloat16"):
+            return Arithmetic(own, "bfloat16", found)
+    return Arithmetic(found, "float32", found)
+
+
+def _whole_numbers(own: torch.dtype, device: torch.device) -> Arithmetic:
+    if device.type != "cpu" or own != torch.float32 or not can_compute("int8"):
+        raise ConfigError(
+            "dtype is int8, which needs a model in float32 on a CPU with AMX or AVX512-VNNI, and a "
+            "C compiler: take auto, bfloat16 or float32"
+        )
+    return Arithmetic(own, "int8", torch.float32)
+
+
+def _multiplies_halves(device: torch.device) -> bool:
+    """Tell whether bfloat16 is faster than float32 there."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return device.type == "cpu" and can_compute("bfloat16")

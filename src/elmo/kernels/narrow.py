@@ -1,0 +1,28 @@
+"""An arithmetic narrower than the weights, asked for around a call: kernels of a CPU look here.
+
+Weights stay what they are, so that what was packed of them serves the next call too.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal
+
+Arithmetic = Literal["float32", "bfloat16", "int8"]
+
+_wanted: ContextVar[Arithmetic] = ContextVar("arithmetic", default="float32")
+
+
+@contextmanager
+def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
+    """Let kernels multiply in this arithmetic, as far as they can; in this thread alone."""
+    token = _wanted.set(arithmetic)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
+def wanted() -> Arithmetic:
+    """Give the arithmetic asked for; float32 where nothing is."""
+    return _wanted.get()

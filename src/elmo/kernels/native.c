@@ -1,0 +1,727 @@
+/* ELMo's products on a CPU, with what comes after them done before it leaves the first caches.
+ *
+ * Weights are packed once, in the order they are read. A product walks over panels of columns: the
+ * weights of a panel stay in the first cache while all rows go past, and what a panel gives is
+ * finished (a cell, a clip) before the next one is begun. There are no threads in here: a call is
+ * one direction of some rows, and calls run side by side.
+ *
+ * Three arithmetics: float32 with the vectors of any CPU, bfloat16 and int8 with the tile units of
+ * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16, AVX512-VNNI). Sums and
+ * cells are float32 in all of them, int8's products exact in int32. Of int8 a row has one scale:
+ * that of a weight is fixed, that of an input found when it is made.
+ */
+#include <stdint.h>
+#include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+#define HAS_NARROW 1
+#else
+#define HAS_NARROW 0
+#endif
+#if HAS_NARROW && defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
+#define HAS_TILES 1
+#include <sys/syscall.h>
+#include <unistd.h>
+#else
+#define HAS_TILES 0
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { FLOAT32, BFLOAT16, INT8 };
+
+/* Sixteen numbers: a vector, a row of a tile, the units of a cell that are computed together. */
+#define LANES 16
+typedef float vec __attribute__((vector_size(64)));
+typedef float loose __attribute__((vector_size(64), aligned(4)));
+typedef int32_t ints __attribute__((vector_size(64)));
+typedef uint16_t halves __attribute__((vector_size(32), aligned(2)));
+typedef int8_t bytes __attribute__((vector_size(16), aligned(1)));
+
+/* ------------------------------------------------------------------ vectors */
+
+INLINE vec all(float x) { return x - (vec){0}; }
+INLINE vec read_floats(const float *at) { return *(const loose *)at; }
+INLINE void write_floats(float *at, vec x) { *(loose *)at = x; }
+
+INLINE vec choose(ints which, vec yes, vec no) {
+  return (vec)((which & (ints)yes) | (~which & (ints)no));
+}
+
+/* What is no number stays none. */
+INLINE vec clip(vec x, float bound) {
+#ifdef __AVX512F__
+  __m512 high = _mm512_set1_ps(bound), low = _mm512_set1_ps(-bound);
+  return (vec)_mm512_min_ps(high, _mm512_max_ps(low, (__m512)x));
+#else
+  x = choose(x > all(bound), all(bound), x);
+  return choose(x < all(-bound), all(-bound), x);
+#endif
+}
+
+/* 2^x for |x| < 126, to seven digits, or to four where `is_rough`. */
+INLINE vec power_of_2(vec x, int is_rough) {
+  const vec magic = all(12582912.0f); /* 1.5 * 2^23: adding it rounds, and leaves the integer */
+  vec shifted = x + magic;
+  vec r = x - (shifted - magic);
+  vec p;
+  if (is_rough) {
+    p = r * all(0.05550411f) + all(0.24022651f);
+  } else {
+    p = r * all(1.5403530e-4f) + all(1.3333558e-3f);
+    p = p * r + all(9.6181291e-3f);
+    p = p * r + all(5.5504109e-2f);
+    p = p * r + all(0.24022651f);
+  }
+  p = p * r + all(0.69314718f);
+  p = p * r + all(1.0f);
+  return (vec)((ints)p + ((ints)shifted << 23));
+}
+
+INLINE vec inverse(vec x, int is_rough) {
+#ifdef __AVX512F__
+  if (is_rough) return (vec)_mm512_rcp14_ps((__m512)x);
+#endif
+  (void)is_rough;
+  return all(1.0f) / x;
+}
+
+/* 1 / (1 + 2^x); both functions of a cell are this one with other factors. */
+INLINE vec falling(vec x, int is_rough) {
+  return inverse(all(1.0f) + power_of_2(clip(x, 120.0f), is_rough), is_rough);
+}
+
+INLINE vec sigmoid(vec x, int is_rough) { return falling(x * all(-1.44269504f), is_rough); }
+
+INLINE vec tanh_of(vec x, int is_rough) {
+  return all(1.0f) - all(2.0f) * falling(x * all(2.88539008f), is_rough);
+}
+
+INLINE vec read_halves(const uint16_t *at) {
+  ints wide = __builtin_convertvector(*(const halves *)at, ints);
+  return (vec)(wide << 16);
+}
+
+INLINE void write_halves(uint16_t *at, vec x) {
+#if HAS_NARROW
+  *(halves *)at = (halves)_mm512_cvtneps_pbh((__m512)x);
+#else
+  (void)at, (void)x; /* nothing is narrow here */
+#endif
+}
+
+INLINE void write_bytes(int8_t *at, vec x) { /* of numbers between -127 and 127 */
+  const vec magic = all(12582912.0f);
+  *(bytes *)at = __builtin_convertvector((ints)(x + magic) - (ints)magic, bytes);
+}
+
+INLINE float largest(const float *row, long n) {
+  vec most = {0};
+  for (long i = 0; i < n; i += LANES) {
+    vec x = (vec)((ints)read_floats(row + i) & 0x7fffffff);
+    most = choose(x > most, x, most);
+  }
+  float found = 0;
+  for (int i = 0; i < LANES; i++) found = most[i] > found ? most[i] : found;
+  return found;
+}
+
+/* ------------------------------------------------------------------ products */
+
+/* Columns of a panel: two vectors beside each other where there are registers for it. */
+#ifdef __AVX512F__
+#define PANEL 32
+#define ROWS 12
+#else
+#define PANEL 16
+#define ROWS 6
+#endif
+
+INLINE long size_of(int kind) { return kind == FLOAT32 ? 4 : kind == BFLOAT16 ? 2 : 1; }
+
+/* Where a byte of a row lies among rows that are to be multiplied. For tiles it is in a tile of 16
+ * rows of 64 bytes: rows a power of two apart would push each other out of the caches. */
+INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
+#if HAS_TILES
+  if (kind != FLOAT32)
+    return rows + (row / 16 * row_bytes + byte / 64 * 64) * 16 + row % 16 * 64 + byte % 64;
+#endif
+  (void)kind;
+  return rows + row * row_bytes + byte;
+}
+
+/* Some rows (n, k) times a packed panel: (n, PANEL). */
+INLINE void few_rows(int n, const float *a, long stride, const float *w, long k, float *out,
+                     long out_stride) {
+  vec sums[ROWS][PANEL / LANES];
+  for (int r = 0; r < n; r++)
+    for (int v = 0; v < PANEL / LANES; v++) sums[r][v] = (vec){0};
+  for (long i = 0; i < k; i++) {
+    vec b[PANEL / LANES];
+    for (int v = 0; v < PANEL / LANES; v++) b[v] = *(const vec *)(w + i * PANEL + v * LANES);
+    for (int r = 0; r < n; r++) {
+      vec x = all(a[r * stride + i]);
+      for (int v = 0; v < PANEL / LANES; v++) sums[r][v] += x * b[v];
+    }
+  }
+  for (int r = 0; r < n; r++)
+    for (int v = 0; v < PANEL / LANES; v++)
+      write_floats(out + r * out_stride + v * LANES, sums[r][v]);
+}
+
+static void floats_by_panel(const float *a, long stride, long k, long n, const float *w, float *out,
+                            long out_stride) {
+  long r = 0;
+  for (; r + ROWS <= n; r += ROWS)
+    few_rows(ROWS, a + r * stride, stride, w, k, out + r * out_stride, out_stride);
+  for (; r + 4 <= n; r += 4)
+    few_rows(4, a + r * stride, stride, w, k, out + r * out_stride, out_stride);
+  for (; r < n; r++) few_rows(1, a + r * stride, stride, w, k, out + r * out_stride, out_stride);
+}
+
+#if HAS_TILES
+
+/* A tile has 16 rows of 64 bytes; a panel is two tiles of columns, 1,024 bytes for each 64 of a
+ * row's. Rows are there up to a multiple of 16. */
+#define TILE_BYTES 1024
+
+typedef struct {
+  uint8_t palette, start, reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+} tiles;
+
+static void set_tiles(void) {
+  tiles shape;
+  memset(&shape, 0, sizeof shape);
+  shape.palette = 1;
+  for (int tile = 0; tile < 8; tile++) shape.rows[tile] = 16, shape.row_bytes[tile] = 64;
+  _tile_loadconfig(&shape);
+}
+
+#define MULTIPLY(sum, a, b)                 \
+  do {                                      \
+    if (kind == BFLOAT16)                   \
+      _tile_dpbf16ps(sum, a, b);            \
+    else                                    \
+      _tile_dpbssd(sum, a, b);              \
+  } while (0)
+
+/* Rows, `depth` tiles deep, times two tiles of columns; float or int32 sums. Rows lie in tiles, or
+ * where `distance` is not 0 so many bytes apart. */
+INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, long n,
+                           const char *w, float *out, long out_stride) {
+  const long next = distance ? 64 : TILE_BYTES, below = 16 * (distance ? distance : 64 * depth);
+  if (!distance) distance = 64;
+  const char *w0 = w, *w1 = w + depth * TILE_BYTES;
+  long r = 0;
+  for (; r + 16 < n; r += 32) {
+    const char *a0 = a + r / 16 * below, *a1 = a0 + below;
+    float *at = out + r * out_stride;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (long i = 0; i < depth; i++) {
+      _tile_loadd(4, a0 + next * i, distance);
+      _tile_loadd(6, w0 + TILE_BYTES * i, 64);
+      MULTIPLY(0, 4, 6);
+      _tile_loadd(7, w1 + TILE_BYTES * i, 64);
+      MULTIPLY(1, 4, 7);
+      _tile_loadd(5, a1 + next * i, distance);
+      MULTIPLY(2, 5, 6);
+      MULTIPLY(3, 5, 7);
+    }
+    _tile_stored(0, at, 4 * out_stride);
+    _tile_stored(1, at + 16, 4 * out_stride);
+    at += 16 * out_stride;
+    _tile_stored(2, at, 4 * out_stride);
+    _tile_stored(3, at + 16, 4 * out_stride);
+  }
+  if (r < n) {
+    const char *a0 = a + r / 16 * below;
+    float *at = out + r * out_stride;
+    _tile_zero(0);
+    _tile_zero(1);
+    for (long i = 0; i < depth; i++) {
+      _tile_loadd(4, a0 + next * i, distance);
+      _tile_loadd(6, w0 + TILE_BYTES * i, 64);
+      _tile_loadd(7, w1 + TILE_BYTES * i, 64);
+      MULTIPLY(0, 4, 6);
+      MULTIPLY(1, 4, 7);
+    }
+    _tile_stored(0, at, 4 * out_stride);
+    _tile_stored(1, at + 16, 4 * out_stride);
+  }
+}
+#endif
+
+#if HAS_NARROW && !HAS_TILES
+
+/* Some rows times two tiles of columns, four bytes of a row at a time. */
+INLINE void few_dots(int kind, int n, const char *a, long distance, long depth, const char *w0,
+                     const char *w1, float *out, long out_stride) {
+  /* One side of int8's products is without a sign: 128 is added to it, and taken off the sums. */
+  const __m512i bias = _mm512_set1_epi8((char)-128);
+  __m512i sums[ROWS][2];
+  __m512i first[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  if (kind == INT8)
+    for (long i = 0; i < depth; i++) {
+      first[0] = _mm512_dpbusd_epi32(first[0], bias, _mm512_load_si512(w0 + 64 * i));
+      first[1] = _mm512_dpbusd_epi32(first[1], bias, _mm512_load_si512(w1 + 64 * i));
+    }
+  for (int r = 0; r < n; r++)
+    for (int v = 0; v < 2; v++) sums[r][v] = _mm512_sub_epi32(_mm512_setzero_si512(), first[v]);
+  for (long i = 0; i < depth; i++) {
+    __m512i w[2] = {_mm512_load_si512(w0 + 64 * i), _mm512_load_si512(w1 + 64 * i)};
+    for (int r = 0; r < n; r++) {
+      int32_t four;
+      memcpy(&four, a + r * distance + 4 * i, 4);
+      __m512i x = _mm512_set1_epi32(four);
+      for (int v = 0; v < 2; v++)
+        if (kind == INT8)
+          sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], _mm512_xor_si512(x, bias), w[v]);
+        else
+          sums[r][v] = (__m512i)_mm512_dpbf16_ps((__m512)sums[r][v], (__m512bh)x, (__m512bh)w[v]);
+    }
+  }
+  for (int r = 0; r < n; r++)
+    for (int v = 0; v < 2; v++)
+      write_floats(out + r * out_stride + v * LANES, (vec)(__m512)sums[r][v]);
+}
+
+INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, long n,
+                           const char *w, float *out, long out_stride) {
+  const char *w0 = w, *w1 = w + depth * 1024;
+  if (!distance) distance = 64 * depth;
+  long r = 0;
+  for (; r + ROWS <= n; r += ROWS)
+    few_dots(kind, ROWS, a + r * distance, distance, 16 * depth, w0, w1, out + r * out_stride,
+             out_stride);
+  for (; r < n; r++)
+    few_dots(kind, 1, a + r * distance, distance, 16 * depth, w0, w1, out + r * out_stride,
+             out_stride);
+}
+#endif
+
+/* Rows times 32 columns of packed weights, (n, 32); int8's are numbers that wait for their scale.
+ * Rows lie as `spot` says, or where `stride` is not 0 so many numbers apart: they may overlap. */
+INLINE void by_columns(int kind, const char *a, long stride, long k, long n, const char *w,
+                       long column, float *out, long out_stride) {
+  const long size = size_of(kind);
+  const char *from = w + column * k * size;
+#if HAS_NARROW
+  if (kind != FLOAT32) {
+    tiles_by_panel(kind, a, stride * size, k * size / 64, n, from, out, out_stride);
+    return;
+  }
+#endif
+  for (int first = 0; first < 32; first += PANEL)
+    floats_by_panel((const float *)a, stride ? stride : k, k, n, (const float *)from + first * k, out + first,
+                    out_stride);
+}
+
+/* Tiles are taken for the time of a call. */
+INLINE void begin(int kind) {
+#if HAS_TILES
+  if (kind != FLOAT32) set_tiles();
+#endif
+  (void)kind;
+}
+
+INLINE void end(int kind) {
+#if HAS_TILES
+  if (kind != FLOAT32) _tile_release();
+#endif
+  (void)kind;
+}
+
+/* What a product left, as numbers. */
+INLINE vec summed(int kind, const float *at, const float *w_scale, float row_scale) {
+  if (kind != INT8) return read_floats(at);
+  ints exact = (ints)read_floats(at);
+  return __builtin_convertvector(exact, vec) * (read_floats(w_scale) * all(row_scale));
+}
+
+/* Write sixteen numbers in the arithmetic they will be multiplied in. */
+INLINE void write_numbers(int kind, char *at, vec x) {
+  if (kind == FLOAT32)
+    write_floats((float *)at, x);
+  else if (kind == BFLOAT16)
+    write_halves((uint16_t *)at, x);
+  else
+    write_bytes((int8_t *)at, x);
+}
+
+/* Write a row as it will be multiplied, into its spot or, where `is_flat`, after the row before;
+ * gives its scale. */
+INLINE float write_row(int kind, const float *row, long n, char *rows, long r, int is_flat) {
+  const long size = size_of(kind);
+  float most = kind == INT8 ? largest(row, n) : 127;
+  vec factor = all(most > 0 ? 127 / most : 0);
+  for (long i = 0; i < n; i += LANES) {
+    char *at = is_flat ? rows + (r * n + i) * size : spot(kind, rows, r, i * size, n * size);
+    write_numbers(kind, at, kind == INT8 ? read_floats(row + i) * factor : read_floats(row + i));
+  }
+  return most / 127;
+}
+
+/* ------------------------------------------------------------------ what is called */
+
+/* Whether bfloat16 and int8 can be used: 1 yes, 0 no. Tiles want the system's leave, once. */
+int has_narrow(void) {
+#if HAS_TILES
+  enum { REQUEST = 0x1023, TILE_DATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+  return HAS_NARROW;
+#endif
+}
+
+/* Ask for large pages of fresh memory: weights and gates are read all over. */
+void large_pages(char *at, long n) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  madvise(at, n, MADV_HUGEPAGE);
+#else
+  (void)at, (void)n;
+#endif
+}
+
+/* Pack weights (n, k) for `by_columns`; `scale` is int8's, (n,). */
+void pack(int kind, const float *w, long n, long k, char *out, float *scale) {
+  const long width = kind == FLOAT32 ? PANEL : 16;
+  const long pair = kind == FLOAT32 ? 1 : 4 / size_of(kind); /* numbers of a column side by side */
+  for (long column = 0; column < n; column++) {
+    const float *row = w + column * k;
+    float factor = 1;
+    if (kind == INT8) {
+      float most = 0;
+      for (long i = 0; i < k; i++) {
+        float size = row[i] < 0 ? -row[i] : row[i];
+        most = size > most ? size : most;
+      }
+      factor = most > 0 ? 127 / most : 0;
+      scale[column] = most / 127;
+    }
+    char *panel = out + column / width * width * k * size_of(kind);
+    for (long i = 0; i < k; i++) {
+      long at = (i / pair * width + column % width) * pair + i % pair;
+      if (kind == FLOAT32) {
+        ((float *)panel)[at] = row[i];
+      } else if (kind == INT8) {
+        float x = row[i] * factor;
+        ((int8_t *)panel)[at] = (int8_t)(x < 0 ? x - 0.5f : x + 0.5f);
+      } else {
+        uint32_t bits;
+        memcpy(&bits, row + i, 4);
+        bits += ((bits >> 16) & 1) + 0x7fff;
+        ((uint16_t *)panel)[at] = (uint16_t)(bits >> 16);
+      }
+    }
+  }
+}
+
+/* Write rows of a table as they are multiplied, in the order of `index` (or all, without). */
+void gather(int kind, const float *table, const int64_t *index, long n, long k, int is_flat,
+            char *out, float *scale) {
+  for (long r = 0; r < n; r++) {
+    const float *row = table + (index ? index[r] : r) * k;
+    scale[r] = write_row(kind, row, k, out, r, is_flat);
+  }
+}
+
+/* The input's share of gates: float32, and bfloat16 where the arithmetic is narrow. */
+INLINE void write_gates(int kind, char *gates, long at, vec x) {
+  if (kind == FLOAT32)
+    write_floats((float *)gates + at, x);
+  else
+    write_halves((uint16_t *)gates + at, x);
+}
+
+INLINE vec read_gates(int kind, const char *gates, long at) {
+  return kind == FLOAT32 ? read_floats((const float *)gates + at)
+                         : read_halves((const uint16_t *)gates + at);
+}
+
+typedef struct {
+  int64_t rows, k, n;          /* of a product (rows, k) (k, n) */
+  int64_t first, last;         /* its columns, multiples of 32 */
+  int64_t gates;               /* write (n / 64, rows, 64), and in bfloat16 what is narrow */
+  const char *a;               /* what `gather` wrote */
+  const float *a_scale;
+  const char *w;               /* what `pack` wrote */
+  const float *w_scale, *bias; /* (n,) */
+  char *out;                   /* (rows, n) */
+  float *room;                 /* (256, 32) */
+} product;
+
+INLINE void columns(int kind, const product *p) {
+  const long together = 256; /* rows that stay in the second cache; a multiple of a tile's */
+  begin(kind);
+  for (long first = 0; first < p->rows; first += together) {
+    long rows = p->rows - first < together ? p->rows - first : together;
+    const char *a = p->a + first * p->k * size_of(kind);
+    for (long column = p->first; column < p->last; column += 32) {
+      by_columns(kind, a, 0, p->k, rows, p->w, column, p->room, 32);
+      for (long r = 0; r < rows; r++) {
+        for (long v = column; v < column + 32; v += LANES) {
+          const float *sum = p->room + r * 32 + v - column;
+          vec x = summed(kind, sum, p->w_scale + v, p->a_scale[first + r]);
+          x += read_floats(p->bias + v);
+          if (!p->gates)
+            write_floats((float *)p->out + (first + r) * p->n + v, x);
+          else
+            write_gates(kind, p->out, (v / 64 * p->rows + first + r) * 64 + v % 64, x);
+        }
+      }
+    }
+  }
+  end(kind);
+}
+
+typedef struct {
+  int64_t words, dim, width, k, n; /* k: numbers under a filter, filled up; n: filters, likewise */
+  int64_t filters, columns, column; /* filters that are real; where they go in a row of `out` */
+  const int64_t *starts;            /* where each word begins, and where the last one ends */
+  const char *a;                    /* (characters, dim), one word after another */
+  const char *w;
+  const float *bias; /* (n,) */
+  float *out;        /* (words, columns) */
+  float *room;       /* (256 and the characters of a word, 32) */
+} convolution;
+
+/* Windows are rows that overlap, over the borders of words too: what lies there is passed over. */
+INLINE void pooled(int kind, const convolution *v) {
+  begin(kind);
+  for (long first = 0, next; first < v->words; first = next) {
+    const long from = v->starts[first];
+    for (next = first + 1; next < v->words && v->starts[next + 1] - from <= 256;) next++;
+    const char *a = v->a + from * v->dim * size_of(kind);
+    for (long column = 0; column < v->n; column += 32) {
+      by_columns(kind, a, v->dim, v->k, v->starts[next] - from, v->w, column, v->room, 32);
+      for (long word = first; word < next; word++) {
+        const float *row = v->room + (v->starts[word] - from) * 32;
+        const float *past = v->room + (v->starts[word + 1] - from - v->width + 1) * 32;
+        vec most[2] = {read_floats(row), read_floats(row + LANES)};
+        for (row += 32; row < past; row += 32)
+          for (int h = 0; h < 2; h++) {
+            vec x = read_floats(row + h * LANES);
+            most[h] = choose((x > most[h]) | (x != x), x, most[h]); /* no number stays none */
+          }
+        float *out = v->out + word * v->columns + v->column + column;
+        for (int h = 0; h < 2; h++) {
+          vec x = most[h] + read_floats(v->bias + column + h * LANES);
+          for (long i = 0; i < LANES && column + h * LANES + i < v->filters; i++)
+            out[h * LANES + i] = x[i];
+        }
+      }
+    }
+  }
+  end(kind);
+}
+
+typedef struct {
+  /* Sizes: a step is a row of `index` and of `outputs`, `batch` long. */
+  int64_t cell, out, batch, first_step, last_step, reverse, rows, inputs;
+  /* Bounds, or 0 for none. */
+  float cell_clip, projection_clip;
+  const char *gates;      /* (cell / 16, inputs, 64): what `product` gave */
+  const int64_t *index;   /* which input, for each place */
+  const int64_t *active;  /* rows of each step, the first ones; the state of the others stays */
+  const char *recurrent;  /* packed (4 * cell, out), in the order of the gates */
+  const float *recurrent_scale;
+  const char *projection; /* packed (out, cell), or none where both are as wide */
+  const float *projection_scale;
+  float *c;       /* (rows, cell), in and out */
+  float *cells;   /* room: the same as (cell / 16, rows, 16) */
+  float *h;       /* (rows, out), in and out */
+  float *outputs; /* (steps, batch, out) */
+  char *state;    /* room: h as it is multiplied */
+  float *state_scale;
+  char *hidden;   /* room: (rows, cell) as it is multiplied */
+  float *room;    /* (rows, 64), and for 64 rows at least */
+} walk;
+
+/* Cells of sixteen units that wait to be computed, the products of their gates being there. */
+typedef struct {
+  const walk *w;
+  const int64_t *index; /* of the step */
+  const float *sums;    /* (rows, 64) */
+  long unit, row, last;
+} waiting;
+
+/* Compute those of the next row: from the product of the gates to what is projected. */
+INLINE void next_cells(int kind, waiting *p) {
+  const walk *w = p->w;
+  const int is_rough = kind != FLOAT32;
+  const long r = p->row++, unit = p->unit;
+  const long place = (unit / LANES * w->inputs + p->index[r]) * 64;
+  vec gate[4];
+  for (int g = 0; g < 4; g++) {
+    const float *scale = w->recurrent_scale + 4 * unit + g * LANES;
+    gate[g] = summed(kind, p->sums + g * LANES, scale, w->state_scale[r]);
+    gate[g] += read_gates(kind, w->gates, place + g * LANES);
+  }
+  p->sums += 64;
+  /* Inputs stand anywhere: those of the next units are asked for before they are needed. */
+  const char *next = w->gates + (place + 64 * w->inputs) * (kind == FLOAT32 ? 4 : 2);
+  __builtin_prefetch(next, 0, 2);
+  __builtin_prefetch(next + 64, 0, 2);
+  float *at = w->cells + unit * w->rows + r * LANES;
+  vec cell = sigmoid(gate[1], is_rough) * read_floats(at);
+  cell += sigmoid(gate[0], is_rough) * tanh_of(gate[2], is_rough);
+  if (w->cell_clip > 0) cell = clip(cell, w->cell_clip);
+  write_floats(at, cell);
+  vec out = sigmoid(gate[3], is_rough) * tanh_of(cell, is_rough);
+  const long size = size_of(kind);
+  if (!w->projection)
+    write_floats(w->h + r * w->cell + unit, out);
+  else if (kind == INT8) /* it is below 1 */
+    write_numbers(kind, spot(kind, w->hidden, r, unit, w->cell), out * all(127.0f));
+  else
+    write_numbers(kind, spot(kind, w->hidden, r, unit * size, w->cell * size), out);
+}
+
+INLINE void all_cells(int kind, waiting *p) {
+  while (p->row < p->last) next_cells(kind, p);
+}
+
+#if HAS_TILES
+
+/* Products of the gates of sixteen units for up to 32 rows, (rows, 64). The tile unit works beside
+ * the vector units, so the cells of the rows before are computed between its products. */
+INLINE void gates_by_tiles(int kind, const walk *w, long first, int is_double, long unit,
+                           float *sums, waiting *before) {
+  const long row_bytes = w->out * size_of(kind), depth = row_bytes / 64;
+  const char *a0 = w->state + first * row_bytes, *a1 = a0 + 16 * row_bytes;
+  const char *weights = w->recurrent + 4 * unit * row_bytes;
+  const long panel = depth * TILE_BYTES;
+  const int share = (int)((32 + 2 * depth - 1) / (2 * depth)); /* rows of cells a product */
+  for (int half = 0; half < 2; half++) {
+    const char *w0 = weights + 2 * half * panel, *w1 = w0 + panel;
+    float *at = sums + 32 * half;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (long i = 0; i < depth; i++) {
+      _tile_loadd(4, a0 + TILE_BYTES * i, 64);
+      _tile_loadd(6, w0 + TILE_BYTES * i, 64);
+      MULTIPLY(0, 4, 6);
+      _tile_loadd(7, w1 + TILE_BYTES * i, 64);
+      MULTIPLY(1, 4, 7);
+      if (is_double) {
+        _tile_loadd(5, a1 + TILE_BYTES * i, 64);
+        MULTIPLY(2, 5, 6);
+        MULTIPLY(3, 5, 7);
+      }
+      for (int q = 0; q < share; q++)
+        if (before->row < before->last) next_cells(kind, before);
+    }
+    _tile_stored(0, at, 4 * 64);
+    _tile_stored(1, at + 16, 4 * 64);
+    if (is_double) {
+      _tile_stored(2, at + 16 * 64, 4 * 64);
+      _tile_stored(3, at + 16 * 64 + 16, 4 * 64);
+    }
+  }
+  all_cells(kind, before);
+}
+#endif
+
+/* All gates and cells of a step, for its first n rows. */
+INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long n) {
+  waiting next = {.w = w, .index = index};
+#if HAS_TILES
+  if (kind != FLOAT32) {
+    float *sums[2] = {w->room, w->room + 32 * 64};
+    int turn = 0;
+    for (long unit = 0; unit < w->cell; unit += LANES)
+      for (long first = 0; first < n; first += 32, turn = !turn) {
+        gates_by_tiles(kind, w, first, n - first > 16, unit, sums[turn], &next);
+        next.sums = sums[turn];
+        next.unit = unit;
+        next.row = first;
+        next.last = n - first > 32 ? first + 32 : n;
+      }
+    all_cells(kind, &next);
+    return;
+  }
+#endif
+  for (long unit = 0; unit < w->cell; unit += LANES) {
+    by_columns(kind, w->state, 0, w->out, n, w->recurrent, 4 * unit, w->room, 64);
+    by_columns(kind, w->state, 0, w->out, n, w->recurrent, 4 * unit + 32, w->room + 32, 64);
+    next.sums = w->room;
+    next.unit = unit;
+    next.row = 0;
+    next.last = n;
+    all_cells(kind, &next);
+  }
+}
+
+INLINE void project(int kind, const walk *w, long n) {
+  for (long column = 0; column < w->out; column += 32) {
+    by_columns(kind, w->hidden, 0, w->cell, n, w->projection, column, w->room, 32);
+    for (long r = 0; r < n; r++) {
+      for (long v = column; v < column + 32; v += LANES) {
+        const float *scale = w->projection_scale + v;
+        vec x = summed(kind, w->room + r * 32 + v - column, scale, 1 / 127.0f);
+        if (w->projection_clip > 0) x = clip(x, w->projection_clip);
+        write_floats(w->h + r * w->out + v, x);
+      }
+    }
+  }
+}
+
+/* Bring the cells of all rows into the order they are computed in, or back. */
+INLINE void turn_cells(const walk *w, int is_back) {
+  for (long unit = 0; unit < w->cell; unit += LANES)
+    for (long r = 0; r < w->rows; r++) {
+      float *row = w->c + r * w->cell + unit, *own = w->cells + unit * w->rows + r * LANES;
+      if (is_back)
+        write_floats(row, read_floats(own));
+      else
+        write_floats(own, read_floats(row));
+    }
+}
+
+INLINE void steps(int kind, const walk *w) {
+  const long n_steps = w->last_step - w->first_step;
+  begin(kind);
+  turn_cells(w, 0);
+  long known = 0; /* rows whose state has been written as it is multiplied */
+  for (long s = 0; s < n_steps; s++) {
+    long step = w->reverse ? w->last_step - 1 - s : w->first_step + s;
+    long n = w->active[step];
+    for (long r = known; r < n; r++) /* rows that begin here */
+      w->state_scale[r] = write_row(kind, w->h + r * w->out, w->out, w->state, r, 0);
+    known = n > known ? n : known;
+    gates_and_cells(kind, w, w->index + step * w->batch, n);
+    if (w->projection) project(kind, w, n);
+    for (long r = 0; r < n; r++) {
+      const float *h = w->h + r * w->out;
+      memcpy(w->outputs + (step * w->batch + r) * w->out, h, 4 * w->out);
+      w->state_scale[r] = write_row(kind, h, w->out, w->state, r, 0);
+    }
+  }
+  turn_cells(w, 1);
+  end(kind);
+}
+
+void product_float32(const product *p) { columns(FLOAT32, p); }
+void pooled_float32(const convolution *v) { pooled(FLOAT32, v); }
+void walk_float32(const walk *w) { steps(FLOAT32, w); }
+
+#if HAS_NARROW
+void product_bfloat16(const product *p) { columns(BFLOAT16, p); }
+void pooled_bfloat16(const convolution *v) { pooled(BFLOAT16, v); }
+void walk_bfloat16(const walk *w) { steps(BFLOAT16, w); }
+void product_int8(const product *p) { columns(INT8, p); }
+void walk_int8(const walk *w) { steps(INT8, w); }
+#endif

@@ -1,0 +1,111 @@
+"""Which arithmetic is chosen, and how true to float32 each one is."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import random_model
+
+from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
+from elmo.embed import arithmetic
+from elmo.embed.arithmetic import arithmetic_of
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError
+from elmo.kernels.native_calls import can_compute
+
+CPU = torch.device("cpu")
+WIDE = ModelConfig(
+    TextConfig(max_characters=20),
+    EncoderConfig(character_dim=16, filters=((1, 32), (2, 32), (3, 64)), n_highway=1),
+    LSTMConfig(cell_dim=256, projection_dim=64),
+)
+SENTENCES = [
+    "The old man sat on the river bank and watched the boats go by .".split(),
+    "She opened an account at the bank .".split(),
+    [],
+    "Yes".split(),
+]
+LEAST = {"float32": 1 - 1e-6, "bfloat16": 0.999, "int8": 0.99}
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return ELMo(random_model(WIDE, scale=2.0))
+
+
+def able(monkeypatch, *names):
+    monkeypatch.setattr(arithmetic, "can_compute", lambda name: name in names)
+
+
+def test_nothing_asked_for_is_what_the_weights_are():
+    for own in (torch.float32, torch.bfloat16):
+        found = arithmetic_of(None, own, CPU)
+        assert (found.weights, found.narrow, found.results) == (own, "float32", own)
+
+
+def test_a_cpu_that_multiplies_halves(monkeypatch):
+    able(monkeypatch, "float32", "bfloat16", "int8")
+    for name in ("bfloat16", torch.bfloat16, "auto"):
+        found = arithmetic_of(name, torch.float32, CPU)
+        assert found.weights == torch.float32
+        assert found.narrow == "bfloat16"
+        assert found.results == torch.bfloat16
+    found = arithmetic_of("int8", torch.float32, CPU)
+    assert (found.weights, found.narrow, found.results) == (torch.float32, "int8", torch.float32)
+
+
+def test_a_cpu_that_does_not(monkeypatch):
+    able(monkeypatch, "float32")
+    assert arithmetic_of("auto", torch.float32, CPU).results == torch.float32
+    found = arithmetic_of("bfloat16", torch.float32, CPU)
+    assert (found.weights, found.narrow) == (torch.bfloat16, "float32")
+    with pytest.raises(ConfigError, match="AVX512-VNNI"):
+        arithmetic_of("int8", torch.float32, CPU)
+
+
+def test_int8_is_for_float32_on_a_cpu(monkeypatch):
+    able(monkeypatch, "float32", "bfloat16", "int8")
+    for own, device in ((torch.bfloat16, CPU), (torch.float32, torch.device("meta"))):
+        with pytest.raises(ConfigError, match="int8, which needs"):
+            arithmetic_of("int8", own, device)
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_true_to_float32(wide, name, monkeypatch):
+    if not can_compute(name):
+        pytest.skip(f"no kernel computes in {name} here")
+    wide.network.bilm.use_kernel("reference")
+    expected = wide.encode(SENTENCES)
+    wide.network.bilm.use_kernel("auto")
+    for ours, true in zip(wide.encode(SENTENCES, dtype=name), expected, strict=True):
+        assert ours.shape == true.shape
+        assert ours.dtype == np.float32
+        lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(true, axis=1)
+        assert ((ours * true).sum(axis=1) >= LEAST[name] * lengths).all()
+        if name != "float32":
+            assert true.size == 0 or (ours != true).any()
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_neighbours_decide_nothing(wide, name):
+    if not can_compute(name):
+        pytest.skip(f"no kernel computes in {name} here")
+    together = wide.encode(SENTENCES, dtype=name)
+    for sentence, found in zip(SENTENCES, together, strict=True):
+        assert (wide.encode([sentence], dtype=name)[0] == found).all()
+
+
+def test_tensors_are_of_the_arithmetic(wide):
+    if not can_compute("int8"):
+        pytest.skip("no kernel computes in int8 here")
+    kinds = {"bfloat16": torch.bfloat16, "auto": torch.bfloat16, "int8": torch.float32}
+    for name, kind in kinds.items():
+        assert wide.encode(SENTENCES, dtype=name, convert_to_tensor=True)[0].dtype == kind
+
+
+def test_carried_state_in_each_arithmetic(wide):
+    expected = wide.encode(SENTENCES, state="carry", batch_size=2)
+    for name in LEAST:
+        if can_compute(name):
+            found = wide.encode(SENTENCES, state="carry", batch_size=2, dtype=name)
+            for ours, true in zip(found, expected, strict=True):
+                assert np.abs(ours - true).max(initial=0) < 0.1

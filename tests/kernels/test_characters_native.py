@@ -1,0 +1,87 @@
+"""Convolutions with their maximum in C: the reference's values."""
+
+import pytest
+import torch
+from native_variants import VARIANTS, use
+
+from elmo.kernels import characters_native, characters_reference, choose, native_calls
+from elmo.kernels.narrow import computing_in
+
+TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 1e-2}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("native")
+
+
+@pytest.fixture(params=VARIANTS)
+def arithmetics(request, folder, monkeypatch):
+    yield use(request.param, folder, monkeypatch)
+    native_calls.can_compute.cache_clear()
+
+
+def draw(n_words, length, dim, filters):
+    """Draw words of all lengths, padded with one character, and filters."""
+    generator = torch.Generator().manual_seed(n_words)
+    characters = torch.randint(1, 30, (n_words, length), generator=generator)
+    lengths = torch.randint(0, length + 1, (n_words, 1), generator=generator)
+    characters[torch.arange(length) >= lengths] = 7
+    table = torch.randn(30, dim, generator=generator)
+    weights = [torch.randn(n, dim, width, generator=generator) for width, n in filters]
+    biases = [torch.randn(n, generator=generator) for _, n in filters]
+    return characters, table, weights, biases
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize(
+    ("n_words", "length", "dim", "filters"),
+    [
+        (1, 3, 16, [(1, 2), (3, 5)]),
+        (70, 50, 16, [(1, 32), (2, 32), (3, 64), (7, 33)]),
+        (33, 12, 48, [(4, 129)]),
+        (2, 300, 16, [(5, 40)]),
+    ],
+)
+def test_it_is_the_reference(arithmetics, n_words, length, dim, filters, n_threads, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
+    given = draw(n_words, length, dim, filters)
+    with torch.inference_mode():
+        expected = characters_reference.pooled(*given)
+        for arithmetic in arithmetics:
+            with computing_in(arithmetic):
+                assert characters_native.can_run(*given[:3])
+                found = characters_native.pooled(*given)
+                assert torch.equal(found, choose.pooled(*given))
+            assert found.shape == expected.shape
+            assert (found - expected).norm() <= TOLERANCE[arithmetic] * expected.norm()
+
+
+def test_a_word_depends_on_itself_alone(arithmetics):
+    characters, *rest = draw(70, 20, 16, [(2, 40), (3, 40)])
+    with torch.inference_mode():
+        for arithmetic in arithmetics:
+            with computing_in(arithmetic):
+                whole = characters_native.pooled(characters, *rest)
+                part = characters_native.pooled(characters[33:35], *rest)
+            assert torch.equal(part, whole[33:35])
+
+
+def test_what_is_no_number_stays_none(arithmetics):
+    characters, table, weights, biases = draw(9, 6, 16, [(2, 8)])
+    weights[0][3] = float("nan")
+    with torch.inference_mode():
+        found = characters_native.pooled(characters, table, weights, biases)
+    assert found[:, 3].isnan().all()
+    assert not found[:, :3].isnan().any()
+
+
+def test_where_it_runs(arithmetics):
+    characters, table, weights, _ = draw(9, 6, 16, [(2, 8)])
+    assert not characters_native.can_run(characters, table, weights)
+    with torch.inference_mode():
+        assert characters_native.can_run(characters, table, weights)
+        assert not characters_native.can_run(characters[:0], table, weights)
+        assert not characters_native.can_run(characters[:, :1], table, weights)
+        assert not characters_native.can_run(characters, table[:, :5], weights)
+        assert not characters_native.can_run(characters, table.double(), weights)

@@ -1,0 +1,194 @@
+"""The LSTM layer in C: the reference's values, in each arithmetic, on each kind of CPU."""
+
+import dataclasses
+
+import pytest
+import torch
+from native_variants import VARIANTS, use
+
+from elmo.kernels import choose, lstm_native, lstm_reference, native_calls
+from elmo.kernels.direction import Direction
+from elmo.kernels.narrow import computing_in
+
+TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 4e-2}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("native")
+
+
+@pytest.fixture(params=VARIANTS)
+def arithmetics(request, folder, monkeypatch):
+    yield use(request.param, folder, monkeypatch)
+    native_calls.can_compute.cache_clear()
+
+
+def draw(lengths, *, dim=64, cell=128, out=64, reverse=False, indexed=False, clips=(0.4, 0.5)):
+    """Draw a direction; rows are sorted by falling length."""
+    generator = torch.Generator().manual_seed(len(lengths) + cell)
+
+    def normal(*shape, scale=1.0):
+        return scale * torch.randn(shape, generator=generator)
+
+    n_steps, batch = max(lengths), len(lengths)
+    active = [sum(length > step for length in lengths) for step in range(n_steps)]
+    x, index = normal(n_steps, batch, dim), None
+    if indexed:
+        x = normal(11, dim)
+        index = torch.randint(0, 11, (n_steps, batch), generator=generator)
+    return Direction(
+        x,
+        weight_ih=normal(4 * cell, dim, scale=dim**-0.5),
+        weight_hh=normal(4 * cell, out, scale=out**-0.5),
+        bias=normal(4 * cell, scale=0.3),
+        weight_hr=None if cell == out else normal(out, cell, scale=3 * cell**-0.5),
+        h=normal(batch, out, scale=0.3),
+        c=normal(batch, cell, scale=0.3),
+        mask=torch.arange(n_steps)[:, None] < torch.tensor(lengths),
+        active=active,
+        cell_clip=clips[0],
+        projection_clip=clips[1],
+        reverse=reverse,
+        index=index,
+    )
+
+
+def both(lengths, **settings):
+    return [draw(lengths, reverse=reverse, **settings) for reverse in (False, True)]
+
+
+def check(directions, arithmetic):
+    with torch.inference_mode():
+        expected = lstm_reference.lstm(directions)
+        with computing_in(arithmetic):
+            assert lstm_native.can_run(directions)
+            found = lstm_native.lstm(directions)
+    for walk, true in zip(found, expected, strict=True):
+        for ours, value in zip(walk, true, strict=True):
+            assert ours.shape == value.shape
+            assert (ours - value).norm() <= TOLERANCE[arithmetic] * value.norm()
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("lengths", [[1], [3, 3, 1], [7] * 16 + [2] * 17 + [1] * 5])
+def test_it_is_the_reference(arithmetics, lengths, indexed):
+    for arithmetic in arithmetics:
+        check(both(lengths, indexed=indexed), arithmetic)
+
+
+@pytest.mark.parametrize("clips", [(None, None), (0.4, None), (None, 0.5)])
+def test_clips(arithmetics, clips):
+    for arithmetic in arithmetics:
+        check(both([5, 2], clips=clips), arithmetic)
+
+
+def test_without_projection(arithmetics):
+    for arithmetic in arithmetics:
+        check(both([4, 4, 2], cell=64, out=64), arithmetic)
+
+
+def test_widths_that_differ(arithmetics):
+    for arithmetic in arithmetics:
+        check(both([4, 3], dim=192, cell=256, out=64), arithmetic)
+
+
+def test_several_threads(arithmetics, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
+    for arithmetic in arithmetics:
+        check(both(list(range(40, 0, -1)), indexed=True), arithmetic)
+        check(both(list(range(40, 0, -1))), arithmetic)
+
+
+def test_steps_in_pieces(arithmetics, monkeypatch):
+    monkeypatch.setattr(lstm_native, "POSITIONS", 10)
+    monkeypatch.setattr(lstm_native, "SHARED_BYTES", 0)
+    for arithmetic in arithmetics:
+        check(both([9, 8, 8, 3, 1], indexed=True), arithmetic)
+        check(both([9, 8, 8, 3, 1]), arithmetic)
+
+
+def test_a_row_depends_on_itself_alone(arithmetics, monkeypatch):
+    lengths = [9] * 3 + [6] * 20 + [2] * 19
+    for arithmetic in arithmetics:
+        direction = draw(lengths, indexed=True)
+        with torch.inference_mode(), computing_in(arithmetic):
+            whole = lstm_native.lstm([direction])[0]
+            for rows in (slice(0, 1), slice(2, 25), slice(30, 42)):
+                own = lengths[rows]
+                part = dataclasses.replace(
+                    direction,
+                    h=direction.h[rows],
+                    c=direction.c[rows],
+                    mask=direction.mask[:, rows],
+                    index=direction.index[:, rows],
+                    active=[sum(length > step for length in own) for step in range(9)],
+                )
+                for number, value in enumerate(lstm_native.lstm([part])[0]):
+                    expected = whole[number][:, rows] if number == 0 else whole[number][rows]
+                    assert torch.equal(value, expected)
+
+
+def test_what_is_no_number_stays_none(arithmetics):
+    directions = both([3, 3, 2])
+    directions[0].x[1, 1] = float("nan")
+    with torch.inference_mode():
+        out, h, c = lstm_native.lstm(directions)[0]
+    assert out[1:, 1].isnan().all()
+    assert c[1].isnan().all()
+    assert h[1].isnan().all()
+    assert not out[:, 0].isnan().any()
+    assert not out[0].isnan().any()
+
+
+def test_large_gates_saturate(arithmetics):
+    for arithmetic in arithmetics:
+        directions = both([4, 4])
+        directions = [
+            dataclasses.replace(one, bias=one.bias * 1e6, x=one.x * 1e4) for one in directions
+        ]
+        check(directions, arithmetic)
+
+
+def test_weights_that_change_are_packed_anew(arithmetics):
+    directions = both([3, 2])
+    for arithmetic in arithmetics:
+        check(directions, arithmetic)
+    directions[0].weight_hh.mul_(-1)
+    directions[1].weight_hr.data = directions[1].weight_hr * 2
+    for arithmetic in arithmetics:
+        check(directions, arithmetic)
+
+
+def test_where_it_runs(arithmetics):
+    plain = draw([3, 2])
+    with torch.inference_mode():
+        assert lstm_native.can_run([plain])
+        for other in (
+            {"active": None},
+            {"resets": torch.zeros(3, 2, dtype=torch.bool)},
+            {"x": plain.x.double()},
+            {"c": plain.c.double()},
+        ):
+            assert not lstm_native.can_run([dataclasses.replace(plain, **other)])
+        assert not lstm_native.can_run([draw([3, 2], cell=96)])
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert not lstm_native.can_run([plain])
+    assert not lstm_native.can_run([plain])
+
+
+def test_it_is_chosen(arithmetics):
+    direction = draw([3, 2])
+    with torch.inference_mode():
+        named = choose.lstm([direction], "native")
+        for ours, own in zip(choose.lstm([direction])[0], named[0], strict=True):
+            assert torch.equal(ours, own)
+
+
+def test_nothing_is_written_to_what_is_given(arithmetics):
+    direction = draw([3, 2])
+    before = [direction.h.clone(), direction.c.clone(), direction.x.clone()]
+    with torch.inference_mode():
+        lstm_native.lstm([direction])
+    for value, old in zip((direction.h, direction.c, direction.x), before, strict=True):
+        assert torch.equal(value, old)

@@ -1,0 +1,98 @@
+"""The library in C: compiled once, found again, and done without where it cannot be had."""
+
+import os
+import stat
+
+import pytest
+
+from elmo.kernels import native
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """An empty cache folder, and nothing loaded yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    native.library.cache_clear()
+    yield tmp_path
+    native.library.cache_clear()
+
+
+def script(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+needs_compiler = pytest.mark.skipif(native._compiler() is None, reason="no C compiler")
+
+
+@needs_compiler
+def test_it_is_compiled_once(fresh, monkeypatch):
+    assert native.library() is not None
+    files = list(native.cache_folder().iterdir())
+    assert [path.suffix for path in files] == [".so"]
+    written = files[0].stat().st_mtime_ns
+    native.library.cache_clear()
+    assert native.library() is not None
+    assert files[0].stat().st_mtime_ns == written
+    assert list(native.cache_folder().iterdir()) == files
+
+
+@needs_compiler
+def test_another_source_is_another_library(fresh, monkeypatch):
+    native.library()
+    changed = fresh / "native.c"
+    changed.write_text(native.SOURCE.read_text() + "/* changed */\n")
+    monkeypatch.setattr(native, "SOURCE", changed)
+    native.library.cache_clear()
+    assert native.library() is not None
+    assert len(list(native.cache_folder().iterdir())) == 2
+
+
+@needs_compiler
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_cache_that_cannot_be_written(fresh):
+    (fresh / "cache").mkdir(mode=0o500)
+    assert native.library() is not None
+
+
+@needs_compiler
+def test_a_file_where_the_cache_folder_should_be(fresh):
+    (fresh / "cache").write_text("")
+    assert native.library() is not None
+
+
+def test_without_a_compiler(fresh, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert native.library() is None
+
+
+def test_it_can_be_switched_off(fresh, monkeypatch):
+    monkeypatch.setenv(native.SWITCH, "0")
+    assert native.library() is None
+
+
+def test_a_compiler_that_fails(fresh, monkeypatch, caplog):
+    monkeypatch.setenv("CC", script(fresh / "cc", 'echo "no vectors today" >&2; exit 1'))
+    assert native.library() is None or not caplog.text
+    monkeypatch.setenv(
+        "CC",
+        script(
+            fresh / "cc",
+            'if [ "$1" = --version ]; then echo 1; exit 0; fi; echo "no vectors" >&2; exit 1',
+        ),
+    )
+    native.library.cache_clear()
+    assert native.library() is None
+    assert "no vectors" in caplog.text
+    assert "the plain ones are used" in caplog.text
+    assert not list(native.cache_folder().iterdir())
+
+
+def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
+    writes = 'for last; do :; done; echo "no library" > "$last"'
+    monkeypatch.setenv(
+        "CC", script(fresh / "cc", f'if [ "$1" = --version ]; then echo 1; exit 0; fi; {writes}')
+    )
+    assert native.library() is None
+    assert "could not be built" in caplog.text
