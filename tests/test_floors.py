@@ -11,8 +11,9 @@ SOURCE = Path(elmo.__file__).parent
 # Lowest first; rooms on one floor do not know each other.
 FLOORS = [
     ["errors", "lazy"],
-    ["config", "files", "plain", "progress", "kernels"],
+    ["config", "files", "plain", "processes", "progress", "kernels"],
     ["text", "model"],
+    ["export"],
     ["formats", "corpus"],
     ["evaluate"],
     ["embed", "train"],

@@ -15,6 +15,7 @@ from hatchling.builders.wheel import WheelBuilder
 import elmo
 import elmo.compat.allennlp
 import elmo.embed
+import elmo.export
 import elmo.formats
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +29,9 @@ TYPER_AND_ITS_NEEDS = (
 )
 
 
-@pytest.mark.parametrize("package", [elmo, elmo.embed, elmo.formats, elmo.compat.allennlp])
+@pytest.mark.parametrize(
+    "package", [elmo, elmo.embed, elmo.export, elmo.formats, elmo.compat.allennlp]
+)
 def test_names(package):
     assert list(package.__all__) == sorted(package.__all__)
     for name in package.__all__:
@@ -62,7 +65,8 @@ def test_every_module_imports_with_core_dependencies_only():
     ]
     code = (
         "import sys, importlib\n"
-        "for name in ('pyarrow', 'huggingface_hub', 'pytest', 'triton'): sys.modules[name] = None\n"
+        "extras = 'pyarrow huggingface_hub pytest triton onnx onnxruntime'.split()\n"
+        "for name in extras: sys.modules[name] = None\n"
         f"for name in {modules!r}: importlib.import_module(name)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

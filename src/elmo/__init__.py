@@ -11,6 +11,8 @@ from elmo.lazy import fetch
 if TYPE_CHECKING:
     from elmo.config import ConvertConfig, DemoConfig, EmbedConfig, InfoConfig, ModelConfig
     from elmo.embed.embedder import ELMo
+    from elmo.embed.embeddings import open_embeddings
+    from elmo.embed.word_cache import WordCache
     from elmo.errors import (
         ConfigError,
         ElmoError,
@@ -39,6 +41,8 @@ __all__ = [
     "MissingExtra",
     "ModelConfig",
     "OutputError",
+    "WordCache",
+    "open_embeddings",
 ]
 
 _HOMES = {
@@ -48,6 +52,8 @@ _HOMES = {
     "ELMo": "elmo.embed.embedder",
     "ELMoOutput": "elmo.model.network",
     "LSTMState": "elmo.model.lstm",
+    "WordCache": "elmo.embed.word_cache",
+    "open_embeddings": "elmo.embed.embeddings",
 }
 
 

@@ -1,6 +1,8 @@
 """Files written beside their final name and moved: a reader never meets half of one."""
 
+import fcntl
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -8,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo.errors import OutputError
+
+LOCK = ".lock"
 
 
 @contextmanager
@@ -17,7 +21,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
     Whatever ends the block early, Ctrl-C and a full disk included, removes the partial file and
     leaves an older one under `path` as it was.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # A number of this process alone would not do: on a shared disk another machine has it too.
+    token = f"{os.getpid()}-{secrets.token_hex(4)}"
+    partial = path.with_name(f".{path.name}.{token}.partial")
     try:
         if path.is_dir():
             raise OutputError(f"cannot write {path}: it is a folder; name a file")
@@ -26,7 +32,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
                 f"cannot write {path}: there is no folder {path.parent}; make it first"
             )
         yield partial
-        _sync(partial)
+        sync(partial)
         partial.replace(path)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -59,7 +65,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         yield partial
         for path in partial.rglob("*"):
             if path.is_file():
-                _sync(path)
+                sync(path)
         if folder.exists():
             folder.rename(older)
         partial.rename(folder)
@@ -100,7 +106,7 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | Non
         for name, write in writers.items():
             if write is not None:
                 write(partial / name)
-                _sync(partial / name)
+                sync(partial / name)
         for name, write in writers.items():
             if write is None:
                 (folder / name).unlink(missing_ok=True)
@@ -116,6 +122,37 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | Non
         shutil.rmtree(partial, ignore_errors=True)
         if is_new and not complete:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path, busy: str) -> Iterator[None]:
+    """Keep a second process out of a folder, which is made where it is missing.
+
+    Args:
+        folder: who is in it holds the lock of a file there, which ends with the process.
+        busy: what to say where another one is in it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("w")
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(busy) from None
+        yield
+
+
+def clear_partials(*folders: Path) -> None:
+    """Remove what killed processes had not finished writing; nobody else may be writing there."""
+    for folder in folders:
+        for left in folder.glob(".*.partial"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
 
 def _clear_leftovers(folder: Path) -> None:
@@ -136,6 +173,10 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def sync(path: Path) -> None:
+    """Wait until the disk has a file; of a folder, the names in it."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -11,7 +11,14 @@ PLAIN_INTERVAL = 10.0
 class Progress:
     """A count towards a total, shown while it is entered."""
 
-    def __init__(self, description: str, total: int | None, unit: str, show: bool = True) -> None:
+    def __init__(
+        self,
+        description: str,
+        total: int | None,
+        unit: str,
+        show: bool = True,
+        done: int = 0,
+    ) -> None:
         """Prepare, showing nothing yet.
 
         Args:
@@ -19,12 +26,14 @@ class Progress:
             total: how many units there are, or None where that is not known.
             unit: their plural.
             show: whether to show anything at all.
+            done: units that were done before; they tell nothing of the time the others take.
         """
         self.description = description
         self.total = total
         self.unit = unit
         self.show = show
-        self.done = 0.0
+        self.done = float(done)
+        self._before = done
         self._started = self._last_line = time.monotonic()
         self._bar: RichBar | None = None
 
@@ -32,7 +41,7 @@ class Progress:
         """Begin to show."""
         self._started = self._last_line = time.monotonic()
         if self.show and sys.stderr.isatty():
-            self._bar = RichBar(self.description, self.total, self.unit)
+            self._bar = RichBar(self.description, self.total, self.unit, self._before)
         return self
 
     def __exit__(
@@ -58,7 +67,7 @@ class Progress:
         if not self.total:
             return f"{self.description}: {self.done:,.0f} {self.unit}"
         spent = time.monotonic() - self._started
-        left = spent * (self.total - self.done) / max(1.0, self.done)
+        left = spent * (self.total - self.done) / max(1.0, self.done - self._before)
         return (
             f"{self.description}: {self.done:,.0f} of {self.total:,} {self.unit}, "
             f"about {left:,.0f} s left"
@@ -68,7 +77,7 @@ class Progress:
 class RichBar:
     """The bar shown on a terminal; rich is imported only where there is one."""
 
-    def __init__(self, description: str, total: int | None, unit: str) -> None:
+    def __init__(self, description: str, total: int | None, unit: str, done: int) -> None:
         """Show a bar; the arguments are those of `Progress`."""
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -83,7 +92,7 @@ class RichBar:
             transient=True,
         )
         self._bars.start()
-        self._task = self._bars.add_task(description, total=total)
+        self._task = self._bars.add_task(description, total=total, completed=done)
 
     def advance(self, count: float) -> None:
         """Count on."""

@@ -124,7 +124,7 @@ def test_zst_with_a_wide_window_and_an_empty_frame(tmp_path):
 def test_blocks_put_together_are_the_text(tmp_path_factory, text, size):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_bytes(text.encode())
-    blocks = sources._whole_lines
+    blocks = sources.whole_lines
     with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "BLOCK_BYTES", size)
         parts = list(blocks(file, "text"))

@@ -21,7 +21,8 @@ from elmo.config import (
     TuneConfig,
 )
 from elmo.errors import ConfigError, OutputError
-from elmo.train.folder import CONFIG, LOCK, MAY_CHANGE, check_same_run, locked, write_config
+from elmo.files import LOCK
+from elmo.train.folder import CONFIG, MAY_CHANGE, check_same_run, locked, write_config
 
 RUN = PretrainConfig(("corpus",), "run")
 

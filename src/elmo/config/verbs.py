@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from elmo.errors import ConfigError
+
 Layers = str | int
 Pooling = Literal["mean", "max", "first-last"]
 State = Literal["reset", "carry"]
@@ -11,18 +13,21 @@ Storage = Literal["float32", "float16", "int8"]
 
 @dataclass(frozen=True)
 class EmbedConfig:
-    """Embed a text file, one sentence a line, and write every word's vector.
+    """Embed texts, one sentence a line, and write every word's vector.
 
     Examples:
       elmo embed sentences.txt vectors.h5
       elmo embed - vectors.parquet --model my-elmo --raw < article.txt
       elmo embed in.txt out.h5 --model M --layers all --state carry --batch-size 64
+      elmo embed 'texts/*.txt.gz' vectors --workers 4
     """
 
     input: str
-    """Text file in UTF-8, one sentence a line; - is standard input."""
+    """Text file in UTF-8, one sentence a line; - is standard input. For a folder of shards also a
+    folder or a quoted glob; .gz .bz2 .xz .zst are unpacked."""
     output: str
-    """File to write; its ending is the format: .h5 .hdf5 .parquet .npz"""
+    """File to write; its ending is the format: .h5 .hdf5 .parquet .npz. Without an ending a folder
+    of shards, which goes on where it was interrupted when the same is said again."""
     model: str = "small-en"
     """Model: a bundled name, a folder, a hub id or any older program's file."""
     layers: str = "average"
@@ -43,6 +48,23 @@ class EmbedConfig:
     """options.json, where it does not lie beside the weights."""
     vocab: str | None = None
     """Vocabulary file, where it does not lie beside the weights."""
+    format: Literal["parquet", "hdf5", "safetensors"] | None = None
+    """Shards: their format; parquet where none is said."""
+    storage: Literal["float16", "float32"] | None = None
+    """Shards: type of the numbers; float16 where none is said."""
+    shard_words: int | None = None
+    """Shards: words of each, about; 262,144 where none is said."""
+    workers: int | None = None
+    """Shards: processes that work side by side; one where none is said."""
+    engine: Literal["local", "ray"] | None = None
+    """Shards: local: processes of this machine; ray: actors of a Ray cluster (extra scale)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what nothing can be done with."""
+        for name in ("shard_words", "workers"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; it must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -64,22 +86,25 @@ class InfoConfig:
 
 @dataclass(frozen=True)
 class ConvertConfig:
-    """Turn any readable model into our folder, or a byte-character model into AllenNLP's files.
+    """Turn any readable model into our folder, AllenNLP's files or an ONNX graph.
 
     Examples:
       elmo convert 144.zip my-elmo
-      elmo convert my-elmo old-style --to allennlp
       elmo convert my-elmo smaller --dtype int8
+      elmo convert my-elmo old-style --to allennlp
+      elmo convert my-elmo for-others --to onnx --dtype int8
     """
 
     model: str
     """Model: a bundled name, a folder, a hub id or any older program's file."""
     output: str
     """Folder to write."""
-    to: Literal["native", "allennlp"] = "native"
-    """native: safetensors and JSON; allennlp: options.json and weights.hdf5."""
+    to: Literal["native", "allennlp", "onnx"] = "native"
+    """native: safetensors and JSON; allennlp: options.json and weights.hdf5, of a byte-character
+    model; onnx: a graph for programs without PyTorch (extra export)."""
     dtype: Storage = "float32"
-    """How native stores weights: int8 takes a quarter of float32, with one scale a row."""
+    """How native and onnx store weights: int8 takes a quarter of float32, with one scale a row; an
+    ONNX graph then multiplies in int8 too."""
     options: str | None = None
     """options.json, where it does not lie beside the weights."""
     vocab: str | None = None

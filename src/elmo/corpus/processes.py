@@ -1,18 +1,8 @@
-"""Workers side by side.
+"""Workers side by side: only small answers travel back, the numbers stay in files."""
 
-Only small answers travel back from a worker; its numbers stay in its files. The processes are plain
-children that speak through their standard input and output: they run nothing of the calling script,
-hear no Ctrl-C of their own, and end when their parent does.
-"""
-
-import os
-import pickle
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from itertools import chain, islice
 from queue import SimpleQueue
 from types import TracebackType
@@ -20,6 +10,7 @@ from typing import Any
 
 from elmo.corpus.workers import Job, Piece, Task, Worker
 from elmo.errors import OutputError
+from elmo.processes import Child, ChildEnded
 
 
 def split_blocks(
@@ -67,7 +58,7 @@ class Processes:
         self._threads = ThreadPoolExecutor(n_workers)
         try:
             for number in range(n_workers):
-                self._children.append(Child(job, number))
+                self._children.append(Child(Worker, job, number))
                 self._idle.put(self._children[-1])
         except BaseException:
             self.__exit__(None, None, None)
@@ -87,6 +78,8 @@ class Processes:
         for child in self._children:
             child.kill()
         self._threads.shutdown(cancel_futures=True)
+        for child in self._children:
+            child.close()
 
     def work(self, tasks: Iterator[Task]) -> Iterator[tuple[Piece, int]]:
         """Give pieces in order, and the bytes read for each; two blocks a child are under way."""
@@ -101,86 +94,23 @@ class Processes:
 
     def finish(self) -> list[str]:
         """Have all write their last runs at the same time; give the names of all runs."""
-        runs = self._threads.map(lambda child: child.ask(None), self._children)
+        runs = self._threads.map(lambda child: _answer(child, None), self._children)
         return [run for names in runs for run in names]
 
     def _ask(self, task: Task) -> Piece:
         child = self._idle.get()
         try:
-            piece: Piece = child.ask(task)
+            piece: Piece = _answer(child, task)
             return piece
         finally:
             self._idle.put(child)
 
 
-class Child:
-    """One process; requests and answers are pickled through its pipes."""
-
-    def __init__(self, job: Job, number: int) -> None:
-        """Start it.
-
-        Args:
-            job: of all workers.
-            number: of this one.
-        """
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "elmo.corpus.processes"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,
-        )
-        self._first: tuple[Any, ...] = (job, number)
-
-    def ask(self, request: Task | None) -> Any:
-        """Send a request and wait for the answer; an error there is raised here."""
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert answers is not None
-        try:
-            pickle.dump((*self._first, request), requests)
-            self._first = ()
-            requests.flush()
-            answer = pickle.load(answers)
-        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
-            raise OutputError(
-                f"a worker process ended too early (exit status {self._process.wait()}); nothing "
-                "was left behind. If memory ran out, use fewer --workers"
-            ) from None
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def kill(self) -> None:
-        """End the process, whatever it does."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
-
-
-def serve() -> None:
-    """Be a child: answer requests until the parent has no more."""
-    requests = sys.stdin.buffer
-    # What a tokeniser may print must not get among the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    worker: Worker | None = None
-    while True:
-        try:
-            *first, request = pickle.load(requests)
-        except EOFError:
-            return
-        try:
-            worker = Worker(*first) if first else worker
-            assert worker is not None
-            answer: Any = worker.finish() if request is None else worker.work(request)
-        except Exception as error:
-            answer = error
-        pickle.dump(answer, answers)
-        answers.flush()
-
-
-if __name__ == "__main__":
-    serve()
+def _answer(child: Child, request: Task | None) -> Any:
+    try:
+        return child.ask(request)
+    except ChildEnded as ended:
+        raise OutputError(
+            f"a worker process ended too early (exit status {ended.status}); nothing was left "
+            "behind. If memory ran out, use fewer --workers"
+        ) from None

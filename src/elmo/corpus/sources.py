@@ -136,7 +136,7 @@ def _line_blocks(name: str, field: str | None) -> Iterator[Block]:
     try:
         with _opened(name) as raw, decompressed(name, raw) as file:
             seekable = raw.seekable()
-            for data in _whole_lines(file, label):
+            for data in whole_lines(file, label):
                 # The mark some editors begin a file with is no text.
                 data = data.removeprefix(b"\xef\xbb\xbf") if line == 1 else data
                 place = raw.tell() if seekable else 0
@@ -155,8 +155,13 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer)
 
 
-def _whole_lines(file: BinaryIO, label: str) -> Iterator[bytes]:
-    """Read about `BLOCK_BYTES` at a time, up to the end of a line."""
+def whole_lines(file: BinaryIO, label: str) -> Iterator[bytes]:
+    """Read about `BLOCK_BYTES` at a time, up to the end of a line.
+
+    Args:
+        file: the text.
+        label: what to call it in a message.
+    """
     rest = b""
     while part := file.read(BLOCK_BYTES):
         cut = part.rfind(b"\n") + 1

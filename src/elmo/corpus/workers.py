@@ -1,8 +1,10 @@
 """One worker: blocks of text to provisional numbers, in files of its own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +89,10 @@ class Worker:
         self.tokenizer = reading_tokenizer(job.reading)
         self.runs = RunWriter(job.folder, f"run-{number}", job.limit)
         self.n_words = self.n_sentences = 0
+
+    def __call__(self, request: Task | None, tell: Callable[[Any], None]) -> Piece | list[str]:
+        """Answer a request of another process: a block, or None at the end."""
+        return self.finish() if request is None else self.work(request)
 
     def work(self, task: Task) -> Piece:
         """Split a block; write what it holds."""

@@ -4,12 +4,24 @@ from typing import Any
 
 from elmo.lazy import fetch
 
-__all__ = ["ELMo", "EmbedResult", "embed"]
+__all__ = [
+    "ELMo",
+    "EmbedResult",
+    "Embeddings",
+    "JobResult",
+    "SentenceVectors",
+    "embed",
+    "open_embeddings",
+]
 
 _HOMES = {
     "ELMo": "elmo.embed.embedder",
-    "EmbedResult": "elmo.embed.embed_file",
+    "EmbedResult": "elmo.embed.result",
+    "Embeddings": "elmo.embed.embeddings",
+    "JobResult": "elmo.embed.result",
+    "SentenceVectors": "elmo.embed.embeddings",
     "embed": "elmo.embed.embed_file",
+    "open_embeddings": "elmo.embed.embeddings",
 }
 
 

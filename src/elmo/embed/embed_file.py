@@ -1,13 +1,15 @@
-"""The verb `embed`: a text file to a file of vectors, in bounded memory and in the same order."""
+"""The verb `embed`: a text file to a file of vectors, in bounded memory and in the same order.
+
+Where a folder is to be written it is a job: `job.py`.
+"""
 
 import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,58 +18,28 @@ from torch import Tensor
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
-from elmo.embed.store import MAX_INDEX_CHARACTERS, TOO_LONG, open_store
+from elmo.embed.job import embed_texts
+from elmo.embed.result import EmbedResult
+from elmo.embed.store import ENDINGS, MAX_INDEX_CHARACTERS, TOO_LONG, open_store
+from elmo.embed.windows import WINDOW_WORDS, Line, windows
 from elmo.errors import ConfigError, InputError, OutputError
 from elmo.kernels.device import move
 from elmo.model.lstm import LSTMState
 from elmo.progress import Progress
 
-# Words whose vectors are held at once; sentences are sorted by length inside such a window.
-WINDOW_WORDS = {"cpu": 2**14, "cuda": 2**18}
+# What one file cannot be told.
+JOB_ALONE = ("format", "workers", "engine", "shard_words", "storage")
 # Rows of a carried state, as AllenNLP's command has them.
 CARRIED_ROWS = 64
 
 
-@dataclass(frozen=True)
-class EmbedResult:
-    """What `embed` did.
-
-    Attributes:
-        output: the file written.
-        n_sentences: lines read, blank ones included.
-        n_words: words embedded.
-        seconds: time it took, without loading the model.
-    """
-
-    output: str
-    n_sentences: int
-    n_words: int
-    seconds: float
-
-    def __str__(self) -> str:
-        """Say it in one line."""
-        rate = self.n_words / max(self.seconds, 1e-9)
-        counts = f"{_count(self.n_sentences, 'sentence')}, {_count(self.n_words, 'word')}"
-        return f"{self.output}: {counts} in {self.seconds:.1f} s ({rate:,.0f} words/s)"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the input: as read, split, and its size in the file."""
-
-    text: str
-    words: list[str]
-    n_bytes: int
-
-
 def embed(config: EmbedConfig) -> EmbedResult:
-    """Embed a text file, one sentence a line, and write every word's vector."""
+    """Embed texts, one sentence a line, and write every word's vector."""
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state is {config.state!r}; expected reset or carry")
+    if _means_folder(config.output):
+        return embed_texts(config)
+    _check_one_file(config)
     output = Path(config.output)
     indexed = output.suffix.lower() in (".h5", ".hdf5") and not config.forget_sentences
     with (
@@ -105,7 +77,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
             # A window is written while the next one is computed.
             written: Future[None] | None = None
             lines = _lines(file, config.input, split)
-            for window in _windows(lines, n_lines, window_words):
+            for window in windows(lines, n_lines, window_words):
                 sentences = [line.words for line in window]
                 share = sum(line.n_bytes for line in window) / len(window) if size else 1
 
@@ -124,6 +96,24 @@ def embed(config: EmbedConfig) -> EmbedResult:
             if written is not None:
                 written.result()
     return EmbedResult(str(output), n_sentences, n_words, time.monotonic() - started)
+
+
+def _means_folder(output: str) -> bool:
+    """Tell a folder from a file; a name with an unknown ending is more likely a slip."""
+    path = Path(output)
+    if path.suffix.lower() in ENDINGS:
+        return False
+    return not path.suffix or output.endswith("/") or path.is_dir()
+
+
+def _check_one_file(config: EmbedConfig) -> None:
+    known = Path(config.output).suffix.lower() in ENDINGS  # what is not is refused as such, later
+    for name in JOB_ALONE:
+        if known and getattr(config, name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is for a folder of shards, but {config.output} is one "
+                "file: leave it out, or name a folder"
+            )
 
 
 @contextmanager
@@ -158,18 +148,3 @@ def _lines(file: BinaryIO, name: str, split: Callable[[str], list[str]]) -> Iter
             text = text.removeprefix("\ufeff")  # the mark some editors begin a file with
         text = text.removesuffix("\n").removesuffix("\r")
         yield Line(text, split(text), len(data))
-
-
-def _windows(lines: Iterable[Line], n_lines: int | None, full: int) -> Iterator[list[Line]]:
-    """Gather lines until there are `n_lines`, or until their words fill a window."""
-    window: list[Line] = []
-    n_words = 0
-    for line in lines:
-        window.append(line)
-        # A mark opens and closes every sentence, so blank lines fill a window too.
-        n_words += len(line.words) + 2
-        if len(window) == n_lines if n_lines else n_words >= full:
-            yield window
-            window, n_words = [], 0
-    if window:
-        yield window

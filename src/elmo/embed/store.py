@@ -1,8 +1,8 @@
 """Files of vectors, written sentence by sentence: HDF5 in the older programs' layout, Parquet, npz.
 
-Each writer sees one sentence at a time, so memory does not grow with the file, but for two things:
-`sentence_to_index` in HDF5, which AllenNLP's layout wants as a single string, and the table of
-contents of an npz, some 400 bytes a sentence.
+A file is a whole text, or a shard of many. Each writer sees one sentence at a time, so memory does
+not grow with the file, but for two things: `sentence_to_index` in HDF5, which AllenNLP's layout
+wants as a single string, and the table of contents of an npz, some 400 bytes a sentence.
 """
 
 import io
@@ -17,19 +17,21 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.embed.safetensors_store import SafetensorsWriter
 from elmo.errors import ConfigError, MissingExtra, OutputError
 from elmo.files import atomic_path
 from elmo.formats.hdf5 import HDF5File
 
-Array = NDArray[np.float32]
+Array = NDArray[np.floating[Any]]
 
 # sentence_to_index holds the whole text in memory; beyond this many characters it is refused.
 MAX_INDEX_CHARACTERS = 2**28
 TOO_LONG = (
     "the text is too long to be held as sentence_to_index: add --forget-sentences, or write Parquet"
 )
-# Words gathered for one row group of Parquet.
+# Words gathered for one row group of Parquet; of a shard, in which sentences are looked up, fewer.
 ROW_GROUP_WORDS = 2**13
+SHARD_GROUP_WORDS = 2**9
 
 
 class VectorWriter(Protocol):
@@ -56,6 +58,7 @@ class HDF5Writer:
         index_sentences: bool,
         store_words: bool = False,
         sentence_keys: bool = False,
+        first: int = 0,
     ) -> None:
         """Open the file.
 
@@ -65,13 +68,14 @@ class HDF5Writer:
             store_words: write `words/`.
             sentence_keys: key a dataset by its line, as AllenNLP did on request; the lines must
                 have passed `check_sentence_keys`.
+            first: number of the first sentence.
         """
         self.sentence_keys = sentence_keys
         self._file = HDF5File(path)
         self.file = self._file.content
         self.index: dict[str, str] | None = {} if index_sentences else None
         self.store_words = store_words
-        self.count = 0
+        self.count = first
         self.n_characters = 0
 
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
@@ -159,12 +163,23 @@ class NpzWriter:
 class ParquetWriter:
     """A row a sentence: its number, its words, their vectors."""
 
-    def __init__(self, path: Path, *, all_layers: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        all_layers: bool,
+        storage: str = "float32",
+        first: int = 0,
+        is_shard: bool = False,
+    ) -> None:
         """Open the file.
 
         Args:
             path: file to write.
             all_layers: whether vectors are (layers, words, dim).
+            storage: type of the numbers.
+            first: number of the first sentence.
+            is_shard: written for looking up sentences, and quickly.
         """
         try:
             import pyarrow
@@ -172,7 +187,8 @@ class ParquetWriter:
         except ImportError:
             raise MissingExtra("writing Parquet", "parquet") from None
         self._arrow = pyarrow
-        vectors = pyarrow.list_(pyarrow.list_(pyarrow.float32()))
+        self._number = {"float16": pyarrow.float16(), "float32": pyarrow.float32()}[storage]
+        vectors = pyarrow.list_(pyarrow.list_(self._number))
         self.schema = pyarrow.schema(
             [
                 ("sentence", pyarrow.int64()),
@@ -180,8 +196,12 @@ class ParquetWriter:
                 ("vectors", pyarrow.list_(vectors) if all_layers else vectors),
             ]
         )
-        self.file = pyarrow.parquet.ParquetWriter(path, self.schema, compression="zstd")
-        self.count = 0
+        # No two vectors are alike: a dictionary of their numbers, or the range of them, tells
+        # nothing and takes longer than all the rest.
+        dials = {"use_dictionary": False, "write_statistics": ["sentence"]} if is_shard else {}
+        self.file = pyarrow.parquet.ParquetWriter(path, self.schema, compression="zstd", **dials)
+        self.group_words = SHARD_GROUP_WORDS if is_shard else ROW_GROUP_WORDS
+        self.count = first
         self.n_words = 0
         self.words: list[list[str]] = []
         self.vectors: list[Array] = []
@@ -191,7 +211,7 @@ class ParquetWriter:
         self.words.append(list(words))
         self.vectors.append(vectors)
         self.n_words += len(words) + 1  # blank lines take room too
-        if self.n_words >= ROW_GROUP_WORDS:
+        if self.n_words >= self.group_words:
             self._flush()
 
     def _flush(self) -> None:
@@ -211,7 +231,7 @@ class ParquetWriter:
     def _nested(self, arrays: Sequence[Array]) -> Any:
         """Join arrays of any rank into nested lists without a Python object a number."""
         flat = np.concatenate([array.reshape(-1) for array in arrays])
-        column = self._arrow.array(flat, self._arrow.float32())
+        column = self._arrow.array(flat, self._number)
         for axis in reversed(range(arrays[0].ndim)):
             sizes = [
                 np.full(int(np.prod(array.shape[:axis], dtype=np.int64)), array.shape[axis])
@@ -254,10 +274,41 @@ def open_store(
     ending = path.suffix.lower()
     if ending not in makers:
         raise ConfigError(
-            f"the ending of {path.name} is no known format; expected {', '.join(ENDINGS)}"
+            f"the ending of {path.name} is no known format; expected {', '.join(ENDINGS)}. A "
+            "folder of shards is named without an ending, or with / at its end"
         )
+    with _writing(path, makers[ending]) as writer:
+        yield writer
+
+
+@contextmanager
+def open_shard(path: Path, *, all_layers: bool, storage: str, first: int) -> Iterator[VectorWriter]:
+    """Open a writer of a shard, words and all; an unfinished file is never seen under its name.
+
+    Args:
+        path: file to write: .parquet, .h5 or .safetensors.
+        all_layers: whether vectors are (layers, words, dim).
+        storage: type of the numbers, float16 or float32.
+        first: number of the first sentence.
+    """
+
+    def make(partial: Path) -> VectorWriter:
+        if path.suffix == ".parquet":
+            return ParquetWriter(
+                partial, all_layers=all_layers, storage=storage, first=first, is_shard=True
+            )
+        if path.suffix == ".safetensors":
+            return SafetensorsWriter(partial, all_layers=all_layers, storage=storage)
+        return HDF5Writer(partial, index_sentences=False, store_words=True, first=first)
+
+    with _writing(path, make) as writer:
+        yield writer
+
+
+@contextmanager
+def _writing(path: Path, make: Callable[[Path], VectorWriter]) -> Iterator[VectorWriter]:
     with atomic_path(path) as partial:
-        writer = makers[ending](partial)
+        writer = make(partial)
         try:
             yield writer
         except BaseException:

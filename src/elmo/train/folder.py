@@ -8,8 +8,6 @@ curves.png      loss and perplexity
 model/          the best model so far, as `ELMo.from_pretrained` reads it
 """
 
-import fcntl
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +15,9 @@ from typing import Any
 
 import yaml
 
+from elmo import files
 from elmo.config import FinetuneConfig, PretrainConfig
-from elmo.errors import ConfigError, OutputError
+from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.plain import to_dict, to_yaml
 
@@ -26,7 +25,6 @@ CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
 CORPUS = "corpus"
-LOCK = ".lock"
 
 # A run that goes on may have these changed: where it runs, how long, what it tells.
 MAY_CHANGE = frozenset(
@@ -40,31 +38,11 @@ OF_TEXT = frozenset("data valid corpus".split())
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a second run out of a folder, which is made where it is missing."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("w")
-    except OSError as error:
-        raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise OutputError(
-                f"{folder} is in use by another run: wait for it, or name another --out"
-            ) from None
-        _clear(folder)
+    """Keep a second run out of a folder; what a killed one had not finished is removed."""
+    busy = f"{folder} is in use by another run: wait for it, or name another --out"
+    with files.locked(folder, busy):
+        files.clear_partials(folder, folder / MODEL)
         yield
-
-
-def _clear(folder: Path) -> None:
-    """Remove what a killed run had not finished writing; nobody else can be writing it now."""
-    for place in (folder, folder / MODEL):
-        for left in place.glob(".*.partial"):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)
 
 
 def check_same_run(folder: Path, config: PretrainConfig | FinetuneConfig) -> None:

@@ -1,0 +1,154 @@
+"""Many texts to a folder of shards: planned, worked through by workers, and gone on with.
+
+Everything that says how far a job is lies in its folder (`folder.py`); nothing else remembers.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from elmo.config import EmbedConfig
+from elmo.embed.disk import check_room, estimated_bytes
+from elmo.embed.embedder import ELMo
+from elmo.embed.folder import (
+    VERSION,
+    JobFolder,
+    Plan,
+    Record,
+    Settings,
+    check_same_job,
+    check_same_texts,
+)
+from elmo.embed.local import threads_each, work_locally
+from elmo.embed.on_ray import work_on_ray
+from elmo.embed.result import JobResult, count, size
+from elmo.embed.texts import Task, Text, cut, list_texts, words_each
+from elmo.embed.worker import Job, load_model, with_whole_paths
+from elmo.errors import ConfigError
+from elmo.progress import Progress
+
+SHARD_WORDS = 2**18
+
+Engine = Callable[[Job, Sequence[Task], int, Callable[[float], None]], Iterator[Record]]
+ENGINES: dict[str, Engine] = {"local": work_locally, "ray": work_on_ray}
+
+
+def embed_texts(config: EmbedConfig) -> JobResult:
+    """Embed texts into a folder of shards; go on where that was begun before."""
+    _check(config)
+    path = Path(config.output)
+    texts = list_texts(config.input, path)
+    model, fingerprint = load_model(config)
+    device = config.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    settings = Settings(
+        model=fingerprint,
+        layers=str(config.layers),
+        dtype=config.dtype,
+        device=torch.device(device).type,
+        batch_size=config.batch_size,
+        raw=config.raw,
+        format=config.format or "parquet",
+        storage=config.storage or "float16",
+        shard_words=config.shard_words or SHARD_WORDS,
+    )
+    # What no run can be made of is refused now, not by the first worker.
+    model.encoding_run(layers=config.layers, batch_size=config.batch_size, dtype=config.dtype)
+    folder = JobFolder(path)
+    with folder.held():
+        plan = _plan(folder, settings, texts, model, config)
+        del model
+        records = folder.records(plan)
+        left = [task for task in plan.tasks if task.number not in records]
+        n_new_words = 0
+        started = time.monotonic()
+        if left:
+            _tell(plan, left, check_room(path, estimated_bytes(plan, left)))
+            names = tuple(text.name for text in texts)
+            whole = with_whole_paths(config)
+            job = Job(path.absolute(), names, whole, device, plan.n_threads, settings)
+            new = _work(job, plan, left)
+            records |= new
+            n_new_words = sum(record.n_words for record in new.values())
+        if left or not folder.is_finished():
+            folder.write_manifest(plan, records)
+    return JobResult(
+        output=config.output,
+        n_sentences=sum(record.n_sentences for record in records.values()),
+        n_words=sum(record.n_words for record in records.values()),
+        seconds=time.monotonic() - started,
+        n_shards=len(records),
+        n_bytes=sum(record.n_bytes for record in records.values()),
+        estimated_bytes=estimated_bytes(plan, plan.tasks),
+        n_new_shards=len(left),
+        n_new_words=n_new_words,
+    )
+
+
+def _check(config: EmbedConfig) -> None:
+    if config.state != "reset":
+        raise ConfigError(
+            "a folder of shards cannot carry the state, since each shard stands alone: leave out "
+            "--state carry, or write one file"
+        )
+    if config.forget_sentences:
+        raise ConfigError("--forget-sentences is for one HDF5 file; shards hold no such index")
+
+
+def _plan(
+    folder: JobFolder, settings: Settings, texts: Sequence[Text], model: ELMo, config: EmbedConfig
+) -> Plan:
+    """Give the plan of the folder where it is of the same job, or make one."""
+    plan = folder.plan()
+    if plan is not None:
+        check_same_job(folder.path, plan.settings, settings)
+        if _stamps(plan.texts) != _stamps(texts):
+            check_same_texts(folder.path, plan, texts, _tasks(texts, settings, model))
+        return plan
+    plan = Plan(
+        version=VERSION,
+        settings=settings,
+        source=config.model,
+        n_layers=model.config.n_layers if settings.layers == "all" else 0,
+        dim=model.config.dim,
+        n_threads=threads_each(config.workers or 1),
+        texts=tuple(texts),
+        tasks=tuple(_tasks(texts, settings, model)),
+    )
+    # Refused before anything is written.
+    check_room(folder.path, estimated_bytes(plan, plan.tasks))
+    folder.write_plan(plan)
+    return plan
+
+
+def _stamps(texts: Sequence[Text]) -> list[tuple[str, int, int]]:
+    return [(text.name, text.n_bytes, text.modified) for text in texts]
+
+
+def _tasks(texts: Sequence[Text], settings: Settings, model: ELMo) -> list[Task]:
+    each = words_each(texts, model.tokenizer.words) if settings.raw else 1.0
+    total = sum(text.n_bytes for text in texts)
+    with Progress("plan", total, "bytes") as progress:
+        return list(cut(texts, settings.shard_words, each, progress.advance))
+
+
+def _tell(plan: Plan, left: Sequence[Task], free: int) -> None:
+    """Say what is coming, on standard error."""
+    n_words = sum(task.n_words for task in left)
+    done = len(plan.tasks) - len(left)
+    before = f" ({count(done, 'shard')} done before)" if done else ""
+    sys.stderr.write(
+        f"embed: {count(n_words, 'word')} into {count(len(left), 'shard')}{before}, at most "
+        f"{size(estimated_bytes(plan, left))}; {size(free)} free\n"
+    )
+
+
+def _work(job: Job, plan: Plan, left: Sequence[Task]) -> dict[int, Record]:
+    total = sum(task.n_words for task in plan.tasks)
+    done = total - sum(task.n_words for task in left)
+    engine = ENGINES[job.config.engine or "local"]
+    with Progress("embed", total, "words", done=done) as progress:
+        found = engine(job, left, job.config.workers or 1, progress.advance)
+        return {record.number: record for record in found}

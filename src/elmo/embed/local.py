@@ -1,0 +1,168 @@
+"""The tasks of a job done by processes of this machine.
+
+A thread tends each process: gives it tasks, hears of its progress, and replaces it where it dies.
+"""
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from queue import SimpleQueue
+from threading import Lock, Thread
+from types import TracebackType
+
+from elmo.embed.folder import Record
+from elmo.embed.texts import Task
+from elmo.embed.worker import Job, Worker
+from elmo.errors import OutputError
+from elmo.processes import Child, ChildEnded
+
+# Times that a task is begun before its workers' deaths are taken for its own fault.
+TRIES = 3
+
+
+def work_locally(
+    job: Job, tasks: Sequence[Task], n_workers: int, advance: Callable[[float], None]
+) -> Iterator[Record]:
+    """Do tasks in child processes; give records as they come.
+
+    Args:
+        job: of all workers.
+        tasks: to do.
+        n_workers: processes at most.
+        advance: told how many words are done, below zero where they are lost.
+    """
+    with Crew(job, tasks, min(n_workers, len(tasks))) as crew:
+        for event in crew.events():
+            if isinstance(event, int):
+                advance(event)
+            else:
+                yield event
+
+
+class Crew:
+    """Processes that work, each tended by a thread."""
+
+    def __init__(self, job: Job, tasks: Sequence[Task], n_workers: int) -> None:
+        """Start them.
+
+        Args:
+            job: of all workers.
+            tasks: to do, in this order.
+            n_workers: how many processes.
+        """
+        self._job = job
+        self._tasks = deque(tasks)
+        self._children: set[Child] = set()
+        self._is_closing = False
+        self._lock = Lock()
+        self._events: SimpleQueue[int | Record | Exception | None] = SimpleQueue()
+        self._environment = {"OMP_NUM_THREADS": str(job.n_threads)}
+        self._threads = [Thread(target=self._tend, daemon=True) for _ in range(n_workers)]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> "Crew":
+        """Give the crew."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End all processes; what they have finished stays."""
+        with self._lock:
+            self._is_closing = True
+            for child in self._children:
+                child.kill()
+        for thread in self._threads:
+            thread.join()
+
+    def events(self) -> Iterator[int | Record]:
+        """Give words done and records as they come, until all threads are done."""
+        n_working = len(self._threads)
+        while n_working:
+            event = self._events.get()
+            if event is None:
+                n_working -= 1
+            elif isinstance(event, Exception):
+                raise event
+            else:
+                yield event
+
+    def _tend(self) -> None:
+        child: Child | None = None
+        try:
+            while (task := self._next_task()) is not None:
+                for tries_left in reversed(range(TRIES)):
+                    child = child or self._start()
+                    if child is None:
+                        return
+                    try:
+                        self._do(child, task)
+                        break
+                    except ChildEnded as ended:
+                        self._end(child)
+                        child = None
+                        if not tries_left:
+                            raise _given_up(task, ended) from None
+        except Exception as error:
+            self._events.put(error)
+        finally:
+            if child is not None:
+                self._end(child)
+            self._events.put(None)
+
+    def _next_task(self) -> Task | None:
+        with self._lock:
+            return self._tasks.popleft() if self._tasks else None
+
+    def _do(self, child: Child, task: Task) -> None:
+        told = 0
+
+        def heard(n_words: int) -> None:
+            nonlocal told
+            told += n_words
+            self._events.put(n_words)
+
+        try:
+            record: Record = child.ask(task, heard)
+        except ChildEnded:
+            self._events.put(-told)
+            raise
+        self._events.put(task.n_words - told)
+        self._events.put(record)
+
+    def _start(self) -> Child | None:
+        """Start a process; None where no more are wanted."""
+        with self._lock:
+            if self._is_closing:
+                return None
+            child = Child(Worker, self._job, environment=self._environment)
+            self._children.add(child)
+            return child
+
+    def _end(self, child: Child) -> None:
+        with self._lock:
+            self._children.discard(child)
+        child.close()
+
+
+def _given_up(task: Task, ended: ChildEnded) -> OutputError:
+    cause = f"exit status {ended.status}"
+    if ended.status < 0:
+        cause = f"killed by {signal.Signals(-ended.status).name}"
+    return OutputError(
+        f"{TRIES} workers ended too early at shard {task.number:05d}, the last one {cause}; what "
+        "was finished stays. If memory ran out, use fewer --workers, then say the same again"
+    )
+
+
+def threads_each(n_workers: int) -> int:
+    """Share the cores of this machine out to workers; $OMP_NUM_THREADS wins."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    if told.isdigit() and int(told):
+        return int(told)
+    return max(1, len(os.sched_getaffinity(0)) // n_workers)

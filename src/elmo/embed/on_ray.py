@@ -1,0 +1,112 @@
+"""The tasks of a job done by actors of a Ray cluster, in place of processes of this machine.
+
+Plan, shards and records are the same, so a job may go on with either. Every machine must see the
+texts, the model and the folder under the same paths.
+"""
+
+import logging
+import pickle
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from elmo.embed.folder import Record
+from elmo.embed.local import TRIES
+from elmo.embed.texts import Task
+from elmo.embed.worker import Job, Worker
+from elmo.errors import MissingExtra, OutputError
+from elmo.processes import portable
+
+
+def work_on_ray(
+    job: Job, tasks: Sequence[Task], n_workers: int, advance: Callable[[float], None]
+) -> Iterator[Record]:
+    """Do tasks in actors; give records as they come. Ray replaces actors that die.
+
+    Args:
+        job: of all workers.
+        tasks: to do.
+        n_workers: actors; each has its threads' cores, and a GPU where that is the device.
+        advance: told how many words are done.
+    """
+    try:
+        import ray.data
+        import ray.exceptions
+    except ImportError:
+        raise MissingExtra("the engine ray", "scale") from None
+    words = {task.number: task.n_words for task in tasks}
+    with _connected(ray):
+        # One row a block: a task is what is given out, and what comes back when it is done.
+        rows = ray.data.from_items(
+            [{"task": pickle.dumps(task)} for task in tasks], override_num_blocks=len(tasks)
+        )
+        done = rows.map(
+            cast(Any, Actor),
+            fn_constructor_args=(job,),
+            compute=ray.data.ActorPoolStrategy(size=min(n_workers, len(tasks))),
+            num_cpus=job.n_threads,
+            num_gpus=1 if job.settings.device == "cuda" else None,
+            max_task_retries=TRIES - 1,
+        )
+        try:
+            for row in done.iter_rows():
+                answer = pickle.loads(row["answer"])
+                if isinstance(answer, Exception):
+                    raise answer
+                advance(words[answer.number])
+                yield answer
+        except ray.exceptions.RayError as error:
+            reason = " ".join(str(error).split())[:200]
+            raise OutputError(
+                f"Ray gave up after {TRIES} tries: {reason}; what was finished stays. If memory "
+                "ran out, use fewer --workers, then say the same again"
+            ) from None
+
+
+class Actor:
+    """A worker as Ray wants it: rows in, rows out."""
+
+    def __init__(self, job: Job) -> None:
+        """Wait for the first row.
+
+        Args:
+            job: of all workers.
+        """
+        self._job = job
+        self._worker: Worker | None = None
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, bytes]:
+        """Do a task; an error is an answer too, since Ray would begin anew and hide it."""
+        answer: Record | Exception
+        try:
+            self._worker = self._worker or Worker(self._job)
+            answer = self._worker(pickle.loads(row["task"]), lambda n_words: None)
+        except Exception as error:
+            answer = portable(error)
+        return {"answer": pickle.dumps(answer)}
+
+
+@contextmanager
+def _connected(ray: Any) -> Iterator[None]:
+    """Join the cluster there is ($RAY_ADDRESS, or one begun on this machine), or begin one."""
+    # Our progress tells of the whole job; what Ray has to say besides is in its log files.
+    context, told = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    shown, level = context.enable_progress_bars, told.level
+    context.enable_progress_bars = False
+    told.setLevel(logging.CRITICAL)
+    ours = not ray.is_initialized()
+    before = signal.getsignal(signal.SIGTERM)
+    if ours:
+        ray.init(logging_level="error", log_to_driver=False)
+        # Ray takes the signal for itself; the exit code of a command is ours.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+    try:
+        yield
+    finally:
+        context.enable_progress_bars = shown
+        told.setLevel(level)
+        if ours:
+            ray.shutdown()

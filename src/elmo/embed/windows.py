@@ -1,0 +1,37 @@
+"""Lines gathered until their vectors fill what may be held at once."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+# Words whose vectors are held at once; sentences are sorted by length inside such a window.
+WINDOW_WORDS = {"cpu": 2**14, "cuda": 2**18}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the input: as read, split, and its size in the file."""
+
+    text: str
+    words: list[str]
+    n_bytes: int
+
+
+def windows(lines: Iterable[Line], n_lines: int | None, full: int) -> Iterator[list[Line]]:
+    """Gather lines until there are `n_lines`, or until their words fill a window.
+
+    Args:
+        lines: in order.
+        n_lines: lines of a window; None where their words decide.
+        full: words of a window.
+    """
+    window: list[Line] = []
+    n_words = 0
+    for line in lines:
+        window.append(line)
+        # A mark opens and closes every sentence, so blank lines fill a window too.
+        n_words += len(line.words) + 2
+        if len(window) == n_lines if n_lines else n_words >= full:
+            yield window
+            window, n_words = [], 0
+    if window:
+        yield window

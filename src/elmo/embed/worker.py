@@ -1,0 +1,144 @@
+"""One worker of a job: a task in, its shard and its record out."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.config import EmbedConfig
+from elmo.embed.embedder import ELMo
+from elmo.embed.fingerprint import fingerprint
+from elmo.embed.folder import ENDINGS, SHARDS, JobFolder, Record, Settings, sha256_of
+from elmo.embed.store import VectorWriter, open_shard
+from elmo.embed.texts import Task, TaskReader
+from elmo.embed.windows import WINDOW_WORDS, Line, windows
+from elmo.errors import ConfigError, OutputError
+from elmo.kernels.device import move
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker is told.
+
+    Attributes:
+        folder: of the job.
+        texts: paths of the texts.
+        config: as it was typed, with whole paths.
+        device: to compute on.
+        n_threads: of each worker, as planned.
+        settings: of the plan.
+    """
+
+    folder: Path
+    texts: tuple[str, ...]
+    config: EmbedConfig
+    device: str
+    n_threads: int
+    settings: Settings
+
+
+def load_model(config: EmbedConfig) -> tuple[ELMo, str]:
+    """Load the model of a job, and give its fingerprint."""
+    model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
+    return model, fingerprint(model.to_pretrained())
+
+
+def with_whole_paths(config: EmbedConfig) -> EmbedConfig:
+    """Give a config that means the same wherever its workers stand."""
+    places = {
+        name: os.path.abspath(value)
+        for name in ("model", "options", "vocab")
+        if (value := getattr(config, name)) is not None and os.path.exists(value)
+    }
+    return replace(config, **places)
+
+
+class Worker:
+    """Does tasks, one at a time; the same task gives the same bytes whoever does it."""
+
+    def __init__(self, job: Job) -> None:
+        """Load the model.
+
+        Args:
+            job: of all workers.
+        """
+        config = job.config
+        model, found = load_model(config)
+        if found != job.settings.model:
+            raise ConfigError(
+                f"{config.model} has changed since the job was begun: bring it back as it was, or "
+                "begin another job in another folder"
+            )
+        torch.set_num_threads(job.n_threads)
+        move(model, job.device)
+        self.job = job
+        self.folder = JobFolder(job.folder)
+        self.reader = TaskReader(job.texts)
+        self.split = model.tokenizer.words if config.raw else str.split
+        self.run = model.encoding_run(
+            layers=config.layers, batch_size=config.batch_size, dtype=config.dtype
+        )
+        self.window_words = WINDOW_WORDS.get(self.run.device.type, WINDOW_WORDS["cpu"])
+
+    def __call__(self, task: Task, tell: Callable[[int], None]) -> Record:
+        """Write a shard, then its record.
+
+        Args:
+            task: what to embed.
+            tell: called with the words that are done.
+        """
+        settings = self.job.settings
+        name = f"{task.number:05d}{ENDINGS[settings.format]}"
+        path = self.job.folder / SHARDS / name
+        lines = (Line(text, self.split(text), len(text)) for text in self.reader.lines(task))
+        n_words = 0
+        with (
+            open_shard(
+                path,
+                all_layers=settings.layers == "all",
+                storage=settings.storage,
+                first=task.first_sentence,
+            ) as writer,
+            ThreadPoolExecutor(1, "write") as pool,
+        ):
+            # A window is written while the next one is computed.
+            written: Future[None] | None = None
+            for window in windows(lines, None, self.window_words):
+                sentences = [line.words for line in window]
+                vectors = self.run.reset(sentences)
+                if written is not None:
+                    written.result()
+                written = pool.submit(self._write, writer, window, vectors)
+                count = sum(map(len, sentences))
+                n_words += count
+                tell(count)
+            if written is not None:
+                written.result()
+        record = Record(
+            task.number,
+            task.first_sentence,
+            task.n_sentences,
+            n_words,
+            path.stat().st_size,
+            sha256_of(path),
+        )
+        self.folder.write_record(record)
+        return record
+
+    def _write(self, writer: VectorWriter, window: list[Line], vectors: list[Tensor]) -> None:
+        storage = np.dtype(self.job.settings.storage)
+        for line, found in zip(window, vectors, strict=True):
+            try:
+                with np.errstate(over="raise"):
+                    numbers = found.numpy().astype(storage)
+            except FloatingPointError:
+                raise OutputError(
+                    f"a vector of the sentence {line.text[:60]!r} does not fit into {storage}: use "
+                    "--storage float32"
+                ) from None
+            writer.write(line.text, line.words, numbers)

@@ -1,0 +1,118 @@
+"""The same job on a real Ray on this machine: the same bytes, and gone on with by either engine."""
+
+import dataclasses
+import os
+import pickle
+import signal
+import sys
+import warnings
+
+import pytest
+from jobs import contents, in_this_process, make_lines, run_job, write_model, write_text
+
+from elmo.embed import job, on_ray
+from elmo.embed.on_ray import Actor
+from elmo.errors import ConfigError, MissingExtra, OutputError
+
+pytest.importorskip("pyarrow")
+# Ray's own code is not free of warnings, nor does it close all it opens.
+pytestmark = pytest.mark.filterwarnings("ignore")
+LINES = make_lines(300)
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """A small Ray, ended with this file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray = pytest.importorskip("ray", reason="needs Ray: pip install 'elmo-torch[scale]'")
+        pytest.importorskip("ray.data", reason="needs Ray: pip install 'elmo-torch[scale]'")
+        ray.init(
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="error",
+            object_store_memory=100 * 2**20,
+        )
+        yield ray
+        ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("home")
+    write_model(folder / "model")
+    write_text(folder / "text.txt", LINES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(job.ENGINES, "local", in_this_process)
+        run_job(folder / "text.txt", folder / "whole", folder / "model", shard_words=200)
+    return folder
+
+
+def run(home, output, **settings):
+    settings = {"shard_words": 200, "engine": "ray", "workers": 2, **settings}
+    return run_job(home / "text.txt", output, home / "model", **settings)
+
+
+def test_the_same_folder(ray, home, tmp_path, monkeypatch):
+    """Begun by one engine and gone on with by the other."""
+    monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
+
+    def some(given, tasks, n_workers, advance):
+        yield from in_this_process(given, tasks[:2], n_workers, advance)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(job.ENGINES, "local", some)
+    with pytest.raises(KeyboardInterrupt):
+        run(home, tmp_path / "out", engine="local")
+    result = run(home, tmp_path / "out")
+    assert result.n_new_shards == result.n_shards - 2 > 3
+    assert contents(tmp_path / "out") == contents(home / "whole")
+    assert run(home, tmp_path / "out").n_new_shards == 0
+    assert ray.is_initialized()
+
+
+def test_an_error_of_an_actor_is_that_of_the_job(ray, home, tmp_path, monkeypatch):
+    def other(job, tasks, n_workers, advance):
+        settings = dataclasses.replace(job.settings, model="other")
+        yield from on_ray.work_on_ray(
+            dataclasses.replace(job, settings=settings), tasks, n_workers, advance
+        )
+
+    monkeypatch.setitem(job.ENGINES, "ray", other)
+    with pytest.raises(ConfigError, match="has changed since the job was begun"):
+        run(home, tmp_path / "out")
+
+
+def test_a_task_that_kills_its_actors(ray, home, tmp_path, monkeypatch):
+    class Deadly(Actor):
+        def __call__(self, row):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    # A class made here travels whole; Ray's processes need not import tests.
+    monkeypatch.setattr(on_ray, "Actor", Deadly)
+    with pytest.raises(OutputError, match=r"Ray gave up after 3 tries.*what was finished stays"):
+        run(home, tmp_path / "out", workers=1)
+
+
+def test_an_actor_by_itself(home, tmp_path, monkeypatch):
+    """What runs in Ray's processes, here."""
+
+    def alone(given, tasks, n_workers, advance):
+        actor = Actor(given)
+        for task in tasks:
+            yield pickle.loads(actor({"task": pickle.dumps(task)})["answer"])
+        wrong = pickle.loads(actor({"task": pickle.dumps(None)})["answer"])
+        assert isinstance(wrong, AttributeError)
+        actor._worker.reader.close()
+
+    monkeypatch.setitem(job.ENGINES, "ray", alone)
+    run(home, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(home / "whole")
+
+
+def test_without_its_extra(home, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match=r"the engine ray needs .*elmo-torch\[scale\]"):
+        run(home, tmp_path / "out")
