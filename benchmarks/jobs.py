@@ -1,6 +1,7 @@
 """Words a second of a job against its workers: measured here, then modelled for more machines.
 
-OMP_PROC_BIND=true python benchmarks/jobs.py [--size original] [--workers 1 2] [--dtype bfloat16]
+Run it with `python benchmarks/jobs.py --text FILE --size bundled --dtype bfloat16`: a text of one
+sentence a line. Without one the sentences beside this file are repeated, which are few words.
 """
 
 import argparse
@@ -42,6 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", default="original", choices=list(SIZES))
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--text", type=Path, default=HERE / "sentences.txt")
     parser.add_argument("--words", type=int, default=400_000, help="words for each worker")
     parser.add_argument("--shards", type=int, default=8, help="shards for each worker")
     parser.add_argument("--format", default="parquet", choices=["parquet", "hdf5", "safetensors"])
@@ -49,7 +51,7 @@ def main() -> None:
     parser.add_argument("--device")
     parser.add_argument("--disk", type=float, default=1000, help="MB/s the shared disk takes")
     given = parser.parse_args()
-    lines = (HERE / "sentences.txt").read_text(encoding="utf-8").splitlines()
+    lines = given.text.read_text(encoding="utf-8").splitlines()
     # A number at the end of each line, lest sentences stand twice and are computed once.
     n_words = sum(len(line.split()) + 1 for line in lines)
     with tempfile.TemporaryDirectory() as folder:

@@ -43,7 +43,7 @@ class EmbedConfig:
     device: str | None = None
     """Device such as cpu or cuda; the GPU where there is one."""
     dtype: str | None = None
-    """Arithmetic: float32, bfloat16 or float16 (the two are fast on a GPU); that of the weights."""
+    """Arithmetic: auto, float32, bfloat16, float16 (fast on a GPU) or int8 (CPU); the weights'."""
     options: str | None = None
     """options.json, where it does not lie beside the weights."""
     vocab: str | None = None

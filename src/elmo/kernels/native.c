@@ -65,42 +65,43 @@ INLINE vec clip(vec x, float bound) {
 #endif
 }
 
-/* 2^x for |x| < 126, to seven digits, or to four where `is_rough`. */
-INLINE vec power_of_2(vec x, int is_rough) {
+/* 1 / (1 + 2^x) to seven digits; both functions of a cell are this one with other factors. */
+INLINE vec falling(vec x) {
   const vec magic = all(12582912.0f); /* 1.5 * 2^23: adding it rounds, and leaves the integer */
+  x = clip(x, 120.0f);
   vec shifted = x + magic;
   vec r = x - (shifted - magic);
-  vec p;
-  if (is_rough) {
-    p = r * all(0.05550411f) + all(0.24022651f);
-  } else {
-    p = r * all(1.5403530e-4f) + all(1.3333558e-3f);
-    p = p * r + all(9.6181291e-3f);
-    p = p * r + all(5.5504109e-2f);
-    p = p * r + all(0.24022651f);
-  }
+  vec p = r * all(1.5403530e-4f) + all(1.3333558e-3f);
+  p = p * r + all(9.6181291e-3f);
+  p = p * r + all(5.5504109e-2f);
+  p = p * r + all(0.24022651f);
   p = p * r + all(0.69314718f);
   p = p * r + all(1.0f);
-  return (vec)((ints)p + ((ints)shifted << 23));
+  return all(1.0f) / (all(1.0f) + (vec)((ints)p + ((ints)shifted << 23)));
 }
 
-INLINE vec inverse(vec x, int is_rough) {
-#ifdef __AVX512F__
-  if (is_rough) return (vec)_mm512_rcp14_ps((__m512)x);
+/* The same to four digits, which is more than the products of a narrow arithmetic have. */
+INLINE vec falling_roughly(vec x) {
+#ifdef __AVX512DQ__
+  vec r = (vec)_mm512_reduce_ps((__m512)x, 1); /* what is over the next whole number below */
+  vec p = r * all(0.07802452f) + all(0.22606716f);
+  p = p * r + all(0.69583354f);
+  p = p * r + all(0.99992522f);
+  p = (vec)_mm512_scalef_ps((__m512)p, (__m512)x);
+  return (vec)_mm512_rcp14_ps((__m512)(all(1.0f) + p));
+#else
+  return falling(x);
 #endif
-  (void)is_rough;
-  return all(1.0f) / x;
 }
 
-/* 1 / (1 + 2^x); both functions of a cell are this one with other factors. */
-INLINE vec falling(vec x, int is_rough) {
-  return inverse(all(1.0f) + power_of_2(clip(x, 120.0f), is_rough), is_rough);
+INLINE vec sigmoid(vec x, int is_rough) {
+  x *= all(-1.44269504f);
+  return is_rough ? falling_roughly(x) : falling(x);
 }
-
-INLINE vec sigmoid(vec x, int is_rough) { return falling(x * all(-1.44269504f), is_rough); }
 
 INLINE vec tanh_of(vec x, int is_rough) {
-  return all(1.0f) - all(2.0f) * falling(x * all(2.88539008f), is_rough);
+  x *= all(2.88539008f);
+  return all(1.0f) - all(2.0f) * (is_rough ? falling_roughly(x) : falling(x));
 }
 
 INLINE vec read_halves(const uint16_t *at) {
