@@ -44,7 +44,7 @@ def draw(n_words, length, dim, filters):
     ],
 )
 def test_it_is_the_reference(arithmetics, n_words, length, dim, filters, n_threads, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: n_threads)
     given = draw(n_words, length, dim, filters)
     with torch.inference_mode():
         expected = characters_reference.pooled(*given)

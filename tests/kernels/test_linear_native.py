@@ -30,7 +30,7 @@ def draw(rows, k=128, n=96):
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("rows", [1, 17, 300])
 def test_it_is_the_reference(arithmetics, rows, n_threads, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: n_threads)
     given = draw(rows)
     expected = functional.linear(*given)
     with torch.inference_mode():

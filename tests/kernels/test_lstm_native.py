@@ -94,7 +94,7 @@ def test_widths_that_differ(arithmetics):
 
 
 def test_several_threads(arithmetics, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 6)
     for arithmetic in arithmetics:
         check(both(list(range(40, 0, -1)), indexed=True), arithmetic)
         check(both(list(range(40, 0, -1))), arithmetic)

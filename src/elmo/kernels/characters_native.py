@@ -76,7 +76,7 @@ def pooled(
             characters[first:last], table, weights, filters, padded, arithmetic, out[first:last]
         )
 
-    together([partial(compute, *words) for words in shares(len(characters), LANES)])
+    together(partial(compute, *words) for words in shares(len(characters), LANES))
     return out
 
 

@@ -37,5 +37,5 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     x, bias = x.contiguous(), bias.detach().contiguous()
     out = torch.empty(len(x), len(weight))
     give = partial(multiply, x, None, weights, bias, arithmetic, out.data_ptr(), gates=False)
-    together([partial(give, columns=columns) for columns in shares(len(weight), PANEL)])
+    together(partial(give, columns=columns) for columns in shares(len(weight), PANEL))
     return out

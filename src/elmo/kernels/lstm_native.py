@@ -18,11 +18,13 @@ from elmo.kernels.native_calls import (
     PANEL,
     SIZES,
     Weights,
+    aligned,
     can_compute,
     filled_up,
     function,
     is_plain,
     multiply,
+    n_threads,
     pack,
     room,
     shares,
@@ -39,7 +41,7 @@ WIDTHS = 64
 # Positions whose input is multiplied together: their gates stay in the last cache.
 POSITIONS = 1024
 # The gates of each distinct input are kept, not made again at each place, up to this many bytes.
-SHARED_BYTES = 2**27
+SHARED_BYTES = 2**28
 
 
 def can_run(directions: Sequence[Direction]) -> bool:
@@ -60,10 +62,10 @@ def _fits(direction: Direction) -> bool:
 
 def lstm(directions: Sequence[Direction]) -> list[Walk]:
     """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
-    layers = [_Layer(number, one, wanted()) for number, one in enumerate(directions)]
-    n_parts = -(-torch.get_num_threads() // len(layers))
-    together([task for layer in layers for task in layer.before()])
-    together([task for layer in layers for task in layer.walks(n_parts)])
+    layers = [_Layer(direction, wanted()) for direction in directions]
+    n_parts = -(-n_threads() // len(layers))
+    together(task for layer in layers for task in layer.before())
+    together(task for layer in layers for task in layer.walks(n_parts))
     return [(layer.outputs, layer.h, layer.c) for layer in layers]
 
 
@@ -96,9 +98,8 @@ class _Walk(ctypes.Structure):
 class _Layer:
     """One direction: what is computed before the walks over its rows, and these walks."""
 
-    def __init__(self, number: int, direction: Direction, arithmetic: Arithmetic) -> None:
+    def __init__(self, direction: Direction, arithmetic: Arithmetic) -> None:
         assert direction.active is not None
-        self.number = number
         self.direction = direction
         self.arithmetic = arithmetic
         self.active = torch.tensor(direction.active)
@@ -118,15 +119,15 @@ class _Layer:
         self.x = direction.x.detach().flatten(0, -2).contiguous()
         self.index = None if direction.index is None else direction.index.contiguous()
         self.gate_bytes = 4 * self.cell * (4 if arithmetic == "float32" else 2)
-        self.shared: int | None = None
+        self.shared: Tensor | None = None
 
     def before(self) -> Iterator[Callable[[], None]]:
         """Give the tasks that come before all walks: the gates of each distinct input."""
         if self.index is None or len(self.x) * self.gate_bytes > SHARED_BYTES:
             return
-        self.shared = room(f"shared {self.number}", len(self.x) * self.gate_bytes)
+        self.shared = aligned(len(self.x) * self.gate_bytes)
         for columns in shares(4 * self.cell, PANEL):
-            yield partial(self._gates, None, self.shared, columns)
+            yield partial(self._gates, None, self.shared.data_ptr(), columns)
 
     def _gates(self, index: Tensor | None, out: int, columns: tuple[int, int]) -> None:
         """Compute the input's share of gates, for all inputs or for those that an index names."""
@@ -158,7 +159,7 @@ class _Layer:
         active = (self.active - first).clamp(0, last - first)
         if self.shared is not None:
             assert self.index is not None
-            given = (self.shared, len(self.x), self.index[:, first:])
+            given = (self.shared.data_ptr(), len(self.x), self.index[:, first:])
             self._steps(first, last, active, *given, range(self.n_steps))
             return
         chunks = list(_chunks(active.tolist(), POSITIONS))

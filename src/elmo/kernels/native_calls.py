@@ -2,10 +2,12 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import cache
-from threading import local
+from threading import Lock, local
 from typing import NamedTuple
 
 import torch
@@ -93,29 +95,89 @@ room = _Rooms()
 # ----------------------------------------------------------------------------- threads
 
 
-def together(tasks: Sequence[Callable[[], None]]) -> None:
-    """Do all tasks, as many at a time as PyTorch has threads; C leaves Python's lock to others."""
-    n_threads = torch.get_num_threads()
-    futures = []
-    if n_threads > 1:
-        # The last one is done here.
-        pool = _threads(n_threads, os.getpid())
-        futures = [pool.submit(task) for task in tasks[:-1]]
-    for task in tasks[len(futures) :]:
-        task()
+_lock = Lock()
+# Callers that are inside `own_threads`, and the threads that the first of them found.
+_inside = 0
+_found = 1
+
+
+@contextmanager
+def own_threads() -> Iterator[None]:
+    """Leave all cores to the threads of ours.
+
+    Those of OpenMP go on for a while after what they had to do, looking for more, and would be in
+    the way: what PyTorch computes in between it computes with one.
+    """
+    global _inside, _found
+    with _lock:
+        _inside += 1
+        if _inside == 1:
+            _found = torch.get_num_threads()
+        n = _found
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n)
+        with _lock:
+            _inside -= 1
+
+
+def n_threads() -> int:
+    """Give how many threads may compute."""
+    return _found if _inside else torch.get_num_threads()
+
+
+def together(tasks: Iterable[Callable[[], None]]) -> None:
+    """Do all tasks, so many at a time; while C is at work Python's lock is free."""
+    left = deque(tasks)
+
+    def work() -> None:
+        while left:
+            try:
+                task = left.popleft()
+            except IndexError:  # another one was quicker
+                return
+            task()
+
+    n_others = min(n_threads(), len(left)) - 1
+    if n_others < 1:
+        return work()
+    futures = [_threads(n_others, os.getpid()).submit(work) for _ in range(n_others)]
+    work()
     for future in futures:
         future.result()
 
 
 @cache
 def _threads(n: int, process: int) -> ThreadPoolExecutor:
-    """Give the threads of a process; one that was forked off has none of its parent's."""
-    return ThreadPoolExecutor(n, "native")
+    """Give threads beside the caller; a process that was forked off has none of its parent's."""
+    places = _places()
+    unbind = (os.sched_setaffinity, (0, places)) if places else (None, ())
+    return ThreadPoolExecutor(n, "native", *unbind)
+
+
+def _places() -> set[int]:
+    """Give the cores for threads of ours where OpenMP has bound the caller to one.
+
+    A new thread stands where its maker does: with `OMP_PROC_BIND` all of ours would share that
+    core. Nothing where OpenMP binds no thread.
+    """
+    is_bound = os.environ.get("OMP_PROC_BIND", "false").lower() != "false"
+    if not is_bound or not hasattr(os, "sched_getaffinity"):
+        return set()
+    # OpenMP's threads are there once they had something to do, one on each core it may use.
+    torch.zeros(2**20).add_(1)
+    found: set[int] = set()
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError):
+            found |= os.sched_getaffinity(int(thread))
+    return found - os.sched_getaffinity(0)
 
 
 def shares(n: int, multiple: int) -> list[tuple[int, int]]:
     """Cut a range into pieces for all threads, each but the last a multiple."""
-    width = filled_up(-(-n // torch.get_num_threads()), multiple)
+    width = filled_up(-(-n // n_threads()), multiple)
     return [(first, min(first + width, n)) for first in range(0, n, width)]
 
 
