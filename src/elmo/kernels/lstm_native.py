@@ -40,6 +40,8 @@ NEEDS = (
 WIDTHS = 64
 # Positions whose input is multiplied together: their gates stay in the last cache.
 POSITIONS = 1024
+# Fewer rows are not cut up for the sake of balance: each task reads all weights at each step.
+ROWS_OF_A_TASK = 64
 # The gates of each distinct input are kept, not made again at each place, up to this many bytes.
 SHARED_BYTES = 2**28
 
@@ -63,10 +65,20 @@ def _fits(direction: Direction) -> bool:
 def lstm(directions: Sequence[Direction]) -> list[Walk]:
     """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
     layers = [_Layer(direction, wanted()) for direction in directions]
-    n_parts = -(-n_threads() // len(layers))
+    n_parts = _parts(len(directions), directions[0].h.shape[0])
     together(task for layer in layers for task in layer.before())
     together(task for layer in layers for task in layer.walks(n_parts))
     return [(layer.outputs, layer.h, layer.c) for layer in layers]
+
+
+def _parts(n_directions: int, n_rows: int) -> int:
+    """Say into how many parts the rows of each direction are cut.
+
+    Twice as many tasks as threads where rows allow: a core that others disturb does fewer of them.
+    """
+    n_tasks = 2 * n_threads() if n_threads() > 1 else 1
+    wanted = -(-n_tasks // n_directions)
+    return max(-(-n_threads() // n_directions), min(wanted, n_rows // ROWS_OF_A_TASK))
 
 
 def _by_units(rows: Tensor) -> Tensor:

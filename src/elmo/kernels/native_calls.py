@@ -176,8 +176,9 @@ def _places() -> set[int]:
 
 
 def shares(n: int, multiple: int) -> list[tuple[int, int]]:
-    """Cut a range into pieces for all threads, each but the last a multiple."""
-    width = filled_up(-(-n // n_threads()), multiple)
+    """Cut a range into pieces, two for each of several threads, each but the last a multiple."""
+    n_pieces = 2 * n_threads() if n_threads() > 1 else 1
+    width = filled_up(-(-n // n_pieces), multiple)
     return [(first, min(first + width, n)) for first in range(0, n, width)]
 
 
