@@ -85,3 +85,12 @@ def test_where_it_runs(arithmetics):
         assert not characters_native.can_run(characters[:, :1], table, weights)
         assert not characters_native.can_run(characters, table[:, :5], weights)
         assert not characters_native.can_run(characters, table.double(), weights)
+        assert not characters_native.can_run(characters + 30, table, weights)
+        assert not characters_native.can_run(characters - 30, table, weights)
+
+
+def test_narrow_numbers_of_characters(arithmetics):
+    characters, *rest = draw(9, 6, 16, [(2, 8)])
+    with torch.inference_mode():
+        expected = characters_native.pooled(characters, *rest)
+        assert torch.equal(characters_native.pooled(characters.int(), *rest), expected)

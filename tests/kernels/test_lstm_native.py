@@ -172,6 +172,9 @@ def test_where_it_runs(arithmetics):
         ):
             assert not lstm_native.can_run([dataclasses.replace(plain, **other)])
         assert not lstm_native.can_run([draw([3, 2], cell=96)])
+        indexed = draw([3, 2], indexed=True)
+        assert lstm_native.can_run([indexed])
+        assert not lstm_native.can_run([dataclasses.replace(indexed, index=indexed.index + 11)])
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert not lstm_native.can_run([plain])
     assert not lstm_native.can_run([plain])

@@ -19,6 +19,7 @@ from elmo.kernels.native_calls import (
     SIZES,
     TOGETHER,
     Weights,
+    are_within,
     can_compute,
     filled_up,
     function,
@@ -47,6 +48,7 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
         is_plain(table, *weights)
         and characters.device.type == "cpu"
         and len(characters) > 0
+        and are_within(characters, len(table))
         and table.shape[1] % LANES == 0
         and characters.shape[1] >= max(weight.shape[2] for weight in weights)
         and can_compute(_arithmetic())
@@ -101,7 +103,9 @@ def _compute(
     dim = table.shape[1]
     # The last windows, filled up, reach over the end.
     spare = (LANES * dim + max(own.k for own in filters)) * SIZES[arithmetic]
-    _, values, _ = gather(table, characters[is_needed], arithmetic, is_flat=True, spare=spare)
+    _, values, _ = gather(
+        table, characters[is_needed].long(), arithmetic, is_flat=True, spare=spare
+    )
     n_rows = filled_up(TOGETHER + int(lengths.max()), 2 * LANES)
     column = 0
     for weight, own, bias in zip(weights, filters, biases, strict=True):

@@ -19,6 +19,7 @@ from elmo.kernels.native_calls import (
     SIZES,
     Weights,
     aligned,
+    are_within,
     can_compute,
     filled_up,
     function,
@@ -59,6 +60,7 @@ def _fits(direction: Direction) -> bool:
         and all(width % WIDTHS == 0 for width in widths)
         and direction.active is not None
         and direction.resets is None
+        and (direction.index is None or are_within(direction.index, len(direction.x)))
     )
 
 
@@ -129,7 +131,7 @@ class _Layer:
             self.projection = pack(direction.weight_hr, arithmetic)
         self.bias = _by_units(direction.bias.detach()).contiguous()
         self.x = direction.x.detach().flatten(0, -2).contiguous()
-        self.index = None if direction.index is None else direction.index.contiguous()
+        self.index = None if direction.index is None else direction.index.long().contiguous()
         self.gate_bytes = 4 * self.cell * (4 if arithmetic == "float32" else 2)
         self.shared: Tensor | None = None
 

@@ -4,7 +4,7 @@ import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import cache
 from threading import Lock, local
@@ -48,6 +48,11 @@ def is_plain(*tensors: Tensor) -> bool:
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
+
+
+def are_within(numbers: Tensor, n: int) -> bool:
+    """Tell whether all numbers are rows of a table: C reads whatever it is told to."""
+    return numbers.numel() == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < n)
 
 
 def function(name: str) -> Callable[..., int]:
@@ -144,7 +149,11 @@ def together(tasks: Iterable[Callable[[], None]]) -> None:
     if n_others < 1:
         return work()
     futures = [_threads(n_others, os.getpid()).submit(work) for _ in range(n_others)]
-    work()
+    try:
+        work()
+    finally:
+        # Whatever happened here, what others are writing to must stay until they are done.
+        wait(futures)
     for future in futures:
         future.result()
 
