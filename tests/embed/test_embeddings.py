@@ -125,7 +125,7 @@ def test_few_shards_stay_open(written, monkeypatch):
     monkeypatch.setattr(
         embeddings,
         "open_reader",
-        lambda path, first: opened.append(path.name) or open_reader(path, first),
+        lambda path, *known: opened.append(path.name) or open_reader(path, *known),
     )
     assert [item.words for item in found] == [line.split() for line in LINES]
     assert len(found._open) == 2
@@ -213,6 +213,17 @@ def test_texts_without_a_word(written, tmp_path):
     for name in ("blank", "blank.parquet", "blank.h5", "blank.npz"):
         with open_embeddings(written(name, source=blank)) as found:
             assert [item.vectors.shape[0] for item in found] == [0, 0]
+
+
+@pytest.mark.parametrize("layers", ["average", "all"])
+def test_a_shard_of_blank_lines(written, tmp_path, layers):
+    """Its vectors have no rows, and the width of all others."""
+    text = write_text(tmp_path / "blank.txt", ["a b c d e f", "", ""])
+    settings = {"format": "parquet", "shard_words": 5, "layers": layers}
+    found = open_embeddings(written("blank", source=text, **settings))
+    shapes = [item.vectors.shape for item in found]
+    assert {shape[-1] for shape in shapes} == {shapes[0][-1]}
+    assert [shape[-2] for shape in shapes] == [6, 0, 0]
 
 
 def test_counts_of_words(written):

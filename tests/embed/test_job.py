@@ -170,7 +170,7 @@ OTHERS = {
     "storage": ({"storage": "float32"}, "storage was float16, now float32"),
     "shard_words": ({"shard_words": 60}, "shard_words was 50, now 60"),
     "batch_size": ({"batch_size": 3}, "batch_size was None, now 3"),
-    "dtype": ({"dtype": "bfloat16"}, "dtype was None, now bfloat16"),
+    "dtype": ({"dtype": "bfloat16"}, "dtype was float32, now bfloat16"),
     "raw": ({"raw": True}, "raw was False, now True"),
 }
 
@@ -355,7 +355,7 @@ def test_numbers_that_do_not_fit(run, tmp_path, monkeypatch, format):
     monkeypatch.setattr(
         EncodingRun, "reset", lambda *given: [found * 1e9 for found in reset(*given)]
     )
-    with pytest.raises(OutputError, match="does not fit into float16: use --storage float32"):
+    with pytest.raises(OutputError, match="does not fit into float16: begin again"):
         run(format=format)
     assert list((tmp_path / "out" / "shards").iterdir()) == []
     assert list((tmp_path / "out" / "records").iterdir()) == []

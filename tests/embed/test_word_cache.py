@@ -110,3 +110,9 @@ def test_a_carried_state(model):
     cache = WordCache()
     expected = model.encode(SENTENCES, state="carry", batch_size=2)
     same(model.encode(SENTENCES, state="carry", batch_size=2, cache=cache), expected)
+
+
+def test_a_model_made_for_inference():
+    with torch.inference_mode():
+        model = ELMo(random_model(scale=1.0))
+    same(model.encode(SENTENCES, cache=WordCache()), model.encode(SENTENCES))

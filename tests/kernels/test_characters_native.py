@@ -94,3 +94,16 @@ def test_narrow_numbers_of_characters(arithmetics):
     with torch.inference_mode():
         expected = characters_native.pooled(characters, *rest)
         assert torch.equal(characters_native.pooled(characters.int(), *rest), expected)
+
+
+def test_memory_that_was_used_before(arithmetics):
+    """Filters of odd width reach over the last word: what lies there must not be seen."""
+    characters, *rest = draw(5, 9, 16, [(1, 32), (3, 32), (5, 32)])
+    with torch.inference_mode():
+        for arithmetic in arithmetics:
+            with computing_in(arithmetic):
+                expected = characters_native.pooled(characters, *rest)
+                assert not expected.isnan().any()
+                for memory in native_calls.room.named.values():
+                    memory.fill_(255)
+                assert torch.equal(characters_native.pooled(characters, *rest), expected)

@@ -141,6 +141,16 @@ def test_what_is_no_number_stays_none(arithmetics):
     assert not out[0].isnan().any()
 
 
+def test_memory_that_was_used_before(arithmetics):
+    for arithmetic in arithmetics:
+        check(both([5, 4, 1]), arithmetic)
+        with torch.inference_mode():
+            for memory in native_calls.room.named.values():
+                memory.fill_(255)
+        check(both([5, 4, 1]), arithmetic)
+        check(both([5, 4, 1], indexed=True), arithmetic)
+
+
 def test_large_gates_saturate(arithmetics):
     for arithmetic in arithmetics:
         directions = both([4, 4])

@@ -4,10 +4,9 @@ import os
 import threading
 
 import pytest
-import torch
 
 from elmo.kernels import native_calls
-from elmo.kernels.native_calls import n_threads, own_threads, room, shares, together
+from elmo.kernels.native_calls import room, shares, together
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -47,24 +46,6 @@ def test_shares_are_the_whole(threads):
         assert [first for first, _ in pieces] == [0, *(last for _, last in pieces[:-1])]
         assert pieces[-1][1] == n
         assert all((last - first) % 32 == 0 for first, last in pieces[:-1])
-
-
-def test_torch_has_one_thread_inside():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with own_threads():
-            assert torch.get_num_threads() == 1
-            assert n_threads() == 3
-            with own_threads():
-                assert n_threads() == 3
-            assert n_threads() == 3
-        assert torch.get_num_threads() == n_threads() == 3
-        with pytest.raises(ValueError, match="over"), own_threads():
-            raise ValueError("over")
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_memory_is_used_again_and_begins_with_a_line():

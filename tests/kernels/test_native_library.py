@@ -2,6 +2,8 @@
 
 import os
 import stat
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,9 +14,9 @@ from elmo.kernels import native
 def fresh(tmp_path, monkeypatch):
     """An empty cache folder, and nothing loaded yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    native.library.cache_clear()
+    native._library.cache_clear()
     yield tmp_path
-    native.library.cache_clear()
+    native._library.cache_clear()
 
 
 def script(path, text):
@@ -32,7 +34,7 @@ def test_it_is_compiled_once(fresh, monkeypatch):
     files = list(native.cache_folder().iterdir())
     assert [path.suffix for path in files] == [".so"]
     written = files[0].stat().st_mtime_ns
-    native.library.cache_clear()
+    native._library.cache_clear()
     assert native.library() is not None
     assert files[0].stat().st_mtime_ns == written
     assert list(native.cache_folder().iterdir()) == files
@@ -44,7 +46,7 @@ def test_another_source_is_another_library(fresh, monkeypatch):
     changed = fresh / "native.c"
     changed.write_text(native.SOURCE.read_text() + "/* changed */\n")
     monkeypatch.setattr(native, "SOURCE", changed)
-    native.library.cache_clear()
+    native._library.cache_clear()
     assert native.library() is not None
     assert len(list(native.cache_folder().iterdir())) == 2
 
@@ -82,7 +84,7 @@ def test_a_compiler_that_fails(fresh, monkeypatch, caplog):
             'if [ "$1" = --version ]; then echo 1; exit 0; fi; echo "no vectors" >&2; exit 1',
         ),
     )
-    native.library.cache_clear()
+    native._library.cache_clear()
     assert native.library() is None
     assert "no vectors" in caplog.text
     assert "the plain ones are used" in caplog.text
@@ -96,3 +98,39 @@ def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
     )
     assert native.library() is None
     assert "could not be built" in caplog.text
+
+
+@needs_compiler
+def test_a_damaged_library_is_made_again(fresh, caplog):
+    flags = (*native.FLAGS, native._tuned())
+    path = native.cache_folder() / f"native-{native._fingerprint(native._compiler(), flags)}.so"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no library")
+    assert native.library() is not None
+    assert path.stat().st_size > 1000
+    assert not caplog.text
+
+
+@needs_compiler
+def test_a_compiler_with_arguments(fresh, monkeypatch):
+    monkeypatch.setenv("CC", f"{native._compiler()[0]} -g0")
+    native._library.cache_clear()
+    assert native.library() is not None
+
+
+@needs_compiler
+def test_threads_that_come_at_the_same_time(fresh, caplog):
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(native.library) for _ in range(4)]
+    assert len({id(one.result()) for one in found}) == 1
+    assert found[0].result() is not None
+    assert not caplog.text
+
+
+@needs_compiler
+def test_nothing_is_left_in_the_folder_for_temporary_files(fresh, monkeypatch):
+    (fresh / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(fresh / "temporary"))
+    (fresh / "cache").write_text("")
+    assert native.library() is not None
+    assert not list((fresh / "temporary").iterdir())

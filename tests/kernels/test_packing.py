@@ -50,3 +50,16 @@ def test_weights_made_for_inference():
     with torch.inference_mode():
         weight = torch.ones(3)
         assert packed(weight, "sum", torch.sum) == 3
+
+
+def test_what_no_version_tells():
+    weight = torch.nn.Parameter(torch.ones(300))
+    before = packing.state_of(weight)
+    weight.data.mul_(2)
+    assert packing.state_of(weight) != before
+    before = packing.state_of(weight)
+    weight.grad = torch.ones(300)
+    torch.optim.Adam([weight], fused=True).step()
+    assert packing.state_of(weight) != before
+    half = torch.ones(3, dtype=torch.bfloat16)
+    assert packing.state_of(half) == packing.state_of(half)

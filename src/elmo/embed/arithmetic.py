@@ -26,6 +26,12 @@ class Arithmetic:
     narrow: narrow.Arithmetic
     results: torch.dtype
 
+    @property
+    def name(self) -> str:
+        """What to ask for to compute so again."""
+        own = str(self.weights).removeprefix("torch.")
+        return own if self.narrow == "float32" else self.narrow
+
 
 def arithmetic_of(
     dtype: torch.dtype | str | None, own: torch.dtype, device: torch.device

@@ -161,7 +161,8 @@ class Embeddings:
             if self.manifest is not None:
                 shard = self.manifest.shards[number]
                 path, first = self.path / SHARDS / shard.name, shard.first_sentence
-            self._open[number] = open_reader(path, first)
+            dim = None if self.manifest is None else self.manifest.dim
+            self._open[number] = open_reader(path, first, dim)
             if len(self._open) > MAX_OPEN:
                 self._open.popitem(last=False)[1].close()
         self._open.move_to_end(number)

@@ -9,7 +9,6 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +24,6 @@ from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import HALVES, is_out_of_memory
 from elmo.kernels.narrow import computing_in
-from elmo.kernels.native_calls import can_compute, own_threads
 from elmo.kernels.precision import exact_float32
 from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
@@ -220,7 +218,8 @@ class EncodingRun:
         mask = torch.arange(index.shape[1], device=self.device) < counts[:, None]
         # The arithmetic is the one asked for, also inside somebody's autocast.
         plain = torch.autocast(self.device.type, enabled=False)
-        with torch.inference_mode(), exact_float32(), plain, self._kernels():
+        kernels = computing_in(self._arithmetic.narrow)
+        with torch.inference_mode(), exact_float32(), plain, kernels:
             known, spelled = None, tokens.words
             if self.cache is not None:
                 known, spelled = self._looked_up(self.cache, tokens.words), []
@@ -238,13 +237,6 @@ class EncodingRun:
             done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
         return _Started(sentences, host, lengths, output.state, done)
-
-    @contextmanager
-    def _kernels(self) -> Iterator[None]:
-        """Let the kernels of a CPU compute in the arithmetic of the run, undisturbed."""
-        is_native = self.device.type == "cpu" and can_compute(self._arithmetic.narrow)
-        with computing_in(self._arithmetic.narrow), own_threads() if is_native else nullcontext():
-            yield
 
     def _looked_up(self, cache: WordCache, words: list[str]) -> Tensor:
         """Give the vectors of the sentence marks and of words, most of them from the cache."""

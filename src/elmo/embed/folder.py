@@ -40,7 +40,7 @@ class Settings:
     Attributes:
         model: fingerprint of the model.
         layers: which are kept.
-        dtype: the arithmetic, as it was asked for.
+        dtype: the arithmetic.
         device: its kind.
         batch_size: sentences computed together, as it was asked for.
         raw: whether the model's own tokeniser splits lines.
@@ -51,7 +51,7 @@ class Settings:
 
     model: str
     layers: str
-    dtype: str | None
+    dtype: str
     device: str
     batch_size: int | None
     raw: bool

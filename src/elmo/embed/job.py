@@ -6,11 +6,13 @@ Everything that says how far a job is lies in its folder (`folder.py`); nothing 
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from elmo.config import EmbedConfig
+from elmo.embed.arithmetic import arithmetic_of
 from elmo.embed.disk import check_room, estimated_bytes
 from elmo.embed.embedder import ELMo
 from elmo.embed.folder import (
@@ -43,10 +45,12 @@ def embed_texts(config: EmbedConfig) -> JobResult:
     texts = list_texts(config.input, path)
     model, fingerprint = load_model(config)
     device = config.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    own = next(model.parameters()).dtype
     settings = Settings(
         model=fingerprint,
         layers=str(config.layers),
-        dtype=config.dtype,
+        # What it came to here: another machine is not to take another one.
+        dtype=arithmetic_of(config.dtype, own, torch.device(device)).name,
         device=torch.device(device).type,
         batch_size=config.batch_size,
         raw=config.raw,
@@ -67,7 +71,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         if left:
             _tell(plan, left, check_room(path, estimated_bytes(plan, left)))
             names = tuple(text.name for text in texts)
-            whole = with_whole_paths(config)
+            whole = replace(with_whole_paths(config), dtype=settings.dtype)
             job = Job(path.absolute(), names, whole, device, plan.n_threads, settings)
             new = _work(job, plan, left)
             records |= new

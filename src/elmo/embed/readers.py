@@ -39,12 +39,13 @@ class VectorReader(Protocol):
         """Let go of the file."""
 
 
-def open_reader(path: Path, first: int = 0) -> VectorReader:
+def open_reader(path: Path, first: int = 0, dim: int | None = None) -> VectorReader:
     """Open a file by its ending.
 
     Args:
         path: the file.
         first: number of its first sentence.
+        dim: numbers of a vector, where that is known.
     """
     ending = path.suffix.lower()
     known = (".parquet", ".h5", ".hdf5", ".safetensors", ".npz")
@@ -55,7 +56,7 @@ def open_reader(path: Path, first: int = 0) -> VectorReader:
         )
     try:
         if ending == ".parquet":
-            return ParquetReader(path)
+            return ParquetReader(path, dim)
         if ending == ".safetensors":
             return SafetensorsReader(path)
         return NpzReader(path) if ending == ".npz" else HDF5Reader(path, first)
@@ -67,8 +68,8 @@ def open_reader(path: Path, first: int = 0) -> VectorReader:
 class ParquetReader:
     """Rows of a file; the row group read last is kept, for sentences that follow each other."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file."""
+    def __init__(self, path: Path, dim: int | None = None) -> None:
+        """Open the file; a size of vectors that is known is that of empty sentences too."""
         try:
             import pyarrow.parquet
         except ImportError:
@@ -78,7 +79,7 @@ class ParquetReader:
         counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._starts: list[int] = [0, *accumulate(counts)]
         self._kept: tuple[int, Any] | None = None
-        self._dim: int | None = None
+        self._dim = dim
 
     def __len__(self) -> int:
         """Count the sentences."""

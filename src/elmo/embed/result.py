@@ -56,6 +56,8 @@ class JobResult(EmbedResult):
         """Say it in one line."""
         whole = f"{self.output}: {self.counts()} in {count(self.n_shards, 'shard')}"
         whole += f", {size(self.n_bytes)}"
+        if not self.n_shards:
+            return f"{whole}: there was nothing to embed"
         if not self.n_new_shards:
             return f"{whole}; it was finished before, and nothing was done"
         before = self.n_shards - self.n_new_shards

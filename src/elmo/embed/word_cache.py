@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from elmo.errors import ConfigError
+from elmo.kernels.packing import state_of
 from elmo.model.token_encoder import TokenEncoder
 
 # Words there is room for at first; the room doubles when it is full.
@@ -96,11 +97,7 @@ class WordCache:
         if self._encoder is not None and self._encoder() is not encoder:
             raise ConfigError("the word cache belongs to another model: make one for each model")
         self._encoder = ref(encoder)
-        # What a weight is: its memory, and how often it was changed there.
-        state = (
-            arithmetic,
-            *((value.data_ptr(), value._version) for value in encoder.parameters()),
-        )
+        state = (arithmetic, *map(state_of, encoder.parameters()))
         if state != self._state:
             self._places.clear()
             self._state, self._vectors = state, torch.empty(0)

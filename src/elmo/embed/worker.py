@@ -143,7 +143,7 @@ class Worker:
                     numbers = found.numpy().astype(storage)
             except FloatingPointError:
                 raise OutputError(
-                    f"a vector of the sentence {line.text[:60]!r} does not fit into {storage}: use "
-                    "--storage float32"
+                    f"a vector of the sentence {line.text[:60]!r} does not fit into {storage}: "
+                    "begin again in another folder, with --storage float32"
                 ) from None
             writer.write(line.text, line.words, numbers)

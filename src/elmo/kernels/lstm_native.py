@@ -25,7 +25,6 @@ from elmo.kernels.native_calls import (
     function,
     is_plain,
     multiply,
-    n_threads,
     pack,
     room,
     shares,
@@ -78,9 +77,9 @@ def _parts(n_directions: int, n_rows: int) -> int:
 
     Twice as many tasks as threads where rows allow: a core that others disturb does fewer of them.
     """
-    n_tasks = 2 * n_threads() if n_threads() > 1 else 1
-    wanted = -(-n_tasks // n_directions)
-    return max(-(-n_threads() // n_directions), min(wanted, n_rows // ROWS_OF_A_TASK))
+    n_threads = torch.get_num_threads()
+    least = -(-n_threads // n_directions)
+    return max(least, min(2 * least, n_rows // ROWS_OF_A_TASK)) if n_threads > 1 else 1
 
 
 def _by_units(rows: Tensor) -> Tensor:

@@ -126,10 +126,11 @@ INLINE float largest(const float *row, long n) {
   vec most = {0};
   for (long i = 0; i < n; i += LANES) {
     vec x = (vec)((ints)read_floats(row + i) & 0x7fffffff);
-    most = choose(x > most, x, most);
+    most = choose((x > most) | (x != x), x, most); /* what is no number stays none */
   }
   float found = 0;
-  for (int i = 0; i < LANES; i++) found = most[i] > found ? most[i] : found;
+  for (int i = 0; i < LANES; i++)
+    found = most[i] > found || most[i] != most[i] ? most[i] : found;
   return found;
 }
 
@@ -405,7 +406,7 @@ void pack(int kind, const float *w, long n, long k, char *out, float *scale) {
       float most = 0;
       for (long i = 0; i < k; i++) {
         float size = row[i] < 0 ? -row[i] : row[i];
-        most = size > most ? size : most;
+        most = size > most || size != size ? size : most;
       }
       factor = most > 0 ? 127 / most : 0;
       scale[column] = most / 127;

@@ -3,11 +3,11 @@
 import ctypes
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
-from threading import Lock, local
+from threading import local
 from typing import NamedTuple
 
 import torch
@@ -100,39 +100,6 @@ room = _Rooms()
 # ----------------------------------------------------------------------------- threads
 
 
-_lock = Lock()
-# Callers that are inside `own_threads`, and the threads that the first of them found.
-_inside = 0
-_found = 1
-
-
-@contextmanager
-def own_threads() -> Iterator[None]:
-    """Leave all cores to the threads of ours.
-
-    Those of OpenMP go on for a while after what they had to do, looking for more, and would be in
-    the way: what PyTorch computes in between it computes with one.
-    """
-    global _inside, _found
-    with _lock:
-        _inside += 1
-        if _inside == 1:
-            _found = torch.get_num_threads()
-        n = _found
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n)
-        with _lock:
-            _inside -= 1
-
-
-def n_threads() -> int:
-    """Give how many threads may compute."""
-    return _found if _inside else torch.get_num_threads()
-
-
 def together(tasks: Iterable[Callable[[], None]]) -> None:
     """Do all tasks, so many at a time; while C is at work Python's lock is free."""
     left = deque(tasks)
@@ -145,7 +112,7 @@ def together(tasks: Iterable[Callable[[], None]]) -> None:
                 return
             task()
 
-    n_others = min(n_threads(), len(left)) - 1
+    n_others = min(torch.get_num_threads(), len(left)) - 1
     if n_others < 1:
         return work()
     futures = [_threads(n_others, os.getpid()).submit(work) for _ in range(n_others)]
@@ -186,7 +153,7 @@ def _places() -> set[int]:
 
 def shares(n: int, multiple: int) -> list[tuple[int, int]]:
     """Cut a range into pieces, two for each of several threads, each but the last a multiple."""
-    n_pieces = 2 * n_threads() if n_threads() > 1 else 1
+    n_pieces = 2 * torch.get_num_threads() if torch.get_num_threads() > 1 else 1
     width = filled_up(-(-n // n_pieces), multiple)
     return [(first, min(first + width, n)) for first in range(0, n, width)]
 
@@ -267,7 +234,10 @@ def gather(
         The number of rows, the address of their values and that of their scales.
     """
     n, k = len(table) if index is None else len(index), table.shape[1]
+    n_bytes = n * k * SIZES[arithmetic]
     values = room("values", filled_up(n, LANES) * k * SIZES[arithmetic] + spare)
+    # What was there before may be no number, which is not nothing when multiplied by nothing.
+    ctypes.memset(values + n_bytes, 0, spare)
     scales = room("scales", 4 * n)
     function("gather")(
         KINDS[arithmetic],

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -11,6 +12,25 @@ T = TypeVar("T")
 
 _kept: Any = WeakTensorKeyDictionary()
 _lock = Lock()
+
+
+# Numbers of a weight that are looked at to see whether it has changed.
+LOOKED_AT = 64
+
+
+def state_of(weight: Tensor) -> tuple[int, int, bytes]:
+    """Tell a weight from what it was before: its memory, its version, some of its numbers.
+
+    Not everything that changes a weight counts as a version: `weight.data` does not, nor do fused
+    optimisers. They change all numbers, so a few are looked at, where that costs no waiting.
+    """
+    version = 0 if weight.is_inference() else weight._version
+    sample = b""
+    if weight.device.type == "cpu":
+        step = max(1, weight.numel() // LOOKED_AT)
+        some = weight.detach().reshape(-1)[::step].contiguous()
+        sample = some.view(torch.uint8).numpy().tobytes()
+    return weight.data_ptr(), version, sample
 
 
 def packed(weight: Tensor, key: str, pack: Callable[[Tensor], T]) -> T:
@@ -21,7 +41,7 @@ def packed(weight: Tensor, key: str, pack: Callable[[Tensor], T]) -> T:
         key: tells one way of packing from another.
         pack: does it.
     """
-    state = (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+    state = state_of(weight)
     with _lock:
         ways = _kept.setdefault(weight, {})
         if key not in ways or ways[key][0] != state:
