@@ -31,7 +31,7 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/characters.py
-	OMP_PROC_BIND=true OMP_PLACES=cores $(BIN)/python benchmarks/embed.py
+	$(BIN)/python benchmarks/embed.py
 
 clean:
 	rm -rf $(VENV) build dist site

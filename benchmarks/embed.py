@@ -1,6 +1,6 @@
 """Embedding on a CPU in one run: our arithmetics, the older programs' loop, `nn.LSTM`, onnxruntime.
 
-Run it with `OMP_PROC_BIND=true OMP_PLACES=cores python benchmarks/embed.py --text FILE`: a text, of
+Run it with `python benchmarks/embed.py --text FILE`: a text, of
 which 200 pieces of 25 words are taken. Without one the sentences beside this file are used, which
 are fewer. Ways are timed in turn, so that a noisy machine is noisy to all of them.
 """
