@@ -26,7 +26,7 @@ def session_of(elmo: ELMo, dtype: Storage = "float32", threads: int = 2) -> tupl
     Args:
         elmo: the model.
         dtype: how its file stores weights.
-        threads: of the session.
+        threads: onnxruntime's.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -47,7 +47,7 @@ def onnx_way(
         elmo: the model.
         sentences: one batch.
         dtype: how the file stores weights.
-        threads: of the session.
+        threads: onnxruntime's.
     """
     session, _ = session_of(elmo, dtype, threads)
     ids = elmo.character_ids(sentences).cpu().numpy()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from native_variants import VARIANTS, use
 from train_text import write_text
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, PrepareConfig, TextConfig
@@ -12,6 +13,7 @@ from elmo.corpus.prepare_corpus import prepare
 from elmo.embed.embedder import ELMo
 from elmo.formats import bundled
 from elmo.formats.pretrained import Pretrained
+from elmo.kernels import native_calls
 from elmo.model.initialise import initialise
 from elmo.model.network import ELMoNetwork
 
@@ -41,6 +43,19 @@ def shared_data():
     if not (SHARED / "data").is_dir():
         pytest.skip(f"no data sets at {SHARED / 'data'}; set ELMO_SHARED to their folder")
     return SHARED / "data"
+
+
+@pytest.fixture(scope="session")
+def native_folder(tmp_path_factory):
+    """Where the compiled kernels' variants are."""
+    return tmp_path_factory.mktemp("native")
+
+
+@pytest.fixture(params=VARIANTS)
+def arithmetics(request, native_folder, monkeypatch):
+    """What a variant of the compiled kernels computes in, which is the one in use."""
+    yield use(request.param, native_folder, monkeypatch)
+    native_calls.can_compute.cache_clear()
 
 
 def random_model(config=TINY, seed=0, scale=4.0, **extra):

@@ -69,6 +69,17 @@ def test_another_arithmetic_and_changed_weights_are_new(model):
     same(model.encode(SENTENCES, cache=cache), model.encode(SENTENCES))
 
 
+@pytest.mark.parametrize("dtype", [None, "float64", "float16", "bfloat16"])
+def test_remembered_words_in_each_arithmetic(model, dtype):
+    expected = model.encode(SENTENCES, dtype=dtype)
+    run = model.encoding_run(dtype=dtype)
+    run.remember_words()
+    for _ in range(2):
+        for ours, true in zip(run.reset(SENTENCES), expected, strict=True):
+            np.testing.assert_allclose(ours.numpy(), true, rtol=0, atol=1e-2)
+    assert run.cache.n_computed == 4
+
+
 def test_another_model_is_refused(model):
     cache = WordCache()
     model.encode(SENTENCES, cache=cache)

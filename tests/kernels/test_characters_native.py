@@ -2,23 +2,11 @@
 
 import pytest
 import torch
-from native_variants import VARIANTS, use
 
 from elmo.kernels import characters_native, characters_reference, choose, native_calls
 from elmo.kernels.narrow import computing_in
 
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 1e-2}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("native")
-
-
-@pytest.fixture(params=VARIANTS)
-def arithmetics(request, folder, monkeypatch):
-    yield use(request.param, folder, monkeypatch)
-    native_calls.can_compute.cache_clear()
 
 
 def draw(n_words, length, dim, filters):

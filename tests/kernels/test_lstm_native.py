@@ -4,24 +4,12 @@ import dataclasses
 
 import pytest
 import torch
-from native_variants import VARIANTS, use
 
 from elmo.kernels import choose, lstm_native, lstm_reference, native_calls
 from elmo.kernels.direction import Direction
 from elmo.kernels.narrow import computing_in
 
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 4e-2}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("native")
-
-
-@pytest.fixture(params=VARIANTS)
-def arithmetics(request, folder, monkeypatch):
-    yield use(request.param, folder, monkeypatch)
-    native_calls.can_compute.cache_clear()
 
 
 def draw(lengths, *, dim=64, cell=128, out=64, reverse=False, indexed=False, clips=(0.4, 0.5)):

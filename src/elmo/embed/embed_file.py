@@ -22,7 +22,6 @@ from elmo.embed.job import embed_texts
 from elmo.embed.result import EmbedResult
 from elmo.embed.store import ENDINGS, MAX_INDEX_CHARACTERS, TOO_LONG, open_store
 from elmo.embed.windows import WINDOW_WORDS, Line, windows
-from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError, OutputError
 from elmo.kernels.device import move
 from elmo.model.lstm import LSTMState
@@ -61,8 +60,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
         run = model.encoding_run(
             layers=config.layers, batch_size=n_lines or config.batch_size, dtype=config.dtype
         )
-        if run.device.type == "cpu":
-            run.cache = WordCache()
+        run.remember_words()
         window_words = WINDOW_WORDS.get(run.device.type, WINDOW_WORDS["cpu"])
         split = model.tokenizer.words if config.raw else str.split
         started = time.monotonic()

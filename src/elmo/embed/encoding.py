@@ -109,9 +109,17 @@ class EncodingRun:
         self._arithmetic = arithmetic_of(dtype, own_dtype, self.device)
         self._dtype = self._arithmetic.results
         if self._arithmetic.weights != own_dtype:
-            self._run = _with_weights_as(network.bilm, self._arithmetic.weights)
-            if cache is not None:
-                self._encode = _with_weights_as(network.bilm.encoder, self._arithmetic.weights)
+            weights = {
+                name: value.detach().to(self._arithmetic.weights)
+                for name, value in network.bilm.named_parameters()
+            }
+            self._run = _with_weights(network.bilm, weights)
+            self._encode = _with_weights(network.bilm.encoder, _below("encoder.", weights))
+
+    def remember_words(self) -> None:
+        """Keep the vectors of words from here on, where making them again costs more."""
+        if self.device.type == "cpu":
+            self.cache = WordCache()
 
     def reset(
         self, sentences: Sequence[Sentence], report: Callable[[int], None] = lambda count: None
@@ -295,10 +303,18 @@ def _of_device(sizes: dict[str, int], device: torch.device) -> int:
     return sizes.get(device.type, sizes["cpu"])
 
 
-def _with_weights_as(module: torch.nn.Module, dtype: torch.dtype) -> Callable[..., Any]:
-    """Give a module that computes in another type; its own weights stay as they are."""
-    weights = {name: value.detach().to(dtype) for name, value in module.named_parameters()}
+def _with_weights(module: torch.nn.Module, weights: dict[str, Tensor]) -> Callable[..., Any]:
+    """Give a module that computes with other weights; its own stay as they are."""
     return lambda *inputs: functional_call(module, weights, inputs)
+
+
+def _below(prefix: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give the weights of a part by the names it has for them."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in weights.items()
+        if name.startswith(prefix)
+    }
 
 
 def batches_by_length(

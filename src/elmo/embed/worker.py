@@ -17,7 +17,6 @@ from elmo.embed.folder import ENDINGS, SHARDS, JobFolder, Record, Settings, sha2
 from elmo.embed.store import VectorWriter, open_shard
 from elmo.embed.texts import Task, TaskReader
 from elmo.embed.windows import WINDOW_WORDS, Line, windows
-from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, OutputError
 from elmo.kernels.device import move
 
@@ -84,7 +83,6 @@ class Worker:
         self.run = model.encoding_run(
             layers=config.layers, batch_size=config.batch_size, dtype=config.dtype
         )
-        self.is_cached = self.run.device.type == "cpu"
         self.window_words = WINDOW_WORDS.get(self.run.device.type, WINDOW_WORDS["cpu"])
 
     def __call__(self, task: Task, tell: Callable[[int], None]) -> Record:
@@ -99,9 +97,8 @@ class Worker:
         path = self.job.folder / SHARDS / name
         lines = (Line(text, self.split(text), len(text)) for text in self.reader.lines(task))
         n_words = 0
-        if self.is_cached:
-            # Each shard begins anew: what it holds may not depend on what was there before.
-            self.run.cache = WordCache()
+        # Each shard begins anew: what it holds may not depend on what was there before.
+        self.run.remember_words()
         with (
             open_shard(
                 path,

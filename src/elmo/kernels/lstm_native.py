@@ -32,8 +32,8 @@ from elmo.kernels.native_calls import (
 )
 
 NEEDS = (
-    "a CPU with a C compiler (and AMX where the arithmetic is not float32), widths that are "
-    "multiples of 64, known lengths, no resets and no gradient"
+    "a CPU with a C compiler (for bfloat16 and int8 with AMX, or AVX512-BF16 and AVX512-VNNI), "
+    "widths that are multiples of 64, known lengths, no resets and no gradient"
 )
 
 # What all widths are a multiple of.
