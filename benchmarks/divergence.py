@@ -36,6 +36,23 @@ def not_recorded() -> Iterator[None]:
 
 
 @contextmanager
+def anomalies() -> Iterator[None]:
+    """Stop at the first function whose gradient is no number, and warn where it was called."""
+    with not_recorded(), torch.autograd.set_detect_anomaly(True):
+        yield
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """Fill memory that nobody wrote to with what is no number."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@contextmanager
 def no_fillers() -> Iterator[None]:
     """Leave the rows of the softmax as many as they are."""
     with patch.object(losses, "with_fillers", lambda weight, bias: (weight, bias)):
@@ -55,6 +72,8 @@ def as_it_is(learner: Learner) -> None:
 WAYS: dict[str, tuple[dict[str, Any], Any, Callable[[Learner], None]]] = {
     "as it is": ({}, ExitStack, as_it_is),
     "not recorded": ({}, not_recorded, as_it_is),
+    "anomalies": ({}, anomalies, as_it_is),
+    "poisoned": ({}, poisoned, as_it_is),
     "plain characters": ({}, ExitStack, plain_characters),
     "no fillers": ({}, no_fillers, as_it_is),
     "cudnn": ({"kernel": "cudnn"}, ExitStack, as_it_is),
@@ -83,8 +102,8 @@ def watched(learner: Learner) -> dict[str, Tensor]:
     return kept
 
 
-def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int) -> str:
-    """Train some steps in a way; gives a line of the table."""
+def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int, wait: int) -> str:
+    """Train some steps in a way, looking at every so many; gives a line of the table."""
     _, surroundings, change = WAYS[way]
     with surroundings():
         job = new_job(config, corpus)
@@ -97,6 +116,8 @@ def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int) -> st
         for number, window in zip(range(n_steps), stream, strict=False):
             batches = learner.batches(window)
             result = learner.step(batches, number, learner.draw(batches, number))
+            if number % wait and number < n_steps - 1:
+                continue
             norm, loss = float(result.norm), float(result.losses.mean())
             cells = float(learner.c.abs().max())
             if not (torch.isfinite(result.norm) and torch.isfinite(result.losses).all()):
@@ -115,6 +136,7 @@ def main() -> None:
     parser.add_argument("--config", default="ptb")
     parser.add_argument("--data", required=True)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--look-every", type=int, default=1, help="looking waits for the device")
     parser.add_argument("--precision", default="bf16-mixed")
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--set", nargs="*", default=[], help="name=value of the config")
@@ -129,7 +151,7 @@ def main() -> None:
         config = load_config(PretrainConfig, given.config, own, presets())
         with opened_corpus(config, config.corpus) as corpus:
             try:
-                print(follow(config, corpus, way, given.steps), flush=True)
+                print(follow(config, corpus, way, given.steps, given.look_every), flush=True)
             except Exception as error:
                 print(f"| {way} | {type(error).__name__}: {str(error)[:300]} |||||", flush=True)
 
