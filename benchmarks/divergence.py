@@ -5,6 +5,7 @@ change away from what `elmo pretrain` does: one that stays well names what made 
 """
 
 import argparse
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from unittest.mock import patch
 import torch
 import yaml
 from machine import describe
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo.config import PretrainConfig
 from elmo.corpus.shards import Corpus
@@ -53,6 +54,17 @@ def poisoned() -> Iterator[None]:
 
 
 @contextmanager
+def dirty() -> Iterator[None]:
+    """Leave what is no number in all memory that a step will be given, whoever asks for it."""
+    if torch.cuda.is_available():
+        sizes = [2**32] + [2**18] * 2000
+        filled = [torch.full((size,), math.nan, device="cuda") for size in sizes]
+        del filled
+    with not_recorded():
+        yield
+
+
+@contextmanager
 def no_fillers() -> Iterator[None]:
     """Leave the rows of the softmax as many as they are."""
     with patch.object(losses, "with_fillers", lambda weight, bias: (weight, bias)):
@@ -74,6 +86,7 @@ WAYS: dict[str, tuple[dict[str, Any], Any, Callable[[Learner], None]]] = {
     "not recorded": ({}, not_recorded, as_it_is),
     "anomalies": ({}, anomalies, as_it_is),
     "poisoned": ({}, poisoned, as_it_is),
+    "dirty": ({}, dirty, as_it_is),
     "plain characters": ({}, ExitStack, plain_characters),
     "no fillers": ({}, no_fillers, as_it_is),
     "cudnn": ({"kernel": "cudnn"}, ExitStack, as_it_is),
@@ -87,19 +100,59 @@ WAYS: dict[str, tuple[dict[str, Any], Any, Callable[[Learner], None]]] = {
 }
 
 
-def watched(learner: Learner) -> dict[str, Tensor]:
-    """Keep the norm of every gradient of the last step, also of one that is recorded."""
-    kept: dict[str, Tensor] = {}
+NEVER = 10**9
 
-    def clip() -> Tensor:
-        for name, value in learner.model.named_parameters():
+
+class Watch:
+    """When each tensor of a step first held what is no number; kept on the device, unwaited for."""
+
+    def __init__(self, learner: Learner) -> None:
+        """Look at what goes through a learner, in steps that are recorded too."""
+        self.learner = learner
+        self.first: dict[str, Tensor] = {}
+        self.count = torch.zeros((), dtype=torch.int64, device=learner.fabric.device)
+        self.mean_loss = learner.head.mean_loss
+        learner.head.mean_loss = self._loss  # type: ignore[method-assign]
+        learner._clip = self._clip  # type: ignore[method-assign]
+        learner.network.bilm.encoder.register_forward_hook(self._tokens)
+        learner.model.register_forward_hook(self._outputs)
+
+    def __str__(self) -> str:
+        """Give the first step that went wrong, and what was wrong in it in the order computed."""
+        found = {name: int(step) for name, step in self.first.items()}
+        step = min(found.values())
+        names = [name for name, at in found.items() if at == step]
+        return "" if step == NEVER else f"step {step}: {', '.join(names[:8])} ({len(names)} in all)"
+
+    def note(self, name: str, value: Tensor) -> None:
+        """Look at a tensor."""
+        place = self.first.setdefault(name, torch.full_like(self.count, NEVER))
+        is_well = torch.isfinite(value.detach()).all()
+        place.copy_(torch.minimum(place, torch.where(is_well, NEVER, self.count)))
+
+    def _tokens(self, module: nn.Module, given: Any, found: Tensor) -> None:
+        self.note("tokens", found)
+        if found.requires_grad:
+            found.register_hook(lambda gradient: self.note("gradient of tokens", gradient))
+
+    def _outputs(self, module: nn.Module, given: Any, found: tuple[Tensor, ...]) -> None:
+        for name, value in zip(("vectors", "h", "c"), found, strict=True):
+            self.note(name, value)
+        if found[0].requires_grad:
+            found[0].register_hook(lambda gradient: self.note("gradient of vectors", gradient))
+
+    def _loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
+        loss = self.mean_loss(hidden, targets, side)
+        self.note(f"loss {side}", loss)
+        return loss
+
+    def _clip(self) -> Tensor:
+        for name, value in self.learner.network.named_parameters():
+            self.note(f"weight {name}", value)
             if value.grad is not None:
-                place = kept.setdefault(name, torch.zeros((), device=value.device))
-                place.copy_(torch.linalg.vector_norm(value.grad.float()))
-        return Learner._clip(learner)
-
-    learner._clip = clip  # type: ignore[method-assign]
-    return kept
+                self.note(f"gradient of {name}", value.grad)
+        self.count += 1
+        return Learner._clip(self.learner)
 
 
 def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int, wait: int) -> str:
@@ -109,7 +162,7 @@ def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int, wait:
         job = new_job(config, corpus)
         learner = Learner(make_fabric(config.run), job.network, config, job.tables, n_steps=10**5)
         change(learner)
-        norms = watched(learner)
+        watch = Watch(learner)
         lanes = range(config.stream.batch_size)
         stream = Stream(corpus.splits["train"], config.stream, seed=config.run.seed, own=lanes)
         largest = 0.0
@@ -120,14 +173,10 @@ def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int, wait:
                 continue
             norm, loss = float(result.norm), float(result.losses.mean())
             cells = float(learner.c.abs().max())
-            if not (torch.isfinite(result.norm) and torch.isfinite(result.losses).all()):
-                bad = [name for name, value in norms.items() if not torch.isfinite(value)]
-                told = f"{len(bad)} of {len(norms)} gradients: {', '.join(bad[:6])}"
-                return (
-                    f"| {way} | step {number} | {loss:.4g} | {largest:.4g} | {cells:.4g} | {told} |"
-                )
+            if not (math.isfinite(norm) and math.isfinite(loss)):
+                break
             largest = max(largest, norm)
-    return f"| {way} | none in {n_steps} | {loss:.4f} | {largest:.4g} | {cells:.4g} | |"
+    return f"| {way} | {str(watch) or 'never'} | {loss:.4f} | {largest:.4g} | {cells:.4g} |"
 
 
 def main() -> None:
@@ -142,8 +191,8 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], help="name=value of the config")
     given = parser.parse_args()
     print(describe())
-    print("| way | first that is no number | loss | largest norm before | largest cell | where |")
-    print("| --- | --- | --- | --- | --- | --- |", flush=True)
+    print("| way | first that is no number | loss | largest norm before | largest cell |")
+    print("| --- | --- | --- | --- | --- |", flush=True)
     settings = yaml.safe_load("\n".join(item.replace("=", ": ", 1) for item in given.set)) or {}
     for way in given.ways:
         values = {"data": [given.data], "out": str(Path("unused")), "precision": given.precision}
@@ -153,7 +202,7 @@ def main() -> None:
             try:
                 print(follow(config, corpus, way, given.steps, given.look_every), flush=True)
             except Exception as error:
-                print(f"| {way} | {type(error).__name__}: {str(error)[:300]} |||||", flush=True)
+                print(f"| {way} | {type(error).__name__}: {str(error)[:300]} ||||", flush=True)
 
 
 if __name__ == "__main__":
