@@ -54,6 +54,25 @@ def test_it_is_the_reference(dtype, n_words, length, dim, filters):
         assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm()
 
 
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+def test_it_is_the_same_each_time(dtype):
+    # As many filters as for PTB: where windows lie over each other, threads could meet.
+    filters = [(1, 50), (2, 100), (3, 150), (4, 200), (5, 200), (6, 200), (7, 200)]
+    n_words, n_times = (5, 2) if IS_INTERPRETED else (500, 50)
+    characters, table, weights, biases = draw(n_words, 21, 16, filters)
+    # Rounded for both, so that they find the maximum in the same place.
+    table = table.to(dtype)
+    weights, biases = [w.to(dtype) for w in weights], [b.to(dtype) for b in biases]
+    given = (characters, table, weights, biases)
+    found = outcome(characters_fused.pooled, given, dtype)
+    expected = outcome(characters_reference.pooled, given, torch.float64)
+    for ours, true in zip(found, expected, strict=True):
+        assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm()
+    for _ in range(n_times - 1):
+        again = outcome(characters_fused.pooled, given, dtype)
+        assert all(torch.equal(one, other) for one, other in zip(again, found, strict=True))
+
+
 def test_a_program_has_several_blocks_of_words(monkeypatch):
     given = draw(70, 9, 16, [(1, 3), (2, 70)])
     expected = outcome(characters_fused.pooled, given, torch.float32)

@@ -76,6 +76,7 @@ class _Pooled(torch.autograd.Function):
                 n_words,
                 n_columns,
                 column,
+                DEPTH=_tiled(width * dim),
                 **_sizes(weight, length),
             )
             column += n_filters
@@ -101,11 +102,13 @@ class _Pooled(torch.autograd.Function):
             place = (n_words, gradient.shape[1], column)
             sizes = _sizes(weight, length)
             to_filters[(-(-n_filters // FILTERS), n_splits)](
-                vectors, *upper, sums, *place, split, **sizes
+                vectors, *upper, sums, *place, split, DEPTH=_tiled(width * dim), **sizes
             )
             d_weights.append(sums.sum(dim=0).permute(2, 1, 0).to(weight.dtype))
             flat = weight.mT.to(vectors.dtype).contiguous()  # (filters, width, dim)
-            to_vectors[(-(-n_words // WORDS),)](flat, *upper, d_vectors, *place, **sizes)
+            to_vectors[(-(-n_words // WORDS), length)](
+                flat, *upper, d_vectors, *place, BREADTH=_tiled(dim), **sizes
+            )
             column += n_filters
         split, n_splits = _splits(n_words, -(-len(table) // CHARACTERS))
         sums = d_vectors.new_empty((n_splits, len(table), dim))
@@ -142,7 +145,6 @@ def _sizes(weight: Tensor, length: int) -> dict[str, Any]:
         "DIM": dim,
         "WIDTH": width,
         "FILTERS": n_filters,
-        "DEPTH": _tiled(width * dim),
         "WORDS": WORDS,
         "BLOCK": FILTERS,
         "num_warps": 4,

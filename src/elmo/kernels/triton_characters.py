@@ -3,7 +3,8 @@
 Of a convolution only its maximum is wanted: it is kept while walking over the positions, and no
 output of a position is ever written. On the way back the gradient of a position is that of the
 maximum where it was found there, and zero elsewhere: it is made in registers, position by position,
-and goes into the products of an ordinary convolution's way back.
+and goes into the products of an ordinary convolution's way back. No program reads what it has
+written: sums grow in registers and are written once.
 """
 
 import triton
@@ -105,7 +106,7 @@ def to_filters(
 
 @triton.jit
 def to_vectors(
-    weight,  # (FILTERS, WIDTH * DIM)
+    weight,  # (FILTERS, WIDTH, DIM)
     gradient,  # (words, columns): of the maximum
     chosen,  # (words, columns), uint8: where it was found
     used,  # (words,): characters before the last one repeats
@@ -117,38 +118,43 @@ def to_vectors(
     DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     FILTERS: tl.constexpr,
-    DEPTH: tl.constexpr,  # WIDTH * DIM, up to a power of two
+    BREADTH: tl.constexpr,  # DIM, up to a power of two
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Gradient of the characters of some words, from all filters of one width."""
+    """Gradient of one character of each of some words, from all filters of one width."""
     words = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
+    own = tl.program_id(1)
     word_in = tl.minimum(words, n_words - 1).to(tl.int64)
-    is_word = words < n_words
-    depth = tl.arange(0, DEPTH)
-    is_deep = depth < WIDTH * DIM
-    out = d_vectors + word_in[:, None] * (LENGTH * DIM) + depth[None, :]
-    inside = is_word[:, None] & is_deep[None, :]
     n_positions = tl.minimum(tl.max(tl.load(used + word_in), axis=0) + 1, LENGTH - WIDTH + 1)
-    for position in range(0, n_positions):
-        total = tl.load(out + position * DIM, mask=inside, other=0.0)
-        for start in range(0, FILTERS, BLOCK):
-            filters = start + tl.arange(0, BLOCK)
-            is_filter = filters < FILTERS
-            wanted = is_word[:, None] & is_filter[None, :]
-            at = word_in[:, None] * n_columns + column + filters[None, :]
-            value = tl.load(gradient + at, mask=wanted, other=0.0)
-            place = tl.load(chosen + at, mask=wanted, other=0).to(tl.int32)
+    # No window reaches this character: it stays as it was.
+    if own >= n_positions + WIDTH - 1:
+        return
+    is_word = words < n_words
+    dims = tl.arange(0, BREADTH)
+    is_dim = dims < DIM
+    out = d_vectors + (word_in * LENGTH + own)[:, None] * DIM + dims[None, :]
+    inside = is_word[:, None] & is_dim[None, :]
+    # Windows lie over each other. All that hold this character are gathered here, so that it is
+    # read once and written once, and no thread waits for what another one has written.
+    total = tl.load(out, mask=inside, other=0.0)
+    for start in range(0, FILTERS, BLOCK):
+        filters = start + tl.arange(0, BLOCK)
+        is_filter = filters < FILTERS
+        wanted = is_word[:, None] & is_filter[None, :]
+        at = word_in[:, None] * n_columns + column + filters[None, :]
+        value = tl.load(gradient + at, mask=wanted, other=0.0)
+        place = tl.load(chosen + at, mask=wanted, other=0).to(tl.int32)
+        for offset in tl.static_range(WIDTH):
             b = tl.load(
-                weight + filters[:, None] * (WIDTH * DIM) + depth[None, :],
-                mask=is_filter[:, None] & is_deep[None, :],
+                weight + (filters[:, None] * WIDTH + offset) * DIM + dims[None, :],
+                mask=is_filter[:, None] & is_dim[None, :],
                 other=0.0,
             )
-            a = tl.where(place == position, value, 0.0)
+            # A window that would begin outside of the word was never chosen.
+            a = tl.where(place == own - offset, value, 0.0)
             total = tl.dot(a, b, total, input_precision="ieee")
-        tl.store(out + position * DIM, total, mask=inside)
-        # The next window lies over this one, in the hands of other threads.
-        tl.debug_barrier()
+    tl.store(out, total, mask=inside)
 
 
 @triton.jit
