@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,13 @@ from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork, ELMoOutput
 from elmo.progress import Progress
 from elmo.text.batches import Sentence, token_mapper
-from elmo.text.tokenizer import Token, Tokenizer, get_tokenizer
+from elmo.text.tokenizer import (
+    Token,
+    Tokenizer,
+    WhitespaceTokenizer,
+    get_tokenizer,
+    require_known,
+)
 
 
 class ELMo(nn.Module):
@@ -52,7 +59,7 @@ class ELMo(nn.Module):
         self._words = pretrained.words
         self._options = pretrained.options
         self.training_record = pretrained.training
-        self.tokenizer: Tokenizer = get_tokenizer(config.text.tokenizer or "whitespace")
+        require_known(self._tokenizer_name)
         self.mapper = token_mapper(config, pretrained.characters, pretrained.words)
         fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
         with torch.device("meta"):
@@ -172,6 +179,15 @@ class ELMo(nn.Module):
             return hub.upload(Path(folder), repository, private=private)
 
     # ------------------------------------------------------------------------ text in
+
+    @property
+    def _tokenizer_name(self) -> str:
+        return self.config.text.tokenizer or WhitespaceTokenizer.name
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokeniser, built when it is first asked for: split words need none."""
+        return get_tokenizer(self._tokenizer_name)
 
     def tokenize(self, text: str) -> list[Token]:
         """Split a text by the model's tokeniser into words with their start and end."""

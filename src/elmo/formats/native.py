@@ -82,8 +82,15 @@ def read(folder: Container) -> Pretrained:
 
 def _dictionary(folder: Container, name: str) -> dict[str, int]:
     entries = folder.read_json(name)
+    if isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
+        found = {entry: number for number, entry in enumerate(entries)}
+        if len(found) < len(entries):
+            raise FormatError(f"{folder.label}: {name} has an entry twice")
+        return found
     if not isinstance(entries, dict) or not all(type(value) is int for value in entries.values()):
-        raise FormatError(f"{folder.label}: {name} is no dictionary of whole numbers")
+        raise FormatError(
+            f"{folder.label}: {name} is no list of strings and no dictionary of whole numbers"
+        )
     return entries
 
 
@@ -112,8 +119,8 @@ def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> None:
     files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: partial(_save, stored)}
     optional = {
         VOCABULARY: None if model.vocabulary is None else model.vocabulary.to_bytes(),
-        CHARACTERS: as_json(model.characters),
-        WORDS: as_json(model.words),
+        CHARACTERS: dictionary_json(model.characters),
+        WORDS: dictionary_json(model.words),
         CARD: model_card(model, dtype).encode("utf-8", "replace"),
         CONFIG: as_json(head),
     }
@@ -151,8 +158,19 @@ def as_json(value: Mapping[str, Any] | None) -> bytes | None:
     return (json.dumps(value, indent=1) + "\n").encode("ascii")
 
 
+def dictionary_json(entries: Mapping[str, int] | None) -> bytes | None:
+    """Give the JSON of a dictionary: a list where its numbers count from 0, as they mostly do."""
+    if entries is None:
+        return None
+    is_list = list(entries.values()) == list(range(len(entries)))
+    text = json.dumps(list(entries) if is_list else dict(entries), ensure_ascii=False, indent=0)
+    return (text + "\n").encode("utf-8")
+
+
 def _save(stored: dict[str, Tensor], path: Path) -> None:
     try:
         save_file(stored, path, metadata={"format": "pt"})
+        # Left to itself it is for its owner alone: others may read it where they may the folder.
+        path.chmod(path.parent.stat().st_mode & 0o666)
     except safetensors.SafetensorError as error:
         raise OutputError(f"cannot write {path.name}: {error}; nothing was left behind") from None

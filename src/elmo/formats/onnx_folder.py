@@ -54,8 +54,8 @@ def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> list[s
     }
     files: dict[str, Callable[[Path], Any] | None] = file.writers(GRAPH)
     contents = {
-        native.CHARACTERS: native.as_json(model.characters),
-        native.WORDS: native.as_json(model.words),
+        native.CHARACTERS: native.dictionary_json(model.characters),
+        native.WORDS: native.dictionary_json(model.words),
         native.CARD: onnx_card(model, dtype).encode("utf-8", "replace"),
         native.CONFIG: native.as_json(head),
     }

@@ -157,15 +157,20 @@ def get_tokenizer(name: str) -> Tokenizer:
         ConfigError: If no tokeniser has this name.
         MissingExtra: If the package it needs is not installed.
     """
+    require_known(name)
     if name.startswith(SPACY):
         tokenizer: Tokenizer = import_module("elmo.text.spacy_pipeline").SpacyTokenizer(
             name.removeprefix(SPACY)
         )
         return tokenizer
-    if name not in TOKENIZERS:
+    return TOKENIZERS[name]()
+
+
+def require_known(name: str) -> None:
+    """Refuse a name that no tokeniser has, without building the one that has it."""
+    if not name.startswith(SPACY) and name not in TOKENIZERS:
         known = ", ".join([*sorted(TOKENIZERS), f"{SPACY}NAME"])
         raise ConfigError(f"unknown tokenizer {name!r}; use one of: {known}")
-    return TOKENIZERS[name]()
 
 
 def pieces(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
