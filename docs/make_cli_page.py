@@ -39,7 +39,7 @@ def page() -> str:
         "```",
     ]
     for word in COMMANDS:
-        parts += ["", f"## elmo {word}", "", "```text", help_text(word), "```"]
+        parts += ["", f"## elmo {word}", "", "```text", help_text(*word.split()), "```"]
     return "\n".join(parts) + "\n"
 
 

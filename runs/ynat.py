@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from probe import random_twin
 from torch import Tensor
 
 from elmo import ELMo
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--device")
+    parser.add_argument("--random", action="store_true", help="the first model untrained, too")
     given = parser.parse_args()
     (titles, labels), (new_titles, new_labels) = (
         read(given.data / f"{part}.tsv") for part in ("train", "dev")
@@ -57,8 +59,10 @@ def main() -> None:
         torch.tensor([names.index(label) for label in part]) for part in (labels, new_labels)
     )
     print("| model | accuracy | macro F1 |\n| --- | --- | --- |")
-    for name in given.models:
-        elmo = ELMo.from_pretrained(name)
+    models = {name: ELMo.from_pretrained(name) for name in given.models}
+    if given.random:
+        models["random weights"] = random_twin(models[given.models[0]])
+    for name, elmo in models.items():
         train = features(elmo, titles, given.device)
         dev = features(elmo, new_titles, given.device)
         standardise(train, dev)

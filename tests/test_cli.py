@@ -45,7 +45,7 @@ def elmo(*words):
 def test_help_of_every_verb_has_examples_and_every_field():
     assert elmo("--help").exit_code == 0
     for word, verb in cli.COMMANDS.items():
-        shown = elmo(word, "--help")
+        shown = elmo(*word.split(), "--help")
         assert shown.exit_code == 0
         assert f"elmo {word}" in shown.output
         for leaf in leaves(verb.config):

@@ -1,5 +1,7 @@
 """The demo: each step does its work, and what it says is what was measured."""
 
+import dataclasses
+
 import pytest
 
 from elmo.config import DemoConfig
@@ -17,7 +19,7 @@ def short(monkeypatch):
 
 
 @pytest.mark.usefixtures("short")
-def test_story(tmp_path):
+def test_story(tmp_path, capsys):
     result = demo(DemoConfig(output=str(tmp_path / "tiny")))
     assert result.trained.mean < result.before - 5
     assert result.tuned.mean < result.foreign.mean
@@ -28,6 +30,10 @@ def test_story(tmp_path):
     assert f"{result.trained.mean:.1f}." in told
     assert "6 sentences, 72 words" in told
     assert "The model is in" in told
+    assert f"1. small-en: {result.senses.summary}." in told
+    assert f"1. {story.LEFT_OUT}\n" in str(dataclasses.replace(result, senses=None))
+    shown = capsys.readouterr().err
+    assert shown.index(str(result.senses)) < shown.index("2. Pre-train")
     assert ELMo.from_pretrained(tmp_path / "tiny").encode("a b").shape == (2, 128)
 
 
@@ -36,6 +42,18 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "The model is in" not in str(demo(DemoConfig()))
     assert not list(tmp_path.iterdir())
+
+
+def test_an_installation_without_the_bundled_model(models, monkeypatch, capsys):
+    """The first chapter says so, and the story goes on."""
+
+    def stop(config):
+        raise AssertionError("went on")
+
+    monkeypatch.setattr(story, "prepare", stop)
+    with pytest.raises(AssertionError, match="went on"):
+        demo(DemoConfig())
+    assert f"{story.LEFT_OUT}\n\n2. Pre-train" in capsys.readouterr().err
 
 
 def test_texts_are_the_same_each_time_and_of_different_words():

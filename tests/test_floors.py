@@ -17,7 +17,7 @@ FLOORS = [
     ["formats", "corpus"],
     ["evaluate"],
     ["embed", "train"],
-    ["compat"],
+    ["compat", "tasks"],
     ["demo", "cli"],
     ["__init__", "__main__"],
 ]

@@ -16,7 +16,7 @@ def blocks(page):
 
 
 def test_examples_run(tmp_path):
-    """The pages are run one after another in one folder: the second uses the first one's model."""
+    """The pages are run one after another in one folder, with the bundled model."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for page in PAGES:
         languages = set()
@@ -32,10 +32,10 @@ def test_examples_run(tmp_path):
                 command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, f"{page.name}: {code}\n{done.stderr}"
-            if "(7, 128)" in code:
-                assert "(7, 128)" in done.stdout
+            if "(7, 512)" in code:
+                assert "(7, 512)" in done.stdout
         assert languages == {"python", "console"}, page.name
-    assert "(7, 128): a vector for each word" in PAGES[0].read_text(encoding="utf-8")
+    assert "(7, 512): a vector for each word" in PAGES[0].read_text(encoding="utf-8")
 
 
 def test_command_line_page_is_current(monkeypatch):

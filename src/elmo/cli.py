@@ -29,6 +29,9 @@ from elmo.config import (
     InfoConfig,
     PrepareConfig,
     PretrainConfig,
+    TaskConfig,
+    TaskEvaluateConfig,
+    TaskPredictConfig,
     VocabConfig,
 )
 from elmo.errors import ConfigError, ElmoError
@@ -43,12 +46,14 @@ class Verb(NamedTuple):
         home: where the function lives.
         positional: fields that are given by their place.
         file: what `--config` takes, where there is such a flag.
+        presets: folder of its presets, where they are not those of `pretrain`.
     """
 
     config: type
     home: str
     positional: tuple[str, ...] = ()
     file: str = ""
+    presets: str = ""
 
 
 COMMANDS = {
@@ -60,8 +65,14 @@ COMMANDS = {
     "embed": Verb(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "output")),
     "info": Verb(InfoConfig, "elmo.formats.verbs:info", ("model",)),
     "convert": Verb(ConvertConfig, "elmo.formats.verbs:convert", ("model", "output")),
+    "task fit": Verb(TaskConfig, "elmo.tasks.fit:fit", ("config",), "preset|file", "tasks"),
+    "task evaluate": Verb(TaskEvaluateConfig, "elmo.tasks.predict:evaluate", ("model", "input")),
+    "task predict": Verb(
+        TaskPredictConfig, "elmo.tasks.predict:predict", ("model", "input", "output")
+    ),
     "demo": Verb(DemoConfig, "elmo.demo:demo"),
 }
+GROUPS = {"task": "Supervised tasks on top of ELMo: fit, evaluate, predict."}
 
 WRONG_USAGE = 2
 INTERRUPTED = 130
@@ -101,11 +112,16 @@ def application() -> typer.Typer:
             typer.echo(f"elmo-torch {__version__}")
             raise typer.Exit
 
-    for word, verb in COMMANDS.items():
+    groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None) for name in GROUPS}
+    for name, group in groups.items():
+        app.add_typer(group, name=name, help=GROUPS[name])
+    for words, verb in COMMANDS.items():
+        *outer, word = words.split()
+        place = groups[outer[0]] if outer else app
         # The mark keeps the lines of the examples apart.
         text = inspect.cleandoc(verb.config.__doc__ or "").replace("Examples:", "\b\nExamples:")
         short = re.split("[:,.]", text)[0]
-        app.command(word, cls=SectionedCommand, help=text, short_help=short)(_command(verb))
+        place.command(word, cls=SectionedCommand, help=text, short_help=short)(_command(verb))
     return app
 
 
@@ -136,11 +152,11 @@ def _command(verb: Verb) -> Callable[..., None]:
 
     parameters = [_parameter(leaf, verb) for leaf in fields]
     if verb.file:
-        known = f"A preset ({', '.join(presets())}) or a" if "preset" in verb.file else "A"
+        known = "A"
+        if "preset" in verb.file:
+            known = f"A preset ({', '.join(presets(verb.presets))}) or a"
         text = f"{known} YAML file of all that can be set here; flags win over it."
-        parameters.append(
-            _flag("config", str | None, None, "--config", help=text, metavar=f"<{verb.file}>")
-        )
+        parameters.append(_file(text, verb))
     parameters.append(
         _flag("debug", bool, False, "--debug", help="Show a traceback when something fails.")
     )
@@ -155,7 +171,7 @@ def _config(verb: Verb, fields: list[Leaf], source: str | None, values: dict[str
         for leaf in fields
         if (value := values[leaf.name]) is not None and value != []
     }
-    known = presets() if "preset" in verb.file else {}
+    known = presets(verb.presets) if "preset" in verb.file else {}
     return load_config(verb.config, source, given, known)
 
 
@@ -194,6 +210,17 @@ def _parameter(leaf: Leaf, verb: Verb) -> inspect.Parameter:
         metavar=None if leaf.hint is bool else f"<{leaf.kind}>",
         show_default=False,
         rich_help_panel=section,
+    )
+
+
+def _file(text: str, verb: Verb) -> inspect.Parameter:
+    """Make the argument or the flag that names a file of settings."""
+    if "config" not in verb.positional:
+        return _flag("config", str | None, None, "--config", help=text, metavar=f"<{verb.file}>")
+    return inspect.Parameter(
+        "config",
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[str, typer.Argument(help=text, show_default=False)],
     )
 
 

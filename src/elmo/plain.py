@@ -137,9 +137,14 @@ def to_yaml(config: Any) -> str:
     return yaml.dump(to_dict(config), Dumper=Dumper, sort_keys=False)
 
 
-def presets() -> dict[str, Path]:
-    """Give the presets that come with the package, by name."""
-    return {path.stem: path for path in sorted(Path(__file__).with_name("configs").glob("*.yaml"))}
+def presets(folder: str = "") -> dict[str, Path]:
+    """Give the presets that come with the package, by name.
+
+    Args:
+        folder: of those for another verb than `pretrain`.
+    """
+    home = Path(__file__).with_name("configs") / folder
+    return {path.stem: path for path in sorted(home.glob("*.yaml"))}
 
 
 def load_config(

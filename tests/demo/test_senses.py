@@ -43,7 +43,7 @@ def test_by_hand():
         ["the bat", "a bat"],
     ]
     assert found[0].nearest[0][1] == pytest.approx(np.cos(np.deg2rad(10)), abs=1e-6)
-    assert "bat (animal)  a bat\n  0.98  the bat" in str(found[0])
+    assert "bat (animal)  a bat\n  0.98  animal  the bat\n  0.91  club    her bat" in str(found[0])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from torch import nn
 
 import elmo as package
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError, FormatError, InputError
+from elmo.errors import ConfigError, FormatError, InputError, MissingExtra
+from elmo.formats import native
+from elmo.text import korean
 
 SENTENCES = [["He", "sat", "on", "the", "bank", "."], ["A", "bank"], []]
 
@@ -242,6 +245,28 @@ def test_tokenize(tmp_path, tiny):
     assert ELMo.from_pretrained(tmp_path / "again").config.text.tokenizer == "english"
     with pytest.raises(ConfigError, match="whitespace"):
         ELMo.from_pretrained(tmp_path / "model", tokenizer="klingon")
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [("korean", "kiwipiepy", "ko"), ("spacy:blank-en", "spacy", "spacy")],
+)
+def test_split_words_need_no_tokeniser(tmp_path, tiny, monkeypatch, name, package, extra):
+    """A model whose tokeniser's package is missing loads; a text is what it cannot take."""
+    config = dataclasses.replace(TINY, text=dataclasses.replace(TINY.text, tokenizer=name))
+    native.write(random_model(config, scale=1.5), tmp_path / "model")
+    monkeypatch.setitem(sys.modules, package, None)
+    korean._kiwi.cache_clear()
+    elmo = ELMo.from_pretrained(tmp_path / "model")
+    expected = tiny.encode(SENTENCES)
+    for ours, theirs in zip(elmo.encode(SENTENCES), expected, strict=True):
+        assert np.array_equal(ours, theirs)
+    message = rf"{name}.*pip install 'elmo-torch\[{extra}\]'"
+    for call in (elmo.encode, elmo.tokenize, lambda text: elmo.encode([["a"], text])):
+        with pytest.raises(MissingExtra, match=message):
+            call("a b")
+    elmo.save_pretrained(tmp_path / "again")
+    assert ELMo.from_pretrained(tmp_path / "again").config.text.tokenizer == name
 
 
 def test_inside_a_model_the_mixes_train(tmp_path, tiny):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
@@ -71,10 +72,33 @@ class TestWhatIsWritten:
             assert torch.equal(tensor, model.weights[name])
 
     def test_dictionaries(self, dictionaries):
-        words = json.loads((dictionaries / "words.json").read_text())
-        assert words["好"] == 6
-        assert "characters.json" in {path.name for path in dictionaries.iterdir()}
-        assert (dictionaries / "words.json").read_bytes().isascii()
+        """Where numbers count from 0 the order tells them; read, they are the same."""
+        model = read(dictionaries)
+        for name, entries in (("words.json", model.words), ("characters.json", model.characters)):
+            listed = json.loads((dictionaries / name).read_text("utf-8"))
+            assert listed == list(entries)
+            assert list(entries.values()) == list(range(len(entries)))
+        assert model.words["好"] == 6
+        assert "好" in (dictionaries / "words.json").read_text("utf-8")
+
+    def test_a_dictionary_that_does_not_count_from_0(self, dictionaries):
+        model = read(dictionaries)
+        words = dict(reversed(model.words.items()))
+        native.write(dataclasses.replace(model, words=words), dictionaries)
+        assert json.loads((dictionaries / "words.json").read_text("utf-8")) == words
+        assert read(dictionaries).words == model.words
+
+    @pytest.mark.parametrize("mask", [0o022, 0o077])
+    def test_weights_can_be_read_by_whom_the_folder_can(self, tmp_path, mask):
+        older = os.umask(mask)
+        try:
+            native.write(random_model(), tmp_path / "model")
+        finally:
+            os.umask(older)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()}
+        folder = (tmp_path / "model").stat().st_mode
+        assert modes["model.safetensors"] & 0o044 == folder & 0o044 == 0o044 & ~mask
+        assert len(set(modes.values())) == 1, "all files alike"
 
     def test_the_config_is_plain_data(self, folder):
         head = json.loads((folder / "config.json").read_text())
@@ -420,7 +444,7 @@ class TestSpoiledFiles:
         [
             None,
             b"",
-            b"[]",
+            b'["a", 1]',
             b'{"a": "1"}',
             b'{"a": 1.5}',
             b'{"a": true}',
@@ -437,8 +461,15 @@ class TestSpoiledFiles:
         refused(lambda: read(dictionaries), kind, kind=FormatError)
 
     @pytest.mark.parametrize("name", ["characters.json", "words.json"])
-    def test_a_dictionary_without_its_marks(self, dictionaries, name):
-        (dictionaries / name).write_text('{"a": 1}')
+    def test_an_entry_twice(self, dictionaries, name):
+        (dictionaries / name).write_text('["a", "b", "a"]')
+        words = f"{dictionaries}: {name} has 'a' twice, at 0 and 2"
+        refused(lambda: read(dictionaries), words, kind=FormatError)
+
+    @pytest.mark.parametrize("name", ["characters.json", "words.json"])
+    @pytest.mark.parametrize("content", ['{"a": 1}', '["a"]', "[]"])
+    def test_a_dictionary_without_its_marks(self, dictionaries, name, content):
+        (dictionaries / name).write_text(content)
         refused(lambda: ELMo.from_pretrained(dictionaries), "has no <bos>")
 
 

@@ -24,6 +24,21 @@ def test_picture(tmp_path, fall):
     assert path.read_bytes().startswith(PNG)
 
 
+def test_scores_of_a_task(tmp_path, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(
+        "elmo.train.curves._draw_scores", lambda axes, scores: drawn.update(scores=scores)
+    )
+    with Report(tmp_path, PretrainConfig(("x",), "y")) as report:
+        report.step(1, {"loss": 0.7})
+        report.evaluation(1, {"loss": 0.7, "accuracy": 0.5, "macro_f1": math.nan})
+        report.evaluation(2, {"loss": 0.6, "accuracy": 0.75, "macro_f1": 0.25})
+    draw_curves(tmp_path)
+    assert drawn["scores"] == {"accuracy": [(1, 0.5), (2, 0.75)], "macro_f1": [(2, 0.25)]}
+    monkeypatch.undo()
+    assert draw_curves(tmp_path).read_bytes().startswith(PNG)
+
+
 def test_a_run_without_events_has_an_empty_picture(tmp_path):
     Report(tmp_path, PretrainConfig(("x",), "y")).close()
     assert draw_curves(tmp_path).read_bytes().startswith(PNG)

@@ -273,7 +273,7 @@ def test_ctrl_c_is_heard_while_evaluating(corpus, tmp_path, monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
         yield from once(*arguments, **settings)
 
-    monkeypatch.setattr("elmo.train.loop.once", windows)
+    monkeypatch.setattr("elmo.train.language_work.once", windows)
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         pretrain(config_of(corpus, out, max_steps=6, evaluate_every=3))

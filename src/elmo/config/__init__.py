@@ -13,6 +13,17 @@ from elmo.config.model import (
     ModelConfig,
     TextConfig,
 )
+from elmo.config.tasks import (
+    BodyConfig,
+    ExamplesConfig,
+    ReaderKind,
+    TaskConfig,
+    TaskELMoConfig,
+    TaskEvaluateConfig,
+    TaskKind,
+    TaskPredictConfig,
+    WordsConfig,
+)
 from elmo.config.training import (
     FinetuneConfig,
     InputConfig,
@@ -37,12 +48,14 @@ from elmo.config.verbs import (
 )
 
 __all__ = [
+    "BodyConfig",
     "ConvertConfig",
     "CorpusConfig",
     "DemoConfig",
     "EmbedConfig",
     "EncoderConfig",
     "EvaluateConfig",
+    "ExamplesConfig",
     "FinetuneConfig",
     "InfoConfig",
     "InputConfig",
@@ -56,13 +69,20 @@ __all__ = [
     "Pooling",
     "PrepareConfig",
     "PretrainConfig",
+    "ReaderKind",
     "ReadingConfig",
     "RegularConfig",
     "RunConfig",
     "State",
     "Storage",
     "StreamConfig",
+    "TaskConfig",
+    "TaskELMoConfig",
+    "TaskEvaluateConfig",
+    "TaskKind",
+    "TaskPredictConfig",
     "TextConfig",
     "TuneConfig",
     "VocabConfig",
+    "WordsConfig",
 ]

@@ -158,7 +158,10 @@ class EvaluateConfig:
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """Show ELMo's three steps on small texts: pre-train, fine-tune, use; under three minutes.
+    """Show what ELMo does, in under three minutes.
+
+    The bundled English model tells the senses of a word apart; then a tiny model is pre-trained on
+    a small text, fine-tuned on another and used.
 
     Examples:
       elmo demo

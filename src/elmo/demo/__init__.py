@@ -1,4 +1,4 @@
-"""The whole story on a small text: prepare, pre-train, fine-tune, embed."""
+"""The whole story: senses told apart by a trained model; prepare, pre-train, fine-tune, embed."""
 
 from typing import Any
 

@@ -53,7 +53,11 @@ class Neighbours:
     def __str__(self) -> str:
         """Show the query and what was found."""
         lines = [f"{self.query.word} ({self.query.sense})  {self.query.sentence}"]
-        lines += [f"  {cosine:.2f}  {found.sentence}" for found, cosine in self.nearest]
+        width = max(len(one.sense) for one in (self.query, *(found for found, _ in self.nearest)))
+        lines += [
+            f"  {cosine:.2f}  {found.sense:<{width}}  {found.sentence}"
+            for found, cosine in self.nearest
+        ]
         return "\n".join(lines)
 
 

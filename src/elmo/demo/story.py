@@ -1,7 +1,7 @@
-"""The verb `demo`: ELMo's three steps on small texts, on a CPU, in under three minutes.
+"""The verb `demo`: a trained model at work, then ELMo's three steps, on a CPU, in three minutes.
 
-The texts come with the program and are tiny, and so is the model: what it shows is how things are
-done and that each step does its work, not how good ELMo's vectors are.
+The texts of the three steps come with the program and are tiny, and so is the model made of them:
+they show how things are done and that each step does its work, not how good ELMo's vectors are.
 """
 
 import itertools
@@ -24,6 +24,7 @@ from elmo.config import (
     ReadingConfig,
 )
 from elmo.corpus.prepare_corpus import prepare
+from elmo.demo.senses_chapter import MODEL, SensesResult, bundled_senses
 from elmo.demo.text import kitchen, town
 from elmo.embed.embed_file import embed
 from elmo.embed.embedder import ELMo
@@ -34,6 +35,8 @@ from elmo.train.pretrain_model import pretrain
 
 # Sentences of the two texts, and how often each is read.
 N_TOWN, N_KITCHEN, EPOCHS = 3000, 800, 2.0
+
+LEFT_OUT = f"{MODEL} is not in this installation: nothing to tell senses apart with."
 
 RIVER = [
     "Emma rested on the bank of the river among the reeds.",
@@ -52,6 +55,7 @@ class DemoResult:
     """What `demo` saw.
 
     Attributes:
+        senses: what the bundled model made of words with two senses, where it is installed.
         before: words of the vocabulary, the perplexity of a blind guess.
         trained: after pre-training, on held-out text of the same kind.
         foreign: the pre-trained model on another kind of text.
@@ -62,6 +66,7 @@ class DemoResult:
         folder: where the model was left, if it was.
     """
 
+    senses: SensesResult | None
     before: int
     trained: Perplexity
     foreign: Perplexity
@@ -73,16 +78,21 @@ class DemoResult:
 
     def __str__(self) -> str:
         """Tell the story."""
+        senses = LEFT_OUT if self.senses is None else f"{MODEL}: {self.senses.summary}."
         lines = [
             "",
-            "What happened, on tiny texts with a tiny model (it shows the way, not the quality):",
+            "What happened:",
             "",
-            f"1. Pre-trained on sentences about a town. Perplexity: a blind guess {self.before:,}, "
+            f"1. {senses}",
+            "",
+            "And on tiny texts with a tiny model, which shows the way and not the quality:",
+            "",
+            f"2. Pre-trained on sentences about a town. Perplexity: a blind guess {self.before:,}, "
             f"after training {self.trained.mean:.1f}.",
-            "2. Fine-tuned on sentences about a kitchen. Perplexity there: "
+            "3. Fine-tuned on sentences about a kitchen. Perplexity there: "
             f"{self.foreign.mean:,.1f} before, {self.tuned.mean:.1f} after.",
-            f"3. Embedded a file: {self.summary}",
-            '4. "bank" in six sentences, three of rivers and three of money, by mean cosine:',
+            f"4. Embedded a file: {self.summary}",
+            '5. "bank" in six sentences, three of rivers and three of money, by mean cosine:',
             f"   {'layer':>8}{'same sense':>14}{'other sense':>14}",
             *(
                 f"   {number:>8}{same:>14.3f}{other:>14.3f}"
@@ -93,15 +103,18 @@ class DemoResult:
             "   Layer 0 sees the letters alone: all are equal. The layers above see the sentence.",
         ]
         if self.folder is not None:
-            lines.append(f"5. The model is in {self.folder}; elmo info {self.folder} describes it.")
+            lines.append(f"6. The model is in {self.folder}; elmo info {self.folder} describes it.")
         return "\n".join(lines)
 
 
 def demo(config: DemoConfig) -> DemoResult:
-    """Show ELMo's three steps on small texts: pre-train, fine-tune, use."""
+    """Show what ELMo does: senses told apart, then its three steps on small texts."""
+    _say(f"1. Senses: {MODEL}, a bundled model, compares a word with itself in other sentences")
+    senses = bundled_senses()
+    _say(LEFT_OUT if senses is None else str(senses))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        _say("1. Pre-train: prepare a small text and train a tiny model on it")
+        _say("2. Pre-train: prepare a small text and train a tiny model on it")
         corpus = _corpus(folder, "town", town(N_TOWN, seed=1))
         run = load_config(
             PretrainConfig,
@@ -110,7 +123,7 @@ def demo(config: DemoConfig) -> DemoResult:
             presets(),
         )
         trained = pretrain(run)
-        _say("2. Fine-tune: go on with it on another text")
+        _say("3. Fine-tune: go on with it on another text")
         other = _corpus(folder, "kitchen", kitchen(N_KITCHEN, seed=2))
         tuned = finetune(
             load_config(
@@ -131,11 +144,12 @@ def demo(config: DemoConfig) -> DemoResult:
         assert trained.best is not None
         assert tuned.before is not None
         assert tuned.best is not None
-        _say("3. Use: embed sentences, and compare a word in different ones")
+        _say("4. Use: embed sentences, and compare a word in different ones")
         model = ELMo.from_pretrained(folder / "pretrained")
         kept = Path(config.output or folder / "tiny-elmo")
         model.save_pretrained(kept)
         return DemoResult(
+            senses=senses,
             before=model.config.n_softmax_words,
             trained=trained.best,
             foreign=tuned.before,

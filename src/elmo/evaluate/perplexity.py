@@ -77,6 +77,11 @@ class Perplexity:
         """Share of the words predicted as `<UNK>`."""
         return self.n_unknown / max(1, self.n_words)
 
+    @property
+    def rank(self) -> float:
+        """What models are compared by while they are trained; lower is better."""
+        return self.loss
+
     def bits(self, loss: float, units: int) -> float:
         """Spread a mean loss over other units than predictions."""
         return loss / math.log(2) * self.n_predictions / max(1, units)
@@ -93,6 +98,14 @@ class Perplexity:
             "bits_per_word": self.bits(self.loss, self.n_words),
             "unknown_rate": self.unknown_rate,
         }
+
+    def line(self) -> str:
+        """Say it in one line, as a run does after each evaluation."""
+        return (
+            f"held-out perplexity forward {self.forward:,.2f}, backward {self.backward:,.2f}; "
+            f"{self.values()['bits_per_character']:.4f} bits per character, "
+            f"{self.unknown_rate:.2%} unknown"
+        )
 
     def __str__(self) -> str:
         """Say it in lines."""

@@ -107,7 +107,7 @@ def _find(source: str) -> Path:
     if source in bundled.NAMES:
         raise FormatError(
             f"{source} is the name of a bundled model, but it is not in this installation "
-            f"(bundled: {bundled.listing()}): install a newer elmo-torch, or name another model, "
+            f"(bundled: {bundled.listing()}): install elmo-torch again, or name another model, "
             "such as a folder or a hub id"
         )
     if "://" in source:

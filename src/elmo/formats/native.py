@@ -83,9 +83,12 @@ def read(folder: Container) -> Pretrained:
 def _dictionary(folder: Container, name: str) -> dict[str, int]:
     entries = folder.read_json(name)
     if isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
-        found = {entry: number for number, entry in enumerate(entries)}
-        if len(found) < len(entries):
-            raise FormatError(f"{folder.label}: {name} has an entry twice")
+        found: dict[str, int] = {}
+        for number, entry in enumerate(entries):
+            if found.setdefault(entry, number) != number:
+                raise FormatError(
+                    f"{folder.label}: {name} has {entry!r} twice, at {found[entry]} and {number}"
+                )
         return found
     if not isinstance(entries, dict) or not all(type(value) is int for value in entries.values()):
         raise FormatError(
@@ -164,7 +167,8 @@ def dictionary_json(entries: Mapping[str, int] | None) -> bytes | None:
         return None
     is_list = list(entries.values()) == list(range(len(entries)))
     text = json.dumps(list(entries) if is_list else dict(entries), ensure_ascii=False, indent=0)
-    return (text + "\n").encode("utf-8")
+    # Half a surrogate pair, which UTF-8 cannot spell, is written as JSON's escape.
+    return (text + "\n").encode("utf-8", "backslashreplace")
 
 
 def _save(stored: dict[str, Tensor], path: Path) -> None:

@@ -1,4 +1,7 @@
-"""The course of a run as a picture: training loss, and perplexity on held-out text."""
+"""The course of a run as a picture: training loss, and what was found on what was held out.
+
+Of a language model that is its perplexity, of anything else whatever figures were logged.
+"""
 
 import logging
 from collections import defaultdict
@@ -12,8 +15,10 @@ from elmo.train.report import read_log
 PICTURE = "curves.png"
 # Points of a running mean, as a share of all: a batch's loss says little.
 SMOOTHING = 0.02
-# Names of evaluations to draw, and their colours.
+# Names of a language model's evaluations to draw, and their colours.
 PERPLEXITIES = {"forward": "tab:blue", "backward": "tab:orange", "mean": "tab:gray"}
+# Values of other evaluations that are no scores.
+NO_SCORES = frozenset(("kind", "step", "time", "loss"))
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +29,7 @@ def draw_curves(folder: Path) -> Path | None:
     """Draw `curves.png` from `log.jsonl`.
 
     Of the steps the value `loss` is drawn, of the evaluations `forward`, `backward` and `mean`,
-    which are perplexities.
+    which are perplexities; where there are none of these, everything but `loss`.
 
     Args:
         folder: the training folder.
@@ -38,13 +43,18 @@ def draw_curves(folder: Path) -> Path | None:
     except ImportError:
         logger.warning("%s is not drawn: pip install 'elmo-torch[train]'", PICTURE)
         return None
-    losses, perplexities = _read(folder)
+    losses, found = _read(folder)
+    # A log without evaluations is drawn as a language model's.
+    is_language = not found or any(name in PERPLEXITIES for name in found)
     # A figure of its own, not pyplot's: nothing is shared with whoever else draws.
     figure = Figure(figsize=(10, 4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    _draw_loss(left, losses)
-    _draw_perplexity(right, perplexities)
+    _draw_loss(left, losses, "nats a token, both directions" if is_language else "loss")
+    if is_language:
+        _draw_perplexity(right, {n: points for n, points in found.items() if n in PERPLEXITIES})
+    else:
+        _draw_scores(right, found)
     path = folder / PICTURE
     with atomic_path(path) as partial:
         figure.savefig(partial, format="png")
@@ -52,22 +62,23 @@ def draw_curves(folder: Path) -> Path | None:
 
 
 def _read(folder: Path) -> tuple[Points, dict[str, Points]]:
+    """Give the training loss, and the figures of all evaluations by name."""
     losses: Points = []
-    perplexities: dict[str, Points] = defaultdict(list)
+    found: dict[str, Points] = defaultdict(list)
     for event in read_log(folder):
         for name, value in event.items():
             if value is None:  # the log's way to say NaN
                 continue
             if event["kind"] == "step" and name == "loss":
                 losses.append((event["step"], value))
-            elif event["kind"] == "evaluation" and name in PERPLEXITIES:
-                perplexities[name].append((event["step"], value))
-    return losses, perplexities
+            elif event["kind"] == "evaluation" and name not in NO_SCORES:
+                found[name].append((event["step"], value))
+    return losses, found
 
 
-def _draw_loss(axes: Any, losses: Points) -> None:
+def _draw_loss(axes: Any, losses: Points, unit: str) -> None:
     axes.set_title("training loss")
-    axes.set_ylabel("nats a token, both directions")
+    axes.set_ylabel(unit)
     if losses:
         steps, values = zip(*losses, strict=True)
         axes.plot(steps, values, color="tab:blue", alpha=0.3, linewidth=0.8)
@@ -93,6 +104,16 @@ def _draw_perplexity(axes: Any, perplexities: dict[str, Points]) -> None:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
             axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter("{x:,g}")
+    _finish(axes)
+
+
+def _draw_scores(axes: Any, scores: dict[str, Points]) -> None:
+    axes.set_title("on held-out examples")
+    for name, points in scores.items():
+        steps, values = zip(*points, strict=True)
+        label = f"{name}, highest {max(values):.4g}"
+        axes.plot(steps, values, "o-", markersize=3, label=label)
+    axes.legend(frameon=False)
     _finish(axes)
 
 

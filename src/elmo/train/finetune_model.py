@@ -24,7 +24,8 @@ from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.characters import SHIFT
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.train.data import opened_corpus
-from elmo.train.loop import Job, train
+from elmo.train.language_work import LanguageJob
+from elmo.train.loop import train
 from elmo.train.plan import count_steps
 from elmo.train.result import TrainResult
 
@@ -61,7 +62,7 @@ def _reading_of(model: Pretrained, corpus: CorpusConfig) -> CorpusConfig:
     return dataclasses.replace(corpus, reading=reading)
 
 
-def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Job:
+def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> LanguageJob:
     """Make a model ready for a corpus.
 
     Args:
@@ -81,7 +82,7 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Job
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
     steps = _softmax_steps(config, corpus) if is_new else 0
-    return Job(
+    return LanguageJob(
         config,
         corpus,
         network,

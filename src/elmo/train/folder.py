@@ -4,8 +4,8 @@ config.yaml     the dials of the run
 checkpoints/    what it goes on from
 log.jsonl       what happened
 tensorboard/    the same, drawn
-curves.png      loss and perplexity
-model/          the best model so far, as `ELMo.from_pretrained` reads it
+curves.png      loss and evaluations
+model/          the best model so far
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from typing import Any
 import yaml
 
 from elmo import files
-from elmo.config import FinetuneConfig, PretrainConfig
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.plain import to_dict, to_yaml
+from elmo.train.work import RunSettings
 
 CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
@@ -30,10 +30,11 @@ CORPUS = "corpus"
 MAY_CHANGE = frozenset(
     "out workers epochs max_steps precision kernel accelerator devices num_nodes strategy "
     "accumulate log_every evaluate_every checkpoint_every patience mlflow mlflow_store "
-    "dry_run".split()
+    "dry_run test cache".split()
 )
-# And these where the corpus was prepared beforehand: it is known by its content, wherever it lies.
-OF_TEXT = frozenset("data valid corpus".split())
+# And these where the text was prepared or read beforehand: it is known by its content, wherever
+# it lies.
+OF_TEXT = frozenset("data valid corpus train dev".split())
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def check_same_run(folder: Path, config: PretrainConfig | FinetuneConfig) -> None:
+def check_same_run(folder: Path, config: RunSettings) -> None:
     """Refuse to go on with dials that would make it another run."""
     path = folder / CONFIG
     if not path.exists():
@@ -72,7 +73,7 @@ def _differences(before: Any, now: Any, name: str, may_change: frozenset[str]) -
         yield f"{name} was {before}, now {now}"
 
 
-def write_config(folder: Path, config: PretrainConfig | FinetuneConfig) -> None:
+def write_config(folder: Path, config: RunSettings) -> None:
     """Write down the dials of the run."""
     with atomic_path(folder / CONFIG) as partial:
         partial.write_text(to_yaml(config), encoding="utf-8")

@@ -5,7 +5,6 @@ included, can change what a later one computes.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,26 +28,12 @@ from elmo.train.recorded import (
     can_record,
     rows_of,
 )
+from elmo.train.work import StepResult
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 TrainingConfig = PretrainConfig | FinetuneConfig
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """What a step gave, still on the device.
-
-    Attributes:
-        losses: mean loss of the forward and the backward direction, as trained on, (2,).
-        norm: of all gradients before they were clipped.
-        rate: learning rate.
-    """
-
-    losses: Tensor
-    norm: Tensor
-    rate: float
 
 
 class _Held:
@@ -174,7 +159,7 @@ class Learner:
         return self.head.draw(number, targets, 1 if self.recorded is None else ROWS_MULTIPLE)
 
     def step(self, batches: list[Batch], number: int, drawn: Drawn | None = None) -> StepResult:
-        """Learn from a window.
+        """Learn from a window; the losses are those of the forward and the backward direction.
 
         Args:
             batches: its parts, from `batches`.

@@ -19,7 +19,8 @@ from elmo.model.initialise import bias_from_counts, initialise
 from elmo.model.network import ELMoNetwork
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, build_dictionary, fitted_width
 from elmo.train.data import opened_corpus
-from elmo.train.loop import Job, train
+from elmo.train.language_work import LanguageJob
+from elmo.train.loop import train
 from elmo.train.result import TrainResult
 
 
@@ -29,7 +30,7 @@ def pretrain(config: PretrainConfig) -> TrainResult:
         return train(new_job(config, corpus))
 
 
-def new_job(config: PretrainConfig, corpus: Corpus) -> Job:
+def new_job(config: PretrainConfig, corpus: Corpus) -> LanguageJob:
     """Make a network for a corpus, with its first weights."""
     vocabulary = corpus.vocabulary
     characters = _character_dictionary(config.input, corpus)
@@ -56,7 +57,7 @@ def new_job(config: PretrainConfig, corpus: Corpus) -> Job:
         characters=characters,
         words=vocabulary.ids if shape.encoder.n_words else None,
     )
-    return Job(config, corpus, network, model_tables(model, corpus.words), model)
+    return LanguageJob(config, corpus, network, model_tables(model, corpus.words), model)
 
 
 def model_config(

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from elmo.config import FinetuneConfig, PretrainConfig
 from elmo.errors import MissingExtra, OutputError
 from elmo.files import atomic_path
 from elmo.train.tracking import Tracking
+from elmo.train.work import RunSettings
 
 LOG = "log.jsonl"
 TENSORBOARD = "tensorboard"
@@ -27,9 +27,7 @@ TENSORBOARD = "tensorboard"
 class Report:
     """The reports of one run, to its training folder."""
 
-    def __init__(
-        self, folder: Path, config: PretrainConfig | FinetuneConfig, resume_step: int | None = None
-    ) -> None:
+    def __init__(self, folder: Path, config: RunSettings, resume_step: int | None = None) -> None:
         """Begin, or go on.
 
         Args:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo.config import FinetuneConfig, PretrainConfig
 from elmo.errors import ConfigError, MissingExtra
 from elmo.files import atomic_path
 from elmo.plain import to_dict
+from elmo.train.work import RunSettings
 
 EXPERIMENT = "elmo"
 RUN_FILE = "mlflow.json"
@@ -26,9 +26,7 @@ logger = logging.getLogger(__name__)
 class Tracking:
     """One run in the store; a resumed training goes on with the same one."""
 
-    def __init__(
-        self, folder: Path, config: PretrainConfig | FinetuneConfig, *, is_new: bool
-    ) -> None:
+    def __init__(self, folder: Path, config: RunSettings, *, is_new: bool) -> None:
         """Open the store, and the run in it.
 
         Args:
@@ -62,7 +60,7 @@ class Tracking:
             return None
         return run_id
 
-    def _begin(self, name: str, config: PretrainConfig | FinetuneConfig) -> str:
+    def _begin(self, name: str, config: RunSettings) -> str:
         from mlflow.entities import Param
 
         experiment = self._client.get_experiment_by_name(EXPERIMENT)

@@ -1,0 +1,223 @@
+"""The dials of supervised tasks on top of ELMo."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from elmo.config.training import OptimizerConfig, RunConfig
+from elmo.errors import ConfigError
+
+TaskKind = Literal["classification", "tagging"]
+ReaderKind = Literal["auto", "conll", "conllu", "jsonl", "klp", "parallel", "sst2", "sst5", "table"]
+
+
+@dataclass(frozen=True)
+class ExamplesConfig:
+    """Where examples come from."""
+
+    train: str | None = None
+    """Examples to learn from."""
+    dev: str | None = None
+    """Examples a model is chosen by; a part of the training examples where none are named."""
+    test: str | None = None
+    """Examples to report on; read once, after training."""
+    reader: ReaderKind = "auto"
+    """What the files are; found out from their names and first lines where nothing is said."""
+    text: str = "text"
+    """Tables and JSON lines: column of the text."""
+    label: str | None = None
+    """Where the answer stands: a column's name in tables and JSON lines (label), upos or xpos in
+    CoNLL-U, a column's number in CoNLL columns (the last)."""
+    phrases: bool = False
+    """Trees: learn from all phrases, not from sentences alone."""
+    empty: Literal["refuse", "keep", "skip"] = "refuse"
+    """Texts without a word: an error, an example like others, or left out."""
+    encoding: str | None = None
+    """Encoding of the files; UTF-8, or UTF-16 with its mark, where none is named."""
+    tokenizer: str | None = None
+    """Splits raw text; the one of the ELMo model where none is named."""
+    dev_share: float = 0.1
+    """Share of the training examples a model is chosen by, where no dev is named."""
+    fraction: float = 1.0
+    """Share of the training examples that is used, for curves of sample efficiency."""
+
+    def __post_init__(self) -> None:
+        """Refuse shares that are none."""
+        if not 0 < self.dev_share < 1:
+            raise ConfigError(f"dev_share is {self.dev_share}; a share between 0 and 1 is meant")
+        if not 0 < self.fraction <= 1:
+            raise ConfigError(f"fraction is {self.fraction}; a share above 0, 1 at most, is meant")
+
+
+@dataclass(frozen=True)
+class TaskELMoConfig:
+    """What ELMo gives to the model."""
+
+    model: str | None = "small-en"
+    """Name, folder or hub id; none for a model without ELMo."""
+    use: Literal["frozen", "tuned"] = "frozen"
+    """frozen: vectors are computed once and kept on the disk; tuned: the network learns too."""
+    place: Literal["input", "output", "both"] = "input"
+    """Where its vectors come in: before the model's own LSTM, after it, or both."""
+    layers: str = "all"
+    """Layers that are mixed: all, the top one, or one by its number."""
+    gamma: bool = True
+    """Whether the mix has a scale that is learned."""
+    mix_penalty: float = 0.001
+    """The paper's lambda: penalty on the squares of the weights of the mix."""
+    elmo_dropout: float = 0.5
+    """Dropout of the mixed vectors."""
+    elmo_rate: float = 1e-4
+    """tuned: highest learning rate of the network itself."""
+    unfreeze_every: int = 0
+    """tuned: epochs after which the next layer from the top begins to learn; 0 lets all learn."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.layers not in ("all", "top") and not self.layers.isdecimal():
+            raise ConfigError(f"layers is {self.layers!r}; expected all, top or a layer's number")
+        if self.mix_penalty < 0:
+            raise ConfigError(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
+        if not 0 <= self.elmo_dropout < 1:
+            raise ConfigError(f"elmo_dropout is {self.elmo_dropout}; a share below 1 is meant")
+        if not 0 < self.elmo_rate <= 1e6:
+            raise ConfigError(f"elmo_rate is {self.elmo_rate}; it must be above 0")
+        if self.unfreeze_every < 0:
+            raise ConfigError(f"unfreeze_every is {self.unfreeze_every}; it must be 0 or more")
+
+
+@dataclass(frozen=True)
+class WordsConfig:
+    """What else a word is known by."""
+
+    static: str | None = None
+    """Text file of word vectors, as word2vec and GloVe write them."""
+    tune_static: bool = True
+    """Whether static vectors learn too."""
+    letters: Literal["bytes", "none"] = "bytes"
+    """Characters of a word, which a small CNN of the model's own reads."""
+    letter_dim: int = 16
+    """Width of a character vector."""
+    letter_filters: tuple[tuple[int, int], ...] = ((1, 16), (2, 32), (3, 64))
+    """Convolutions over characters as [width, count] pairs."""
+
+
+@dataclass(frozen=True)
+class BodyConfig:
+    """The model's own layers."""
+
+    hidden: int = 256
+    """Width of each direction of the LSTM; 0 for none at all."""
+    depth: int = 1
+    """Layers of the LSTM."""
+    input_dropout: float = 0.3
+    """Dropout of what goes into the LSTM."""
+    dropout: float = 0.5
+    """Dropout of what comes out of it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.hidden < 0 or self.depth < 1:
+            raise ConfigError("hidden must be 0 or more, depth at least 1")
+        for name in ("input_dropout", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is meant")
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """Train a model for a task on top of ELMo.
+
+    Started again with the same folder, it goes on from its last checkpoint.
+
+    Examples:
+      elmo task fit conll2003 --train train.txt --dev valid.txt --test test.txt --out ner
+      elmo task fit my-task.yaml --out topics --seeds 5
+    """
+
+    out: str
+    """Folder to write."""
+    task: TaskKind = "classification"
+    """What is to be found: one label for a text, or a tag for each of its words."""
+    seeds: int = 1
+    """Runs with different seeds, one after another; their mean and deviation are reported."""
+    batch_size: int = 32
+    """Examples of a step."""
+    cache: str | None = None
+    """Folder for vectors that are computed once; `layers` in the output folder where none is."""
+    examples: ExamplesConfig = field(default_factory=ExamplesConfig)
+    """Examples."""
+    elmo: TaskELMoConfig = field(default_factory=TaskELMoConfig)
+    """ELMo."""
+    words: WordsConfig = field(default_factory=WordsConfig)
+    """Words."""
+    body: BodyConfig = field(default_factory=BodyConfig)
+    """The model's own layers."""
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(
+            optimizer="adamw",
+            learning_rate=1e-3,
+            warmup_steps=50,
+            schedule="cosine",
+            weight_decay=0.01,
+            clip_norm=5.0,
+        )
+    )
+    """The optimiser."""
+    run: RunConfig = field(default_factory=lambda: RunConfig(epochs=20, patience=5))
+    """The run."""
+
+    def __post_init__(self) -> None:
+        """Refuse what tasks do not have."""
+        for name in ("seeds", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        run = self.run
+        if run.devices * run.num_nodes > 1 or run.accumulate > 1 or run.strategy != "auto":
+            raise ConfigError("a task is trained on one device, each step as a whole")
+        has_input = self.elmo.model is not None and self.elmo.place != "output"
+        if not has_input and self.words.static is None and self.words.letters == "none":
+            raise ConfigError(
+                "the model has no input: neither ELMo, nor static vectors, nor letters"
+            )
+
+
+@dataclass(frozen=True)
+class TaskEvaluateConfig:
+    """Measure a trained task model on a file.
+
+    Examples:
+      elmo task evaluate ner test.txt
+    """
+
+    model: str
+    """Folder of a model that `elmo task fit` wrote."""
+    input: str
+    """Examples with their answers, in a file like those the model was trained on."""
+    device: str | None = None
+    """cpu, cuda, ...; a GPU where there is one."""
+    as_json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class TaskPredictConfig:
+    """Answer with a trained task model.
+
+    Examples:
+      elmo task predict ner sentences.txt answers.jsonl
+      echo "He lives in Seoul ." | elmo task predict ner - - --to conll
+    """
+
+    model: str
+    """Folder of a model that `elmo task fit` wrote."""
+    input: str
+    """One text a line; - is standard input."""
+    output: str = "-"
+    """File to write; - is standard output."""
+    to: Literal["auto", "jsonl", "conll"] = "auto"
+    """What is written: JSON lines, or a word and its tag a line; by the ending of the output, JSON
+    lines where that says nothing."""
+    raw: bool = False
+    """Split texts by the model's tokeniser, not at white space."""
+    device: str | None = None
+    """cpu, cuda, ...; a GPU where there is one."""

@@ -1,0 +1,1 @@
+"""Tasks on top of ELMo: labelled texts in, answers and scores out."""

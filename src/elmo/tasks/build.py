@@ -1,0 +1,127 @@
+"""Dials and words to a model that can be trained, and to what turns words into its numbers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from elmo.config import TaskConfig
+from elmo.embed.embedder import ELMo
+from elmo.model.network import ELMoNetwork
+from elmo.tasks.body import Body
+from elmo.tasks.kinds import Kind
+from elmo.tasks.layers import ComputedLayers, LayerSource, chosen_layers
+from elmo.tasks.model import TaskModel
+from elmo.tasks.tokens import TokenFields, TokenInput
+from elmo.text.tokenizer import WhitespaceTokenizer, get_tokenizer
+
+Split = Callable[[str], list[str]]
+
+
+@dataclass(frozen=True)
+class StaticTable:
+    """Static vectors of words.
+
+    Attributes:
+        words: that have one.
+        vectors: theirs, (words, dim).
+    """
+
+    words: list[str]
+    vectors: Tensor
+
+
+@dataclass(frozen=True)
+class Built:
+    """A model and what belongs to it.
+
+    Attributes:
+        model: on the host.
+        fields: makes its batches.
+        elmo: whose layers it reads, frozen or as a part of it; None without.
+        static: of its words; None without.
+    """
+
+    model: TaskModel
+    fields: TokenFields
+    elmo: ELMo | None
+    static: StaticTable | None
+
+
+def load_elmo(config: TaskConfig) -> ELMo | None:
+    """Read the ELMo that a config names."""
+    if config.elmo.model is None:
+        return None
+    return ELMo.from_pretrained(config.elmo.model)
+
+
+def splitter(config: TaskConfig, elmo: ELMo | None) -> Split:
+    """Give what splits raw text: the tokeniser that is named, else the ELMo's, else white space."""
+    if config.examples.tokenizer is not None:
+        return get_tokenizer(config.examples.tokenizer).words
+    # Asked for when a raw text comes: split words need no tokeniser, nor its package.
+    return WhitespaceTokenizer().words if elmo is None else lambda text: elmo.tokenizer.words(text)
+
+
+def build(
+    config: TaskConfig,
+    kind: Kind,
+    labels: Sequence[str],
+    elmo: ELMo | None,
+    *,
+    layers: LayerSource | None = None,
+    static: StaticTable | None = None,
+) -> Built:
+    """Make a model with its first weights, which the seed of the run decides.
+
+    Args:
+        config: its dials.
+        kind: of task.
+        labels: what is chosen from.
+        elmo: whose layers it reads.
+        layers: of a frozen ELMo, where they are known beforehand; computed where None.
+        static: vectors of words.
+    """
+    torch.manual_seed(config.run.seed)
+    chosen: list[int] = []
+    network: ELMoNetwork | None = None
+    if elmo is not None:
+        chosen = chosen_layers(elmo, config.elmo.layers)
+        if config.elmo.use == "tuned":
+            network = elmo.network
+            network.requires_grad_(False)
+            network.bilm.requires_grad_(True)
+            network.bilm.use_kernel(config.run.kernel)
+            layers = None
+        else:
+            layers = layers or ComputedLayers(elmo, config.elmo.layers)
+    sizes = {"n_layers": len(chosen), "elmo_dim": 0 if elmo is None else elmo.config.dim}
+    tokens = TokenInput(
+        elmo=config.elmo,
+        words=config.words,
+        network=network,
+        chosen=chosen,
+        static=None if static is None else _with_unknown(static.vectors),
+        **sizes,
+    )
+    body = Body(config=config.body, elmo=config.elmo, input_dim=tokens.dim, **sizes)
+    head = kind.head(body.dim, labels, config.body.dropout)
+    model = TaskModel(tokens=tokens, body=body, head=head, mix_penalty=config.elmo.mix_penalty)
+    fields = TokenFields(
+        layers=layers,
+        mapper=None if network is None or elmo is None else elmo.mapper,
+        static=None if static is None else {word: row for row, word in enumerate(static.words, 1)},
+        has_letters=config.words.letters == "bytes",
+    )
+    return Built(model, fields, elmo, static)
+
+
+def _with_unknown(vectors: Tensor) -> Tensor:
+    return torch.cat([torch.zeros_like(vectors[:1]), vectors])
+
+
+def layers_folder(config: TaskConfig) -> Path:
+    """Give where layers are kept that are computed once."""
+    return Path(config.cache) if config.cache else Path(config.out) / "layers"

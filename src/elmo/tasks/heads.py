@@ -1,0 +1,93 @@
+"""The ends of models: vectors of words to a loss, and to an answer."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo.tasks.crf import CRF
+
+
+class ClassificationHead(nn.Module):
+    """One label for a text: what it holds by attention, at most and on average, then two layers."""
+
+    def __init__(self, *, dim: int, n_labels: int, dropout: float) -> None:
+        """Make it.
+
+        Args:
+            dim: width of a word's vector.
+            n_labels: labels to choose from.
+            dropout: between the two layers.
+        """
+        super().__init__()
+        self.attention = nn.Linear(dim, 1)
+        self.hidden = nn.Linear(3 * dim, dim)
+        self.out = nn.Linear(dim, n_labels)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Map (batch, time, dim) to logits, (batch, labels)."""
+        padding = ~mask.unsqueeze(2)
+        shares = self.attention(x).masked_fill(padding, -torch.inf).softmax(dim=1)
+        attended = (shares * x).sum(dim=1)
+        largest = x.masked_fill(padding, -torch.inf).amax(dim=1)
+        mean = x.masked_fill(padding, 0.0).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        pooled = torch.cat([attended, largest, mean], dim=1)
+        logits: Tensor = self.out(self.dropout(self.hidden(self.dropout(pooled)).relu()))
+        return logits
+
+    def loss(self, x: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        """Give the mean of -ln p of the right labels, (batch,)."""
+        return functional.cross_entropy(self(x, mask).float(), targets)
+
+    def answers(self, x: Tensor, mask: Tensor) -> list[list[float]]:
+        """Give the probability of each label, for each text."""
+        found: list[list[float]] = self(x, mask).float().softmax(dim=1).tolist()
+        return found
+
+
+class TaggingHead(nn.Module):
+    """A tag for each word: a linear map under a conditional random field."""
+
+    def __init__(
+        self, *, dim: int, n_tags: int, allowed: tuple[Tensor, Tensor, Tensor] | None
+    ) -> None:
+        """Make it.
+
+        Args:
+            dim: width of a word's vector.
+            n_tags: tags to choose from.
+            allowed: which tags may begin, follow each other, and end; None for all.
+        """
+        super().__init__()
+        self.out = nn.Linear(dim, n_tags)
+        self.crf = CRF(n_tags, allowed)
+
+    def loss(self, x: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        """Give -ln p of the right sequences by word, so that long texts do not weigh on the rate.
+
+        Args:
+            x: vectors, (batch, time, dim).
+            mask: true at words, (batch, time).
+            targets: numbers of tags, (batch, time).
+        """
+        return self.crf.loss(self._emissions(x), targets, mask) * len(mask) / mask.sum()
+
+    def answers(self, x: Tensor, mask: Tensor) -> list[list[int]]:
+        """Give the likeliest sequence of tags for each text."""
+        return self.crf.decode(self._emissions(x), mask)
+
+    def _emissions(self, x: Tensor) -> Tensor:
+        """Give the scores of tags; sums over a text want more digits than half precision has."""
+        with torch.autocast(x.device.type, enabled=False):
+            found: Tensor = self.out(x.float())
+        return found
+
+
+def padded_tags(tags: Sequence[Sequence[int]], n_steps: int) -> Tensor:
+    """Put sequences of tags under each other, 0 at padding."""
+    found = torch.zeros(len(tags), n_steps, dtype=torch.int64)
+    for row, one in zip(found, tags, strict=True):
+        row[: len(one)] = torch.tensor(one)
+    return found

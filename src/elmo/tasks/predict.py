@@ -1,0 +1,131 @@
+"""A trained model at work: answers for texts, and scores on examples."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+import torch
+
+from elmo.config import TaskEvaluateConfig, TaskPredictConfig
+from elmo.errors import ConfigError, InputError, OutputError
+from elmo.files import atomic_path
+from elmo.tasks.build import splitter
+from elmo.tasks.data import read_examples
+from elmo.tasks.examples import Example
+from elmo.tasks.trained import Trained, load_trained
+
+# Texts answered together, so that a stream of any length fits.
+TOGETHER = 1024
+
+
+@dataclass(frozen=True)
+class TaskFigures:
+    """Scores of a model on a file."""
+
+    figures: dict[str, float]
+    n_examples: int
+    as_json: bool = False
+
+    def __str__(self) -> str:
+        """Say them, a line each."""
+        if self.as_json:
+            return json.dumps({**self.figures, "examples": self.n_examples})
+        lines = [f"{name.replace('_', ' '):<16}{value:.4f}" for name, value in self.figures.items()]
+        return "\n".join([*lines, f"{'examples':<16}{self.n_examples:,}"])
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How many texts were answered, told where the answers are not on standard output."""
+
+    n_texts: int
+    output: str
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "" if self.output == "-" else f"{self.output}: {self.n_texts:,} texts answered"
+
+
+def evaluate(config: TaskEvaluateConfig) -> TaskFigures:
+    """Measure a model on a file like those it was trained on."""
+    trained = load_trained(Path(config.model), config.device or default_device())
+    split = splitter(trained.config, trained.built.elmo)
+    examples = read_examples(trained.config.examples, config.input, split)
+    return TaskFigures(trained.scores(examples), len(examples), config.as_json)
+
+
+def predict(config: TaskPredictConfig) -> Answered:
+    """Answer for each line of a file, in its order."""
+    trained = load_trained(Path(config.model), config.device or default_device())
+    is_conll = config.to == "conll" or (config.to == "auto" and _says_conll(config.output))
+    if is_conll and trained.config.task != "tagging":
+        raise ConfigError(f"{config.model} gives labels, not tags: there are no columns to write")
+    n_texts = 0
+    with _reading(config.input) as lines, _writing(config.output) as out:
+        for part in _parts(_texts(trained, lines, raw=config.raw)):
+            n_texts += len(part)
+            for example, answer in zip(part, trained.answers([e.words for e in part]), strict=True):
+                out.write(_written(trained, example, answer, is_conll=is_conll))
+    return Answered(n_texts, config.output)
+
+
+def default_device() -> str:
+    """Give a GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _says_conll(output: str) -> bool:
+    return Path(output).suffix in (".conll", ".iob", ".bio")
+
+
+def _texts(trained: Trained, lines: Iterable[str], *, raw: bool) -> Iterator[Example]:
+    split = splitter(trained.config, trained.built.elmo) if raw else str.split
+    for number, line in enumerate(lines, start=1):
+        words = tuple(split(line))
+        if not words:
+            raise InputError(
+                f"line {number} holds no word: remove it, so that lines and answers fit"
+            )
+        yield Example((words,), id=str(number))
+
+
+def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
+    while part := list(islice(examples, TOGETHER)):
+        yield part
+
+
+def _written(trained: Trained, example: Example, answer: object, *, is_conll: bool) -> str:
+    record = trained.kind.record(example, answer)
+    if not is_conll:
+        return json.dumps(record, ensure_ascii=False) + "\n"
+    pairs = zip(record["words"], record["tags"], strict=True)
+    return "".join(f"{word}\t{tag}\n" for word, tag in pairs) + "\n"
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[Iterable[str]]:
+    if path == "-":
+        yield sys.stdin
+        return
+    try:
+        with Path(path).open(encoding="utf-8-sig") as lines:
+            yield lines
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[TextIO]:
+    if path == "-":
+        yield sys.stdout
+        return
+    try:
+        with atomic_path(Path(path)) as partial, partial.open("w", encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,5 @@
+"""Files of labelled texts, as they are published, to examples: `read(path, kind)`."""
+
+from elmo.tasks.readers.registry import READERS, read
+
+__all__ = ["READERS", "read"]

@@ -1,0 +1,128 @@
+"""JSON records: one a line, or a list of them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from elmo.errors import FormatError
+from elmo.tasks.examples import Example
+from elmo.tasks.readers.lines import lines_of, read_text
+from elmo.tasks.readers.words import Empty, Split, to_words
+
+
+def read_jsonl(
+    path: Path,
+    *,
+    text: str | Sequence[str] = "text",
+    label: str | None = "label",
+    id: str | None = None,
+    split: Split = str.split,
+    empty: Empty = "refuse",
+    encoding: str | None = None,
+) -> list[Example]:
+    """Read texts and labels by the names of their fields.
+
+    A text is a string, or a list of strings which are its words. A label is a string, a number, or
+    a list with a tag for each word; null where it is not known.
+
+    Args:
+        path: the file: a record a line, or one JSON list of records.
+        text: name of the texts' field, or several for examples of several texts.
+        label: name of the labels' field; None where they are not wanted.
+        id: name of the field of names, where there is one.
+        split: makes words of a text: the tokeniser of the model.
+        empty: a text without words is an error (`refuse`), the single word `.` (`keep`), so that
+            scores count it, or left out (`skip`).
+        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+    """
+    names = [text] if isinstance(text, str) else list(text)
+    examples: list[Example] = []
+    for where, record in _records(path, read_text(path, encoding)):
+        found = [_text(_field(record, name, "text", where), name, where) for name in names]
+        texts = to_words(found, split, empty, where)
+        if texts is None:
+            continue
+        target = None
+        if label is not None:
+            target = _target(_field(record, label, "label", where), label, where)
+        if isinstance(target, tuple) and len(target) != len(texts[0]):
+            raise FormatError(
+                f"{where} has {len(texts[0])} words and {len(target)} tags; expected as many"
+            )
+        name = "" if id is None else str(_field(record, id, "id", where))
+        examples.append(Example(texts, target, name))
+    if not examples:
+        raise FormatError(f"{path} holds no record")
+    return examples
+
+
+def _records(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give records with where they stand."""
+    if text.lstrip().startswith("["):
+        values = _parsed(text, str(path), "list of records", first_line=1)
+        for number, value in enumerate(values, start=1):
+            yield _checked(f"{path}, record {number}", value)
+        return
+    for number, line in enumerate(lines_of(text), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield _checked(where, _parsed(line, where, "record"))
+
+
+def _parsed(text: str, where: str, what: str, first_line: int | None = None) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f", line {error.lineno}" if first_line else ""
+        raise FormatError(
+            f"{where}{line} is no JSON {what}: {error.msg} at character {error.colno}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where} is no JSON {what}: {error}") from None
+
+
+def _checked(where: str, value: Any) -> tuple[str, dict[str, Any]]:
+    if not isinstance(value, dict):
+        raise FormatError(f"{where} is a {type(value).__name__}; expected a record with fields")
+    return where, value
+
+
+def _field(record: dict[str, Any], name: str, option: str, where: str) -> Any:
+    if name not in record:
+        found = ", ".join(map(repr, record)) or "none"
+        raise FormatError(
+            f"{where} has no field {name!r}; it has {found[:200]}: name the right one with {option}"
+            + ("=..., or label=None" if option == "label" else "=...")
+        )
+    return record[name]
+
+
+def _text(value: Any, name: str, where: str) -> str | list[str]:
+    if isinstance(value, str):
+        return _whole(value)
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        if not all(value):
+            raise FormatError(f"{where}: {name} holds an empty word")
+        return [_whole(word) for word in value]
+    raise FormatError(
+        f"{where}: {name} is {type(value).__name__}; expected a string or a list of words"
+    )
+
+
+def _target(value: Any, name: str, where: str) -> str | tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, list) and all(isinstance(tag, str) and tag for tag in value):
+        return tuple(map(_whole, value))
+    if isinstance(value, (str, int, float)) and value != "":
+        # As JSON spells it: true and not True.
+        return _whole(value) if isinstance(value, str) else json.dumps(value)
+    raise FormatError(
+        f"{where}: {name} is {json.dumps(value)[:100]}; expected a label or a list of tags"
+    )
+
+
+def _whole(text: str) -> str:
+    """Replace halves of surrogate pairs, which JSON can spell but no UTF-8 file can hold."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,216 @@
+"""What a model of a task knows of each word: ELMo's mix, a static vector, its letters.
+
+On the host words become numbers (`TokenFields`), on the device numbers become vectors
+(`TokenInput`). Each of the three can be left out; without ELMo the same model is the baseline.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo.config import TaskELMoConfig, WordsConfig
+from elmo.model.network import ELMoNetwork
+from elmo.model.scalar_mix import ScalarMix
+from elmo.model.token_encoder import CharacterCNN
+from elmo.tasks.layers import LayerSource, Words
+from elmo.text.batches import TokenMapper
+from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, ByteCharacters
+
+# Letters of a word that are read; more say little.
+MAX_LETTERS = 25
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Words of a batch, as numbers; None for what the model does not read.
+
+    Attributes:
+        mask: true at words, (batch, time).
+        layers: of a frozen ELMo, (layers, batch, time, dim).
+        rows: token rows of a tuned ELMo, marks first, (distinct, columns).
+        places: which of them stands where, marks included, (batch, time + 2).
+        static: numbers of static vectors, 0 being unknown, (batch, time).
+        letters: letters of the distinct words, (distinct, letters).
+        spelled: which of them stands where, (batch, time).
+    """
+
+    mask: Tensor
+    layers: Tensor | None = None
+    rows: Tensor | None = None
+    places: Tensor | None = None
+    static: Tensor | None = None
+    letters: Tensor | None = None
+    spelled: Tensor | None = None
+
+    def to(self, device: torch.device) -> "TokenBatch":
+        """Move everything."""
+        moved: dict[str, Any] = {
+            item.name: value.to(device)
+            for item in fields(self)
+            if (value := getattr(self, item.name)) is not None
+        }
+        return TokenBatch(**moved)
+
+
+class TokenFields:
+    """Words to numbers."""
+
+    def __init__(
+        self,
+        *,
+        layers: LayerSource | None = None,
+        mapper: TokenMapper | None = None,
+        static: Mapping[str, int] | None = None,
+        has_letters: bool = False,
+    ) -> None:
+        """Say what is read.
+
+        Args:
+            layers: of a frozen ELMo.
+            mapper: of a tuned ELMo.
+            static: row of each word that has a static vector, from 1 on.
+            has_letters: whether letters are.
+        """
+        self.layers = layers
+        self.mapper = mapper
+        self.static = static
+        self.letters = TokenMapper(ByteCharacters(MAX_LETTERS)) if has_letters else None
+
+    def batch(self, texts: Sequence[Words]) -> TokenBatch:
+        """Make a batch of texts, padded on the right."""
+        lengths = torch.tensor([len(text) for text in texts])
+        n_steps = int(lengths.max())
+        mask = torch.arange(n_steps) < lengths[:, None]
+        found: dict[str, Tensor] = {}
+        if self.layers is not None:
+            vectors = self.layers(texts)
+            padded = np.zeros((len(texts), n_steps, *vectors[0].shape[1:]), dtype=np.float16)
+            for row, one in zip(padded, vectors, strict=True):
+                row[: len(one)] = one
+            found["layers"] = torch.from_numpy(padded).permute(2, 0, 1, 3)
+        if self.mapper is not None:
+            tokens = self.mapper.distinct(texts)
+            found["rows"] = torch.from_numpy(self.mapper.rows_with_marks(tokens.words))
+            found["places"] = torch.from_numpy(tokens.index)
+        if self.static is not None:
+            found["static"] = self._static(texts, n_steps)
+        if self.letters is not None:
+            tokens = self.letters.distinct(texts)
+            found["letters"] = torch.from_numpy(self.letters.rows_with_marks(tokens.words))
+            found["spelled"] = torch.from_numpy(tokens.index[:, 1:-1].copy())
+        return TokenBatch(mask, **found)
+
+    def _static(self, texts: Sequence[Words], n_steps: int) -> Tensor:
+        assert self.static is not None
+        numbers = np.zeros((len(texts), n_steps), dtype=np.int64)
+        for row, text in zip(numbers, texts, strict=True):
+            # GloVe's and word2vec's words are often in small letters alone.
+            row[: len(text)] = [
+                self.static.get(word) or self.static.get(word.lower(), 0) for word in text
+            ]
+        return torch.from_numpy(numbers)
+
+
+class ELMoMix(nn.Module):
+    """Mixed layers with dropout; of one layer the mix is a scale alone."""
+
+    def __init__(self, config: TaskELMoConfig, n_layers: int) -> None:
+        """Make a mix.
+
+        Args:
+            config: its dials.
+            n_layers: layers that come in.
+        """
+        super().__init__()
+        self.mix = ScalarMix(n_layers=n_layers)
+        self.mix.gamma.requires_grad_(config.gamma)
+        self.dropout = config.elmo_dropout
+
+    def forward(self, layers: Tensor) -> Tensor:
+        """Map (layers, batch, time, dim) to (batch, time, dim)."""
+        return functional.dropout(self.mix(layers), self.dropout, self.training)
+
+
+class TokenInput(nn.Module):
+    """Numbers to the vectors a body reads, and to ELMo's layers for whoever mixes them."""
+
+    def __init__(
+        self,
+        *,
+        elmo: TaskELMoConfig,
+        words: WordsConfig,
+        n_layers: int = 0,
+        elmo_dim: int = 0,
+        network: ELMoNetwork | None = None,
+        chosen: Sequence[int] = (),
+        static: Tensor | None = None,
+    ) -> None:
+        """Make it.
+
+        Args:
+            elmo: dials of ELMo.
+            words: dials of everything else.
+            n_layers: layers of ELMo that come in; 0 for no ELMo.
+            elmo_dim: their width.
+            network: an ELMo that is tuned.
+            chosen: which of its layers.
+            static: vectors of words, (words + 1, dim), row 0 for all others.
+        """
+        super().__init__()
+        self.network = network
+        self.chosen = list(chosen)
+        self.mix: ELMoMix | None = None
+        self.dim = 0
+        if n_layers and elmo.place in ("input", "both"):
+            self.mix = ELMoMix(elmo, n_layers)
+            self.dim += elmo_dim
+        self.static: nn.Embedding | None = None
+        if static is not None:
+            n_words, width = static.shape
+            self.static = nn.Embedding(n_words, width, padding_idx=0)
+            self.static.weight.data.copy_(static)
+            self.static.weight.requires_grad_(words.tune_static)
+            self.dim += width
+        self.letters: CharacterCNN | None = None
+        if words.letters == "bytes":
+            self.letters = CharacterCNN(
+                n_characters=N_BYTE_CHARACTERS + SHIFT,
+                character_dim=words.letter_dim,
+                filters=words.letter_filters,
+                activation="relu",
+                n_highway=0,
+            )
+            nn.init.uniform_(self.letters.embedding.weight, -0.5, 0.5)
+            self.dim += sum(count for _, count in words.letter_filters)
+
+    def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
+        """Give (batch, time, dim), and the layers of ELMo, (layers, batch, time, dim)."""
+        layers = self._layers(batch)
+        parts: list[Tensor] = []
+        if self.mix is not None:
+            assert layers is not None
+            parts.append(self.mix(layers))
+        if self.static is not None:
+            assert batch.static is not None
+            parts.append(self.static(batch.static))
+        if self.letters is not None:
+            assert batch.letters is not None
+            assert batch.spelled is not None
+            parts.append(functional.embedding(batch.spelled, self.letters(batch.letters)))
+        found = torch.cat([part.float() for part in parts], dim=-1)
+        return found.masked_fill(~batch.mask.unsqueeze(2), 0.0), layers
+
+    def _layers(self, batch: TokenBatch) -> Tensor | None:
+        if self.network is None:
+            return None if batch.layers is None else batch.layers.float()
+        assert batch.rows is not None
+        assert batch.places is not None
+        steps = torch.arange(batch.places.shape[1], device=batch.mask.device)
+        mask = steps < batch.mask.sum(dim=1, keepdim=True) + 2
+        chosen: Tensor = self.network(batch.rows, batch.places, mask).layers[self.chosen]
+        return chosen

@@ -1,0 +1,170 @@
+"""A model of a task that is ready for use: words in, answers out; and its folder.
+
+config.json         dials, labels, the kind of task, what it scored
+model.safetensors   weights of the model's own, static vectors included
+static.txt          words of the static vectors, where there are some
+elmo/               the ELMo, where it was tuned; a frozen one is named and known by its fingerprint
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+
+from elmo.config import TaskConfig
+from elmo.embed.embedder import ELMo
+from elmo.embed.fingerprint import fingerprint
+from elmo.errors import ConfigError, FormatError
+from elmo.files import write_folder
+from elmo.formats.container import one_line
+from elmo.kernels.device import move
+from elmo.plain import from_dict, to_dict
+from elmo.tasks.build import Built, StaticTable, build, load_elmo
+from elmo.tasks.examples import Example
+from elmo.tasks.kinds import Kind, make_kind
+from elmo.tasks.layers import Words
+
+FORMAT = "elmo-torch-task"
+VERSION = 1
+CONFIG, WEIGHTS, STATIC, TUNED = "config.json", "model.safetensors", "static.txt", "elmo"
+# Of a tuned ELMo, which has a folder of its own.
+NETWORK = "tokens.network."
+# Examples answered together.
+TOGETHER = 64
+
+
+@dataclass
+class Trained:
+    """A model with all it needs to answer.
+
+    Attributes:
+        config: it was made by.
+        kind: of task.
+        labels: it chooses from, by their numbers.
+        built: the model itself.
+        facts: what is told of it: scores, shares of the layers, steps.
+    """
+
+    config: TaskConfig
+    kind: Kind
+    labels: list[str]
+    built: Built
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def answers(self, texts: Sequence[Words], batch_size: int = TOGETHER) -> list[Any]:
+        """Answer for each text, in the words of the kind of task."""
+        model = self.built.model
+        device = next(model.parameters()).device
+        was_training = model.training
+        model.eval()
+        # Of like length together; what is found for a text does not depend on the others.
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+        found: dict[int, Any] = {}
+        with torch.no_grad():
+            for start in range(0, len(order), batch_size):
+                chosen = order[start : start + batch_size]
+                batch = self.built.fields.batch([texts[number] for number in chosen])
+                found.update(zip(chosen, model.answers(batch.to(device)), strict=True))
+        model.train(was_training)
+        return self.kind.answers([found[number] for number in range(len(texts))], self.labels)
+
+    def scores(self, examples: Sequence[Example]) -> dict[str, float]:
+        """Compare answers with what is right."""
+        found = self.answers([example.words for example in examples])
+        return self.kind.scores(examples, found)
+
+    def save(self, folder: Path) -> None:
+        """Write a folder, all of it or nothing but for a tuned ELMo, which comes first."""
+        elmo, tuned = self.built.elmo, self.config.elmo.use == "tuned"
+        if elmo is not None and tuned:
+            elmo.save_pretrained(folder / TUNED)
+        weights = {
+            name: value.detach().cpu().contiguous()
+            for name, value in self.built.model.state_dict().items()
+            if not name.startswith(NETWORK)
+        }
+        head = {
+            "format": FORMAT,
+            "version": VERSION,
+            "labels": self.labels,
+            "kind": self.kind.settings(),
+            "facts": self.facts,
+            "fingerprint": None if elmo is None or tuned else fingerprint(elmo.to_pretrained()),
+            "config": to_dict(self.config),
+        }
+        static = self.built.static
+        words = "" if static is None else "".join(f"{word}\n" for word in static.words)
+        write_folder(
+            folder,
+            {
+                WEIGHTS: partial(save_file, weights),
+                STATIC: partial(Path.write_text, data=words, encoding="utf-8") if words else None,
+                CONFIG: partial(Path.write_text, data=_json(head), encoding="utf-8"),
+            },
+        )
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def load_trained(folder: Path, device: str | None = None) -> Trained:
+    """Read a folder that `Trained.save` wrote.
+
+    Args:
+        folder: of the model, or a training folder with one in it.
+        device: where it computes; the CPU where None.
+    """
+    if not (folder / CONFIG).is_file() and (folder / "model" / CONFIG).is_file():
+        folder = folder / "model"
+    head = _head(folder)
+    config = from_dict(TaskConfig, head["config"], f"{folder / CONFIG}: config")
+    tuned = config.elmo.model is not None and config.elmo.use == "tuned"
+    elmo = ELMo.from_pretrained(folder / TUNED) if tuned else load_elmo(config)
+    if elmo is not None and not tuned and fingerprint(elmo.to_pretrained()) != head["fingerprint"]:
+        raise ConfigError(
+            f"{folder} was trained on the ELMo {config.elmo.model}, and what has that name now is "
+            "another one: train the task again, or bring the old one back"
+        )
+    try:
+        weights = load_file(folder / WEIGHTS)
+        static = None
+        if (folder / STATIC).is_file():
+            words = (folder / STATIC).read_text(encoding="utf-8").splitlines()
+            static = StaticTable(words, weights["tokens.static.weight"][1:])
+        kind = make_kind(config.task, head["kind"])
+        built = build(config, kind, head["labels"], elmo, static=static)
+        found = built.model.load_state_dict(weights, strict=False)
+    except (OSError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
+        raise FormatError(f"{folder} is no whole model of a task: {one_line(error)}") from None
+    missing = [name for name in found.missing_keys if not name.startswith(NETWORK)]
+    if missing or found.unexpected_keys:
+        raise FormatError(
+            f"{folder / WEIGHTS} does not fit its config: {', '.join(missing)[:200]} missing, "
+            f"{', '.join(found.unexpected_keys)[:200]} unknown"
+        )
+    if device is not None:
+        move(built.model, device)
+        if elmo is not None:
+            move(elmo, device)
+    built.model.eval()
+    return Trained(config, kind, head["labels"], built, head["facts"])
+
+
+def _head(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        head = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{folder} is no model of a task: {one_line(error)}") from None
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise FormatError(f"{folder} is no model of a task: its {CONFIG} does not say so")
+    if head.get("version") != VERSION:
+        raise FormatError(f"{folder} is of version {head.get('version')!r}, this reads {VERSION}")
+    return head

@@ -1,0 +1,146 @@
+"""The published files: as many examples as their makers say, and scores that fit them."""
+
+import tarfile
+from collections import Counter
+
+import pytest
+
+from elmo.tasks.readers import read
+from elmo.tasks.scores import span_scores
+from elmo.tasks.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_allowed
+
+
+@pytest.fixture(scope="module")
+def unpacked(shared_data, tmp_path_factory):
+    """Give a function from the name of a set to the folder it is unpacked into."""
+    done = {}
+
+    def unpack(name):
+        if name not in done:
+            path = shared_data / f"{name}.tar.xz"
+            if not path.is_file():
+                pytest.skip(f"there is no {path}")
+            folder = tmp_path_factory.mktemp(name)
+            with tarfile.open(path) as archive:
+                archive.extractall(folder, filter="data")
+            done[name] = folder / name
+        return done[name]
+
+    return unpack
+
+
+def tags(examples):
+    return [list(example.target) for example in examples]
+
+
+@pytest.mark.parametrize(
+    ("part", "n_sentences", "n_words", "n_spans"),
+    [
+        ("train", 14041, 203621, 23499),
+        ("valid", 3250, 51362, 5942),
+        ("test", 3453, 46435, 5648),
+    ],
+)
+def test_conll_2003(unpacked, part, n_sentences, n_words, n_spans):
+    """Sentences, words and names as Tjong Kim Sang and De Meulder (2003) count them."""
+    examples = read(unpacked("conll2003") / f"{part}.txt")
+    assert len(examples) == n_sentences
+    assert sum(len(example.words) for example in examples) == n_words
+    gold = tags(examples)
+    assert detect_scheme(gold) == IOB2
+    scores = span_scores(gold, gold, IOB2)
+    assert (scores.total.gold, scores.f1) == (n_spans, 1.0)
+    assert set(scores.labels) == {"LOC", "MISC", "ORG", "PER"}
+
+
+@pytest.mark.parametrize("scheme", [IOB1, BIOES])
+def test_conll_2003_in_other_schemes(unpacked, scheme):
+    gold = tags(read(unpacked("conll2003") / "test.txt", "conll"))
+    other = [convert(sentence, IOB2, scheme) for sentence in gold]
+    assert detect_scheme(other) == scheme
+    assert all(is_allowed(sentence, scheme) for sentence in other)
+    assert [convert(sentence, scheme, IOB2) for sentence in other] == gold
+
+
+@pytest.mark.parametrize(
+    ("part", "n_sentences"), [("train", 15978), ("testa", 2662), ("testb", 5324)]
+)
+def test_kmou(unpacked, part, n_sentences):
+    examples = read(unpacked("kmou-ner") / f"{part}.words.txt")
+    assert len(examples) == n_sentences
+    gold = tags(examples)
+    assert detect_scheme(gold) == IOB2
+    assert len(span_scores(gold, gold, IOB2).labels) == 10
+
+
+@pytest.mark.parametrize(("part", "n_sentences"), [("train", 2928), ("dev", 366), ("test", 366)])
+def test_klp_2016(unpacked, part, n_sentences):
+    examples = read(unpacked("kmou-ner") / f"klp2016/ner.{part}")
+    assert len(examples) == n_sentences
+    gold = tags(examples)
+    assert all(is_allowed(sentence, IOB2) for sentence in gold)
+    assert set(span_scores(gold, gold, IOB2).labels) == {"DT", "LC", "OG", "PS", "TI"}
+
+
+@pytest.mark.parametrize(
+    ("part", "five", "two"), [("train", 8544, 6920), ("dev", 1101, 872), ("test", 2210, 1821)]
+)
+def test_sst(unpacked, part, five, two):
+    path = unpacked("sst") / f"{part}.txt"
+    assert len(read(path)) == len(read(path, "sst5")) == five
+    examples = read(path, "sst2")
+    assert len(examples) == two
+    assert set(Counter(example.target for example in examples)) == {"negative", "positive"}
+
+
+def test_sst_phrases(unpacked):
+    """Each tree of n words has 2n - 1 nodes."""
+    path = unpacked("sst") / "dev.txt"
+    n_nodes = sum(2 * len(example.words) - 1 for example in read(path, "sst5"))
+    phrases = read(path, "sst5", phrases=True)
+    assert len(phrases) == n_nodes
+    assert len({example.target for example in phrases}) == 5
+
+
+@pytest.mark.parametrize(("part", "n"), [("train", 36547), ("dev", 9107)])
+def test_ynat(unpacked, part, n):
+    examples = read(unpacked("klue-ynat") / f"{part}.tsv", text="title")
+    assert len(examples) == n
+    assert len({example.target for example in examples}) == 7
+
+
+@pytest.mark.parametrize(("part", "n", "n_empty"), [("train", 150_000, 5), ("test", 50_000, 3)])
+def test_nsmc(unpacked, part, n, n_empty):
+    path = unpacked("nsmc") / f"ratings_{part}.txt"
+    examples = read(path, text="document", id="id", empty="keep")
+    assert len(examples) == len({example.id for example in examples}) == n
+    assert {example.target for example in examples} == {"0", "1"}
+    assert n - len(read(path, text="document", empty="skip")) == n_empty
+
+
+@pytest.mark.parametrize(("part", "n_sentences"), [("train", 12544), ("dev", 2001), ("test", 2077)])
+def test_ud_ewt(unpacked, part, n_sentences):
+    path = unpacked("ud-ewt") / f"{part}.conllu"
+    examples = read(path)
+    assert len(examples) == len({example.id for example in examples}) == n_sentences
+    upos = {tag for example in examples for tag in example.target}
+    assert len(upos) == 17
+    assert detect_scheme(tags(examples)) == NONE
+    xpos = read(path, tags="xpos")
+    assert [example.words for example in xpos] == [example.words for example in examples]
+    assert {"NN", "-LRB-"} <= {tag for example in xpos for tag in example.target}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "options", "n"),
+    [
+        ("sick", "SICK_train.txt", {"text": ("sentence_A", "sentence_B")}, 4500),
+        ("klue-nli", "klue-nli-v1.1_dev.json", {"text": ("premise", "hypothesis")}, 3000),
+    ],
+)
+def test_pairs(unpacked, name, path, options, n):
+    label = "gold_label" if name == "klue-nli" else "entailment_judgment"
+    examples = read(unpacked(name) / path, label=label, **options)
+    assert len(examples) == n
+    assert len({example.target for example in examples}) == 3
+    assert all(len(example.texts) == 2 for example in examples)

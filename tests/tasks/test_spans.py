@@ -1,0 +1,230 @@
+"""Tags and spans: the three schemes, conlleval's leniency, what may follow what."""
+
+from itertools import pairwise, product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo.errors import ConfigError, InputError
+from elmo.tasks.spans import (
+    BIOES,
+    IOB1,
+    IOB2,
+    NONE,
+    SCHEMES,
+    Span,
+    allowed,
+    convert,
+    detect_scheme,
+    from_spans,
+    is_allowed,
+    scheme_named,
+    to_spans,
+)
+
+PREFIXES = {IOB1: "BI", IOB2: "BI", BIOES: "BIES"}
+
+
+def tags_of(scheme, labels=("X", "Y")):
+    return ["O", *(f"{prefix}-{label}" for prefix in PREFIXES[scheme] for label in labels)]
+
+
+@st.composite
+def sentences(draw):
+    """Spans that do not overlap, and the length of their sentence."""
+    length = draw(st.integers(0, 12))
+    cuts = sorted(draw(st.sets(st.integers(0, length))))
+    spans = [
+        Span(start, end, draw(st.sampled_from(["X", "Y", "ARGM-LOC", ""])))
+        for start, end in pairwise(cuts)
+        if draw(st.booleans())
+    ]
+    return spans, length
+
+
+# ------------------------------------------------------------------------------------ schemes
+
+WORKED = [
+    # label of each word, cut where a new span begins
+    ([], 2, "O O", "O O", "O O"),
+    ([(0, 1, "X")], 1, "I-X", "B-X", "S-X"),
+    ([(0, 2, "X")], 3, "I-X I-X O", "B-X I-X O", "B-X E-X O"),
+    ([(1, 4, "X")], 4, "O I-X I-X I-X", "O B-X I-X I-X", "O B-X I-X E-X"),
+    ([(0, 1, "X"), (1, 2, "X")], 2, "I-X B-X", "B-X B-X", "S-X S-X"),
+    ([(0, 1, "X"), (1, 3, "X")], 3, "I-X B-X I-X", "B-X B-X I-X", "S-X B-X E-X"),
+    ([(0, 1, "X"), (1, 2, "Y")], 2, "I-X I-Y", "B-X B-Y", "S-X S-Y"),
+    ([(0, 2, "A-B"), (3, 4, "A-B")], 4, "I-A-B I-A-B O I-A-B", "B-A-B I-A-B O B-A-B", None),
+    ([(0, 2, "")], 3, "I I O", "B I O", "B E O"),
+]
+
+
+@pytest.mark.parametrize(("spans", "length", "iob1", "iob2", "bioes"), WORKED)
+def test_by_hand(spans, length, iob1, iob2, bioes):
+    spans = [Span(*span) for span in spans]
+    for scheme, text in zip(SCHEMES, (iob1, iob2, bioes), strict=True):
+        if text is not None:
+            assert from_spans(spans, length, scheme) == text.split()
+            assert to_spans(text.split(), scheme) == spans
+
+
+@given(sentences(), st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
+def test_there_and_back(sentence, source, target):
+    spans, length = sentence
+    tags = from_spans(spans, length, source)
+    assert len(tags) == length
+    assert to_spans(tags, source) == spans
+    assert is_allowed(tags, source)
+    converted = convert(tags, source, target)
+    assert is_allowed(converted, target)
+    assert to_spans(converted, target) == spans
+    assert convert(converted, target, source) == tags
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        # An I- which continues nothing begins a span.
+        ("I-X I-X", [(0, 2, "X")]),
+        ("O I-X O", [(1, 2, "X")]),
+        ("B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")]),
+        ("I-X I-Y I-X", [(0, 1, "X"), (1, 2, "Y"), (2, 3, "X")]),
+        ("I-X B-X I-X", [(0, 1, "X"), (1, 3, "X")]),
+    ],
+)
+def test_ill_formed_iob(tags, spans):
+    for scheme in (IOB1, IOB2):
+        assert to_spans(tags.split(), scheme) == [Span(*span) for span in spans]
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("I-X E-X", [(0, 2, "X")]),
+        ("E-X E-X", [(0, 1, "X"), (1, 2, "X")]),
+        ("B-X O", [(0, 1, "X")]),
+        ("B-X I-X", [(0, 2, "X")]),
+        ("B-X S-X", [(0, 1, "X"), (1, 2, "X")]),
+        ("B-X E-Y", [(0, 1, "X"), (1, 2, "Y")]),
+        ("S-X I-X E-X", [(0, 1, "X"), (1, 3, "X")]),
+        ("E-X I-X", [(0, 1, "X"), (1, 2, "X")]),
+    ],
+)
+def test_ill_formed_bioes(tags, spans):
+    assert to_spans(tags.split(), BIOES) == [Span(*span) for span in spans]
+
+
+def test_bilou_is_read_as_bioes():
+    tags = "U-X B-X I-X L-X O B-Y L-Y".split()
+    assert to_spans(tags, "bilou") == [Span(0, 1, "X"), Span(1, 4, "X"), Span(5, 7, "Y")]
+    assert convert(tags, BIOES, BIOES) == "S-X B-X I-X E-X O B-Y E-Y".split()
+    start, follow, end = allowed("BILOU", ["O", "B-X", "I-X", "L-X", "U-X"])
+    for mask, other in zip((start, follow, end), allowed(BIOES, tags_of(BIOES, "X")), strict=True):
+        assert torch.equal(mask, other)
+
+
+@pytest.fixture(scope="module")
+def get_entities():
+    return pytest.importorskip("seqeval.metrics.sequence_labeling").get_entities
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.sampled_from([IOB2, BIOES]))
+def test_as_seqeval_reads_them(get_entities, data, scheme):
+    tags = data.draw(st.lists(st.sampled_from(tags_of(scheme)), max_size=12))
+    expected = [Span(start, end + 1, label) for label, start, end in get_entities(tags)]
+    assert to_spans(tags, scheme) == expected
+
+
+def test_names():
+    assert [scheme_named(name) for name in ("iob1", "bio", "IOBES", "None")] == [
+        IOB1,
+        IOB2,
+        BIOES,
+        NONE,
+    ]
+    with pytest.raises(ConfigError, match="no tag scheme 'IOB3'; expected IOB1, IOB2, BIOES"):
+        to_spans(["O"], "IOB3")
+    with pytest.raises(ConfigError, match="no spans"):
+        to_spans(["NN"], NONE)
+
+
+@pytest.mark.parametrize("tag", ["NN", "", "X-Y", "BB-X", "E-X", "o", "-X"])
+def test_tags_of_no_scheme(tag):
+    with pytest.raises(InputError, match="is no tag of the scheme IOB2"):
+        to_spans(["O", tag], IOB2)
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(0, 0, "X")],
+        [(2, 1, "X")],
+        [(-1, 1, "X")],
+        [(2, 4, "X")],
+        [(0, 2, "X"), (1, 3, "X")],
+        [(0, 2, "X"), (0, 2, "X")],
+    ],
+)
+def test_spans_that_cannot_be_written(spans):
+    with pytest.raises(InputError, match="Span"):
+        from_spans([Span(*span) for span in spans], 3, IOB2)
+
+
+# ------------------------------------------------------------------------------------ detecting
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme"),
+    [
+        (["I-X I-X O", "O I-Y B-Y"], IOB1),
+        (["I-X O"], IOB1),
+        (["B-X I-X O", "B-Y"], IOB2),
+        (["B-X O"], IOB2),
+        (["O O"], IOB2),
+        ([], IOB2),
+        # A slip makes no other scheme.
+        (["B-X I-X", "B-X O B-Y", "O I-X"], IOB2),
+        (["I-X I-X", "I-X O I-Y", "O B-X"], IOB1),
+        (["B-X O", "S-X"], BIOES),
+        (["B-X I-X L-X O U-X"], BIOES),
+        (["B I O"], IOB2),
+        (["NN DT O"], NONE),
+        (["B-X", "-LRB-"], NONE),
+    ],
+)
+def test_detect(tags, scheme):
+    assert detect_scheme(line.split() for line in tags) == scheme
+
+
+@given(st.lists(sentences(), max_size=5), st.sampled_from(SCHEMES))
+def test_what_is_detected_reads_the_same(parts, scheme):
+    tags = [from_spans(spans, length, scheme) for spans, length in parts]
+    found = detect_scheme(tags)
+    assert [to_spans(line, found) for line in tags] == [spans for spans, _ in parts]
+
+
+# ------------------------------------------------------------------------------------ allowed
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_allowed_are_those_that_spans_are_written_as(scheme, length):
+    """All sequences: a well-formed one is what writing its own spans gives."""
+    tags = tags_of(scheme)
+    start, follow, end = allowed(scheme, tags)
+    assert (start.dtype, follow.shape, end.shape) == (torch.bool, (len(tags),) * 2, (len(tags),))
+    for numbers in product(range(len(tags)), repeat=length):
+        sentence = [tags[number] for number in numbers]
+        found = start[numbers[0]] and end[numbers[-1]]
+        found = found and all(follow[pair] for pair in pairwise(numbers))
+        well_formed = from_spans(to_spans(sentence, scheme), length, scheme) == sentence
+        assert bool(found) == well_formed
+        assert is_allowed(sentence, scheme) == well_formed
+
+
+def test_everything_is_allowed_without_a_scheme():
+    assert all(mask.all() for mask in allowed(NONE, ["NN", "DT"]))
+    assert [tuple(mask.shape) for mask in allowed(NONE, ["NN", "DT"])] == [(2,), (2, 2), (2,)]
+    assert is_allowed(["NN"], NONE)
