@@ -1,1 +1,23 @@
 """Tasks on top of ELMo: labelled texts in, answers and scores out."""
+
+from typing import TYPE_CHECKING, Any
+
+from elmo.lazy import fetch
+
+if TYPE_CHECKING:
+    from elmo.tasks.estimator import Classifier, Tagger
+    from elmo.tasks.examples import Example
+    from elmo.tasks.readers.registry import read
+
+__all__ = ["Classifier", "Example", "Tagger", "read"]
+
+_HOMES = {
+    "Classifier": "elmo.tasks.estimator",
+    "Example": "elmo.tasks.examples",
+    "Tagger": "elmo.tasks.estimator",
+    "read": "elmo.tasks.readers.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return fetch(name, _HOMES, __name__)
