@@ -1,6 +1,6 @@
 """Whether a model tells ten ambiguous words apart by their nearest occurrences in context.
 
-    python runs/senses.py MODEL [--layer 2] [--show]
+    python runs/senses.py MODEL [--layer 2] [--random] [--show]
 
 For each word and sense the share of its fifteen occurrences most of whose three nearest
 occurrences of the word mean the same. A word is told apart where that holds for more than half of
@@ -8,6 +8,8 @@ the occurrences of both senses.
 """
 
 import argparse
+
+from probe import random_twin
 
 from elmo import ELMo
 from elmo.demo.senses import nearest_occurrences, occurrences, told_apart
@@ -18,6 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("--layer", type=int, help="the last one where none is named")
+    parser.add_argument("--random", action="store_true", help="random weights too")
     parser.add_argument("--show", action="store_true", help="neighbours of each sense's first")
     given = parser.parse_args()
     elmo = ELMo.from_pretrained(given.model)
@@ -28,7 +31,14 @@ def main() -> None:
     for word, senses in shares.items():
         print(f"| {word} | " + " | ".join(f"{s} {x:.0%}" for s, x in senses.items()) + " |")
     n_right = sum(min(senses.values()) > 0.5 for senses in shares.values())
-    print(f"\n{n_right} of {len(shares)} words are told apart")
+    nearest = sum(one.nearest[0][0].sense == one.query.sense for one in found) / len(found)
+    print(
+        f"\n{n_right} of {len(shares)} words are told apart; the nearest is right for {nearest:.0%}"
+    )
+    if given.random:
+        twin = told_apart(nearest_occurrences(random_twin(elmo), occurrences(), layer=layer))
+        n_right = sum(min(senses.values()) > 0.5 for senses in twin.values())
+        print(f"{n_right} of {len(twin)} with random weights")
     if given.show:
         firsts = {(item.query.word, item.query.sense): item for item in reversed(found)}
         print("", *reversed(firsts.values()), sep="\n")

@@ -470,3 +470,15 @@ def test_a_text_that_is_not_there(folder, tmp_path):
 def test_dials(text, folder, dials, message):
     with pytest.raises(ConfigError, match=message):
         run(text, folder, **dials)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "raw", "is_told"),
+    [("english", False, True), ("english", True, False), (None, False, False)],
+)
+def test_words_split_otherwise_are_told(tmp_path, caplog, tokenizer, raw, is_told):
+    text = dataclasses.replace(CONFIG.text, tokenizer=tokenizer)
+    native.write(make_model(dataclasses.replace(CONFIG, text=text)), tmp_path / "model")
+    (tmp_path / "text.txt").write_text("cats, dogs\nthe mat\n")
+    evaluate(EvaluateConfig((str(tmp_path / "text.txt"),), model=str(tmp_path / "model"), raw=raw))
+    assert ("--raw" in caplog.text) == is_told

@@ -5,6 +5,7 @@ pass itself, used while training too; `evaluate` is the verb.
 """
 
 import json
+import logging
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +31,12 @@ from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.progress import Progress
 from elmo.text.batches import token_mapper
+from elmo.text.tokenizer import WhitespaceTokenizer
+
+logger = logging.getLogger(__name__)
+
+# A share of words out of vocabulary that is no property of a text, but of how it was split.
+MANY_UNKNOWN = 0.3
 
 
 @dataclass(frozen=True)
@@ -285,7 +292,17 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             f"{', '.join(config.text)}: the text ends in its first batch, which drop_tail leaves "
             "out: take a smaller batch_size or unroll"
         )
-    return EvaluateResult(perplexity_of(sums), config.model, config.state, config.json)
+    result = EvaluateResult(perplexity_of(sums), config.model, config.state, config.json)
+    tokenizer = found.config.text.tokenizer
+    is_split = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
+    if result.perplexity.unknown_rate > MANY_UNKNOWN and not is_split:
+        logger.warning(
+            "%.0f %% of the words are out of vocabulary; the model's text was split by %s: --raw "
+            "splits this one so, too",
+            100 * result.perplexity.unknown_rate,
+            tokenizer,
+        )
+    return result
 
 
 def _counted(windows: Iterable[Window], progress: Progress) -> Iterable[Window]:
