@@ -177,16 +177,15 @@ def _config(verb: Verb, fields: list[Leaf], source: str | None, values: dict[str
 
 def _parameter(leaf: Leaf, verb: Verb) -> inspect.Parameter:
     """Make an argument or a flag; its text is read by the config, so that both speak alike."""
+    hint: Any = list[str] | None if leaf.is_many else str | None
     if leaf.name in verb.positional:
+        argument = typer.Argument(help=leaf.help, show_default=False)
         return inspect.Parameter(
             leaf.name,
             inspect.Parameter.KEYWORD_ONLY,
-            annotation=Annotated[
-                list[str] if leaf.is_many else str,
-                typer.Argument(help=leaf.help, show_default=False),
-            ],
+            default=inspect.Parameter.empty if leaf.is_required else None,
+            annotation=Annotated[hint, argument],
         )
-    hint: Any = list[str] | None if leaf.is_many else str | None
     flag = leaf.flag
     if leaf.hint is bool:
         hint = bool | None

@@ -7,6 +7,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -299,6 +300,7 @@ def leaves(cls: type, path: tuple[str, ...] = (), title: str = "", base: Any = N
     return own + deeper
 
 
+@cache
 def field_help(cls: type) -> dict[str, str]:
     """Map each field of a config dataclass to the docstring under it."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]

@@ -18,6 +18,7 @@ from elmo.config import (
     RegularConfig,
     RunConfig,
     StreamConfig,
+    TaskConfig,
     TuneConfig,
 )
 from elmo.errors import ConfigError, OutputError
@@ -221,6 +222,7 @@ def test_names_that_may_change_are_names():
 
     collect(PretrainConfig)
     collect(FinetuneConfig)
+    collect(TaskConfig)
     assert known >= MAY_CHANGE
 
 

@@ -211,6 +211,11 @@ def test_a_signal_while_measuring(tmp_path, monkeypatch):
     found = checkpoint.newest(tmp_path / "run" / "checkpoints")
     assert found["standing"]["step"] == 4
     assert set(found) == {"version", "standing", "threads", "number", "aim"}
+    # What was cut short is made up for, and all is as if nothing had happened.
+    monkeypatch.setattr(NumberWork, "measure", measure)
+    train(job_of(tmp_path / "run"))
+    train(job_of(tmp_path / "whole"))
+    assert events(tmp_path / "run", "evaluation") == events(tmp_path / "whole", "evaluation")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ from elmo.errors import ConfigError
 TaskKind = Literal["classification", "tagging"]
 ReaderKind = Literal["auto", "conll", "conllu", "jsonl", "klp", "parallel", "sst2", "sst5", "table"]
 
+# Letters of a word that are read, two marks included; more say little.
+MAX_LETTERS = 25
+
 
 @dataclass(frozen=True)
 class ExamplesConfig:
@@ -100,6 +103,18 @@ class WordsConfig:
     letter_filters: tuple[tuple[int, int], ...] = ((1, 16), (2, 32), (3, 64))
     """Convolutions over characters as [width, count] pairs."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.letter_dim < 1:
+            raise ConfigError(f"letter_dim is {self.letter_dim}; it must be at least 1")
+        widths = [width for width, _ in self.letter_filters]
+        counts = [count for _, count in self.letter_filters]
+        if not widths or min(widths) < 1 or max(widths) > MAX_LETTERS or min(counts) < 1:
+            raise ConfigError(
+                f"letter_filters is {self.letter_filters}; expected pairs of a width, "
+                f"{MAX_LETTERS} at most, and a count"
+            )
+
 
 @dataclass(frozen=True)
 class BodyConfig:
@@ -138,6 +153,8 @@ class TaskConfig:
     """Folder to write."""
     task: TaskKind = "classification"
     """What is to be found: one label for a text, or a tag for each of its words."""
+    measure: Literal["accuracy", "macro_f1"] = "accuracy"
+    """Classification: score that a model is chosen by."""
     seeds: int = 1
     """Runs with different seeds, one after another; their mean and deviation are reported."""
     batch_size: int = 32

@@ -52,6 +52,8 @@ def info(config: InfoConfig) -> InfoResult:
         rows["weights"] = model.storage
     if model.vocabulary is not None:
         rows["vocabulary"] = f"{len(model.vocabulary):,} words"
+    for name, value in (model.training or {}).items():
+        rows[f"trained: {name}"] = str(value)
     return InfoResult(rows, model.notes, to_dict(model.config), config.json)
 
 

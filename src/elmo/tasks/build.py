@@ -84,7 +84,6 @@ def build(
         layers: of a frozen ELMo, where they are known beforehand; computed where None.
         static: vectors of words.
     """
-    torch.manual_seed(config.run.seed)
     chosen: list[int] = []
     network: ELMoNetwork | None = None
     if elmo is not None:
@@ -98,16 +97,19 @@ def build(
         else:
             layers = layers or ComputedLayers(elmo, config.elmo.layers)
     sizes = {"n_layers": len(chosen), "elmo_dim": 0 if elmo is None else elmo.config.dim}
-    tokens = TokenInput(
-        elmo=config.elmo,
-        words=config.words,
-        network=network,
-        chosen=chosen,
-        static=None if static is None else _with_unknown(static.vectors),
-        **sizes,
-    )
-    body = Body(config=config.body, elmo=config.elmo, input_dim=tokens.dim, **sizes)
-    head = kind.head(body.dim, labels, config.body.dropout)
+    # Whoever loads a model finds the numbers they draw as they were.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.run.seed)
+        tokens = TokenInput(
+            elmo=config.elmo,
+            words=config.words,
+            network=network,
+            chosen=chosen,
+            static=None if static is None else _with_unknown(static.vectors),
+            **sizes,
+        )
+        body = Body(config=config.body, elmo=config.elmo, input_dim=tokens.dim, **sizes)
+        head = kind.head(body.dim, labels, config.body.dropout)
     model = TaskModel(tokens=tokens, body=body, head=head, mix_penalty=config.elmo.mix_penalty)
     fields = TokenFields(
         layers=layers,

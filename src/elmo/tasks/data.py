@@ -46,10 +46,7 @@ def read_examples(
             ) from None
     elif kind in ("sst2", "sst5"):
         options["phrases"] = config.phrases and is_training
-    examples = read(path, kind, split=split, **options)
-    if not examples:
-        raise InputError(f"{path} holds no examples")
-    return examples
+    return read(path, kind, split=split, **options)
 
 
 def training_examples(

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self
 from elmo.config import TaskConfig, TaskKind
 from elmo.errors import ConfigError, InputError
 from elmo.plain import leaves, load_config
-from elmo.tasks.build import load_elmo, splitter
+from elmo.tasks.build import Split, load_elmo, splitter
 from elmo.tasks.data import held_out
 from elmo.tasks.examples import Example
 from elmo.tasks.fit import prepare
+from elmo.tasks.kinds import check_targets
 from elmo.tasks.predict import default_device
 from elmo.tasks.trained import Trained, load_trained
 from elmo.tasks.work import TaskJob
@@ -75,11 +76,11 @@ class Estimator:
             config = load_config(TaskConfig, None, given)
             elmo = load_elmo(config)
             split = splitter(config, elmo)
-            examples = _examples(texts, targets, split)
+            examples = self._examples(texts, targets, split)
             if dev is None:
                 examples, chosen_by = held_out(examples, config.examples.dev_share)
             else:
-                chosen_by = _examples(*dev, split)
+                chosen_by = self._examples(*dev, split)
             train(TaskJob(prepare(config, elmo, examples, chosen_by), examples, chosen_by))
             self._trained = load_trained(Path(out) / MODEL, default_device())
         return self
@@ -94,7 +95,29 @@ class Estimator:
         """Score the answers for texts, by the names of the scores."""
         trained = self.trained
         split = splitter(trained.config, trained.built.elmo)
-        return trained.scores(_examples(texts, targets, split))
+        return trained.scores(self._examples(texts, targets, split))
+
+    def _examples(
+        self, texts: Iterable[Text], targets: Iterable[Any], split: Split
+    ) -> list[Example]:
+        """Put texts and targets together; what does not fit is refused with its number."""
+        texts, targets = list(texts), list(targets)
+        if len(texts) != len(targets):
+            raise InputError(f"{len(texts)} texts, but {len(targets)} targets")
+        examples = []
+        for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
+            words = _words(text, split, number)
+            if self.task == "tagging" and _is_list(target):
+                target = tuple(target)
+                if len(target) != len(words):
+                    raise InputError(
+                        f"text {number} has {len(words)} words, but {len(target)} tags"
+                    )
+            examples.append(Example((words,), target, str(number)))
+        if not examples:
+            raise InputError("there are no texts")
+        check_targets(self.task, examples)
+        return examples
 
     def score(self, texts: Iterable[Text], targets: Iterable[Any]) -> float:
         """Give the score that models are chosen by."""
@@ -150,26 +173,15 @@ class Tagger(Estimator):
         return [list(answer) for answer in self.answers(texts)]
 
 
-def _examples(texts: Iterable[Text], targets: Iterable[Any], split: Any) -> list[Example]:
-    texts, targets = list(texts), list(targets)
-    if len(texts) != len(targets):
-        raise InputError(f"{len(texts)} texts, but {len(targets)} targets")
-    examples = []
-    for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
-        words = _words(text, split, number)
-        if not isinstance(target, str):
-            target = tuple(target)
-            if len(target) != len(words):
-                raise InputError(f"text {number} has {len(words)} words, but {len(target)} tags")
-        examples.append(Example((words,), target, str(number)))
-    return examples
-
-
-def _words(text: Text, split: Any, number: int) -> tuple[str, ...]:
+def _words(text: Text, split: Split, number: int) -> tuple[str, ...]:
     words = tuple(split(text) if isinstance(text, str) else text)
     if not words:
         raise InputError(f"text {number} has no word")
     return words
+
+
+def _is_list(target: Any) -> bool:
+    return isinstance(target, Iterable) and not isinstance(target, str)
 
 
 def _list(names: set[str]) -> str:

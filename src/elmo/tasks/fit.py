@@ -16,16 +16,17 @@ from elmo.tasks.build import StaticTable, build, layers_folder, load_elmo, split
 from elmo.tasks.data import read_examples, training_examples
 from elmo.tasks.examples import Example
 from elmo.tasks.kinds import kind_for
-from elmo.tasks.layers import StoredLayers, stored_layers
-from elmo.tasks.scores import mean_and_deviation
+from elmo.tasks.layers import BlankLayers, LayerSource, stored_layers
+from elmo.tasks.scores import Spread, mean_and_deviation
 from elmo.tasks.static import read_static
 from elmo.tasks.trained import Trained, load_trained
-from elmo.tasks.work import TaskJob
+from elmo.tasks.work import TaskJob, TaskRun
 from elmo.train.devices import make_fabric
 from elmo.train.folder import MODEL
 from elmo.train.loop import train
 
 RESULTS = "results.json"
+PARTS = ("development", "test")
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,32 @@ class FitResult:
     measure: str
     runs: tuple[dict[str, Any], ...]
 
+    def spreads(self) -> dict[str, dict[str, Spread]]:
+        """Give mean and deviation over the seeds of each score, by part and name."""
+        found = {part: [run[part] for run in self.runs if run[part]] for part in PARTS}
+        return {
+            part: {
+                name: mean_and_deviation([scores[name] for scores in all_scores])
+                for name in all_scores[0]
+            }
+            for part, all_scores in found.items()
+            if all_scores
+        }
+
+    def to_plain(self) -> dict[str, Any]:
+        """Give all of it as plain data."""
+        spreads = {
+            part: {name: dataclasses.asdict(spread) for name, spread in spreads.items()}
+            for part, spreads in self.spreads().items()
+        }
+        return {"measure": self.measure, "scores": spreads, "runs": list(self.runs)}
+
     def __str__(self) -> str:
         """Say the scores, mean and deviation where there are several, and the mixes."""
         lines = []
-        for part in ("development", "test"):
-            found = [run[part] for run in self.runs if run.get(part)]
-            if found:
-                figures = ", ".join(_figure(name, found) for name in found[0])
-                lines.append(f"{part:<12} {figures}")
+        for part, spreads in self.spreads().items():
+            figures = ", ".join(_figure(name, spread) for name, spread in spreads.items())
+            lines.append(f"{part:<12} {figures}")
         for place, mix in (self.runs[0]["mixes"] or {}).items():
             shares = " ".join(f"{share:.3f}" for share in mix["shares"])
             lines.append(f"mix at {place}: layers {shares}, gamma {mix['gamma']:.3f}")
@@ -60,18 +79,19 @@ class FitResult:
         return "\n".join(lines)
 
 
-def _figure(name: str, found: Sequence[dict[str, float]]) -> str:
-    spread = mean_and_deviation([scores[name] for scores in found])
+def _figure(name: str, spread: Spread) -> str:
     deviation = f" ± {spread.deviation:.4f}" if spread.n > 1 else ""
     return f"{name.replace('_', ' ')} {spread.mean:.4f}{deviation}"
 
 
-def fit(config: TaskConfig) -> FitResult:
+def fit(config: TaskConfig) -> FitResult | TaskRun:
     """Train a model for each seed, and measure it on the test part where one is named.
 
     Args:
         config: of the task.
     """
+    if config.run.dry_run:
+        return train(_job(config, load_elmo(config)))
     runs = []
     measure = ""
     for number in range(config.seeds):
@@ -96,26 +116,24 @@ def fit(config: TaskConfig) -> FitResult:
                 "mixes": trained.facts.get("mixes"),
             }
         )
-        if config.run.dry_run:
-            break
     result = FitResult(config.out, measure, tuple(runs))
-    if not config.run.dry_run:
-        with atomic_path(Path(config.out) / RESULTS) as partial:
-            partial.write_text(json.dumps({"measure": measure, "runs": runs}, indent=1) + "\n")
+    with atomic_path(Path(config.out) / RESULTS) as partial:
+        partial.write_text(json.dumps(result.to_plain(), indent=1) + "\n")
     return result
 
 
 def fit_once(config: TaskConfig) -> Trained:
     """Train a model with one seed; gives the best one."""
-    elmo = load_elmo(config)
-    split = splitter(config, elmo)
-    examples, dev = training_examples(config.examples, split, config.run.seed)
-    trained = prepare(config, elmo, examples, dev)
-    train(TaskJob(trained, examples, dev))
-    if config.run.dry_run:
-        return trained
+    train(_job(config, load_elmo(config)))
     device = str(make_fabric(config.run).device)
     return load_trained(Path(config.out) / MODEL, device)
+
+
+def _job(config: TaskConfig, elmo: ELMo | None) -> TaskJob:
+    """Read the examples of a run and make its model."""
+    split = splitter(config, elmo)
+    examples, dev = training_examples(config.examples, split, config.run.seed)
+    return TaskJob(prepare(config, elmo, examples, dev), examples, dev)
 
 
 def prepare(
@@ -129,11 +147,13 @@ def prepare(
         train: examples to learn from.
         dev: examples to choose by.
     """
-    kind = kind_for(config.task, [*train, *dev])
+    kind = kind_for(config.task, [*train, *dev], config.measure)
     labels = kind.labels(train)
     words = [example.words for example in [*train, *dev]]
-    layers: StoredLayers | None = None
-    if elmo is not None and config.elmo.use == "frozen":
+    layers: LayerSource | None = None
+    if elmo is not None and config.run.dry_run:
+        layers = BlankLayers(elmo, config.elmo.layers)
+    elif elmo is not None and config.elmo.use == "frozen":
         move(elmo, make_fabric(config.run).device)
         known = fingerprint(elmo.to_pretrained())
         layers = stored_layers(elmo, known, config.elmo.layers, words, layers_folder(config))
@@ -147,7 +167,7 @@ def prepare(
 
 def _test(config: TaskConfig, trained: Trained) -> dict[str, float] | None:
     """Measure the best model on the test part."""
-    if config.examples.test is None or config.run.dry_run:
+    if config.examples.test is None:
         return None
     split = splitter(config, trained.built.elmo)
     return trained.scores(read_examples(config.examples, config.examples.test, split))

@@ -206,8 +206,8 @@ def make_kind(task: TaskKind, settings: Mapping[str, Any]) -> Kind:
     return kind
 
 
-def kind_for(task: TaskKind, examples: Sequence[Example]) -> Kind:
-    """Make the kind of task that examples are for."""
+def check_targets(task: TaskKind, examples: Sequence[Example]) -> None:
+    """Refuse examples of another kind of task, or without an answer."""
     for example in examples:
         wanted = str if task == "classification" else tuple
         if not isinstance(example.target, wanted):
@@ -216,7 +216,18 @@ def kind_for(task: TaskKind, examples: Sequence[Example]) -> Kind:
                 f"{example.target!r} for its target, expected "
                 f"{'a label' if wanted is str else 'a tag for each word'}"
             )
+
+
+def kind_for(task: TaskKind, examples: Sequence[Example], measure: str = "accuracy") -> Kind:
+    """Make the kind of task that examples are for.
+
+    Args:
+        task: its name.
+        examples: to learn from and to choose by.
+        measure: score that models for classification are chosen by.
+    """
+    check_targets(task, examples)
     if task == "tagging":
         scheme = spans.detect_scheme([example.target for example in examples])
         return make_kind(task, {"scheme": scheme})
-    return make_kind(task, {})
+    return make_kind(task, {"measure": measure})

@@ -19,6 +19,7 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, OutputError
 from elmo.evaluate.vectors import encode_in_parts
 from elmo.files import atomic_path
+from elmo.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,18 @@ class ComputedLayers:
     def cut(self, layers: NDArray[np.float32]) -> Vectors:
         """Keep the layers wanted of (layers, words, dim), words first."""
         return layers[self.chosen].swapaxes(0, 1).astype(np.float16)
+
+
+class BlankLayers:
+    """Zeros in the place of layers: what a step takes can be measured with them."""
+
+    def __init__(self, elmo: ELMo, layers: str) -> None:
+        """Take the shape of a model's layers; arguments as `ComputedLayers` has them."""
+        self._shape = (len(chosen_layers(elmo, layers)), elmo.config.dim)
+
+    def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
+        """Give (words, layers, dim) for each text."""
+        return [np.zeros((len(text), *self._shape), dtype=np.float16) for text in texts]
 
 
 class StoredLayers:
@@ -107,7 +120,8 @@ def stored_layers(
     source = ComputedLayers(elmo, layers)
     digest = hashlib.sha256(f"{fingerprint} {source.chosen}".encode())
     for text in distinct:
-        digest.update(b"\n" + "\t".join(text).encode("utf-8", "surrogatepass"))
+        # Not joined by some character, which a word may hold.
+        digest.update(repr(text).encode())
     path = folder / f"{digest.hexdigest()[:24]}.npy"
     if not path.is_file():
         _write(path, source, distinct)
@@ -117,7 +131,10 @@ def stored_layers(
 def _write(path: Path, source: ComputedLayers, texts: Sequence[Words]) -> None:
     shape = (sum(map(len, texts)), len(source.chosen), source.elmo.config.dim)
     size = 2 * int(np.prod(shape, dtype=np.int64))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {path.parent}: {error.strerror}") from None
     free = shutil.disk_usage(path.parent).free
     if size > free:
         raise OutputError(
@@ -125,10 +142,12 @@ def _write(path: Path, source: ComputedLayers, texts: Sequence[Words]) -> None:
             f"{free / 1e9:.1f} GB left: name another --cache, or fewer --layers"
         )
     logger.info("layers of %s words: %.1f MB in %s", f"{shape[0]:,}", size / 1e6, path)
-    with atomic_path(path) as partial:
+    told = f"ELMo's layers ({size / 1e6:,.1f} MB)"
+    with atomic_path(path) as partial, Progress(told, shape[0], "words") as progress:
         array = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
         done = 0
         for _, vectors in encode_in_parts(source.encode, texts):
             array[done : done + vectors.shape[1]] = source.cut(vectors)
             done += vectors.shape[1]
+            progress.advance(vectors.shape[1])
         array.flush()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 import torch
 
@@ -66,8 +66,9 @@ def predict(config: TaskPredictConfig) -> Answered:
     if is_conll and trained.config.task != "tagging":
         raise ConfigError(f"{config.model} gives labels, not tags: there are no columns to write")
     n_texts = 0
-    with _reading(config.input) as lines, _writing(config.output) as out:
-        for part in _parts(_texts(trained, lines, raw=config.raw)):
+    with _opened(config.input) as file, _writing(config.output) as out:
+        lines = _lines(file, config.input)
+        for part in _parts(_texts(trained, lines, config.input, raw=config.raw)):
             n_texts += len(part)
             for example, answer in zip(part, trained.answers([e.words for e in part]), strict=True):
                 out.write(_written(trained, example, answer, is_conll=is_conll))
@@ -83,13 +84,14 @@ def _says_conll(output: str) -> bool:
     return Path(output).suffix in (".conll", ".iob", ".bio")
 
 
-def _texts(trained: Trained, lines: Iterable[str], *, raw: bool) -> Iterator[Example]:
+def _texts(trained: Trained, lines: Iterable[str], name: str, *, raw: bool) -> Iterator[Example]:
     split = splitter(trained.config, trained.built.elmo) if raw else str.split
     for number, line in enumerate(lines, start=1):
         words = tuple(split(line))
         if not words:
             raise InputError(
-                f"line {number} holds no word: remove it, so that lines and answers fit"
+                f"{_label(name)}, line {number} holds no word: remove it, so that lines and "
+                "answers fit"
             )
         yield Example((words,), id=str(number))
 
@@ -107,16 +109,36 @@ def _written(trained: Trained, example: Example, answer: object, *, is_conll: bo
     return "".join(f"{word}\t{tag}\n" for word, tag in pairs) + "\n"
 
 
+def _label(name: str) -> str:
+    return "standard input" if name == "-" else name
+
+
 @contextmanager
-def _reading(path: str) -> Iterator[Iterable[str]]:
-    if path == "-":
-        yield sys.stdin
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        if sys.stdin is None:  # so Python tells of one that was closed before it began
+            raise InputError("cannot read standard input: it is closed")
+        yield sys.stdin.buffer
         return
     try:
-        with Path(path).open(encoding="utf-8-sig") as lines:
-            yield lines
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+        file = Path(name).open("rb")
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror}") from None
+    with file:
+        yield file
+
+
+def _lines(file: BinaryIO, name: str) -> Iterator[str]:
+    """Read lines, broken at newlines only; what is not UTF-8 is refused with its place."""
+    for number, data in enumerate(file, start=1):
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(
+                f"{_label(name)} is not UTF-8: line {number}; convert it first (iconv -t UTF-8)"
+            ) from None
+        # The mark some editors begin a file with.
+        yield text.removeprefix("\ufeff") if number == 1 else text
 
 
 @contextmanager

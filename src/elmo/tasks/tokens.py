@@ -14,15 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import TaskELMoConfig, WordsConfig
+from elmo.config.tasks import MAX_LETTERS
 from elmo.model.network import ELMoNetwork
 from elmo.model.scalar_mix import ScalarMix
 from elmo.model.token_encoder import CharacterCNN
 from elmo.tasks.layers import LayerSource, Words
 from elmo.text.batches import TokenMapper
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, ByteCharacters
-
-# Letters of a word that are read; more say little.
-MAX_LETTERS = 25
 
 
 @dataclass(frozen=True)

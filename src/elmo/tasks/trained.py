@@ -3,7 +3,7 @@
 config.json         dials, labels, the kind of task, what it scored
 model.safetensors   weights of the model's own, static vectors included
 static.txt          words of the static vectors, where there are some
-elmo/               the ELMo, where it was tuned; a frozen one is named and known by its fingerprint
+elmo/               the ELMo, where it was tuned; a frozen one is named; known by its fingerprint
 """
 
 import json
@@ -16,18 +16,19 @@ from typing import Any
 import safetensors
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
 from elmo.embed.fingerprint import fingerprint
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import ConfigError, FormatError, InputError
 from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.kernels.device import move
 from elmo.plain import from_dict, to_dict
 from elmo.tasks.build import Built, StaticTable, build, load_elmo
 from elmo.tasks.examples import Example
-from elmo.tasks.kinds import Kind, make_kind
+from elmo.tasks.kinds import Kind, check_targets, make_kind
 from elmo.tasks.layers import Words
 
 FORMAT = "elmo-torch-task"
@@ -37,6 +38,19 @@ CONFIG, WEIGHTS, STATIC, TUNED = "config.json", "model.safetensors", "static.txt
 NETWORK = "tokens.network."
 # Examples answered together.
 TOGETHER = 64
+# What the config says beside its format.
+_PARTS = {"labels": list, "kind": dict, "facts": dict, "fingerprint": str | None, "config": dict}
+# What torn files make their readers raise.
+_BROKEN = (
+    OSError,
+    KeyError,
+    TypeError,
+    ValueError,
+    RuntimeError,
+    ConfigError,
+    InputError,
+    safetensors.SafetensorError,
+)
 
 
 @dataclass
@@ -76,11 +90,15 @@ class Trained:
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Compare answers with what is right."""
+        check_targets(self.config.task, examples)
         found = self.answers([example.words for example in examples])
         return self.kind.scores(examples, found)
 
     def save(self, folder: Path) -> None:
-        """Write a folder, all of it or nothing but for a tuned ELMo, which comes first."""
+        """Write a folder, all of it or nothing but for a tuned ELMo, which comes first.
+
+        Killed between the two, they do not fit, which the fingerprint tells.
+        """
         elmo, tuned = self.built.elmo, self.config.elmo.use == "tuned"
         if elmo is not None and tuned:
             elmo.save_pretrained(folder / TUNED)
@@ -95,7 +113,7 @@ class Trained:
             "labels": self.labels,
             "kind": self.kind.settings(),
             "facts": self.facts,
-            "fingerprint": None if elmo is None or tuned else fingerprint(elmo.to_pretrained()),
+            "fingerprint": None if elmo is None else fingerprint(elmo.to_pretrained()),
             "config": to_dict(self.config),
         }
         static = self.built.static
@@ -104,8 +122,8 @@ class Trained:
             folder,
             {
                 WEIGHTS: partial(save_file, weights),
-                STATIC: partial(Path.write_text, data=words, encoding="utf-8") if words else None,
-                CONFIG: partial(Path.write_text, data=_json(head), encoding="utf-8"),
+                STATIC: partial(Path.write_bytes, data=words.encode()) if words else None,
+                CONFIG: partial(Path.write_bytes, data=_json(head).encode()),
             },
         )
 
@@ -124,24 +142,18 @@ def load_trained(folder: Path, device: str | None = None) -> Trained:
     if not (folder / CONFIG).is_file() and (folder / "model" / CONFIG).is_file():
         folder = folder / "model"
     head = _head(folder)
-    config = from_dict(TaskConfig, head["config"], f"{folder / CONFIG}: config")
-    tuned = config.elmo.model is not None and config.elmo.use == "tuned"
-    elmo = ELMo.from_pretrained(folder / TUNED) if tuned else load_elmo(config)
-    if elmo is not None and not tuned and fingerprint(elmo.to_pretrained()) != head["fingerprint"]:
-        raise ConfigError(
-            f"{folder} was trained on the ELMo {config.elmo.model}, and what has that name now is "
-            "another one: train the task again, or bring the old one back"
-        )
+    try:
+        config = from_dict(TaskConfig, head["config"], f"{folder / CONFIG}: config")
+    except ConfigError as error:
+        raise FormatError(str(error)) from None
+    elmo = _elmo(folder, config, head["fingerprint"])
     try:
         weights = load_file(folder / WEIGHTS)
-        static = None
-        if (folder / STATIC).is_file():
-            words = (folder / STATIC).read_text(encoding="utf-8").splitlines()
-            static = StaticTable(words, weights["tokens.static.weight"][1:])
+        static = _static(folder, weights)
         kind = make_kind(config.task, head["kind"])
         built = build(config, kind, head["labels"], elmo, static=static)
         found = built.model.load_state_dict(weights, strict=False)
-    except (OSError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
+    except _BROKEN as error:
         raise FormatError(f"{folder} is no whole model of a task: {one_line(error)}") from None
     missing = [name for name in found.missing_keys if not name.startswith(NETWORK)]
     if missing or found.unexpected_keys:
@@ -167,4 +179,34 @@ def _head(folder: Path) -> dict[str, Any]:
         raise FormatError(f"{folder} is no model of a task: its {CONFIG} does not say so")
     if head.get("version") != VERSION:
         raise FormatError(f"{folder} is of version {head.get('version')!r}, this reads {VERSION}")
+    for name, kind in _PARTS.items():
+        if not isinstance(head.get(name, ...), kind):
+            raise FormatError(f"{path} is damaged: its {name} is not what it should be")
     return head
+
+
+def _elmo(folder: Path, config: TaskConfig, known: str | None) -> ELMo | None:
+    """Read the ELMo of a model, and see that it is the one it was trained with."""
+    tuned = config.elmo.model is not None and config.elmo.use == "tuned"
+    if tuned and not (folder / TUNED).is_dir():
+        raise FormatError(f"{folder} is no whole model of a task: there is no {TUNED} in it")
+    elmo = ELMo.from_pretrained(folder / TUNED) if tuned else load_elmo(config)
+    if elmo is None or fingerprint(elmo.to_pretrained()) == known:
+        return elmo
+    if tuned:
+        raise FormatError(f"{folder} is no whole model of a task: its {TUNED} is of another one")
+    raise ConfigError(
+        f"{folder} was trained on the ELMo {config.elmo.model}, and what has that name now is "
+        "another one: train the task again, or bring the old one back"
+    )
+
+
+def _static(folder: Path, weights: Mapping[str, Tensor]) -> StaticTable | None:
+    """Read the words of the static vectors, which newlines alone part."""
+    if not (folder / STATIC).is_file():
+        return None
+    words = (folder / STATIC).read_bytes().decode("utf-8").split("\n")[:-1]
+    vectors = weights["tokens.static.weight"][1:]
+    if len(words) != len(vectors):
+        raise ValueError(f"{STATIC} has {len(words):,} words for {len(vectors):,} vectors")
+    return StaticTable(words, vectors)

@@ -74,6 +74,8 @@ class TaskRun:
 
     def __str__(self) -> str:
         """Say it in a line."""
+        if not self.step:
+            return self.note
         best = "" if self.best is None else f"; development: {self.best.line()}"
         return f"{self.note}: step {self.step:,}, {duration(self.seconds)}{best}"
 

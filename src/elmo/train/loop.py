@@ -113,6 +113,9 @@ class Loop(Generic[Result]):
     def _steps(self) -> str:
         """Take steps until there is a reason to stop, and give the reason."""
         standing, run = self.standing, self.job.config.run
+        # A signal may have cut the evaluation of this step short.
+        if standing.step and self._is_due() and standing.evaluated != standing.step:
+            self._evaluate()
         if self._has_given_up():
             return "stopped early before, nothing to do"
         batches = prefetched(self.work.batches(standing.step), AHEAD)
@@ -130,7 +133,7 @@ class Loop(Generic[Result]):
                     standing.step, self.work.tokens_per_step, learning_rate=result.rate
                 )
                 self._foretell()
-                if standing.step % self.evaluate_every == 0:
+                if self._is_due():
                     self._evaluate()
                     if self._has_given_up():
                         return f"stopped early, {standing.n_worse} evaluations without a better one"
@@ -141,6 +144,9 @@ class Loop(Generic[Result]):
         finally:
             batches.close()
         return "finished"
+
+    def _is_due(self) -> bool:
+        return self.standing.step % self.evaluate_every == 0
 
     def _has_given_up(self) -> bool:
         patience = self.job.config.run.patience

@@ -1,0 +1,102 @@
+"""A tiny ELMo, a few examples of each kind, and configs of models that train in a moment."""
+
+import json
+
+from conftest import random_model
+from lightning.fabric import Fabric
+
+from elmo.config import TaskConfig
+from elmo.embed.embedder import ELMo
+from elmo.plain import from_dict, leaves
+from elmo.tasks.examples import Example
+from elmo.tasks.fit import prepare
+
+GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
+THINGS = ("film", "story", "Play", "end")
+
+# Twenty texts of two to five words; one word decides.
+LABELLED = [
+    Example(((*("a", "what", "very")[: n % 4], word, THINGS[n % 3]),), label)
+    for n in range(10)
+    for word, label in ((GOOD[n % 3], "good"), (BAD[n % 3], "bad"))
+]
+# Twenty sentences with names of one and of two words, some of which touch.
+TAGGED = [
+    example
+    for n in range(5)
+    for example in (
+        Example((("Kim", "went", "to", f"New{n}", "York"),), ("B-PER", "O", "O", "B-LOC", "I-LOC")),
+        Example((("in", f"New{n}", "York", "Seoul"),), ("O", "B-LOC", "I-LOC", "B-LOC")),
+        Example((("Lee", "Kim"),), ("B-PER", "I-PER")),
+        Example((("nobody",),), ("O",)),
+    )
+]
+EXAMPLES = {"classification": LABELLED, "tagging": TAGGED}
+
+DIALS = {
+    "model": None,
+    "batch_size": 5,
+    "hidden": 8,
+    "letter_dim": 4,
+    "letter_filters": [[1, 4], [2, 4]],
+    "input_dropout": 0.0,
+    "dropout": 0.0,
+    "elmo_dropout": 0.0,
+    "learning_rate": 0.02,
+    "warmup_steps": 0,
+    "schedule": "constant",
+    "epochs": 1,
+    "log_every": 1,
+    "accelerator": "cpu",
+}
+
+
+def write_elmo(folder, seed=0, **extra):
+    """Write a tiny model and give what to call it."""
+    ELMo(random_model(scale=1.5, seed=seed, **extra)).save_pretrained(folder)
+    return str(folder)
+
+
+# Found once: help is read out of the source, which takes longer than some tests.
+PLACES = {leaf.name: leaf.path for leaf in leaves(TaskConfig)}
+
+
+def task_config(out, **settings):
+    data = {}
+    for name, value in {**DIALS, **settings, "out": str(out)}.items():
+        section = data
+        for outer in PLACES[name]:
+            section = section.setdefault(outer, {})
+        section[name] = value
+    return from_dict(TaskConfig, data)
+
+
+def make_trained(out, train=LABELLED, dev=(), **settings):
+    """Give a model with its first weights."""
+    config = task_config(out, **settings)
+    elmo = None if config.elmo.model is None else ELMo.from_pretrained(config.elmo.model)
+    return prepare(config, elmo, train, dev)
+
+
+def fabric():
+    return Fabric(accelerator="cpu", devices=1)
+
+
+def write_jsonl(path, examples):
+    records = [{"text": list(e.words), "label": e.target} for e in examples]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return str(path)
+
+
+def write_conll(path, examples):
+    sentences = [
+        "".join(f"{word} {tag}\n" for word, tag in zip(e.words, e.target, strict=True))
+        for e in examples
+    ]
+    path.write_text("\n".join(sentences), encoding="utf-8")
+    return str(path)
+
+
+def weights(trained):
+    """Give a copy of all weights."""
+    return {name: value.clone() for name, value in trained.built.model.state_dict().items()}

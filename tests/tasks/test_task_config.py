@@ -1,0 +1,65 @@
+"""Dials of tasks, and the presets."""
+
+import pytest
+from small_tasks import task_config
+
+from elmo.config import TaskConfig
+from elmo.errors import ConfigError
+from elmo.plain import load_config, presets
+
+PRESETS = presets("tasks")
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_every_preset_loads(name):
+    config = load_config(TaskConfig, name, {"out": "x"}, PRESETS)
+    assert config.out == "x"
+    assert config.elmo.model in ("small-en", "small-ko")
+    # What is tagged and what is labelled is said by the preset, not by chance.
+    tagged = name in ("conll2003", "kmou-ner", "ud-pos")
+    assert config.task == ("tagging" if tagged else "classification")
+
+
+def test_there_are_presets():
+    assert set(PRESETS) == {"conll2003", "kmou-ner", "nsmc", "sst2", "sst5", "ud-pos", "ynat"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dev_share": 0.0}, "dev_share is 0.0; a share between 0 and 1"),
+        ({"dev_share": 1.0}, "dev_share is 1.0"),
+        ({"fraction": 0.0}, "fraction is 0.0; a share above 0"),
+        ({"fraction": 1.5}, "fraction is 1.5"),
+        ({"layers": "bottom"}, "layers is 'bottom'; expected all, top or a layer's number"),
+        ({"layers": "-1"}, "layers is '-1'"),
+        ({"mix_penalty": -1.0}, "mix_penalty is -1.0"),
+        ({"elmo_dropout": 1.0}, "elmo_dropout is 1.0; a share below 1"),
+        ({"elmo_rate": 0.0}, "elmo_rate is 0.0; it must be above 0"),
+        ({"unfreeze_every": -1}, "unfreeze_every is -1"),
+        ({"letter_dim": 0}, "letter_dim is 0; it must be at least 1"),
+        ({"letter_filters": []}, r"letter_filters is \(\); expected pairs of a width"),
+        ({"letter_filters": [[26, 4]]}, r"letter_filters is \(\(26, 4\),\); .* 25 at most"),
+        ({"letter_filters": [[1, 0]]}, "letter_filters is"),
+        ({"hidden": -1}, "hidden must be 0 or more"),
+        ({"depth": 0}, "depth at least 1"),
+        ({"dropout": 1.0}, "dropout is 1.0; a share below 1"),
+        ({"input_dropout": -0.1}, "input_dropout is -0.1"),
+        ({"seeds": 0}, "seeds is 0; it must be at least 1"),
+        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
+        ({"devices": 2}, "a task is trained on one device"),
+        ({"accumulate": 2}, "a task is trained on one device"),
+        ({"letters": "none"}, "the model has no input"),
+        ({"letters": "none", "model": "x", "place": "output"}, "the model has no input"),
+        ({"task": "parsing"}, "found 'parsing', expected one of classification, tagging"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        task_config("x", **settings)
+
+
+def test_what_can_be_is_not():
+    task_config("x", letters="none", model="x")
+    task_config("x", letters="none", static="x")
+    task_config("x", letter_filters=[[25, 1]], layers="12")

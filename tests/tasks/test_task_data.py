@@ -1,0 +1,91 @@
+"""The examples a config names."""
+
+import pytest
+from small_tasks import LABELLED, TAGGED, write_conll, write_jsonl
+
+from elmo.config import ExamplesConfig
+from elmo.errors import ConfigError, FormatError, InputError
+from elmo.tasks.data import held_out, read_examples, thinned, training_examples
+from elmo.tasks.examples import Example
+
+MANY = [Example(((f"w{n}",),), "x") for n in range(100)]
+
+
+def test_a_tenth_is_held_out_always_the_same(tmp_path):
+    path = write_jsonl(tmp_path / "train.jsonl", MANY)
+    parts = [training_examples(ExamplesConfig(train=path), str.split, seed) for seed in (1, 2)]
+    assert parts[0] == parts[1]
+    train, dev = parts[0]
+    assert (len(train), len(dev)) == (90, 10)
+    # Both are in the order of the file, and together all of it.
+    numbers = [[int(example.words[0][1:]) for example in part] for part in (train, dev)]
+    assert numbers == [sorted(part) for part in numbers]
+    assert sorted(numbers[0] + numbers[1]) == list(range(100))
+    assert numbers[1] != list(range(90, 100))
+
+
+def test_a_fraction_of_what_is_left(tmp_path):
+    path = write_jsonl(tmp_path / "train.jsonl", MANY)
+    whole, dev = training_examples(ExamplesConfig(train=path), str.split, 1)
+    config = ExamplesConfig(train=path, fraction=0.2)
+    some, same = training_examples(config, str.split, 1)
+    assert same == dev
+    assert len(some) == 18
+    assert [example for example in whole if example in some] == some
+    assert training_examples(config, str.split, 1)[0] == some
+    assert training_examples(config, str.split, 2)[0] != some
+
+
+def test_a_dev_that_is_named(tmp_path):
+    config = ExamplesConfig(
+        train=write_conll(tmp_path / "train.txt", TAGGED),
+        dev=write_conll(tmp_path / "dev.txt", TAGGED[:3]),
+    )
+    train, dev = training_examples(config, str.split, 1)
+    assert [example.target for example in train] == [example.target for example in TAGGED]
+    assert [example.texts for example in dev] == [example.texts for example in TAGGED[:3]]
+
+
+def test_shares_that_leave_little():
+    assert len(held_out(LABELLED[:2], 0.01)[1]) == 1
+    with pytest.raises(InputError, match="1 examples are too few to hold some out: name a --dev"):
+        held_out(LABELLED[:1], 0.1)
+    assert len(thinned(LABELLED, 0.001, 1)) == 1
+    assert thinned(LABELLED, 1, 1) == LABELLED
+
+
+def test_nothing_to_learn_from(tmp_path):
+    with pytest.raises(ConfigError, match="--train is not given"):
+        training_examples(ExamplesConfig(), str.split, 1)
+    (tmp_path / "empty.tsv").write_text("text\tlabel\n\tx\n")
+    with pytest.raises(FormatError, match=r"empty.tsv holds no row"):
+        read_examples(ExamplesConfig(empty="skip"), str(tmp_path / "empty.tsv"), str.split)
+
+
+def test_what_the_dials_mean_to_each_reader(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,title,topic\n1,Ein Film,x\n2,,y\n", encoding="utf-8")
+    config = ExamplesConfig(text="title", label="topic", empty="keep")
+    found = read_examples(config, str(path), lambda text: text.lower().split())
+    assert [(e.words, e.target) for e in found] == [(("ein", "film"), "x"), ((".",), "y")]
+
+    path = tmp_path / "a.txt"
+    path.write_text("a DT O\nb NN B-X\n\nc NN O\n", encoding="utf-8")
+    tags = {None: ("O", "B-X"), "1": ("DT", "NN")}
+    for label, expected in tags.items():
+        found = read_examples(ExamplesConfig(label=label), str(path), str.split)
+        assert found[0].target == expected
+    with pytest.raises(ConfigError, match="label is 'ner'; CoNLL columns have numbers, from 0"):
+        read_examples(ExamplesConfig(label="ner"), str(path), str.split)
+
+    path = tmp_path / "a.conllu"
+    path.write_text("1\ta\t_\tDT\tX\t_\t0\t_\t_\t_\n\n", encoding="utf-8")
+    for label, expected in ((None, ("DT",)), ("xpos", ("X",))):
+        found = read_examples(ExamplesConfig(label=label), str(path), str.split)
+        assert found[0].target == expected
+
+    path = tmp_path / "trees.txt"
+    path.write_text("(3 (4 good) (2 film))\n", encoding="utf-8")
+    config = ExamplesConfig(reader="sst5", phrases=True)
+    assert len(read_examples(config, str(path), str.split)) == 1
+    assert len(read_examples(config, str(path), str.split, is_training=True)) == 3

@@ -1,0 +1,130 @@
+"""`Classifier` and `Tagger`."""
+
+import pytest
+import torch
+from small_tasks import DIALS, LABELLED, TAGGED, write_elmo
+
+import elmo.tasks
+from elmo.errors import ConfigError, InputError
+from elmo.tasks import Classifier, Tagger
+from elmo.train import loop
+
+TEXTS = [" ".join(example.words) for example in LABELLED]
+LABELS = [example.target for example in LABELLED]
+SENTENCES = [list(example.words) for example in TAGGED]
+TAGS = [list(example.target) for example in TAGGED]
+
+
+@pytest.fixture(autouse=True)
+def no_picture(monkeypatch):
+    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A classifier that has learned its examples."""
+    name = write_elmo(tmp_path_factory.mktemp("elmo"))
+    settings = {**DIALS, "epochs": 25, "evaluate_every": 50, "model": name}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "draw_curves", lambda folder: None)
+        return Classifier(**settings).fit(TEXTS, LABELS, dev=(TEXTS, LABELS))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_classifier(fitted, tmp_path):
+    assert fitted.labels == ["bad", "good"]
+    assert fitted.predict(TEXTS) == LABELS
+    # Words that are split already are the same texts.
+    assert fitted.predict(text.split() for text in TEXTS) == LABELS
+    for answer, row in zip(fitted.answers(TEXTS), fitted.predict_proba(TEXTS), strict=True):
+        assert row == [answer.probabilities["bad"], answer.probabilities["good"]]
+        assert sum(row) == pytest.approx(1)
+    assert fitted.evaluate(TEXTS, LABELS) == {"accuracy": 1.0, "macro_f1": 1.0}
+    assert fitted.score(TEXTS, LABELS) == 1.0
+    assert fitted.score(TEXTS, LABELS[::-1]) == 0.0
+    (mix,) = fitted.mixes().values()
+    assert len(mix["shares"]) == 3
+    assert fitted.predict([]) == []
+
+    fitted.save(tmp_path / "saved")
+    again = Classifier.load(tmp_path / "saved", device="cpu")
+    assert again.predict_proba(TEXTS) == fitted.predict_proba(TEXTS)
+    assert again.trained.facts == fitted.trained.facts
+    with pytest.raises(ConfigError, match="holds a model for classification, not tagging"):
+        Tagger.load(tmp_path / "saved")
+
+
+def test_a_tagger_that_is_tuned(tmp_path):
+    name = write_elmo(tmp_path / "elmo")
+    tagger = Tagger(
+        out=tmp_path / "run", **{**DIALS, "epochs": 2, "model": name, "use": "tuned"}
+    ).fit(SENTENCES, map(tuple, TAGS))
+    assert [len(tags) for tags in tagger.predict(SENTENCES)] == [len(tags) for tags in TAGS]
+    assert tagger.predict([" ".join(SENTENCES[0])]) == tagger.predict([SENTENCES[0]])
+    assert set(tagger.evaluate(SENTENCES, TAGS)) == set(tagger.trained.kind.measures)
+    assert 0 <= tagger.score(SENTENCES, TAGS) <= 1
+    # The training folder is one of `elmo task fit` too.
+    again = Tagger.load(tmp_path / "run")
+    assert again.predict(SENTENCES) == tagger.predict(SENTENCES)
+
+
+def test_the_seed_decides(tmp_path):
+    rows = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(len(rows))
+        model = Classifier(**{**DIALS, "seed": seed, "max_steps": 2})
+        rows.append(model.fit(TEXTS, LABELS).predict_proba(TEXTS))
+    assert rows[0] == rows[1] != rows[2]
+
+
+def test_before_it_is_fitted():
+    model = Classifier()
+    for use in (lambda: model.predict(TEXTS), lambda: model.labels, lambda: model.save("x")):
+        with pytest.raises(ConfigError, match="this Classifier has not been fitted: call fit or l"):
+            use()
+
+
+def test_unknown_settings():
+    with pytest.raises(ConfigError, match=r"unknown setting hiden, rat; known: .*hidden"):
+        Classifier(hiden=3, rat=1)
+    # These are decided by the class, or make no sense here.
+    for name in ("task", "seeds"):
+        with pytest.raises(ConfigError, match=f"unknown setting {name}"):
+            Tagger(**{name: "tagging"})
+    with pytest.raises(ConfigError, match="found str 'much', expected int"):
+        Classifier(**{**DIALS, "hidden": "much"}).fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "targets", "message"),
+    [
+        (Classifier, ["a", "b"], ["x"], "2 texts, but 1 targets"),
+        (Classifier, [], [], "there are no texts"),
+        (Classifier, ["a", " "], ["x", "y"], "text 1 has no word"),
+        (Classifier, ["a", []], ["x", "y"], "text 1 has no word"),
+        (Classifier, ["a", "b"], [0, 1], "example '0' has 0 for its target, expected a label"),
+        (Classifier, ["a", "b"], [None, "x"], "'0' has None for its target, expected a label"),
+        (Tagger, ["a b"], [["X"]], "text 0 has 2 words, but 1 tags"),
+        (Tagger, ["a b"], ["XY"], "'0' has 'XY' for its target, expected a tag for each word"),
+        (Tagger, ["a b"], [3], "'0' has 3 for its target, expected a tag for each word"),
+    ],
+)
+def test_what_does_not_fit(kind, texts, targets, message):
+    with pytest.raises(InputError, match=message):
+        kind(**DIALS).fit(texts, targets)
+
+
+def test_what_cannot_be_measured(fitted):
+    with pytest.raises(InputError, match="20 texts, but 1 targets"):
+        fitted.score(TEXTS, ["good"])
+    with pytest.raises(InputError, match="has 1 for its target, expected a label"):
+        fitted.evaluate(["a"], [1])
+    with pytest.raises(InputError, match="text 0 has no word"):
+        fitted.predict([""])
+
+
+def test_names_of_the_room():
+    assert elmo.tasks.Classifier is Classifier
+    assert set(elmo.tasks.__all__) == {"Classifier", "Example", "Tagger", "read"}
+    with pytest.raises(AttributeError):
+        elmo.tasks.Parser  # noqa: B018

@@ -1,0 +1,175 @@
+"""Kinds of tasks and their heads: targets, answers, scores."""
+
+import pytest
+import torch
+from small_tasks import LABELLED, TAGGED, make_trained
+
+from elmo.errors import ConfigError, InputError
+from elmo.tasks import spans
+from elmo.tasks.examples import Example
+from elmo.tasks.heads import ClassificationHead, TaggingHead
+from elmo.tasks.kinds import check_targets, kind_for, make_kind
+
+SCHEMES = ["IOB1", "IOB2", "BIOES"]
+
+
+def tagged(scheme):
+    """Give the examples with their tags in another scheme."""
+    return [Example(e.texts, tuple(spans.convert(e.target, "IOB2", scheme)), e.id) for e in TAGGED]
+
+
+# ------------------------------------------------------------------------------------------ labels
+
+
+def test_labels_have_probabilities(tmp_path):
+    trained = make_trained(tmp_path)
+    answers = trained.answers([example.words for example in LABELLED])
+    assert trained.labels == ["bad", "good"]
+    for answer in answers:
+        assert list(answer.probabilities) == trained.labels
+        assert sum(answer.probabilities.values()) == pytest.approx(1)
+        assert answer.probabilities[answer.label] == max(answer.probabilities.values())
+
+
+def test_a_classification_loss_is_that_of_its_answers():
+    torch.manual_seed(0)
+    head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
+    x, mask = torch.randn(2, 4, 6), torch.tensor([[True] * 4, [True] * 2 + [False] * 2])
+    answers = torch.tensor(head.answers(x, mask))
+    loss = head.loss(x, mask, torch.tensor([2, 0]))
+    torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
+    # What stands at padding is not read.
+    x[1, 2:] = 1e6
+    torch.testing.assert_close(torch.tensor(head.answers(x, mask)), answers)
+
+
+def test_a_record_of_a_label(tmp_path):
+    trained = make_trained(tmp_path)
+    (answer,) = trained.answers([("fine", "film")])
+    record = trained.kind.record(Example((("fine", "film"),)), answer)
+    assert record["words"] == ["fine", "film"]
+    assert record["label"] == answer.label == next(iter(record["probabilities"]))
+    assert list(record["probabilities"].values()) == sorted(
+        record["probabilities"].values(), reverse=True
+    )
+
+
+# -------------------------------------------------------------------------------------------- tags
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_tags_are_learned_as_bioes_and_given_back_as_they_were(scheme):
+    examples = tagged(scheme)
+    kind = kind_for("tagging", examples)
+    assert kind.settings() == {"scheme": scheme}
+    labels = kind.labels(examples)
+    assert labels == ["B-LOC", "B-PER", "E-LOC", "E-PER", "O", "S-LOC", "S-PER"]
+    numbers = {name: number for number, name in enumerate(labels)}
+    targets = kind.targets(examples, numbers)
+    assert targets.shape == (20, 5)
+    rows = [row[: len(e.words)].tolist() for row, e in zip(targets, examples, strict=True)]
+    assert [labels[n] for n in rows[1]] == ["O", "B-LOC", "E-LOC", "S-LOC"]
+    assert kind.answers(rows, labels) == [example.target for example in examples]
+    assert kind.scores(examples, kind.answers(rows, labels))["span_f1"] == 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_no_answer_breaks_its_scheme(scheme):
+    examples = tagged(scheme)
+    kind = kind_for("tagging", examples)
+    labels = kind.labels(examples)
+    head = kind.head(4, labels, 0.0)
+    torch.manual_seed(0)
+    lengths = torch.arange(60) % 9 + 1
+    mask = torch.arange(9) < lengths[:, None]
+    found = head.answers(100 * torch.randn(60, 9, 4), mask)
+    assert {number for row in found for number in row} == set(range(len(labels)))
+    for row, tags, n in zip(found, kind.answers(found, labels), lengths.tolist(), strict=True):
+        assert len(tags) == n
+        assert spans.is_allowed([labels[number] for number in row], "BIOES")
+        assert spans.is_allowed(tags, scheme)
+
+
+def test_plain_tags_are_left_as_they_are():
+    examples = [Example((("a", "b"),), ("DT", "NN")), Example((("c",),), ("B-X",))]
+    kind = kind_for("tagging", examples)
+    assert (kind.measure, kind.measures) == ("accuracy", ("accuracy",))
+    labels = kind.labels(examples)
+    assert labels == ["B-X", "DT", "NN"]
+    assert kind.answers([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
+    assert kind.head(4, labels, 0.0).crf.start_allowed is None
+    assert "spans" not in kind.record(examples[0], ("DT", "NN"))
+
+
+def test_outside_is_always_a_tag():
+    kind = kind_for("tagging", [Example((("a",),), ("B-X",))])
+    assert kind.labels([Example((("a",),), ("B-X",))]) == ["O", "S-X"]
+
+
+def test_a_record_of_tags_has_spans():
+    kind = make_kind("tagging", {"scheme": "IOB2"})
+    words = ("Kim", "in", "New", "York")
+    record = kind.record(Example((words,)), ("B-PER", "O", "B-LOC", "I-LOC"))
+    assert record == {
+        "words": list(words),
+        "tags": ["B-PER", "O", "B-LOC", "I-LOC"],
+        "spans": [
+            {"text": "Kim", "label": "PER", "start": 0, "end": 1},
+            {"text": "New York", "label": "LOC", "start": 2, "end": 4},
+        ],
+    }
+
+
+def test_a_tagging_loss_is_by_word():
+    torch.manual_seed(0)
+    head = TaggingHead(dim=6, n_tags=3, allowed=None)
+    torch.nn.init.zeros_(head.out.weight)
+    torch.nn.init.zeros_(head.out.bias)
+    mask = torch.tensor([[True] * 5, [True] + [False] * 4])
+    loss = head.loss(torch.randn(2, 5, 6), mask, torch.zeros(2, 5, dtype=torch.int64))
+    torch.testing.assert_close(loss, torch.tensor(3.0).log())
+
+
+# ------------------------------------------------------------------------------------ what is both
+
+
+@pytest.mark.parametrize(
+    ("task", "examples"),
+    [
+        ("classification", LABELLED),
+        ("tagging", TAGGED),
+        ("tagging", [Example((("a", "b"),), ("DT", "NN"))]),
+    ],
+)
+def test_scores_have_the_names_they_are_said_to_have(tmp_path, task, examples):
+    trained = make_trained(tmp_path, examples, task=task)
+    found = trained.scores(examples)
+    assert tuple(found) == trained.kind.measures
+    assert trained.kind.measure in found
+    assert all(0 <= value <= 1 for value in found.values())
+    again = make_kind(task, trained.kind.settings())
+    assert vars(again) == vars(trained.kind)
+
+
+@pytest.mark.parametrize(
+    ("task", "target", "message"),
+    [
+        ("classification", None, "has None for its target, expected a label"),
+        ("classification", ("O",), r"has \('O',\) for its target, expected a label"),
+        ("tagging", "O", "'seven' has 'O' for its target, expected a tag for each word"),
+    ],
+)
+def test_examples_of_another_kind(tmp_path, task, target, message):
+    wrong = Example((("a",),), target, "seven")
+    with pytest.raises(InputError, match=message):
+        kind_for(task, [wrong])
+    with pytest.raises(InputError, match=message):
+        check_targets(task, [wrong])
+    examples = LABELLED if task == "classification" else TAGGED
+    with pytest.raises(InputError, match=message):
+        make_trained(tmp_path, examples, task=task).scores([wrong])
+
+
+def test_an_unknown_kind():
+    with pytest.raises(ConfigError, match="task is 'parsing'; expected one of classification, tag"):
+        make_kind("parsing", {})

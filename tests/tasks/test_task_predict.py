@@ -1,0 +1,227 @@
+"""The verbs `elmo task evaluate` and `elmo task predict`, and `elmo task fit` as it is typed."""
+
+import json
+
+import pytest
+from small_tasks import (
+    LABELLED,
+    TAGGED,
+    fabric,
+    make_trained,
+    write_conll,
+    write_elmo,
+    write_jsonl,
+)
+from typer.testing import CliRunner
+
+from elmo import cli
+from elmo.tasks import predict as predict_module
+from elmo.tasks.work import TaskJob
+from elmo.train import loop
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def elmo():
+    """Run `elmo task` with some words, and text on its standard input."""
+    app = cli.application()
+    return lambda *words, given=None: RUNNER.invoke(app, ["task", *map(str, words)], input=given)
+
+
+def taught(folder, examples, steps, **settings):
+    """Write a model that has learned its examples."""
+    trained = make_trained(folder, examples, **settings)
+    work = TaskJob(trained, examples, ()).work(fabric())
+    for number, batch in zip(range(steps), work.batches(0), strict=False):
+        work.step(batch, number)
+    trained.save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return taught(tmp_path_factory.mktemp("classifier"), LABELLED, 60)
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    model = write_elmo(tmp_path_factory.mktemp("elmo"))
+    return taught(tmp_path_factory.mktemp("tagger"), TAGGED, 70, task="tagging", model=model)
+
+
+def failed(result, code, message):
+    """One line on standard error, and nothing else."""
+    assert result.exit_code == code
+    assert result.stderr.startswith("elmo: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    return True
+
+
+# ----------------------------------------------------------------------------------------- predict
+
+
+def test_labels_from_standard_input_to_standard_output(elmo, classifier):
+    texts = [" ".join(example.words) for example in LABELLED]
+    result = elmo("predict", classifier, "-", "-", given="\n".join(texts) + "\n")
+    assert result.exit_code == 0
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [record["words"] for record in records] == [text.split() for text in texts]
+    assert [record["label"] for record in records] == [example.target for example in LABELLED]
+    for record in records:
+        assert sum(record["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    # The output need not be named.
+    assert elmo("predict", classifier, "-", given="\n".join(texts)).stdout == result.stdout
+
+
+def test_tags_in_columns(elmo, tagger, tmp_path):
+    (tmp_path / "in.txt").write_text("\ufeffKim went to New0 York\r\nnobody\n", encoding="utf-8")
+    result = elmo("predict", tagger, tmp_path / "in.txt", "-", "--to", "conll")
+    assert result.stdout == (
+        "Kim\tB-PER\nwent\tO\nto\tO\nNew0\tB-LOC\nYork\tI-LOC\n\nnobody\tO\n\n"
+    )
+    for name in ("out.conll", "out.bio", "out.jsonl"):
+        done = elmo("predict", tagger, tmp_path / "in.txt", tmp_path / name)
+        assert done.exit_code == 0
+        assert done.stdout == f"{tmp_path / name}: 2 texts answered\n"
+        written = (tmp_path / name).read_text(encoding="utf-8")
+        if name == "out.jsonl":
+            first = json.loads(written.splitlines()[0])
+            assert first["tags"] == ["B-PER", "O", "O", "B-LOC", "I-LOC"]
+            assert first["spans"][1] == {"text": "New0 York", "label": "LOC", "start": 3, "end": 5}
+        else:
+            assert written == result.stdout
+    # Words are written as they are, not as numbers of code points.
+    assert "한국" in elmo("predict", tagger, "-", given="한국\n").stdout
+
+
+def test_many_texts_are_answered_some_at_a_time(elmo, classifier, monkeypatch):
+    texts = [" ".join(example.words) for example in LABELLED]
+    expected = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
+    monkeypatch.setattr(predict_module, "TOGETHER", 3)
+    found = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
+    assert [json.loads(line)["label"] for line in found] == [
+        json.loads(line)["label"] for line in expected
+    ]
+
+
+def test_no_text_is_no_answer(elmo, classifier, tmp_path):
+    (tmp_path / "in.txt").touch()
+    result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "out.jsonl")
+    assert result.stdout.endswith("out.jsonl: 0 texts answered\n")
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
+
+
+def test_raw_text_is_split_by_the_tokeniser(elmo, tmp_path):
+    trained = make_trained(tmp_path, tokenizer="english")
+    trained.save(tmp_path / "model")
+    words = []
+    for flags in ([], ["--raw"]):
+        result = elmo("predict", tmp_path / "model", "-", *flags, given="a fine film.\n")
+        words.append(json.loads(result.stdout)["words"])
+    assert words == [["a", "fine", "film."], ["a", "fine", "film", "."]]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"a film\n\nb\n", "line 2 holds no word: remove it, so that lines and answers fit"),
+        (b"a\n \t \n", "line 2 holds no word"),
+        (b"a\n\xff\n", "is not UTF-8: line 2; convert it first (iconv -t UTF-8)"),
+    ],
+)
+def test_lines_that_cannot_be_answered(elmo, classifier, tmp_path, data, message):
+    (tmp_path / "in.txt").write_bytes(data)
+    result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "out.jsonl")
+    assert failed(result, 1, message)
+    assert "in.txt" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+    result = elmo("predict", classifier, "-", "-", given=data)
+    assert failed(result, 1, message)
+    assert "standard input" in result.stderr
+
+
+def test_closed_standard_input(classifier, monkeypatch):
+    monkeypatch.setattr(predict_module, "sys", type("closed", (), {"stdin": None}))
+    config = predict_module.TaskPredictConfig(str(classifier), "-", "-")
+    with pytest.raises(predict_module.InputError, match="cannot read standard input: it is closed"):
+        predict_module.predict(config)
+
+
+def test_files_that_are_not_there(elmo, classifier, tmp_path):
+    result = elmo("predict", classifier, tmp_path / "none.txt", "-")
+    assert failed(result, 1, "none.txt: No such file or directory")
+    (tmp_path / "in.txt").write_text("a\n")
+    result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "no" / "out.jsonl")
+    assert failed(result, 1, "there is no folder")
+
+
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
+def test_a_model_that_is_not_there(elmo, verb, tmp_path):
+    assert failed(elmo(verb, tmp_path / "none", "-"), 1, "none is no model of a task")
+    (tmp_path / "folder").mkdir()
+    assert failed(elmo(verb, tmp_path / "folder", "-"), 1, "folder is no model of a task")
+    name = write_elmo(tmp_path / "elmo")
+    assert failed(elmo(verb, name, "-"), 1, "elmo is no model of a task")
+
+
+def test_columns_of_a_classifier(elmo, classifier, tmp_path):
+    (tmp_path / "in.txt").write_text("a\n")
+    for words in (["-", "--to", "conll"], [tmp_path / "out.conll"]):
+        result = elmo("predict", classifier, tmp_path / "in.txt", *words)
+        assert failed(result, 2, "gives labels, not tags: there are no columns to write")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+    result = elmo("predict", classifier, tmp_path / "in.txt", "-", "--to", "xml")
+    assert failed(result, 2, "--to: found 'xml', expected one of auto, jsonl, conll")
+
+
+# ---------------------------------------------------------------------------------------- evaluate
+
+
+def test_scores_of_a_file(elmo, classifier, tagger, tmp_path):
+    path = write_jsonl(tmp_path / "test.jsonl", LABELLED)
+    shown = elmo("evaluate", classifier, path).stdout
+    assert shown == ("accuracy        1.0000\nmacro f1        1.0000\nexamples        20\n")
+    path = write_conll(tmp_path / "test.txt", TAGGED)
+    found = json.loads(elmo("evaluate", tagger, path, "--as-json", "--device", "cpu").stdout)
+    names = ["accuracy", "span_precision", "span_recall", "span_f1"]
+    assert found == {**dict.fromkeys(names, 1.0), "examples": 20}
+
+
+def test_examples_of_another_task(elmo, classifier, tagger, tmp_path):
+    labels = write_jsonl(tmp_path / "labels.jsonl", LABELLED)
+    tags = write_conll(tmp_path / "tags.txt", TAGGED)
+    assert failed(elmo("evaluate", classifier, tags), 1, "expected a label")
+    assert failed(elmo("evaluate", tagger, labels), 1, "expected a tag for each word")
+    result = elmo("evaluate", tagger, tags, "--device", "nowhere")
+    assert failed(result, 2, "device is 'nowhere'")
+
+
+# --------------------------------------------------------------------------------------------- fit
+
+
+def test_fit_evaluate_and_predict_as_typed(elmo, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
+    settings = tmp_path / "my.yaml"
+    settings.write_text(
+        "task: tagging\nelmo: {model: null}\nbody: {hidden: 4}\nrun: {accelerator: cpu}\n"
+    )
+    train = write_conll(tmp_path / "train.txt", TAGGED)
+    flags = ["--train", train, "--test", train, "--out", tmp_path / "run", "--max-steps", "3"]
+    result = elmo("fit", settings, *flags)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == f"model: {tmp_path / 'run' / 'model'}"
+    shown = elmo("evaluate", tmp_path / "run", train)
+    assert "span f1" in shown.stdout
+    answer = elmo("predict", tmp_path / "run", "-", given="Kim\n")
+    assert json.loads(answer.stdout)["words"] == ["Kim"]
+
+
+def test_what_fit_cannot_be_told(elmo, tmp_path):
+    assert failed(elmo("fit", "no-such", "--out", "x"), 2, "presets: conll2003, kmou-ner")
+    assert failed(elmo("fit", "conll2003"), 2, "--out is not given")
+    assert failed(elmo("fit", "sst5", "--model", "none", "--out", tmp_path / "x"), 2, "--train is")
+    assert elmo("fit").exit_code == 2
+    assert "fit" in elmo("--help").output

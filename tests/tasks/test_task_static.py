@@ -1,0 +1,59 @@
+"""Files of static word vectors."""
+
+import pytest
+import torch
+
+from elmo.errors import FormatError
+from elmo.tasks.static import read_static
+
+GLOVE = "the 1 2 3\nof -1 0.5 2e-1\n. . . 4 5 6\nthe 9 9 9\n\u00a0 7 8 9\n"
+
+
+def write(tmp_path, text):
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(text.encode())
+    return path
+
+
+@pytest.mark.parametrize("first", ["", "5 3\n"])
+@pytest.mark.parametrize("end", ["\n", " \n", "\r\n"])
+def test_glove_and_word2vec(tmp_path, first, end):
+    words, vectors = read_static(write(tmp_path, (first + GLOVE).replace("\n", end)))
+    # A word may hold spaces; of two alike the first counts.
+    assert words == ["the", "of", ". . .", "\u00a0"]
+    expected = [[1, 2, 3], [-1, 0.5, 0.2], [4, 5, 6], [7, 8, 9]]
+    torch.testing.assert_close(vectors, torch.tensor(expected))
+
+
+def test_only_words_that_are_wanted(tmp_path):
+    path = write(tmp_path, GLOVE)
+    words, vectors = read_static(path, {"of", "none"})
+    assert words == ["of"]
+    assert vectors.shape == (1, 3)
+    with pytest.raises(FormatError, match="holds no vector of a word of the examples"):
+        read_static(path, {"none"})
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a 1 2\nb 1\n", 2),
+        ("a 1 2\nb 1 x\n", 2),
+        ("2 2\na 1 2\nb 1 nan\n", 3),
+        ("a 1 2\n\nb 1 2\n", 2),
+        ("a 1 2\n 1 2\n", 2),
+        ("a\nb\n", 1),
+    ],
+)
+def test_a_broken_line(tmp_path, text, line):
+    path = write(tmp_path, text)
+    with pytest.raises(FormatError, match=rf"vectors.txt, line {line}: expected a word and \d num"):
+        read_static(path)
+
+
+def test_no_file_and_no_text(tmp_path):
+    with pytest.raises(FormatError, match="cannot read"):
+        read_static(tmp_path / "none")
+    (tmp_path / "torn").write_bytes(b"a 1 2\n\xff\xff 1 2\n")
+    with pytest.raises(FormatError, match="is not UTF-8"):
+        read_static(tmp_path / "torn")
