@@ -9,8 +9,6 @@ the occurrences of both senses.
 
 import argparse
 
-from probe import random_twin
-
 from elmo import ELMo
 from elmo.demo.senses import nearest_occurrences, occurrences, told_apart
 
@@ -36,6 +34,8 @@ def main() -> None:
         f"\n{n_right} of {len(shares)} words are told apart; the nearest is right for {nearest:.0%}"
     )
     if given.random:
+        from probe import random_twin
+
         twin = told_apart(nearest_occurrences(random_twin(elmo), occurrences(), layer=layer))
         n_right = sum(min(senses.values()) > 0.5 for senses in twin.values())
         print(f"{n_right} of {len(twin)} with random weights")

@@ -29,6 +29,11 @@ TINY = ModelConfig(
 )
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with what takes a minute: begun last, one process would run it while the others wait."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def fixtures():
     """Folder of the golden files."""

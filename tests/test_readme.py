@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
 
@@ -15,6 +17,7 @@ def blocks(page):
     return re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
+@pytest.mark.long
 def test_examples_run(tmp_path):
     """The pages are run one after another in one folder, with the bundled model."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
