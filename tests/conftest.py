@@ -30,7 +30,7 @@ TINY = ModelConfig(
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with what takes a minute: begun last, one process would run it while the others wait."""
+    """Begin with what takes a minute: begun last, all other processes would wait for it."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
