@@ -4,12 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-kernels check format docs bench clean
+.PHONY: demo test coverage test-kernels check format docs bench clean
 
 demo: $(VENV)/.train
 	$(BIN)/elmo demo
 
 test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2
+
+# Counting lines takes nearly as long as the tests themselves.
+coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 
 # The kernels' logic without a GPU, through Triton's interpreter (Triton takes 1 GB).
