@@ -24,6 +24,7 @@ from elmo.evaluate.geometry import geometry
 from elmo.evaluate.parts_of_speech import TaggedText, tag_accuracies
 from elmo.evaluate.vectors import Encode
 from elmo.evaluate.word_senses import SenseData, sense_accuracy
+from elmo.kernels.device import default_device
 from elmo.model.initialise import initialise
 from elmo.model.network import ELMoNetwork
 
@@ -129,7 +130,7 @@ def probe(
     if limit is not None and limit < 1:
         raise ConfigError(f"limit is {limit}; it must be at least 1")
     folders = {name: place_of(data, name) for name in probes if name != "geometry" or text is None}
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = device or default_device()
     columns: dict[str, list[Row]] = {name: [] for name in models}
     notes: list[str] = []
     for name in probes:

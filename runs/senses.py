@@ -10,7 +10,7 @@ the occurrences of both senses.
 import argparse
 
 from elmo import ELMo
-from elmo.demo.senses import nearest_occurrences, occurrences, told_apart
+from elmo.demo.senses import n_told_apart, nearest_occurrences, occurrences, told_apart
 
 
 def main() -> None:
@@ -28,17 +28,16 @@ def main() -> None:
     print(f"layer {layer}\n\n| word | first sense | second sense |\n| --- | --- | --- |")
     for word, senses in shares.items():
         print(f"| {word} | " + " | ".join(f"{s} {x:.0%}" for s, x in senses.items()) + " |")
-    n_right = sum(min(senses.values()) > 0.5 for senses in shares.values())
     nearest = sum(one.nearest[0][0].sense == one.query.sense for one in found) / len(found)
     print(
-        f"\n{n_right} of {len(shares)} words are told apart; the nearest is right for {nearest:.0%}"
+        f"\n{n_told_apart(shares)} of {len(shares)} words are told apart; the nearest is right for "
+        f"{nearest:.0%}"
     )
     if given.random:
         from probe import random_twin
 
         twin = told_apart(nearest_occurrences(random_twin(elmo), occurrences(), layer=layer))
-        n_right = sum(min(senses.values()) > 0.5 for senses in twin.values())
-        print(f"{n_right} of {len(twin)} with random weights")
+        print(f"{n_told_apart(twin)} of {len(twin)} with random weights")
     if given.show:
         firsts = {(item.query.word, item.query.sense): item for item in reversed(found)}
         print("", *reversed(firsts.values()), sep="\n")

@@ -19,7 +19,7 @@ fit() { # name of the run, preset, flags
     elmo task fit "$preset" --out "$out/$name" --seeds "$seeds" "$@" > "$out/$name.log" 2>&1 &
 }
 
-# name, preset, model, its files, and what stands for a tokeniser where there is no ELMo
+# A task four ways: its preset, the model, and its files.
 task() {
     local name=$1 model=$2
     shift 2

@@ -198,7 +198,7 @@ def test_nothing_to_choose_by(tmp_path):
 
 
 def test_measuring_can_be_watched_and_changes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(work_module, "TOGETHER", 1)
+    monkeypatch.setattr(work_module, "WATCHED", 32)
     work = work_of(tmp_path, TAGGED, TAGGED * 3, task="tagging", dropout=0.5)
     before = weights(work.trained)
     seen = []

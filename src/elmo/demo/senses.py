@@ -4,7 +4,7 @@ Ten words, two senses each, fifteen sentences a sense. An occurrence is compared
 its word; where the nearest ones mean the same, the model has read the sentence and not the word.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -96,6 +96,11 @@ def nearest_occurrences(
         order = np.argsort(-row, kind="stable")[:n_nearest]
         results.append(Neighbours(one, tuple((given[place], float(row[place])) for place in order)))
     return results
+
+
+def n_told_apart(shares: Mapping[str, Mapping[str, float]]) -> int:
+    """Count the words both of whose senses are found by more than half of their occurrences."""
+    return sum(min(senses.values()) > 0.5 for senses in shares.values())
 
 
 def told_apart(found: Sequence[Neighbours]) -> dict[str, dict[str, float]]:

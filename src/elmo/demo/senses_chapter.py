@@ -7,7 +7,13 @@ is shown: it is the first sentence of each sense in the file, whatever was found
 import time
 from dataclasses import dataclass
 
-from elmo.demo.senses import Neighbours, nearest_occurrences, occurrences, told_apart
+from elmo.demo.senses import (
+    Neighbours,
+    n_told_apart,
+    nearest_occurrences,
+    occurrences,
+    told_apart,
+)
 from elmo.embed.embedder import ELMo
 from elmo.formats import bundled
 
@@ -38,10 +44,9 @@ class SensesResult:
     @property
     def summary(self) -> str:
         """How many words are told apart, and how long it took."""
-        words = told_apart(self.found).values()
-        n_apart = sum(min(shares.values()) > 0.5 for shares in words)
+        words = told_apart(self.found)
         return (
-            f"{n_apart} of {len(words)} words are told apart "
+            f"{n_told_apart(words)} of {len(words)} words are told apart "
             f"({len(self.found)} sentences, {self.seconds:.1f} s)"
         )
 

@@ -5,15 +5,12 @@ Where a folder is to be written it is a job: `job.py`.
 
 import os
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-import torch
 from torch import Tensor
 
 from elmo.config import EmbedConfig
@@ -22,10 +19,11 @@ from elmo.embed.job import embed_texts
 from elmo.embed.result import EmbedResult
 from elmo.embed.store import ENDINGS, MAX_INDEX_CHARACTERS, TOO_LONG, open_store
 from elmo.embed.windows import WINDOW_WORDS, Line, windows
-from elmo.errors import ConfigError, InputError, OutputError
-from elmo.kernels.device import move
+from elmo.errors import ConfigError, OutputError
+from elmo.kernels.device import default_device, move
 from elmo.model.lstm import LSTMState
 from elmo.progress import Progress
+from elmo.text.input_lines import STDIN, decoded_line, opened_input
 
 # What one file cannot be told.
 JOB_ALONE = ("format", "workers", "engine", "shard_words", "storage")
@@ -43,7 +41,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
     output = Path(config.output)
     indexed = output.suffix.lower() in (".h5", ".hdf5") and not config.forget_sentences
     with (
-        _opened(config.input) as (file, size),
+        opened_input(config.input) as file,
         open_store(
             output,
             all_layers=config.layers == "all",
@@ -51,10 +49,11 @@ def embed(config: EmbedConfig) -> EmbedResult:
             store_words=config.raw,
         ) as writer,
     ):
+        size = None if config.input == STDIN else _size(file)
         if indexed and size is not None and size > MAX_INDEX_CHARACTERS:
             raise OutputError(TOO_LONG)
         model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
-        move(model, config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        move(model, config.device or default_device())
         # A carried state asks for batches exactly as the file has them.
         n_lines = (config.batch_size or CARRIED_ROWS) if config.state == "carry" else None
         run = model.encoding_run(
@@ -117,35 +116,14 @@ def _check_one_file(config: EmbedConfig) -> None:
             )
 
 
-@contextmanager
-def _opened(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """Open the input, and say how many bytes it has where that is known."""
-    if name == "-":
-        if sys.stdin is None:  # so Python tells of one that was closed before it began
-            raise InputError("cannot read standard input: it is closed")
-        yield sys.stdin.buffer, None
-        return
-    try:
-        file = Path(name).open("rb")
-    except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}") from None
-    with file:
-        status = os.fstat(file.fileno())
-        yield file, status.st_size if stat.S_ISREG(status.st_mode) else None
+def _size(file: BinaryIO) -> int | None:
+    """Give how many bytes a file has, where that is known."""
+    status = os.fstat(file.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _lines(file: BinaryIO, name: str, split: Callable[[str], list[str]]) -> Iterator[Line]:
-    """Read lines, broken at newlines only; what is not UTF-8 is refused with its place."""
-    label = "standard input" if name == "-" else name
+    """Read lines, broken at newlines only."""
     for number, data in enumerate(file, start=1):
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{label} is not UTF-8: line {number}, byte {error.start + 1} of the line; convert "
-                "it first (iconv -t UTF-8)"
-            ) from None
-        if number == 1:
-            text = text.removeprefix("\ufeff")  # the mark some editors begin a file with
-        text = text.removesuffix("\n").removesuffix("\r")
+        text = decoded_line(data, name, number).removesuffix("\n").removesuffix("\r")
         yield Line(text, split(text), len(data))

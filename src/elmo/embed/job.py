@@ -30,6 +30,7 @@ from elmo.embed.result import JobResult, count, size
 from elmo.embed.texts import Task, Text, cut, list_texts, words_each
 from elmo.embed.worker import Job, load_model, with_whole_paths
 from elmo.errors import ConfigError
+from elmo.kernels.device import default_device
 from elmo.progress import Progress
 
 SHARD_WORDS = 2**18
@@ -44,7 +45,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
     path = Path(config.output)
     texts = list_texts(config.input, path)
     model, fingerprint = load_model(config)
-    device = config.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = config.device or default_device()
     own = next(model.parameters()).dtype
     settings = Settings(
         model=fingerprint,

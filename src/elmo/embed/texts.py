@@ -17,6 +17,7 @@ from typing import BinaryIO
 from elmo.corpus.compressed import DAMAGE, decompressed, plain_name
 from elmo.corpus.sources import JSON_LINES, PARQUET, STDIN, resolve, whole_lines
 from elmo.errors import ConfigError, InputError
+from elmo.text.input_lines import decoded_line
 
 # The mark some editors begin a file with; it is no text.
 MARK = b"\xef\xbb\xbf"
@@ -167,7 +168,7 @@ def cut(
                 start = end = 0
                 for data in io.BytesIO(block):
                     end += len(data)
-                    draft.n_words += len(_decoded(data, text.name, line).split())
+                    draft.n_words += len(decoded_line(data, text.name, line).split())
                     draft.n_sentences += 1
                     line += 1
                     # Lines count too: blank ones would have no end.
@@ -213,20 +214,9 @@ def _filled_lines(texts: Sequence[Text]) -> Iterator[str]:
     for text in texts:
         with _opened(text.name) as (_, file):
             for number, data in enumerate(file, start=1):
-                line = _decoded(data, text.name, number)
+                line = decoded_line(data, text.name, number)
                 if not line.isspace():
                     yield line
-
-
-def _decoded(data: bytes, name: str, number: int) -> str:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name} is not UTF-8: line {number}, byte {error.start + 1} of the line; convert it "
-            "first (iconv -t UTF-8)"
-        ) from None
-    return text.removeprefix("\ufeff") if number == 1 else text
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from elmo.corpus.tables import WordTables, word_tables
 from elmo.errors import ConfigError
 from elmo.formats.load import read
 from elmo.formats.pretrained import Pretrained
-from elmo.kernels.device import move
+from elmo.kernels.device import default_device, move
 from elmo.kernels.precision import exact_float32
 from elmo.model.language_model import LanguageModel
 from elmo.model.losses import Softmax, exact_losses
@@ -270,7 +270,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     tables = model_tables(found, words)
     network = ELMoNetwork(config=found.config)
     network.load_state_dict(dict(found.weights))
-    move(network, config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    move(network, config.device or default_device())
     assert network.softmax is not None
     windows = once(
         split,

@@ -24,6 +24,11 @@ def move(module: nn.Module, device: str | torch.device) -> None:
         raise ConfigError(f"device is {str(device)!r}, which cannot be used: {reason}") from None
 
 
+def default_device() -> str:
+    """Give a GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def can_fuse(tensor: Tensor) -> bool:
     """Tell whether Triton's kernels run where a tensor is; not inside of `torch.compile`."""
     return tensor.is_cuda and not torch.compiler.is_compiling() and _compiles_on(tensor.device)

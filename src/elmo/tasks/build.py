@@ -1,6 +1,6 @@
 """Dials and words to a model that can be trained, and to what turns words into its numbers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,9 @@ from elmo.tasks.body import Body
 from elmo.tasks.kinds import Kind
 from elmo.tasks.layers import ComputedLayers, LayerSource, chosen_layers
 from elmo.tasks.model import TaskModel
+from elmo.tasks.readers.words import Split
 from elmo.tasks.tokens import TokenFields, TokenInput
 from elmo.text.tokenizer import WhitespaceTokenizer, get_tokenizer
-
-Split = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True)

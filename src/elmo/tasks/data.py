@@ -1,6 +1,6 @@
 """The examples a config names: read, split into parts, thinned out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers import read
 from elmo.tasks.readers.registry import detect_kind
-
-Split = Callable[[str], list[str]]
+from elmo.tasks.readers.words import Split
 
 # Decides which examples a model is chosen by, whatever the seed of the run.
 DEV_SEED = 0

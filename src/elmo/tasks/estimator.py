@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Self
 
 from elmo.config import TaskConfig, TaskKind
 from elmo.errors import ConfigError, InputError
+from elmo.kernels.device import default_device
 from elmo.plain import leaves, load_config
-from elmo.tasks.build import Split, load_elmo, splitter
+from elmo.tasks.build import load_elmo, splitter
 from elmo.tasks.data import held_out
 from elmo.tasks.examples import Example
 from elmo.tasks.fit import prepare
 from elmo.tasks.kinds import check_targets
-from elmo.tasks.predict import default_device
+from elmo.tasks.readers.words import Split
 from elmo.tasks.trained import Trained, load_trained
 from elmo.tasks.work import TaskJob
 from elmo.train.folder import MODEL

@@ -6,7 +6,6 @@ wide as a model that is frozen needs them.
 """
 
 import hashlib
-import logging
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,8 +19,6 @@ from elmo.errors import ConfigError, OutputError
 from elmo.evaluate.vectors import encode_in_parts
 from elmo.files import atomic_path
 from elmo.progress import Progress
-
-logger = logging.getLogger(__name__)
 
 Words = tuple[str, ...]
 Vectors = NDArray[np.float16]
@@ -141,7 +138,6 @@ def _write(path: Path, source: ComputedLayers, texts: Sequence[Words]) -> None:
             f"the layers of {shape[0]:,} words take {size / 1e9:.1f} GB, and {path.parent} has "
             f"{free / 1e9:.1f} GB left: name another --cache, or fewer --layers"
         )
-    logger.info("layers of %s words: %.1f MB in %s", f"{shape[0]:,}", size / 1e6, path)
     told = f"ELMo's layers ({size / 1e6:,.1f} MB)"
     with atomic_path(path) as partial, Progress(told, shape[0], "words") as progress:
         array = np.lib.format.open_memmap(partial, "w+", np.float16, shape)

@@ -9,15 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-import torch
-
 from elmo.config import TaskEvaluateConfig, TaskPredictConfig
 from elmo.errors import ConfigError, InputError, OutputError
 from elmo.files import atomic_path
+from elmo.kernels.device import default_device
 from elmo.tasks.build import splitter
 from elmo.tasks.data import read_examples
 from elmo.tasks.examples import Example
 from elmo.tasks.trained import Trained, load_trained
+from elmo.text.input_lines import decoded_line, label_of, opened_input
 
 # Texts answered together, so that a stream of any length fits.
 TOGETHER = 1024
@@ -66,18 +66,13 @@ def predict(config: TaskPredictConfig) -> Answered:
     if is_conll and trained.config.task != "tagging":
         raise ConfigError(f"{config.model} gives labels, not tags: there are no columns to write")
     n_texts = 0
-    with _opened(config.input) as file, _writing(config.output) as out:
+    with opened_input(config.input) as file, _writing(config.output) as out:
         lines = _lines(file, config.input)
         for part in _parts(_texts(trained, lines, config.input, raw=config.raw)):
             n_texts += len(part)
             for example, answer in zip(part, trained.answers([e.words for e in part]), strict=True):
                 out.write(_written(trained, example, answer, is_conll=is_conll))
     return Answered(n_texts, config.output)
-
-
-def default_device() -> str:
-    """Give a GPU where there is one."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _says_conll(output: str) -> bool:
@@ -90,7 +85,7 @@ def _texts(trained: Trained, lines: Iterable[str], name: str, *, raw: bool) -> I
         words = tuple(split(line))
         if not words:
             raise InputError(
-                f"{_label(name)}, line {number} holds no word: remove it, so that lines and "
+                f"{label_of(name)}, line {number} holds no word: remove it, so that lines and "
                 "answers fit"
             )
         yield Example((words,), id=str(number))
@@ -109,36 +104,10 @@ def _written(trained: Trained, example: Example, answer: object, *, is_conll: bo
     return "".join(f"{word}\t{tag}\n" for word, tag in pairs) + "\n"
 
 
-def _label(name: str) -> str:
-    return "standard input" if name == "-" else name
-
-
-@contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
-    if name == "-":
-        if sys.stdin is None:  # so Python tells of one that was closed before it began
-            raise InputError("cannot read standard input: it is closed")
-        yield sys.stdin.buffer
-        return
-    try:
-        file = Path(name).open("rb")
-    except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}") from None
-    with file:
-        yield file
-
-
 def _lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Read lines, broken at newlines only; what is not UTF-8 is refused with its place."""
+    """Read lines, broken at newlines only."""
     for number, data in enumerate(file, start=1):
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            raise InputError(
-                f"{_label(name)} is not UTF-8: line {number}; convert it first (iconv -t UTF-8)"
-            ) from None
-        # The mark some editors begin a file with.
-        yield text.removeprefix("\ufeff") if number == 1 else text
+        yield decoded_line(data, name, number)
 
 
 @contextmanager

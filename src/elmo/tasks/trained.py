@@ -30,6 +30,7 @@ from elmo.tasks.build import Built, StaticTable, build, load_elmo
 from elmo.tasks.examples import Example
 from elmo.tasks.kinds import Kind, check_targets, make_kind
 from elmo.tasks.layers import Words
+from elmo.train.folder import MODEL
 
 FORMAT = "elmo-torch-task"
 VERSION = 1
@@ -71,7 +72,7 @@ class Trained:
     built: Built
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def answers(self, texts: Sequence[Words], batch_size: int = TOGETHER) -> list[Any]:
+    def answers(self, texts: Sequence[Words]) -> list[Any]:
         """Answer for each text, in the words of the kind of task."""
         model = self.built.model
         device = next(model.parameters()).device
@@ -81,8 +82,8 @@ class Trained:
         order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
         found: dict[int, Any] = {}
         with torch.no_grad():
-            for start in range(0, len(order), batch_size):
-                chosen = order[start : start + batch_size]
+            for start in range(0, len(order), TOGETHER):
+                chosen = order[start : start + TOGETHER]
                 batch = self.built.fields.batch([texts[number] for number in chosen])
                 found.update(zip(chosen, model.answers(batch.to(device)), strict=True))
         model.train(was_training)
@@ -139,8 +140,8 @@ def load_trained(folder: Path, device: str | None = None) -> Trained:
         folder: of the model, or a training folder with one in it.
         device: where it computes; the CPU where None.
     """
-    if not (folder / CONFIG).is_file() and (folder / "model" / CONFIG).is_file():
-        folder = folder / "model"
+    if not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file():
+        folder = folder / MODEL
     head = _head(folder)
     try:
         config = from_dict(TaskConfig, head["config"], f"{folder / CONFIG}: config")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,14 +17,24 @@ from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
 from elmo.tasks.batches import Batches, TaskBatch
 from elmo.tasks.examples import Example
-from elmo.tasks.trained import TOGETHER, Trained
+from elmo.tasks.trained import Trained
 from elmo.train.line import duration
-from elmo.train.optim import clip_scale, learning_rate, make_optimizer, set_rate
+from elmo.train.optim import (
+    clip_gradients,
+    learning_rate,
+    make_optimizer,
+    seed_step,
+    set_rate,
+)
 from elmo.train.standing import Standing
 from elmo.train.work import StepResult, Watch
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+
+# Examples between two looks for a signal while the development part is scored.
+WATCHED = 2048
 
 
 @dataclass(frozen=True)
@@ -165,8 +174,7 @@ class TaskWork:
     def step(self, batch: TaskBatch, number: int) -> StepResult:
         """Learn from a batch."""
         self._let_loose(number)
-        place = (self.config.run.seed, number)
-        torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1)[0]))
+        seed_step(self.config.run.seed, number)
         self.model.train()
         for optimizer, rates in zip(self.optimizers, self.rates, strict=True):
             set_rate(optimizer, learning_rate(rates, number, self.n_steps))
@@ -183,10 +191,7 @@ class TaskWork:
 
     def _clip(self) -> Tensor:
         gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
-        norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-        if self.config.optimizer.clip_norm:
-            torch._foreach_mul_(gradients, clip_scale(norm, self.config.optimizer.clip_norm))
-        return norm
+        return clip_gradients(gradients, self.config.optimizer.clip_norm)
 
     def _let_loose(self, number: int) -> None:
         """Let the layers of a tuned ELMo learn one after another, from the top."""
@@ -209,8 +214,8 @@ class TaskWork:
         examples = self.job.dev
         texts = [example.words for example in examples]
         answers: list[Any] = []
-        for start in watch(range(0, len(texts), 32 * TOGETHER)):
-            answers += self.trained.answers(texts[start : start + 32 * TOGETHER])
+        for start in watch(range(0, len(texts), WATCHED)):
+            answers += self.trained.answers(texts[start : start + WATCHED])
         found = self.trained.kind.scores(examples, answers)
         return [found[name] for name in self.trained.kind.measures]
 

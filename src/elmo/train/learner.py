@@ -19,7 +19,13 @@ from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.train.heads import Drawn, ExactHead, Head, SampledHead, StepRows, gathered
-from elmo.train.optim import clip_scale, learning_rate, make_optimizer, set_rate
+from elmo.train.optim import (
+    clip_gradients,
+    learning_rate,
+    make_optimizer,
+    seed_step,
+    set_rate,
+)
 from elmo.train.recorded import (
     ROWS_MULTIPLE,
     Arrays,
@@ -275,18 +281,13 @@ class Learner:
         return torch.stack(losses), h, c
 
     def _seed(self, number: int, part: int) -> None:
-        place = (self.config.run.seed, number, part, self.fabric.global_rank)
-        torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1)[0]))
+        seed_step(self.config.run.seed, number, part, self.fabric.global_rank)
 
     def _clip(self) -> Tensor:
         """Scale all gradients to the norm allowed; gives the norm they had."""
         gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
         gradients += self.head.gradients()
-        norms = torch._foreach_norm(gradients)
-        norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
-        if self.config.optimizer.clip_norm:
-            torch._foreach_mul_(gradients, clip_scale(norm, self.config.optimizer.clip_norm))
-        return norm
+        return clip_gradients(gradients, self.config.optimizer.clip_norm)
 
     def _copy_tied(self) -> None:
         """Keep the softmax of a tied model what its input words are, as it will be saved."""

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -109,6 +110,24 @@ def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
 def clip_scale(norm: Tensor, clip_norm: float) -> Tensor:
     """Give the factor that brings gradients down to a norm, `clip / max(norm, clip)`."""
     return clip_norm / norm.clamp(min=clip_norm)
+
+
+def clip_gradients(gradients: list[Tensor], clip_norm: float) -> Tensor:
+    """Scale gradients, in their place, to the norm allowed; gives the norm they had.
+
+    Args:
+        gradients: of all weights together.
+        clip_norm: the norm allowed; 0 for any.
+    """
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    if clip_norm:
+        torch._foreach_mul_(gradients, clip_scale(norm, clip_norm))
+    return norm
+
+
+def seed_step(*place: int) -> None:
+    """Seed what is random in a step by its place: nothing that happens before can change it."""
+    torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1)[0]))
 
 
 class RowOptimizer:

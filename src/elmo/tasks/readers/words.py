@@ -1,7 +1,7 @@
 """Raw text to words, and what to do with a text that has none."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
 
@@ -11,7 +11,7 @@ Split = Callable[[str], list[str]]
 Empty = Literal["refuse", "keep", "skip"]
 STAND_IN = "."
 
-_CHOICES = ("refuse", "keep", "skip")
+_CHOICES = get_args(Empty)
 
 
 def to_words(

@@ -1,0 +1,39 @@
+"""Inputs by name, and lines that are or are not UTF-8."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from elmo.errors import InputError
+from elmo.text.input_lines import decoded_line, label_of, opened_input
+
+
+def test_a_file_and_standard_input(tmp_path, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"one\ntwo\n")
+    with opened_input(str(path)) as file:
+        assert list(file) == [b"one\n", b"two\n"]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"three")))
+    with opened_input("-") as file:
+        assert file.read() == b"three"
+    assert (label_of("-"), label_of("a")) == ("standard input", "a")
+
+
+def test_what_cannot_be_read(tmp_path, monkeypatch):
+    with (
+        pytest.raises(InputError, match=r"cannot read .*none: No such"),
+        opened_input(str(tmp_path / "none")),
+    ):
+        pass
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="it is closed"), opened_input("-"):
+        pass
+
+
+def test_lines():
+    assert decoded_line("\ufeffa\n".encode(), "t", 1) == "a\n"
+    assert decoded_line("\ufeffa\n".encode(), "t", 2) == "\ufeffa\n"
+    with pytest.raises(InputError, match="standard input is not UTF-8: line 3, byte 2"):
+        decoded_line(b"a\xff", "-", 3)
