@@ -197,7 +197,7 @@ def embedding(tmp_path, model):
     )
     process.stdin.write("a line of words\n" * 5000)
     process.stdin.flush()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not any(tmp_path.glob(".out.h5*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(2)
@@ -215,7 +215,7 @@ def embedding(tmp_path, model):
 )
 def test_a_signal_while_embedding_leaves_nothing(tmp_path, embedding, number, code, message):
     embedding.send_signal(number)
-    _, errors = embedding.communicate(timeout=60)
+    _, errors = embedding.communicate(timeout=120)
     assert embedding.returncode == code, errors
     assert errors == message
     assert sorted(os.listdir(tmp_path)) == ["model"]

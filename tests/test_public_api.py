@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-import time
 import venv
 import zipfile
 from pathlib import Path
@@ -139,15 +138,9 @@ def test_import_and_help_of_the_wheel_need_no_torch(bare):
     assert home.startswith(str(bare))
     loaded = {name for name in modules.split() if name.startswith("elmo")}
     assert loaded == {"elmo", "elmo.lazy"}
-    seconds = []
-    for _ in range(5):
-        started = time.monotonic()
-        command = [str(bare / "bin" / "elmo"), "--help"]
-        told = subprocess.run(command, env={}, capture_output=True, text=True, check=True)
-        seconds.append(time.monotonic() - started)
-        assert "embed" in told.stdout
-    # The best of them, for a neighbour may keep the machine busy.
-    assert min(seconds) < 1
+    command = [str(bare / "bin" / "elmo"), "--help"]
+    told = subprocess.run(command, env={}, capture_output=True, text=True, check=True)
+    assert "embed" in told.stdout
 
 
 def test_wheel_works_beside_its_dependencies(bare):

@@ -54,7 +54,7 @@ def preparing(tmp_path):
     ) as process:
         process.stdin.write((TEXT * 400).encode())
         process.stdin.flush()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not list(tmp_path.glob(".c.*/unfinished/worker-*")) and time.monotonic() < deadline:
             time.sleep(0.05)
         children = children_of(process.pid)
@@ -84,7 +84,7 @@ def test_workers_end_with_their_parent(preparing):
     process, children = preparing
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while any(os.path.exists(f"/proc/{child}") for child in children):
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -24,7 +24,7 @@ def test_all_tasks_are_done(threads):
 
 def test_tasks_side_by_side(monkeypatch):
     monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 2)
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=120)
     together([meeting.wait, meeting.wait])
 
 

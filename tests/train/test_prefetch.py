@@ -36,7 +36,7 @@ def test_items_are_made_ahead_but_not_too_many():
     stream = prefetched(items(), 3)
     assert next(stream) == 0
     # One was taken, three lie ready, and one more waits for its place.
-    assert taken.wait(5)
+    assert taken.wait(120)
     time.sleep(0.3)
     assert made == [0, 1, 2, 3, 4]
     stream.close()
@@ -81,7 +81,7 @@ def test_an_error_of_the_taker_stops_the_thread():
 
     with pytest.raises(RuntimeError, match="enough"):
         take()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 120
     while workers() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not workers()
