@@ -7,6 +7,7 @@ row becomes depends on that row alone, to the last bit.
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import gcd
 
 import torch
 from torch import Tensor
@@ -40,8 +41,11 @@ NEEDS = (
 WIDTHS = 64
 # Positions whose input is multiplied together: their gates stay in the last cache.
 POSITIONS = 1024
-# Fewer rows are not cut up for the sake of balance: each task reads all weights at each step.
-ROWS_OF_A_TASK = 64
+# Fewer rows are not cut up for the sake of balance: each task reads all weights at each step, which
+# the tile units would wait for.
+ROWS_OF_A_TASK: dict[Arithmetic, int] = {"float32": 64, "bfloat16": 128, "int8": 128}
+# Units that are projected together, at most: eight tiles.
+BLOCKS: dict[Arithmetic, int] = {"float32": 256, "bfloat16": 256, "int8": 512}
 # The gates of each distinct input are kept, not made again at each place, up to this many bytes.
 SHARED_BYTES = 2**28
 
@@ -66,20 +70,21 @@ def _fits(direction: Direction) -> bool:
 def lstm(directions: Sequence[Direction]) -> list[Walk]:
     """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
     layers = [_Layer(direction, wanted()) for direction in directions]
-    n_parts = _parts(len(directions), directions[0].h.shape[0])
+    n_parts = _parts(len(directions), directions[0].h.shape[0], wanted())
     together(task for layer in layers for task in layer.before())
     together(task for layer in layers for task in layer.walks(n_parts))
     return [(layer.outputs, layer.h, layer.c) for layer in layers]
 
 
-def _parts(n_directions: int, n_rows: int) -> int:
+def _parts(n_directions: int, n_rows: int, arithmetic: Arithmetic) -> int:
     """Say into how many parts the rows of each direction are cut.
 
     Twice as many tasks as threads where rows allow: a core that others disturb does fewer of them.
     """
     n_threads = torch.get_num_threads()
     least = -(-n_threads // n_directions)
-    return max(least, min(2 * least, n_rows // ROWS_OF_A_TASK)) if n_threads > 1 else 1
+    wanted_parts = min(2 * least, n_rows // ROWS_OF_A_TASK[arithmetic])
+    return max(least, wanted_parts) if n_threads > 1 else 1
 
 
 def _by_units(rows: Tensor) -> Tensor:
@@ -93,7 +98,7 @@ class _Walk(ctypes.Structure):
             (name, ctypes.c_int64)
             for name in (
                 *("cell", "out", "batch", "first_step", "last_step", "reverse"),
-                *("rows", "inputs"),
+                *("rows", "inputs", "block"),
             )
         ),
         *((name, ctypes.c_float) for name in ("cell_clip", "projection_clip")),
@@ -102,7 +107,8 @@ class _Walk(ctypes.Structure):
             for name in (
                 *("gates", "index", "active"),
                 *("recurrent", "recurrent_scale", "projection", "projection_scale"),
-                *("c", "cells", "h", "outputs", "state", "state_scale", "hidden", "room"),
+                *("c", "cells", "h", "outputs", "state", "state_scale", "hidden", "sums"),
+                "room",
             )
         ),
     )
@@ -118,6 +124,7 @@ class _Layer:
         self.active = torch.tensor(direction.active)
         self.batch, self.out = direction.h.shape
         self.cell = direction.c.shape[1]
+        self.block = gcd(self.cell, BLOCKS[arithmetic])
         self.n_steps = len(direction.active)
         # What is written to is ours.
         self.h, self.c = direction.h.clone(), direction.c.clone()
@@ -127,7 +134,7 @@ class _Layer:
         self.recurrent = pack(direction.weight_hh, arithmetic, "gates", _by_units)
         self.projection: Weights | None = None
         if direction.weight_hr is not None:
-            self.projection = pack(direction.weight_hr, arithmetic)
+            self.projection = pack(direction.weight_hr, arithmetic, "blocks", block=self.block)
         self.bias = _by_units(direction.bias.detach()).contiguous()
         self.x = direction.x.detach().flatten(0, -2).contiguous()
         self.index = None if direction.index is None else direction.index.long().contiguous()
@@ -201,7 +208,7 @@ class _Layer:
         steps: range,
     ) -> None:
         """Walk over some steps of some rows, whose inputs' share of the gates is known."""
-        rows, size = filled_up(last - first, LANES), SIZES[self.arithmetic]
+        rows, size = filled_up(last - first, 2 * LANES), SIZES[self.arithmetic]
         direction, projection = self.direction, self.projection
         given = _Walk(
             cell=self.cell,
@@ -212,6 +219,7 @@ class _Layer:
             reverse=direction.reverse,
             rows=last - first,
             inputs=n_inputs,
+            block=self.block,
             cell_clip=direction.cell_clip or 0.0,
             projection_clip=direction.projection_clip or 0.0,
             gates=gates,
@@ -227,8 +235,9 @@ class _Layer:
             outputs=self.outputs[:, first:].data_ptr(),
             state=room("state", rows * self.out * size),
             state_scale=room("state scales", 4 * rows),
-            hidden=room("hidden", rows * self.cell * size),
-            room=room("gate sums", max(rows, 4 * LANES) * 4 * LANES * 4),
+            hidden=room("hidden", rows * self.block * size),
+            sums=room("projected", rows * self.out * 4),
+            room=room("gate sums", 2 * rows * 4 * LANES * 4),
         )
         function(f"walk_{self.arithmetic}")(ctypes.byref(given))
 

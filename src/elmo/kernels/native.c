@@ -77,7 +77,13 @@ INLINE vec falling(vec x) {
   p = p * r + all(0.24022651f);
   p = p * r + all(0.69314718f);
   p = p * r + all(1.0f);
-  return all(1.0f) / (all(1.0f) + (vec)((ints)p + ((ints)shifted << 23)));
+  vec d = all(1.0f) + (vec)((ints)p + ((ints)shifted << 23));
+#ifdef __AVX512F__
+  vec y = (vec)_mm512_rcp14_ps((__m512)d); /* a step of Newton's is quicker than a division */
+  return y * (all(2.0f) - d * y);
+#else
+  return all(1.0f) / d;
+#endif
 }
 
 /* The same to four digits, which is more than the products of a narrow arithmetic have. */
@@ -144,6 +150,7 @@ INLINE float largest(const float *row, long n) {
 #define PANEL 16
 #define ROWS 6
 #endif
+#define AHEAD 24
 
 INLINE long size_of(int kind) { return kind == FLOAT32 ? 4 : kind == BFLOAT16 ? 2 : 1; }
 
@@ -158,15 +165,21 @@ INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
   return rows + row * row_bytes + byte;
 }
 
-/* Some rows (n, k) times a packed panel: (n, PANEL). */
-INLINE void few_rows(int n, const float *a, long stride, const float *w, long k, float *out,
-                     long out_stride) {
+/* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`. `next` is where weights lie that are needed
+ * soon: from the last cache they come too late for those who wait until they need them. */
+INLINE void few_rows(int n, const float *a, long stride, const float *w, const char *next, long k,
+                     int is_more, float *out, long out_stride) {
   vec sums[ROWS][PANEL / LANES];
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < PANEL / LANES; v++) sums[r][v] = (vec){0};
+    for (int v = 0; v < PANEL / LANES; v++)
+      sums[r][v] = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
   for (long i = 0; i < k; i++) {
     vec b[PANEL / LANES];
-    for (int v = 0; v < PANEL / LANES; v++) b[v] = *(const vec *)(w + i * PANEL + v * LANES);
+    for (int v = 0; v < PANEL / LANES; v++) {
+      b[v] = *(const vec *)(w + i * PANEL + v * LANES);
+      __builtin_prefetch(w + (i + AHEAD) * PANEL + v * LANES, 0, 3);
+    }
+    __builtin_prefetch(next + 64 * i, 0, 2);
     for (int r = 0; r < n; r++) {
       vec x = all(a[r * stride + i]);
       for (int v = 0; v < PANEL / LANES; v++) sums[r][v] += x * b[v];
@@ -177,14 +190,21 @@ INLINE void few_rows(int n, const float *a, long stride, const float *w, long k,
       write_floats(out + r * out_stride + v * LANES, sums[r][v]);
 }
 
-static void floats_by_panel(const float *a, long stride, long k, long n, const float *w, float *out,
-                            long out_stride) {
-  long r = 0;
-  for (; r + ROWS <= n; r += ROWS)
-    few_rows(ROWS, a + r * stride, stride, w, k, out + r * out_stride, out_stride);
-  for (; r + 4 <= n; r += 4)
-    few_rows(4, a + r * stride, stride, w, k, out + r * out_stride, out_stride);
-  for (; r < n; r++) few_rows(1, a + r * stride, stride, w, k, out + r * out_stride, out_stride);
+static void floats_by_panel(const float *a, long stride, long k, long n, const float *w,
+                            int is_more, float *out, long out_stride) {
+  const char *next = (const char *)(w + k * PANEL), *past = next + 4 * k * PANEL;
+  for (long r = 0, rows; r < n; r += rows, next += 64 * k) {
+    const float *from = a + r * stride;
+    float *to = out + r * out_stride;
+    const char *soon = next < past ? next : (const char *)w;
+    rows = n - r >= ROWS ? ROWS : n - r >= 4 ? 4 : 1;
+    if (rows == ROWS)
+      few_rows(ROWS, from, stride, w, soon, k, is_more, to, out_stride);
+    else if (rows == 4)
+      few_rows(4, from, stride, w, soon, k, is_more, to, out_stride);
+    else
+      few_rows(1, from, stride, w, soon, k, is_more, to, out_stride);
+  }
 }
 
 #if HAS_TILES
@@ -192,6 +212,7 @@ static void floats_by_panel(const float *a, long stride, long k, long n, const f
 /* A tile has 16 rows of 64 bytes; a panel is two tiles of columns, 1,024 bytes for each 64 of a
  * row's. Rows are there up to a multiple of 16. */
 #define TILE_BYTES 1024
+#define DEEP 8
 
 typedef struct {
   uint8_t palette, start, reserved[14];
@@ -215,51 +236,78 @@ static void set_tiles(void) {
       _tile_dpbssd(sum, a, b);              \
   } while (0)
 
-/* Rows, `depth` tiles deep, times two tiles of columns; float or int32 sums. Rows lie in tiles, or
- * where `distance` is not 0 so many bytes apart. */
-INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, long n,
-                           const char *w, float *out, long out_stride) {
-  const long next = distance ? 64 : TILE_BYTES, below = 16 * (distance ? distance : 64 * depth);
-  if (!distance) distance = 64;
-  const char *w0 = w, *w1 = w + depth * TILE_BYTES;
-  long r = 0;
-  for (; r + 16 < n; r += 32) {
-    const char *a0 = a + r / 16 * below, *a1 = a0 + below;
-    float *at = out + r * out_stride;
+/* A tile of 16 rows, or two of 32, times two tiles of columns, added to the sums 0 to 3. */
+INLINE void multiply(int kind, int is_double, const char *a0, const char *a1, long distance,
+                     const char *w0, const char *w1) {
+  _tile_loadd(4, a0, distance);
+  _tile_loadd(6, w0, 64);
+  MULTIPLY(0, 4, 6);
+  _tile_loadd(7, w1, 64);
+  MULTIPLY(1, 4, 7);
+  if (is_double) {
+    _tile_loadd(5, a1, distance);
+    MULTIPLY(2, 5, 6);
+    MULTIPLY(3, 5, 7);
+  }
+}
+
+/* Begin sums with nothing, or with what is there. */
+INLINE void begin_sums(int is_more, int is_double, const float *at, long stride) {
+  const float *below = at + 16 * stride;
+  if (!is_more) {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (long i = 0; i < depth; i++) {
-      _tile_loadd(4, a0 + next * i, distance);
-      _tile_loadd(6, w0 + TILE_BYTES * i, 64);
-      MULTIPLY(0, 4, 6);
-      _tile_loadd(7, w1 + TILE_BYTES * i, 64);
-      MULTIPLY(1, 4, 7);
-      _tile_loadd(5, a1 + next * i, distance);
-      MULTIPLY(2, 5, 6);
-      MULTIPLY(3, 5, 7);
-    }
-    _tile_stored(0, at, 4 * out_stride);
-    _tile_stored(1, at + 16, 4 * out_stride);
-    at += 16 * out_stride;
-    _tile_stored(2, at, 4 * out_stride);
-    _tile_stored(3, at + 16, 4 * out_stride);
+    return;
   }
-  if (r < n) {
-    const char *a0 = a + r / 16 * below;
-    float *at = out + r * out_stride;
-    _tile_zero(0);
-    _tile_zero(1);
-    for (long i = 0; i < depth; i++) {
-      _tile_loadd(4, a0 + next * i, distance);
-      _tile_loadd(6, w0 + TILE_BYTES * i, 64);
-      _tile_loadd(7, w1 + TILE_BYTES * i, 64);
-      MULTIPLY(0, 4, 6);
-      MULTIPLY(1, 4, 7);
+  _tile_loadd(0, at, 4 * stride);
+  _tile_loadd(1, at + 16, 4 * stride);
+  if (is_double) {
+    _tile_loadd(2, below, 4 * stride);
+    _tile_loadd(3, below + 16, 4 * stride);
+  }
+}
+
+INLINE void end_sums(int is_double, float *at, long stride) {
+  float *below = at + 16 * stride;
+  _tile_stored(0, at, 4 * stride);
+  _tile_stored(1, at + 16, 4 * stride);
+  if (is_double) {
+    _tile_stored(2, below, 4 * stride);
+    _tile_stored(3, below + 16, 4 * stride);
+  }
+}
+
+/* Ask for half a tile of weights that are needed soon; see `few_rows`. */
+INLINE const char *fetched(const char *soon, const char *past) {
+  if (soon >= past) return soon;
+  for (int line = 0; line < 8; line++) __builtin_prefetch(soon + 64 * line, 0, 2);
+  return soon + 512;
+}
+
+/* Rows, `depth` tiles deep, times two tiles of columns; float or int32 sums. Rows lie in tiles, or
+ * where `distance` is not 0 so many bytes apart. Weights of DEEP tiles stay in the first cache while
+ * all rows go past. */
+INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, long n,
+                           const char *w, int is_more, float *out, long out_stride) {
+  const long next = distance ? 64 : TILE_BYTES, below = 16 * (distance ? distance : 64 * depth);
+  if (!distance) distance = 64;
+  const char *soon = w + 2 * depth * TILE_BYTES, *past = soon + 2 * depth * TILE_BYTES;
+  for (long from = 0; from < depth; from += DEEP, is_more = 1) {
+    const long to = depth - from < DEEP ? depth : from + DEEP;
+    for (long r = 0; r < n; r += 32) {
+      const char *a0 = a + r / 16 * below, *w0 = w, *w1 = w + depth * TILE_BYTES;
+      float *at = out + r * out_stride;
+      const int is_double = n - r > 16;
+      begin_sums(is_more, is_double, at, out_stride);
+      for (long i = from; i < to; i++) {
+        multiply(kind, is_double, a0 + next * i, a0 + below + next * i, distance,
+                 w0 + TILE_BYTES * i, w1 + TILE_BYTES * i);
+        soon = fetched(soon, past);
+      }
+      end_sums(is_double, at, out_stride);
     }
-    _tile_stored(0, at, 4 * out_stride);
-    _tile_stored(1, at + 16, 4 * out_stride);
   }
 }
 #endif
@@ -268,7 +316,7 @@ INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, l
 
 /* Some rows times two tiles of columns, four bytes of a row at a time. */
 INLINE void few_dots(int kind, int n, const char *a, long distance, long depth, const char *w0,
-                     const char *w1, float *out, long out_stride) {
+                     const char *w1, int is_more, float *out, long out_stride) {
   /* One side of int8's products is without a sign: 128 is added to it, and taken off the sums. */
   const __m512i bias = _mm512_set1_epi8((char)-128);
   __m512i sums[ROWS][2];
@@ -279,7 +327,10 @@ INLINE void few_dots(int kind, int n, const char *a, long distance, long depth, 
       first[1] = _mm512_dpbusd_epi32(first[1], bias, _mm512_load_si512(w1 + 64 * i));
     }
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < 2; v++) sums[r][v] = _mm512_sub_epi32(_mm512_setzero_si512(), first[v]);
+    for (int v = 0; v < 2; v++) {
+      vec there = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
+      sums[r][v] = _mm512_sub_epi32((__m512i)there, first[v]);
+    }
   for (long i = 0; i < depth; i++) {
     __m512i w[2] = {_mm512_load_si512(w0 + 64 * i), _mm512_load_si512(w1 + 64 * i)};
     for (int r = 0; r < n; r++) {
@@ -299,34 +350,35 @@ INLINE void few_dots(int kind, int n, const char *a, long distance, long depth, 
 }
 
 INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, long n,
-                           const char *w, float *out, long out_stride) {
+                           const char *w, int is_more, float *out, long out_stride) {
   const char *w0 = w, *w1 = w + depth * 1024;
   if (!distance) distance = 64 * depth;
   long r = 0;
   for (; r + ROWS <= n; r += ROWS)
-    few_dots(kind, ROWS, a + r * distance, distance, 16 * depth, w0, w1, out + r * out_stride,
-             out_stride);
+    few_dots(kind, ROWS, a + r * distance, distance, 16 * depth, w0, w1, is_more,
+             out + r * out_stride, out_stride);
   for (; r < n; r++)
-    few_dots(kind, 1, a + r * distance, distance, 16 * depth, w0, w1, out + r * out_stride,
-             out_stride);
+    few_dots(kind, 1, a + r * distance, distance, 16 * depth, w0, w1, is_more,
+             out + r * out_stride, out_stride);
 }
 #endif
 
-/* Rows times 32 columns of packed weights, (n, 32); int8's are numbers that wait for their scale.
+/* Rows times 32 columns of packed weights, (n, 32), added to what is there where `is_more`; int8's
+ * are numbers that wait for their scale.
  * Rows lie as `spot` says, or where `stride` is not 0 so many numbers apart: they may overlap. */
 INLINE void by_columns(int kind, const char *a, long stride, long k, long n, const char *w,
-                       long column, float *out, long out_stride) {
+                       long column, int is_more, float *out, long out_stride) {
   const long size = size_of(kind);
   const char *from = w + column * k * size;
 #if HAS_NARROW
   if (kind != FLOAT32) {
-    tiles_by_panel(kind, a, stride * size, k * size / 64, n, from, out, out_stride);
+    tiles_by_panel(kind, a, stride * size, k * size / 64, n, from, is_more, out, out_stride);
     return;
   }
 #endif
   for (int first = 0; first < 32; first += PANEL)
-    floats_by_panel((const float *)a, stride ? stride : k, k, n, (const float *)from + first * k, out + first,
-                    out_stride);
+    floats_by_panel((const float *)a, stride ? stride : k, k, n, (const float *)from + first * k,
+                    is_more, out + first, out_stride);
 }
 
 /* Tiles are taken for the time of a call. */
@@ -395,8 +447,8 @@ void large_pages(char *at, long n) {
 #endif
 }
 
-/* Pack weights (n, k) for `by_columns`; `scale` is int8's, (n,). */
-void pack(int kind, const float *w, long n, long k, char *out, float *scale) {
+/* Pack weights (n, k) for `by_columns`, `block` of the k after another; `scale` is int8's, (n,). */
+void pack(int kind, const float *w, long n, long k, long block, char *out, float *scale) {
   const long width = kind == FLOAT32 ? PANEL : 16;
   const long pair = kind == FLOAT32 ? 1 : 4 / size_of(kind); /* numbers of a column side by side */
   for (long column = 0; column < n; column++) {
@@ -411,9 +463,9 @@ void pack(int kind, const float *w, long n, long k, char *out, float *scale) {
       factor = most > 0 ? 127 / most : 0;
       scale[column] = most / 127;
     }
-    char *panel = out + column / width * width * k * size_of(kind);
     for (long i = 0; i < k; i++) {
-      long at = (i / pair * width + column % width) * pair + i % pair;
+      char *panel = out + (i / block * n + column / width * width) * block * size_of(kind);
+      long at = (i % block / pair * width + column % width) * pair + i % pair;
       if (kind == FLOAT32) {
         ((float *)panel)[at] = row[i];
       } else if (kind == INT8) {
@@ -470,7 +522,7 @@ INLINE void columns(int kind, const product *p) {
     long rows = p->rows - first < together ? p->rows - first : together;
     const char *a = p->a + first * p->k * size_of(kind);
     for (long column = p->first; column < p->last; column += 32) {
-      by_columns(kind, a, 0, p->k, rows, p->w, column, p->room, 32);
+      by_columns(kind, a, 0, p->k, rows, p->w, column, 0, p->room, 32);
       for (long r = 0; r < rows; r++) {
         for (long v = column; v < column + 32; v += LANES) {
           const float *sum = p->room + r * 32 + v - column;
@@ -506,7 +558,7 @@ INLINE void pooled(int kind, const convolution *v) {
     for (next = first + 1; next < v->words && v->starts[next + 1] - from <= 256;) next++;
     const char *a = v->a + from * v->dim * size_of(kind);
     for (long column = 0; column < v->n; column += 32) {
-      by_columns(kind, a, v->dim, v->k, v->starts[next] - from, v->w, column, v->room, 32);
+      by_columns(kind, a, v->dim, v->k, v->starts[next] - from, v->w, column, 0, v->room, 32);
       for (long word = first; word < next; word++) {
         const float *row = v->room + (v->starts[word] - from) * 32;
         const float *past = v->room + (v->starts[word + 1] - from - v->width + 1) * 32;
@@ -531,6 +583,7 @@ INLINE void pooled(int kind, const convolution *v) {
 typedef struct {
   /* Sizes: a step is a row of `index` and of `outputs`, `batch` long. */
   int64_t cell, out, batch, first_step, last_step, reverse, rows, inputs;
+  int64_t block; /* of units that are projected together, a divisor of `cell` */
   /* Bounds, or 0 for none. */
   float cell_clip, projection_clip;
   const char *gates;      /* (cell / 16, inputs, 64): what `product` gave */
@@ -538,7 +591,7 @@ typedef struct {
   const int64_t *active;  /* rows of each step, the first ones; the state of the others stays */
   const char *recurrent;  /* packed (4 * cell, out), in the order of the gates */
   const float *recurrent_scale;
-  const char *projection; /* packed (out, cell), or none where both are as wide */
+  const char *projection; /* packed (out, cell) by blocks, or none where both are as wide */
   const float *projection_scale;
   float *c;       /* (rows, cell), in and out */
   float *cells;   /* room: the same as (cell / 16, rows, 16) */
@@ -546,9 +599,12 @@ typedef struct {
   float *outputs; /* (steps, batch, out) */
   char *state;    /* room: h as it is multiplied */
   float *state_scale;
-  char *hidden;   /* room: (rows, cell) as it is multiplied */
-  float *room;    /* (rows, 64), and for 64 rows at least */
+  char *hidden;   /* room: a block of units of all rows as it is multiplied */
+  float *sums;    /* room: (out / 32, rows, 32), rows filled up: what has been projected so far */
+  float *room;    /* twice (rows, 64), rows filled up */
 } walk;
+
+INLINE long filled(long rows) { return (rows + 31) / 32 * 32; }
 
 /* Cells of sixteen units that wait to be computed, the products of their gates being there. */
 typedef struct {
@@ -556,13 +612,28 @@ typedef struct {
   const int64_t *index; /* of the step */
   const float *sums;    /* (rows, 64) */
   long unit, row, last;
+  vec cell, gate;       /* of the row before: what its output is made of */
 } waiting;
 
-/* Compute those of the next row: from the product of the gates to what is projected. */
+/* From cell and output gate to what is projected. */
+INLINE void finish_cells(int kind, const waiting *p, long r) {
+  const walk *w = p->w;
+  vec out = p->gate * tanh_of(p->cell, kind != FLOAT32);
+  if (!w->projection) {
+    write_floats(w->h + r * w->cell + p->unit, out);
+    return;
+  }
+  const long size = size_of(kind);
+  char *hidden = spot(kind, w->hidden, r, p->unit % w->block * size, w->block * size);
+  write_numbers(kind, hidden, kind == INT8 ? out * all(127.0f) : out); /* it is below 1 */
+}
+
+/* Compute the cells of the next row, and finish those of the row before: done at once, one after the
+ * other would be all that a core can look ahead. */
 INLINE void next_cells(int kind, waiting *p) {
   const walk *w = p->w;
   const int is_rough = kind != FLOAT32;
-  const long r = p->row++, unit = p->unit;
+  const long r = p->row, unit = p->unit;
   const long place = (unit / LANES * w->inputs + p->index[r]) * 64;
   vec gate[4];
   for (int g = 0; g < 4; g++) {
@@ -573,110 +644,110 @@ INLINE void next_cells(int kind, waiting *p) {
   p->sums += 64;
   /* Inputs stand anywhere: those of the next units are asked for before they are needed. */
   const char *next = w->gates + (place + 64 * w->inputs) * (kind == FLOAT32 ? 4 : 2);
-  __builtin_prefetch(next, 0, 2);
-  __builtin_prefetch(next + 64, 0, 2);
+  for (long byte = 0; byte < 64 * (kind == FLOAT32 ? 4 : 2); byte += 64)
+    __builtin_prefetch(next + byte, 0, 2);
+  if (r > 0) finish_cells(kind, p, r - 1);
   float *at = w->cells + unit * w->rows + r * LANES;
   vec cell = sigmoid(gate[1], is_rough) * read_floats(at);
   cell += sigmoid(gate[0], is_rough) * tanh_of(gate[2], is_rough);
   if (w->cell_clip > 0) cell = clip(cell, w->cell_clip);
   write_floats(at, cell);
-  vec out = sigmoid(gate[3], is_rough) * tanh_of(cell, is_rough);
-  const long size = size_of(kind);
-  if (!w->projection)
-    write_floats(w->h + r * w->cell + unit, out);
-  else if (kind == INT8) /* it is below 1 */
-    write_numbers(kind, spot(kind, w->hidden, r, unit, w->cell), out * all(127.0f));
-  else
-    write_numbers(kind, spot(kind, w->hidden, r, unit * size, w->cell * size), out);
+  p->cell = cell;
+  p->gate = sigmoid(gate[3], is_rough);
+  p->row = r + 1;
 }
 
 INLINE void all_cells(int kind, waiting *p) {
+  if (p->last == 0) return;
   while (p->row < p->last) next_cells(kind, p);
+  finish_cells(kind, p, p->last - 1);
 }
 
 #if HAS_TILES
 
-/* Products of the gates of sixteen units for up to 32 rows, (rows, 64). The tile unit works beside
- * the vector units, so the cells of the rows before are computed between its products. */
-INLINE void gates_by_tiles(int kind, const walk *w, long first, int is_double, long unit,
-                           float *sums, waiting *before) {
+/* Products of the gates of sixteen units, (rows, 64). The tile unit works beside the vector units,
+ * so the cells of the units before are computed between its products. */
+INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *sums,
+                           waiting *before) {
   const long row_bytes = w->out * size_of(kind), depth = row_bytes / 64;
-  const char *a0 = w->state + first * row_bytes, *a1 = a0 + 16 * row_bytes;
-  const char *weights = w->recurrent + 4 * unit * row_bytes;
   const long panel = depth * TILE_BYTES;
+  const char *weights = w->recurrent + 4 * unit * row_bytes;
+  const char *soon = weights + 4 * panel, *past = soon + 4 * panel;
   const int share = (int)((32 + 2 * depth - 1) / (2 * depth)); /* rows of cells a product */
   for (int half = 0; half < 2; half++) {
     const char *w0 = weights + 2 * half * panel, *w1 = w0 + panel;
-    float *at = sums + 32 * half;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (long i = 0; i < depth; i++) {
-      _tile_loadd(4, a0 + TILE_BYTES * i, 64);
-      _tile_loadd(6, w0 + TILE_BYTES * i, 64);
-      MULTIPLY(0, 4, 6);
-      _tile_loadd(7, w1 + TILE_BYTES * i, 64);
-      MULTIPLY(1, 4, 7);
-      if (is_double) {
-        _tile_loadd(5, a1 + TILE_BYTES * i, 64);
-        MULTIPLY(2, 5, 6);
-        MULTIPLY(3, 5, 7);
+    for (long from = 0; from < depth; from += DEEP) {
+      const long to = depth - from < DEEP ? depth : from + DEEP;
+      for (long r = 0; r < n; r += 32) {
+        const char *a0 = w->state + r * row_bytes, *a1 = a0 + 16 * row_bytes;
+        float *at = sums + r * 64 + 32 * half;
+        const int is_double = n - r > 16;
+        begin_sums(from > 0, is_double, at, 64);
+        for (long i = from; i < to; i++) {
+          multiply(kind, is_double, a0 + TILE_BYTES * i, a1 + TILE_BYTES * i, 64,
+                   w0 + TILE_BYTES * i, w1 + TILE_BYTES * i);
+          soon = fetched(soon, past);
+          for (int q = 0; q < share; q++)
+            if (before->row < before->last) next_cells(kind, before);
+        }
+        end_sums(is_double, at, 64);
       }
-      for (int q = 0; q < share; q++)
-        if (before->row < before->last) next_cells(kind, before);
-    }
-    _tile_stored(0, at, 4 * 64);
-    _tile_stored(1, at + 16, 4 * 64);
-    if (is_double) {
-      _tile_stored(2, at + 16 * 64, 4 * 64);
-      _tile_stored(3, at + 16 * 64 + 16, 4 * 64);
     }
   }
   all_cells(kind, before);
 }
 #endif
 
-/* All gates and cells of a step, for its first n rows. */
+/* Project a block of units, while what the cells gave is near. */
+INLINE void project(int kind, const walk *w, long n, long block) {
+  const char *weights = w->projection + block * w->out * size_of(kind);
+  for (long column = 0; column < w->out; column += 32)
+    by_columns(kind, w->hidden, 0, w->block, n, weights, column, block > 0,
+               w->sums + column * filled(w->rows), 32);
+}
+
+/* All gates and cells of a step, and what they give projected, for its first n rows. */
 INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long n) {
   waiting next = {.w = w, .index = index};
 #if HAS_TILES
   if (kind != FLOAT32) {
-    float *sums[2] = {w->room, w->room + 32 * 64};
+    float *sums[2] = {w->room, w->room + filled(n) * 64};
     int turn = 0;
-    for (long unit = 0; unit < w->cell; unit += LANES)
-      for (long first = 0; first < n; first += 32, turn = !turn) {
-        gates_by_tiles(kind, w, first, n - first > 16, unit, sums[turn], &next);
-        next.sums = sums[turn];
-        next.unit = unit;
-        next.row = first;
-        next.last = n - first > 32 ? first + 32 : n;
-      }
+    for (long unit = 0; unit < w->cell; unit += LANES, turn = !turn) {
+      gates_by_tiles(kind, w, n, unit, sums[turn], &next);
+      /* All cells of the block before are there, those of this one not yet. */
+      if (w->projection && unit > 0 && unit % w->block == 0) project(kind, w, n, unit - w->block);
+      next.sums = sums[turn];
+      next.unit = unit;
+      next.row = 0;
+      next.last = n;
+    }
     all_cells(kind, &next);
+    if (w->projection) project(kind, w, n, w->cell - w->block);
     return;
   }
 #endif
   for (long unit = 0; unit < w->cell; unit += LANES) {
-    by_columns(kind, w->state, 0, w->out, n, w->recurrent, 4 * unit, w->room, 64);
-    by_columns(kind, w->state, 0, w->out, n, w->recurrent, 4 * unit + 32, w->room + 32, 64);
+    by_columns(kind, w->state, 0, w->out, n, w->recurrent, 4 * unit, 0, w->room, 64);
+    by_columns(kind, w->state, 0, w->out, n, w->recurrent, 4 * unit + 32, 0, w->room + 32, 64);
     next.sums = w->room;
     next.unit = unit;
     next.row = 0;
     next.last = n;
     all_cells(kind, &next);
+    const long past = unit + LANES;
+    if (w->projection && past % w->block == 0) project(kind, w, n, past - w->block);
   }
 }
 
-INLINE void project(int kind, const walk *w, long n) {
-  for (long column = 0; column < w->out; column += 32) {
-    by_columns(kind, w->hidden, 0, w->cell, n, w->projection, column, w->room, 32);
+/* What all blocks came to. */
+INLINE void take_projected(int kind, const walk *w, long n) {
+  for (long v = 0; v < w->out; v += LANES) {
+    const float *sums = w->sums + v / 32 * 32 * filled(w->rows) + v % 32;
     for (long r = 0; r < n; r++) {
-      for (long v = column; v < column + 32; v += LANES) {
-        const float *scale = w->projection_scale + v;
-        vec x = summed(kind, w->room + r * 32 + v - column, scale, 1 / 127.0f);
-        if (w->projection_clip > 0) x = clip(x, w->projection_clip);
-        write_floats(w->h + r * w->out + v, x);
-      }
+      vec x = summed(kind, sums + r * 32, w->projection_scale + v, 1 / 127.0f);
+      if (w->projection_clip > 0) x = clip(x, w->projection_clip);
+      write_floats(w->h + r * w->out + v, x);
     }
   }
 }
@@ -705,7 +776,7 @@ INLINE void steps(int kind, const walk *w) {
       w->state_scale[r] = write_row(kind, w->h + r * w->out, w->out, w->state, r, 0);
     known = n > known ? n : known;
     gates_and_cells(kind, w, w->index + step * w->batch, n);
-    if (w->projection) project(kind, w, n);
+    if (w->projection) take_projected(kind, w, n);
     for (long r = 0; r < n; r++) {
       const float *h = w->h + r * w->out;
       memcpy(w->outputs + (step * w->batch + r) * w->out, h, 4 * w->out);

@@ -175,6 +175,7 @@ def pack(
     arithmetic: Arithmetic,
     name: str = "matrix",
     arranged: Callable[[Tensor], Tensor] = lambda weight: weight,
+    block: int | None = None,
 ) -> Weights:
     """Pack a weight for products in an arithmetic, once.
 
@@ -183,6 +184,8 @@ def pack(
         arithmetic: of the products.
         name: tells one arrangement from another.
         arranged: puts rows and columns where they are wanted.
+        block: numbers of a row that are multiplied together, one such block after another; all
+            where None.
     """
 
     def make(weight: Tensor) -> Weights:
@@ -195,6 +198,7 @@ def pack(
             ctypes.c_void_p(rows.data_ptr()),
             ctypes.c_long(n),
             ctypes.c_long(k),
+            ctypes.c_long(block or k),
             ctypes.c_void_p(values.data_ptr()),
             ctypes.c_void_p(scale.data_ptr()),
         )
