@@ -7,6 +7,7 @@ word boundaries, logistic regression (scikit-learn); nothing is tuned.
 """
 
 import argparse
+import json
 
 from elmo.config import TaskConfig
 from elmo.plain import load_config, presets
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument("--train", required=True)
     parser.add_argument("--test", required=True)
     parser.add_argument("--longest", type=int, default=3, help="characters of an n-gram at most")
+    parser.add_argument("--as-json", action="store_true", help="print JSON")
     given = parser.parse_args()
     config = load_config(TaskConfig, given.task, {"out": "unused"}, presets("tasks")).examples
     # The text as it stands: character n-grams need no words.
@@ -38,6 +40,9 @@ def main() -> None:
     model.fit([" ".join(one.words) for one in train], [one.target for one in train])
     found = list(model.predict([" ".join(one.words) for one in test]))
     scores = label_scores([one.target for one in test], found)
+    if given.as_json:
+        print(json.dumps({"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}))
+        return
     print(f"accuracy {scores.accuracy:.4f}, macro F1 {scores.macro_f1:.4f}, {scores.n:,} examples")
 
 

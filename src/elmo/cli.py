@@ -187,10 +187,10 @@ def _parameter(leaf: Leaf, verb: Verb) -> inspect.Parameter:
             annotation=Annotated[hint, argument],
         )
     flag = leaf.flag
-    if leaf.hint is bool:
+    if leaf.is_switch:
         hint = bool | None
-        # What a file may have switched on can be switched off.
-        if verb.file or leaf.default:
+        # What a file, a default or a model may have switched on can be switched off.
+        if verb.file or leaf.default is not False:
             flag += f"/--no-{flag.removeprefix('--')}"
     notes = ["may be repeated"] if leaf.is_many else []
     if leaf.is_required:
@@ -206,7 +206,7 @@ def _parameter(leaf: Leaf, verb: Verb) -> inspect.Parameter:
         None,
         flag,
         help=f"{leaf.help}  [{'; '.join(notes)}]" if notes else leaf.help,
-        metavar=None if leaf.hint is bool else f"<{leaf.kind}>",
+        metavar=None if leaf.is_switch else f"<{leaf.kind}>",
         show_default=False,
         rich_help_panel=section,
     )

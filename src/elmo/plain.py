@@ -104,6 +104,8 @@ def _convert(hint: Any, value: Any, where: str, default: Any = None) -> Any:
         }
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if hint is str and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # YAML takes an unquoted `layers: 1` for a number
     plain = origin or hint
     if not isinstance(value, plain) or (isinstance(value, bool) and plain is not bool):
         expected = "list" if plain is tuple else plain.__name__
@@ -244,6 +246,11 @@ class Leaf:
     def is_many(self) -> bool:
         """Whether it is any number of strings: on a command line, words one after another."""
         return bool(self.hint == tuple[str, ...])
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is yes or no, or nothing said."""
+        return _without_none(self.hint) is bool
 
     @property
     def kind(self) -> str:

@@ -8,7 +8,7 @@ from lightning.fabric import Fabric
 from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
 from elmo.plain import from_dict, leaves
-from elmo.tasks.examples import Example
+from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.fit import prepare
 
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
@@ -31,7 +31,42 @@ TAGGED = [
         Example((("nobody",),), ("O",)),
     )
 ]
-EXAMPLES = {"classification": LABELLED, "tagging": TAGGED}
+# Twenty pairs; whether both texts have the same word decides, which neither tells alone.
+PAIRS = [
+    Example(
+        (("a", one, THINGS[n % 4]), (other, THINGS[n % 3])), "same" if one == other else "other"
+    )
+    for n in range(5)
+    for one in GOOD[:2]
+    for other in GOOD[:2]
+]
+PEOPLE, PLACES_TO_BE = ("Kim", "Lee", "Ann"), ("in Seoul", "at home", "there")
+
+
+def asked(question, passage, answer):
+    """Make an example of a question; None for one without an answer."""
+    given = Passage.of(passage, passage.split())
+    texts = (tuple(question.split()), tuple(passage.split()))
+    gold = GoldAnswers() if answer is None else GoldAnswers((answer,), given.place_of(answer))
+    return Example(texts, gold, given=given)
+
+
+# Who is meant decides which of two places is the answer.
+ASKED = [
+    asked(
+        f"where is {(one, other)[n % 2]} ?",
+        f"now {one} is {place}  and {other} is {elsewhere} .",
+        (place, elsewhere)[n % 2],
+    )
+    for n in range(3)
+    for (one, other) in zip(PEOPLE, PEOPLE[1:] + PEOPLE[:1], strict=True)
+    for (place, elsewhere) in (PLACES_TO_BE[:2], PLACES_TO_BE[1:])
+]
+UNANSWERED = [
+    asked(f"where is {one} ?", f"now {other} is {place} .", None)
+    for one, other, place in zip(PEOPLE, PEOPLE[1:] + PEOPLE[:1], PLACES_TO_BE, strict=True)
+]
+EXAMPLES = {"classification": LABELLED, "tagging": TAGGED, "pairs": PAIRS, "answers": ASKED}
 
 DIALS = {
     "model": None,

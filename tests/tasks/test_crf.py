@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elmo.errors import ConfigError
 from elmo.tasks.crf import CRF
-from elmo.tasks.spans import BIOES, SCHEMES, allowed, is_allowed
+from elmo.tasks.spans import SCHEMES, allowed, is_allowed
 
 LENGTHS = [(1,), (4,), (3, 1, 4, 2), (4, 4)]
 
@@ -228,7 +228,7 @@ def test_large_scores_do_not_overflow():
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
 def test_constraints_are_never_broken(seed, scheme, size, lengths):
-    prefixes = "BIES" if scheme == BIOES else "BI"
+    prefixes = {"BIOES": "BIES", "BILOU": "BILU"}.get(scheme, "BI")
     tags = ["O", *(f"{prefix}-{label}" for prefix in prefixes for label in "XY")]
     crf = random_crf(len(tags), seed, torch.float32, constraints=allowed(scheme, tags))
     emissions, _, mask = batch(lengths, len(tags), seed + 1, torch.float32)

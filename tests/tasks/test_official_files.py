@@ -5,9 +5,14 @@ from collections import Counter
 
 import pytest
 
+from elmo.tasks.answer_scores import answer_scores
+from elmo.tasks.cluster_scores import cluster_scores
+from elmo.tasks.pronoun_scores import pronoun_scores
 from elmo.tasks.readers import read
+from elmo.tasks.role_scores import role_scores
 from elmo.tasks.scores import span_scores
 from elmo.tasks.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_allowed
+from elmo.text.tokenizer import EnglishTokenizer
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +28,8 @@ def unpacked(shared_data, tmp_path_factory):
             folder = tmp_path_factory.mktemp(name)
             with tarfile.open(path) as archive:
                 archive.extractall(folder, filter="data")
-            done[name] = folder / name
+            # Some archives hold a folder of another name.
+            (done[name],) = folder.iterdir()
         return done[name]
 
     return unpack
@@ -132,15 +138,77 @@ def test_ud_ewt(unpacked, part, n_sentences):
 
 
 @pytest.mark.parametrize(
-    ("name", "path", "options", "n"),
+    ("name", "path", "n"),
     [
-        ("sick", "SICK_train.txt", {"text": ("sentence_A", "sentence_B")}, 4500),
-        ("klue-nli", "klue-nli-v1.1_dev.json", {"text": ("premise", "hypothesis")}, 3000),
+        ("sick", "SICK_train.txt", 4500),
+        ("sick", "SICK_trial.txt", 500),
+        ("sick", "SICK_test_annotated.txt", 4927),
+        ("klue-nli", "klue-nli-v1.1_train.json", 24_998),
+        ("klue-nli", "klue-nli-v1.1_dev.json", 3000),
+        ("snli-eval", "dev.tsv", 9842),
+        ("snli-eval", "test.tsv", 9824),
     ],
 )
-def test_pairs(unpacked, name, path, options, n):
-    label = "gold_label" if name == "klue-nli" else "entailment_judgment"
-    examples = read(unpacked(name) / path, label=label, **options)
+def test_pairs(unpacked, name, path, n):
+    examples = read(unpacked(name) / path, "pairs")
     assert len(examples) == n
     assert len({example.target for example in examples}) == 3
     assert all(len(example.texts) == 2 for example in examples)
+
+
+@pytest.mark.parametrize(
+    ("path", "n", "n_passages"),
+    [("squad_v1_train_sample4330.json", 4330, 3902), ("xquad.en.json", 1190, 240)],
+)
+def test_squad(unpacked, path, n, n_passages):
+    """What the words of an answer say is the answer, but where it ends inside a word."""
+    examples = read(unpacked("squad-part") / path, "squad", split=EnglishTokenizer().words)
+    assert len(examples) == n
+    assert len({example.given.text for example in examples}) == n_passages
+    found = [example.given.piece(example.target.place) for example in examples]
+    scores = answer_scores([example.target.texts for example in examples], found)
+    assert scores.f1 > 0.99
+    assert scores.exact_match > 0.98
+
+
+@pytest.mark.parametrize(
+    ("part", "n", "n_sentences"),
+    [("train", 40_068, 12_428), ("dev", 4939, 1955), ("test", 4780, 2044)],
+)
+def test_propbank(unpacked, part, n, n_sentences):
+    path = unpacked("propbank-ewt") / f"{part}.jsonl"
+    examples = read(path, "propbank")
+    assert len(examples) == len({example.id for example in examples}) == n
+    assert len(read(path, "propbank", predicates=True)) == n_sentences
+    gold = tags(examples[:2000])
+    assert detect_scheme(gold) == IOB2
+    scores = role_scores(gold, gold, IOB2)
+    assert scores.f1 == 1
+    assert "V" not in scores.labels
+
+
+def test_litbank(unpacked):
+    """Files sorted by name, 80 to learn from, 10 to choose by, 10 to report on."""
+    folder = unpacked("litbank-coref") / "coref-conll"
+    parts = [read(folder / part, "coreference") for part in ("train", "dev", "test")]
+    assert list(map(len, parts)) == [80, 10, 10]
+    examples = [example for part in parts for example in part]
+    names = [example.id for example in examples]
+    assert names == sorted(names)
+    clusters = [example.target for example in examples]
+    assert sum(len(cluster) for one in clusters for cluster in one) == 29_103
+    assert cluster_scores(clusters, clusters).mean_f1 == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "n"), [("development", 2000), ("validation", 454), ("test", 2000)]
+)
+def test_gap(unpacked, part, n):
+    examples = read(unpacked("gap") / f"gap-{part}.tsv", "gap", split=EnglishTokenizer().words)
+    assert len(examples) == n
+    genders = [example.given.gender for example in examples]
+    assert genders.count("feminine") == n / 2
+    gold = [example.target for example in examples]
+    assert not any(all(meant) for meant in gold)
+    scores = pronoun_scores(gold, gold, genders)
+    assert (scores.f1, scores.bias) == (1, 1)

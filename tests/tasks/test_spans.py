@@ -1,4 +1,4 @@
-"""Tags and spans: the three schemes, conlleval's leniency, what may follow what."""
+"""Tags and spans: the four schemes, conlleval's leniency, what may follow what."""
 
 from itertools import pairwise, product
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.spans import (
+    BILOU,
     BIOES,
     IOB1,
     IOB2,
@@ -24,7 +25,7 @@ from elmo.tasks.spans import (
     to_spans,
 )
 
-PREFIXES = {IOB1: "BI", IOB2: "BI", BIOES: "BIES"}
+PREFIXES = {IOB1: "BI", IOB2: "BI", BIOES: "BIES", BILOU: "BILU"}
 
 
 def tags_of(scheme, labels=("X", "Y")):
@@ -63,7 +64,8 @@ WORKED = [
 @pytest.mark.parametrize(("spans", "length", "iob1", "iob2", "bioes"), WORKED)
 def test_by_hand(spans, length, iob1, iob2, bioes):
     spans = [Span(*span) for span in spans]
-    for scheme, text in zip(SCHEMES, (iob1, iob2, bioes), strict=True):
+    bilou = None if bioes is None else bioes.replace("E", "L").replace("S", "U")
+    for scheme, text in zip(SCHEMES, (iob1, iob2, bioes, bilou), strict=True):
         if text is not None:
             assert from_spans(spans, length, scheme) == text.split()
             assert to_spans(text.split(), scheme) == spans
@@ -115,10 +117,11 @@ def test_ill_formed_bioes(tags, spans):
     assert to_spans(tags.split(), BIOES) == [Span(*span) for span in spans]
 
 
-def test_bilou_is_read_as_bioes():
+def test_bilou_and_bioes_are_read_alike():
     tags = "U-X B-X I-X L-X O B-Y L-Y".split()
     assert to_spans(tags, "bilou") == [Span(0, 1, "X"), Span(1, 4, "X"), Span(5, 7, "Y")]
     assert convert(tags, BIOES, BIOES) == "S-X B-X I-X E-X O B-Y E-Y".split()
+    assert convert("S-X B-Y E-Y".split(), BILOU, BILOU) == "U-X B-Y L-Y".split()
     start, follow, end = allowed("BILOU", ["O", "B-X", "I-X", "L-X", "U-X"])
     for mask, other in zip((start, follow, end), allowed(BIOES, tags_of(BIOES, "X")), strict=True):
         assert torch.equal(mask, other)
@@ -138,10 +141,11 @@ def test_as_seqeval_reads_them(get_entities, data, scheme):
 
 
 def test_names():
-    assert [scheme_named(name) for name in ("iob1", "bio", "IOBES", "None")] == [
+    assert [scheme_named(name) for name in ("iob1", "bio", "IOBES", "BIOLU", "None")] == [
         IOB1,
         IOB2,
         BIOES,
+        BILOU,
         NONE,
     ]
     with pytest.raises(ConfigError, match="no tag scheme 'IOB3'; expected IOB1, IOB2, BIOES"):
@@ -188,7 +192,8 @@ def test_spans_that_cannot_be_written(spans):
         (["B-X I-X", "B-X O B-Y", "O I-X"], IOB2),
         (["I-X I-X", "I-X O I-Y", "O B-X"], IOB1),
         (["B-X O", "S-X"], BIOES),
-        (["B-X I-X L-X O U-X"], BIOES),
+        (["B-X I-X L-X O U-X"], BILOU),
+        (["U-X", "S-X"], BIOES),
         (["B I O"], IOB2),
         (["NN DT O"], NONE),
         (["B-X", "-LRB-"], NONE),

@@ -4,11 +4,12 @@ from itertools import islice
 
 import pytest
 import torch
-from small_tasks import LABELLED, TAGGED, task_config
+from small_tasks import EXAMPLES, LABELLED, TAGGED, fabric, make_trained, task_config
 
-from elmo.tasks.batches import POOL, Batches, epoch_order
+from elmo.tasks.batches import POOL, Batches, epoch_order, in_parts
 from elmo.tasks.kinds import kind_for
 from elmo.tasks.tokens import TokenFields
+from elmo.tasks.work import TaskJob
 
 LENGTHS = [(7 * n) % 11 + 1 for n in range(300)]
 
@@ -40,15 +41,20 @@ def test_examples_of_like_length_stand_together():
     assert POOL * 4 < len(LENGTHS)
 
 
-def batches_of(task, examples, seed=1, size=6):
+def batches_of(task, examples, seed=1, size=6, words=10_000):
     kind = kind_for(task, examples)
     numbers = {label: number for number, label in enumerate(kind.labels(examples))}
     fields = TokenFields(has_letters=True)
-    return Batches(examples, fields, kind, numbers, batch_size=size, seed=seed)
+    return Batches(examples, fields, kind, numbers, batch_size=size, batch_words=words, seed=seed)
 
 
-def tensors(batch):
-    found = [*vars(batch.tokens).values(), batch.targets]
+def tensors(parts):
+    found = [
+        value
+        for part in parts
+        for group in part.groups
+        for value in (*vars(group).values(), part.targets)
+    ]
     return [value for value in found if value is not None]
 
 
@@ -62,19 +68,55 @@ def test_from_any_step_on_it_is_the_same(task, examples):
             for found, expected in zip(tensors(one), tensors(other), strict=True):
                 assert torch.equal(found, expected)
     other = next(batches_of(task, examples, seed=2).from_step(0))
-    assert not torch.equal(other.tokens.letters, whole[0].tokens.letters)
+    assert not torch.equal(other[0].groups[0].letters, whole[0][0].groups[0].letters)
 
 
 def test_targets_fit_the_texts():
     batches = batches_of("tagging", TAGGED, size=20)
-    (batch,) = islice(batches.from_step(0), 1)
-    assert batch.targets.shape == batch.tokens.mask.shape == (20, 5)
-    assert not batch.targets[~batch.tokens.mask].any()
+    (batch,) = next(batches.from_step(0))
+    (tokens,) = batch.groups
+    assert batch.targets.shape == tokens.mask.shape == (20, 5)
+    assert not batch.targets[~tokens.mask].any()
     moved = batch.to(torch.device("meta"))
-    assert moved.targets.device.type == moved.tokens.mask.device.type == "meta"
+    assert moved.targets.device.type == moved.groups[0].mask.device.type == "meta"
 
 
 def test_a_batch_larger_than_all_examples():
     batches = batches_of("classification", LABELLED, size=task_config("x").batch_size * 100)
     assert batches.per_epoch == 1
-    assert len(next(batches.from_step(5)).targets) == 20
+    (batch,) = next(batches.from_step(5))
+    assert len(batch.targets) == 20
+
+
+def test_parts_hold_no_more_words_than_said():
+    sizes = [(n, 12 - n) for n in LENGTHS]
+    order = sorted(range(300), key=LENGTHS.__getitem__)
+    for words, most in ((90, None), (100, 3), (1, None)):
+        parts = list(in_parts(order, sizes, words=words, most=most))
+        assert flat(parts) == order
+        for part in parts:
+            padded = sum(max(sizes[number][place] for number in part) for place in range(2))
+            # A single example is never cut.
+            assert len(part) == 1 or padded * len(part) <= words
+            assert len(part) <= (most or len(part))
+    assert list(in_parts([], sizes, words=5)) == []
+    assert list(in_parts([2, 1, 0], [(3,)] * 3, words=9)) == [[2, 1, 0]]
+
+
+@pytest.mark.parametrize("task", sorted(EXAMPLES))
+def test_what_is_learned_does_not_depend_on_the_parts(tmp_path, task):
+    """Gradients of a step in parts are those of the whole."""
+    gradients, counts = [], []
+    for words in (10_000, 12):
+        examples = EXAMPLES[task]
+        trained = make_trained(tmp_path, examples, task=task, batch_words=words, batch_size=10)
+        work = TaskJob(trained, examples, ()).work(fabric())
+        parts = next(work.batches(0))
+        assert sum(part.share for part in parts) == pytest.approx(1)
+        losses = [part.share * work.model.loss(part.groups, part.targets) for part in parts]
+        torch.stack(losses).sum().backward()
+        counts.append(len(parts))
+        gradients.append([value.grad for value in work.model.parameters()])
+    assert counts[0] == 1 < counts[1]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)

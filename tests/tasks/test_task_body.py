@@ -59,12 +59,12 @@ def test_neighbours_and_padding_change_nothing(tmp_path, use, task):
             torch.testing.assert_close(backwards[-1 - number, : len(text)], alone)
         losses = [
             network.loss(
-                fields.batch([example.words]),
+                [fields.batch([example.words])],
                 trained.kind.targets([example], numbers),
             )
             for example in examples
         ]
-        whole = network.loss(fields.batch(texts), trained.kind.targets(examples, numbers))
+        whole = network.loss([fields.batch(texts)], trained.kind.targets(examples, numbers))
     # Of tags the mean is over words, of labels over texts.
     sizes = torch.tensor([len(t) if task == "tagging" else 1.0 for t in texts])
     torch.testing.assert_close(whole, (torch.stack(losses) * sizes).sum() / sizes.sum())

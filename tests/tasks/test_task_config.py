@@ -8,6 +8,22 @@ from elmo.errors import ConfigError
 from elmo.plain import load_config, presets
 
 PRESETS = presets("tasks")
+TASKS = {
+    "conll2003": "tagging",
+    "klue-nli": "pairs",
+    "kmou-ner": "tagging",
+    "nearest": "nearest",
+    "nsmc": "classification",
+    "pos-probe": "tagging",
+    "sick": "pairs",
+    "snli": "pairs",
+    "squad": "answers",
+    "sst2": "classification",
+    "sst5": "classification",
+    "ud-pos": "tagging",
+    "wsd": "senses",
+    "ynat": "classification",
+}
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
@@ -16,12 +32,11 @@ def test_every_preset_loads(name):
     assert config.out == "x"
     assert config.elmo.model in ("small-en", "small-ko")
     # What is tagged and what is labelled is said by the preset, not by chance.
-    tagged = name in ("conll2003", "kmou-ner", "ud-pos")
-    assert config.task == ("tagging" if tagged else "classification")
+    assert config.task == TASKS[name]
 
 
 def test_there_are_presets():
-    assert set(PRESETS) == {"conll2003", "kmou-ner", "nsmc", "sst2", "sst5", "ud-pos", "ynat"}
+    assert set(PRESETS) == set(TASKS)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +52,7 @@ def test_there_are_presets():
         ({"elmo_dropout": 1.0}, "elmo_dropout is 1.0; a share below 1"),
         ({"elmo_rate": 0.0}, "elmo_rate is 0.0; it must be above 0"),
         ({"unfreeze_every": -1}, "unfreeze_every is -1"),
+        ({"static_words": -1}, "static_words is -1; it must be 0 or more"),
         ({"letter_dim": 0}, "letter_dim is 0; it must be at least 1"),
         ({"letter_filters": []}, r"letter_filters is \(\); expected pairs of a width"),
         ({"letter_filters": [[26, 4]]}, r"letter_filters is \(\(26, 4\),\); .* 25 at most"),
@@ -51,6 +67,8 @@ def test_there_are_presets():
         ({"accumulate": 2}, "a task is trained on one device"),
         ({"letters": "none"}, "the model has no input"),
         ({"letters": "none", "model": "x", "place": "output"}, "the model has no input"),
+        ({"n_nearest": 0}, "n_nearest is 0; it must be at least 1"),
+        ({"per_word": 0}, "per_word is 0; it must be at least 1"),
         ({"task": "parsing"}, "found 'parsing', expected one of classification, tagging"),
     ],
 )
@@ -63,3 +81,8 @@ def test_what_can_be_is_not():
     task_config("x", letters="none", model="x")
     task_config("x", letters="none", static="x")
     task_config("x", letter_filters=[[25, 1]], layers="12")
+
+
+def test_a_number_needs_no_quotes():
+    config = task_config("x", layers=1, label=3)
+    assert (config.elmo.layers, config.examples.label) == ("1", "3")

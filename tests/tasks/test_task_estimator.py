@@ -125,6 +125,7 @@ def test_what_cannot_be_measured(fitted):
 
 def test_names_of_the_room():
     assert elmo.tasks.Classifier is Classifier
-    assert set(elmo.tasks.__all__) == {"Classifier", "Example", "Tagger", "read"}
+    names = {"Answerer", "Classifier", "Example", "PairClassifier", "Tagger", "read"}
+    assert set(elmo.tasks.__all__) == names
     with pytest.raises(AttributeError):
         elmo.tasks.Parser  # noqa: B018

@@ -31,8 +31,9 @@ from elmo.train.report import read_log
 
 @pytest.fixture(autouse=True)
 def no_picture(monkeypatch):
-    """Curves take longer to draw than such runs do."""
+    """Pictures take longer to draw than such runs do."""
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
+    monkeypatch.setattr(fit_module, "draw_mixes", lambda path, shares: None)
 
 
 @pytest.fixture(scope="module")
@@ -238,16 +239,22 @@ def test_a_dry_run_writes_nothing_and_says_how_long(tmp_path, model, files, use)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_static_vectors_of_the_words_there_are(tmp_path, files):
+def test_static_vectors_of_all_words(tmp_path, files):
     path = tmp_path / "vectors.txt"
-    path.write_text("4 3\nfine 1 2 3\nfilm 4 5 6\nplay 1 0 1\nunheard 7 8 9\n")
+    path.write_text("5 3\nunheard 7 8 9\nfine 1 2 3\nrare 1 1 1\nfilm 4 5 6\nplay 1 0 1\n")
     given = {"train": files["classification"], "static": str(path), "tune_static": False}
-    fit(task_config(tmp_path / "run", max_steps=2, **given))
+    fit(task_config(tmp_path / "run", max_steps=2, static_words=1, **given))
     path.unlink()  # the model has them
     trained = load_trained(tmp_path / "run")
-    assert trained.built.fields.static == {"fine": 1, "film": 2, "play": 3}
+    fields, tokens = trained.built.fields, trained.built.model.tokens
+    assert fields.static == {"fine": 1, "film": 2, "play": 3, "unheard": 4}
     expected = [[0.0, 0, 0], [1, 2, 3], [4, 5, 6], [1, 0, 1]]
-    assert trained.built.model.tokens.static.weight.tolist() == expected
+    assert tokens.static.weight.tolist() == expected
+    # Words that were in no example are known too, as far as they are kept.
+    rows = fields.batch([("Unheard", "rare", "fine")]).static
+    assert tokens._static(tokens.static, rows).tolist() == [[[7, 8, 9], [0, 0, 0], [1, 2, 3]]]
+    state = torch.load(next((tmp_path / "run" / "checkpoints").iterdir()), weights_only=False)
+    assert "tokens.others" not in state["weights"]
     (tmp_path / "torn.txt").write_text("fine 1 2 3\nfilm 4 5\n")
     given["static"] = str(tmp_path / "torn.txt")
     with pytest.raises(FormatError, match=r"torn.txt, line 2: expected a word and 3 numbers"):

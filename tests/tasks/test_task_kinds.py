@@ -4,13 +4,14 @@ import pytest
 import torch
 from small_tasks import LABELLED, TAGGED, make_trained
 
+from elmo.config import BodyConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import spans
 from elmo.tasks.examples import Example
 from elmo.tasks.heads import ClassificationHead, TaggingHead
 from elmo.tasks.kinds import check_targets, kind_for, make_kind
 
-SCHEMES = ["IOB1", "IOB2", "BIOES"]
+SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
 
 
 def tagged(scheme):
@@ -23,7 +24,7 @@ def tagged(scheme):
 
 def test_labels_have_probabilities(tmp_path):
     trained = make_trained(tmp_path)
-    answers = trained.answers([example.words for example in LABELLED])
+    answers = trained.answers(LABELLED)
     assert trained.labels == ["bad", "good"]
     for answer in answers:
         assert list(answer.probabilities) == trained.labels
@@ -35,18 +36,19 @@ def test_a_classification_loss_is_that_of_its_answers():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
     x, mask = torch.randn(2, 4, 6), torch.tensor([[True] * 4, [True] * 2 + [False] * 2])
-    answers = torch.tensor(head.answers(x, mask))
-    loss = head.loss(x, mask, torch.tensor([2, 0]))
+    answers = torch.tensor(head.answers([(x, mask)]))
+    loss = head.loss([(x, mask)], torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
     # What stands at padding is not read.
     x[1, 2:] = 1e6
-    torch.testing.assert_close(torch.tensor(head.answers(x, mask)), answers)
+    torch.testing.assert_close(torch.tensor(head.answers([(x, mask)])), answers)
 
 
 def test_a_record_of_a_label(tmp_path):
     trained = make_trained(tmp_path)
-    (answer,) = trained.answers([("fine", "film")])
-    record = trained.kind.record(Example((("fine", "film"),)), answer)
+    example = Example((("fine", "film"),))
+    (answer,) = trained.answers([example])
+    record = trained.kind.record(example, answer)
     assert record["words"] == ["fine", "film"]
     assert record["label"] == answer.label == next(iter(record["probabilities"]))
     assert list(record["probabilities"].values()) == sorted(
@@ -78,11 +80,11 @@ def test_no_answer_breaks_its_scheme(scheme):
     examples = tagged(scheme)
     kind = kind_for("tagging", examples)
     labels = kind.labels(examples)
-    head = kind.head(4, labels, 0.0)
+    head = kind.head(4, labels, BodyConfig())
     torch.manual_seed(0)
     lengths = torch.arange(60) % 9 + 1
     mask = torch.arange(9) < lengths[:, None]
-    found = head.answers(100 * torch.randn(60, 9, 4), mask)
+    found = head.answers([(100 * torch.randn(60, 9, 4), mask)])
     assert {number for row in found for number in row} == set(range(len(labels)))
     for row, tags, n in zip(found, kind.answers(found, labels), lengths.tolist(), strict=True):
         assert len(tags) == n
@@ -97,7 +99,7 @@ def test_plain_tags_are_left_as_they_are():
     labels = kind.labels(examples)
     assert labels == ["B-X", "DT", "NN"]
     assert kind.answers([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
-    assert kind.head(4, labels, 0.0).crf.start_allowed is None
+    assert kind.head(4, labels, BodyConfig()).crf.start_allowed is None
     assert "spans" not in kind.record(examples[0], ("DT", "NN"))
 
 
@@ -120,13 +122,30 @@ def test_a_record_of_tags_has_spans():
     }
 
 
+def test_tags_each_by_itself():
+    examples = tagged("IOB2")
+    kind = kind_for("tagging", examples)
+    labels = kind.labels(examples)
+    head = kind.head(4, labels, BodyConfig(crf=False))
+    assert set(head.state_dict()) == {"out.weight", "out.bias"}
+    torch.manual_seed(0)
+    x, mask = torch.randn(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
+    (first, second) = head.answers([(x, mask)])
+    best = head.out(x).argmax(dim=2)
+    assert first == best[0].tolist()
+    assert second == best[1, :1].tolist()
+    targets = torch.tensor([[1, 2, 3], [4, 0, 0]])
+    words = head.out(x).log_softmax(dim=2).gather(2, targets.unsqueeze(2))[mask]
+    torch.testing.assert_close(head.loss([(x, mask)], targets), -words.mean())
+
+
 def test_a_tagging_loss_is_by_word():
     torch.manual_seed(0)
     head = TaggingHead(dim=6, n_tags=3, allowed=None)
     torch.nn.init.zeros_(head.out.weight)
     torch.nn.init.zeros_(head.out.bias)
     mask = torch.tensor([[True] * 5, [True] + [False] * 4])
-    loss = head.loss(torch.randn(2, 5, 6), mask, torch.zeros(2, 5, dtype=torch.int64))
+    loss = head.loss([(torch.randn(2, 5, 6), mask)], torch.zeros(2, 5, dtype=torch.int64))
     torch.testing.assert_close(loss, torch.tensor(3.0).log())
 
 

@@ -18,20 +18,31 @@ def write(tmp_path, text):
 @pytest.mark.parametrize("first", ["", "5 3\n"])
 @pytest.mark.parametrize("end", ["\n", " \n", "\r\n"])
 def test_glove_and_word2vec(tmp_path, first, end):
-    words, vectors = read_static(write(tmp_path, (first + GLOVE).replace("\n", end)))
+    table = read_static(write(tmp_path, (first + GLOVE).replace("\n", end)))
     # A word may hold spaces; of two alike the first counts.
-    assert words == ["the", "of", ". . .", "\u00a0"]
+    assert table.words == ["the", "of", ". . .", "\u00a0"]
     expected = [[1, 2, 3], [-1, 0.5, 0.2], [4, 5, 6], [7, 8, 9]]
-    torch.testing.assert_close(vectors, torch.tensor(expected))
+    torch.testing.assert_close(table.vectors, torch.tensor(expected))
+    assert (table.others, table.other_vectors.shape) == ([], (0, 3))
 
 
 def test_only_words_that_are_wanted(tmp_path):
     path = write(tmp_path, GLOVE)
-    words, vectors = read_static(path, {"of", "none"})
-    assert words == ["of"]
-    assert vectors.shape == (1, 3)
+    table = read_static(path, {"of", "none"})
+    assert table.words == ["of"]
+    assert table.vectors.shape == (1, 3)
+    assert table.others == []
     with pytest.raises(FormatError, match="holds no vector of a word of the examples"):
         read_static(path, {"none"})
+
+
+@pytest.mark.parametrize(("n_others", "expected"), [(1, ["the"]), (9, ["the", ". . .", "\u00a0"])])
+def test_further_words_the_first_of_the_file(tmp_path, n_others, expected):
+    table = read_static(write(tmp_path, GLOVE), {"of"}, n_others)
+    assert table.words == ["of"]
+    assert table.others == expected
+    assert table.other_vectors.dtype == torch.float16
+    assert table.other_vectors.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]][:n_others]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def test_to_moves_all_that_is_there(tiny):
     fields = TokenFields(
         layers=ComputedLayers(tiny, "all"), mapper=tiny.mapper, static=STATIC, has_letters=True
     )
-    moved = fields.batch(TEXTS).to(torch.device("meta"))
+    marks = [[0] * len(text) for text in TEXTS]
+    moved = fields.batch(TEXTS, marks).to(torch.device("meta"))
     assert all(value.device.type == "meta" for value in vars(moved).values())
     assert TokenFields().batch(TEXTS).to(torch.device("meta")).layers is None
 

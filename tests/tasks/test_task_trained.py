@@ -7,6 +7,7 @@ import torch
 from small_tasks import EXAMPLES, LABELLED, TAGGED, make_trained, weights, write_elmo
 
 from elmo.errors import ConfigError, FormatError, OutputError
+from elmo.tasks.examples import Example
 from elmo.tasks.trained import load_trained
 
 STATIC = "fine 1 2\nfilm 3 4\nodd\x85\u2028 5 6\nodd\r 7 8\n"
@@ -42,6 +43,7 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
     trained = make_trained(tmp_path, [*examples, *more], task=task, static=static, seed=7, **given)
     trained = shaken(trained)
     trained.facts = {"steps": 3, "development": {"accuracy": 0.1 + 0.2}}
+    trained.raw = True
     trained.save(tmp_path / "model")
     torch.manual_seed(3)
     drawn = torch.rand(4)
@@ -52,13 +54,14 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
     assert again.config == trained.config
     assert again.labels == trained.labels
     assert again.facts == trained.facts
+    assert again.raw
     assert vars(again.kind) == vars(trained.kind)
     one, other = weights(trained), weights(again)
     assert one.keys() == other.keys()
     assert [name for name in one if not torch.equal(one[name], other[name])] == []
-    texts = [example.words for example in examples] + words
+    asked = [*examples, *(Example((one,)) for one in words)]
     assert again.built.fields.static == trained.built.fields.static
-    assert again.answers(texts) == trained.answers(texts)
+    assert again.answers(asked) == trained.answers(asked)
     assert not again.built.model.training
     files = {path.name for path in (tmp_path / "model").iterdir()}
     tuned = {"elmo"} if use == "tuned" else set()
@@ -82,14 +85,13 @@ def test_saving_over_an_older_model(tmp_path, static):
 
 def test_answers_are_in_the_order_of_the_texts(tmp_path, monkeypatch):
     trained = shaken(make_trained(tmp_path, TAGGED, task="tagging"))
-    texts = [example.words for example in TAGGED]
-    together = trained.answers(texts)
-    assert together == [trained.answers([text])[0] for text in texts]
+    together = trained.answers(TAGGED)
+    assert together == [trained.answers([example])[0] for example in TAGGED]
     monkeypatch.setattr("elmo.tasks.trained.TOGETHER", 3)
-    assert together == trained.answers(texts)
+    assert together == trained.answers(TAGGED)
     assert trained.answers([]) == []
     trained.built.model.train()
-    trained.answers(texts)
+    trained.answers(TAGGED)
     assert trained.built.model.training
 
 
@@ -100,6 +102,15 @@ def test_a_frozen_elmo_that_has_changed(tmp_path):
     write_elmo(tmp_path / "elmo", seed=1)
     with pytest.raises(ConfigError, match=r"was trained on the ELMo .* is another one: train the"):
         load_trained(tmp_path / "model")
+
+
+def test_a_frozen_elmo_is_found_from_any_folder(tmp_path, monkeypatch):
+    write_elmo(tmp_path / "elmo")
+    monkeypatch.chdir(tmp_path)
+    make_trained(tmp_path, model="elmo").save(tmp_path / "model")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert load_trained(tmp_path / "model").config.elmo.model == str(tmp_path / "elmo")
 
 
 def test_a_tuned_elmo_needs_the_first_one_no_more(tmp_path):
@@ -156,7 +167,7 @@ def write(name, data):
         (lambda folder: (folder / "model.safetensors").unlink(), "is no whole model of a task"),
         (cut("model.safetensors"), "is no whole model of a task"),
         (lambda folder: (folder / "static.txt").unlink(), "is no whole .*size mismatch"),
-        (write("static.txt", b"fine\n"), "static.txt has 1 words for 2 vectors"),
+        (write("static.txt", b"fine\n"), "static.txt has 1 words for 4 vectors"),
         (write("static.txt", b"fine\n\xff\n"), "is no whole model of a task: .*utf-8"),
     ],
 )

@@ -190,7 +190,7 @@ def test_how_long_it_takes(tmp_path):
     told = work.describe()
     assert "20 examples to learn from, 20 to choose by, 2 labels" in told
     assert "steps    7, 4 an epoch" in told
-    assert work.memory_advice() == "out of memory: try --batch-size 2"
+    assert work.memory_advice() == "out of memory: try --batch-words 8"
 
 
 def test_nothing_to_choose_by(tmp_path):

@@ -14,8 +14,10 @@ from elmo.config.model import (
     TextConfig,
 )
 from elmo.config.tasks import (
+    AnswersConfig,
     BodyConfig,
     ExamplesConfig,
+    MemoryConfig,
     ReaderKind,
     TaskConfig,
     TaskELMoConfig,
@@ -48,6 +50,7 @@ from elmo.config.verbs import (
 )
 
 __all__ = [
+    "AnswersConfig",
     "BodyConfig",
     "ConvertConfig",
     "CorpusConfig",
@@ -63,6 +66,7 @@ __all__ = [
     "LayerNorm",
     "Layers",
     "LossConfig",
+    "MemoryConfig",
     "MixConfig",
     "ModelConfig",
     "OptimizerConfig",

@@ -6,8 +6,27 @@ from typing import Literal
 from elmo.config.training import OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
 
-TaskKind = Literal["classification", "tagging"]
-ReaderKind = Literal["auto", "conll", "conllu", "jsonl", "klp", "parallel", "sst2", "sst5", "table"]
+TaskKind = Literal["classification", "tagging", "pairs", "answers", "senses", "nearest"]
+ReaderKind = Literal[
+    "auto",
+    "conll",
+    "conll2005",
+    "conll2012",
+    "conllu",
+    "coreference",
+    "gap",
+    "jsonl",
+    "klp",
+    "occurrences",
+    "pairs",
+    "parallel",
+    "propbank",
+    "senses",
+    "squad",
+    "sst2",
+    "sst5",
+    "table",
+]
 
 # Letters of a word that are read, two marks included; more say little.
 MAX_LETTERS = 25
@@ -95,18 +114,28 @@ class WordsConfig:
     static: str | None = None
     """Text file of word vectors, as word2vec and GloVe write them."""
     tune_static: bool = True
-    """Whether static vectors learn too."""
+    """Whether static vectors learn too: those of words of the examples."""
+    static_words: int = 400_000
+    """Further words of that file which the model keeps for texts to come, the first in it; in
+    float16, 2 bytes a number: 240 MB for all of GloVe's 400,000 words of width 300."""
     letters: Literal["bytes", "none"] = "bytes"
     """Characters of a word, which a small CNN of the model's own reads."""
     letter_dim: int = 16
     """Width of a character vector."""
     letter_filters: tuple[tuple[int, int], ...] = ((1, 16), (2, 32), (3, 64))
     """Convolutions over characters as [width, count] pairs."""
+    mark_dim: int = 16
+    """Width of the vector of a mark, for tasks that mark words: pairs and answers mark those that
+    both texts have."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
+        if self.static_words < 0:
+            raise ConfigError(f"static_words is {self.static_words}; it must be 0 or more")
         if self.letter_dim < 1:
             raise ConfigError(f"letter_dim is {self.letter_dim}; it must be at least 1")
+        if self.mark_dim < 1:
+            raise ConfigError(f"mark_dim is {self.mark_dim}; it must be at least 1")
         widths = [width for width, _ in self.letter_filters]
         counts = [count for _, count in self.letter_filters]
         if not widths or min(widths) < 1 or max(widths) > MAX_LETTERS or min(counts) < 1:
@@ -128,6 +157,9 @@ class BodyConfig:
     """Dropout of what goes into the LSTM."""
     dropout: float = 0.5
     """Dropout of what comes out of it."""
+    crf: bool = True
+    """Tagging: whether the tags of a text are found together, by a conditional random field; each
+    by itself, by a softmax, where not."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -136,6 +168,49 @@ class BodyConfig:
         for name in ("input_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is meant")
+
+
+@dataclass(frozen=True)
+class AnswersConfig:
+    """Answers to questions."""
+
+    longest_answer: int = 30
+    """Words of an answer at most."""
+    window: int = 400
+    """Words of a passage that are read at a time; a longer one is cut into windows."""
+    overlap: int = 100
+    """Words that a window shares with the one before."""
+    f1_of: Literal["words", "characters"] = "words"
+    """What F1 counts: words, as SQuAD does, or characters, as KorQuAD does."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.longest_answer < 1:
+            raise ConfigError(f"longest_answer is {self.longest_answer}; it must be at least 1")
+        if not 0 <= self.overlap < self.window:
+            raise ConfigError(
+                f"overlap is {self.overlap} and window {self.window}; windows must go on"
+            )
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Tasks that remember and do not learn."""
+
+    wordnet: str | None = None
+    """Senses: WordNet's index.sense; wordnet-3.0/index.sense beside the folder to learn from where
+    none is named."""
+    n_nearest: int = 3
+    """Nearest: occurrences that are answered."""
+    per_word: int = 1000
+    """Nearest: occurrences of a word that are kept at most, the first; each takes 2 bytes x width,
+    1 kB with the bundled models."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        for name in ("n_nearest", "per_word"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -152,13 +227,20 @@ class TaskConfig:
     out: str
     """Folder to write."""
     task: TaskKind = "classification"
-    """What is to be found: one label for a text, or a tag for each of its words."""
+    """What is to be found: one label for a text, a tag for each of its words, one label for a pair
+    of texts, the answer to a question in a passage; the senses of words, or their nearest
+    occurrences in a text."""
     measure: Literal["accuracy", "macro_f1"] = "accuracy"
-    """Classification: score that a model is chosen by."""
+    """Classification and pairs: score that a model is chosen by."""
     seeds: int = 1
-    """Runs with different seeds, one after another; their mean and deviation are reported."""
+    """Runs with different seeds; their mean and deviation are reported."""
+    side_by_side: int = 1
+    """Seeds that are trained at the same time, on the same device, each in a process of its own."""
     batch_size: int = 32
     """Examples of a step."""
+    batch_words: int = 16_384
+    """Words that are computed together, padding included: a step with more is taken in parts. It
+    bounds memory and changes nothing else; a single example is never cut by it."""
     cache: str | None = None
     """Folder for vectors that are computed once; `layers` in the output folder where none is."""
     examples: ExamplesConfig = field(default_factory=ExamplesConfig)
@@ -169,6 +251,10 @@ class TaskConfig:
     """Words."""
     body: BodyConfig = field(default_factory=BodyConfig)
     """The model's own layers."""
+    answers: AnswersConfig = field(default_factory=AnswersConfig)
+    """Answers to questions."""
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    """Tasks that remember and do not learn."""
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(
             optimizer="adamw",
@@ -185,9 +271,11 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         """Refuse what tasks do not have."""
-        for name in ("seeds", "batch_size"):
+        for name in ("seeds", "side_by_side", "batch_size", "batch_words"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.seeds > 1 and self.task in ("senses", "nearest"):
+            raise ConfigError(f"{self.task}: nothing is left to chance, so that one seed will do")
         run = self.run
         if run.devices * run.num_nodes > 1 or run.accumulate > 1 or run.strategy != "auto":
             raise ConfigError("a task is trained on one device, each step as a whole")
@@ -228,13 +316,15 @@ class TaskPredictConfig:
     model: str
     """Folder of a model that `elmo task fit` wrote."""
     input: str
-    """One text a line; - is standard input."""
+    """One text a line; for pairs and answers (question, passage) two with a tab between them; - is
+    standard input."""
     output: str = "-"
     """File to write; - is standard output."""
     to: Literal["auto", "jsonl", "conll"] = "auto"
     """What is written: JSON lines, or a word and its tag a line; by the ending of the output, JSON
     lines where that says nothing."""
-    raw: bool = False
-    """Split texts by the model's tokeniser, not at white space."""
+    raw: bool | None = None
+    """Whether texts are split by the model's tokeniser, not at white space; as the texts were that
+    the model was trained on where nothing is said."""
     device: str | None = None
     """cpu, cuda, ...; a GPU where there is one."""

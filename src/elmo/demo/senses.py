@@ -11,6 +11,7 @@ from importlib import resources
 import numpy as np
 
 from elmo.embed.embedder import ELMo
+from elmo.evaluate.nearest import OccurrenceIndex
 
 FILE = "senses.tsv"
 # Neighbours that are shown, and that count.
@@ -87,14 +88,11 @@ def nearest_occurrences(
             )
         ]
     )
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    words = np.array([one.word for one in given])
-    cosines = np.where(words[:, None] == words, vectors @ vectors.T, -np.inf)
-    np.fill_diagonal(cosines, -np.inf)
+    index = OccurrenceIndex([one.word for one in given], vectors)
     results = []
-    for one, row in zip(given, cosines, strict=True):
-        order = np.argsort(-row, kind="stable")[:n_nearest]
-        results.append(Neighbours(one, tuple((given[place], float(row[place])) for place in order)))
+    for number, (one, vector) in enumerate(zip(given, vectors, strict=True)):
+        found = index.nearest(one.word, vector, n_nearest, [number])
+        results.append(Neighbours(one, tuple((given[place], cosine) for place, cosine in found)))
     return results
 
 

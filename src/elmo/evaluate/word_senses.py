@@ -10,7 +10,7 @@ evaluation framework of Raganato et al. (2017) (`Evaluation_Datasets/ALL`).
 
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -235,81 +235,107 @@ def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
 # ----------------------------------------------------------------------------- measuring
 
 
+@dataclass(frozen=True)
+class SenseMemory:
+    """What is kept of a text that is tagged with senses.
+
+    Attributes:
+        wordnet: sense keys of each lemma and part of speech in WordNet's order.
+        rows: number of each sense that the text has; those of an entry follow each other, in
+            WordNet's order, which decides between equals.
+        centres: directions of the means over their occurrences, (layers, senses, dim).
+    """
+
+    wordnet: Mapping[Entry, Sequence[str]]
+    rows: Mapping[str, int]
+    centres: Vectors
+
+    @classmethod
+    def of(
+        cls,
+        encode: Encode,
+        text: TaggedWords,
+        wordnet: Mapping[Entry, Sequence[str]],
+        asked: Collection[Entry] | None = None,
+    ) -> "SenseMemory":
+        """Read a text, which passes by in parts: held are the sums of its senses.
+
+        Args:
+            encode: gives (layers, words, dim) for each sentence.
+            text: tagged with senses.
+            wordnet: of `read_wordnet`.
+            asked: entries that will be asked for; all where None.
+        """
+        seen = {sense for occurrence in text.occurrences for sense in occurrence.senses}
+        entries = sorted({entry_of(sense) for sense in seen} if asked is None else set(asked))
+        known = [key for entry in entries for key in wordnet.get(entry, ()) if key in seen]
+        rows = {sense: row for row, sense in enumerate(known)}
+        used = [item for item in text.occurrences if any(key in rows for key in item.senses)]
+        sums = torch.zeros(0)
+        for numbers, part in occurrence_vectors(encode, TaggedWords(text.sentences, used)):
+            if not len(sums):
+                sums = torch.zeros(part.shape[0], len(rows), part.shape[2])
+            _add(sums, rows, used[numbers.start : numbers.stop], part)
+        # The length of a mean does not matter to a cosine, so a sum will do.
+        return cls(wordnet, rows, unit(sums.numpy()) if len(sums) else np.zeros((0, 0, 0), "f4"))
+
+    def candidates(self, entry: Entry) -> list[str]:
+        """Give the senses of an entry that have a vector."""
+        return [sense for sense in self.wordnet.get(entry, ()) if sense in self.rows]
+
+    def first_sense(self, entry: Entry) -> str | None:
+        """Give WordNet's first sense of an entry; None where it has none."""
+        return next(iter(self.wordnet.get(entry, ())), None)
+
+    def nearest(self, senses: Sequence[str], vectors: Vectors) -> list[str]:
+        """Give the nearest of some senses by each layer, for vectors of length 1, (layers, dim)."""
+        centres = self.centres[:, [self.rows[sense] for sense in senses]]
+        cosines = (centres @ vectors[:, :, None])[:, :, 0]
+        return [senses[place] for place in cosines.argmax(axis=1)]
+
+
 def first_sense_accuracy(data: SenseData) -> float:
     """Give the share of targets that WordNet's first sense answers."""
     right = [
-        _first_sense(data, entry) in target.senses
+        next(iter(data.wordnet.get(entry, ())), None) in target.senses
         for target, entry in zip(data.targets.occurrences, data.entries, strict=True)
     ]
     return sum(right) / len(right)
 
 
-def _first_sense(data: SenseData, entry: Entry) -> str | None:
-    senses = data.wordnet.get(entry)
-    return senses[0] if senses else None
-
-
 def sense_accuracy(encode: Encode, data: SenseData) -> SenseAccuracy:
     """Answer every target from the vectors of each layer.
-
-    Held are the sums of the senses that are asked for and the vectors of the targets; SemCor passes
-    by in parts.
 
     Args:
         encode: gives (layers, words, dim) for each sentence.
         data: of `SenseData.read`.
     """
-    asked = set(data.entries)
-    seen = {
-        sense
-        for occurrence in data.semcor.occurrences
-        for sense in occurrence.senses
-        if entry_of(sense) in asked
-    }
-    # Senses of an entry stand together and in WordNet's order, which decides between equals.
-    candidates: dict[Entry, list[str]] = {}
-    for entry in sorted(asked):
-        known = [sense for sense in data.wordnet.get(entry, ()) if sense in seen]
-        if known:
-            candidates[entry] = known
-    rows = {
-        sense: row
-        for row, sense in enumerate(sense for senses in candidates.values() for sense in senses)
-    }
-    vectors = unit(np.concatenate([part for _, part in _vectors(encode, data.targets)], axis=1))
-    used = [
-        occurrence
-        for occurrence in data.semcor.occurrences
-        if any(sense in rows for sense in occurrence.senses)
-    ]
-    sums = torch.zeros(vectors.shape[0], len(rows), vectors.shape[2])
-    for numbers, part in _vectors(encode, TaggedWords(data.semcor.sentences, used)):
-        _add(sums, rows, used[numbers.start : numbers.stop], part)
-    # The length of a mean does not matter to a cosine, so a sum will do.
-    centres = unit(sums.numpy())
+    memory = SenseMemory.of(encode, data.semcor, data.wordnet, set(data.entries))
+    parts = [part for _, part in occurrence_vectors(encode, data.targets)]
+    vectors = unit(np.concatenate(parts, axis=1))
     right = np.zeros(len(vectors), dtype=np.int64)
     n_unseen = 0
     for number, (target, entry) in enumerate(
         zip(data.targets.occurrences, data.entries, strict=True)
     ):
-        senses = candidates.get(entry)
-        if senses is None:
+        senses = memory.candidates(entry)
+        if not senses:
             n_unseen += 1
-            right += _first_sense(data, entry) in target.senses
+            right += memory.first_sense(entry) in target.senses
             continue
-        first = rows[senses[0]]
-        # (layers, senses): both sides have length 1.
-        cosines = centres[:, first : first + len(senses)] @ vectors[:, number, :, None]
-        nearest = cosines[:, :, 0].argmax(axis=1)
-        right += np.array([senses[place] in target.senses for place in nearest])
+        found = memory.nearest(senses, vectors[:, number])
+        right += np.array([sense in target.senses for sense in found])
     n_targets = len(data.entries)
+    n_occurrences = sum(
+        any(key in memory.rows for key in item.senses) for item in data.semcor.occurrences
+    )
     return SenseAccuracy(
         layers=tuple((right / n_targets).tolist()),
         first_sense=first_sense_accuracy(data),
         n_targets=n_targets,
         n_unseen=n_unseen,
-        n_senses=len(rows),
-        n_occurrences=len(used),
+        n_senses=len(memory.rows),
+        n_occurrences=n_occurrences,
     )
 
 
@@ -328,7 +354,7 @@ def _add(
     sums.index_add_(1, own_rows, torch.from_numpy(vectors)[:, numbers])
 
 
-def _vectors(encode: Encode, text: TaggedWords) -> Iterator[tuple[range, Vectors]]:
+def occurrence_vectors(encode: Encode, text: TaggedWords) -> Iterator[tuple[range, Vectors]]:
     """Give the numbers of occurrences and their vectors, (layers, occurrences, dim), in parts.
 
     Of several words it is the mean. Sentences without an occurrence are not encoded.

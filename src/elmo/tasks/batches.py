@@ -1,14 +1,19 @@
-"""Examples in batches: shuffled anew in each epoch, those of like length side by side."""
+"""Examples in batches: shuffled anew in each epoch, those of like length side by side.
+
+A step learns from a number of examples, whatever their lengths, so that the steps of an epoch can
+be counted. What is computed at a time is bounded by words: a step may be taken in parts.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from elmo.tasks.examples import Example
-from elmo.tasks.kinds import Kind
+from elmo.tasks.kind import Kind
 from elmo.tasks.tokens import TokenBatch, TokenFields
 
 # Batches whose examples are put in order of length together: enough to waste little on padding,
@@ -18,19 +23,22 @@ POOL = 32
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """What a step learns from.
+    """Examples that are computed together.
 
     Attributes:
-        tokens: words as numbers.
+        groups: words as numbers, of each group of texts.
         targets: as the kind of task gives them.
+        share: what it counts in the loss of its step.
     """
 
-    tokens: TokenBatch
+    groups: tuple[TokenBatch, ...]
     targets: Tensor
+    share: float = 1.0
 
     def to(self, device: torch.device) -> "TaskBatch":
         """Move everything."""
-        return TaskBatch(self.tokens.to(device), self.targets.to(device))
+        groups = tuple(group.to(device) for group in self.groups)
+        return TaskBatch(groups, self.targets.to(device), self.share)
 
 
 def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) -> list[list[int]]:
@@ -50,6 +58,49 @@ def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) ->
     return [batches[place] for place in generator.permutation(len(batches))]
 
 
+def n_words(example: Example) -> int:
+    """Give the words of all texts of an example."""
+    return sum(map(len, example.texts))
+
+
+def sizes_of(example: Example) -> tuple[int, ...]:
+    """Give the words of each text of an example."""
+    return tuple(map(len, example.texts))
+
+
+def in_parts(
+    chosen: Sequence[int],
+    sizes: Sequence[tuple[int, ...]],
+    *,
+    words: int,
+    most: int | None = None,
+) -> Iterator[list[int]]:
+    """Cut a batch where, padding and all, it would hold too many words.
+
+    Args:
+        chosen: numbers of its examples, those of like length side by side.
+        sizes: words of each text of each example; those of one place are padded together.
+        words: of a part at most; an example with more is a part of its own.
+        most: examples of a part; any number where None.
+    """
+    part: list[int] = []
+    widest: tuple[int, ...] = ()
+    for number in chosen:
+        wider = tuple(map(max, zip_longest(widest, sizes[number], fillvalue=0)))
+        if part and (sum(wider) * (len(part) + 1) > words or len(part) == most):
+            yield part
+            part, wider = [], sizes[number]
+        part.append(number)
+        widest = wider
+    if part:
+        yield part
+
+
+def grouped(kind: Kind, fields: TokenFields, examples: Sequence[Example]) -> tuple[TokenBatch, ...]:
+    """Make numbers of the texts of examples, by the groups that are padded together."""
+    return tuple(fields.batch(group.texts, group.marks) for group in kind.groups(examples))
+
+
 class Batches:
     """All batches of a run, from any step on."""
 
@@ -61,6 +112,7 @@ class Batches:
         numbers: Mapping[str, int],
         *,
         batch_size: int,
+        batch_words: int,
         seed: int,
     ) -> None:
         """Take the examples of a run.
@@ -71,6 +123,7 @@ class Batches:
             kind: makes numbers of targets.
             numbers: of labels.
             batch_size: examples of a batch.
+            batch_words: words of a part of it at most.
             seed: of the run.
         """
         self.examples = examples
@@ -78,16 +131,26 @@ class Batches:
         self.kind = kind
         self.numbers = numbers
         self.batch_size = batch_size
+        self.batch_words = batch_words
         self.seed = seed
         self.per_epoch = -(-len(examples) // batch_size)
 
-    def from_step(self, step: int) -> Iterator[TaskBatch]:
-        """Give batches from a step on, without an end."""
-        lengths = [len(example.words) for example in self.examples]
+    def from_step(self, step: int) -> Iterator[list[TaskBatch]]:
+        """Give batches from a step on, in their parts, without an end."""
+        lengths = list(map(n_words, self.examples))
+        sizes = list(map(sizes_of, self.examples))
         epoch, first = divmod(step, self.per_epoch)
         while True:
             for chosen in epoch_order(lengths, self.batch_size, (self.seed, epoch))[first:]:
-                examples = [self.examples[number] for number in chosen]
-                tokens = self.fields.batch([example.words for example in examples])
-                yield TaskBatch(tokens, self.kind.targets(examples, self.numbers))
+                whole = self._weight(chosen)
+                parts = in_parts(chosen, sizes, words=self.batch_words)
+                yield [self._batch(part, self._weight(part) / whole) for part in parts]
             epoch, first = epoch + 1, 0
+
+    def _weight(self, chosen: Sequence[int]) -> float:
+        return sum(self.kind.weight(self.examples[number]) for number in chosen)
+
+    def _batch(self, chosen: Sequence[int], share: float) -> TaskBatch:
+        examples = [self.examples[number] for number in chosen]
+        groups = grouped(self.kind, self.fields, examples)
+        return TaskBatch(groups, self.kind.targets(examples, self.numbers), share)

@@ -11,25 +11,13 @@ from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
 from elmo.model.network import ELMoNetwork
 from elmo.tasks.body import Body
-from elmo.tasks.kinds import Kind
+from elmo.tasks.kind import Kind
 from elmo.tasks.layers import ComputedLayers, LayerSource, chosen_layers
 from elmo.tasks.model import TaskModel
 from elmo.tasks.readers.words import Split
+from elmo.tasks.static import StaticTable
 from elmo.tasks.tokens import TokenFields, TokenInput
 from elmo.text.tokenizer import WhitespaceTokenizer, get_tokenizer
-
-
-@dataclass(frozen=True)
-class StaticTable:
-    """Static vectors of words.
-
-    Attributes:
-        words: that have one.
-        vectors: theirs, (words, dim).
-    """
-
-    words: list[str]
-    vectors: Tensor
 
 
 @dataclass(frozen=True)
@@ -105,15 +93,17 @@ def build(
             network=network,
             chosen=chosen,
             static=None if static is None else _with_unknown(static.vectors),
+            others=static.other_vectors if static is not None and static.others else None,
+            n_marks=kind.n_marks,
             **sizes,
         )
         body = Body(config=config.body, elmo=config.elmo, input_dim=tokens.dim, **sizes)
-        head = kind.head(body.dim, labels, config.body.dropout)
+        head = kind.head(body.dim, labels, config.body)
     model = TaskModel(tokens=tokens, body=body, head=head, mix_penalty=config.elmo.mix_penalty)
     fields = TokenFields(
         layers=layers,
         mapper=None if network is None or elmo is None else elmo.mapper,
-        static=None if static is None else {word: row for row, word in enumerate(static.words, 1)},
+        static=None if static is None else _rows(static),
         has_letters=config.words.letters == "bytes",
     )
     return Built(model, fields, elmo, static)
@@ -121,6 +111,10 @@ def build(
 
 def _with_unknown(vectors: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(vectors[:1]), vectors])
+
+
+def _rows(static: StaticTable) -> dict[str, int]:
+    return {word: row for row, word in enumerate([*static.words, *static.others], 1)}
 
 
 def layers_folder(config: TaskConfig) -> Path:

@@ -34,6 +34,8 @@ def read_examples(
     options: dict[str, Any] = {"encoding": config.encoding}
     if kind in ("table", "jsonl"):
         options |= {"text": config.text, "label": config.label or "label", "empty": config.empty}
+    elif kind == "pairs":
+        options["empty"] = config.empty
     elif kind == "conllu":
         options["tags"] = config.label or "upos"
     elif kind == "conll" and config.label is not None:

@@ -1,7 +1,8 @@
-"""Tasks in Python, with the verbs of scikit-learn: `Classifier` and `Tagger`."""
+"""Tasks in Python, with the verbs of scikit-learn: a class for each kind of task."""
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,16 +12,14 @@ from elmo.kernels.device import default_device
 from elmo.plain import leaves, load_config
 from elmo.tasks.build import load_elmo, splitter
 from elmo.tasks.data import held_out
-from elmo.tasks.examples import Example
+from elmo.tasks.examples import Example, GoldAnswers
 from elmo.tasks.fit import prepare
-from elmo.tasks.kinds import check_targets
-from elmo.tasks.readers.words import Split
+from elmo.tasks.kinds import KINDS, check_targets
+from elmo.tasks.readers.words import NotedSplit, Split
 from elmo.tasks.trained import Trained, load_trained
 from elmo.tasks.work import TaskJob
 from elmo.train.folder import MODEL
 from elmo.train.loop import train
-
-Text = str | Sequence[str]
 
 
 class Estimator:
@@ -60,15 +59,16 @@ class Estimator:
 
     def fit(
         self,
-        texts: Iterable[Text],
+        texts: Iterable[Any],
         targets: Iterable[Any],
-        dev: tuple[Iterable[Text], Iterable[Any]] | None = None,
+        dev: tuple[Iterable[Any], Iterable[Any]] | None = None,
     ) -> Self:
         """Train a model; the one that does best on the development part is kept.
 
         Args:
-            texts: strings, which the model's tokeniser splits, or lists of words.
-            targets: a label for each text, or a tag for each of its words.
+            texts: strings, which the model's tokeniser splits, or lists of words; two of them each
+                for pairs, a question and its passage for answers.
+            targets: what is to be found, as the class says.
             dev: texts and targets to choose by; a tenth of the others where None.
         """
         with tempfile.TemporaryDirectory() as temporary:
@@ -76,30 +76,32 @@ class Estimator:
             given = {**self.settings, "out": out, "task": self.task}
             config = load_config(TaskConfig, None, given)
             elmo = load_elmo(config)
-            split = splitter(config, elmo)
+            split = NotedSplit(splitter(config, elmo))
             examples = self._examples(texts, targets, split)
             if dev is None:
                 examples, chosen_by = held_out(examples, config.examples.dev_share)
             else:
                 chosen_by = self._examples(*dev, split)
-            train(TaskJob(prepare(config, elmo, examples, chosen_by), examples, chosen_by))
+            trained = prepare(config, elmo, examples, chosen_by)
+            trained.raw = split.was_used
+            train(TaskJob(trained, examples, chosen_by))
             self._trained = load_trained(Path(out) / MODEL, default_device())
         return self
 
-    def answers(self, texts: Iterable[Text]) -> list[Any]:
+    def answers(self, texts: Iterable[Any]) -> list[Any]:
         """Give for each text all that the model says of it."""
         trained = self.trained
         split = splitter(trained.config, trained.built.elmo)
-        return trained.answers([_words(text, split, at) for at, text in enumerate(texts)])
+        return trained.answers([self._asked(text, split, at) for at, text in enumerate(texts)])
 
-    def evaluate(self, texts: Iterable[Text], targets: Iterable[Any]) -> dict[str, float]:
+    def evaluate(self, texts: Iterable[Any], targets: Iterable[Any]) -> dict[str, float]:
         """Score the answers for texts, by the names of the scores."""
         trained = self.trained
         split = splitter(trained.config, trained.built.elmo)
         return trained.scores(self._examples(texts, targets, split))
 
     def _examples(
-        self, texts: Iterable[Text], targets: Iterable[Any], split: Split
+        self, texts: Iterable[Any], targets: Iterable[Any], split: Split
     ) -> list[Example]:
         """Put texts and targets together; what does not fit is refused with its number."""
         texts, targets = list(texts), list(targets)
@@ -107,20 +109,30 @@ class Estimator:
             raise InputError(f"{len(texts)} texts, but {len(targets)} targets")
         examples = []
         for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
-            words = _words(text, split, number)
-            if self.task == "tagging" and _is_list(target):
-                target = tuple(target)
-                if len(target) != len(words):
-                    raise InputError(
-                        f"text {number} has {len(words)} words, but {len(target)} tags"
-                    )
-            examples.append(Example((words,), target, str(number)))
+            example = self._asked(text, split, number)
+            found = self._target(example, target, number)
+            examples.append(replace(example, target=found, id=str(number)))
         if not examples:
             raise InputError("there are no texts")
         check_targets(self.task, examples)
         return examples
 
-    def score(self, texts: Iterable[Text], targets: Iterable[Any]) -> float:
+    def _asked(self, text: Any, split: Split, number: int) -> Example:
+        """Make an example of what is asked."""
+        kind = KINDS[self.task]
+        texts = (text,) if kind.n_texts == 1 else tuple(text)
+        if len(texts) != kind.n_texts:
+            raise InputError(f"text {number} is {len(texts)} texts, expected {kind.n_texts}")
+        example = kind.asked(texts, split)
+        if not all(example.texts):
+            raise InputError(f"text {number} has no word")
+        return example
+
+    def _target(self, example: Example, target: Any, number: int) -> Any:
+        """Give a target as examples have it."""
+        return target
+
+    def score(self, texts: Iterable[Any], targets: Iterable[Any]) -> float:
         """Give the score that models are chosen by."""
         return self.evaluate(texts, targets)[self.trained.kind.measure]
 
@@ -153,15 +165,21 @@ class Classifier(Estimator):
 
     task: ClassVar[TaskKind] = "classification"
 
-    def predict(self, texts: Iterable[Text]) -> list[str]:
+    def predict(self, texts: Iterable[Any]) -> list[str]:
         """Give the likeliest label of each text."""
         return [answer.label for answer in self.answers(texts)]
 
-    def predict_proba(self, texts: Iterable[Text]) -> list[list[float]]:
+    def predict_proba(self, texts: Iterable[Any]) -> list[list[float]]:
         """Give the probability of each label, in the order of `labels`, for each text."""
         return [
             [answer.probabilities[name] for name in self.labels] for answer in self.answers(texts)
         ]
+
+
+class PairClassifier(Classifier):
+    """One label for two texts; what is asked are pairs of them."""
+
+    task: ClassVar[TaskKind] = "pairs"
 
 
 class Tagger(Estimator):
@@ -169,20 +187,44 @@ class Tagger(Estimator):
 
     task: ClassVar[TaskKind] = "tagging"
 
-    def predict(self, texts: Iterable[Text]) -> list[list[str]]:
+    def _target(self, example: Example, target: Any, number: int) -> Any:
+        if not isinstance(target, Iterable) or isinstance(target, str):
+            return target
+        tags = tuple(target)
+        if len(tags) != len(example.words):
+            raise InputError(f"text {number} has {len(example.words)} words, but {len(tags)} tags")
+        return tags
+
+    def predict(self, texts: Iterable[Any]) -> list[list[str]]:
         """Give the tags of each text."""
         return [list(answer) for answer in self.answers(texts)]
 
 
-def _words(text: Text, split: Split, number: int) -> tuple[str, ...]:
-    words = tuple(split(text) if isinstance(text, str) else text)
-    if not words:
-        raise InputError(f"text {number} has no word")
-    return words
+class Answerer(Estimator):
+    """A piece of a passage that answers a question; what is asked are pairs of the two.
 
+    A target is the answer, or a list of all that are right; empty where the passage has none. An
+    answer is a string, or a string and its first character where it stands there more than once.
+    """
 
-def _is_list(target: Any) -> bool:
-    return isinstance(target, Iterable) and not isinstance(target, str)
+    task: ClassVar[TaskKind] = "answers"
+
+    def predict(self, texts: Iterable[Any]) -> list[str]:
+        """Give the answers, empty ones where there are none."""
+        return [answer.text for answer in self.answers(texts)]
+
+    def _target(self, example: Example, target: Any, number: int) -> Any:
+        if isinstance(target, str):
+            target = [target] if target else []
+        if not isinstance(target, Iterable):
+            return target
+        answers = [(one, None) if isinstance(one, str) else tuple(one) for one in target]
+        if not answers:
+            return GoldAnswers()
+        place = example.given.place_of(*answers[0])
+        if place is None:
+            raise InputError(f"text {number}: its passage does not hold {answers[0][0]!r}")
+        return GoldAnswers(tuple(text for text, _ in answers), place)
 
 
 def _list(names: set[str]) -> str:

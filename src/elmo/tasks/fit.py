@@ -12,12 +12,16 @@ from elmo.embed.embedder import ELMo
 from elmo.embed.fingerprint import fingerprint
 from elmo.files import atomic_path
 from elmo.kernels.device import move
-from elmo.tasks.build import StaticTable, build, layers_folder, load_elmo, splitter
+from elmo.tasks.build import build, layers_folder, load_elmo, splitter
 from elmo.tasks.data import read_examples, training_examples
 from elmo.tasks.examples import Example
 from elmo.tasks.kinds import kind_for
 from elmo.tasks.layers import BlankLayers, LayerSource, stored_layers
+from elmo.tasks.memory import MEMORIES, Remembered, fit_memory
+from elmo.tasks.mix_picture import PICTURE, draw_mixes
+from elmo.tasks.readers.words import NotedSplit
 from elmo.tasks.scores import Spread, mean_and_deviation
+from elmo.tasks.side_by_side import side_by_side
 from elmo.tasks.static import read_static
 from elmo.tasks.trained import Trained, load_trained
 from elmo.tasks.work import TaskJob, TaskRun
@@ -55,6 +59,15 @@ class FitResult:
             if all_scores
         }
 
+    def shares(self) -> dict[str, list[float]]:
+        """Give the shares of the layers in each mix of several, by its place and seed."""
+        return {
+            f"{place}, seed {run['seed']}": mix["shares"]
+            for run in self.runs
+            for place, mix in (run["mixes"] or {}).items()
+            if len(mix["shares"]) > 1
+        }
+
     def to_plain(self) -> dict[str, Any]:
         """Give all of it as plain data."""
         spreads = {
@@ -90,40 +103,57 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     Args:
         config: of the task.
     """
+    if config.run.dry_run and config.task in MEMORIES:
+        return TaskRun(config.out, 0, 0.0, None, "dry run, nothing written; nothing is trained")
     if config.run.dry_run:
         return train(_job(config, load_elmo(config)))
-    runs = []
-    measure = ""
-    for number in range(config.seeds):
-        own = config
-        if config.seeds > 1:
-            run = dataclasses.replace(config.run, seed=config.run.seed + number)
-            own = dataclasses.replace(
-                config,
-                run=run,
-                out=str(Path(config.out) / f"seed-{run.seed}"),
-                cache=str(layers_folder(config)),
-                seeds=1,
-            )
-        trained = fit_once(own)
-        measure = trained.kind.measure
-        runs.append(
-            {
-                "out": own.out,
-                "seed": own.run.seed,
-                "development": trained.facts.get("development"),
-                "test": _test(own, trained),
-                "mixes": trained.facts.get("mixes"),
-            }
-        )
-    result = FitResult(config.out, measure, tuple(runs))
+    own = [_of_seed(config, number) for number in range(config.seeds)]
+    if min(config.side_by_side, config.seeds) > 1:
+        # What all share is read and computed once, and what is wrong with it is told once.
+        _job(own[0], load_elmo(own[0]))
+        runs = side_by_side(fit_and_measure, own, config.side_by_side)
+    else:
+        runs = [fit_and_measure(one) for one in own]
+    measures = [run.pop("measure") for run in runs]
+    result = FitResult(config.out, measures[0], tuple(runs))
     with atomic_path(Path(config.out) / RESULTS) as partial:
         partial.write_text(json.dumps(result.to_plain(), indent=1) + "\n")
+    draw_mixes(Path(config.out) / PICTURE, result.shares())
     return result
 
 
-def fit_once(config: TaskConfig) -> Trained:
-    """Train a model with one seed; gives the best one."""
+def _of_seed(config: TaskConfig, number: int) -> TaskConfig:
+    """Give the config of one of the seeds."""
+    if config.seeds == 1:
+        return config
+    run = dataclasses.replace(config.run, seed=config.run.seed + number)
+    return dataclasses.replace(
+        config,
+        run=run,
+        out=str(Path(config.out) / f"seed-{run.seed}"),
+        cache=str(layers_folder(config)),
+        seeds=1,
+        side_by_side=1,
+    )
+
+
+def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
+    """Train with one seed; gives what there is to tell, as plain data."""
+    trained = fit_once(config)
+    return {
+        "out": config.out,
+        "seed": config.run.seed,
+        "development": trained.facts.get("development"),
+        "test": _test(config, trained),
+        "mixes": trained.facts.get("mixes"),
+        "measure": trained.kind.measure,
+    }
+
+
+def fit_once(config: TaskConfig) -> Trained | Remembered:
+    """Train a model with one seed, and give the best one; or fill a memory."""
+    if config.task in MEMORIES:
+        return fit_memory(config)
     train(_job(config, load_elmo(config)))
     device = str(make_fabric(config.run).device)
     return load_trained(Path(config.out) / MODEL, device)
@@ -131,9 +161,11 @@ def fit_once(config: TaskConfig) -> Trained:
 
 def _job(config: TaskConfig, elmo: ELMo | None) -> TaskJob:
     """Read the examples of a run and make its model."""
-    split = splitter(config, elmo)
+    split = NotedSplit(splitter(config, elmo))
     examples, dev = training_examples(config.examples, split, config.run.seed)
-    return TaskJob(prepare(config, elmo, examples, dev), examples, dev)
+    trained = prepare(config, elmo, examples, dev)
+    trained.raw = split.was_used
+    return TaskJob(trained, examples, dev)
 
 
 def prepare(
@@ -147,9 +179,10 @@ def prepare(
         train: examples to learn from.
         dev: examples to choose by.
     """
-    kind = kind_for(config.task, [*train, *dev], config.measure)
+    kind = kind_for(config.task, [*train, *dev], config)
     labels = kind.labels(train)
-    words = [example.words for example in [*train, *dev]]
+    pieces = [piece for example in [*train, *dev] for piece in kind.pieces(example)]
+    words = [text for piece in pieces for text in piece.texts]
     layers: LayerSource | None = None
     if elmo is not None and config.run.dry_run:
         layers = BlankLayers(elmo, config.elmo.layers)
@@ -160,14 +193,14 @@ def prepare(
     static = None
     if config.words.static is not None:
         seen = {form for text in words for word in text for form in (word, word.lower())}
-        static = StaticTable(*read_static(Path(config.words.static), seen))
+        static = read_static(Path(config.words.static), seen, config.words.static_words)
     built = build(config, kind, labels, elmo, layers=layers, static=static)
     return Trained(config, kind, labels, built)
 
 
-def _test(config: TaskConfig, trained: Trained) -> dict[str, float] | None:
+def _test(config: TaskConfig, trained: Trained | Remembered) -> dict[str, float] | None:
     """Measure the best model on the test part."""
     if config.examples.test is None:
         return None
-    split = splitter(config, trained.built.elmo)
+    split = splitter(config, trained.elmo)
     return trained.scores(read_examples(config.examples, config.examples.test, split))

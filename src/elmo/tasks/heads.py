@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.tasks.crf import CRF
+from elmo.tasks.model import Texts
 
 
 class ClassificationHead(nn.Module):
@@ -37,12 +38,14 @@ class ClassificationHead(nn.Module):
         logits: Tensor = self.out(self.dropout(self.hidden(self.dropout(pooled)).relu()))
         return logits
 
-    def loss(self, x: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right labels, (batch,)."""
+        ((x, mask),) = texts
         return functional.cross_entropy(self(x, mask).float(), targets)
 
-    def answers(self, x: Tensor, mask: Tensor) -> list[list[float]]:
+    def answers(self, texts: Texts) -> list[list[float]]:
         """Give the probability of each label, for each text."""
+        ((x, mask),) = texts
         found: list[list[float]] = self(x, mask).float().softmax(dim=1).tolist()
         return found
 
@@ -64,18 +67,19 @@ class TaggingHead(nn.Module):
         self.out = nn.Linear(dim, n_tags)
         self.crf = CRF(n_tags, allowed)
 
-    def loss(self, x: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
         """Give -ln p of the right sequences by word, so that long texts do not weigh on the rate.
 
         Args:
-            x: vectors, (batch, time, dim).
-            mask: true at words, (batch, time).
+            texts: the only group of them.
             targets: numbers of tags, (batch, time).
         """
+        ((x, mask),) = texts
         return self.crf.loss(self._emissions(x), targets, mask) * len(mask) / mask.sum()
 
-    def answers(self, x: Tensor, mask: Tensor) -> list[list[int]]:
+    def answers(self, texts: Texts) -> list[list[int]]:
         """Give the likeliest sequence of tags for each text."""
+        ((x, mask),) = texts
         return self.crf.decode(self._emissions(x), mask)
 
     def _emissions(self, x: Tensor) -> Tensor:
@@ -83,6 +87,31 @@ class TaggingHead(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             found: Tensor = self.out(x.float())
         return found
+
+
+class SoftmaxTaggingHead(nn.Module):
+    """A tag for each word by itself: a linear map and a softmax, all that a probe may have."""
+
+    def __init__(self, *, dim: int, n_tags: int) -> None:
+        """Make it.
+
+        Args:
+            dim: width of a word's vector.
+            n_tags: tags to choose from.
+        """
+        super().__init__()
+        self.out = nn.Linear(dim, n_tags)
+
+    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
+        """Give the mean of -ln p of the right tags, (batch, time), over all words."""
+        ((x, mask),) = texts
+        return functional.cross_entropy(self.out(x).float()[mask], targets[mask])
+
+    def answers(self, texts: Texts) -> list[list[int]]:
+        """Give the likeliest tag of each word."""
+        ((x, mask),) = texts
+        best = self.out(x).argmax(dim=2)
+        return [row[own].tolist() for row, own in zip(best, mask, strict=True)]
 
 
 def padded_tags(tags: Sequence[Sequence[int]], n_steps: int) -> Tensor:

@@ -46,7 +46,10 @@ class ComputedLayers:
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
         """Give (words, layers, dim) for each text."""
-        return [self.cut(one) for one in self.encode(texts)]
+        # Several questions may be asked of one passage.
+        distinct = list(dict.fromkeys(texts))
+        found = dict(zip(distinct, map(self.cut, self.encode(distinct)), strict=True))
+        return [found[text] for text in texts]
 
     def encode(self, texts: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
         """Give (layers, words, dim) for each text, all layers."""

@@ -1,6 +1,6 @@
 """The model of a task: what a word is known by, the model's own layers, and a head."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -9,15 +9,18 @@ from elmo.model.scalar_mix import ScalarMix
 from elmo.tasks.body import Body
 from elmo.tasks.tokens import TokenBatch, TokenInput
 
+# Of each group of texts the vectors of words, (texts, time, dim), and a mask that is true at them.
+Texts = Sequence[tuple[Tensor, Tensor]]
+
 
 class Head(Protocol):
     """What a model needs of its end; an `nn.Module` too."""
 
-    def loss(self, x: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
-        """Give a loss to go down."""
+    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
+        """Give a loss to go down, a mean in which examples count what the kind says."""
 
-    def answers(self, x: Tensor, mask: Tensor) -> list[Any]:
-        """Give what is found in each text, in numbers."""
+    def answers(self, texts: Texts) -> list[Any]:
+        """Give what is found in each example, in numbers."""
 
 
 class TaskModel(nn.Module):
@@ -39,21 +42,24 @@ class TaskModel(nn.Module):
         self.mix_penalty = mix_penalty
 
     def vectors(self, batch: TokenBatch) -> Tensor:
-        """Give what the head reads, (batch, time, dim)."""
+        """Give what the head reads of a group of texts, (batch, time, dim)."""
         x, layers = self.tokens(batch)
         found: Tensor = self.body(x, batch.mask, layers)
         return found
 
-    def loss(self, batch: TokenBatch, targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[TokenBatch], targets: Tensor) -> Tensor:
         """Give the loss of a batch, the penalty of its mixes included."""
-        loss = self.head.loss(self.vectors(batch), batch.mask, targets)
+        loss = self.head.loss(self._texts(groups), targets)
         for _, mix in self.mixes():
             loss = loss + self.mix_penalty * mix.l2()
         return loss
 
-    def answers(self, batch: TokenBatch) -> list[Any]:
-        """Give what is found in each text, in numbers."""
-        return self.head.answers(self.vectors(batch), batch.mask)
+    def answers(self, groups: Sequence[TokenBatch]) -> list[Any]:
+        """Give what is found in each example, in numbers."""
+        return self.head.answers(self._texts(groups))
+
+    def _texts(self, groups: Sequence[TokenBatch]) -> Texts:
+        return [(self.vectors(group), group.mask) for group in groups]
 
     def mixes(self) -> Iterator[tuple[str, ScalarMix]]:
         """Give the mixes of ELMo's layers by their places, input and output."""

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -16,7 +16,9 @@ from elmo.kernels.device import default_device
 from elmo.tasks.build import splitter
 from elmo.tasks.data import read_examples
 from elmo.tasks.examples import Example
-from elmo.tasks.trained import Trained, load_trained
+from elmo.tasks.kind import Kind
+from elmo.tasks.memory import Memory, Remembered, load_task
+from elmo.tasks.trained import Trained
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
 # Texts answered together, so that a stream of any length fits.
@@ -53,24 +55,25 @@ class Answered:
 
 def evaluate(config: TaskEvaluateConfig) -> TaskFigures:
     """Measure a model on a file like those it was trained on."""
-    trained = load_trained(Path(config.model), config.device or default_device())
-    split = splitter(trained.config, trained.built.elmo)
+    trained = load_task(Path(config.model), config.device or default_device())
+    split = splitter(trained.config, trained.elmo)
     examples = read_examples(trained.config.examples, config.input, split)
     return TaskFigures(trained.scores(examples), len(examples), config.as_json)
 
 
 def predict(config: TaskPredictConfig) -> Answered:
     """Answer for each line of a file, in its order."""
-    trained = load_trained(Path(config.model), config.device or default_device())
+    trained = load_task(Path(config.model), config.device or default_device())
     is_conll = config.to == "conll" or (config.to == "auto" and _says_conll(config.output))
     if is_conll and trained.config.task != "tagging":
         raise ConfigError(f"{config.model} gives labels, not tags: there are no columns to write")
     n_texts = 0
     with opened_input(config.input) as file, _writing(config.output) as out:
         lines = _lines(file, config.input)
-        for part in _parts(_texts(trained, lines, config.input, raw=config.raw)):
+        raw = trained.raw if config.raw is None else config.raw
+        for part in _parts(_texts(trained, lines, config.input, raw=raw)):
             n_texts += len(part)
-            for example, answer in zip(part, trained.answers([e.words for e in part]), strict=True):
+            for example, answer in zip(part, trained.answers(part), strict=True):
                 out.write(_written(trained, example, answer, is_conll=is_conll))
     return Answered(n_texts, config.output)
 
@@ -79,16 +82,29 @@ def _says_conll(output: str) -> bool:
     return Path(output).suffix in (".conll", ".iob", ".bio")
 
 
-def _texts(trained: Trained, lines: Iterable[str], name: str, *, raw: bool) -> Iterator[Example]:
-    split = splitter(trained.config, trained.built.elmo) if raw else str.split
+def _texts(
+    trained: Trained | Remembered, lines: Iterable[str], name: str, *, raw: bool
+) -> Iterator[Example]:
+    split = splitter(trained.config, trained.elmo) if raw else str.split
+    kind = trained.kind
     for number, line in enumerate(lines, start=1):
-        words = tuple(split(line))
-        if not words:
+        texts = line.split("\t") if kind.n_texts > 1 else [line]
+        if len(texts) != kind.n_texts:
             raise InputError(
-                f"{label_of(name)}, line {number} holds no word: remove it, so that lines and "
-                "answers fit"
+                f"{label_of(name)}, line {number} holds {len(texts)} texts with tabs between them, "
+                f"expected {kind.n_texts}"
             )
-        yield Example((words,), id=str(number))
+        example = kind.asked(texts, split)
+        if not all(example.texts):
+            raise InputError(
+                f"{label_of(name)}, line {number} holds {_no_word(kind)}: remove it, so that lines "
+                "and answers fit"
+            )
+        yield replace(example, id=str(number))
+
+
+def _no_word(kind: Kind | Memory) -> str:
+    return "no word" if kind.n_texts == 1 else "a text without a word"
 
 
 def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
@@ -96,7 +112,9 @@ def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
         yield part
 
 
-def _written(trained: Trained, example: Example, answer: object, *, is_conll: bool) -> str:
+def _written(
+    trained: Trained | Remembered, example: Example, answer: object, *, is_conll: bool
+) -> str:
     record = trained.kind.record(example, answer)
     if not is_conll:
         return json.dumps(record, ensure_ascii=False) + "\n"

@@ -1,10 +1,11 @@
 """Tags of single words and the spans they stand for.
 
-Three schemes, with `X` the label of a span:
+Four schemes, with `X` the label of a span:
 
 IOB1    I-X inside; B-X only where a span follows another one of the same label at once
 IOB2    B-X on the first word of a span, I-X on the others
-BIOES   B-X first, I-X between, E-X last, S-X alone; BILOU's L and U are read as E and S
+BIOES   B-X first, I-X between, E-X last, S-X alone
+BILOU   the same with L-X last and U-X alone; either of the two is read where the other is meant
 
 Tags are read as leniently as conlleval reads them: an I- or E- which continues nothing begins a
 span, and a span ends where a tag does not continue it.
@@ -19,14 +20,14 @@ from torch import Tensor
 
 from elmo.errors import ConfigError, InputError
 
-IOB1, IOB2, BIOES = "IOB1", "IOB2", "BIOES"
+IOB1, IOB2, BIOES, BILOU = "IOB1", "IOB2", "BIOES", "BILOU"
 # Tags that stand for themselves, such as parts of speech.
 NONE = "none"
-SCHEMES = (IOB1, IOB2, BIOES)
+SCHEMES = (IOB1, IOB2, BIOES, BILOU)
 
 OUTSIDE = "O"
-_PREFIXES = {IOB1: "BI", IOB2: "BI", BIOES: "BIESLU"}
-_OTHER_NAMES = {"BIO": IOB2, "IOBES": BIOES, "BILOU": BIOES, "BIOLU": BIOES}
+_PREFIXES = {IOB1: "BI", IOB2: "BI", BIOES: "BIESLU", BILOU: "BILUES"}
+_OTHER_NAMES = {"BIO": IOB2, "IOBES": BIOES, "BIOLU": BILOU}
 _SAME = {"L": "E", "U": "S"}
 
 
@@ -65,22 +66,24 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> str:
         sentences: tags of each sentence.
 
     Returns:
-        `IOB1`, `IOB2`, `BIOES`, or `none` where the tags mark no spans.
+        `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` where the tags mark no spans.
     """
     broken = {IOB1: 0, IOB2: 0}
-    seen: set[str] = set()
+    letters: set[str] = set()
     for sentence in sentences:
         before = _Tag(OUTSIDE, "")
         for tag in sentence:
             if (parts := _parts(tag, BIOES)) is None:
                 return NONE
-            seen.add(parts.prefix)
+            letters.add(tag[0])
             continues = before.prefix != OUTSIDE and before.label == parts.label
             broken[IOB2] += parts.prefix == "I" and not continues
             broken[IOB1] += parts.prefix == "B" and not continues
             before = parts
-    if seen & {"E", "S"}:
+    if letters & {"E", "S"}:
         return BIOES
+    if letters & {"L", "U"}:
+        return BILOU
     return IOB1 if broken[IOB1] < broken[IOB2] else IOB2
 
 
@@ -197,8 +200,9 @@ def _written(length: int, scheme: str, touches: bool) -> str:
         scheme: of the tags.
         touches: whether it follows another of its label at once.
     """
-    if scheme == BIOES:
-        return "S" if length == 1 else "B" + "I" * (length - 2) + "E"
+    if scheme in (BIOES, BILOU):
+        last, alone = "ES" if scheme == BIOES else "LU"
+        return alone if length == 1 else "B" + "I" * (length - 2) + last
     return ("I" if scheme == IOB1 and not touches else "B") + "I" * (length - 1)
 
 

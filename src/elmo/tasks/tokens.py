@@ -35,6 +35,7 @@ class TokenBatch:
         static: numbers of static vectors, 0 being unknown, (batch, time).
         letters: letters of the distinct words, (distinct, letters).
         spelled: which of them stands where, (batch, time).
+        marks: what a kind of task says of each word, (batch, time).
     """
 
     mask: Tensor
@@ -44,6 +45,7 @@ class TokenBatch:
     static: Tensor | None = None
     letters: Tensor | None = None
     spelled: Tensor | None = None
+    marks: Tensor | None = None
 
     def to(self, device: torch.device) -> "TokenBatch":
         """Move everything."""
@@ -79,8 +81,15 @@ class TokenFields:
         self.static = static
         self.letters = TokenMapper(ByteCharacters(MAX_LETTERS)) if has_letters else None
 
-    def batch(self, texts: Sequence[Words]) -> TokenBatch:
-        """Make a batch of texts, padded on the right."""
+    def batch(
+        self, texts: Sequence[Words], marks: Sequence[Sequence[int]] | None = None
+    ) -> TokenBatch:
+        """Make a batch of texts, padded on the right.
+
+        Args:
+            texts: their words.
+            marks: a number for each word, where the kind of task has marks.
+        """
         lengths = torch.tensor([len(text) for text in texts])
         n_steps = int(lengths.max())
         mask = torch.arange(n_steps) < lengths[:, None]
@@ -101,6 +110,9 @@ class TokenFields:
             tokens = self.letters.distinct(texts)
             found["letters"] = torch.from_numpy(self.letters.rows_with_marks(tokens.words))
             found["spelled"] = torch.from_numpy(tokens.index[:, 1:-1].copy())
+        if marks is not None:
+            rows = [torch.tensor(row) for row in marks]
+            found["marks"] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
         return TokenBatch(mask, **found)
 
     def _static(self, texts: Sequence[Words], n_steps: int) -> Tensor:
@@ -147,6 +159,8 @@ class TokenInput(nn.Module):
         network: ELMoNetwork | None = None,
         chosen: Sequence[int] = (),
         static: Tensor | None = None,
+        others: Tensor | None = None,
+        n_marks: int = 0,
     ) -> None:
         """Make it.
 
@@ -157,7 +171,10 @@ class TokenInput(nn.Module):
             elmo_dim: their width.
             network: an ELMo that is tuned.
             chosen: which of its layers.
-            static: vectors of words, (words + 1, dim), row 0 for all others.
+            static: vectors of words, (words + 1, dim), row 0 for unknown ones.
+            others: vectors of further words, (others, dim), whose rows are counted on from there;
+                they never learn.
+            n_marks: marks a word may have; 0 for none at all.
         """
         super().__init__()
         self.network = network
@@ -168,6 +185,9 @@ class TokenInput(nn.Module):
             self.mix = ELMoMix(elmo, n_layers)
             self.dim += elmo_dim
         self.static: nn.Embedding | None = None
+        self.others: Tensor | None
+        # No part of a checkpoint: steps do not change it.
+        self.register_buffer("others", others, persistent=False)
         if static is not None:
             n_words, width = static.shape
             self.static = nn.Embedding(n_words, width, padding_idx=0)
@@ -185,6 +205,10 @@ class TokenInput(nn.Module):
             )
             nn.init.uniform_(self.letters.embedding.weight, -0.5, 0.5)
             self.dim += sum(count for _, count in words.letter_filters)
+        self.marks: nn.Embedding | None = None
+        if n_marks:
+            self.marks = nn.Embedding(n_marks, words.mark_dim)
+            self.dim += words.mark_dim
 
     def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
         """Give (batch, time, dim), and the layers of ELMo, (layers, batch, time, dim)."""
@@ -195,13 +219,25 @@ class TokenInput(nn.Module):
             parts.append(self.mix(layers))
         if self.static is not None:
             assert batch.static is not None
-            parts.append(self.static(batch.static))
+            parts.append(self._static(self.static, batch.static))
         if self.letters is not None:
             assert batch.letters is not None
             assert batch.spelled is not None
             parts.append(functional.embedding(batch.spelled, self.letters(batch.letters)))
+        if self.marks is not None:
+            assert batch.marks is not None
+            parts.append(self.marks(batch.marks))
         found = torch.cat([part.float() for part in parts], dim=-1)
         return found.masked_fill(~batch.mask.unsqueeze(2), 0.0), layers
+
+    def _static(self, table: nn.Embedding, rows: Tensor) -> Tensor:
+        if self.others is None:
+            learned: Tensor = table(rows)
+            return learned
+        is_learned = rows < table.num_embeddings
+        others = functional.embedding((rows - table.num_embeddings).clamp(min=0), self.others)
+        found: Tensor = table(rows.where(is_learned, 0))
+        return found.where(is_learned.unsqueeze(2), others.float())
 
     def _layers(self, batch: TokenBatch) -> Tensor | None:
         if self.network is None:

@@ -2,13 +2,14 @@
 
 config.json         dials, labels, the kind of task, what it scored
 model.safetensors   weights of the model's own, static vectors included
-static.txt          words of the static vectors, where there are some
+static.txt          words of the static vectors, where there are some: those that learned first
 elmo/               the ELMo, where it was tuned; a frozen one is named; known by its fingerprint
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.kernels.device import move
 from elmo.plain import from_dict, to_dict
-from elmo.tasks.build import Built, StaticTable, build, load_elmo
+from elmo.tasks.batches import grouped, in_parts, sizes_of
+from elmo.tasks.build import Built, build, load_elmo
 from elmo.tasks.examples import Example
-from elmo.tasks.kinds import Kind, check_targets, make_kind
-from elmo.tasks.layers import Words
+from elmo.tasks.kind import Kind
+from elmo.tasks.kinds import check_targets, make_kind
+from elmo.tasks.static import StaticTable
 from elmo.train.folder import MODEL
 
 FORMAT = "elmo-torch-task"
@@ -37,12 +40,14 @@ VERSION = 1
 CONFIG, WEIGHTS, STATIC, TUNED = "config.json", "model.safetensors", "static.txt", "elmo"
 # Of a tuned ELMo, which has a folder of its own.
 NETWORK = "tokens.network."
-# Examples answered together.
+# Static vectors that do not learn, in the file of the weights.
+OTHERS = "static.others"
+# Examples answered together, where they are short.
 TOGETHER = 64
 # What the config says beside its format.
 _PARTS = {"labels": list, "kind": dict, "facts": dict, "fingerprint": str | None, "config": dict}
 # What torn files make their readers raise.
-_BROKEN = (
+BROKEN = (
     OSError,
     KeyError,
     TypeError,
@@ -64,6 +69,7 @@ class Trained:
         labels: it chooses from, by their numbers.
         built: the model itself.
         facts: what is told of it: scores, shares of the layers, steps.
+        raw: whether it was trained on raw text, which a tokeniser had split.
     """
 
     config: TaskConfig
@@ -71,29 +77,46 @@ class Trained:
     labels: list[str]
     built: Built
     facts: dict[str, Any] = field(default_factory=dict)
+    raw: bool = False
 
-    def answers(self, texts: Sequence[Words]) -> list[Any]:
-        """Answer for each text, in the words of the kind of task."""
+    @property
+    def elmo(self) -> ELMo | None:
+        """Whose layers it reads; None without."""
+        return self.built.elmo
+
+    def answers(self, examples: Sequence[Example]) -> list[Any]:
+        """Answer for each example, in the words of the kind of task; targets are not looked at."""
+        pieces = [self.kind.pieces(example) for example in examples]
+        found = iter(self._found([piece for some in pieces for piece in some]))
+        return [
+            self.kind.joined(example, some, [next(found) for _ in some])
+            for example, some in zip(examples, pieces, strict=True)
+        ]
+
+    def _found(self, examples: Sequence[Example]) -> list[Any]:
+        """Answer for examples that are not too long."""
         model = self.built.model
         device = next(model.parameters()).device
         was_training = model.training
         model.eval()
-        # Of like length together; what is found for a text does not depend on the others.
-        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+        # Of like length together; what is found for one does not depend on the others. Questions on
+        # one passage meet where the longest text decides.
+        sizes = list(map(sizes_of, examples))
+        order = sorted(range(len(examples)), key=lambda number: max(sizes[number]))
         found: dict[int, Any] = {}
         with torch.no_grad():
-            for start in range(0, len(order), TOGETHER):
-                chosen = order[start : start + TOGETHER]
-                batch = self.built.fields.batch([texts[number] for number in chosen])
-                found.update(zip(chosen, model.answers(batch.to(device)), strict=True))
+            for chosen in in_parts(order, sizes, words=self.config.batch_words, most=TOGETHER):
+                some = [examples[number] for number in chosen]
+                groups = grouped(self.kind, self.built.fields, some)
+                answers = model.answers([group.to(device) for group in groups])
+                found.update(zip(chosen, answers, strict=True))
         model.train(was_training)
-        return self.kind.answers([found[number] for number in range(len(texts))], self.labels)
+        return self.kind.answers([found[number] for number in range(len(examples))], self.labels)
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Compare answers with what is right."""
         check_targets(self.config.task, examples)
-        found = self.answers([example.words for example in examples])
-        return self.kind.scores(examples, found)
+        return self.kind.scores(examples, self.answers(examples))
 
     def save(self, folder: Path) -> None:
         """Write a folder, all of it or nothing but for a tuned ELMo, which comes first.
@@ -114,11 +137,15 @@ class Trained:
             "labels": self.labels,
             "kind": self.kind.settings(),
             "facts": self.facts,
+            "raw": self.raw,
             "fingerprint": None if elmo is None else fingerprint(elmo.to_pretrained()),
-            "config": to_dict(self.config),
+            "config": to_dict(found_from_anywhere(self.config)),
         }
-        static = self.built.static
-        words = "" if static is None else "".join(f"{word}\n" for word in static.words)
+        words = ""
+        if static := self.built.static:
+            words = "".join(f"{word}\n" for word in [*static.words, *static.others])
+            if static.others:
+                weights[OTHERS] = static.other_vectors
         write_folder(
             folder,
             {
@@ -127,6 +154,14 @@ class Trained:
                 CONFIG: partial(Path.write_bytes, data=_json(head).encode()),
             },
         )
+
+
+def found_from_anywhere(config: TaskConfig) -> TaskConfig:
+    """Give a config with the whole path of its ELMo, where that is a path."""
+    model = config.elmo.model
+    if model is None or not Path(model).exists():
+        return config
+    return replace(config, elmo=replace(config.elmo, model=os.path.abspath(model)))
 
 
 def _json(value: Mapping[str, Any]) -> str:
@@ -142,19 +177,15 @@ def load_trained(folder: Path, device: str | None = None) -> Trained:
     """
     if not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file():
         folder = folder / MODEL
-    head = _head(folder)
-    try:
-        config = from_dict(TaskConfig, head["config"], f"{folder / CONFIG}: config")
-    except ConfigError as error:
-        raise FormatError(str(error)) from None
-    elmo = _elmo(folder, config, head["fingerprint"])
+    head, config = read_head(folder)
+    elmo = known_elmo(folder, config, head["fingerprint"])
     try:
         weights = load_file(folder / WEIGHTS)
         static = _static(folder, weights)
         kind = make_kind(config.task, head["kind"])
         built = build(config, kind, head["labels"], elmo, static=static)
         found = built.model.load_state_dict(weights, strict=False)
-    except _BROKEN as error:
+    except BROKEN as error:
         raise FormatError(f"{folder} is no whole model of a task: {one_line(error)}") from None
     missing = [name for name in found.missing_keys if not name.startswith(NETWORK)]
     if missing or found.unexpected_keys:
@@ -167,10 +198,11 @@ def load_trained(folder: Path, device: str | None = None) -> Trained:
         if elmo is not None:
             move(elmo, device)
     built.model.eval()
-    return Trained(config, kind, head["labels"], built, head["facts"])
+    return Trained(config, kind, head["labels"], built, head["facts"], head.get("raw", False))
 
 
-def _head(folder: Path) -> dict[str, Any]:
+def read_head(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
+    """Read what the config of a model's folder says, and the dials of the model in it."""
     path = folder / CONFIG
     try:
         head = json.loads(path.read_bytes())
@@ -183,10 +215,13 @@ def _head(folder: Path) -> dict[str, Any]:
     for name, kind in _PARTS.items():
         if not isinstance(head.get(name, ...), kind):
             raise FormatError(f"{path} is damaged: its {name} is not what it should be")
-    return head
+    try:
+        return head, from_dict(TaskConfig, head["config"], f"{path}: config")
+    except ConfigError as error:
+        raise FormatError(str(error)) from None
 
 
-def _elmo(folder: Path, config: TaskConfig, known: str | None) -> ELMo | None:
+def known_elmo(folder: Path, config: TaskConfig, known: str | None) -> ELMo | None:
     """Read the ELMo of a model, and see that it is the one it was trained with."""
     tuned = config.elmo.model is not None and config.elmo.use == "tuned"
     if tuned and not (folder / TUNED).is_dir():
@@ -202,12 +237,15 @@ def _elmo(folder: Path, config: TaskConfig, known: str | None) -> ELMo | None:
     )
 
 
-def _static(folder: Path, weights: Mapping[str, Tensor]) -> StaticTable | None:
-    """Read the words of the static vectors, which newlines alone part."""
+def _static(folder: Path, weights: dict[str, Tensor]) -> StaticTable | None:
+    """Read the words of the static vectors, which newlines alone part, and take the others out."""
     if not (folder / STATIC).is_file():
         return None
     words = (folder / STATIC).read_bytes().decode("utf-8").split("\n")[:-1]
     vectors = weights["tokens.static.weight"][1:]
-    if len(words) != len(vectors):
-        raise ValueError(f"{STATIC} has {len(words):,} words for {len(vectors):,} vectors")
-    return StaticTable(words, vectors)
+    others = weights.pop(OTHERS, vectors[:0].half())
+    if len(words) != len(vectors) + len(others):
+        raise ValueError(
+            f"{STATIC} has {len(words):,} words for {len(vectors) + len(others):,} vectors"
+        )
+    return StaticTable(words[: len(vectors)], vectors, words[len(vectors) :], others)

@@ -15,7 +15,7 @@ from elmo import __version__
 from elmo.config import TaskConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
-from elmo.tasks.batches import Batches, TaskBatch
+from elmo.tasks.batches import Batches, TaskBatch, n_words
 from elmo.tasks.examples import Example
 from elmo.tasks.trained import Trained
 from elmo.train.line import duration
@@ -131,20 +131,21 @@ class TaskWork:
         fabric.to_device(self.model)
         config = self.config
         self.data = Batches(
-            job.train,
+            [piece for example in job.train for piece in self.trained.kind.pieces(example)],
             self.trained.built.fields,
             self.trained.kind,
             {label: number for number, label in enumerate(self.trained.labels)},
             batch_size=config.batch_size,
+            batch_words=config.batch_words,
             seed=config.run.seed,
         )
         self.steps_per_epoch = float(self.data.per_epoch)
         self.n_steps = max(1, math.ceil(config.run.epochs * self.steps_per_epoch))
         if config.run.max_steps is not None:
             self.n_steps = min(self.n_steps, config.run.max_steps)
-        n_words = sum(len(example.words) for example in job.train)
-        self.tokens_per_step = max(1, round(n_words / self.steps_per_epoch))
-        self.blind_loss = math.log(max(2, len(self.trained.labels)))
+        total = sum(map(n_words, self.data.examples))
+        self.tokens_per_step = max(1, round(total / self.steps_per_epoch))
+        self.blind_loss = math.log(max(2, self.trained.kind.n_choices(self.trained.labels)))
         network = self.model.tokens.network
         inside = set() if network is None else set(network.parameters())
         own = [value for value in self.model.parameters() if value not in inside]
@@ -167,27 +168,30 @@ class TaskWork:
             f"steps    {self.n_steps:,}, {self.steps_per_epoch:,.0f} an epoch"
         )
 
-    def batches(self, first_step: int) -> Iterator[TaskBatch]:
-        """Give the batches of all steps from one on, without an end."""
+    def batches(self, first_step: int) -> Iterator[list[TaskBatch]]:
+        """Give the batches of all steps from one on, in their parts, without an end."""
         return self.data.from_step(first_step)
 
-    def step(self, batch: TaskBatch, number: int) -> StepResult:
-        """Learn from a batch."""
+    def step(self, batch: list[TaskBatch], number: int) -> StepResult:
+        """Learn from the parts of a batch."""
         self._let_loose(number)
         seed_step(self.config.run.seed, number)
         self.model.train()
         for optimizer, rates in zip(self.optimizers, self.rates, strict=True):
             set_rate(optimizer, learning_rate(rates, number, self.n_steps))
-        here = batch.to(self.fabric.device)
-        with self.fabric.autocast():
-            loss = self.model.loss(here.tokens, here.targets)
-        self.fabric.backward(loss * (self.config.optimizer.loss_scale or 1.0))
+        losses = []
+        for part in batch:
+            here = part.to(self.fabric.device)
+            with self.fabric.autocast():
+                loss = here.share * self.model.loss(here.groups, here.targets)
+            self.fabric.backward(loss * (self.config.optimizer.loss_scale or 1.0))
+            losses.append(loss.detach())
         norm = self._clip()
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         rate = learning_rate(self.config.optimizer, number, self.n_steps)
-        return StepResult(loss.detach().reshape(1), norm, rate)
+        return StepResult(torch.stack(losses).sum().reshape(1), norm, rate)
 
     def _clip(self) -> Tensor:
         gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
@@ -205,17 +209,17 @@ class TaskWork:
 
     def memory_advice(self) -> str:
         """Say what to do when a step did not fit into memory."""
-        return f"out of memory: try --batch-size {max(1, self.config.batch_size // 2)}"
+        words = min(self.config.batch_words, self.tokens_per_step)
+        return f"out of memory: try --batch-words {max(1, words // 2)}"
 
     def measure(self, step: int, watch: Watch) -> list[float] | None:
         """Score the development part."""
         if not self.job.dev:
             return None
         examples = self.job.dev
-        texts = [example.words for example in examples]
         answers: list[Any] = []
-        for start in watch(range(0, len(texts), WATCHED)):
-            answers += self.trained.answers(texts[start : start + WATCHED])
+        for start in watch(range(0, len(examples), WATCHED)):
+            answers += self.trained.answers(examples[start : start + WATCHED])
         found = self.trained.kind.scores(examples, answers)
         return [found[name] for name in self.trained.kind.measures]
 

@@ -35,7 +35,7 @@ def read_conll(
     """
     width = 0
     examples: list[Example] = []
-    for sentence in _sentences(read_lines(path, encoding)):
+    for sentence in sentences_of(read_lines(path, encoding)):
         rows = []
         for number, line in sentence:
             row = _split(path, number, line)
@@ -63,7 +63,7 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
     """
     width = 0
     examples: list[Example] = []
-    for sentence in _sentences(read_lines(path, encoding)):
+    for sentence in sentences_of(read_lines(path, encoding)):
         words, tags = [], ["O"]
         for number, line in _without_heads(sentence):
             row = _split(path, number, line)
@@ -93,7 +93,7 @@ def read_conllu(
     if tags is not None and tags not in CONLLU:
         raise ConfigError(f"CoNLL-U has no column {tags!r}; it has {', '.join(CONLLU)}")
     examples: list[Example] = []
-    for sentence in _sentences(read_lines(path, encoding)):
+    for sentence in sentences_of(read_lines(path, encoding)):
         name = ""
         rows: list[list[str]] = []
         for number, line in sentence:
@@ -112,7 +112,7 @@ def read_conllu(
     return examples
 
 
-def _sentences(lines: list[str]) -> Iterator[list[Line]]:
+def sentences_of(lines: list[str]) -> Iterator[list[Line]]:
     """Give the lines of each sentence; lines of documents end one as blank lines do."""
     sentence: list[Line] = []
     for number, line in enumerate(lines, start=1):

@@ -38,7 +38,7 @@ def read_jsonl(
     """
     names = [text] if isinstance(text, str) else list(text)
     examples: list[Example] = []
-    for where, record in _records(path, read_text(path, encoding)):
+    for where, record in records(path, read_text(path, encoding)):
         found = [_text(_field(record, name, "text", where), name, where) for name in names]
         texts = to_words(found, split, empty, where)
         if texts is None:
@@ -57,20 +57,21 @@ def read_jsonl(
     return examples
 
 
-def _records(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def records(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give records with where they stand."""
     if text.lstrip().startswith("["):
-        values = _parsed(text, str(path), "list of records", first_line=1)
+        values = parsed(text, str(path), "list of records", first_line=1)
         for number, value in enumerate(values, start=1):
             yield _checked(f"{path}, record {number}", value)
         return
     for number, line in enumerate(lines_of(text), start=1):
         if line.strip():
             where = f"{path}, line {number}"
-            yield _checked(where, _parsed(line, where, "record"))
+            yield _checked(where, parsed(line, where, "record"))
 
 
-def _parsed(text: str, where: str, what: str, first_line: int | None = None) -> Any:
+def parsed(text: str, where: str, what: str, first_line: int | None = None) -> Any:
+    """Parse JSON; an error tells where, and the line where the text has several."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -100,11 +101,11 @@ def _field(record: dict[str, Any], name: str, option: str, where: str) -> Any:
 
 def _text(value: Any, name: str, where: str) -> str | list[str]:
     if isinstance(value, str):
-        return _whole(value)
+        return whole(value)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         if not all(value):
             raise FormatError(f"{where}: {name} holds an empty word")
-        return [_whole(word) for word in value]
+        return [whole(word) for word in value]
     raise FormatError(
         f"{where}: {name} is {type(value).__name__}; expected a string or a list of words"
     )
@@ -114,15 +115,15 @@ def _target(value: Any, name: str, where: str) -> str | tuple[str, ...] | None:
     if value is None:
         return None
     if isinstance(value, list) and all(isinstance(tag, str) and tag for tag in value):
-        return tuple(map(_whole, value))
+        return tuple(map(whole, value))
     if isinstance(value, (str, int, float)) and value != "":
         # As JSON spells it: true and not True.
-        return _whole(value) if isinstance(value, str) else json.dumps(value)
+        return whole(value) if isinstance(value, str) else json.dumps(value)
     raise FormatError(
         f"{where}: {name} is {json.dumps(value)[:100]}; expected a label or a list of tags"
     )
 
 
-def _whole(text: str) -> str:
+def whole(text: str) -> str:
     """Replace halves of surrogate pairs, which JSON can spell but no UTF-8 file can hold."""
     return text.encode("utf-8", "replace").decode()

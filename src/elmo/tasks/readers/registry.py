@@ -11,9 +11,16 @@ from elmo.corpus.compressed import plain_name
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.columns import CONLLU, DOCUMENT, read_conll, read_conllu, read_klp
+from elmo.tasks.readers.coreference import read_coreference
+from elmo.tasks.readers.frames import read_conll2005, read_conll2012, read_propbank
+from elmo.tasks.readers.gap import read_gap
 from elmo.tasks.readers.lines import is_blank, read_lines
+from elmo.tasks.readers.occurrences import read_occurrences
+from elmo.tasks.readers.pairs import read_pairs
 from elmo.tasks.readers.parallel import read_parallel, tags_beside
 from elmo.tasks.readers.records import read_jsonl
+from elmo.tasks.readers.senses import read_senses
+from elmo.tasks.readers.squad import read_squad
 from elmo.tasks.readers.tables import read_table
 from elmo.tasks.readers.trees import read_sst2, read_sst5
 from elmo.tasks.readers.words import Split
@@ -21,10 +28,19 @@ from elmo.tasks.readers.words import Split
 AUTO = "auto"
 READERS: dict[str, Callable[..., list[Example]]] = {
     "conll": read_conll,
+    "conll2005": read_conll2005,
+    "conll2012": read_conll2012,
     "conllu": read_conllu,
+    "coreference": read_coreference,
+    "gap": read_gap,
     "jsonl": read_jsonl,
     "klp": read_klp,
+    "occurrences": read_occurrences,
+    "pairs": read_pairs,
     "parallel": read_parallel,
+    "propbank": read_propbank,
+    "senses": read_senses,
+    "squad": read_squad,
     "sst2": read_sst2,
     "sst5": read_sst5,
     "table": read_table,
@@ -103,6 +119,9 @@ def _by_content(lines: list[str]) -> str | None:
         return None
     first, second = (*filled, "")[:2]
     data = next((line for line in filled if not line.startswith("#")), "")
+    if first.startswith("#begin document"):
+        # Frames or clusters: the file does not tell which are wanted.
+        return None
     if _TREE.match(first):
         return "sst5"
     if _is_record(first):

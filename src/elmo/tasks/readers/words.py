@@ -14,6 +14,20 @@ STAND_IN = "."
 _CHOICES = get_args(Empty)
 
 
+class NotedSplit:
+    """Splits raw text, and knows whether there was any: examples may be in words already."""
+
+    def __init__(self, split: Split) -> None:
+        """Take what splits."""
+        self.split = split
+        self.was_used = False
+
+    def __call__(self, text: str) -> list[str]:
+        """Give the words of a text."""
+        self.was_used = True
+        return self.split(text)
+
+
 def to_words(
     texts: Sequence[str | Sequence[str]], split: Split, empty: Empty, where: str
 ) -> tuple[tuple[str, ...], ...] | None:

@@ -1,0 +1,84 @@
+"""How well answers to questions fit, by the definitions of SQuAD and of KorQuAD.
+
+Answers are compared in small letters, without punctuation and articles: whether they are equal
+(exact match), and F1 of the words they share; KorQuAD counts characters, knows no articles and has
+more marks to leave out. Of several right answers the best fitting counts. For
+a question without an answer, none is right and everything else is wrong. All figures are of 1.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from elmo.errors import InputError
+
+# Those of ASCII, as the definition has it.
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+# KorQuAD's, in place of which a space is read.
+_KOREAN_MARKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
+
+F1Of = Literal["words", "characters"]
+
+
+@dataclass(frozen=True)
+class AnswerScores:
+    """Of answers to questions.
+
+    Attributes:
+        exact_match: share of answers that equal a right one.
+        f1: mean over the questions of the best F1.
+        n: questions.
+    """
+
+    exact_match: float
+    f1: float
+    n: int
+
+
+def answer_scores(
+    gold: Sequence[Sequence[str]], found: Sequence[str], f1_of: F1Of = "words"
+) -> AnswerScores:
+    """Score answers.
+
+    Args:
+        gold: the right answers to each question; none where there is no answer.
+        found: what was answered, empty for no answer, in the same order.
+        f1_of: what F1 counts: words, as SQuAD does, or characters, as KorQuAD does.
+    """
+    if len(gold) != len(found):
+        raise InputError(
+            f"questions: {len(gold)} in gold, {len(found)} in the answers; expected as many"
+        )
+    if not gold:
+        raise InputError("there is no answer to score")
+    exact, overlap = 0.0, 0.0
+    for answers, answer in zip(gold, found, strict=True):
+        bare = normalised(answer, f1_of)
+        # What is of articles and punctuation alone does not count; what is left may be no answer.
+        right = [one for text in answers if (one := normalised(text, f1_of))] or [""]
+        exact += bare in right
+        overlap += max(shared_f1(_units(one, f1_of), _units(bare, f1_of)) for one in right)
+    return AnswerScores(exact / len(gold), overlap / len(gold), len(gold))
+
+
+def normalised(answer: str, f1_of: F1Of = "words") -> str:
+    """Give an answer in small letters, without punctuation and spaces that say nothing."""
+    if f1_of == "characters":
+        return " ".join(answer.translate(_KOREAN_MARKS).lower().translate(_PUNCTUATION).split())
+    return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
+
+
+def _units(answer: str, f1_of: F1Of) -> list[str]:
+    return answer.split() if f1_of == "words" else list(answer.replace(" ", ""))
+
+
+def shared_f1(gold: Sequence[str], found: Sequence[str]) -> float:
+    """Give F1 of two answers by what they share, each word as often as both have it."""
+    if not gold or not found:
+        return float(gold == found)
+    shared = (Counter(gold) & Counter(found)).total()
+    return 2 * shared / (len(gold) + len(found))

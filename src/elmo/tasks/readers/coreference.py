@@ -1,0 +1,83 @@
+"""Documents and the clusters of their mentions: CoNLL-2012 columns, and LitBank's.
+
+An example is a document: its sentences, and its clusters. A mention is (first word, word after its
+last), counted over the whole document; mentions and clusters are in the order of the text.
+"""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from elmo.errors import FormatError
+from elmo.tasks.examples import Example, Place
+from elmo.tasks.readers.ontonotes import NOTHING, SPEAKER, Document, read_documents
+from elmo.tasks.readers.parts import part_of
+
+# A folder's files, sorted by name, are cut into parts at these shares (LitBank's are 80, 10, 10).
+CUTS = {"train": (0.0, 0.8), "dev": (0.8, 0.9), "test": (0.9, 1.0)}
+_PIECE = re.compile(r"(\()?([^()|]+)(\))?")
+
+Cluster = tuple[Place, ...]
+
+
+def read_coreference(path: Path, *, encoding: str | None = None) -> list[Example]:
+    """Read documents and their clusters.
+
+    Args:
+        path: a file, or a folder of `*conll` files; `FOLDER/train`, `FOLDER/dev` and `FOLDER/test`
+            are four fifths, a tenth and a tenth of its files, sorted by name.
+        encoding: of the files; UTF-8, or UTF-16 with its mark, where None.
+    """
+    examples: list[Example] = []
+    for file in _files(path):
+        for document in read_documents(file, encoding):
+            texts = tuple(tuple(row.word for row in rows) for rows in document.sentences)
+            speakers = tuple(_said(rows[0].columns[SPEAKER]) for rows in document.sentences)
+            examples.append(Example(texts, _clusters(file, document), document.name, speakers))
+    return examples
+
+
+def _files(path: Path) -> list[Path]:
+    folder, part = part_of(path)
+    if not folder.is_dir():
+        # Of a single file there are no parts: the name is then as it was given.
+        return [path]
+    files = sorted((file for file in folder.iterdir() if file.name.endswith("conll")), key=str)
+    if part is not None:
+        first, last = (round(share * len(files)) for share in CUTS[part])
+        files = files[first:last]
+    if not files:
+        raise FormatError(f"{path} holds no file whose name ends in conll")
+    return files
+
+
+def _said(speaker: str) -> str:
+    return "" if speaker in NOTHING else speaker
+
+
+def _clusters(path: Path, document: Document) -> tuple[Cluster, ...]:
+    """Read brackets: `(3` opens a mention of cluster 3, `3)` closes the one opened last."""
+    opened: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    found: dict[str, set[Place]] = defaultdict(set)
+    rows = [row for sentence in document.sentences for row in sentence]
+    for number, row in enumerate(rows):
+        cell = row.columns[-1].strip()
+        for piece in () if cell in NOTHING else cell.split("|"):
+            match = _PIECE.fullmatch(piece)
+            if match is None or not (match[1] or match[3]):
+                raise FormatError(
+                    f"{path}, line {row.line} has {cell!r} for coreference; expected such as (3, 3)"
+                )
+            name = match[2]
+            if match[1]:
+                opened[name].append((number, row.line))
+            if match[3]:
+                if not opened[name]:
+                    raise FormatError(
+                        f"{path}, line {row.line} closes a mention of {name} that was not opened"
+                    )
+                found[name].add((opened[name].pop()[0], number + 1))
+    for name, left in opened.items():
+        if left:
+            raise FormatError(f"{path}, line {left[0][1]} opens a mention of {name} with no end")
+    return tuple(sorted(tuple(sorted(mentions)) for mentions in found.values()))

@@ -1,0 +1,193 @@
+"""Predicates and their arguments: CoNLL-2005 and CoNLL-2012 columns, and PropBank in JSON lines.
+
+Each predicate is an example: the words of its sentence, a tag for each (IOB2, the predicate itself
+as V), and the number of the predicate. With `predicates` each sentence is an example of its own
+instead: V on every predicate, O elsewhere, and no number.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from elmo.errors import FormatError
+from elmo.tasks.examples import Example
+from elmo.tasks.readers.columns import Line, sentences_of
+from elmo.tasks.readers.lines import read_lines, read_text
+from elmo.tasks.readers.ontonotes import FRAMES, NOTHING, read_documents
+from elmo.tasks.readers.records import records
+from elmo.tasks.spans import OUTSIDE
+
+VERB = "V"
+# An argument may begin, go on, and end at a word: (A0* * *) (V*)
+_BRACKET = re.compile(r"(?:\(([^()*\s]+))?\*(\)?)")
+
+# A frame: number of the predicate and tags.
+Frame = tuple[int, tuple[str, ...]]
+
+
+def read_conll2005(
+    path: Path, *, predicates: bool = False, encoding: str | None = None
+) -> list[Example]:
+    """Read columns of CoNLL-2005: words first, then any others, predicates, and their arguments.
+
+    The words and the propositions of the release lie in two files: put side by side first
+    (`paste words props`).
+
+    Args:
+        path: the file.
+        predicates: whether sentences are read in place of frames.
+        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+    """
+    examples: list[Example] = []
+    column: int | None = None
+    for sentence in sentences_of(read_lines(path, encoding)):
+        rows = [line.split() for _, line in sentence]
+        for (number, line), row in zip(sentence, rows, strict=True):
+            if len(row) != len(rows[0]):
+                raise FormatError(
+                    f"{path}, line {number} has {len(row)} columns, the words before it in its "
+                    f"sentence have {len(rows[0])}: {line!r}"
+                )
+        if column is None:
+            column = _predicate_column(path, sentence, rows)
+        places = [n for n, row in enumerate(rows) if row[column] not in NOTHING]
+        n_frames = len(rows[0]) - column - 1
+        if len(places) != n_frames:
+            raise FormatError(
+                f"{path}, line {sentence[0][0]} begins a sentence with {len(places)} predicates in "
+                f"column {column} and {n_frames} columns of arguments; expected as many"
+            )
+        frames = []
+        for n, place in enumerate(places, start=column + 1):
+            cells = [(line, row[n]) for (line, _), row in zip(sentence, rows, strict=True)]
+            frames.append((place, _tags(path, cells)))
+        words = tuple(row[0] for row in rows)
+        examples += _examples(words, frames, f"{sentence[0][0]}", predicates)
+    return _filled(path, examples)
+
+
+def read_conll2012(
+    path: Path, *, predicates: bool = False, encoding: str | None = None
+) -> list[Example]:
+    """Read the frames of CoNLL-2012 columns.
+
+    Args:
+        path: the file.
+        predicates: whether sentences are read in place of frames.
+        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+    """
+    examples: list[Example] = []
+    for document in read_documents(path, encoding):
+        for at, rows in enumerate(document.sentences):
+            frames = []
+            for column in range(FRAMES, len(rows[0].columns) - 1):
+                tags = _tags(path, [(row.line, row.columns[column]) for row in rows])
+                verb = f"B-{VERB}"
+                if verb not in tags:
+                    raise FormatError(
+                        f"{path}, line {rows[0].line} begins a sentence whose column {column} has "
+                        f"arguments of no predicate: there is no ({VERB}* in it"
+                    )
+                frames.append((tags.index(verb), tags))
+            words = tuple(row.word for row in rows)
+            examples += _examples(words, frames, f"{document.name}, {at}", predicates)
+    return _filled(path, examples)
+
+
+def read_propbank(
+    path: Path, *, predicates: bool = False, encoding: str | None = None
+) -> list[Example]:
+    """Read JSON lines of `words` and `frames`, each with the number of its `pred` and its `tags`.
+
+    Args:
+        path: the file.
+        predicates: whether sentences are read in place of frames.
+        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+    """
+    examples: list[Example] = []
+    for number, (where, record) in enumerate(records(path, read_text(path, encoding)), start=1):
+        words = _strings(record.get("words"), where, "words")
+        if not words or not isinstance(record.get("frames"), list):
+            raise FormatError(f"{where} has no words, or no list of frames")
+        frames = [_frame(frame, len(words), where) for frame in record["frames"]]
+        examples += _examples(words, frames, f"{number}", predicates)
+    return _filled(path, examples)
+
+
+def _examples(
+    words: tuple[str, ...], frames: Sequence[Frame], name: str, predicates: bool
+) -> list[Example]:
+    if predicates:
+        verbs = {place for place, _ in frames}
+        tags = tuple(f"B-{VERB}" if n in verbs else OUTSIDE for n in range(len(words)))
+        return [Example((words,), tags, name)]
+    return [
+        Example((words,), tags, f"{name}.{number}", place)
+        for number, (place, tags) in enumerate(frames)
+    ]
+
+
+def _frame(frame: Any, n_words: int, where: str) -> Frame:
+    if not isinstance(frame, dict):
+        raise FormatError(f"{where} has a frame that is no record")
+    place, tags = frame.get("pred"), _strings(frame.get("tags"), where, "tags")
+    if not isinstance(place, int) or not 0 <= place < n_words or len(tags) != n_words:
+        raise FormatError(
+            f"{where} has a frame with pred {place!r} and {len(tags)} tags for {n_words} words"
+        )
+    return place, tags
+
+
+def _strings(value: Any, where: str, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise FormatError(f"{where} has no list of words or tags in {name!r}")
+    return tuple(value)
+
+
+def _predicate_column(path: Path, sentence: list[Line], rows: list[list[str]]) -> int:
+    """Find the column of predicates: as many columns of arguments follow as it has predicates."""
+    width = len(rows[0])
+    for column in range(width - 1, 0, -1):
+        n_predicates = sum(row[column] not in NOTHING for row in rows)
+        follow = [cell for row in rows for cell in row[column + 1 :]]
+        if n_predicates == width - column - 1 and all(map(_BRACKET.fullmatch, follow)):
+            return column
+    raise FormatError(
+        f"{path}, line {sentence[0][0]} begins a sentence without a column of predicates (a lemma, "
+        "or - where there is none) and one of arguments for each; the words must come first"
+    )
+
+
+def _tags(path: Path, cells: list[tuple[int, str]]) -> tuple[str, ...]:
+    """Write brackets as tags.
+
+    Args:
+        path: the file, for messages.
+        cells: the line of each word and what stands there.
+    """
+    tags = []
+    label: str | None = None
+    for line, cell in cells:
+        match = _BRACKET.fullmatch(cell)
+        if match is None:
+            raise FormatError(
+                f"{path}, line {line} has {cell!r} for an argument; expected (label*)"
+            )
+        begins, ends = match[1], match[2]
+        if begins and label:
+            raise FormatError(f"{path}, line {line} begins {begins} inside {label}: {cell!r}")
+        if ends and not (begins or label):
+            raise FormatError(f"{path}, line {line} ends an argument that was not begun: {cell!r}")
+        label = begins or label
+        tags.append(f"{'B' if begins else 'I'}-{label}" if label else OUTSIDE)
+        label = None if ends else label
+    if label:
+        raise FormatError(f"{path}, line {cells[-1][0]} ends its sentence inside {label}")
+    return tuple(tags)
+
+
+def _filled(path: Path, examples: list[Example]) -> list[Example]:
+    if not examples:
+        raise FormatError(f"{path} holds no predicate")
+    return examples

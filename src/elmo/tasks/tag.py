@@ -1,0 +1,115 @@
+"""Tagging: a tag for each word of a text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+from elmo.config import BodyConfig, TaskConfig
+from elmo.tasks import spans
+from elmo.tasks.examples import Example
+from elmo.tasks.heads import SoftmaxTaggingHead, TaggingHead, padded_tags
+from elmo.tasks.kind import WholeTexts
+from elmo.tasks.model import Head
+from elmo.tasks.scores import label_scores, span_scores
+
+# Words of an entity told apart as its first, inner and last ones, and those that stand alone.
+LEARNED_SCHEME = "BIOES"
+
+
+class Tagging(WholeTexts):
+    """A tag for each word; where tags are parts of spans, spans are what counts."""
+
+    expects: ClassVar[str] = "a tag for each word"
+
+    def __init__(self, scheme: str = spans.NONE) -> None:
+        """Say how tags are to be read.
+
+        Args:
+            scheme: of the examples.
+        """
+        self.scheme = scheme
+        self.has_spans = scheme != spans.NONE
+        self.measure = "span_f1" if self.has_spans else "accuracy"
+        spanned = ("span_precision", "span_recall", "span_f1") if self.has_spans else ()
+        self.measures: tuple[str, ...] = ("accuracy", *spanned)
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+        """Make the kind for the scheme that the tags of examples are in."""
+        return cls(spans.detect_scheme([example.target for example in examples]))
+
+    @staticmethod
+    def fits(example: Example) -> bool:
+        """Tell whether an example has tags."""
+        return isinstance(example.target, tuple)
+
+    def _learned(self, tags: Sequence[str]) -> Sequence[str]:
+        """Give the tags that are learned for those of an example."""
+        return spans.convert(tags, self.scheme, LEARNED_SCHEME) if self.has_spans else tags
+
+    def weight(self, example: Example) -> float:
+        """Count each word alike."""
+        return float(len(example.words))
+
+    def labels(self, examples: Sequence[Example]) -> list[str]:
+        """Give all tags there are; outside of spans a word may always be."""
+        always = {spans.OUTSIDE} if self.has_spans else set()
+        return sorted({tag for one in examples for tag in self._learned(one.target)} | always)
+
+    def head(self, dim: int, labels: Sequence[str], config: BodyConfig) -> Head:
+        """Make a head for vectors of a width."""
+        if not config.crf:
+            return SoftmaxTaggingHead(dim=dim, n_tags=len(labels))
+        allowed = spans.allowed(LEARNED_SCHEME, labels) if self.has_spans else None
+        return TaggingHead(dim=dim, n_tags=len(labels), allowed=allowed)
+
+    def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
+        """Give the numbers of tags, (batch, time), 0 at padding."""
+        tags = [[numbers[tag] for tag in self._learned(example.target)] for example in examples]
+        return padded_tags(tags, max(map(len, tags)))
+
+    def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+        """Give tags as the examples have them."""
+        answers = []
+        for row in found:
+            tags = [labels[number] for number in row]
+            if self.has_spans:
+                tags = list(spans.convert(tags, LEARNED_SCHEME, self.scheme))
+            answers.append(tuple(tags))
+        return answers
+
+    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
+        """Give the share of right tags and, where there are spans, their precision and recall."""
+        gold = [example.target for example in examples]
+        if not self.has_spans:
+            found = label_scores(
+                [tag for tags in gold for tag in tags], [tag for tags in answers for tag in tags]
+            )
+            return {"accuracy": found.accuracy}
+        by_span = span_scores(gold, answers, self.scheme)
+        return {
+            "accuracy": by_span.accuracy,
+            "span_precision": by_span.precision,
+            "span_recall": by_span.recall,
+            "span_f1": by_span.f1,
+        }
+
+    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+        """Give words and tags, and the spans where there are some."""
+        plain: dict[str, Any] = {"words": list(example.words), "tags": list(answer)}
+        if self.has_spans:
+            plain["spans"] = [
+                {
+                    "text": " ".join(example.words[span.start : span.end]),
+                    "label": span.label,
+                    "start": span.start,
+                    "end": span.end,
+                }
+                for span in spans.to_spans(answer, self.scheme)
+            ]
+        return plain
+
+    def settings(self) -> dict[str, Any]:
+        """Give what `make_kind` makes the same kind of again."""
+        return {"scheme": self.scheme}

@@ -1,0 +1,162 @@
+"""Predicates and arguments: CoNLL-2005, CoNLL-2012, PropBank in JSON lines."""
+
+import json
+
+import pytest
+
+from elmo.errors import FormatError
+from elmo.tasks.examples import Example
+from elmo.tasks.readers.frames import read_conll2005, read_conll2012, read_propbank
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text):
+        path = tmp_path / "file"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+# Words, parts of speech, predicates, and an argument column for each of the two.
+CONLL2005 = """\
+He      PRP  -     (A0*)  (A0*)
+wants   VBZ  want  (V*)   *
+to      TO   -     (A1*   *
+go      VB   go    *      (V*)
+there   RB   -     *)     (AM-LOC*)
+
+Fine    UH   -
+
+Go      VB   go    (V*
+on      RP   -     *)
+"""
+HE = ("He", "wants", "to", "go", "there")
+FRAMES = [
+    Example((HE,), ("B-A0", "B-V", "B-A1", "I-A1", "I-A1"), "1.0", 1),
+    Example((HE,), ("B-A0", "O", "O", "B-V", "B-AM-LOC"), "1.1", 3),
+    Example((("Go", "on"),), ("B-V", "I-V"), "9.0", 0),
+]
+
+
+def test_conll2005(write):
+    assert read_conll2005(write(CONLL2005)) == FRAMES
+
+
+def test_sentences_of_conll2005(write):
+    found = read_conll2005(write(CONLL2005), predicates=True)
+    assert [example.target for example in found] == [
+        ("O", "B-V", "O", "B-V", "O"),
+        ("O",),
+        ("B-V", "O"),
+    ]
+    assert {example.given for example in found} == {None}
+
+
+def test_the_first_sentence_may_have_no_predicate(write):
+    sentences = CONLL2005.split("\n\n")
+    (first, *_) = read_conll2005(write("\n\n".join([sentences[1], sentences[0], sentences[2]])))
+    assert first.words == HE
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("He - (A0*)\ngo go\n", "line 2 has 2 columns, the words before it in its sentence have 3"),
+        ("He PRP (A0*)\ngo VB (V*)\n", "line 1 begins a sentence without a column of predicates"),
+        ("a -\n\ngo go (V*) *\n", "line 3 begins a sentence with 1 predicates in column 1 and 2"),
+        ("a -\n\nb go (V*\n", "line 3 ends its sentence inside V"),
+        ("a -\n\nb go (V*)\nc - *)\n", "line 4 ends an argument that was not begun"),
+        ("a -\n\nb go (V*\nc - (A*)\n", "line 4 begins A inside V"),
+        ("a -\n\nb go V\n", r"line 3 has 'V' for an argument; expected \(label\*\)"),
+        ("a -\n\n", "holds no predicate"),
+        ("", "holds no predicate"),
+    ],
+)
+def test_broken_conll2005(write, text, message):
+    with pytest.raises(FormatError, match=message):
+        read_conll2005(write(text))
+
+
+def rows(words, *columns):
+    """Give lines of CoNLL-2012: what stands between the words and the last columns says nothing."""
+    lines = []
+    for number, word in enumerate(words):
+        own = " ".join(column[number] for column in columns)
+        lines.append(f"bc/x 0 {number} {word} NN * - - - Kim * {own}")
+    return "\n".join(lines) + "\n\n"
+
+
+def document(*sentences, name="(bc/x); part 000"):
+    return f"#begin document {name}\n{''.join(sentences)}#end document\n"
+
+
+def test_conll2012(write):
+    two = rows(
+        ["He", "did", "go"], ["(A*)", "(V*)", "*"], ["(A0*)", "*", "(V*)"], ["(3)", "-", "-"]
+    )
+    none = rows(["Fine"], ["-"])
+    found = read_conll2012(write(document(two, none)))
+    words = ("He", "did", "go")
+    assert found == [
+        Example((words,), ("B-A", "B-V", "O"), "bc/x; part 0, 0.0", 1),
+        Example((words,), ("B-A0", "O", "B-V"), "bc/x; part 0, 0.1", 2),
+    ]
+    sentences = read_conll2012(write(document(two, none)), predicates=True)
+    assert [example.target for example in sentences] == [("O", "B-V", "B-V"), ("O",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (rows(["a"], ["-"]), "line 1 stands in no document; expected #begin document"),
+        ("#begin document (x)\n", "line 1 begins a document that does not end"),
+        ("#begin document (x)\n#end document\n", "line 1 begins a document of no words"),
+        ("#end document\n", "line 1 ends a document that was not begun"),
+        ("#begin document (x)\n#begin document (y)\n", "line 2 begins a document inside 'x; part"),
+        ("", "holds no document"),
+        (document("bc 0 0 word\n"), "line 2 has 4 columns; CoNLL-2012 has 12 or more"),
+        (document(rows(["a"], ["-"])[:-1] + rows(["b"], ["*"], ["-"])), "line 3 has 13 columns"),
+        (document(rows(["a"], ["-"])[:-1] + rows(["b"], ["-"])), "line 3 has the number '0'; exp"),
+        (document(rows(["a", "b"], ["(A*)", "*"], ["-", "-"])), "line 2 .* arguments of no predi"),
+        (document(rows(["a", "b"], ["(V*", "*"], ["-", "-"])), "line 3 ends its sentence inside V"),
+        (document(rows(["a"], ["-"])), "holds no predicate"),
+    ],
+)
+def test_broken_conll2012(write, text, message):
+    with pytest.raises(FormatError, match=message):
+        read_conll2012(write(text))
+
+
+RECORD = {
+    "words": ["He", "left", "it"],
+    "frames": [{"pred": 1, "lemma": "leave", "tags": ["B-ARG0", "B-V", "B-ARG1"]}],
+}
+
+
+def test_propbank(write):
+    lines = [RECORD, {"words": ["Fine"], "frames": []}]
+    path = write("".join(json.dumps(line) + "\n" for line in lines))
+    expected = Example((("He", "left", "it"),), ("B-ARG0", "B-V", "B-ARG1"), "1.0", 1)
+    assert read_propbank(path) == [expected]
+    assert [e.target for e in read_propbank(path, predicates=True)] == [("O", "B-V", "O"), ("O",)]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"frames": []}, "line 1 has no list of words or tags in 'words'"),
+        ({"words": []}, "line 1 has no words, or no list of frames"),
+        ({"words": ["a"]}, "line 1 has no words, or no list of frames"),
+        ({"words": ["a", ""], "frames": []}, "no list of words or tags in 'words'"),
+        ({"words": ["a"], "frames": [3]}, "a frame that is no record"),
+        ({"words": ["a"], "frames": [{"pred": 0}]}, "no list of words or tags in 'tags'"),
+        ({"words": ["a"], "frames": [{"pred": 1, "tags": ["O"]}]}, "pred 1 and 1 tags for 1 words"),
+        ({"words": ["a"], "frames": [{"pred": 0, "tags": ["O"] * 2}]}, "pred 0 and 2 tags for 1 "),
+        ({"words": ["a"], "frames": []}, "holds no predicate"),
+    ],
+)
+def test_broken_propbank(write, record, message):
+    with pytest.raises(FormatError, match=message):
+        read_propbank(write(json.dumps(record)))

@@ -1,0 +1,91 @@
+"""Pairs of texts: SNLI, MultiNLI, SICK and KLUE-NLI."""
+
+import json
+
+import pytest
+
+from elmo.errors import FormatError
+from elmo.tasks.examples import Example
+from elmo.tasks.readers import read
+from elmo.tasks.readers.pairs import read_pairs
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="file.txt"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+SNLI = [
+    {"gold_label": "neutral", "pairID": "1e", "sentence1": "A man.", "sentence2": "He eats ."},
+    {"gold_label": "-", "pairID": "2e", "sentence1": "A man.", "sentence2": "He ?"},
+    {"gold_label": "entailment", "pairID": "3e", "sentence1": "A man.", "sentence2": "One man."},
+]
+EXPECTED = [
+    Example((("A", "man."), ("He", "eats", ".")), "neutral", "1e"),
+    Example((("A", "man."), ("One", "man.")), "entailment", "3e"),
+]
+
+
+def test_snli_in_json_lines(write):
+    path = write("".join(json.dumps(record) + "\n" for record in SNLI), "snli.jsonl")
+    assert read_pairs(path) == read(path, "pairs") == EXPECTED
+
+
+def test_snli_in_a_table(write):
+    rows = ["\t".join(SNLI[0]), *("\t".join(record.values()) for record in SNLI)]
+    assert read_pairs(write("\n".join(rows) + "\n")) == EXPECTED
+
+
+def test_klue(write):
+    records = [{"guid": "k-1", "premise": "가 나", "hypothesis": "다", "gold_label": "neutral"}]
+    path = write(json.dumps(records, ensure_ascii=False, indent=4), "klue.json")
+    expected = [Example((("가", " ", "나"), ("다",)), "neutral", "k-1")]
+    assert read_pairs(path, split=list) == expected
+
+
+def test_sick_as_it_was_for_semeval(write):
+    path = write(
+        "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+        "7\tA b\tB a\t4.5\tNEUTRAL\n"
+    )
+    assert read_pairs(path) == [Example((("A", "b"), ("B", "a")), "NEUTRAL", "7")]
+
+
+WHOLE_SICK = (
+    "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
+    "1\ta\tb\tNEUTRAL\t3\tTRAIN\n2\tc\td\tENTAILMENT\t5\tTRIAL\n3\te\tf\tNEUTRAL\t1\tTEST\n"
+)
+
+
+def test_parts_of_the_whole_sick(write):
+    path = write(WHOLE_SICK, "SICK.txt")
+    assert [example.id for example in read_pairs(path)] == ["1", "2", "3"]
+    for part, name in (("train", "1"), ("dev", "2"), ("test", "3")):
+        assert [example.id for example in read_pairs(path / part)] == [name]
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "message"),
+    [
+        ("a\tb\n1\t2\n", "", "line 1 names no pair of texts with a label; it has a, b, expected"),
+        ("premise\thypothesis\na\tb\n", "", "names no pair of texts with a label"),
+        ('{"premise": "a", "label": "x"}\n', "", "it has premise, label, expected"),
+        ("", "", "names no pair"),
+        ("[]", "", "names no pair"),
+        ('{"premise":', "", "line 1 is no JSON record"),
+        ("label\tpremise\thypothesis\n-\ta\tb\n", "", "holds no pair with a label"),
+        ("label\tpremise\thypothesis\nx\ta\n", "", "line 2 has 2 columns, the header has 3"),
+        ("label\tpremise\thypothesis\nx\ta\t \n", "", "line 2 has a text without words"),
+        ("label\tpremise\thypothesis\nx\ta\tb\n", "train", "has no parts: there is no column Sem"),
+        (WHOLE_SICK.replace("TRIAL", "TEST"), "dev", "holds no pair with a label for dev"),
+    ],
+)
+def test_broken(write, text, part, message):
+    path = write(text)
+    with pytest.raises(FormatError, match=message):
+        read_pairs(path / part if part else path)

@@ -1,0 +1,116 @@
+"""Questions on passages: SQuAD, and what is like it."""
+
+import json
+
+import pytest
+
+from elmo.errors import FormatError
+from elmo.tasks.examples import GoldAnswers
+from elmo.tasks.readers.squad import read_squad
+from elmo.text.tokenizer import EnglishTokenizer
+
+PASSAGE = "He left, and came back. He left again."
+SPLIT = EnglishTokenizer().words
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(value, name="file.json"):
+        path = tmp_path / name
+        path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+        return path
+
+    return write
+
+
+def squad(*questions):
+    return {"version": "1.1", "data": [{"paragraphs": [{"context": PASSAGE, "qas": questions}]}]}
+
+
+def asked(*answers, **more):
+    found = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": "q1", "question": "Who left?", "answers": found, **more}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_questions(write, indent):
+    text = json.dumps(squad(asked(("left again", 27), ("again", 32)), asked(("He", 24))), indent=2)
+    first, second = read_squad(write(text), split=SPLIT)
+    assert first.texts[0] == ("Who", "left", "?")
+    assert first.texts[1][:4] == ("He", "left", ",", "and")
+    assert first.id == "q1"
+    assert first.given.text == PASSAGE
+    assert first.target.texts == ("left again", "again")
+    assert first.given.piece(first.target.place) == "left again"
+    # The second He, not the first one.
+    assert second.target.place == (7, 8)
+    # Of one passage, read once.
+    assert first.given is second.given
+
+
+def test_questions_without_answers(write):
+    (example,) = read_squad(write(squad(asked(is_impossible=True, plausible_answers=[]))))
+    assert example.target == GoldAnswers()
+    (example,) = read_squad(write(squad(asked(("He", 0), is_impossible=False))))
+    assert example.target == GoldAnswers(("He",), (0, 1))
+
+
+def test_an_answer_inside_a_word(write):
+    """It is the word that is learned, and the answer that is compared with."""
+    (example,) = read_squad(write(squad(asked(("ack", 19)))))
+    assert example.target.texts == ("ack",)
+    assert example.given.piece(example.target.place) == "back."
+
+
+def test_flat_records(write):
+    records = [
+        {"context": PASSAGE, "question": "Who?", "answer": "He"},
+        {"context": "there, the end", "question": "What?", "answer": "the"},
+    ]
+    for text in (json.dumps(records), "\n".join(map(json.dumps, records))):
+        first, second = read_squad(write(text), split=SPLIT)
+        assert first.target == GoldAnswers(("He",), (0, 1))
+        # A word of its own comes before a piece of one.
+        assert second.target == GoldAnswers(("the",), (2, 3))
+
+
+def test_flat_records_with_places(write):
+    record = {"context": PASSAGE, "id": 3, **asked(("He", 24))}
+    (example,) = read_squad(write([record]), split=SPLIT)
+    assert example.target.place == (7, 8)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('{"data": [\n{', "file.json, line 2 is no JSON file of questions"),
+        ({"data": 3}, "has no list 'data'"),
+        ({"data": [{"title": "x"}]}, "article 1 has no list 'paragraphs'"),
+        ({"data": [{"paragraphs": [{"qas": []}]}]}, "paragraph 1 has no text 'context'"),
+        ({"data": [{"paragraphs": [{"context": "a"}]}]}, "paragraph 1 has no list 'qas'"),
+        (squad({"answers": []}), "question 1 has no text 'question'"),
+        (squad("who?"), "question 1 has no text 'question'"),
+        (squad(asked(("left", 0))), "does not hold the answer 'left' at character 0"),
+        (squad(asked(("He", -15))), "does not hold the answer 'He' at character -15"),
+        (squad(asked((" ", 2))), "does not hold the answer ' ' at character 2"),
+        (squad(asked(("He", None))), "an answer without a number for its answer_start"),
+        (squad(asked(("He", True))), "an answer without a number for its answer_start"),
+        (squad(asked()), "question 1 has no answer, and does not say that it is_impossible"),
+        (squad(asked(("He", 0)) | {"question": " "}), "has a question without words"),
+        ({"data": [{"paragraphs": [{"context": " ", "qas": [asked()]}]}]}, "question 1"),
+        ({"data": []}, "holds no question"),
+        ([{"context": "a", "question": "b", "answer": "c"}], "record 1: .* hold the answer 'c'$"),
+        ([{"context": " ", "question": "b", "answer": " "}], "has a passage without words"),
+        ([{"context": "a", "question": "b"}], "record 1 has no list 'answers'"),
+        ([3], "record 1 is a int"),
+        ("", "holds no question"),
+    ],
+)
+def test_broken(write, value, message):
+    with pytest.raises(FormatError, match=message):
+        read_squad(write(value))
+
+
+def test_a_tokeniser_that_changes_words(write):
+    with pytest.raises(FormatError, match="question 1: the word 'he' is not found"):
+        read_squad(write(squad(asked(("He", 0)))), split=lambda text: text.lower().split())
