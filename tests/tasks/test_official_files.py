@@ -176,11 +176,11 @@ def test_squad(unpacked, path, n, n_passages):
     [("train", 40_068, 12_428), ("dev", 4939, 1955), ("test", 4780, 2044)],
 )
 def test_propbank(unpacked, part, n, n_sentences):
-    path = unpacked("propbank-ewt") / f"{part}.jsonl"
-    examples = read(path, "propbank")
-    assert len(examples) == len({example.id for example in examples}) == n
-    assert len(read(path, "propbank", predicates=True)) == n_sentences
-    gold = tags(examples[:2000])
+    examples = read(unpacked("propbank-ewt") / f"{part}.jsonl", "propbank")
+    assert len(examples) == len({example.id for example in examples}) == n_sentences
+    frames = [frame.tags for example in examples for frame in example.target]
+    assert len(frames) == n
+    gold = frames[:2000]
     assert detect_scheme(gold) == IOB2
     scores = role_scores(gold, gold, IOB2)
     assert scores.f1 == 1

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from elmo.errors import FormatError
-from elmo.tasks.examples import Example
+from elmo.tasks.examples import Example, Frame
 from elmo.tasks.readers.frames import read_conll2005, read_conll2012, read_propbank
 
 
@@ -33,31 +33,29 @@ Go      VB   go    (V*
 on      RP   -     *)
 """
 HE = ("He", "wants", "to", "go", "there")
-FRAMES = [
-    Example((HE,), ("B-A0", "B-V", "B-A1", "I-A1", "I-A1"), "1.0", 1),
-    Example((HE,), ("B-A0", "O", "O", "B-V", "B-AM-LOC"), "1.1", 3),
-    Example((("Go", "on"),), ("B-V", "I-V"), "9.0", 0),
+SENTENCES = [
+    Example(
+        (HE,),
+        (
+            Frame(1, ("B-A0", "B-V", "B-A1", "I-A1", "I-A1")),
+            Frame(3, ("B-A0", "O", "O", "B-V", "B-AM-LOC")),
+        ),
+        "1",
+        (1, 3),
+    ),
+    Example((("Fine",),), (), "7", ()),
+    Example((("Go", "on"),), (Frame(0, ("B-V", "I-V")),), "9", (0,)),
 ]
 
 
 def test_conll2005(write):
-    assert read_conll2005(write(CONLL2005)) == FRAMES
-
-
-def test_sentences_of_conll2005(write):
-    found = read_conll2005(write(CONLL2005), predicates=True)
-    assert [example.target for example in found] == [
-        ("O", "B-V", "O", "B-V", "O"),
-        ("O",),
-        ("B-V", "O"),
-    ]
-    assert {example.given for example in found} == {None}
+    assert read_conll2005(write(CONLL2005)) == SENTENCES
 
 
 def test_the_first_sentence_may_have_no_predicate(write):
     sentences = CONLL2005.split("\n\n")
-    (first, *_) = read_conll2005(write("\n\n".join([sentences[1], sentences[0], sentences[2]])))
-    assert first.words == HE
+    found = read_conll2005(write("\n\n".join([sentences[1], sentences[0], sentences[2]])))
+    assert [one.target for one in found] == [SENTENCES[n].target for n in (1, 0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -97,14 +95,12 @@ def test_conll2012(write):
         ["He", "did", "go"], ["(A*)", "(V*)", "*"], ["(A0*)", "*", "(V*)"], ["(3)", "-", "-"]
     )
     none = rows(["Fine"], ["-"])
-    found = read_conll2012(write(document(two, none)))
     words = ("He", "did", "go")
-    assert found == [
-        Example((words,), ("B-A", "B-V", "O"), "bc/x; part 0, 0.0", 1),
-        Example((words,), ("B-A0", "O", "B-V"), "bc/x; part 0, 0.1", 2),
+    frames = (Frame(1, ("B-A", "B-V", "O")), Frame(2, ("B-A0", "O", "B-V")))
+    assert read_conll2012(write(document(two, none))) == [
+        Example((words,), frames, "bc/x; part 0, 0", (1, 2)),
+        Example((("Fine",),), (), "bc/x; part 0, 1", ()),
     ]
-    sentences = read_conll2012(write(document(two, none)), predicates=True)
-    assert [example.target for example in sentences] == [("O", "B-V", "B-V"), ("O",)]
 
 
 @pytest.mark.parametrize(
@@ -138,9 +134,11 @@ RECORD = {
 def test_propbank(write):
     lines = [RECORD, {"words": ["Fine"], "frames": []}]
     path = write("".join(json.dumps(line) + "\n" for line in lines))
-    expected = Example((("He", "left", "it"),), ("B-ARG0", "B-V", "B-ARG1"), "1.0", 1)
-    assert read_propbank(path) == [expected]
-    assert [e.target for e in read_propbank(path, predicates=True)] == [("O", "B-V", "O"), ("O",)]
+    frames = (Frame(1, ("B-ARG0", "B-V", "B-ARG1")),)
+    assert read_propbank(path) == [
+        Example((("He", "left", "it"),), frames, "1", (1,)),
+        Example((("Fine",),), (), "2", ()),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,15 @@ from elmo.plain import load_config, presets
 PRESETS = presets("tasks")
 TASKS = {
     "conll2003": "tagging",
+    "conll2012-coref": "clusters",
+    "conll2012-srl": "roles",
     "klue-nli": "pairs",
     "kmou-ner": "tagging",
+    "litbank": "clusters",
     "nearest": "nearest",
     "nsmc": "classification",
     "pos-probe": "tagging",
+    "propbank-ewt": "roles",
     "sick": "pairs",
     "snli": "pairs",
     "squad": "answers",

@@ -125,7 +125,16 @@ def test_what_cannot_be_measured(fitted):
 
 def test_names_of_the_room():
     assert elmo.tasks.Classifier is Classifier
-    names = {"Answerer", "Classifier", "Example", "PairClassifier", "Tagger", "read"}
-    assert set(elmo.tasks.__all__) == names
+    assert elmo.tasks.__all__ == [
+        "Answerer",
+        "Classifier",
+        "CoreferenceResolver",
+        "Example",
+        "Frame",
+        "PairClassifier",
+        "RoleLabeller",
+        "Tagger",
+        "read",
+    ]
     with pytest.raises(AttributeError):
         elmo.tasks.Parser  # noqa: B018

@@ -16,6 +16,7 @@ from elmo.config.model import (
 from elmo.config.tasks import (
     AnswersConfig,
     BodyConfig,
+    ClustersConfig,
     ExamplesConfig,
     MemoryConfig,
     ReaderKind,
@@ -52,6 +53,7 @@ from elmo.config.verbs import (
 __all__ = [
     "AnswersConfig",
     "BodyConfig",
+    "ClustersConfig",
     "ConvertConfig",
     "CorpusConfig",
     "DemoConfig",

@@ -6,7 +6,9 @@ from typing import Literal
 from elmo.config.training import OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
 
-TaskKind = Literal["classification", "tagging", "pairs", "answers", "senses", "nearest"]
+TaskKind = Literal[
+    "classification", "tagging", "pairs", "answers", "roles", "clusters", "senses", "nearest"
+]
 ReaderKind = Literal[
     "auto",
     "conll",
@@ -126,7 +128,7 @@ class WordsConfig:
     """Convolutions over characters as [width, count] pairs."""
     mark_dim: int = 16
     """Width of the vector of a mark, for tasks that mark words: pairs and answers mark those that
-    both texts have."""
+    both texts have, roles the predicate, clusters who speaks."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -153,13 +155,16 @@ class BodyConfig:
     """Width of each direction of the LSTM; 0 for none at all."""
     depth: int = 1
     """Layers of the LSTM."""
+    highway: bool = False
+    """Whether what a layer above the first reads may pass by it, by a gate that learns: for deep
+    ones."""
     input_dropout: float = 0.3
     """Dropout of what goes into the LSTM."""
     dropout: float = 0.5
     """Dropout of what comes out of it."""
     crf: bool = True
-    """Tagging: whether the tags of a text are found together, by a conditional random field; each
-    by itself, by a softmax, where not."""
+    """Tagging and roles: whether the tags of a text are found together, by a conditional random
+    field; each by itself, by a softmax, where not."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -191,6 +196,38 @@ class AnswersConfig:
             raise ConfigError(
                 f"overlap is {self.overlap} and window {self.window}; windows must go on"
             )
+
+
+@dataclass(frozen=True)
+class ClustersConfig:
+    """Coreference."""
+
+    widest: int = 20
+    """Words of a mention at most."""
+    kept: float = 0.3
+    """Spans that are compared with each other, by words of the document: the likeliest mentions."""
+    n_antecedents: int = 150
+    """Mentions before a mention that it may be linked to, the nearest."""
+    pair_dim: int = 150
+    """Width of the layers that score mentions and links."""
+    longest_sentence: int = 150
+    """Words of a sentence that are read together; a longer one is cut."""
+    longest_document: int = 4000
+    """Words of a document that are read at a time; a longer one is cut between two sentences, and
+    nothing is linked across the cut."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        for name in ("widest", "n_antecedents", "pair_dim", "longest_sentence"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.longest_document < self.longest_sentence:
+            raise ConfigError(
+                f"longest_document is {self.longest_document} and longest_sentence "
+                f"{self.longest_sentence}; a document must hold a sentence"
+            )
+        if self.kept <= 0:
+            raise ConfigError(f"kept is {self.kept}; it must be above 0")
 
 
 @dataclass(frozen=True)
@@ -228,8 +265,8 @@ class TaskConfig:
     """Folder to write."""
     task: TaskKind = "classification"
     """What is to be found: one label for a text, a tag for each of its words, one label for a pair
-    of texts, the answer to a question in a passage; the senses of words, or their nearest
-    occurrences in a text."""
+    of texts, the answer to a question in a passage, predicates and their arguments, clusters of
+    mentions; the senses of words, or their nearest occurrences in a text."""
     measure: Literal["accuracy", "macro_f1"] = "accuracy"
     """Classification and pairs: score that a model is chosen by."""
     seeds: int = 1
@@ -253,6 +290,8 @@ class TaskConfig:
     """The model's own layers."""
     answers: AnswersConfig = field(default_factory=AnswersConfig)
     """Answers to questions."""
+    clusters: ClustersConfig = field(default_factory=ClustersConfig)
+    """Coreference."""
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     """Tasks that remember and do not learn."""
     optimizer: OptimizerConfig = field(
@@ -298,6 +337,8 @@ class TaskEvaluateConfig:
     """Folder of a model that `elmo task fit` wrote."""
     input: str
     """Examples with their answers, in a file like those the model was trained on."""
+    reader: ReaderKind | None = None
+    """What the file is, where it is not like those, such as gap for a model of coreference."""
     device: str | None = None
     """cpu, cuda, ...; a GPU where there is one."""
     as_json: bool = False
@@ -316,8 +357,8 @@ class TaskPredictConfig:
     model: str
     """Folder of a model that `elmo task fit` wrote."""
     input: str
-    """One text a line; for pairs and answers (question, passage) two with a tab between them; - is
-    standard input."""
+    """One text a line, a whole document for coreference; for pairs and answers (question, passage)
+    two with a tab between them; - is standard input."""
     output: str = "-"
     """File to write; - is standard output."""
     to: Literal["auto", "jsonl", "conll"] = "auto"

@@ -5,17 +5,37 @@ from typing import TYPE_CHECKING, Any
 from elmo.lazy import fetch
 
 if TYPE_CHECKING:
-    from elmo.tasks.estimator import Answerer, Classifier, PairClassifier, Tagger
-    from elmo.tasks.examples import Example
+    from elmo.tasks.estimator import (
+        Answerer,
+        Classifier,
+        CoreferenceResolver,
+        PairClassifier,
+        RoleLabeller,
+        Tagger,
+    )
+    from elmo.tasks.examples import Example, Frame
     from elmo.tasks.readers.registry import read
 
-__all__ = ["Answerer", "Classifier", "Example", "PairClassifier", "Tagger", "read"]
+__all__ = [
+    "Answerer",
+    "Classifier",
+    "CoreferenceResolver",
+    "Example",
+    "Frame",
+    "PairClassifier",
+    "RoleLabeller",
+    "Tagger",
+    "read",
+]
 
 _HOMES = {
     "Answerer": "elmo.tasks.estimator",
     "Classifier": "elmo.tasks.estimator",
+    "CoreferenceResolver": "elmo.tasks.estimator",
     "Example": "elmo.tasks.examples",
+    "Frame": "elmo.tasks.examples",
     "PairClassifier": "elmo.tasks.estimator",
+    "RoleLabeller": "elmo.tasks.estimator",
     "Tagger": "elmo.tasks.estimator",
     "read": "elmo.tasks.readers.registry",
 }

@@ -143,7 +143,7 @@ class Batches:
         while True:
             for chosen in epoch_order(lengths, self.batch_size, (self.seed, epoch))[first:]:
                 whole = self._weight(chosen)
-                parts = in_parts(chosen, sizes, words=self.batch_words)
+                parts = in_parts(chosen, sizes, words=self.batch_words, most=self.kind.together)
                 yield [self._batch(part, self._weight(part) / whole) for part in parts]
             epoch, first = epoch + 1, 0
 

@@ -1,4 +1,8 @@
-"""The model's own layers between input and head: a BiLSTM with locked dropout."""
+"""The model's own layers between input and head: a BiLSTM with locked dropout.
+
+Where it is deep, highways let what a layer reads pass by it (Srivastava et al., 2015; for semantic
+roles He et al., 2017): plain layers on top of each other learn slowly above two or three.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -33,17 +37,20 @@ class Body(nn.Module):
         super().__init__()
         self.config = config
         self.lstm: nn.LSTM | None = None
+        self.upper = nn.ModuleList()
         self.dim = input_dim
         if config.hidden:
+            depth = 1 if config.highway else config.depth
             self.lstm = nn.LSTM(
                 input_dim,
                 config.hidden,
-                config.depth,
+                depth,
                 batch_first=True,
                 bidirectional=True,
-                dropout=config.dropout if config.depth > 1 else 0.0,
+                dropout=config.dropout if depth > 1 else 0.0,
             )
             self.dim = 2 * config.hidden
+            self.upper.extend(HighwayLSTM(self.dim) for _ in range(config.depth - depth))
         self.mix: ELMoMix | None = None
         if n_layers and elmo.place in ("output", "both"):
             self.mix = ELMoMix(elmo, n_layers)
@@ -60,15 +67,36 @@ class Body(nn.Module):
         x = locked_dropout(x, self.config.input_dropout, self.training)
         if self.lstm is not None:
             lengths = mask.sum(dim=1).cpu()
-            packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-            x, _ = pad_packed_sequence(
-                self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1]
-            )
+            x = read_by(self.lstm, x, lengths)
             x = locked_dropout(x, self.config.dropout, self.training)
+            for layer in self.upper:
+                x = layer(x, lengths)
+                x = locked_dropout(x, self.config.dropout, self.training)
         if self.mix is not None:
             assert layers is not None
             x = torch.cat([x, self.mix(layers)], dim=-1)
         return x
+
+
+class HighwayLSTM(nn.Module):
+    """A BiLSTM layer, and a gate for each number that says how much of it is new."""
+
+    def __init__(self, dim: int) -> None:
+        """Make it as wide as what it reads."""
+        super().__init__()
+        self.lstm = nn.LSTM(dim, dim // 2, batch_first=True, bidirectional=True)
+        self.gate = nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Map (batch, time, dim) to the same."""
+        return torch.lerp(x, read_by(self.lstm, x, lengths), self.gate(x).sigmoid())
+
+
+def read_by(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
+    """Run an LSTM over texts of different lengths, zeros at padding."""
+    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    found, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=x.shape[1])
+    return found
 
 
 def locked_dropout(x: Tensor, share: float, training: bool) -> Tensor:

@@ -12,7 +12,7 @@ from elmo.kernels.device import default_device
 from elmo.plain import leaves, load_config
 from elmo.tasks.build import load_elmo, splitter
 from elmo.tasks.data import held_out
-from elmo.tasks.examples import Example, GoldAnswers
+from elmo.tasks.examples import Example, Frame, GoldAnswers, Place
 from elmo.tasks.fit import prepare
 from elmo.tasks.kinds import KINDS, check_targets
 from elmo.tasks.readers.words import NotedSplit, Split
@@ -67,7 +67,8 @@ class Estimator:
 
         Args:
             texts: strings, which the model's tokeniser splits, or lists of words; two of them each
-                for pairs, a question and its passage for answers.
+                for pairs, a question and its passage for answers; documents may be lists of
+                sentences.
             targets: what is to be found, as the class says.
             dev: texts and targets to choose by; a tenth of the others where None.
         """
@@ -110,8 +111,8 @@ class Estimator:
         examples = []
         for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
             example = self._asked(text, split, number)
-            found = self._target(example, target, number)
-            examples.append(replace(example, target=found, id=str(number)))
+            example = self._with_target(example, target, number)
+            examples.append(replace(example, id=str(number)))
         if not examples:
             raise InputError("there are no texts")
         check_targets(self.task, examples)
@@ -127,6 +128,10 @@ class Estimator:
         if not all(example.texts):
             raise InputError(f"text {number} has no word")
         return example
+
+    def _with_target(self, example: Example, target: Any, number: int) -> Example:
+        """Add what is to be found, and what is given with it."""
+        return replace(example, target=self._target(example, target, number))
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
         """Give a target as examples have it."""
@@ -225,6 +230,55 @@ class Answerer(Estimator):
         if place is None:
             raise InputError(f"text {number}: its passage does not hold {answers[0][0]!r}")
         return GoldAnswers(tuple(text for text, _ in answers), place)
+
+
+class RoleLabeller(Estimator):
+    """Predicates of a sentence and their arguments.
+
+    A target is a list of frames, each the number of its predicate and a tag for each word, V for
+    the predicate itself.
+    """
+
+    task: ClassVar[TaskKind] = "roles"
+
+    def predict(self, texts: Iterable[Any]) -> list[list[Frame]]:
+        """Give the frames of each sentence, of all predicates that are found."""
+        return [list(answer.frames) for answer in self.answers(texts)]
+
+    def _with_target(self, example: Example, target: Any, number: int) -> Example:
+        try:
+            frames = tuple(Frame(predicate, tuple(tags)) for predicate, tags in target)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"text {number} has {target!r} for its frames; expected pairs of the number of a "
+                "word and tags"
+            ) from None
+        given = tuple(frame.predicate for frame in frames)
+        return replace(example, target=frames, given=given)
+
+
+class CoreferenceResolver(Estimator):
+    """Clusters of the mentions of a document.
+
+    A document is a string, a list of words or a list of sentences. A target is a list of clusters,
+    each a list of mentions; a mention is its first word and the word after its last, counted over
+    the whole document.
+    """
+
+    task: ClassVar[TaskKind] = "clusters"
+
+    def predict(self, texts: Iterable[Any]) -> list[list[list[Place]]]:
+        """Give the clusters of each document."""
+        return [[list(cluster) for cluster in answer] for answer in self.answers(texts)]
+
+    def _target(self, example: Example, target: Any, number: int) -> Any:
+        try:
+            return tuple(sorted(tuple(sorted((a, b) for a, b in one)) for one in target))
+        except (TypeError, ValueError):
+            raise InputError(
+                f"text {number} has {target!r} for its clusters; expected lists of pairs of the "
+                "numbers of words"
+            ) from None
 
 
 def _list(names: set[str]) -> str:

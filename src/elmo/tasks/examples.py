@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo.errors import InputError
 
@@ -18,11 +18,11 @@ class Example:
         texts: the word sequences to be embedded: one for classification, tagging and roles; two for
             pairs; question and passage for answers; the sentences of a document for clusters.
         target: what is to be found: a label for classification and pairs, a tuple of tags for
-            tagging and roles, `GoldAnswers` for answers, a tuple of clusters for a document; None
-            where it is not known.
+            tagging, `GoldAnswers` for answers, a tuple of `Frame`s for roles, a tuple of clusters
+            for a document; None where it is not known.
         id: name of the example in its file, empty where it has none.
-        given: what is known besides the words: the `Passage` for answers, the number of the
-            predicate for roles, who speaks in each sentence of a document.
+        given: what is known besides the words: the `Passage` for answers, the numbers of the
+            predicates for roles, who speaks in each sentence of a document.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -34,6 +34,18 @@ class Example:
     def words(self) -> tuple[str, ...]:
         """The first text."""
         return self.texts[0]
+
+
+class Frame(NamedTuple):
+    """A predicate and its arguments.
+
+    Attributes:
+        predicate: number of its word.
+        tags: one for each word of the sentence; the predicate itself is V.
+    """
+
+    predicate: int
+    tags: tuple[str, ...]
 
 
 @dataclass(frozen=True)

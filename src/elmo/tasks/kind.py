@@ -37,6 +37,10 @@ class Kind(Protocol):
 
     n_texts: ClassVar[int]
     """Texts that are asked about at a time."""
+    has_sentences: ClassVar[bool]
+    """Whether such a text is a document, and the texts of an example are its sentences."""
+    together: ClassVar[int | None]
+    """Examples that a head is given at a time, at most; any number where None."""
     expects: ClassVar[str]
     """What a target is, in words."""
     n_marks: ClassVar[int]
@@ -82,8 +86,11 @@ class Kind(Protocol):
     def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give in words what a head found in numbers."""
 
+    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
+        """Give what is to be asked once the pieces of an example are answered."""
+
     def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
-        """Make one answer of those for the pieces of an example."""
+        """Make one answer of those for the pieces of an example, and for what was asked further."""
 
     def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
         """Compare answers with what is right."""
@@ -99,6 +106,8 @@ class WholeTexts:
     """What kinds have in common that take all texts of an example as they are."""
 
     n_texts: ClassVar[int] = 1
+    has_sentences: ClassVar[bool] = False
+    together: ClassVar[int | None] = None
     n_marks: ClassVar[int] = 0
 
     @staticmethod
@@ -122,6 +131,10 @@ class WholeTexts:
     def n_choices(self, labels: Sequence[str]) -> int:
         """Give how many labels there are."""
         return len(labels)
+
+    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
+        """Ask nothing further."""
+        return ()
 
     def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
         """Give the answer of the only piece."""

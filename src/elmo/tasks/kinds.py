@@ -6,10 +6,12 @@ from typing import Any
 from elmo.config import TaskConfig, TaskKind
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.classify import Classification
+from elmo.tasks.coref import Clusters
 from elmo.tasks.examples import Example
 from elmo.tasks.kind import Kind
 from elmo.tasks.pair import Pairs
 from elmo.tasks.qa import Answers
+from elmo.tasks.srl import Roles
 from elmo.tasks.tag import Tagging
 
 KINDS: dict[TaskKind, type[Kind]] = {
@@ -17,6 +19,8 @@ KINDS: dict[TaskKind, type[Kind]] = {
     "tagging": Tagging,
     "pairs": Pairs,
     "answers": Answers,
+    "roles": Roles,
+    "clusters": Clusters,
 }
 
 
@@ -31,7 +35,7 @@ def check_targets(task: TaskKind, examples: Sequence[Example]) -> None:
     """Refuse examples of another kind of task, or without an answer."""
     kind = KINDS[task]
     for example in examples:
-        if len(example.texts) != kind.n_texts:
+        if len(example.texts) != kind.n_texts and not kind.has_sentences:
             raise InputError(
                 f"{task}: the example {_named(example)} has {len(example.texts)} texts, expected "
                 f"{kind.n_texts}"

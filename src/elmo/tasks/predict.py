@@ -57,7 +57,10 @@ def evaluate(config: TaskEvaluateConfig) -> TaskFigures:
     """Measure a model on a file like those it was trained on."""
     trained = load_task(Path(config.model), config.device or default_device())
     split = splitter(trained.config, trained.elmo)
-    examples = read_examples(trained.config.examples, config.input, split)
+    described = trained.config.examples
+    if config.reader is not None:
+        described = replace(described, reader=config.reader)
+    examples = read_examples(described, config.input, split)
     return TaskFigures(trained.scores(examples), len(examples), config.as_json)
 
 

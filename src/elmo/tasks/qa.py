@@ -39,6 +39,8 @@ class Answers:
     """A span of the second text that answers the first."""
 
     n_texts: ClassVar[int] = 2
+    has_sentences: ClassVar[bool] = False
+    together: ClassVar[int | None] = None
     # Whether the other text has the word too.
     n_marks: ClassVar[int] = 2
     expects: ClassVar[str] = "answers, and a passage with the places of its words"
@@ -127,6 +129,10 @@ class Answers:
     def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give the spans of windows as they were found."""
         return list(found)
+
+    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
+        """Ask nothing further."""
+        return ()
 
     def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
         """Give the span that stands highest above no answer in its window."""

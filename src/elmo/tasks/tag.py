@@ -13,14 +13,13 @@ from elmo.tasks.kind import WholeTexts
 from elmo.tasks.model import Head
 from elmo.tasks.scores import label_scores, span_scores
 
-# Words of an entity told apart as its first, inner and last ones, and those that stand alone.
-LEARNED_SCHEME = "BIOES"
-
 
 class Tagging(WholeTexts):
     """A tag for each word; where tags are parts of spans, spans are what counts."""
 
     expects: ClassVar[str] = "a tag for each word"
+    # Words of an entity told apart as its first, inner and last ones, and those that stand alone.
+    learned: ClassVar[str] = spans.BIOES
 
     def __init__(self, scheme: str = spans.NONE) -> None:
         """Say how tags are to be read.
@@ -46,7 +45,7 @@ class Tagging(WholeTexts):
 
     def _learned(self, tags: Sequence[str]) -> Sequence[str]:
         """Give the tags that are learned for those of an example."""
-        return spans.convert(tags, self.scheme, LEARNED_SCHEME) if self.has_spans else tags
+        return spans.convert(tags, self.scheme, self.learned) if self.has_spans else tags
 
     def weight(self, example: Example) -> float:
         """Count each word alike."""
@@ -61,7 +60,7 @@ class Tagging(WholeTexts):
         """Make a head for vectors of a width."""
         if not config.crf:
             return SoftmaxTaggingHead(dim=dim, n_tags=len(labels))
-        allowed = spans.allowed(LEARNED_SCHEME, labels) if self.has_spans else None
+        allowed = spans.allowed(self.learned, labels) if self.has_spans else None
         return TaggingHead(dim=dim, n_tags=len(labels), allowed=allowed)
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
@@ -75,7 +74,7 @@ class Tagging(WholeTexts):
         for row in found:
             tags = [labels[number] for number in row]
             if self.has_spans:
-                tags = list(spans.convert(tags, LEARNED_SCHEME, self.scheme))
+                tags = list(spans.convert(tags, self.learned, self.scheme))
             answers.append(tuple(tags))
         return answers
 

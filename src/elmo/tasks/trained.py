@@ -87,11 +87,21 @@ class Trained:
     def answers(self, examples: Sequence[Example]) -> list[Any]:
         """Answer for each example, in the words of the kind of task; targets are not looked at."""
         pieces = [self.kind.pieces(example) for example in examples]
-        found = iter(self._found([piece for some in pieces for piece in some]))
-        return [
-            self.kind.joined(example, some, [next(found) for _ in some])
-            for example, some in zip(examples, pieces, strict=True)
+        answers = self._each(pieces)
+        more = [
+            list(self.kind.further(example, own))
+            for example, own in zip(examples, answers, strict=True)
         ]
+        rows = zip(examples, pieces, answers, more, self._each(more), strict=True)
+        return [
+            self.kind.joined(example, [*some, *others], [*own, *further])
+            for example, some, own, others, further in rows
+        ]
+
+    def _each(self, pieces: Sequence[Sequence[Example]]) -> list[list[Any]]:
+        """Answer for the pieces of each example."""
+        found = iter(self._found([piece for some in pieces for piece in some]))
+        return [[next(found) for _ in some] for some in pieces]
 
     def _found(self, examples: Sequence[Example]) -> list[Any]:
         """Answer for examples that are not too long."""
@@ -104,8 +114,9 @@ class Trained:
         sizes = list(map(sizes_of, examples))
         order = sorted(range(len(examples)), key=lambda number: max(sizes[number]))
         found: dict[int, Any] = {}
+        most = self.kind.together or TOGETHER
         with torch.no_grad():
-            for chosen in in_parts(order, sizes, words=self.config.batch_words, most=TOGETHER):
+            for chosen in in_parts(order, sizes, words=self.config.batch_words, most=most):
                 some = [examples[number] for number in chosen]
                 groups = grouped(self.kind, self.built.fields, some)
                 answers = model.answers([group.to(device) for group in groups])

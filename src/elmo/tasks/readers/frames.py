@@ -1,8 +1,7 @@
 """Predicates and their arguments: CoNLL-2005 and CoNLL-2012 columns, and PropBank in JSON lines.
 
-Each predicate is an example: the words of its sentence, a tag for each (IOB2, the predicate itself
-as V), and the number of the predicate. With `predicates` each sentence is an example of its own
-instead: V on every predicate, O elsewhere, and no number.
+Each sentence is an example; its target is a frame for each of its predicates: the number of the
+predicate, and a tag for each word (IOB2, the predicate itself as V). The numbers are given too.
 """
 
 import re
@@ -11,24 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from elmo.errors import FormatError
-from elmo.tasks.examples import Example
+from elmo.tasks.examples import Example, Frame
 from elmo.tasks.readers.columns import Line, sentences_of
 from elmo.tasks.readers.lines import read_lines, read_text
 from elmo.tasks.readers.ontonotes import FRAMES, NOTHING, read_documents
 from elmo.tasks.readers.records import records
+from elmo.tasks.role_scores import VERB
 from elmo.tasks.spans import OUTSIDE
 
-VERB = "V"
 # An argument may begin, go on, and end at a word: (A0* * *) (V*)
 _BRACKET = re.compile(r"(?:\(([^()*\s]+))?\*(\)?)")
 
-# A frame: number of the predicate and tags.
-Frame = tuple[int, tuple[str, ...]]
 
-
-def read_conll2005(
-    path: Path, *, predicates: bool = False, encoding: str | None = None
-) -> list[Example]:
+def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read columns of CoNLL-2005: words first, then any others, predicates, and their arguments.
 
     The words and the propositions of the release lie in two files: put side by side first
@@ -36,7 +30,6 @@ def read_conll2005(
 
     Args:
         path: the file.
-        predicates: whether sentences are read in place of frames.
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """
     examples: list[Example] = []
@@ -61,20 +54,17 @@ def read_conll2005(
         frames = []
         for n, place in enumerate(places, start=column + 1):
             cells = [(line, row[n]) for (line, _), row in zip(sentence, rows, strict=True)]
-            frames.append((place, _tags(path, cells)))
+            frames.append(Frame(place, _tags(path, cells)))
         words = tuple(row[0] for row in rows)
-        examples += _examples(words, frames, f"{sentence[0][0]}", predicates)
+        examples.append(_example(words, frames, f"{sentence[0][0]}"))
     return _filled(path, examples)
 
 
-def read_conll2012(
-    path: Path, *, predicates: bool = False, encoding: str | None = None
-) -> list[Example]:
+def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read the frames of CoNLL-2012 columns.
 
     Args:
         path: the file.
-        predicates: whether sentences are read in place of frames.
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """
     examples: list[Example] = []
@@ -89,20 +79,17 @@ def read_conll2012(
                         f"{path}, line {rows[0].line} begins a sentence whose column {column} has "
                         f"arguments of no predicate: there is no ({VERB}* in it"
                     )
-                frames.append((tags.index(verb), tags))
+                frames.append(Frame(tags.index(verb), tags))
             words = tuple(row.word for row in rows)
-            examples += _examples(words, frames, f"{document.name}, {at}", predicates)
+            examples.append(_example(words, frames, f"{document.name}, {at}"))
     return _filled(path, examples)
 
 
-def read_propbank(
-    path: Path, *, predicates: bool = False, encoding: str | None = None
-) -> list[Example]:
+def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read JSON lines of `words` and `frames`, each with the number of its `pred` and its `tags`.
 
     Args:
         path: the file.
-        predicates: whether sentences are read in place of frames.
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """
     examples: list[Example] = []
@@ -111,21 +98,12 @@ def read_propbank(
         if not words or not isinstance(record.get("frames"), list):
             raise FormatError(f"{where} has no words, or no list of frames")
         frames = [_frame(frame, len(words), where) for frame in record["frames"]]
-        examples += _examples(words, frames, f"{number}", predicates)
+        examples.append(_example(words, frames, f"{number}"))
     return _filled(path, examples)
 
 
-def _examples(
-    words: tuple[str, ...], frames: Sequence[Frame], name: str, predicates: bool
-) -> list[Example]:
-    if predicates:
-        verbs = {place for place, _ in frames}
-        tags = tuple(f"B-{VERB}" if n in verbs else OUTSIDE for n in range(len(words)))
-        return [Example((words,), tags, name)]
-    return [
-        Example((words,), tags, f"{name}.{number}", place)
-        for number, (place, tags) in enumerate(frames)
-    ]
+def _example(words: tuple[str, ...], frames: Sequence[Frame], name: str) -> Example:
+    return Example((words,), tuple(frames), name, tuple(frame.predicate for frame in frames))
 
 
 def _frame(frame: Any, n_words: int, where: str) -> Frame:
@@ -136,7 +114,7 @@ def _frame(frame: Any, n_words: int, where: str) -> Frame:
         raise FormatError(
             f"{where} has a frame with pred {place!r} and {len(tags)} tags for {n_words} words"
         )
-    return place, tags
+    return Frame(place, tags)
 
 
 def _strings(value: Any, where: str, name: str) -> tuple[str, ...]:
@@ -188,6 +166,6 @@ def _tags(path: Path, cells: list[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _filled(path: Path, examples: list[Example]) -> list[Example]:
-    if not examples:
+    if not any(example.target for example in examples):
         raise FormatError(f"{path} holds no predicate")
     return examples
