@@ -240,6 +240,23 @@ def test_a_folder_of_something_else(run, tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["letter.txt"]
 
 
+def test_killed_before_the_plan_was_written(run, tmp_path):
+    for name in ("shards", "records"):
+        (tmp_path / "out" / name).mkdir(parents=True)
+    run()
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_stopped_before_the_plan_was_written(run, tmp_path, monkeypatch):
+    def stopped(path, content):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo.embed.folder.write_json", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"version": 2}', '{"version": 1}'])
 def test_a_spoiled_plan(run, tmp_path, content):
     (tmp_path / "out").mkdir()

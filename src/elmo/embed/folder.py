@@ -171,14 +171,16 @@ class JobFolder:
                 clear_partials(*parts)
                 if not (self.path / PLAN).exists():
                     (self.path / LOCK).unlink(missing_ok=True)
-                    with suppress(OSError):
-                        if is_new:
-                            self.path.rmdir()
+                    for part in reversed(parts) if is_new else ():
+                        with suppress(OSError):
+                            part.rmdir()
 
     def plan(self) -> Plan | None:
         """Read the plan; None in an empty folder."""
         if not (self.path / PLAN).exists():
-            others = {path.name for path in self.path.iterdir()} - {LOCK}
+            # Who was killed before the plan was written has left folders with nothing in them.
+            begun = {name for name in (SHARDS, RECORDS) if not any(self.path.glob(f"{name}/*"))}
+            others = {path.name for path in self.path.iterdir()} - {LOCK} - begun
             if others:
                 raise ConfigError(
                     f"{self.path} holds {sorted(others)[0]} and no plan of a job: name a new folder"

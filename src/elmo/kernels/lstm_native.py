@@ -126,8 +126,11 @@ class _Layer:
         self.cell = direction.c.shape[1]
         self.block = gcd(self.cell, BLOCKS[arithmetic])
         self.n_steps = len(direction.active)
-        # What is written to is ours.
-        self.h, self.c = direction.h.clone(), direction.c.clone()
+        # What is written to is ours, and lies row by row.
+        self.h, self.c = (
+            state.clone(memory_format=torch.contiguous_format)
+            for state in (direction.h, direction.c)
+        )
         make = torch.empty if min(direction.active, default=0) == self.batch else torch.zeros
         self.outputs = make(self.n_steps, self.batch, self.out)
         self.inputs = pack(direction.weight_ih, arithmetic, "gates", _by_units)

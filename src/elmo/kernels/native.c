@@ -165,8 +165,9 @@ INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
   return rows + row * row_bytes + byte;
 }
 
-/* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`. `next` is where weights lie that are needed
- * soon: from the last cache they come too late for those who wait until they need them. */
+/* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`. `next`
+ * is where weights lie that are needed soon: from the last cache they come too late for those who
+ * wait until they need them. */
 INLINE void few_rows(int n, const float *a, long stride, const float *w, const char *next, long k,
                      int is_more, float *out, long out_stride) {
   vec sums[ROWS][PANEL / LANES];
