@@ -10,7 +10,7 @@ from torch import Tensor
 from elmo.config import BodyConfig, TaskConfig
 from elmo.tasks.examples import Example
 from elmo.tasks.heads import ClassificationHead
-from elmo.tasks.kind import WholeTexts
+from elmo.tasks.kind import PlainKind
 from elmo.tasks.model import Head
 from elmo.tasks.scores import label_scores
 
@@ -23,7 +23,7 @@ class LabelAnswer:
     probabilities: dict[str, float]
 
 
-class Classification(WholeTexts):
+class Classification(PlainKind):
     """One label for a text."""
 
     expects: ClassVar[str] = "a label"

@@ -18,7 +18,7 @@ from elmo.errors import InputError
 from elmo.tasks.cluster_head import ClusterHead
 from elmo.tasks.cluster_scores import cluster_scores
 from elmo.tasks.examples import Example, NamesOfPronoun, Place
-from elmo.tasks.kind import TextGroup, to_words
+from elmo.tasks.kind import PlainKind, TextGroup, to_words
 from elmo.tasks.layers import Words
 from elmo.tasks.model import Head
 from elmo.tasks.pronoun_scores import Meant, pronoun_scores
@@ -34,10 +34,9 @@ N_SPEAKERS = 15
 SAME_NAME = 0.5
 
 
-class Clusters:
+class Clusters(PlainKind):
     """Clusters of mentions."""
 
-    n_texts: ClassVar[int] = 1
     has_sentences: ClassVar[bool] = True
     together: ClassVar[int | None] = 1
     expects: ClassVar[str] = "clusters of mentions, each its first word and the one after its last"
@@ -132,10 +131,6 @@ class Clusters:
         ]
         return [TextGroup(list(example.texts), marks)]
 
-    def weight(self, example: Example) -> float:
-        """Count each document alike."""
-        return 1.0
-
     def labels(self, examples: Sequence[Example]) -> list[str]:
         """Give nothing: what is chosen from is the document."""
         return []
@@ -161,10 +156,6 @@ class Clusters:
     def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give clusters in the order of the text."""
         return [tuple(sorted(tuple(sorted(one)) for one in clusters)) for clusters in found]
-
-    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
-        """Ask nothing further."""
-        return ()
 
     def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
         """Give the clusters of all pieces, words counted over the whole document."""

@@ -102,8 +102,8 @@ class Kind(Protocol):
         """Give what `make_kind` makes the same kind of again."""
 
 
-class WholeTexts:
-    """What kinds have in common that take all texts of an example as they are."""
+class PlainKind:
+    """What most kinds answer alike; each says itself what it does otherwise."""
 
     n_texts: ClassVar[int] = 1
     has_sentences: ClassVar[bool] = False

@@ -12,7 +12,7 @@ from elmo.config import BodyConfig, TaskConfig
 from elmo.tasks.answer_head import AnswerHead
 from elmo.tasks.answer_scores import F1Of, answer_scores
 from elmo.tasks.examples import Example, GoldAnswers, Passage
-from elmo.tasks.kind import TextGroup, marked_pairs, to_words
+from elmo.tasks.kind import PlainKind, TextGroup, marked_pairs, to_words
 from elmo.tasks.layers import Words
 from elmo.tasks.model import Head
 from elmo.tasks.readers.words import Split
@@ -35,12 +35,10 @@ class SpanAnswer:
     score: float
 
 
-class Answers:
+class Answers(PlainKind):
     """A span of the second text that answers the first."""
 
     n_texts: ClassVar[int] = 2
-    has_sentences: ClassVar[bool] = False
-    together: ClassVar[int | None] = None
     # Whether the other text has the word too.
     n_marks: ClassVar[int] = 2
     expects: ClassVar[str] = "answers, and a passage with the places of its words"
@@ -106,10 +104,6 @@ class Answers:
         """Give questions and passages, the words marked that both have."""
         return marked_pairs(examples)
 
-    def weight(self, example: Example) -> float:
-        """Count each question alike."""
-        return 1.0
-
     def labels(self, examples: Sequence[Example]) -> list[str]:
         """Give nothing: what is chosen from is the passage."""
         return []
@@ -129,10 +123,6 @@ class Answers:
     def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give the spans of windows as they were found."""
         return list(found)
-
-    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
-        """Ask nothing further."""
-        return ()
 
     def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
         """Give the span that stands highest above no answer in its window."""

@@ -9,12 +9,12 @@ from elmo.config import BodyConfig, TaskConfig
 from elmo.tasks import spans
 from elmo.tasks.examples import Example
 from elmo.tasks.heads import SoftmaxTaggingHead, TaggingHead, padded_tags
-from elmo.tasks.kind import WholeTexts
+from elmo.tasks.kind import PlainKind
 from elmo.tasks.model import Head
 from elmo.tasks.scores import label_scores, span_scores
 
 
-class Tagging(WholeTexts):
+class Tagging(PlainKind):
     """A tag for each word; where tags are parts of spans, spans are what counts."""
 
     expects: ClassVar[str] = "a tag for each word"
