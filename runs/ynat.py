@@ -3,7 +3,8 @@
     python runs/ynat.py MODEL... --data klue-ynat
 
 Mean and maximum of a title's vectors, all layers averaged, under one linear map; trained on
-train.tsv, measured on dev.tsv of KLUE-YNAT. Models are chosen by it, so it is no result.
+train.tsv, measured on dev.tsv of KLUE-YNAT. Models are chosen by it, so it is no result. Titles
+that runs/split_korean.py has split are read with `--tokenizer whitespace`.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from elmo import ELMo
 from elmo.evaluate.linear_probe import fit, standardise
+from elmo.text.tokenizer import Tokenizer, get_tokenizer
 
 
 def read(path: Path) -> tuple[list[str], list[str]]:
@@ -26,9 +28,9 @@ def read(path: Path) -> tuple[list[str], list[str]]:
     return [row["title"] for row in rows], [row["label"] for row in rows]
 
 
-def features(elmo: ELMo, titles: list[str], device: str | None) -> Tensor:
+def features(elmo: ELMo, titles: list[str], tokenizer: Tokenizer, device: str | None) -> Tensor:
     """Give mean and maximum of the vectors of each title, (1, titles, 2 * dim)."""
-    words = [elmo.tokenizer.words(title) for title in titles]
+    words = [tokenizer.words(title) for title in titles]
     found = elmo.encode(words, device=device, show_progress_bar=True)
     pooled = [np.concatenate([item.mean(axis=0), item.max(axis=0)]) for item in found]
     return torch.from_numpy(np.stack(pooled)).unsqueeze(0)
@@ -49,6 +51,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--device")
+    parser.add_argument("--tokenizer", help="in place of the model's own")
     parser.add_argument("--random", action="store_true", help="the first model untrained, too")
     given = parser.parse_args()
     (titles, labels), (new_titles, new_labels) = (
@@ -63,8 +66,9 @@ def main() -> None:
     if given.random:
         models["random weights"] = random_twin(models[given.models[0]])
     for name, elmo in models.items():
-        train = features(elmo, titles, given.device)
-        dev = features(elmo, new_titles, given.device)
+        tokenizer = get_tokenizer(given.tokenizer) if given.tokenizer else elmo.tokenizer
+        train = features(elmo, titles, tokenizer, given.device)
+        dev = features(elmo, new_titles, tokenizer, given.device)
         standardise(train, dev)
         probe = fit(train, targets, len(names))
         found = probe(dev).argmax(dim=-1)
