@@ -167,8 +167,9 @@ def test_what_does_not_fit_is_computed_in_parts(monkeypatch, state):
         elmo.encode(sentences, state=state, batch_size=5)
 
 
-def test_a_thread_takes_batches_apart(monkeypatch):
-    """As where a GPU computes: several batches wait for the thread that cuts them."""
+def test_threads_take_batches_apart(monkeypatch):
+    """As where a GPU computes: several batches wait for the threads that cut them."""
+    monkeypatch.setattr(encoding, "PIECE", 200)
     sentences = [[f"w{n}"] * (n % 7) for n in range(40)]
     expected = MODEL.encode(sentences, batch_size=3)
     run = MODEL.encoding_run(batch_size=3)
@@ -179,12 +180,23 @@ def test_a_thread_takes_batches_apart(monkeypatch):
     for one, other in zip(found, expected, strict=True):
         assert one.numpy().tobytes() == other.tobytes()
 
-    def fail(self, started):
+    def fail(self, started, rows):
         raise OSError("no more memory")
 
-    monkeypatch.setattr(encoding.EncodingRun, "_vectors", fail)
+    monkeypatch.setattr(encoding.EncodingRun, "_cut", fail)
     with pytest.raises(OSError, match="no more memory"):
         run.reset(sentences)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_halves_become_whole(dtype):
+    """What a GPU computed in half precision, rows and positions cut out of it."""
+    special = torch.tensor([float("inf"), float("nan"), -0.0, 1e-40, 3e38, 2**-24, -1.5])
+    values = torch.cat([torch.randn(3 * 5 * 4 * 8), special.repeat(24)[: 3 * 5 * 4]]).to(dtype)
+    piece = values.view(3, 5, 4, 9)[:, 1:4, 1:3].movedim(-3, 0)
+    found = encoding._as_float32(piece)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, piece.float(), rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("layers", ["average", "all"])

@@ -24,10 +24,12 @@ PLANS = {
 # What the norm of an error may be, taken over all directions: the plain version's by a factor, and
 # this share of the value's norm. That is 64 roundings of float32, since a gradient of a weight is
 # one long sum here, and one of the halves. A value near its clip may pass in one version and not in
-# the other: that one gradient outweighs all roundings.
+# the other: that one gradient outweighs all roundings, and of millions of cells some do. A gradient
+# that passed a clip, or did not, against the rule would be a thousand times what is allowed.
 FACTOR = 1.25
 FACTOR_AT_CLIPS = 4.0
 SLACK = {torch.float32: 2.0**-18, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+SLACK_AT_CLIPS = {**SLACK, torch.float32: 2.0**-11}
 
 
 def draw(n_steps, batch, *, dim=20, cell=37, out=24, projected=True, seed=0):
@@ -98,10 +100,10 @@ def check(sides, dials, dtype):
     plain = outcome(lstm_reference.lstm, sides, dtype, DEVICE, dials)
     found = outcome(lstm_fused.lstm, sides, dtype, DEVICE, dials)
     is_clipped = dials[0]["cell_clip"] is not None or dials[0]["projection_clip"] is not None
-    factor = FACTOR_AT_CLIPS if is_clipped else FACTOR
+    factor, slack = (FACTOR_AT_CLIPS, SLACK_AT_CLIPS) if is_clipped else (FACTOR, SLACK)
     errors, allowed = relative_errors(found, truth), relative_errors(plain, truth)
     for place, (ours, rough) in enumerate(zip(errors, allowed, strict=True)):
-        assert ours <= factor * rough + SLACK[dtype], (place, ours, rough)
+        assert ours <= factor * rough + slack[dtype], (place, ours, rough)
 
 
 def relative_errors(found, truth):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -37,10 +38,12 @@ MAX_POSITIONS = {"cpu": 8192, "cuda": 65536}
 # which is another thing on each device if they are not the same everywhere.
 SENTENCES = {"cpu": 256, "cuda": 4096}
 CARRIED_ROWS = 32
-# Batches of a GPU that wait to be taken apart.
+# Batches of a GPU that wait to be taken apart, and threads that do it: a gigabyte of new memory is
+# the slowest part of all, and one thread fills some three in a second.
 AHEAD = 2
+CUTTERS = 4
 # Values copied together when a batch is taken apart: what an array that is kept keeps at most.
-PIECE = 2**20
+PIECE = 2**21
 
 
 @dataclass(frozen=True)
@@ -188,15 +191,15 @@ class EncodingRun:
             for started in everything:
                 yield started, self._vectors(started)
             return
-        waiting: deque[tuple[_Started, Future[list[Tensor]]]] = deque()
-        with ThreadPoolExecutor(1, "encode") as pool:
+        waiting: deque[tuple[_Started, list[Future[list[Tensor]]]]] = deque()
+        with ThreadPoolExecutor(CUTTERS, "encode") as pool:
             for started in everything:
-                waiting.append((started, pool.submit(self._vectors, started)))
+                parts = [pool.submit(self._cut, started, rows) for rows in self._pieces(started)]
+                waiting.append((started, parts))
                 if len(waiting) > AHEAD:
-                    first, vectors = waiting.popleft()
-                    yield first, vectors.result()
-            for started, vectors in waiting:
-                yield started, vectors.result()
+                    yield _joined(*waiting.popleft())
+            while waiting:
+                yield _joined(*waiting.popleft())
 
     def _start(self, sentences: Sequence[Sentence], state: LSTMState | None) -> list[_Started]:
         """Set a batch going; in several parts where the memory of the device asks for it."""
@@ -267,26 +270,49 @@ class EncodingRun:
         return values.to(self.device, non_blocking=True)
 
     def _vectors(self, started: _Started) -> list[Tensor]:
-        """Give the sentences of a batch; copied, so that one that is kept does not keep them all.
+        """Give the sentences of a batch."""
+        return [vectors for rows in self._pieces(started) for vectors in self._cut(started, rows)]
 
-        Arrays are copied several together: one at a time, Python takes longer than the copy.
-        Tensors are copied each, since with a tensor all it shares memory with is saved.
+    def _pieces(self, started: _Started) -> Iterator[range]:
+        """Give the rows that are copied together.
+
+        Copied, so that a sentence that is kept does not keep its batch; several together, since one
+        at a time Python takes longer than the copy. Tensors are copied each: with a tensor all it
+        shares memory with is saved.
         """
-        if started.done is not None:
-            started.done.synchronize()
-        dtype = self._dtype if self.keep_on_device else torch.float32
-        counts = [length - 2 for length in started.lengths]
         row_size = max(1, started.vectors.select(-3, 0).numel())
         together = 1 if self.keep_on_device else max(1, PIECE // row_size)
-        found: list[Tensor] = []
-        for rows in _alike(counts, together):
-            own = counts[rows.start : rows.stop]
-            piece = started.vectors.narrow(-3, rows.start, len(own)).narrow(-2, 1, max(own))
-            found += [
-                row.narrow(-2, 0, count).contiguous()
-                for row, count in zip(piece.to(dtype, copy=True).unbind(-3), own, strict=True)
-            ]
-        return found
+        return _alike([length - 2 for length in started.lengths], together)
+
+    def _cut(self, started: _Started, rows: range) -> list[Tensor]:
+        """Give the sentences of some rows."""
+        if started.done is not None:
+            started.done.synchronize()
+        counts = [started.lengths[row] - 2 for row in rows]
+        piece = started.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 1, max(counts))
+        piece = piece.movedim(-3, 0)
+        copied = piece.to(self._dtype, copy=True) if self.keep_on_device else _as_float32(piece)
+        return [
+            row.narrow(-2, 0, count).contiguous()
+            for row, count in zip(copied.unbind(0), counts, strict=True)
+        ]
+
+
+def _joined(started: _Started, parts: list[Future[list[Tensor]]]) -> tuple[_Started, list[Tensor]]:
+    return started, [vectors for part in parts for vectors in part.result()]
+
+
+def _as_float32(values: Tensor) -> Tensor:
+    """Copy values of the host."""
+    # By NumPy, since its copy is one thread's: torch would start a team for each, in each of ours.
+    copied = np.empty(tuple(values.shape), np.float32)
+    if values.dtype == torch.bfloat16:
+        # NumPy does not know it: it is the upper half of a float32.
+        upper = values.view(torch.int16).numpy().view(np.uint16)
+        np.left_shift(upper, 16, out=copied.view(np.uint32), dtype=np.uint32)
+    else:
+        np.copyto(copied, values.numpy())
+    return torch.from_numpy(copied)
 
 
 def _alike(counts: Sequence[int], together: int) -> Iterator[range]:
