@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The bundled English model, from raw text to the finished folder: some five minutes of one H200.
+# The bundled English model, from raw text to the finished folder: some ten minutes of one H200.
 #
 #     bash runs/small-en.sh DATA OUT
 #

@@ -106,9 +106,8 @@ class TestTheRealOnes:
     def test_all_that_are_promised_are_there(self):
         assert list(bundled.installed()) == sorted(bundled.NAMES) == sorted(TOKENIZERS)
         expected = {"config.json", "model.safetensors", "vocab.txt", "README.md"}
-        for name, folder in bundled.installed().items():
-            own = {"characters.json"} if name == "small-ko" else set()
-            assert {path.name for path in folder.iterdir()} == expected | own
+        for folder in bundled.installed().values():
+            assert {path.name for path in folder.iterdir()} == expected
 
     def test_all_files_together_are_small(self):
         files = [path for path in bundled.FOLDER.rglob("*") if path.is_file()]

@@ -45,7 +45,13 @@ POSITIONS = 1024
 # the tile units would wait for.
 ROWS_OF_A_TASK: dict[Arithmetic, int] = {"float32": 64, "bfloat16": 128, "int8": 128}
 # Units that are projected together, at most: eight tiles.
-BLOCKS: dict[Arithmetic, int] = {"float32": 256, "bfloat16": 256, "int8": 512}
+BLOCK = 256
+# What they are projected in; `native.c` says why.
+PROJECTED_IN: dict[Arithmetic, Arithmetic] = {
+    "float32": "float32",
+    "bfloat16": "bfloat16",
+    "int8": "bfloat16",
+}
 # The gates of each distinct input are kept, not made again at each place, up to this many bytes.
 SHARED_BYTES = 2**28
 
@@ -106,7 +112,7 @@ class _Walk(ctypes.Structure):
             (name, ctypes.c_void_p)
             for name in (
                 *("gates", "index", "active"),
-                *("recurrent", "recurrent_scale", "projection", "projection_scale"),
+                *("recurrent", "recurrent_scale", "projection"),
                 *("c", "cells", "h", "outputs", "state", "state_scale", "hidden", "sums"),
                 "room",
             )
@@ -124,7 +130,7 @@ class _Layer:
         self.active = torch.tensor(direction.active)
         self.batch, self.out = direction.h.shape
         self.cell = direction.c.shape[1]
-        self.block = gcd(self.cell, BLOCKS[arithmetic])
+        self.block = gcd(self.cell, BLOCK)
         self.n_steps = len(direction.active)
         # What is written to is ours, and lies row by row.
         self.h, self.c = (
@@ -137,7 +143,9 @@ class _Layer:
         self.recurrent = pack(direction.weight_hh, arithmetic, "gates", _by_units)
         self.projection: Weights | None = None
         if direction.weight_hr is not None:
-            self.projection = pack(direction.weight_hr, arithmetic, "blocks", block=self.block)
+            self.projection = pack(
+                direction.weight_hr, PROJECTED_IN[arithmetic], "blocks", block=self.block
+            )
         self.bias = _by_units(direction.bias.detach()).contiguous()
         self.x = direction.x.detach().flatten(0, -2).contiguous()
         self.index = None if direction.index is None else direction.index.long().contiguous()
@@ -231,14 +239,13 @@ class _Layer:
             recurrent=self.recurrent.values.data_ptr(),
             recurrent_scale=self.recurrent.scale.data_ptr(),
             projection=None if projection is None else projection.values.data_ptr(),
-            projection_scale=None if projection is None else projection.scale.data_ptr(),
             c=self.c[first:].data_ptr(),
             cells=room("cells", rows * self.cell * 4),
             h=self.h[first:].data_ptr(),
             outputs=self.outputs[:, first:].data_ptr(),
             state=room("state", rows * self.out * size),
             state_scale=room("state scales", 4 * rows),
-            hidden=room("hidden", rows * self.block * size),
+            hidden=room("hidden", rows * self.block * SIZES[PROJECTED_IN[self.arithmetic]]),
             sums=room("projected", rows * self.out * 4),
             room=room("gate sums", 2 * rows * 4 * LANES * 4),
         )

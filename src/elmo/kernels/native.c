@@ -593,7 +593,6 @@ typedef struct {
   const char *recurrent;  /* packed (4 * cell, out), in the order of the gates */
   const float *recurrent_scale;
   const char *projection; /* packed (out, cell) by blocks, or none where both are as wide */
-  const float *projection_scale;
   float *c;       /* (rows, cell), in and out */
   float *cells;   /* room: the same as (cell / 16, rows, 16) */
   float *h;       /* (rows, out), in and out */
@@ -606,6 +605,10 @@ typedef struct {
 } walk;
 
 INLINE long filled(long rows) { return (rows + 31) / 32 * 32; }
+
+/* What units are projected in. Most of them are far below the largest: with one scale for a row,
+ * int8 would leave nothing of half of them. */
+INLINE int projected_in(int kind) { return kind == INT8 ? BFLOAT16 : kind; }
 
 /* Cells of sixteen units that wait to be computed, the products of their gates being there. */
 typedef struct {
@@ -624,9 +627,9 @@ INLINE void finish_cells(int kind, const waiting *p, long r) {
     write_floats(w->h + r * w->cell + p->unit, out);
     return;
   }
-  const long size = size_of(kind);
-  char *hidden = spot(kind, w->hidden, r, p->unit % w->block * size, w->block * size);
-  write_numbers(kind, hidden, kind == INT8 ? out * all(127.0f) : out); /* it is below 1 */
+  const int in = projected_in(kind);
+  const long size = size_of(in);
+  write_numbers(in, spot(in, w->hidden, r, p->unit % w->block * size, w->block * size), out);
 }
 
 /* Compute the cells of the next row, and finish those of the row before: done at once, one after the
@@ -701,9 +704,10 @@ INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *su
 
 /* Project a block of units, while what the cells gave is near. */
 INLINE void project(int kind, const walk *w, long n, long block) {
-  const char *weights = w->projection + block * w->out * size_of(kind);
+  const int in = projected_in(kind);
+  const char *weights = w->projection + block * w->out * size_of(in);
   for (long column = 0; column < w->out; column += 32)
-    by_columns(kind, w->hidden, 0, w->block, n, weights, column, block > 0,
+    by_columns(in, w->hidden, 0, w->block, n, weights, column, block > 0,
                w->sums + column * filled(w->rows), 32);
 }
 
@@ -742,11 +746,11 @@ INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long 
 }
 
 /* What all blocks came to. */
-INLINE void take_projected(int kind, const walk *w, long n) {
+INLINE void take_projected(const walk *w, long n) {
   for (long v = 0; v < w->out; v += LANES) {
     const float *sums = w->sums + v / 32 * 32 * filled(w->rows) + v % 32;
     for (long r = 0; r < n; r++) {
-      vec x = summed(kind, sums + r * 32, w->projection_scale + v, 1 / 127.0f);
+      vec x = read_floats(sums + r * 32);
       if (w->projection_clip > 0) x = clip(x, w->projection_clip);
       write_floats(w->h + r * w->out + v, x);
     }
@@ -777,7 +781,7 @@ INLINE void steps(int kind, const walk *w) {
       w->state_scale[r] = write_row(kind, w->h + r * w->out, w->out, w->state, r, 0);
     known = n > known ? n : known;
     gates_and_cells(kind, w, w->index + step * w->batch, n);
-    if (w->projection) take_projected(kind, w, n);
+    if (w->projection) take_projected(w, n);
     for (long r = 0; r < n; r++) {
       const float *h = w->h + r * w->out;
       memcpy(w->outputs + (step * w->batch + r) * w->out, h, 4 * w->out);
