@@ -23,7 +23,7 @@ from elmo.model.network import ELMoNetwork
 TINY = ModelConfig(
     TextConfig(max_characters=12),
     EncoderConfig(character_dim=4, filters=((1, 4), (2, 8), (3, 8)), n_highway=1),
-    LSTMConfig(cell_dim=64, projection_dim=16),
+    LSTMConfig(cell_dim=64, projection_dim=64),
 )
 WORKERS = 4
 SHARD_WORDS = 10_000

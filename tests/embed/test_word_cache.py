@@ -48,6 +48,10 @@ def test_it_is_bounded(model):
     many = [[f"word{number}" for number in range(9)] + ["a"]]
     same(model.encode(many, cache=cache), model.encode(many))
     assert len(cache) == 3
+    # Of more than there is room for the first ones are kept.
+    before = cache.n_computed
+    same(model.encode(many, cache=cache), model.encode(many))
+    assert cache.n_computed == before + 7
 
 
 def test_it_grows_beyond_its_first_room(model):

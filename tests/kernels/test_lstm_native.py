@@ -117,16 +117,30 @@ def test_a_row_depends_on_itself_alone(arithmetics, monkeypatch):
                     assert torch.equal(value, expected)
 
 
-def test_what_is_no_number_stays_none(arithmetics):
-    directions = both([3, 3, 2])
-    directions[0].x[1, 1] = float("nan")
-    with torch.inference_mode():
-        out, h, c = lstm_native.lstm(directions)[0]
-    assert out[1:, 1].isnan().all()
-    assert c[1].isnan().all()
-    assert h[1].isnan().all()
-    assert not out[:, 0].isnan().any()
-    assert not out[0].isnan().any()
+@pytest.mark.parametrize("place", ["x", "c", "bias", "weight_hr"])
+def test_what_is_no_number_stays_none(arithmetics, place):
+    for arithmetic in arithmetics:
+        directions = both([3, 3, 2])
+        broken = getattr(directions[0], place)
+        broken[(1, 1) if place in ("x", "weight_hr") else (1,)] = float("nan")
+        with torch.inference_mode(), computing_in(arithmetic):
+            out, h, c = lstm_native.lstm(directions)[0]
+        assert out[1:, 1].isnan().all()
+        assert c[1].isnan().all()
+        assert h[1].isnan().all()
+        is_of_a_row = place in ("x", "c")
+        assert out[:, 0].isnan().any() != is_of_a_row
+        assert out[0, 2].isnan().any() != is_of_a_row
+
+
+def test_units_that_are_mostly_small(arithmetics):
+    """Nearly closed output gates, and a projection that makes up for it, as trained models have."""
+    for arithmetic in arithmetics:
+        directions = []
+        for direction in both([2, 2, 1], cell=256, clips=(3.0, 3.0)):
+            direction.bias.view(4, -1)[3] -= 4
+            directions.append(dataclasses.replace(direction, weight_hr=8 * direction.weight_hr))
+        check(directions, arithmetic)
 
 
 def test_memory_that_was_used_before(arithmetics):

@@ -5,6 +5,7 @@ Most of a text is words that were there before. The character CNN need not see t
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import count
 from threading import Lock
 from typing import Any
 from weakref import ref
@@ -71,8 +72,12 @@ class WordCache:
             self.n_computed += len(missing)
             new = compute(missing) if missing else None
             if len(words) > self.max_words:
-                # More than there is room for: what is known is used, and nothing is kept.
-                return self._mixed(words, missing, new)
+                # More than there is room for: the first ones are kept, as a text has its frequent
+                # words early.
+                vectors = self._mixed(words, missing, new)
+                self._places = OrderedDict(zip(words[: self.max_words], count(), strict=False))
+                self._vectors = vectors[: self.max_words].clone()
+                return vectors
             for word in words:
                 if word in self._places:
                     self._places.move_to_end(word)
