@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,18 @@ from elmo.embed.embedder import ELMo
 from elmo.tasks.static import read_static
 
 RUNS = Path(__file__).parents[2] / "runs"
+PAIRS = "pair_ID\tsentence_A\tsentence_B\tentailment_judgment\n"
+SICK = PAIRS + "1\tKim left .\tKim didn't stay\tNEUTRAL\n"
+CLUSTERS = """\
+#begin document (NAME); part 0
+NAME 0 0 NAME x _ _ _ _ _ _ _ (1)
+
+#end document
+"""
+GAP = (
+    "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL\n"
+    "1\tAnn met Eve. Her left.\tHer\t13\tAnn\t0\tTRUE\tEve\t8\tFALSE\tx\n"
+)
 CONLL = "Kim NNP I-NP B-PER\nslept VBD I-VP O\n\nSeoul NNP I-NP B-LOC\n"
 REVIEWS = "id\tdocument\tlabel\n" + "".join(f"{n}\ttext {n} .\t{n % 2}\n" for n in range(20))
 
@@ -46,6 +59,30 @@ def test_layer_0_as_static_vectors(tmp_path, run):
     np.testing.assert_allclose(table.vectors[1], expected, atol=1e-4)
 
 
+def test_layer_0_of_all_texts_of_an_example(tmp_path, run):
+    ELMo(random_model()).save_pretrained(tmp_path / "elmo")
+    (tmp_path / "train.txt").write_text(SICK)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text(run("layer0.py", tmp_path / "elmo", "sick", tmp_path / "train.txt"))
+    # Both texts of a pair, split as the preset says.
+    assert read_static(vectors).words == [".", "Kim", "did", "left", "n't", "stay"]
+
+
+def test_layer_0_of_parts_of_a_folder_and_of_gap(tmp_path, run):
+    ELMo(random_model()).save_pretrained(tmp_path / "elmo")
+    folder = tmp_path / "coref-conll"
+    folder.mkdir()
+    for number in range(10):
+        text = CLUSTERS.replace("NAME", f"n{number}")
+        (folder / f"{number}_brat.conll").write_text(text)
+    (tmp_path / "gap.tsv").write_text(GAP)
+    parts = [folder / "dev", folder / "test"]
+    vectors = tmp_path / "vectors.txt"
+    given = [tmp_path / "elmo", "litbank", *parts, "--gap", tmp_path / "gap.tsv"]
+    vectors.write_text(run("layer0.py", *given))
+    assert read_static(vectors).words == [".", "Ann", "Eve", "Her", "left", "met", "n8", "n9"]
+
+
 def test_the_text_of_a_task(tmp_path, run):
     (tmp_path / "train.txt").write_text(REVIEWS)
     run("task_text.py", "nsmc", tmp_path / "text", "--train", tmp_path / "train.txt")
@@ -75,12 +112,106 @@ def test_korean_sets_are_split_once(tmp_path, run, monkeypatch):
         (tmp_path / folder).mkdir(exist_ok=True)
         row = "영화가 좋았다\t1\n" if folder == "klue-ynat" else "7\t영화가 좋았다\t1\n8\t\t0\n"
         (tmp_path / folder / name).write_text(f"{header}\n{row}", encoding="utf-8")
+    pair = {"guid": "1", "premise": "영화가 좋았다", "hypothesis": "내가", "gold_label": "neutral"}
+    (tmp_path / "klue-nli").mkdir()
+    for part in ("train", "dev"):
+        path = tmp_path / "klue-nli" / f"klue-nli-v1.1_{part}.json"
+        path.write_text(json.dumps([pair]), encoding="utf-8")
     run("split_korean.py", tmp_path, tmp_path / "out")
     found = (tmp_path / "out" / "nsmc" / "ratings_test.txt").read_text(encoding="utf-8")
     header, first, second = found.splitlines()
     assert header == "id\tdocument\tlabel"
     assert first == "7\t영화 가 좋았다\t1"
     assert second == "8\t\t0"
+    path = tmp_path / "out" / "klue-nli" / "klue-nli-v1.1_dev.json"
+    split = {"premise": "영화 가 좋았다", "hypothesis": "내 가"}
+    assert json.loads(path.read_text(encoding="utf-8")) == [pair | split]
+
+
+def test_korean_sets_that_are_split_need_no_tokeniser(tmp_path, run, monkeypatch):
+    monkeypatch.setattr("elmo.text.tokenizer.get_tokenizer", None)
+    (tmp_path / "out" / "klue-nli").mkdir(parents=True)
+    for part in ("train", "dev"):
+        (tmp_path / "out" / "klue-nli" / f"klue-nli-v1.1_{part}.json").write_text("[]")
+    run("split_korean.py", tmp_path, tmp_path / "out", "klue-nli")
+    with pytest.raises(FileNotFoundError, match=r"ratings_train\.txt"):
+        run("split_korean.py", tmp_path, tmp_path / "out", "nsmc")
+
+
+# In the place of Python: notes what it is asked, trains nothing.
+STUB = """\
+#!/usr/bin/env bash
+echo "$@" >> "$NOTES"
+case "$*" in
+    *"task fit"*) mkdir -p "$6/seed-0/model" "$6/seed-1/model" && echo "{}" > "$6/results.json" ;;
+    *"task evaluate"*) echo '{"gap_f1": 0.5}' ;;
+esac
+"""
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """Run all runs of some sets with a stub; gives its calls, words of each."""
+    stub, notes = tmp_path / "python", tmp_path / "notes"
+    stub.write_text(STUB)
+    stub.chmod(0o755)
+    monkeypatch.setenv("PYTHON", str(stub))
+    monkeypatch.setenv("NOTES", str(notes))
+
+    def call(sets):
+        monkeypatch.setenv("SETS", sets)
+        command = ["bash", str(RUNS / "tasks.sh"), str(tmp_path / "data"), str(tmp_path / "out")]
+        subprocess.run(command, check=True)
+        found = notes.read_text().splitlines()
+        notes.write_text("")
+        return [line.split() for line in found]
+
+    return call
+
+
+def fits(calls):
+    """Give the flags of each fit by its name."""
+    return {Path(call[5]).name: call[6:] for call in calls if "fit" in call}
+
+
+def test_sets_of_the_second_half_have_three_seeds_and_their_own_words(asked, monkeypatch):
+    first, second = fits(asked("ud-pos")), fits(asked("squad klue-nli"))
+    assert set(second) == {
+        f"{name}-{way}"
+        for name in ("squad", "klue-nli")
+        for way in ("elmo", "none", "static", "layer0")
+    }
+    assert first["ud-pos-elmo"][:2] == ["--seeds", "5"]
+    assert all(flags[:2] == ["--seeds", "3"] for flags in second.values())
+    assert "--tokenizer" not in second["squad-elmo"]
+    assert "--dev" not in second["squad-elmo"]
+    assert "--tokenizer whitespace" in " ".join(second["klue-nli-none"])
+    monkeypatch.setenv("SEEDS", "2")
+    assert fits(asked("sick"))["sick-output"][:2] == ["--seeds", "2"]
+
+
+def test_models_of_litbank_are_asked_about_pronouns(tmp_path, asked):
+    calls = asked("litbank")
+    layer0 = next(call for call in calls if call[0].endswith("layer0.py"))
+    assert layer0[-2:] == ["--gap", str(tmp_path / "data" / "gap" / "gap-test.tsv")]
+    assert sum("evaluate" in call for call in calls) == 8
+    found = json.loads((tmp_path / "out" / "gap-none" / "results.json").read_text())
+    assert [run["test"] for run in found["runs"]] == [{"gap_f1": 0.5}] * 2
+    # What is done is not done again.
+    assert asked("litbank") == []
+
+
+MEASURES = (
+    "accuracy",
+    "macro_f1",
+    "span_f1",
+    "f1",
+    "mean_f1",
+    "gap_f1",
+    "masculine_f1",
+    "feminine_f1",
+    "bias",
+)
 
 
 def write_run(out, name, values, shares=None):
@@ -88,13 +219,38 @@ def write_run(out, name, values, shares=None):
         {
             "seed": seed,
             "development": {"accuracy": 0.1, "macro_f1": 0.1, "span_f1": 0.1},
-            "test": {"accuracy": value, "macro_f1": value, "span_f1": value},
-            "mixes": {"input": {"shares": shares, "gamma": 1.0}} if shares else {},
+            "test": dict.fromkeys(MEASURES, value),
+            "mixes": {at: {"shares": shares} for at in ("input", "output")} if shares else {},
         }
         for seed, value in enumerate(values)
     ]
     (out / name).mkdir(parents=True)
     (out / name / "results.json").write_text(json.dumps({"runs": runs, "measure": "accuracy"}))
+
+
+def test_the_page_has_pairs_answers_roles_and_clusters(tmp_path, run):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    for way, value in (("none", 0.7), ("static", 0.8), ("elmo", 0.85), ("input", 0.84)):
+        write_run(out, f"sick-{way}", [value], [0.2, 0.5, 0.3] if way == "elmo" else None)
+    write_run(out, "litbank-none", [0.5, 0.52])
+    write_run(out, "litbank-elmo", [0.5, 0.5], [0.1, 0.6, 0.3])
+    write_run(out, "squad-none", [0.3])
+    write_run(out, "gap-none", [0.9])
+    run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
+    page = (tmp_path / "results.md").read_text(encoding="utf-8")
+    paper = "| SNLI, accuracy | 88.0 | 88.7 | +0.70 / 5.8% | SICK, test accuracy |"
+    assert f"{paper} 80.00 | 85.00 | +5.00 / 25.0% |" in page
+    # What got worse is told as well.
+    assert "51.00 ± 1.41 | 50.00 ± 0.00 | -1.00 / -2.0% |" in page
+    assert "| SICK, test accuracy | 70.00 | 80.00 |  | 85.00 | +5.00 | SNLI: 88.0" in page
+    assert "| SQuAD part, XQuAD-en F1 | 30.00 |  |  |  |  | all of SQuAD" in page
+    assert "| input | 84.00 |\n| input and output | 85.00 |\n" in page
+    assert "| letters alone | 90.00 | 90.00 | 90.00 | 0.90 |" in page
+    assert "| SICK, at the output | 0.20 | 0.50 | 0.30 |" in page
+    # A set without any run is left out, and one that lacks half of them is not compared.
+    assert "| KLUE-NLI" not in page
+    assert "| SQuAD, F1 |" not in page
 
 
 def test_the_page_of_results(tmp_path, run):

@@ -187,6 +187,7 @@ class ParquetWriter:
         except ImportError:
             raise MissingExtra("writing Parquet", "parquet") from None
         self._arrow = pyarrow
+        self._storage = storage
         self._number = {"float16": pyarrow.float16(), "float32": pyarrow.float32()}[storage]
         vectors = pyarrow.list_(pyarrow.list_(self._number))
         self.schema = pyarrow.schema(
@@ -219,10 +220,10 @@ class ParquetWriter:
     def _flush(self) -> None:
         if not self.words:
             return
-        numbers = range(self.count, self.count + len(self.words))
+        numbers = np.arange(self.count, self.count + len(self.words), dtype=np.int64)
         columns = [
-            self._arrow.array(numbers, self._arrow.int64()),
-            self._arrow.array(self.words, self._arrow.list_(self._arrow.string())),
+            self._plain(numbers, self._arrow.int64()),
+            self._lists([len(words) for words in self.words], self._strings(self.words)),
             self._nested(self.vectors),
         ]
         self.file.write_table(self._arrow.Table.from_arrays(columns, schema=self.schema))
@@ -230,24 +231,46 @@ class ParquetWriter:
         self.n_words = 0
         self.words, self.vectors = [], []
 
+    # Arrow's arrays are made of their memory: `pyarrow.array` would load pandas first, where there
+    # is one, and take longer than all the rest of a short text.
+
+    def _plain(self, values: NDArray[Any], kind: Any) -> Any:
+        buffers = [None, self._arrow.py_buffer(values)]
+        return self._arrow.Array.from_buffers(kind, len(values), buffers)
+
+    def _strings(self, sentences: Sequence[Sequence[str]]) -> Any:
+        encoded = [word.encode() for words in sentences for word in words]
+        places = _offsets([len(word) for word in encoded])
+        buffers = [None, *map(self._arrow.py_buffer, (places, b"".join(encoded)))]
+        return self._arrow.Array.from_buffers(self._arrow.string(), len(encoded), buffers)
+
+    def _lists(self, sizes: Any, values: Any) -> Any:
+        places = self._plain(_offsets(sizes), self._arrow.int32())
+        return self._arrow.ListArray.from_arrays(places, values)
+
     def _nested(self, arrays: Sequence[Array]) -> Any:
         """Join arrays of any rank into nested lists without a Python object a number."""
         flat = np.concatenate([array.reshape(-1) for array in arrays])
-        column = self._arrow.array(flat, self._number)
+        column = self._plain(flat.astype(self._storage, copy=False), self._number)
         for axis in reversed(range(arrays[0].ndim)):
             sizes = [
                 np.full(int(np.prod(array.shape[:axis], dtype=np.int64)), array.shape[axis])
                 for array in arrays
             ]
-            ends = np.cumsum(np.concatenate(sizes), dtype=np.int64)
-            offsets = np.concatenate([[0], ends]).astype(np.int32)
-            column = self._arrow.ListArray.from_arrays(offsets, column)
+            column = self._lists(np.concatenate(sizes), column)
         return column
 
     def close(self) -> None:
         """Finish the file."""
         self._flush()
         self.file.close()
+
+
+def _offsets(sizes: Any) -> NDArray[np.int32]:
+    """Say where each of some pieces begins, and the last one ends."""
+    places = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=places[1:])
+    return places.astype(np.int32)
 
 
 ENDINGS = (".h5", ".hdf5", ".parquet", ".npz")
