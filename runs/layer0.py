@@ -5,18 +5,19 @@
 Writes a vector for each word of the example files of TASK (a preset of `elmo task fit`), as GloVe
 does: `elmo task fit TASK --model none --static vectors.txt` is then a baseline that has read as
 much text as the model has. Name all parts, the test part too: of it words are taken, not answers,
-as any file of static vectors would have them.
+as any file of static vectors would have them. For models of coreference that are asked about GAP,
+name its file too.
 """
 
 import argparse
 import sys
-from functools import cache
+from dataclasses import replace
 
 from elmo import ELMo
 from elmo.config import TaskConfig
 from elmo.plain import load_config, presets
+from elmo.tasks.build import splitter
 from elmo.tasks.data import read_examples
-from elmo.text.tokenizer import get_tokenizer
 
 
 def main() -> None:
@@ -26,21 +27,19 @@ def main() -> None:
     parser.add_argument("task")
     parser.add_argument("files", nargs="+")
     parser.add_argument(
-        "--tokenizer", help="splits raw text; that of the model where none is named"
+        "--tokenizer",
+        help="splits raw text; that of the task where none is named, or else that of the model",
     )
+    parser.add_argument("--gap", help="snippets of GAP")
     given = parser.parse_args()
     elmo = ELMo.from_pretrained(given.model)
-    config = load_config(TaskConfig, given.task, {"out": "unused"}, presets("tasks")).examples
-    # Asked for when a raw text comes: split words need no tokeniser, nor its package.
-    tokenizer = cache(lambda: get_tokenizer(given.tokenizer) if given.tokenizer else elmo.tokenizer)
-    words = sorted(
-        {
-            word
-            for path in given.files
-            for one in read_examples(config, path, lambda text: tokenizer().words(text))
-            for word in one.words
-        }
-    )
+    named = {"tokenizer": given.tokenizer} if given.tokenizer else {}
+    config = load_config(TaskConfig, given.task, {"out": "unused", **named}, presets("tasks"))
+    split = splitter(config, elmo)
+    examples = [one for path in given.files for one in read_examples(config.examples, path, split)]
+    if given.gap is not None:
+        examples += read_examples(replace(config.examples, reader="gap"), given.gap, split)
+    words = sorted({word for one in examples for text in one.texts for word in text})
     for word, vectors in zip(words, elmo.encode([[w] for w in words], layers=0), strict=True):
         sys.stdout.write(word + " " + " ".join(f"{value:.4f}" for value in vectors[0]) + "\n")
 

@@ -4,20 +4,22 @@
 #     bash runs/tasks.sh DATA OUT
 #     python runs/results.py OUT --docs docs --commit ... --machine "..."
 #
-# DATA holds the sets, unpacked: conll2003, ud-ewt, kmou-ner, sst, klue-ynat, nsmc, wsd. Stopped and started
-# again it goes on; what is done is not done again. From the environment:
+# DATA holds the sets, unpacked: conll2003, ud-ewt, kmou-ner, sst, klue-ynat, nsmc, wsd; sick, klue-nli, squad-part,
+# propbank-ewt, litbank, gap. Stopped and started again it goes on; what is done is not done again. From the
+# environment:
 #
-#     SEEDS=5    seeds of each run             JOBS=1     runs side by side (8 on a large GPU)
+#     SEEDS=     seeds of each run; 5, and 3 of pairs, answers, roles and clusters, where nothing is said
+#     JOBS=1     runs side by side (8 on a large GPU)
 #     SETS=...   some of the sets alone        PYTHON=python
 #     FLAGS=     further flags of every fit    TUNE_FLAGS=     and of every fine-tuning
 #
 # The Korean sets are split into morphemes first (extra `ko`), all but TF-IDF read those; where OUT/korean was
 # brought along from another machine, nothing else needs the tokeniser.
 set -euo pipefail
-data=$1 out=$2
+data=$1 out=$2 gap=$1/gap/gap-test.tsv
 here=$(dirname "$0")
-python=${PYTHON:-python} jobs=${JOBS:-1} seeds=${SEEDS:-5}
-sets=${SETS:-conll2003 ud-pos kmou-ner sst5 sst2 ynat nsmc probes}
+python=${PYTHON:-python} jobs=${JOBS:-1}
+sets=${SETS:-conll2003 ud-pos kmou-ner sst5 sst2 ynat nsmc probes sick klue-nli squad propbank-ewt litbank}
 read -ra flags <<< "${FLAGS:-}"
 read -ra tune_flags <<< "${TUNE_FLAGS:-}"
 mkdir -p "$out"
@@ -31,18 +33,26 @@ written() { # file, command
     [ -f "$file" ] || { "$@" > "$file.partial" && mv "$file.partial" "$file"; }
 }
 
+# A run beside others, as many as there may be; nothing where its results are there.
+beside() { # name of the run, command
+    local name=$1
+    shift
+    [ -f "$out/$name/results.json" ] && return
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+    "$@" > "$out/$name.log" 2>&1 &
+}
+
 fit() { # name of the run, preset, flags
     local name=$1 preset=$2
     shift 2
-    [ -f "$out/$name/results.json" ] && return
-    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-    elmo task fit "$preset" --out "$out/$name" --seeds "$seeds" "$@" "${flags[@]}" > "$out/$name.log" 2>&1 &
+    beside "$name" elmo task fit "$preset" --out "$out/$name" --seeds "$seeds" "$@" "${flags[@]}"
 }
 
 # Where the parts of a set lie, its model, and what it needs beside the preset. No part is named for choosing where
-# a set has none: a fixed tenth of the training part is it then, and what is reported is read once.
+# a set has none: a fixed tenth of the training part is it then, and what is reported is read once. Words of most
+# sets are split already; raw English is split as the preset says. What a model is asked besides has static vectors too.
 known() {
-    model=small-en dev='' more=()
+    model=small-en dev='' words=(--tokenizer whitespace) more=() asked=() seeds=${SEEDS:-5}
     case $1 in
         conll2003) train=$data/conll2003/train.txt dev=$data/conll2003/valid.txt test=$data/conll2003/test.txt ;;
         ud-pos) train=$data/ud-ewt/train.conllu dev=$data/ud-ewt/dev.conllu test=$data/ud-ewt/test.conllu ;;
@@ -50,8 +60,15 @@ known() {
         sst5 | sst2) train=$data/sst/train.txt dev=$data/sst/dev.txt test=$data/sst/test.txt ;;
         ynat) model=small-ko train=$out/korean/klue-ynat/train.tsv test=$out/korean/klue-ynat/dev.tsv ;;
         nsmc) model=small-ko train=$out/korean/nsmc/ratings_train.txt test=$out/korean/nsmc/ratings_test.txt more=(--batch-size 128 --epochs 8 --patience 2) ;;
+        sick) train=$data/sick/SICK_train.txt dev=$data/sick/SICK_trial.txt test=$data/sick/SICK_test_annotated.txt ;;
+        klue-nli) model=small-ko train=$out/korean/klue-nli/klue-nli-v1.1_train.json test=$out/korean/klue-nli/klue-nli-v1.1_dev.json ;;
+        squad) train=$data/squad-part/squad_v1_train_sample4330.json test=$data/squad-part/xquad.en.json ;;
+        propbank-ewt) train=$data/propbank-ewt/train.jsonl dev=$data/propbank-ewt/dev.jsonl test=$data/propbank-ewt/test.jsonl ;;
+        litbank) train=$data/litbank/coref-conll/train dev=$data/litbank/coref-conll/dev test=$data/litbank/coref-conll/test asked=(--gap "$gap") ;;
     esac
-    files=(--train "$train" --test "$test" --tokenizer whitespace "${more[@]}")
+    case $1 in sick | klue-nli | squad | propbank-ewt | litbank) seeds=${SEEDS:-3} ;; esac
+    case $1 in sick | squad | propbank-ewt | litbank) words=() ;; esac
+    files=(--train "$train" --test "$test" "${words[@]}" "${more[@]}")
     [ -z "$dev" ] || files+=(--dev "$dev")
     static=(--model none --static "$out/$1-static.txt")
     cache=(--cache "$out/layers")
@@ -60,7 +77,7 @@ known() {
 # A task four ways.
 task() {
     known "$1"
-    written "$out/$1-static.txt" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" --tokenizer whitespace
+    written "$out/$1-static.txt" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
     fit "$1-elmo" "$1" "${files[@]}" "${cache[@]}"
     fit "$1-none" "$1" "${files[@]}" --model none
     fit "$1-static" "$1" "${files[@]}" "${static[@]}"
@@ -100,6 +117,35 @@ curve() {
     done
 }
 
+# Where ELMo comes in; with `both`, as the preset has it, the task is done already.
+places() {
+    known "$1"
+    for place in input output; do
+        fit "$1-$place" "$1" "${files[@]}" --place $place "${cache[@]}"
+    done
+}
+
+# Which of two names a pronoun means, asked of the models of LitBank; nothing is learned for it.
+pronouns() {
+    wait
+    for way in elmo none static layer0; do
+        beside "gap-$way" pronouns_of $way
+    done
+}
+
+pronouns_of() { # way: as `elmo task fit` tells it, with the scores of every seed
+    local model scores runs=()
+    [ -f "$out/litbank-$1/results.json" ] || { echo "litbank-$1 is not done" && return 1; }
+    for model in "$out/litbank-$1"/model "$out/litbank-$1"/seed-*/model; do
+        [ -d "$model" ] || continue
+        scores=$(elmo task evaluate "$model" "$gap" --reader gap --as-json) || return
+        runs+=("{\"test\": $scores, \"mixes\": {}}")
+    done
+    mkdir -p "$out/gap-$1"
+    local IFS=,
+    written "$out/gap-$1/results.json" echo "{\"runs\": [${runs[*]}]}"
+}
+
 # Nothing is trained but a linear map, or nothing at all.
 probes() {
     known ud-pos
@@ -113,12 +159,14 @@ probes() {
 
 for name in $sets; do
     case $name in
-        ynat | nsmc) [ -d "$out/korean" ] || "$python" "$here/split_korean.py" "$data" "$out/korean" ;;
+        ynat) "$python" "$here/split_korean.py" "$data" "$out/korean" klue-ynat ;;
+        nsmc | klue-nli) "$python" "$here/split_korean.py" "$data" "$out/korean" "$name" ;;
     esac
     if [ "$name" = probes ]; then probes; else task "$name"; fi
     case $name in conll2003 | sst5 | ynat | nsmc) tuned "$name" ;; esac
     case $name in conll2003 | sst5) layers "$name" ;; esac
     case $name in conll2003 | ynat) curve "$name" ;; esac
+    case $name in sick) places "$name" ;; litbank) pronouns ;; esac
     case $name in
         sst5 | sst2) tfidf "$name" "$train" "$test" 3 ;;
         nsmc) tfidf nsmc "$data/nsmc/ratings_train.txt" "$data/nsmc/ratings_test.txt" 4 ;;

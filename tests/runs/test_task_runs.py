@@ -143,7 +143,7 @@ STUB = """\
 #!/usr/bin/env bash
 echo "$@" >> "$NOTES"
 case "$*" in
-    *"task fit"*) mkdir -p "$6/seed-0/model" "$6/seed-1/model" && echo "{}" > "$6/results.json" ;;
+    *"task fit"*) mkdir -p "$7/seed-0/model" "$7/seed-1/model" && echo "{}" > "$7/results.json" ;;
     *"task evaluate"*) echo '{"gap_f1": 0.5}' ;;
 esac
 """
@@ -157,6 +157,7 @@ def asked(tmp_path, monkeypatch):
     stub.chmod(0o755)
     monkeypatch.setenv("PYTHON", str(stub))
     monkeypatch.setenv("NOTES", str(notes))
+    monkeypatch.delenv("SEEDS", raising=False)
 
     def call(sets):
         monkeypatch.setenv("SETS", sets)
@@ -171,7 +172,7 @@ def asked(tmp_path, monkeypatch):
 
 def fits(calls):
     """Give the flags of each fit by its name."""
-    return {Path(call[5]).name: call[6:] for call in calls if "fit" in call}
+    return {Path(call[6]).name: call[7:] for call in calls if "fit" in call}
 
 
 def test_sets_of_the_second_half_have_three_seeds_and_their_own_words(asked, monkeypatch):
@@ -245,7 +246,7 @@ def test_the_page_has_pairs_answers_roles_and_clusters(tmp_path, run):
     assert "51.00 ± 1.41 | 50.00 ± 0.00 | -1.00 / -2.0% |" in page
     assert "| SICK, test accuracy | 70.00 | 80.00 |  | 85.00 | +5.00 | SNLI: 88.0" in page
     assert "| SQuAD part, XQuAD-en F1 | 30.00 |  |  |  |  | all of SQuAD" in page
-    assert "| input | 84.00 |\n| input and output | 85.00 |\n" in page
+    assert "| input | 10.00 | 84.00 |\n| input and output | 10.00 | 85.00 |\n" in page
     assert "| letters alone | 90.00 | 90.00 | 90.00 | 0.90 |" in page
     assert "| SICK, at the output | 0.20 | 0.50 | 0.30 |" in page
     # A set without any run is left out, and one that lacks half of them is not compared.
