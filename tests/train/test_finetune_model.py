@@ -66,6 +66,23 @@ def test_before_and_after(spoken, corpus, tmp_path, caplog):
     assert last["mean"] < first["mean"]
 
 
+def test_sentences_begin_as_the_model_knows_it(spoken, corpus, tmp_path):
+    """From zero, where it always did in training; before and after are measured so, too."""
+
+    def share_of(folder, **flags):
+        text = Corpus.open(corpus)
+        return tuning_job(config_of(folder, corpus, "", **flags), read(folder), text).config
+
+    assert share_of(spoken).stream.reset == 0
+    first = finetune(config_of(spoken, corpus, tmp_path / "first", reset=1.0, max_steps=3))
+    tuned = tmp_path / "first" / "model"
+    assert share_of(tuned).stream.reset == 1
+    assert share_of(tuned, reset=0.25).stream.reset == 0.25
+    assert share_of("small-en").stream.reset == share_of("small-ko").stream.reset == 1
+    second = finetune(config_of(tuned, corpus, tmp_path / "second", max_steps=3))
+    assert second.before.mean == pytest.approx(first.best.mean)
+
+
 def test_new_words_share_what_the_unknown_word_had(spoken, corpus, tmp_path):
     old = read(spoken)
     job = tuning_job(config_of(spoken, corpus, tmp_path / "out"), old, Corpus.open(corpus))

@@ -55,15 +55,16 @@ class StreamConfig:
     """shuffled: sentences in random order; text: each row reads a part of the text as it stands."""
     directions: Literal["together", "independent"] = "together"
     """together: both directions read the same sentences at a time; independent: as bilm-tf."""
-    reset: float = 0.0
-    """Share of sentences that start from the zero state; 0 carries it on as bilm-tf, 1 always."""
+    reset: float | None = 0.0
+    """Share of sentences that start from the zero state: 0 carries it on as bilm-tf, 1 always; null
+    fine-tunes a model as it was trained."""
 
     def __post_init__(self) -> None:
         """Refuse empty windows."""
         for name in ("batch_size", "unroll"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if not 0.0 <= self.reset <= 1.0:
+        if self.reset is not None and not 0.0 <= self.reset <= 1.0:
             raise ConfigError(f"reset is {self.reset}; a share from 0 to 1 is meant")
         if self.order == "text" and self.directions == "independent":
             raise ConfigError("directions are independent in shuffled order only")
@@ -303,7 +304,7 @@ class FinetuneConfig:
     """What fine-tuning adds."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     """How a corpus is made, where the data is text."""
-    stream: StreamConfig = field(default_factory=lambda: StreamConfig(batch_size=64))
+    stream: StreamConfig = field(default_factory=lambda: StreamConfig(batch_size=64, reset=None))
     """Batches."""
     loss: LossConfig = field(default_factory=LossConfig)
     """The loss."""

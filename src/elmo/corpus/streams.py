@@ -91,7 +91,7 @@ class Stream:
                 (sides[0], sides[-1]),
                 self.config.unroll,
                 self.own,
-                reset=self.config.reset,
+                reset=self.config.reset or 0.0,
                 seed=self._seed,
                 position=self.position(),
             )

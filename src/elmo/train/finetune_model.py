@@ -18,7 +18,7 @@ from elmo.corpus.shards import Corpus
 from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats.load import read, read_accumulators
-from elmo.formats.pretrained import Pretrained
+from elmo.formats.pretrained import FROM_ZERO, Pretrained
 from elmo.model.initialise import bias_from_counts, initialise_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.characters import SHIFT
@@ -71,6 +71,7 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Lan
         corpus: the target text.
     """
     found = _without_cache(found)
+    config = _with_state(config, found)
     is_new = not found.config.n_softmax_words
     if is_new:
         model = _with_new_softmax(found, corpus, config)
@@ -92,6 +93,14 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Lan
         compare=True,
         accumulators=accumulators,
     )
+
+
+def _with_state(config: FinetuneConfig, model: Pretrained) -> FinetuneConfig:
+    """Begin sentences as the model knows it, unless a share is asked for."""
+    if config.stream.reset is not None:
+        return config
+    share = (model.training or {}).get(FROM_ZERO, 0.0)
+    return dataclasses.replace(config, stream=dataclasses.replace(config.stream, reset=share))
 
 
 def _is_tied(model: Pretrained) -> bool:

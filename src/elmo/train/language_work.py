@@ -24,7 +24,7 @@ from elmo.corpus.tables import Batch, WordTables
 from elmo.errors import ConfigError, TrainingError
 from elmo.evaluate.perplexity import Perplexity, measure, perplexity_of
 from elmo.formats import native
-from elmo.formats.pretrained import Pretrained
+from elmo.formats.pretrained import FROM_ZERO, Pretrained
 from elmo.model.network import ELMoNetwork
 from elmo.train.heads import Drawn
 from elmo.train.learner import Learner, TrainingConfig, lanes_of_process
@@ -186,7 +186,7 @@ class LanguageWork:
             self.job.corpus.splits["valid"],
             lanes=each * fabric.world_size,
             steps=stream.unroll,
-            reset=stream.reset > 0,
+            reset=bool(stream.reset),
             order="text" if stream.order == "text" else "queue",
             own=range(fabric.global_rank * each, (fabric.global_rank + 1) * each),
         )
@@ -198,7 +198,7 @@ class LanguageWork:
                 softmax,
                 self.job.tables,
                 watch(windows),
-                carry=stream.reset == 0,
+                carry=not stream.reset,
             )
         if fabric.world_size > 1:
             sums = fabric.all_reduce(sums.to(fabric.device), reduce_op="sum")
@@ -260,6 +260,7 @@ class LanguageWork:
             "text": f"{train.n_words:,} words in {train.n_sentences:,} sentences",
             "steps": f"{step:,} of {self.tokens_per_step:,} tokens, "
             f"{step / self.steps_per_epoch:.2f} epochs",
+            FROM_ZERO: self.config.stream.reset or 0.0,
         }
         if found is not None:
             facts |= {
