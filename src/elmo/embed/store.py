@@ -270,6 +270,11 @@ def _offsets(sizes: Any) -> NDArray[np.int32]:
     """Say where each of some pieces begins, and the last one ends."""
     places = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=places[1:])
+    if places[-1] > np.iinfo(np.int32).max:
+        raise OutputError(
+            f"{places[-1]:,} numbers in one row group are more than Parquet's lists count: split "
+            "long lines, or write .h5 or .safetensors"
+        )
     return places.astype(np.int32)
 
 
