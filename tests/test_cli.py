@@ -325,3 +325,20 @@ def test_main_runs_the_application(monkeypatch):
         cli.main()
     assert stopped.value.code == 0
     assert isinstance(cli.application(), typer.Typer)
+
+
+def test_flags_are_made_for_the_command_that_is_named_alone(monkeypatch):
+    made = []
+    monkeypatch.setattr(cli, "_command", lambda verb: made.append(verb.home) or (lambda: None))
+    for typed, homes in (
+        (["embed", "task", "fit"], ["elmo.embed.embed_file:embed"]),
+        (["--", "task", "fit", "x"], ["elmo.tasks.fit:fit"]),
+        (["task"], []),
+        (["--help"], []),
+        ([], []),
+    ):
+        made.clear()
+        cli.application(typed)
+        assert made == homes
+    cli.application()
+    assert len(made) == len(cli.COMMANDS)

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, NamedTuple
@@ -82,7 +82,7 @@ TERMINATED = 143
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _terminate)
-    application()()
+    application(sys.argv[1:])()
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -92,8 +92,13 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     sys.exit(TERMINATED)
 
 
-def application() -> typer.Typer:
-    """Build the command line from the table."""
+def application(typed: Sequence[str] | None = None) -> typer.Typer:
+    """Build the command line from the table.
+
+    Args:
+        typed: what follows the program's name. Flags are made for the command that is named there
+            alone: those of all take a quarter of a second. None makes all.
+    """
     app = typer.Typer(
         add_completion=False,
         no_args_is_help=True,
@@ -112,6 +117,7 @@ def application() -> typer.Typer:
             typer.echo(f"elmo-torch {__version__}")
             raise typer.Exit
 
+    named = None if typed is None else [word for word in typed if not word.startswith("-")]
     groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None) for name in GROUPS}
     for name, group in groups.items():
         app.add_typer(group, name=name, help=GROUPS[name])
@@ -121,8 +127,14 @@ def application() -> typer.Typer:
         # The mark keeps the lines of the examples apart.
         text = inspect.cleandoc(verb.config.__doc__ or "").replace("Examples:", "\b\nExamples:")
         short = re.split("[:,.]", text)[0]
-        place.command(word, cls=SectionedCommand, help=text, short_help=short)(_command(verb))
+        is_named = named is None or words.split() == named[: len(outer) + 1]
+        command = _command(verb) if is_named else _only_named
+        place.command(word, cls=SectionedCommand, help=text, short_help=short)(command)
     return app
+
+
+def _only_named() -> None:
+    """Stand in a list of commands for one that was not typed."""
 
 
 class SectionedCommand(TyperCommand):
