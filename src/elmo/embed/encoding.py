@@ -39,7 +39,7 @@ MAX_POSITIONS = {"cpu": 8192, "cuda": 65536}
 SENTENCES = {"cpu": 256, "cuda": 4096}
 CARRIED_ROWS = 32
 # Batches of a GPU that wait to be taken apart, and threads that do it: a gigabyte of new memory is
-# the slowest part of all, and one thread fills some three in a second.
+# the slowest part of all, and one thread fills some two in a second.
 AHEAD = 2
 CUTTERS = 4
 # Values copied together when a batch is taken apart: what an array that is kept keeps at most.
