@@ -11,10 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
-from torch import Tensor
+import numpy as np
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
+from elmo.embed.encoding import Vectors
 from elmo.embed.job import embed_texts
 from elmo.embed.result import EmbedResult
 from elmo.embed.store import ENDINGS, MAX_INDEX_CHARACTERS, TOO_LONG, open_store
@@ -66,9 +67,9 @@ def embed(config: EmbedConfig) -> EmbedResult:
         n_sentences = n_words = 0
         table: LSTMState | None = None
 
-        def write(window: list[Line], vectors: list[Tensor]) -> None:
+        def write(window: list[Line], vectors: list[Vectors]) -> None:
             for line, found in zip(window, vectors, strict=True):
-                writer.write(line.text, line.words, found.numpy())
+                writer.write(line.text, line.words, np.asarray(found))
 
         with (
             Progress("embed", size, "bytes" if size else "lines") as progress,

@@ -211,12 +211,9 @@ class ELMo(nn.Module):
                 split.append(self.tokenizer.words(sentence))
                 continue
             words = list(_iterate(sentence, f"sentence {number}", "words"))
-            for word in words:
-                if not isinstance(word, str):
-                    raise InputError(
-                        f"sentence {number} holds {word!r}, which is {type(word).__name__}; words "
-                        "are strings"
-                    )
+            # One question for all of a sentence: one a word takes longer than a GPU has.
+            if set(map(type, words)) - {str}:
+                _check_strings(words, number)
             split.append(words)
         return split
 
@@ -365,10 +362,10 @@ class ELMo(nn.Module):
         if pooling is not None:
             shape = (self.config.n_layers, 0) if layers == "all" else (0,)
             none = torch.zeros(0, *shape[:-1], self.config.dim)
-            pooled = [pool(item, pooling) for item in vectors]
+            pooled = [pool(torch.as_tensor(item), pooling) for item in vectors]
             stacked = torch.stack(pooled) if pooled else none
             return stacked if convert_to_tensor else stacked.numpy()
-        return vectors if convert_to_tensor else [item.numpy() for item in vectors]
+        return vectors
 
     def encoding_run(
         self,
@@ -393,6 +390,16 @@ class ELMo(nn.Module):
     def mix_penalty(self) -> Tensor:
         """Sum of squared mix weights, to be scaled by the paper's λ and added to a loss."""
         return self.network.mix_penalty()
+
+
+def _check_strings(words: list[Any], number: int) -> None:
+    """Refuse what is neither a string nor a kind of string."""
+    for word in words:
+        if not isinstance(word, str):
+            raise InputError(
+                f"sentence {number} holds {word!r}, which is {type(word).__name__}; words are "
+                "strings"
+            )
 
 
 def _iterate(value: Iterable[Any], name: str, items: str) -> Iterator[Any]:

@@ -6,7 +6,7 @@ order.
 """
 
 import operator
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -44,6 +44,9 @@ AHEAD = 2
 CUTTERS = 4
 # Values copied together when a batch is taken apart: what an array that is kept keeps at most.
 PIECE = 2**21
+
+# Those of a sentence: on the host an array, which is made in less time than a tensor.
+Vectors = NDArray[np.float32] | Tensor
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class EncodingRun:
 
     def reset(
         self, sentences: Sequence[Sentence], report: Callable[[int], None] = lambda count: None
-    ) -> list[Tensor]:
+    ) -> list[Vectors]:
         """Encode each sentence from the zero state.
 
         Sentences that stand more than once are computed once, and batches are formed from the
@@ -139,17 +142,19 @@ class EncodingRun:
         Returns:
             For each sentence (words, dim), or (layers, words, dim) for "all".
         """
-        places: dict[tuple[str, ...], list[int]] = {}
-        for place, sentence in enumerate(sentences):
-            places.setdefault(tuple(sentence), []).append(place)
-        results: list[Tensor] = [torch.empty(0)] * len(sentences)
-        for started, vectors in self._taken_apart(list(places)):
-            for sentence, found in zip(started.sentences, vectors, strict=True):
-                first, *repeated = places[tuple(sentence)]
-                results[first] = found
-                for place in repeated:
-                    results[place] = found.clone()
-            report(sum(len(places[tuple(sentence)]) for sentence in started.sentences))
+        asked = [tuple(sentence) for sentence in sentences]
+        counts: Counter[Sentence] = Counter(asked)
+        found: dict[Sentence, Vectors] = {}
+        for started, vectors in self._taken_apart(list(dict.fromkeys(asked))):
+            found.update(zip(started.sentences, vectors, strict=True))
+            report(sum(counts[sentence] for sentence in started.sentences))
+        results = [found[sentence] for sentence in asked]
+        if len(counts) < len(asked):
+            handed_out: set[Sentence] = set()
+            for place, sentence in enumerate(asked):
+                if sentence in handed_out:
+                    results[place] = _copied(results[place])
+                handed_out.add(sentence)
         return results
 
     def carry(
@@ -157,7 +162,7 @@ class EncodingRun:
         sentences: Sequence[Sentence],
         table: LSTMState | None,
         report: Callable[[int], None] = lambda count: None,
-    ) -> tuple[list[Tensor], LSTMState | None]:
+    ) -> tuple[list[Vectors], LSTMState | None]:
         """Encode batches in the order given, each row going on from the same row of the last one.
 
         Args:
@@ -168,7 +173,7 @@ class EncodingRun:
         Returns:
             For each sentence as `reset`, and the state to go on with.
         """
-        results: list[Tensor] = []
+        results: list[Vectors] = []
         size = self.batch_size or CARRIED_ROWS
         for start in range(0, len(sentences), size):
             batch = sentences[start : start + size]
@@ -182,7 +187,7 @@ class EncodingRun:
 
     def _taken_apart(
         self, sentences: Sequence[tuple[str, ...]]
-    ) -> Iterator[tuple[_Started, list[Tensor]]]:
+    ) -> Iterator[tuple[_Started, list[Vectors]]]:
         """Give batches and their vectors."""
         size = self.batch_size or _of_device(SENTENCES, self.device)
         batches = batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
@@ -191,7 +196,7 @@ class EncodingRun:
             for started in everything:
                 yield started, self._vectors(started)
             return
-        waiting: deque[tuple[_Started, list[Future[list[Tensor]]]]] = deque()
+        waiting: deque[tuple[_Started, list[Future[list[Vectors]]]]] = deque()
         with ThreadPoolExecutor(CUTTERS, "encode") as pool:
             for started in everything:
                 parts = [pool.submit(self._cut, started, rows) for rows in self._pieces(started)]
@@ -269,7 +274,7 @@ class EncodingRun:
             values = values.pin_memory()
         return values.to(self.device, non_blocking=True)
 
-    def _vectors(self, started: _Started) -> list[Tensor]:
+    def _vectors(self, started: _Started) -> list[Vectors]:
         """Give the sentences of a batch."""
         return [vectors for rows in self._pieces(started) for vectors in self._cut(started, rows)]
 
@@ -284,25 +289,36 @@ class EncodingRun:
         together = 1 if self.keep_on_device else max(1, PIECE // row_size)
         return _alike([length - 2 for length in started.lengths], together)
 
-    def _cut(self, started: _Started, rows: range) -> list[Tensor]:
+    def _cut(self, started: _Started, rows: range) -> list[Vectors]:
         """Give the sentences of some rows."""
         if started.done is not None:
             started.done.synchronize()
         counts = [started.lengths[row] - 2 for row in rows]
         piece = started.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 1, max(counts))
         piece = piece.movedim(-3, 0)
-        copied = piece.to(self._dtype, copy=True) if self.keep_on_device else _as_float32(piece)
+        if self.keep_on_device:
+            copied = piece.to(self._dtype, copy=True)
+            return [
+                row.narrow(-2, 0, count).contiguous()
+                for row, count in zip(copied.unbind(0), counts, strict=True)
+            ]
         return [
-            row.narrow(-2, 0, count).contiguous()
-            for row, count in zip(copied.unbind(0), counts, strict=True)
+            np.ascontiguousarray(row[..., :count, :])
+            for row, count in zip(_as_float32(piece), counts, strict=True)
         ]
 
 
-def _joined(started: _Started, parts: list[Future[list[Tensor]]]) -> tuple[_Started, list[Tensor]]:
+def _joined(
+    started: _Started, parts: list[Future[list[Vectors]]]
+) -> tuple[_Started, list[Vectors]]:
     return started, [vectors for part in parts for vectors in part.result()]
 
 
-def _as_float32(values: Tensor) -> Tensor:
+def _copied(vectors: Vectors) -> Vectors:
+    return vectors.clone() if isinstance(vectors, Tensor) else vectors.copy()
+
+
+def _as_float32(values: Tensor) -> NDArray[np.float32]:
     """Copy values of the host."""
     # By NumPy, since its copy is one thread's: torch would start a team for each, in each of ours.
     copied = np.empty(tuple(values.shape), np.float32)
@@ -312,7 +328,7 @@ def _as_float32(values: Tensor) -> Tensor:
         np.left_shift(upper, 16, out=copied.view(np.uint32), dtype=np.uint32)
     else:
         np.copyto(copied, values.numpy())
-    return torch.from_numpy(copied)
+    return copied
 
 
 def _alike(counts: Sequence[int], together: int) -> Iterator[range]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
+from elmo.embed.encoding import Vectors
 from elmo.embed.fingerprint import fingerprint
 from elmo.embed.folder import ENDINGS, SHARDS, JobFolder, Record, Settings, sha256_of
 from elmo.embed.store import VectorWriter, open_shard
@@ -132,12 +132,12 @@ class Worker:
         self.folder.write_record(record)
         return record
 
-    def _write(self, writer: VectorWriter, window: list[Line], vectors: list[Tensor]) -> None:
+    def _write(self, writer: VectorWriter, window: list[Line], vectors: list[Vectors]) -> None:
         storage = np.dtype(self.job.settings.storage)
         for line, found in zip(window, vectors, strict=True):
             try:
                 with np.errstate(over="raise"):
-                    numbers = found.numpy().astype(storage)
+                    numbers = np.asarray(found).astype(storage)
             except FloatingPointError:
                 raise OutputError(
                     f"a vector of the sentence {line.text[:60]!r} does not fit into {storage}: "

@@ -6,6 +6,7 @@ Training streams are another matter and not made here.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -102,15 +103,14 @@ class TokenMapper:
 
     def distinct(self, sentences: Sequence[Sentence]) -> DistinctTokens:
         """Give each distinct word of a batch once, and where it stands."""
-        known: dict[str, int] = {}
-        numbers = [
-            known.setdefault(word, len(known)) for sentence in sentences for word in sentence
-        ]
+        everything = list(chain.from_iterable(sentences))
+        known = {word: number for number, word in enumerate(dict.fromkeys(everything), 2)}
+        numbers = np.fromiter(map(known.__getitem__, everything), np.int64, len(everything))
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)) + 2
         index = np.zeros((len(sentences), int(lengths.max(initial=2))), dtype=np.int64)
         steps = np.arange(index.shape[1])
         inside = (steps >= 1) & (steps < lengths[:, None] - 1)
-        index[inside] = np.array(numbers, dtype=np.int64) + 2
+        index[inside] = numbers
         index[np.arange(len(sentences)), lengths - 1] = 1
         return DistinctTokens(list(known), index, lengths)
 
