@@ -149,11 +149,11 @@ def test_what_does_not_fit_is_computed_in_parts(monkeypatch, state):
     expected = elmo.encode(sentences, state=state, batch_size=5)
     inner, sizes = encoding.EncodingRun._compute, []
 
-    def compute(self, batch, rows):
+    def compute(self, batch, rows, is_carried):
         sizes.append(len(batch))
         if len(batch) > limit:
             raise torch.OutOfMemoryError("too much")
-        return inner(self, batch, rows)
+        return inner(self, batch, rows, is_carried)
 
     monkeypatch.setattr(encoding.EncodingRun, "_compute", compute)
     limit = 1

@@ -199,3 +199,21 @@ def test_residual_is_an_option(bilm):
     with_residual, without = bilm(rows, index, mask).layers, plain(rows, index, mask).layers
     assert torch.equal(with_residual[:2], without[:2])
     torch.testing.assert_close(with_residual[2] - without[2], with_residual[1])
+
+
+@pytest.mark.parametrize("lengths", [[6, 5, 3, 2], [3, 6, 2, 5], [2, 2]])
+@pytest.mark.parametrize("known", [False, True])
+def test_words_without_their_marks(bilm, lengths, known):
+    """What a direction would read last decides nothing of a word."""
+    rows, index, mask = draw_batch(lengths)
+    given = lengths if known else None
+    with torch.no_grad():
+        whole = bilm(rows, index, mask, None, given)
+        words = bilm(rows, index, mask, None, given, None, True)
+        average, average_mask = without_boundaries(whole.average(), whole.mask)
+        layers, _ = without_boundaries(whole.layers, whole.mask)
+    assert torch.equal(words.mask, average_mask)
+    inside = words.mask
+    torch.testing.assert_close(words.average()[inside], average[inside])
+    torch.testing.assert_close(words.layers[:, inside], layers[:, inside])
+    assert bool((words.sides[0][0].transpose(0, 1)[~inside] == 0).all())

@@ -55,8 +55,8 @@ class _Started:
 
     Attributes:
         sentences: of the batch.
-        vectors: (..., rows, time, dim), on the host once `done` has come.
-        lengths: tokens of each row, boundaries included.
+        vectors: (..., rows, words, dim), on the host once `done` has come.
+        lengths: words of each row.
         state: after the batch.
         done: None where nothing has to be waited for.
     """
@@ -107,6 +107,8 @@ class EncodingRun:
         # device are cut there, in the caller's stream.
         self.is_cut_aside = self.device.type == "cuda" and not keep_on_device
         self._choose = choose_layers(network, layers)
+        # A norm over all positions of a sentence counts its marks, in the programs that have one.
+        self._needs_marks = layers == "mix" and network.config.mix.layer_norm != "none"
         self.cache = cache
         self._bilm = network.bilm
         self._run: Callable[..., BiLMOutput] = network.bilm
@@ -177,7 +179,8 @@ class EncodingRun:
         size = self.batch_size or CARRIED_ROWS
         for start in range(0, len(sentences), size):
             batch = sentences[start : start + size]
-            parts = self._start(batch, None if table is None else table.rows(len(batch)))
+            rows = None if table is None else table.rows(len(batch))
+            parts = self._start(batch, rows, is_carried=True)
             state = LSTMState.joined([part.state for part in parts])
             table = state if table is None else table.updated(state)
             for part in parts:
@@ -191,7 +194,7 @@ class EncodingRun:
         """Give batches and their vectors."""
         size = self.batch_size or _of_device(SENTENCES, self.device)
         batches = batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
-        everything = (started for batch in batches for started in self._start(batch, None))
+        everything = (started for batch in batches for started in self._start(batch))
         if not self.is_cut_aside:
             for started in everything:
                 yield started, self._vectors(started)
@@ -206,10 +209,16 @@ class EncodingRun:
             while waiting:
                 yield _joined(*waiting.popleft())
 
-    def _start(self, sentences: Sequence[Sentence], state: LSTMState | None) -> list[_Started]:
+    def _start(
+        self,
+        sentences: Sequence[Sentence],
+        state: LSTMState | None = None,
+        *,
+        is_carried: bool = False,
+    ) -> list[_Started]:
         """Set a batch going; in several parts where the memory of the device asks for it."""
         try:
-            return [self._compute(sentences, state)]
+            return [self._compute(sentences, state, is_carried)]
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -224,14 +233,16 @@ class EncodingRun:
         started: list[_Started] = []
         for part in parts:
             rows = None if state is None else LSTMState(state.h[:, :, part], state.c[:, :, part])
-            started += self._start(sentences[part], rows)
+            started += self._start(sentences[part], rows, is_carried=is_carried)
         return started
 
-    def _compute(self, sentences: Sequence[Sentence], state: LSTMState | None) -> _Started:
+    def _compute(
+        self, sentences: Sequence[Sentence], state: LSTMState | None, is_carried: bool
+    ) -> _Started:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
-        index, counts = self._sent(tokens.index), self._sent(tokens.lengths)
-        mask = torch.arange(index.shape[1], device=self.device) < counts[:, None]
+        index, ends = self._sent(tokens.index), self._sent(tokens.lengths)
+        mask = torch.arange(index.shape[1], device=self.device) < ends[:, None]
         # The arithmetic is the one asked for, also inside somebody's autocast.
         plain = torch.autocast(self.device.type, enabled=False)
         kernels = computing_in(self._arithmetic.narrow)
@@ -240,19 +251,23 @@ class EncodingRun:
             if self.cache is not None:
                 known, spelled = self._looked_up(self.cache, tokens.words), []
             rows = self._sent(self.mapper.rows_with_marks(spelled))
-            output = self._run(rows, index, mask, state, lengths, known)
+            words_only = not is_carried and not self._needs_marks
+            output = self._run(rows, index, mask, state, lengths, known, words_only)
             chosen = self._choose(output)
+            if not words_only:
+                chosen = chosen[..., 1:-1, :]
+            counts = [length - 2 for length in lengths]
             if self.keep_on_device:
-                return _Started(sentences, chosen.to(self._dtype), lengths, output.state, done=None)
+                return _Started(sentences, chosen.to(self._dtype), counts, output.state, done=None)
             if self.device.type != "cuda":
-                return _Started(sentences, chosen.float().cpu(), lengths, output.state, done=None)
+                return _Started(sentences, chosen.float().cpu(), counts, output.state, done=None)
             # Half precision, where it is asked for, is what travels.
             narrow = chosen.to(self._dtype if self._dtype in HALVES else torch.float32)
             host = torch.empty(narrow.shape, dtype=narrow.dtype, pin_memory=True)
             host.copy_(narrow, non_blocking=True)
             done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
-        return _Started(sentences, host, lengths, output.state, done)
+        return _Started(sentences, host, counts, output.state, done)
 
     def _looked_up(self, cache: WordCache, words: list[str]) -> Tensor:
         """Give the vectors of the sentence marks and of words, most of them from the cache."""
@@ -287,14 +302,14 @@ class EncodingRun:
         """
         row_size = max(1, started.vectors.select(-3, 0).numel())
         together = 1 if self.keep_on_device else max(1, PIECE // row_size)
-        return _alike([length - 2 for length in started.lengths], together)
+        return _alike(started.lengths, together)
 
     def _cut(self, started: _Started, rows: range) -> list[Vectors]:
         """Give the sentences of some rows."""
         if started.done is not None:
             started.done.synchronize()
-        counts = [started.lengths[row] - 2 for row in rows]
-        piece = started.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 1, max(counts))
+        counts = started.lengths[rows.start : rows.stop]
+        piece = started.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 0, max(counts))
         piece = piece.movedim(-3, 0)
         if self.keep_on_device:
             copied = piece.to(self._dtype, copy=True)

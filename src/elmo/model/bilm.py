@@ -22,7 +22,8 @@ class BiLMOutput:
 
     Attributes:
         sides: both halves of each layer, (time, batch, projection): the token vector twice, then
-            forward and backward for each LSTM layer; zero at padding.
+            forward and backward for each LSTM layer; zero at padding, but for the end marks of
+            shorter rows where marks were left out.
         mask: true at real positions, (batch, time).
         state: state after the last real position of each direction.
     """
@@ -79,6 +80,7 @@ class BiLM(nn.Module):
         state: LSTMState | None = None,
         lengths: Sequence[int] | None = None,
         known: Tensor | None = None,
+        words_only: bool = False,
     ) -> BiLMOutput:
         """Run the model.
 
@@ -90,12 +92,15 @@ class BiLM(nn.Module):
             state: initial state; zeros where None.
             lengths: tokens of each row, where the host knows them: padding then costs nothing.
             known: token vectors that were computed before, (distinct, dim).
+            words_only: leave out the marks at both ends of a row, (batch, time - 2). A direction
+                does not read the mark it would read last, which no word's vector depends on; so
+                the final state is not one to go on with.
 
         Returns:
             Layers, mask and final state.
         """
         table = self.encoder(rows) if known is None else known
-        return self.contextualise(table, index, mask, state, lengths)
+        return self.contextualise(table, index, mask, state, lengths, words_only)
 
     def contextualise(
         self,
@@ -104,6 +109,7 @@ class BiLM(nn.Module):
         mask: Tensor | None = None,
         state: LSTMState | None = None,
         lengths: Sequence[int] | None = None,
+        words_only: bool = False,
     ) -> BiLMOutput:
         """Run the LSTMs over token vectors that are known already.
 
@@ -113,6 +119,7 @@ class BiLM(nn.Module):
             mask: true at real positions.
             state: initial state.
             lengths: tokens of each row.
+            words_only: leave out the marks.
         """
         if mask is None:
             mask = torch.ones_like(index, dtype=torch.bool)
@@ -122,15 +129,16 @@ class BiLM(nn.Module):
                 self.config.lstm, index.shape[0], device=table.device, dtype=table.dtype
             )
         if lengths is None or list(lengths) == sorted(lengths, reverse=True):
-            return self._run(table, index, mask, state, lengths)
+            return self._run(table, index, mask, state, lengths, words_only)
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
         there = torch.tensor(order, device=index.device)
+        sorted_lengths = [lengths[row] for row in order]
         output = self._run(
-            table, index[there], mask[there], state.select(there), [lengths[row] for row in order]
+            table, index[there], mask[there], state.select(there), sorted_lengths, words_only
         )
         back = there.argsort()
         sides = [(ahead[:, back], behind[:, back]) for ahead, behind in output.sides]
-        return BiLMOutput(sides, mask, output.state.select(back))
+        return BiLMOutput(sides, output.mask[back], output.state.select(back))
 
     def _run(
         self,
@@ -139,17 +147,25 @@ class BiLM(nn.Module):
         mask: Tensor,
         state: LSTMState,
         lengths: Sequence[int] | None,
+        words_only: bool,
     ) -> BiLMOutput:
         """Run the stacks; lengths, where given, never grow."""
         places = index.t().contiguous()  # (time, batch)
-        active = None if lengths is None else _active(lengths, index.shape[1])
-        steps = Steps(mask.t(), active)
+        steps = Steps(mask.t(), None if lengths is None else _active(lengths, index.shape[1]))
+        read = (places, places)
+        if words_only:
+            # Each reads one step less, from its own end; of a row's steps as many are real then.
+            steps = Steps(steps.mask[1:], None if steps.active is None else steps.active[1:])
+            read = (places[:-1], places[1:])
         sides = [
-            Side(self.forward_lstm, table, steps, reverse=False, index=places),
-            Side(self.backward_lstm, table, steps, reverse=True, index=places),
+            Side(self.forward_lstm, table, steps, reverse=False, index=read[0]),
+            Side(self.backward_lstm, table, steps, reverse=True, index=read[1]),
         ]
         (ahead, back), final = run_stacks(sides, state)
-        tokens = functional.embedding(places, table).masked_fill(~steps.mask.unsqueeze(2), 0.0)
+        if words_only:
+            ahead, back = [one[1:] for one in ahead], [one[:-1] for one in back]
+            places, mask = places[1:-1], mask[:, 2:]
+        tokens = functional.embedding(places, table).masked_fill(~mask.t().unsqueeze(2), 0.0)
         kind = tokens.dtype
         pairs = [(one.to(kind), other.to(kind)) for one, other in zip(ahead, back, strict=True)]
         return BiLMOutput([(tokens, tokens), *pairs], mask, final)
