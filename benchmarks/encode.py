@@ -22,6 +22,10 @@ def sentences_of(corpus: Corpus, n_sentences: int, n_words: int) -> list[list[st
     split = corpus.splits["train"]
     tokens = np.concatenate([np.asarray(shard.words) for shard in split.shards])
     words = corpus.words.strings(0, len(corpus.words))
+    if len(tokens) < n_sentences * n_words:
+        raise SystemExit(
+            f"the text has {len(tokens):,} words: too few for {n_sentences:,} sentences"
+        )
     cut = tokens[: n_sentences * n_words].reshape(-1, n_words)
     return [[words[number] for number in line] for line in cut]
 
@@ -39,13 +43,14 @@ def main() -> None:
     given = parser.parse_args()
     sentences = sentences_of(Corpus.open(Path(given.data)), given.sentences, given.words)
     n_words = sum(map(len, sentences))
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    print(f"{device}; {describe()}; {len(sentences):,} sentences of {given.words} words")
+    print(f"{describe()}; {len(sentences):,} sentences of {given.words} words")
     print("| size | arithmetic | seconds | words/s | GiB |")
     print("| --- | --- | --- | --- | --- |")
     for size in given.sizes:
         model = model_of(SIZES[size])
         for dtype in given.dtypes:
+            if torch.cuda.is_available():
+                torch.cuda.reset_peak_memory_stats()
             times = []
             for _ in range(given.repeats + 1):
                 started = time.perf_counter()

@@ -148,7 +148,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         parser.error("there is no CUDA device to measure")
     top = ceiling()
-    print(f"{torch.cuda.get_device_name()}; {describe()}")
+    print(describe())
     print(f"ceiling: {top / 1e12:.0f} TFLOP/s, {top / FLOPS / 1e6:.2f} M tokens/s")
     for batch in given.batches:
         tokens = batch * given.steps

@@ -15,8 +15,9 @@ def describe() -> str:
     names = [line.split(":")[1].strip() for line in told.splitlines() if "Model name" in line]
     processor = names[0] if names else platform.machine()
     state = " with changes" if dirty else ""
+    device = f"{torch.cuda.get_device_name()}; " if torch.cuda.is_available() else ""
     return (
-        f"{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
+        f"{device}{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
         f"Python {platform.python_version()}, torch {torch.__version__}, "
         f"commit {commit or 'unknown'}{state}"
     )

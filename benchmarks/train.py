@@ -4,8 +4,9 @@
     python benchmarks/train.py --data corpus [--sizes small medium original] [--batches 128 2048]
 
 Character CNN, dropout, both LSTMs, sampled softmax of both directions, gradient clipping and the
-optimiser's update, fed by the run's own data pipeline. A token is one position read by both
-directions. Memory is the most that was taken from the device, the first plain steps included.
+optimiser's update, fed by the run's own data pipeline, all as the presets have it. A token is one
+position read by both directions. Memory is the most that was taken from the device, the first plain
+steps included.
 """
 
 import argparse
@@ -40,13 +41,13 @@ AHEAD = 8
 
 
 def config_of(size: str, batch: int, given: argparse.Namespace) -> PretrainConfig:
-    """Give a preset with another batch, both directions reading the same sentences."""
+    """Give a preset with another batch."""
     config: PretrainConfig = load_config(
         PretrainConfig, size, {"data": (given.data,), "out": ""}, presets()
     )
     return dataclasses.replace(
         config,
-        stream=dataclasses.replace(config.stream, batch_size=batch, directions="together"),
+        stream=dataclasses.replace(config.stream, batch_size=batch),
         loss=dataclasses.replace(config.loss, n_samples=given.samples),
         run=dataclasses.replace(
             config.run,
@@ -133,8 +134,7 @@ def main() -> None:
     parser.add_argument("--kernel", default="auto")
     given = parser.parse_args()
     corpus = Corpus.open(Path(given.data))
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    print(f"{device}; {describe()}; {given.words:,} words, {given.samples:,} candidates")
+    print(f"{describe()}; {given.words:,} words, {given.samples:,} candidates")
     print("| size | batch | distinct words | ms a step | tokens/s | GiB |")
     print("| --- | --- | --- | --- | --- | --- |")
     for size in given.sizes:
