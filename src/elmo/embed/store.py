@@ -199,7 +199,7 @@ class ParquetWriter:
         )
         # No two vectors are alike: a dictionary of their numbers, or the range of them, tells
         # nothing and takes longer than all the rest.
-        dials = {"use_dictionary": False, "write_statistics": ["sentence"]} if is_shard else {}
+        dials = {"use_dictionary": False, "write_statistics": ["sentence"]}
         # Vectors would be a twelfth smaller, and take twice as long to write.
         packed = {"words.list.element": "zstd"}
         self.file = pyarrow.parquet.ParquetWriter(path, self.schema, compression=packed, **dials)
