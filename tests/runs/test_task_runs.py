@@ -144,6 +144,8 @@ STUB = """\
 echo "$@" >> "$NOTES"
 case "$*" in
     *"task fit"*) mkdir -p "$7/seed-0/model" "$7/seed-1/model" && echo "{}" > "$7/results.json" ;;
+    *"elmo finetune"*) all=$* && model=${all##*--out }/model
+        mkdir -p "$model" && echo "{}" > "$model/config.json" ;;
     *"task evaluate"*) echo '{"gap_f1": 0.5}' ;;
 esac
 """
@@ -175,14 +177,22 @@ def fits(calls):
     return {Path(call[6]).name: call[7:] for call in calls if "fit" in call}
 
 
-def test_sets_of_the_second_half_have_three_seeds_and_their_own_words(asked, monkeypatch):
-    first, second = fits(asked("ud-pos")), fits(asked("squad klue-nli"))
+def test_seeds_static_vectors_and_words_of_a_set(asked, monkeypatch):
+    first, second = fits(asked("conll2003")), fits(asked("squad klue-nli"))
     assert set(second) == {
         f"{name}-{way}"
         for name in ("squad", "klue-nli")
         for way in ("elmo", "none", "static", "layer0")
     }
-    assert first["ud-pos-elmo"][:2] == ["--seeds", "5"]
+    assert first["conll2003-elmo"][:2] == first["conll2003-tuned"][:2] == ["--seeds", "5"]
+    assert first["conll2003-elmo-0.1"][:2] == ["--seeds", "3"]
+    # What ELMo comes to is the model with static vectors.
+    assert [name for name, flags in first.items() if "--static" not in flags] == ["conll2003-none"]
+    without = {name for name, flags in first.items() if "none" in flags}
+    assert without == {f"conll2003-{way}" for way in ("none", "static")} | {
+        f"conll2003-static-{share}" for share in ("0.01", "0.03", "0.1", "0.3")
+    }
+    assert "--use tuned" in " ".join(first["conll2003-tuned"])
     assert all(flags[:2] == ["--seeds", "3"] for flags in second.values())
     assert "--tokenizer" not in second["squad-elmo"]
     assert "--dev" not in second["squad-elmo"]
@@ -215,11 +225,11 @@ MEASURES = (
 )
 
 
-def write_run(out, name, values, shares=None):
+def write_run(out, name, values, shares=None, development=0.1):
     runs = [
         {
             "seed": seed,
-            "development": {"accuracy": 0.1, "macro_f1": 0.1, "span_f1": 0.1},
+            "development": dict.fromkeys(("accuracy", "macro_f1", "span_f1"), development),
             "test": dict.fromkeys(MEASURES, value),
             "mixes": {at: {"shares": shares} for at in ("input", "output")} if shares else {},
         }
@@ -269,7 +279,8 @@ def test_the_page_of_results(tmp_path, run):
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "```bash\nbash it\n```\n\nCommit c0ffee; a GPU." in page
     row = (
-        "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 | 76.00 |  | 81.00 ± 1.41 |  | +5.00 | 76"
+        "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 | 76.00 |  | 81.00 ± 1.41 |  |  "
+        "| +5.00 | 76"
     )
     assert row in page
     assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
@@ -277,3 +288,18 @@ def test_the_page_of_results(tmp_path, run):
     assert "| KLUE-YNAT | 0.20 | 0.50 | 0.30 |" in page
     for name in ("mixes.png", "sample-efficiency.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_of_frozen_and_learning_the_one_is_told_that_was_chosen(tmp_path, run):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    write_run(out, "sst5-static", [0.5])
+    write_run(out, "sst5-elmo", [0.6], development=0.3)
+    write_run(out, "sst5-tuned", [0.55], development=0.4)
+    write_run(out, "conll2003-static", [0.5])
+    write_run(out, "conll2003-elmo", [0.6], development=0.4)
+    write_run(out, "conll2003-tuned", [0.7], development=0.3)
+    run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
+    page = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "| SST-5, test accuracy |  |  | 50.00 |  | 60.00 | 55.00 |  | +5.00 |" in page
+    assert "| CoNLL-2003 names, test F1 |  | 50.00 |  | 60.00 | 70.00 |  | +10.00 |" in page
