@@ -16,7 +16,7 @@ from typing import Any
 
 from elmo.tasks.fit import PARTS
 from elmo.tasks.mix_picture import draw_mixes
-from elmo.tasks.scores import Spread, mean_and_deviation
+from elmo.tasks.scores.labels import Spread, mean_and_deviation
 
 CURVES = "sample-efficiency.png"
 MIXES = "mixes.png"

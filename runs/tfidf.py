@@ -12,7 +12,7 @@ import json
 from elmo.config import TaskConfig
 from elmo.plain import load_config, presets
 from elmo.tasks.data import read_examples
-from elmo.tasks.scores import label_scores
+from elmo.tasks.scores.labels import label_scores
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import torch
 from small_tasks import EXAMPLES, LABELLED, TAGGED, fabric, make_trained, task_config
 
 from elmo.tasks.batches import POOL, Batches, epoch_order, in_parts
-from elmo.tasks.kinds import kind_for
+from elmo.tasks.kinds.registry import kind_for
 from elmo.tasks.tokens import TokenFields
 from elmo.tasks.work import TaskJob
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from elmo.tasks.examples import Example
-from elmo.tasks.kind import Kind
+from elmo.tasks.kinds.kind import Kind
 from elmo.tasks.tokens import TokenBatch, TokenFields
 
 # Batches whose examples are put in order of length together: enough to waste little on padding,

@@ -11,7 +11,7 @@ from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
 from elmo.model.network import ELMoNetwork
 from elmo.tasks.body import Body
-from elmo.tasks.kind import Kind
+from elmo.tasks.kinds.kind import Kind
 from elmo.tasks.layers import ComputedLayers, LayerSource, chosen_layers
 from elmo.tasks.model import TaskModel
 from elmo.tasks.readers.words import Split

@@ -14,7 +14,7 @@ from elmo.tasks.build import load_elmo, splitter
 from elmo.tasks.data import held_out
 from elmo.tasks.examples import Example, Frame, GoldAnswers, Place
 from elmo.tasks.fit import prepare
-from elmo.tasks.kinds import KINDS, check_targets
+from elmo.tasks.kinds.registry import KINDS, check_targets
 from elmo.tasks.readers.words import NotedSplit, Split
 from elmo.tasks.trained import Trained, load_trained
 from elmo.tasks.work import TaskJob

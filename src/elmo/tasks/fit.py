@@ -15,12 +15,12 @@ from elmo.kernels.device import move
 from elmo.tasks.build import build, layers_folder, load_elmo, splitter
 from elmo.tasks.data import read_examples, training_examples
 from elmo.tasks.examples import Example
-from elmo.tasks.kinds import kind_for
+from elmo.tasks.kinds.registry import kind_for
 from elmo.tasks.layers import BlankLayers, LayerSource, stored_layers
 from elmo.tasks.memory import MEMORIES, Remembered, fit_memory
 from elmo.tasks.mix_picture import PICTURE, draw_mixes
 from elmo.tasks.readers.words import NotedSplit
-from elmo.tasks.scores import Spread, mean_and_deviation
+from elmo.tasks.scores.labels import Spread, mean_and_deviation
 from elmo.tasks.side_by_side import side_by_side
 from elmo.tasks.static import read_static
 from elmo.tasks.trained import Trained, load_trained

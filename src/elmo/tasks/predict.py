@@ -16,7 +16,7 @@ from elmo.kernels.device import default_device
 from elmo.tasks.build import splitter
 from elmo.tasks.data import read_examples
 from elmo.tasks.examples import Example
-from elmo.tasks.kind import Kind
+from elmo.tasks.kinds.kind import Kind
 from elmo.tasks.memory import Memory, Remembered, load_task
 from elmo.tasks.trained import Trained
 from elmo.text.input_lines import decoded_line, label_of, opened_input

@@ -30,8 +30,8 @@ from elmo.plain import from_dict, to_dict
 from elmo.tasks.batches import grouped, in_parts, sizes_of
 from elmo.tasks.build import Built, build, load_elmo
 from elmo.tasks.examples import Example
-from elmo.tasks.kind import Kind
-from elmo.tasks.kinds import check_targets, make_kind
+from elmo.tasks.kinds.kind import Kind
+from elmo.tasks.kinds.registry import check_targets, make_kind
 from elmo.tasks.static import StaticTable
 from elmo.train.folder import MODEL
 

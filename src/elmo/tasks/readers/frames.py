@@ -15,7 +15,7 @@ from elmo.tasks.readers.columns import Line, sentences_of
 from elmo.tasks.readers.lines import read_lines, read_text
 from elmo.tasks.readers.ontonotes import FRAMES, NOTHING, read_documents
 from elmo.tasks.readers.records import records
-from elmo.tasks.role_scores import VERB
+from elmo.tasks.scores.roles import VERB
 from elmo.tasks.spans import OUTSIDE
 
 # An argument may begin, go on, and end at a word: (A0* * *) (V*)

@@ -12,8 +12,8 @@ from elmo.config import BodyConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import Classifier, PairClassifier
 from elmo.tasks.examples import Example
-from elmo.tasks.kinds import kind_for
-from elmo.tasks.pair_head import PairHead, attended
+from elmo.tasks.heads.pairs import PairHead, attended
+from elmo.tasks.kinds.registry import kind_for
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 

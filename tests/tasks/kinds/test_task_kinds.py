@@ -8,8 +8,8 @@ from elmo.config import BodyConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import spans
 from elmo.tasks.examples import Example
-from elmo.tasks.heads import ClassificationHead, TaggingHead
-from elmo.tasks.kinds import check_targets, kind_for, make_kind
+from elmo.tasks.heads.labels import ClassificationHead, TaggingHead
+from elmo.tasks.kinds.registry import check_targets, kind_for, make_kind
 
 SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
 

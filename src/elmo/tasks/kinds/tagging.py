@@ -8,10 +8,10 @@ from torch import Tensor
 from elmo.config import BodyConfig, TaskConfig
 from elmo.tasks import spans
 from elmo.tasks.examples import Example
-from elmo.tasks.heads import SoftmaxTaggingHead, TaggingHead, padded_tags
-from elmo.tasks.kind import PlainKind
+from elmo.tasks.heads.labels import SoftmaxTaggingHead, TaggingHead, padded_tags
+from elmo.tasks.kinds.kind import PlainKind
 from elmo.tasks.model import Head
-from elmo.tasks.scores import label_scores, span_scores
+from elmo.tasks.scores.labels import label_scores, span_scores
 
 
 class Tagging(PlainKind):

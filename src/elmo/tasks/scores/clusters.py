@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmo.errors import InputError
-from elmo.tasks.assignment import best_pairs
+from elmo.tasks.scores.assignment import best_pairs
 
 # The mentions of one thing.
 Cluster = Collection[Hashable]

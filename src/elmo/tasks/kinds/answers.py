@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from elmo.config import BodyConfig, TaskConfig
-from elmo.tasks.answer_head import AnswerHead
-from elmo.tasks.answer_scores import F1Of, answer_scores
 from elmo.tasks.examples import Example, GoldAnswers, Passage
-from elmo.tasks.kind import PlainKind, TextGroup, marked_pairs, to_words
+from elmo.tasks.heads.answers import AnswerHead
+from elmo.tasks.kinds.kind import PlainKind, TextGroup, marked_pairs, to_words
 from elmo.tasks.layers import Words
 from elmo.tasks.model import Head
 from elmo.tasks.readers.words import Split
+from elmo.tasks.scores.answers import F1Of, answer_scores
 
 
 @dataclass(frozen=True)

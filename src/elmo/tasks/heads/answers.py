@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from elmo.config import BodyConfig, TaskELMoConfig
 from elmo.tasks.body import Body
+from elmo.tasks.heads.pairs import attended
 from elmo.tasks.model import Texts
-from elmo.tasks.pair_head import attended
 
 
 class FoundSpan(NamedTuple):

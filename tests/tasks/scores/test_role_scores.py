@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import InputError
-from elmo.tasks.pronoun_scores import pronoun_scores
-from elmo.tasks.role_scores import role_scores
-from elmo.tasks.scores import span_scores
+from elmo.tasks.scores.labels import span_scores
+from elmo.tasks.scores.pronouns import pronoun_scores
+from elmo.tasks.scores.roles import role_scores
 
 M, F = "masculine", "feminine"
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from elmo.errors import InputError
-from elmo.tasks.scores import Score
+from elmo.tasks.scores.labels import Score
 
 MASCULINE, FEMININE = "masculine", "feminine"
 

@@ -12,9 +12,9 @@ from elmo import cli
 from elmo.config import AnswersConfig, BodyConfig, TaskConfig, WordsConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import Answerer
-from elmo.tasks.answer_head import AnswerHead, FoundSpan
 from elmo.tasks.examples import Example, GoldAnswers, Passage
-from elmo.tasks.kinds import kind_for, make_kind
+from elmo.tasks.heads.answers import AnswerHead, FoundSpan
+from elmo.tasks.kinds.registry import kind_for, make_kind
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 

@@ -1,4 +1,4 @@
-"""The ends of models: vectors of words to a loss, and to an answer."""
+"""One label for a text, or one for each of its words: vectors to a loss, and to an answer."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.tasks.crf import CRF
+from elmo.tasks.heads.crf import CRF
 from elmo.tasks.model import Texts
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import ConfigError
-from elmo.tasks.crf import CRF
+from elmo.tasks.heads.crf import CRF
 from elmo.tasks.spans import SCHEMES, allowed, is_allowed
 
 LENGTHS = [(1,), (4,), (3, 1, 4, 2), (4, 4)]

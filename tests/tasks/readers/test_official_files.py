@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from elmo.tasks.answer_scores import answer_scores
-from elmo.tasks.cluster_scores import cluster_scores
-from elmo.tasks.pronoun_scores import pronoun_scores
 from elmo.tasks.readers import read
-from elmo.tasks.role_scores import role_scores
-from elmo.tasks.scores import span_scores
+from elmo.tasks.scores.answers import answer_scores
+from elmo.tasks.scores.clusters import cluster_scores
+from elmo.tasks.scores.labels import span_scores
+from elmo.tasks.scores.pronouns import pronoun_scores
+from elmo.tasks.scores.roles import role_scores
 from elmo.tasks.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_allowed
 from elmo.text.tokenizer import EnglishTokenizer
 

@@ -14,8 +14,8 @@ from elmo.errors import InputError
 from elmo.tasks import RoleLabeller
 from elmo.tasks.body import Body
 from elmo.tasks.examples import Example, Frame
-from elmo.tasks.kinds import kind_for, make_kind
-from elmo.tasks.srl import FoundFrames
+from elmo.tasks.kinds.registry import kind_for, make_kind
+from elmo.tasks.kinds.roles import FoundFrames
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from elmo.config import BodyConfig
-from elmo.tasks.classify import Classification
 from elmo.tasks.examples import Example
-from elmo.tasks.kind import TextGroup, marked_pairs
+from elmo.tasks.heads.pairs import PairHead
+from elmo.tasks.kinds.classification import Classification
+from elmo.tasks.kinds.kind import TextGroup, marked_pairs
 from elmo.tasks.model import Head
-from elmo.tasks.pair_head import PairHead
 
 
 class Pairs(Classification):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo.tasks.assignment import best_pairs
+from elmo.tasks.scores.assignment import best_pairs
 
 
 def worth(values, pairs):

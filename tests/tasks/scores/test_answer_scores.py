@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import InputError
-from elmo.tasks.answer_scores import answer_scores, normalised
+from elmo.tasks.scores.answers import answer_scores, normalised
 
 
 def one(gold, found, **options):

@@ -6,7 +6,7 @@ arguments (C-ARG1) are spans of their own.
 
 from collections.abc import Sequence
 
-from elmo.tasks.scores import SpanScores, span_scores
+from elmo.tasks.scores.labels import SpanScores, span_scores
 from elmo.tasks.spans import from_spans, to_spans
 
 VERB = "V"

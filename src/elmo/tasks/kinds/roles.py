@@ -13,10 +13,10 @@ from elmo.config import TaskConfig
 from elmo.errors import InputError
 from elmo.tasks import spans
 from elmo.tasks.examples import Example, Frame
-from elmo.tasks.kind import TextGroup
-from elmo.tasks.role_scores import VERB, role_scores
-from elmo.tasks.scores import Score
-from elmo.tasks.tag import Tagging
+from elmo.tasks.kinds.kind import TextGroup
+from elmo.tasks.kinds.tagging import Tagging
+from elmo.tasks.scores.labels import Score
+from elmo.tasks.scores.roles import VERB, role_scores
 
 # What a word is marked as: beside the predicate, the predicate itself, or a word of a sentence that
 # is asked for its predicates.

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import InputError
-from elmo.tasks.scores import Score, label_scores, mean_and_deviation, span_scores
+from elmo.tasks.scores.labels import Score, label_scores, mean_and_deviation, span_scores
 from elmo.tasks.spans import BIOES, IOB2
 
 TAGS = {

@@ -15,15 +15,15 @@ from torch import Tensor
 
 from elmo.config import BodyConfig, ClustersConfig, TaskConfig
 from elmo.errors import InputError
-from elmo.tasks.cluster_head import ClusterHead
-from elmo.tasks.cluster_scores import cluster_scores
 from elmo.tasks.examples import Example, NamesOfPronoun, Place
-from elmo.tasks.kind import PlainKind, TextGroup, to_words
+from elmo.tasks.heads.clusters import ClusterHead
+from elmo.tasks.kinds.kind import PlainKind, TextGroup, to_words
 from elmo.tasks.layers import Words
 from elmo.tasks.model import Head
-from elmo.tasks.pronoun_scores import Meant, pronoun_scores
 from elmo.tasks.readers.coreference import Cluster
 from elmo.tasks.readers.words import Split
+from elmo.tasks.scores.clusters import cluster_scores
+from elmo.tasks.scores.pronouns import Meant, pronoun_scores
 from elmo.text.sentences import split_sentences
 
 logger = logging.getLogger(__name__)

@@ -5,14 +5,14 @@ from typing import Any
 
 from elmo.config import TaskConfig, TaskKind
 from elmo.errors import ConfigError, InputError
-from elmo.tasks.classify import Classification
-from elmo.tasks.coref import Clusters
 from elmo.tasks.examples import Example
-from elmo.tasks.kind import Kind
-from elmo.tasks.pair import Pairs
-from elmo.tasks.qa import Answers
-from elmo.tasks.srl import Roles
-from elmo.tasks.tag import Tagging
+from elmo.tasks.kinds.answers import Answers
+from elmo.tasks.kinds.classification import Classification
+from elmo.tasks.kinds.clusters import Clusters
+from elmo.tasks.kinds.kind import Kind
+from elmo.tasks.kinds.pairs import Pairs
+from elmo.tasks.kinds.roles import Roles
+from elmo.tasks.kinds.tagging import Tagging
 
 KINDS: dict[TaskKind, type[Kind]] = {
     "classification": Classification,

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from elmo.config import BodyConfig, TaskConfig
 from elmo.tasks.examples import Example
-from elmo.tasks.heads import ClassificationHead
-from elmo.tasks.kind import PlainKind
+from elmo.tasks.heads.labels import ClassificationHead
+from elmo.tasks.kinds.kind import PlainKind
 from elmo.tasks.model import Head
-from elmo.tasks.scores import label_scores
+from elmo.tasks.scores.labels import label_scores
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import InputError
-from elmo.tasks.cluster_scores import Fit, cluster_scores
+from elmo.tasks.scores.clusters import Fit, cluster_scores
 
 # The key of the first examples of the official scorer: one thing named once, one twice, one thrice.
 KEY = ["A", "BC", "DEF"]

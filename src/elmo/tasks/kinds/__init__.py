@@ -1,0 +1,1 @@
+"""What is asked in each task: its labels, targets, answers, and how they are told."""

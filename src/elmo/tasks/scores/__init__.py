@@ -1,0 +1,1 @@
+"""How good answers are: the official definition of each task's figures."""
