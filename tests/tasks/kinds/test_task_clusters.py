@@ -19,7 +19,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.tasks import CoreferenceResolver
 from elmo.tasks.examples import Example, NamesOfPronoun
 from elmo.tasks.heads.clusters import ClusterHead, distance
-from elmo.tasks.kinds import clusters
+from elmo.tasks.kinds import clusters as clusters_module
 from elmo.tasks.kinds.registry import kind_for, make_kind
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
@@ -225,7 +225,7 @@ SETTINGS = {"has_single": True, "longest_sentence": 3, "longest_document": 5}
 
 
 def test_long_documents_are_cut_between_sentences(caplog):
-    clusters._tell.cache_clear()
+    clusters_module._tell.cache_clear()
     kind = make_kind("clusters", SETTINGS)
     texts = (("a", "b"), ("c", "d", "e", "f"), ("g",))
     clusters = (((0, 2), (5, 6)), ((4, 5), (6, 7)), ((2, 3),))
