@@ -38,12 +38,14 @@ def command(given: argparse.Namespace, out: Path) -> list[str]:
     return [sys.executable, "-m", "elmo", "pretrain", *words]
 
 
-def losses(out: Path) -> dict[int, float]:
-    """Give the losses of a run's log by step; of a step that was taken twice the last."""
+def losses(out: Path, since: float = 0.0) -> dict[int, float]:
+    """Give the losses of a run's log by step, of those that were logged from a time on."""
     path = out / "log.jsonl"
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     rows = [json.loads(line) for line in lines if line.endswith("\n")]
-    return {row["step"]: row["loss"] for row in rows if row["kind"] == "step"}
+    return {
+        row["step"]: row["loss"] for row in rows if row["kind"] == "step" and row["time"] >= since
+    }
 
 
 def run(given: argparse.Namespace, out: Path, kill_at: int | None = None) -> None:
@@ -77,13 +79,17 @@ def main() -> None:
         whole, killed = Path(folder) / "whole", Path(folder) / "killed"
         run(given, whole)
         run(given, killed, kill_at=given.steps // 2)
-        reached = max(losses(killed))
+        reached, again = max(losses(killed)), time.time()
         run(given, killed)
-        expected, found = losses(whole), losses(killed)
-    print(f"killed at step {reached} or soon after\n")
+        expected, found = losses(whole), losses(killed, since=again)
+    print(
+        f"killed at step {reached} or soon after; the first line after the restart: {min(found)}\n"
+    )
+    if min(found) <= given.steps // 8:
+        raise SystemExit("it began again, and did not go on from a checkpoint")
     print("| step | undisturbed | killed and started again | ratio less 1 |")
     print("| --- | --- | --- | --- |")
-    for step in sorted(expected):
+    for step in sorted(found):
         ratio = found[step] / expected[step] - 1
         print(f"| {step} | {expected[step]:.6f} | {found[step]:.6f} | {ratio:+.1e} |")
 

@@ -4,6 +4,7 @@
 #     bash runs/tasks.sh DATA OUT
 #     python runs/results.py OUT --docs docs --commit ... --machine "..."
 #
+# OUT is of one set of dials: runs that other presets left there would stand beside new ones.
 # DATA holds the sets, unpacked: conll2003, ud-ewt, kmou-ner, sst, klue-ynat, nsmc, wsd; sick, klue-nli, squad-part,
 # propbank-ewt, litbank, gap. Stopped and started again it goes on; what is done is not done again. From the
 # environment:

@@ -18,14 +18,14 @@ from elmo.model.token_encoder import TokenEncoder
 
 @dataclass(frozen=True)
 class BiLMOutput:
-    """What one pass gives, boundaries still in.
+    """What one pass gives; marks are still in, where nothing else was asked for.
 
     Attributes:
         sides: both halves of each layer, (time, batch, projection): the token vector twice, then
             forward and backward for each LSTM layer; zero at padding, but for the end marks of
             shorter rows where marks were left out.
         mask: true at real positions, (batch, time).
-        state: state after the last real position of each direction.
+        state: state after the last position each direction has read.
     """
 
     sides: Sequence[tuple[Tensor, Tensor]]

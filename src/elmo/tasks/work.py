@@ -246,7 +246,9 @@ class TaskWork:
             raise ConfigError(f"{self.config.out} holds a run on other examples: another --out")
         self.model.load_state_dict(state["weights"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+            # How it is computed is this machine's, and this version's.
+            dials = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({**saved, "param_groups": dials})
 
     def _mark(self) -> list[int]:
         """Give what examples are known by."""
