@@ -39,6 +39,7 @@ def run(monkeypatch, capsys):
 
     def call(name, *words):
         monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+        monkeypatch.syspath_prepend(RUNS)
         runpy.run_path(str(RUNS / name), run_name="__main__")
         return capsys.readouterr().out
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State, Storage
-from elmo.embed.encoding import POOLINGS, EncodingRun, pool
+from elmo.embed.chosen import POOLINGS, pool
+from elmo.embed.encoding import EncodingRun
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.formats import hub, native

@@ -1,16 +1,14 @@
-"""Sentences to the vectors of their words: who shares a batch, and which layers are kept.
+"""Sentences to the vectors of their words: who shares a batch, and how it is taken apart.
 
 `EncodingRun` is one run with fixed settings. What it gives for a sentence from the zero state
 depends on that sentence alone, but for rounding; what it gives for a set of sentences, not on their
 order.
 """
 
-import operator
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from torch.func import functional_call
 
 from elmo.config import Layers
 from elmo.embed.arithmetic import arithmetic_of
+from elmo.embed.chosen import choose_layers, needs_marks, whole
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import HALVES, is_out_of_memory
@@ -29,7 +28,6 @@ from elmo.kernels.precision import exact_float32
 from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
-from elmo.model.scalar_mix import ScalarMix
 from elmo.text.batches import Sentence, TokenMapper
 
 # Positions computed together, padding included; longer sentences go in smaller batches.
@@ -94,7 +92,7 @@ class EncodingRun:
                 float32 on the host.
             cache: keeps the vectors of words before their context.
         """
-        size = _whole(batch_size)
+        size = whole(batch_size)
         if batch_size is not None and (size is None or size < 1):
             raise ConfigError(
                 f"batch_size is {batch_size!r}; it must be a whole number, at least 1"
@@ -107,8 +105,7 @@ class EncodingRun:
         # device are cut there, in the caller's stream.
         self.is_cut_aside = self.device.type == "cuda" and not keep_on_device
         self._choose = choose_layers(network, layers)
-        # A norm over all positions of a sentence counts its marks, in the programs that have one.
-        self._needs_marks = layers == "mix" and network.config.mix.layer_norm != "none"
+        self._needs_marks = needs_marks(network, layers)
         self.cache = cache
         self._bilm = network.bilm
         self._run: Callable[..., BiLMOutput] = network.bilm
@@ -385,81 +382,3 @@ def batches_by_length(
         count = min(batch_size, max(1, max_positions // length))
         yield ordered[start : start + count]
         start += count
-
-
-def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput], Tensor]:
-    """Give the function that keeps what was asked for: (batch, time, dim), or all layers of it."""
-    number = _whole(layers)
-    numbers = range(network.config.n_layers)
-    if isinstance(layers, str):
-        if layers == "average":
-            return BiLMOutput.average
-        if layers == "top":
-            return lambda output: output.layer(-1)
-        if layers == "all":
-            return lambda output: output.layers
-        if layers == "mix":
-            return partial(_mix, network, _trained_mix(network))
-        number = {str(known): known for known in numbers}.get(layers)
-    if number is None or number not in numbers:
-        raise ConfigError(
-            f"layers is {layers!r}; expected average, mix, top, all or a number from 0 to "
-            f"{numbers[-1]}"
-        )
-    return lambda output: output.layer(number)
-
-
-def _whole(value: Any) -> int | None:
-    """Give a whole number, of any library, as Python's own; None for all else, True included."""
-    try:
-        return None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        return None
-
-
-def _trained_mix(network: ELMoNetwork) -> ScalarMix:
-    mix = network.mixes[0] if len(network.mixes) else None
-    if not isinstance(mix, ScalarMix) or not mix.is_trained():
-        raise ConfigError(
-            'layers is "mix", but the model has no trained mix: use "average", or train the mix in '
-            "a task first"
-        )
-    return mix
-
-
-def _mix(network: ELMoNetwork, mix: ScalarMix, output: BiLMOutput) -> Tensor:
-    values, mask = output.layers, output.mask
-    values = values.to(torch.promote_types(values.dtype, torch.float32))
-    if network.config.mix.layer_norm == "none":
-        mixed: Tensor = mix(values)
-        return mixed
-    # Its statistics are those of a batch: one sentence at a time, lest neighbours matter.
-    single = [
-        network.mix(values[:, row : row + 1], mask[row : row + 1])[0] for row in range(len(mask))
-    ]
-    return torch.cat(single)
-
-
-def pool(vectors: Tensor, pooling: str) -> Tensor:
-    """Reduce the words of a sentence to one vector; no words give zeros.
-
-    Args:
-        vectors: (..., words, dim).
-        pooling: "mean", "max" or "first-last": the forward half at the last word beside the
-            backward half at the first, each having read the whole sentence.
-    """
-    if vectors.shape[-2] == 0:
-        return vectors.new_zeros(*vectors.shape[:-2], vectors.shape[-1])
-    return POOLINGS[pooling](vectors)
-
-
-def _first_last(vectors: Tensor) -> Tensor:
-    half = vectors.shape[-1] // 2
-    return torch.cat([vectors[..., -1, :half], vectors[..., 0, half:]], dim=-1)
-
-
-POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
-    "mean": lambda vectors: vectors.mean(dim=-2),
-    "max": lambda vectors: vectors.amax(dim=-2),
-    "first-last": _first_last,
-}
