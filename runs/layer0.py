@@ -1,12 +1,12 @@
 """Layer 0 of a model as static word vectors: what it knows of words without any context.
 
-    python runs/layer0.py MODEL TASK FILE... > vectors.txt
+    python runs/layer0.py MODEL TASK FILE... > vectors.bin
 
-Writes a vector for each word of the example files of TASK (a preset of `elmo task fit`), as GloVe
-does: `elmo task fit TASK --model none --static vectors.txt` is then a baseline that has read as
-much text as the model has. Name all parts, the test part too: of it words are taken, not answers,
-as any file of static vectors would have them. For models of coreference that are asked about GAP,
-name its file too.
+Writes a vector for each word of the example files of TASK (a preset of `elmo task fit`), in the
+binary format of word2vec: `elmo task fit TASK --model none --static vectors.bin` is then a baseline
+that has read as much text as the model has. Name all parts, the test part too: of it words are
+taken, not answers, as any file of static vectors would have them. For models of coreference that
+are asked about GAP, name its file too.
 """
 
 import argparse
@@ -40,8 +40,12 @@ def main() -> None:
     if given.gap is not None:
         examples += read_examples(replace(config.examples, reader="gap"), given.gap, split)
     words = sorted({word for one in examples for text in one.texts for word in text})
+    # A space ends a word in such a file.
+    words = [word for word in words if " " not in word]
+    out = sys.stdout.buffer
+    out.write(f"{len(words)} {elmo.config.dim}\n".encode())
     for word, vectors in zip(words, elmo.encode([[w] for w in words], layers=0), strict=True):
-        sys.stdout.write(word + " " + " ".join(f"{value:.4f}" for value in vectors[0]) + "\n")
+        out.write(word.encode() + b" " + vectors[0].astype("<f4").tobytes())
 
 
 if __name__ == "__main__":

@@ -71,14 +71,14 @@ known() {
     case $1 in sick | squad | propbank-ewt | litbank) words=() ;; esac
     files=(--train "$train" --test "$test" "${words[@]}")
     [ -z "$dev" ] || files+=(--dev "$dev")
-    static=(--static "$out/$1-static.txt")
+    static=(--static "$out/$1-static.bin")
     cache=(--cache "$out/layers")
 }
 
 # A task four ways: ELMo comes to a model that has static vectors, as in the paper.
 task() {
     known "$1"
-    written "$out/$1-static.txt" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
+    written "$out/$1-static.bin" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
     fit "$1-elmo" "$1" "${files[@]}" "${static[@]}" "${cache[@]}"
     fit "$1-none" "$1" "${files[@]}" --model none
     fit "$1-static" "$1" "${files[@]}" "${static[@]}" --model none

@@ -53,9 +53,9 @@ def tensors(parts):
         value
         for part in parts
         for group in part.groups
-        for value in (*vars(group).values(), part.targets)
+        for value in (*vars(group).values(), *vars(group.layout).values(), part.targets)
     ]
-    return [value for value in found if value is not None]
+    return [value for value in found if isinstance(value, torch.Tensor)]
 
 
 @pytest.mark.parametrize(("task", "examples"), [("classification", LABELLED), ("tagging", TAGGED)])

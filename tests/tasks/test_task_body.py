@@ -6,6 +6,7 @@ from small_tasks import EXAMPLES, make_trained, write_elmo
 
 from elmo.config import BodyConfig, TaskELMoConfig
 from elmo.tasks.body import Body, locked_dropout
+from elmo.tasks.layout import Layout
 
 
 @pytest.mark.parametrize(
@@ -26,8 +27,7 @@ def test_widths(place, hidden, width):
         n_layers=3,
         elmo_dim=10,
     )
-    mask = torch.tensor([[True, True, True], [True, False, False]])
-    found = body(torch.randn(2, 3, 7), mask, torch.randn(3, 2, 3, 10))
+    found = body(torch.randn(2, 3, 7), Layout.of([3, 1]), torch.randn(3, 2, 3, 10))
     assert found.shape == (2, 3, body.dim)
     assert body.dim == width
     assert (body.mix is None) == (place == "input")
@@ -85,7 +85,7 @@ def test_dropout_is_for_training_alone():
     torch.manual_seed(0)
     config = BodyConfig(hidden=8, depth=2, input_dropout=0.5, dropout=0.5)
     body = Body(config=config, elmo=TaskELMoConfig(model=None), input_dim=7)
-    x, mask = torch.randn(2, 3, 7), torch.ones(2, 3, dtype=torch.bool)
-    assert not torch.equal(body(x, mask, None), body(x, mask, None))
+    x, layout = torch.randn(2, 3, 7), Layout.of([3, 3])
+    assert not torch.equal(body(x, layout, None), body(x, layout, None))
     body.eval()
-    assert torch.equal(body(x, mask, None), body(x, mask, None))
+    assert torch.equal(body(x, layout, None), body(x, layout, None))

@@ -1,5 +1,7 @@
 """Files of static word vectors."""
 
+import struct
+
 import pytest
 import torch
 
@@ -68,3 +70,37 @@ def test_no_file_and_no_text(tmp_path):
     (tmp_path / "torn").write_bytes(b"a 1 2\n\xff\xff 1 2\n")
     with pytest.raises(FormatError, match="is not UTF-8"):
         read_static(tmp_path / "torn")
+
+
+# ------------------------------------------------------------------------------------------ binary
+
+
+def binary(tmp_path, *, counts=b"3 2\n", between=b"", words=("the", "\u00e9t\u00e9", "the")):
+    numbers = struct.pack("<2f", 1, -0.5), struct.pack("<2f", 2, 32), struct.pack("<2f", 9, 9)
+    path = tmp_path / "vectors.bin"
+    pairs = zip(words, numbers, strict=True)
+    path.write_bytes(counts + b"".join(w.encode() + b" " + n + between for w, n in pairs))
+    return path
+
+
+@pytest.mark.parametrize("between", [b"", b"\n"])
+def test_word2vec_binary(tmp_path, between):
+    table = read_static(binary(tmp_path, between=between), {"the"}, 5)
+    assert (table.words, table.others) == (["the"], ["\u00e9t\u00e9"])
+    assert (table.vectors.tolist(), table.other_vectors.tolist()) == ([[1, -0.5]], [[2, 32]])
+
+
+def test_a_broken_binary_file(tmp_path):
+    with pytest.raises(FormatError, match="cannot read"):
+        read_static(tmp_path / "none.bin")
+    for counts in (b"", b"3\n", b"a 2\n", b"3 0\n"):
+        with pytest.raises(FormatError, match="is no binary file of word2vec"):
+            read_static(binary(tmp_path, counts=counts))
+    with pytest.raises(FormatError, match="ends in word 4 of 4: it is cut short"):
+        read_static(binary(tmp_path, counts=b"4 2\n"))
+    with pytest.raises(FormatError, match="word 2: expected a word and 2 numbers"):
+        read_static(binary(tmp_path, words=("a", "", "b")))
+    path = binary(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(FormatError, match="ends in word 3 of 3: it is cut short"):
+        read_static(path)

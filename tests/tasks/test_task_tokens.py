@@ -57,7 +57,10 @@ def test_to_moves_all_that_is_there(tiny):
     )
     marks = [[0] * len(text) for text in TEXTS]
     moved = fields.batch(TEXTS, marks).to(torch.device("meta"))
-    assert all(value.device.type == "meta" for value in vars(moved).values())
+    layout = moved.layout
+    found = [layout.mask, layout.places, *vars(moved).values()]
+    assert {value.device.type for value in found if value is not layout} == {"meta"}
+    assert layout.sizes.device.type == "cpu"
     assert TokenFields().batch(TEXTS).to(torch.device("meta")).layers is None
 
 

@@ -14,6 +14,7 @@ from elmo.train.optim import (
     clip_scale,
     learning_rate,
     make_optimizer,
+    seed_step,
     set_rate,
 )
 
@@ -267,3 +268,19 @@ def test_a_warm_up_as_long_as_the_run():
 @pytest.mark.parametrize(("norm", "scale"), [(0.0, 1.0), (1.9, 1.0), (2.0, 1.0), (8.0, 0.25)])
 def test_clip_scale(norm, scale):
     assert clip_scale(torch.tensor(norm), 2.0).item() == pytest.approx(scale)
+
+
+def test_a_step_is_seeded_by_its_place_alone():
+    cpu = torch.device("cpu")
+
+    def drawn(*place):
+        seed_step(cpu, *place)
+        return torch.rand(3)
+
+    first = drawn(1, 2)
+    assert torch.equal(drawn(1, 2), first)
+    assert not torch.equal(drawn(2, 1), first)
+    seed_step(cpu, 1, 2)
+    state = torch.get_rng_state()
+    torch.manual_seed(torch.initial_seed())
+    assert torch.equal(torch.get_rng_state(), state)

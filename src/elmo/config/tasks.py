@@ -114,7 +114,7 @@ class WordsConfig:
     """What else a word is known by."""
 
     static: str | None = None
-    """Text file of word vectors, as word2vec and GloVe write them."""
+    """File of word vectors, as word2vec and GloVe write them; a binary one ends in .bin."""
     tune_static: bool = True
     """Whether static vectors learn too: those of words of the examples."""
     static_words: int = 400_000

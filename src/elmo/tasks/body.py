@@ -7,9 +7,9 @@ roles He et al., 2017): plain layers on top of each other learn slowly above two
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmo.config import BodyConfig, TaskELMoConfig
+from elmo.tasks.layout import Layout
 from elmo.tasks.tokens import ELMoMix
 
 
@@ -56,21 +56,20 @@ class Body(nn.Module):
             self.mix = ELMoMix(elmo, n_layers)
             self.dim += elmo_dim
 
-    def forward(self, x: Tensor, mask: Tensor, layers: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout, layers: Tensor | None) -> Tensor:
         """Map (batch, time, input_dim) to (batch, time, dim).
 
         Args:
             x: vectors, zero at padding.
-            mask: true at words, (batch, time).
+            layout: where its words stand.
             layers: of ELMo, (layers, batch, time, elmo_dim).
         """
         x = locked_dropout(x, self.config.input_dropout, self.training)
         if self.lstm is not None:
-            lengths = mask.sum(dim=1).cpu()
-            x = read_by(self.lstm, x, lengths)
+            x = read_by(self.lstm, x, layout)
             x = locked_dropout(x, self.config.dropout, self.training)
             for layer in self.upper:
-                x = layer(x, lengths)
+                x = layer(x, layout)
                 x = locked_dropout(x, self.config.dropout, self.training)
         if self.mix is not None:
             assert layers is not None
@@ -87,16 +86,14 @@ class HighwayLSTM(nn.Module):
         self.lstm = nn.LSTM(dim, dim // 2, batch_first=True, bidirectional=True)
         self.gate = nn.Linear(dim, dim)
 
-    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """Map (batch, time, dim) to the same."""
-        return torch.lerp(x, read_by(self.lstm, x, lengths), self.gate(x).sigmoid())
+        return torch.lerp(x, read_by(self.lstm, x, layout), self.gate(x).sigmoid())
 
 
-def read_by(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
+def read_by(lstm: nn.LSTM, x: Tensor, layout: Layout) -> Tensor:
     """Run an LSTM over texts of different lengths, zeros at padding."""
-    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-    found, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=x.shape[1])
-    return found
+    return layout.unpack(lstm(layout.pack(x))[0])
 
 
 def locked_dropout(x: Tensor, share: float, training: bool) -> Tensor:

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from elmo.model.scalar_mix import ScalarMix
 from elmo.tasks.body import Body
+from elmo.tasks.layout import Layout
 from elmo.tasks.tokens import TokenBatch, TokenInput
 
-# Of each group of texts the vectors of words, (texts, time, dim), and a mask that is true at them.
-Texts = Sequence[tuple[Tensor, Tensor]]
+# Of each group of texts the vectors of words, (texts, time, dim), and where they stand.
+Texts = Sequence[tuple[Tensor, Layout]]
 
 
 class Head(Protocol):
@@ -44,7 +45,7 @@ class TaskModel(nn.Module):
     def vectors(self, batch: TokenBatch) -> Tensor:
         """Give what the head reads of a group of texts, (batch, time, dim)."""
         x, layers = self.tokens(batch)
-        found: Tensor = self.body(x, batch.mask, layers)
+        found: Tensor = self.body(x, batch.layout, layers)
         return found
 
     def loss(self, groups: Sequence[TokenBatch], targets: Tensor) -> Tensor:
@@ -59,7 +60,7 @@ class TaskModel(nn.Module):
         return self.head.answers(self._texts(groups))
 
     def _texts(self, groups: Sequence[TokenBatch]) -> Texts:
-        return [(self.vectors(group), group.mask) for group in groups]
+        return [(self.vectors(group), group.layout) for group in groups]
 
     def mixes(self) -> Iterator[tuple[str, ScalarMix]]:
         """Give the mixes of ELMo's layers by their places, input and output."""

@@ -19,6 +19,7 @@ from elmo.model.network import ELMoNetwork
 from elmo.model.scalar_mix import ScalarMix
 from elmo.model.token_encoder import CharacterCNN
 from elmo.tasks.layers import LayerSource, Words
+from elmo.tasks.layout import Layout
 from elmo.text.batches import TokenMapper
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, ByteCharacters
 
@@ -28,7 +29,7 @@ class TokenBatch:
     """Words of a batch, as numbers; None for what the model does not read.
 
     Attributes:
-        mask: true at words, (batch, time).
+        layout: where they stand.
         layers: of a frozen ELMo, (layers, batch, time, dim).
         rows: token rows of a tuned ELMo, marks first, (distinct, columns).
         places: which of them stands where, marks included, (batch, time + 2).
@@ -38,7 +39,7 @@ class TokenBatch:
         marks: what a kind of task says of each word, (batch, time).
     """
 
-    mask: Tensor
+    layout: Layout
     layers: Tensor | None = None
     rows: Tensor | None = None
     places: Tensor | None = None
@@ -46,6 +47,11 @@ class TokenBatch:
     letters: Tensor | None = None
     spelled: Tensor | None = None
     marks: Tensor | None = None
+
+    @property
+    def mask(self) -> Tensor:
+        """True at words, (batch, time)."""
+        return self.layout.mask
 
     def to(self, device: torch.device) -> "TokenBatch":
         """Move everything."""
@@ -90,9 +96,8 @@ class TokenFields:
             texts: their words.
             marks: a number for each word, where the kind of task has marks.
         """
-        lengths = torch.tensor([len(text) for text in texts])
-        n_steps = int(lengths.max())
-        mask = torch.arange(n_steps) < lengths[:, None]
+        layout = Layout.of([len(text) for text in texts])
+        n_steps = layout.mask.shape[1]
         found: dict[str, Tensor] = {}
         if self.layers is not None:
             vectors = self.layers(texts)
@@ -113,7 +118,7 @@ class TokenFields:
         if marks is not None:
             rows = [torch.tensor(row) for row in marks]
             found["marks"] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        return TokenBatch(mask, **found)
+        return TokenBatch(layout, **found)
 
     def _static(self, texts: Sequence[Words], n_steps: int) -> Tensor:
         assert self.static is not None

@@ -175,7 +175,7 @@ class TaskWork:
     def step(self, batch: list[TaskBatch], number: int) -> StepResult:
         """Learn from the parts of a batch."""
         self._let_loose(number)
-        seed_step(self.config.run.seed, number)
+        seed_step(self.fabric.device, self.config.run.seed, number)
         self.model.train()
         for optimizer, rates in zip(self.optimizers, self.rates, strict=True):
             set_rate(optimizer, learning_rate(rates, number, self.n_steps))

@@ -281,7 +281,7 @@ class Learner:
         return torch.stack(losses), h, c
 
     def _seed(self, number: int, part: int) -> None:
-        seed_step(self.config.run.seed, number, part, self.fabric.global_rank)
+        seed_step(self.fabric.device, self.config.run.seed, number, part, self.fabric.global_rank)
 
     def _clip(self) -> Tensor:
         """Scale all gradients to the norm allowed; gives the norm they had."""

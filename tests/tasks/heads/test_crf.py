@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import ConfigError
-from elmo.tasks.heads.crf import CRF
+from elmo.tasks.heads.crf import CRF, _forward, _last_by_halves
 from elmo.tasks.spans import SCHEMES, allowed, is_allowed
 
 LENGTHS = [(1,), (4,), (3, 1, 4, 2), (4, 4)]
@@ -59,6 +59,33 @@ def paths(crf, emissions, limits=None):
                 continue
         found.append((path, slow_score(crf, emissions, path).item()))
     return found
+
+
+# ------------------------------------------------------------------------------------ two ways
+
+
+@pytest.mark.parametrize("lengths", [(1,), (2,), (3, 1), (8, 5, 1, 7), (17, 16, 2)])
+@pytest.mark.parametrize("constrained", [False, True])
+def test_halves_give_what_word_by_word_does(lengths, constrained):
+    options = {"constraints": random_limits(4, 3), "constrain_training": True}
+    crf = random_crf(4, dtype=torch.float32, **(options if constrained else {}))
+    emissions, _, mask = batch(lengths, 4, dtype=torch.float32)
+    emissions.requires_grad_()
+
+    def found(way):
+        prepared, edges = crf._prepared(emissions, mask, crf._forbidden_in_training())
+        total = (way(prepared, mask, edges) + edges.end).logsumexp(dim=1)
+        return total, *torch.autograd.grad(
+            total.sum(), [emissions, *crf.parameters()], allow_unused=True
+        )
+
+    for fast, slow in zip(
+        found(_last_by_halves), found(lambda *given: _forward(*given)[-1]), strict=True
+    ):
+        if slow is None or not slow.any():
+            assert fast is None or not fast.any()
+        else:
+            torch.testing.assert_close(fast, slow)
 
 
 # ------------------------------------------------------------------------------------ enumeration

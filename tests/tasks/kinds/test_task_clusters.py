@@ -21,6 +21,7 @@ from elmo.tasks.examples import Example, NamesOfPronoun
 from elmo.tasks.heads.clusters import ClusterHead, distance
 from elmo.tasks.kinds import clusters as clusters_module
 from elmo.tasks.kinds.registry import kind_for, make_kind
+from elmo.tasks.layout import Layout
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 
@@ -72,9 +73,9 @@ def make_head(has_single=True, **dials):
 def texts_of(*lengths):
     """Give vectors of sentences, padded with what must not be read."""
     generator = torch.Generator().manual_seed(1)
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     x = torch.randn(len(lengths), max(lengths), 6, generator=generator)
-    return [(x.masked_fill(~mask.unsqueeze(2), 1e6), mask)]
+    layout = Layout.of(lengths)
+    return [(x.masked_fill(~layout.mask.unsqueeze(2), 1e6), layout)]
 
 
 # -------------------------------------------------------------------------------------------- head
@@ -93,8 +94,8 @@ def test_spans_end_in_their_sentence():
 
 def test_a_span_is_known_by_its_ends_its_head_and_its_width():
     head = make_head().eval()
-    ((x, mask),) = texts_of(5)
-    found, _ = head._spans(x[mask], torch.zeros(5, dtype=torch.int64))
+    ((x, _),) = texts_of(5)
+    found, _ = head._spans(x[0], torch.zeros(5, dtype=torch.int64))
     words = x[0, 1:4]
     shares = head.attention(words).softmax(dim=0)
     expected = (

@@ -10,6 +10,7 @@ from elmo.tasks import spans
 from elmo.tasks.examples import Example
 from elmo.tasks.heads.labels import ClassificationHead, TaggingHead
 from elmo.tasks.kinds.registry import check_targets, kind_for, make_kind
+from elmo.tasks.layout import Layout
 
 SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
 
@@ -36,12 +37,12 @@ def test_a_classification_loss_is_that_of_its_answers():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
     x, mask = torch.randn(2, 4, 6), torch.tensor([[True] * 4, [True] * 2 + [False] * 2])
-    answers = torch.tensor(head.answers([(x, mask)]))
-    loss = head.loss([(x, mask)], torch.tensor([2, 0]))
+    answers = torch.tensor(head.answers([(x, Layout.of_mask(mask))]))
+    loss = head.loss([(x, Layout.of_mask(mask))], torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
     # What stands at padding is not read.
     x[1, 2:] = 1e6
-    torch.testing.assert_close(torch.tensor(head.answers([(x, mask)])), answers)
+    torch.testing.assert_close(torch.tensor(head.answers([(x, Layout.of_mask(mask))])), answers)
 
 
 def test_a_record_of_a_label(tmp_path):
@@ -84,7 +85,7 @@ def test_no_answer_breaks_its_scheme(scheme):
     torch.manual_seed(0)
     lengths = torch.arange(60) % 9 + 1
     mask = torch.arange(9) < lengths[:, None]
-    found = head.answers([(100 * torch.randn(60, 9, 4), mask)])
+    found = head.answers([(100 * torch.randn(60, 9, 4), Layout.of_mask(mask))])
     assert {number for row in found for number in row} == set(range(len(labels)))
     for row, tags, n in zip(found, kind.answers(found, labels), lengths.tolist(), strict=True):
         assert len(tags) == n
@@ -130,13 +131,13 @@ def test_tags_each_by_itself():
     assert set(head.state_dict()) == {"out.weight", "out.bias"}
     torch.manual_seed(0)
     x, mask = torch.randn(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
-    (first, second) = head.answers([(x, mask)])
+    (first, second) = head.answers([(x, Layout.of_mask(mask))])
     best = head.out(x).argmax(dim=2)
     assert first == best[0].tolist()
     assert second == best[1, :1].tolist()
     targets = torch.tensor([[1, 2, 3], [4, 0, 0]])
     words = head.out(x).log_softmax(dim=2).gather(2, targets.unsqueeze(2))[mask]
-    torch.testing.assert_close(head.loss([(x, mask)], targets), -words.mean())
+    torch.testing.assert_close(head.loss([(x, Layout.of_mask(mask))], targets), -words.mean())
 
 
 def test_a_tagging_loss_is_by_word():
@@ -145,7 +146,9 @@ def test_a_tagging_loss_is_by_word():
     torch.nn.init.zeros_(head.out.weight)
     torch.nn.init.zeros_(head.out.bias)
     mask = torch.tensor([[True] * 5, [True] + [False] * 4])
-    loss = head.loss([(torch.randn(2, 5, 6), mask)], torch.zeros(2, 5, dtype=torch.int64))
+    loss = head.loss(
+        [(torch.randn(2, 5, 6), Layout.of_mask(mask))], torch.zeros(2, 5, dtype=torch.int64)
+    )
     torch.testing.assert_close(loss, torch.tensor(3.0).log())
 
 

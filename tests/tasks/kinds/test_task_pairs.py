@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 from small_tasks import DIALS, PAIRS, fabric, make_trained, write_elmo
+from torch.nn import functional
 from typer.testing import CliRunner
 
 from elmo import cli
@@ -14,6 +15,7 @@ from elmo.tasks import Classifier, PairClassifier
 from elmo.tasks.examples import Example
 from elmo.tasks.heads.pairs import PairHead, attended
 from elmo.tasks.kinds.registry import kind_for
+from elmo.tasks.layout import Layout
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 
@@ -26,21 +28,17 @@ def no_picture(monkeypatch):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
-def padded(x, n):
-    return torch.nn.functional.pad(x, (0, 0, 0, n - x.shape[1]))
-
-
 @pytest.mark.parametrize("hidden", [5, 0])
 def test_padding_is_not_read(hidden):
     torch.manual_seed(0)
     head = PairHead(dim=6, n_labels=3, config=BodyConfig(hidden=hidden)).eval()
     first, second = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
-    whole = [(x, torch.ones(x.shape[:2], dtype=torch.bool)) for x in (first, second)]
+    whole = [(x, Layout.of([x.shape[1]] * len(x))) for x in (first, second)]
     answers = torch.tensor(head.answers(whole))
     torch.testing.assert_close(answers.sum(dim=1), torch.ones(2))
     more = [
-        (padded(x, 7) + ~padded(mask.unsqueeze(2), 7) * 50.0, padded(mask.unsqueeze(2), 7)[..., 0])
-        for x, mask in whole
+        (functional.pad(x, (0, 0, 0, 7 - x.shape[1]), value=50.0), Layout.of([x.shape[1]] * 2, 7))
+        for x, _ in whole
     ]
     torch.testing.assert_close(torch.tensor(head.answers(more)), answers)
     loss = head.loss(whole, torch.tensor([2, 0]))

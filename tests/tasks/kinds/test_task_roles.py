@@ -16,6 +16,7 @@ from elmo.tasks.body import Body
 from elmo.tasks.examples import Example, Frame
 from elmo.tasks.kinds.registry import kind_for, make_kind
 from elmo.tasks.kinds.roles import FoundFrames
+from elmo.tasks.layout import Layout
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 
@@ -156,10 +157,10 @@ def test_deep_layers_with_highways():
     config = BodyConfig(hidden=4, depth=3, highway=True, input_dropout=0.0, dropout=0.0)
     body = Body(config=config, elmo=TaskELMoConfig(model=None), input_dim=5)
     assert (body.lstm.num_layers, len(body.upper), body.dim) == (1, 2, 8)
-    mask = torch.tensor([[True] * 4, [True, True, False, False]])
-    x = torch.randn(2, 4, 5) * mask.unsqueeze(2)
-    both = body(x, mask, None)
-    torch.testing.assert_close(both[1, :2], body(x[1:, :2], mask[1:, :2], None)[0])
+    layout = Layout.of([4, 2])
+    x = torch.randn(2, 4, 5) * layout.mask.unsqueeze(2)
+    both = body(x, layout, None)
+    torch.testing.assert_close(both[1, :2], body(x[1:, :2], Layout.of([2]), None)[0])
     assert not both[1, 2:].any()
     # Where gates are shut, what came in passes by.
     for layer in body.upper:
@@ -167,7 +168,7 @@ def test_deep_layers_with_highways():
     config = replace(config, depth=1)
     shallow = Body(config=config, elmo=TaskELMoConfig(model=None), input_dim=5)
     shallow.lstm.load_state_dict(body.lstm.state_dict())
-    torch.testing.assert_close(body(x, mask, None), shallow(x, mask, None))
+    torch.testing.assert_close(body(x, layout, None), shallow(x, layout, None))
 
 
 @pytest.mark.parametrize("settings", [{}, {"place": "both"}])

@@ -59,7 +59,8 @@ class AnswerHead(nn.Module):
 
         The span of `n` words that begins at word `t` is number `t x longest + n - 1`.
         """
-        (question, question_mask), (passage, mask) = texts
+        (question, asking), (passage, layout) = texts
+        question_mask, mask = asking.mask, layout.mask
         padding = ~mask.unsqueeze(2)
         likeness = (
             self.of_passage(passage)
@@ -72,9 +73,9 @@ class AnswerHead(nn.Module):
         told = attended(closest.unsqueeze(1), passage, mask)
         joined = torch.cat([passage, asked, passage * asked, passage * told], dim=2)
         joined = self.join(joined).relu().masked_fill(padding, 0.0)
-        modelled = self.model(joined, mask, None)
+        modelled = self.model(joined, layout, None)
         both = torch.cat([joined, modelled], dim=2)
-        ends = torch.cat([joined, self.end_model(both, mask, None)], dim=2)
+        ends = torch.cat([joined, self.end_model(both, layout, None)], dim=2)
         largest = [
             x.masked_fill(~here.unsqueeze(2), -torch.inf).amax(dim=1)
             for x, here in ((modelled, mask), (question, question_mask))

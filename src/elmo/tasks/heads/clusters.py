@@ -82,7 +82,8 @@ class ClusterHead(nn.Module):
 
     def forward(self, texts: Texts) -> Kept:
         """Score the spans of one document and the links of the best, given its sentences."""
-        ((x, mask),) = texts
+        ((x, layout),) = texts
+        mask = layout.mask
         sentences = torch.arange(len(mask), device=mask.device).unsqueeze(1).expand_as(mask)[mask]
         vectors, is_there = self._spans(x[mask], sentences)
         scores = self.mention(vectors).squeeze(2).float().masked_fill(~is_there, -torch.inf)

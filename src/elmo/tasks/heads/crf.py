@@ -15,6 +15,10 @@ from elmo.errors import ConfigError
 # Score of what is forbidden in training: no sequence with it has any probability left, yet a gold
 # one, which real files hold, has a loss that is finite and can be learned from.
 FORBIDDEN = -1e4
+# Score of what cannot be at all, where sums of such scores have to stay numbers.
+IMPOSSIBLE = -1e30
+# Up to so many tags a device that computes much at once is better off with whole matrices of them.
+FEW_TAGS = 24
 
 
 class _Edges(NamedTuple):
@@ -107,7 +111,11 @@ class CRF(nn.Module):
         self._check(emissions, mask)
         with _full_precision(emissions):
             emissions, edges = self._prepared(emissions, mask, self._forbidden_in_training())
-            return (_forward(emissions, mask, edges)[-1] + edges.end).logsumexp(dim=1)
+            if emissions.device.type == "cuda" and self.n_tags <= FEW_TAGS:
+                last = _last_by_halves(emissions, mask, edges)
+            else:
+                last = _forward(emissions, mask, edges)[-1]
+            return (last + edges.end).logsumexp(dim=1)
 
     # ------------------------------------------------------------------------- answers
 
@@ -208,6 +216,23 @@ def _forward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:
         longer = (sums[-1][:, :, None] + edges.transitions).logsumexp(dim=1) + emissions[:, time]
         sums.append(torch.where(mask[:, time, None], longer, sums[-1]))
     return sums
+
+
+def _last_by_halves(emissions: Tensor, mask: Tensor, edges: _Edges) -> Tensor:
+    """Give the last of what `_forward` gives, (batch, tags), joining neighbours again and again.
+
+    From each word to the next leads a matrix of scores; two such ways behind each other are one,
+    and a device joins all pairs of neighbours at once. That is more arithmetic by as many times as
+    there are tags, and far fewer launches.
+    """
+    ways = edges.transitions + emissions[:, 1:, None, :]
+    stay = torch.full_like(edges.transitions, IMPOSSIBLE).fill_diagonal_(0.0)
+    ways = torch.where(mask[:, 1:, None, None], ways, stay)
+    while (n := ways.shape[1]) > 1:
+        joined = (ways[:, 0 : n - 1 : 2, :, :, None] + ways[:, 1::2, None, :, :]).logsumexp(dim=3)
+        ways = torch.cat([joined, ways[:, n - n % 2 :]], dim=1)
+    first = edges.start + emissions[:, 0]
+    return (first[:, :, None] + ways[:, 0]).logsumexp(dim=1) if ways.shape[1] else first
 
 
 def _backward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -40,13 +41,13 @@ class ClassificationHead(nn.Module):
 
     def loss(self, texts: Texts, targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right labels, (batch,)."""
-        ((x, mask),) = texts
-        return functional.cross_entropy(self(x, mask).float(), targets)
+        ((x, layout),) = texts
+        return functional.cross_entropy(self(x, layout.mask).float(), targets)
 
     def answers(self, texts: Texts) -> list[list[float]]:
         """Give the probability of each label, for each text."""
-        ((x, mask),) = texts
-        found: list[list[float]] = self(x, mask).float().softmax(dim=1).tolist()
+        ((x, layout),) = texts
+        found: list[list[float]] = self(x, layout.mask).float().softmax(dim=1).tolist()
         return found
 
 
@@ -74,13 +75,15 @@ class TaggingHead(nn.Module):
             texts: the only group of them.
             targets: numbers of tags, (batch, time).
         """
-        ((x, mask),) = texts
-        return self.crf.loss(self._emissions(x), targets, mask) * len(mask) / mask.sum()
+        ((x, layout),) = texts
+        n_words = len(layout.places)
+        loss = self.crf.loss(self._emissions(x), targets, layout.mask)
+        return loss * len(layout.mask) / n_words
 
     def answers(self, texts: Texts) -> list[list[int]]:
         """Give the likeliest sequence of tags for each text."""
-        ((x, mask),) = texts
-        return self.crf.decode(self._emissions(x), mask)
+        ((x, layout),) = texts
+        return self.crf.decode(self._emissions(x), layout.mask)
 
     def _emissions(self, x: Tensor) -> Tensor:
         """Give the scores of tags; sums over a text want more digits than half precision has."""
@@ -104,19 +107,20 @@ class SoftmaxTaggingHead(nn.Module):
 
     def loss(self, texts: Texts, targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right tags, (batch, time), over all words."""
-        ((x, mask),) = texts
-        return functional.cross_entropy(self.out(x).float()[mask], targets[mask])
+        ((x, layout),) = texts
+        words, right = (part.flatten(0, 1)[layout.places] for part in (self.out(x), targets))
+        return functional.cross_entropy(words.float(), right)
 
     def answers(self, texts: Texts) -> list[list[int]]:
         """Give the likeliest tag of each word."""
-        ((x, mask),) = texts
+        ((x, layout),) = texts
         best = self.out(x).argmax(dim=2)
-        return [row[own].tolist() for row, own in zip(best, mask, strict=True)]
+        return [row[own].tolist() for row, own in zip(best, layout.mask, strict=True)]
 
 
 def padded_tags(tags: Sequence[Sequence[int]], n_steps: int) -> Tensor:
     """Put sequences of tags under each other, 0 at padding."""
-    found = torch.zeros(len(tags), n_steps, dtype=torch.int64)
+    found = np.zeros((len(tags), n_steps), dtype=np.int64)
     for row, one in zip(found, tags, strict=True):
-        row[: len(one)] = torch.tensor(one)
-    return found
+        row[: len(one)] = one
+    return torch.from_numpy(found)

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from elmo.config import BodyConfig, TaskELMoConfig
 from elmo.tasks.body import Body
+from elmo.tasks.layout import Layout
 from elmo.tasks.model import Texts
 
 
@@ -40,24 +41,23 @@ class PairHead(nn.Module):
 
     def forward(self, texts: Texts) -> Tensor:
         """Map two texts, (batch, time, dim) each, to logits, (batch, labels)."""
-        (first, first_mask), (second, second_mask) = texts
+        (first, of_first), (second, of_second) = texts
         # (batch, words of the first, words of the second)
         likeness = first @ second.transpose(1, 2)
         pooled = [
-            *self._read(first, first_mask, attended(likeness, second, second_mask)),
-            *self._read(second, second_mask, attended(likeness.transpose(1, 2), first, first_mask)),
+            *self._read(first, of_first, attended(likeness, second, of_second.mask)),
+            *self._read(second, of_second, attended(likeness.mT, first, of_first.mask)),
         ]
         x = self.dropout(torch.cat(pooled, dim=1))
         logits: Tensor = self.out(self.dropout(self.hidden(x).tanh()))
         return logits
 
-    def _read(self, x: Tensor, mask: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    def _read(self, x: Tensor, layout: Layout, other: Tensor) -> tuple[Tensor, Tensor]:
         """Give mean and maximum over a text of what its words and their counterparts say."""
         joined = self.join(torch.cat([x, other, x - other, x * other], dim=2)).relu()
-        joined = joined.masked_fill(~mask.unsqueeze(2), 0.0)
-        found = self.compose(joined, mask, None)
-        padding = ~mask.unsqueeze(2)
-        mean = found.masked_fill(padding, 0.0).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        padding = ~layout.mask.unsqueeze(2)
+        found = self.compose(joined.masked_fill(padding, 0.0), layout, None)
+        mean = found.masked_fill(padding, 0.0).sum(dim=1) / layout.mask.sum(dim=1, keepdim=True)
         return mean, found.masked_fill(padding, -torch.inf).amax(dim=1)
 
     def loss(self, texts: Texts, targets: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Tagging: a tag for each word of a text."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from torch import Tensor
@@ -43,9 +44,9 @@ class Tagging(PlainKind):
         """Tell whether an example has tags."""
         return isinstance(example.target, tuple)
 
-    def _learned(self, tags: Sequence[str]) -> Sequence[str]:
+    def _learned(self, tags: tuple[str, ...]) -> tuple[str, ...]:
         """Give the tags that are learned for those of an example."""
-        return spans.convert(tags, self.scheme, self.learned) if self.has_spans else tags
+        return _converted(tags, self.scheme, self.learned) if self.has_spans else tags
 
     def weight(self, example: Example) -> float:
         """Count each word alike."""
@@ -112,3 +113,9 @@ class Tagging(PlainKind):
     def settings(self) -> dict[str, Any]:
         """Give what `make_kind` makes the same kind of again."""
         return {"scheme": self.scheme}
+
+
+@lru_cache(maxsize=2**17)
+def _converted(tags: tuple[str, ...], scheme: str, learned: str) -> tuple[str, ...]:
+    """Convert tags, once for all epochs: it is the better half of making a batch."""
+    return tuple(spans.convert(tags, scheme, learned))

@@ -1,0 +1,65 @@
+"""How texts of different lengths lie in a padded block, and in which order an LSTM reads them.
+
+PyTorch packs a block by a copy for each length and asks the device for the lengths; here the host,
+which made the block, says where its words are, and packing is a single look-up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the words of a padded block stand.
+
+    Attributes:
+        mask: true at words, (texts, time).
+        sizes: how many texts have a word at each time, on the host, (time,).
+        places: of the words in the block, those of one time side by side, longest texts first.
+    """
+
+    mask: Tensor
+    sizes: Tensor
+    places: Tensor
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], width: int | None = None) -> "Layout":
+        """Lay out texts that are padded on the right.
+
+        Args:
+            lengths: words of each, at least one.
+            width: of the block; as the longest text has it where None.
+        """
+        numbers = np.asarray(lengths)
+        longest_first = np.argsort(-numbers, kind="stable")
+        mask = np.arange(width or numbers.max()) < numbers[:, None]
+        time, text = np.nonzero(mask[longest_first].T)
+        return cls(
+            torch.from_numpy(mask),
+            torch.from_numpy(mask[:, : numbers.max()].sum(axis=0)),
+            torch.from_numpy(longest_first[text] * mask.shape[1] + time),
+        )
+
+    @classmethod
+    def of_mask(cls, mask: Tensor) -> "Layout":
+        """Lay out texts as a mask has them, each row true from its beginning."""
+        return cls.of(mask.sum(dim=1).tolist(), mask.shape[1]).to(mask.device)
+
+    def to(self, device: torch.device) -> "Layout":
+        """Move all but what the host is asked for."""
+        return Layout(self.mask.to(device), self.sizes, self.places.to(device))
+
+    def pack(self, x: Tensor) -> PackedSequence:
+        """Take the words out of a block, (texts, time, dim), in the order of an LSTM."""
+        return PackedSequence(x.flatten(0, 1).index_select(0, self.places), self.sizes)
+
+    def unpack(self, packed: PackedSequence) -> Tensor:
+        """Put words back into a block, zeros at padding."""
+        texts, time = self.mask.shape
+        block = packed.data.new_zeros(texts * time, packed.data.shape[1])
+        return block.index_copy(0, self.places, packed.data).view(texts, time, -1)
