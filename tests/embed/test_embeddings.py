@@ -102,7 +102,7 @@ def test_a_dtype(written):
 def test_a_group_is_all_that_is_read(written, monkeypatch):
     import pyarrow.parquet
 
-    monkeypatch.setattr("elmo.embed.store.SHARD_GROUP_WORDS", 20)
+    monkeypatch.setattr("elmo.embed.parquet_store.SHARD_GROUP_WORDS", 20)
     found = open_embeddings(written("out"))
     groups = []
     read = pyarrow.parquet.ParquetFile.read_row_group

@@ -10,24 +10,26 @@ from elmo.embed.texts import Task
 from elmo.errors import OutputError
 
 NUMBER_BYTES = {"float16": 2, "float32": 4}
-# Bytes that a format adds for a sentence, a word and a shard, at most.
+# Bytes that a format adds for a sentence, a word, each vector of a word and a shard, at most.
 SENTENCE_BYTES = {"parquet": 64, "hdf5": 1000, "safetensors": 8}
-WORD_BYTES = {"parquet": 16, "hdf5": 8, "safetensors": 8}
+WORD_BYTES = {"parquet": 8, "hdf5": 8, "safetensors": 8}
+VECTOR_BYTES = {"parquet": 8, "hdf5": 0, "safetensors": 0}
 SHARD_BYTES = 2**14
 
 
 def estimated_bytes(plan: Plan, tasks: Iterable[Task]) -> int:
-    """Give the bytes that shards take at most; Parquet packs them somewhat.
+    """Give the bytes that shards take at most.
 
     Args:
         plan: how they are written.
         tasks: what they hold.
     """
     settings = plan.settings
-    numbers = max(1, plan.n_layers) * plan.dim * NUMBER_BYTES[settings.storage]
-    word, sentence = WORD_BYTES[settings.format], SENTENCE_BYTES[settings.format]
+    vector = plan.dim * NUMBER_BYTES[settings.storage] + VECTOR_BYTES[settings.format]
+    word = WORD_BYTES[settings.format] + max(1, plan.n_layers) * vector
+    sentence = SENTENCE_BYTES[settings.format]
     return sum(
-        task.n_words * (numbers + word) + task.n_sentences * sentence + task.n_bytes + SHARD_BYTES
+        task.n_words * word + task.n_sentences * sentence + task.n_bytes + SHARD_BYTES
         for task in tasks
     )
 

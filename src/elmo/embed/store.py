@@ -17,8 +17,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.embed.parquet_store import ParquetWriter
 from elmo.embed.safetensors_store import SafetensorsWriter
-from elmo.errors import ConfigError, MissingExtra, OutputError
+from elmo.errors import ConfigError, OutputError
 from elmo.files import atomic_path
 from elmo.formats.hdf5 import HDF5File
 
@@ -29,9 +30,6 @@ MAX_INDEX_CHARACTERS = 2**28
 TOO_LONG = (
     "the text is too long to be held as sentence_to_index: add --forget-sentences, or write Parquet"
 )
-# Words gathered for one row group of Parquet; of a shard, in which sentences are looked up, fewer.
-ROW_GROUP_WORDS = 2**13
-SHARD_GROUP_WORDS = 2**9
 
 
 class VectorWriter(Protocol):
@@ -158,124 +156,6 @@ class NpzWriter:
     def close(self) -> None:
         """Finish the file."""
         self.file.close()
-
-
-class ParquetWriter:
-    """A row a sentence: its number, its words, their vectors."""
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        all_layers: bool,
-        storage: str = "float32",
-        first: int = 0,
-        is_shard: bool = False,
-    ) -> None:
-        """Open the file.
-
-        Args:
-            path: file to write.
-            all_layers: whether vectors are (layers, words, dim).
-            storage: type of the numbers.
-            first: number of the first sentence.
-            is_shard: written for looking up sentences, and quickly.
-        """
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise MissingExtra("writing Parquet", "parquet") from None
-        self._arrow = pyarrow
-        self._storage = storage
-        self._number = {"float16": pyarrow.float16(), "float32": pyarrow.float32()}[storage]
-        vectors = pyarrow.list_(pyarrow.list_(self._number))
-        self.schema = pyarrow.schema(
-            [
-                ("sentence", pyarrow.int64()),
-                ("words", pyarrow.list_(pyarrow.string())),
-                ("vectors", pyarrow.list_(vectors) if all_layers else vectors),
-            ]
-        )
-        # No two vectors are alike: a dictionary of their numbers, or the range of them, tells
-        # nothing and takes longer than all the rest.
-        dials = {"use_dictionary": False, "write_statistics": ["sentence"]}
-        # Vectors would be a twelfth smaller, and take twice as long to write.
-        packed = {"words.list.element": "zstd"}
-        self.file = pyarrow.parquet.ParquetWriter(path, self.schema, compression=packed, **dials)
-        self.group_words = SHARD_GROUP_WORDS if is_shard else ROW_GROUP_WORDS
-        self.count = first
-        self.n_words = 0
-        self.words: list[list[str]] = []
-        self.vectors: list[Array] = []
-
-    def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
-        """Add a sentence."""
-        self.words.append(list(words))
-        self.vectors.append(vectors)
-        self.n_words += len(words) + 1  # blank lines take room too
-        if self.n_words >= self.group_words:
-            self._flush()
-
-    def _flush(self) -> None:
-        if not self.words:
-            return
-        numbers = np.arange(self.count, self.count + len(self.words), dtype=np.int64)
-        columns = [
-            self._plain(numbers, self._arrow.int64()),
-            self._lists([len(words) for words in self.words], self._strings(self.words)),
-            self._nested(self.vectors),
-        ]
-        self.file.write_table(self._arrow.Table.from_arrays(columns, schema=self.schema))
-        self.count += len(self.words)
-        self.n_words = 0
-        self.words, self.vectors = [], []
-
-    # Arrow's arrays are made of their memory: `pyarrow.array` would load pandas first, where there
-    # is one, and take longer than all the rest of a short text.
-
-    def _plain(self, values: NDArray[Any], kind: Any) -> Any:
-        buffers = [None, self._arrow.py_buffer(values)]
-        return self._arrow.Array.from_buffers(kind, len(values), buffers)
-
-    def _strings(self, sentences: Sequence[Sequence[str]]) -> Any:
-        encoded = [word.encode() for words in sentences for word in words]
-        places = _offsets([len(word) for word in encoded])
-        buffers = [None, *map(self._arrow.py_buffer, (places, b"".join(encoded)))]
-        return self._arrow.Array.from_buffers(self._arrow.string(), len(encoded), buffers)
-
-    def _lists(self, sizes: Any, values: Any) -> Any:
-        places = self._plain(_offsets(sizes), self._arrow.int32())
-        return self._arrow.ListArray.from_arrays(places, values)
-
-    def _nested(self, arrays: Sequence[Array]) -> Any:
-        """Join arrays of any rank into nested lists without a Python object a number."""
-        flat = np.concatenate([array.reshape(-1) for array in arrays])
-        column = self._plain(flat.astype(self._storage, copy=False), self._number)
-        for axis in reversed(range(arrays[0].ndim)):
-            sizes = [
-                np.full(int(np.prod(array.shape[:axis], dtype=np.int64)), array.shape[axis])
-                for array in arrays
-            ]
-            column = self._lists(np.concatenate(sizes), column)
-        return column
-
-    def close(self) -> None:
-        """Finish the file."""
-        self._flush()
-        self.file.close()
-
-
-def _offsets(sizes: Any) -> NDArray[np.int32]:
-    """Say where each of some pieces begins, and the last one ends."""
-    places = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=places[1:])
-    if places[-1] > np.iinfo(np.int32).max:
-        raise OutputError(
-            f"{places[-1]:,} numbers in one row group are more than Parquet's lists count: split "
-            "long lines, or write .h5 or .safetensors"
-        )
-    return places.astype(np.int32)
 
 
 ENDINGS = (".h5", ".hdf5", ".parquet", ".npz")

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-# Words whose vectors are held at once; sentences are sorted by length inside such a window.
-WINDOW_WORDS = {"cpu": 2**14, "cuda": 2**18}
+# Words whose vectors are held at once; sentences are sorted by length inside such a window. One is
+# written while the next is computed, so a shard, some 2**18 words, takes several on a GPU too.
+WINDOW_WORDS = {"cpu": 2**14, "cuda": 2**16}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import Vectors
 from elmo.embed.fingerprint import fingerprint
 from elmo.embed.folder import ENDINGS, SHARDS, JobFolder, Record, Settings, sha256_of
+from elmo.embed.halves import in_half
 from elmo.embed.store import VectorWriter, open_shard
 from elmo.embed.texts import Task, TaskReader
 from elmo.embed.windows import WINDOW_WORDS, Line, windows
@@ -133,14 +134,14 @@ class Worker:
         return record
 
     def _write(self, writer: VectorWriter, window: list[Line], vectors: list[Vectors]) -> None:
-        storage = np.dtype(self.job.settings.storage)
+        storage = self.job.settings.storage
         for line, found in zip(window, vectors, strict=True):
+            numbers = np.asarray(found)
             try:
-                with np.errstate(over="raise"):
-                    numbers = np.asarray(found).astype(storage)
-            except FloatingPointError:
+                stored = in_half(numbers) if storage == "float16" else numbers
+            except OverflowError:
                 raise OutputError(
                     f"a vector of the sentence {line.text[:60]!r} does not fit into {storage}: "
                     "begin again in another folder, with --storage float32"
                 ) from None
-            writer.write(line.text, line.words, numbers)
+            writer.write(line.text, line.words, stored)
