@@ -57,6 +57,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         model_of(SIZES[given.size]).save_pretrained(home / "model")
+        if given.device == "cuda":
+            # Kernels are compiled once for all processes, and kept.
+            (home / "some.txt").write_text("\n".join(lines[:2000]), encoding="utf-8")
+            embed(
+                EmbedConfig(
+                    str(home / "some.txt"),
+                    str(home / "some"),
+                    model=str(home / "model"),
+                    dtype=given.dtype,
+                    device="cuda",
+                )
+            )
         results: dict[int, tuple[JobResult, float]] = {}
         for n_workers in given.workers:
             repeats = max(1, given.words * n_workers // n_words)
