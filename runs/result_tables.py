@@ -11,7 +11,6 @@ from elmo.tasks.scores.labels import Spread, mean_and_deviation
 
 SHARES = ("0.01", "0.03", "0.1", "0.3")
 WAYS = {
-    "none": "letters alone",
     "static": "static vectors",
     "layer0": "layer 0",
     "elmo": "ELMo",
@@ -118,11 +117,6 @@ class Runs:
         part = part if found["runs"][0][part] else "development"
         return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
 
-    def baseline(self, name: str, measure: str) -> Spread | None:
-        """Give the better one of the models without ELMo."""
-        found = [self.spread(f"{name}-{way}", measure) for way in ("none", "static")]
-        return max(filter(None, found), key=lambda one: one.mean, default=None)
-
     def with_elmo(self, name: str, measure: str) -> Spread | None:
         """Give ELMo frozen or learning, whichever does better on the development part."""
         frozen, tuned = (self.spread(f"{name}-{way}", measure) for way in ("elmo", "tuned"))
@@ -181,7 +175,7 @@ def beside_the_paper(runs: Runs) -> str:
     for title, before, after, names in PAPER:
         for name in names:
             task = TASKS[name]
-            baseline = runs.baseline(name, task.measure)
+            baseline = runs.spread(f"{name}-static", task.measure)
             elmo = runs.with_elmo(name, task.measure)
             if baseline is None or elmo is None:
                 continue
@@ -201,7 +195,7 @@ def by_way(
         found = {way: runs.spread(f"{name}-{way}", task.measure) for way in ways}
         if not any(found.values()):
             continue
-        without = runs.baseline(name, task.measure)
+        without = found["static"]
         elmo = runs.with_elmo(name, task.measure)
         gain = f"{elmo.mean - without.mean:+.2f}" if elmo and without else ""
         tfidf = runs.number(f"{name}-tfidf", task.measure)

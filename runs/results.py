@@ -97,15 +97,14 @@ training.
 
 Commit {commit}; {machine}. The page is written by `runs/results.py`.
 
-- **letters alone**: a CNN over the characters of a word.
-- **static vectors**: beside it the model's own layer 0, a vector for each word of all parts, which
-  learns with the task: a baseline that has read as much text as ELMo. All ways with ELMo have
-  them too.
+- **static vectors**: the model's own layer 0, a vector for each word of all parts, which learns
+  with the task, beside a CNN over the characters of a word: a baseline that has read as much text
+  as ELMo. All ways with ELMo have both too.
 - **layer 0**: of ELMo layer 0 alone, all there is without context.
 - **ELMo**: all layers, frozen; **learning**: its weights learn with the task (`--use tuned`).
 - **fine-tuned first**: `elmo finetune` on the training text of the task, then as ELMo, frozen.
-- **gain of ELMo**: over the better one of the first two; of ELMo frozen and learning the one that
-  did better on the development part.
+- **gain of ELMo**: over static vectors; of ELMo frozen and learning the one that did better on the
+  development part.
 - KLUE-YNAT, NSMC, KLUE-NLI and the SQuAD part have no part to choose by: a fixed tenth of the
   training part is it.
 - Figures of others are from their papers and pages, not from runs of ours.
@@ -114,8 +113,7 @@ Commit {commit}; {machine}. The page is written by `runs/results.py`.
 
 Its Table 1, and what we have for the same tasks. CoNLL-2003 and SST-5 are the same sets; in the
 place of the others stand smaller ones, of which gains can be compared, not figures. A gain is the
-difference, and the share of the errors that is gone; without ELMo it is the better one of letters
-alone and static vectors.
+difference, and the share of the errors that is gone; without ELMo there are static vectors.
 
 {beside_the_paper(runs)}
 

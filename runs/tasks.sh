@@ -75,12 +75,11 @@ known() {
     cache=(--cache "$out/layers")
 }
 
-# A task four ways: ELMo comes to a model that has static vectors, as in the paper.
+# A task three ways: ELMo comes to a model that has static vectors, as in the paper.
 task() {
     known "$1"
     written "$out/$1-static.bin" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
     fit "$1-elmo" "$1" "${files[@]}" "${static[@]}" "${cache[@]}"
-    fit "$1-none" "$1" "${files[@]}" --model none
     fit "$1-static" "$1" "${files[@]}" "${static[@]}" --model none
     fit "$1-layer0" "$1" "${files[@]}" "${static[@]}" --layers 0 "${cache[@]}"
 }
@@ -136,7 +135,7 @@ places() {
 # Which of two names a pronoun means, asked of the models of LitBank; nothing is learned for it.
 pronouns() {
     wait
-    for way in elmo none static layer0; do
+    for way in elmo static layer0; do
         beside "gap-$way" pronouns_of $way
     done
 }
