@@ -88,6 +88,21 @@ def test_halves_give_what_word_by_word_does(lengths, constrained):
             torch.testing.assert_close(fast, slow)
 
 
+def test_halves_of_scores_far_apart():
+    """Nothing but zero is left of what is far below, and nothing is without a number."""
+    crf = random_crf(4, dtype=torch.float32)
+    emissions, _, mask = batch((9, 6), 4, dtype=torch.float32)
+    emissions = (1e3 * emissions).requires_grad_()
+    prepared, edges = crf._prepared(emissions, mask, None)
+    found, expected = _last_by_halves(prepared, mask, edges), _forward(prepared, mask, edges)[-1]
+    torch.testing.assert_close(found.amax(dim=1), expected.amax(dim=1))
+    gradients = [
+        torch.autograd.grad(y.logsumexp(1).sum(), emissions, retain_graph=True)[0]
+        for y in (found, expected)
+    ]
+    torch.testing.assert_close(*gradients)
+
+
 # ------------------------------------------------------------------------------------ enumeration
 
 

@@ -17,8 +17,9 @@ from elmo.errors import ConfigError
 FORBIDDEN = -1e4
 # Score of what cannot be at all, where sums of such scores have to stay numbers.
 IMPOSSIBLE = -1e30
-# Up to so many tags a device that computes much at once is better off with whole matrices of them.
-FEW_TAGS = 24
+# Numbers in the matrices of all words, up to which a device that computes much at once is better
+# off with them than with one word after another.
+MAX_NUMBERS = 2**26
 
 
 class _Edges(NamedTuple):
@@ -111,7 +112,8 @@ class CRF(nn.Module):
         self._check(emissions, mask)
         with _full_precision(emissions):
             emissions, edges = self._prepared(emissions, mask, self._forbidden_in_training())
-            if emissions.device.type == "cuda" and self.n_tags <= FEW_TAGS:
+            n_numbers = mask.numel() * self.n_tags**2
+            if emissions.device.type == "cuda" and n_numbers <= MAX_NUMBERS:
                 last = _last_by_halves(emissions, mask, edges)
             else:
                 last = _forward(emissions, mask, edges)[-1]
@@ -221,18 +223,30 @@ def _forward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:
 def _last_by_halves(emissions: Tensor, mask: Tensor, edges: _Edges) -> Tensor:
     """Give the last of what `_forward` gives, (batch, tags), joining neighbours again and again.
 
-    From each word to the next leads a matrix of scores; two such ways behind each other are one,
-    and a device joins all pairs of neighbours at once. That is more arithmetic by as many times as
-    there are tags, and far fewer launches.
+    From each word to the next leads a matrix of scores. Two such ways behind each other are one,
+    and a device joins all pairs of neighbours at once: more arithmetic, and far fewer launches.
     """
     ways = edges.transitions + emissions[:, 1:, None, :]
     stay = torch.full_like(edges.transitions, IMPOSSIBLE).fill_diagonal_(0.0)
     ways = torch.where(mask[:, 1:, None, None], ways, stay)
     while (n := ways.shape[1]) > 1:
-        joined = (ways[:, 0 : n - 1 : 2, :, :, None] + ways[:, 1::2, None, :, :]).logsumexp(dim=3)
+        joined = _joined(ways[:, 0 : n - 1 : 2], ways[:, 1::2])
         ways = torch.cat([joined, ways[:, n - n % 2 :]], dim=1)
     first = edges.start + emissions[:, 0]
     return (first[:, :, None] + ways[:, 0]).logsumexp(dim=1) if ways.shape[1] else first
+
+
+def _joined(left: Tensor, right: Tensor) -> Tensor:
+    """Sum over the tags where two ways meet, in log space: (..., tags, tags).
+
+    What is more than some 87 nats below the best of its row and column counts as that.
+    """
+    # Their gradients cancel each other.
+    by_row, by_column = (
+        x.detach().amax(dim=dim, keepdim=True) for x, dim in ((left, -1), (right, -2))
+    )
+    met = (left - by_row).exp() @ (right - by_column).exp()
+    return met.clamp(min=torch.finfo(met.dtype).tiny).log() + by_row + by_column
 
 
 def _backward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:
