@@ -34,13 +34,14 @@ written() { # file, command
     [ -f "$file" ] || { "$@" > "$file.partial" && mv "$file.partial" "$file"; }
 }
 
-# A run beside others, as many as there may be; nothing where its results are there.
+# A run beside others, as many as there may be; nothing where its results are there. What it could have
+# gone on from is dropped when it is done: some hundred MB a seed.
 beside() { # name of the run, command
     local name=$1
     shift
     [ -f "$out/$name/results.json" ] && return
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-    "$@" > "$out/$name.log" 2>&1 &
+    { "$@" > "$out/$name.log" 2>&1 && rm -rf "$out/$name"/{,seed-*/}checkpoints; } &
 }
 
 fit() { # name of the run, preset, flags
