@@ -9,7 +9,7 @@ import time
 import pytest
 
 from elmo.errors import ElmoError, InputError
-from elmo.processes import Child, ChildEnded
+from elmo.processes import Child, ChildEnded, threads_each
 
 # Where children find what they are to do.
 HELPER = """
@@ -99,3 +99,11 @@ def test_a_child_ends_with_its_parent_in_the_middle_of_its_work(helper, tmp_path
     while os.path.exists(f"/proc/{child}"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_threads_are_shared_out(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert threads_each(8) == 3
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8))
+    assert [threads_each(count) for count in (1, 3, 16)] == [8, 2, 1]

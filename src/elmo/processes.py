@@ -24,6 +24,14 @@ LENGTH_BYTES = 8
 NOTE, ANSWER, ERROR = range(3)
 
 
+def threads_each(n_processes: int) -> int:
+    """Share the cores of this machine out to processes; $OMP_NUM_THREADS wins."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    if told.isdigit() and int(told):
+        return int(told)
+    return max(1, len(os.sched_getaffinity(0)) // n_processes)
+
+
 class ChildEnded(Exception):
     """A child ended before it had answered.
 

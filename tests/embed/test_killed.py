@@ -170,11 +170,3 @@ def test_words_of_a_dead_worker_are_taken_back(home, monkeypatch, tmp_path):
     found = list(local.work_locally(told, plan.tasks[:1], 4, advanced.append))
     assert found == ["record"]
     assert advanced == [7, -7, 7, plan.tasks[0].n_words - 7]
-
-
-def test_threads_are_shared_out(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert local.threads_each(8) == 3
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8))
-    assert [local.threads_each(count) for count in (1, 3, 16)] == [8, 2, 1]

@@ -24,13 +24,14 @@ from elmo.embed.folder import (
     check_same_job,
     check_same_texts,
 )
-from elmo.embed.local import threads_each, work_locally
+from elmo.embed.local import work_locally
 from elmo.embed.on_ray import work_on_ray
 from elmo.embed.result import JobResult, count, size
 from elmo.embed.texts import Task, Text, cut, list_texts, words_each
 from elmo.embed.worker import Job, load_model, with_whole_paths
 from elmo.errors import ConfigError
 from elmo.kernels.device import default_device
+from elmo.processes import threads_each
 from elmo.progress import Progress
 
 SHARD_WORDS = 2**18

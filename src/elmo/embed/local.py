@@ -3,7 +3,6 @@
 A thread tends each process: gives it tasks, hears of its progress, and replaces it where it dies.
 """
 
-import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -158,11 +157,3 @@ def _given_up(task: Task, ended: ChildEnded) -> OutputError:
         f"{TRIES} workers ended too early at shard {task.number:05d}, the last one {cause}; what "
         "was finished stays. If memory ran out, use fewer --workers, then say the same again"
     )
-
-
-def threads_each(n_workers: int) -> int:
-    """Share the cores of this machine out to workers; $OMP_NUM_THREADS wins."""
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    if told.isdigit() and int(told):
-        return int(told)
-    return max(1, len(os.sched_getaffinity(0)) // n_workers)

@@ -13,7 +13,7 @@ from typing import Any
 
 from elmo.config import TaskConfig
 from elmo.errors import OutputError
-from elmo.processes import Child, ChildEnded, Work
+from elmo.processes import Child, ChildEnded, Work, threads_each
 
 TOLD = "told.txt"
 
@@ -30,8 +30,8 @@ def side_by_side(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dict[s
         n: processes.
     """
     n = min(n, len(configs))
-    # Cores are shared out: processes that each take all of them wait for one another.
-    environment = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // n))}
+    # Processes that each take all cores wait for one another.
+    environment = {"OMP_NUM_THREADS": str(threads_each(n))}
     children: list[Child] = []
     lock = Lock()
 
