@@ -1,6 +1,7 @@
 """Tests of files that appear whole or not at all, whatever ends the writing."""
 
 import os
+import platform
 import resource
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from elmo.errors import OutputError
-from elmo.files import atomic_folder, atomic_path, write_folder
+from elmo.files import atomic_folder, atomic_path, clear_partials_of, write_folder
 
 ACCIDENTS = [KeyboardInterrupt, MemoryError, ValueError("torn"), OSError(28, "No space left")]
 
@@ -312,3 +313,22 @@ def test_what_a_killed_process_left_is_cleared(tmp_path):
     assert not dead.exists()
     assert alive.exists()
     assert (tmp_path / "corpus" / "whole").exists()
+
+
+def test_what_the_killed_left_of_a_file(tmp_path):
+    """It goes when the file is written again; what others write, here or elsewhere, stays."""
+    path = tmp_path / "a[1].h5"
+    child = subprocess.Popen(["true"])
+    child.wait()
+    here = platform.node()
+    dead = tmp_path / f".{path.name}.{here}-{child.pid}-00ff.partial"
+    others = [
+        tmp_path / f".{path.name}.{here}-{os.getpid()}-00ff.partial",
+        tmp_path / f".{path.name}.elsewhere-{child.pid}-00ff.partial",
+        tmp_path / f".b.h5.{here}-{child.pid}-00ff.partial",
+    ]
+    for left in (dead, *others):
+        left.write_bytes(b"half")
+    clear_partials_of(path)
+    assert not dead.exists()
+    assert all(left.exists() for left in others)

@@ -2,10 +2,12 @@
 
 import fcntl
 import os
+import platform
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     leaves an older one under `path` as it was.
     """
     # A number of this process alone would not do: on a shared disk another machine has it too.
-    token = f"{os.getpid()}-{secrets.token_hex(4)}"
+    token = f"{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}"
     partial = path.with_name(f".{path.name}.{token}.partial")
     try:
         if path.is_dir():
@@ -153,6 +155,14 @@ def clear_partials(*folders: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
+
+
+def clear_partials_of(path: Path) -> None:
+    """Remove what killed processes of this machine left when they wrote a file of this name."""
+    for left in path.parent.glob(f".{escape(path.name)}.{escape(platform.node())}-*.partial"):
+        process = left.name.split("-")[-2]
+        if process.isdigit() and not _is_running(int(process)):
+            left.unlink(missing_ok=True)
 
 
 def _clear_leftovers(folder: Path) -> None:

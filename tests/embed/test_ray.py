@@ -116,3 +116,4 @@ def test_without_its_extra(home, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"the engine ray needs .*elmo-torch\[scale\]"):
         run(home, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

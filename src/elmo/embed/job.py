@@ -25,7 +25,7 @@ from elmo.embed.folder import (
     check_same_texts,
 )
 from elmo.embed.local import work_locally
-from elmo.embed.on_ray import work_on_ray
+from elmo.embed.on_ray import find_ray, work_on_ray
 from elmo.embed.result import JobResult, count, size
 from elmo.embed.texts import Task, Text, cut, list_texts, words_each
 from elmo.embed.worker import Job, load_model, with_whole_paths
@@ -101,6 +101,8 @@ def _check(config: EmbedConfig) -> None:
         )
     if config.forget_sentences:
         raise ConfigError("--forget-sentences is for one HDF5 file; shards hold no such index")
+    if config.engine == "ray":
+        find_ray()
 
 
 def _plan(

@@ -31,11 +31,7 @@ def work_on_ray(
         n_workers: actors; each has its threads' cores, and a GPU where that is the device.
         advance: told how many words are done.
     """
-    try:
-        import ray.data
-        import ray.exceptions
-    except ImportError:
-        raise MissingExtra("the engine ray", "scale") from None
+    ray = find_ray()
     words = {task.number: task.n_words for task in tasks}
     with _connected(ray):
         # One row a block: a task is what is given out, and what comes back when it is done.
@@ -48,7 +44,7 @@ def work_on_ray(
             compute=ray.data.ActorPoolStrategy(size=min(n_workers, len(tasks))),
             num_cpus=job.n_threads,
             num_gpus=1 if job.settings.device == "cuda" else None,
-            max_task_retries=TRIES - 1,
+            ray_remote_args_fn=lambda: {"max_task_retries": TRIES - 1},
         )
         try:
             for row in done.iter_rows():
@@ -63,6 +59,16 @@ def work_on_ray(
                 f"Ray gave up after {TRIES} tries: {reason}; what was finished stays. If memory "
                 "ran out, use fewer --workers, then say the same again"
             ) from None
+
+
+def find_ray() -> Any:
+    """Give Ray, or say what it comes with."""
+    try:
+        import ray.data
+        import ray.exceptions
+    except ImportError:
+        raise MissingExtra("the engine ray", "scale") from None
+    return ray
 
 
 class Actor:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmo.embed.parquet_store import ParquetWriter
 from elmo.embed.safetensors_store import SafetensorsWriter
 from elmo.errors import ConfigError, OutputError
-from elmo.files import atomic_path
+from elmo.files import atomic_path, clear_partials_of
 from elmo.formats.hdf5 import HDF5File
 
 Array = NDArray[np.floating[Any]]
@@ -187,6 +187,7 @@ def open_store(
             f"the ending of {path.name} is no known format; expected {', '.join(ENDINGS)}. A "
             "folder of shards is named without an ending, or with / at its end"
         )
+    clear_partials_of(path)
     with _writing(path, makers[ending]) as writer:
         yield writer
 

@@ -151,7 +151,7 @@ class ParquetFile:
         if size > MAX_PAGE_BYTES:
             raise OutputError(
                 f"{size:,} bytes of {column.name} are more than a page of Parquet counts: split "
-                "long lines, or write .h5 or .safetensors"
+                "long lines, or write HDF5"
             )
         page = {1: i32(n_entries), 2: i32(PLAIN), 3: i32(RLE), 4: i32(RLE)}
         header = struct({1: i32(DATA_PAGE), 2: i32(size), 3: i32(size), 5: struct(page)})

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, OutputError
 from elmo.evaluate.vectors import encode_in_parts
-from elmo.files import atomic_path
+from elmo.files import atomic_path, clear_partials_of
 from elmo.progress import Progress
 
 Words = tuple[str, ...]
@@ -141,6 +141,7 @@ def _write(path: Path, source: ComputedLayers, texts: Sequence[Words]) -> None:
             f"the layers of {shape[0]:,} words take {size / 1e9:.1f} GB, and {path.parent} has "
             f"{free / 1e9:.1f} GB left: name another --cache, or fewer --layers"
         )
+    clear_partials_of(path)
     told = f"ELMo's layers ({size / 1e6:,.1f} MB)"
     with atomic_path(path) as partial, Progress(told, shape[0], "words") as progress:
         array = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
