@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from elmo.embed.folder import Record
+from elmo.embed.folder import SHARDS, Record
 from elmo.embed.local import TRIES
 from elmo.embed.texts import Task
 from elmo.embed.worker import Job, Worker
@@ -23,7 +23,7 @@ from elmo.processes import portable
 def work_on_ray(
     job: Job, tasks: Sequence[Task], n_workers: int, advance: Callable[[float], None]
 ) -> Iterator[Record]:
-    """Do tasks in actors; give records as they come. Ray replaces actors that die.
+    """Do tasks in actors; give records as they come. Ray replaces actors that die, without an end.
 
     Args:
         job: of all workers.
@@ -44,7 +44,6 @@ def work_on_ray(
             compute=ray.data.ActorPoolStrategy(size=min(n_workers, len(tasks))),
             num_cpus=job.n_threads,
             num_gpus=1 if job.settings.device == "cuda" else None,
-            ray_remote_args_fn=lambda: {"max_task_retries": TRIES - 1},
         )
         try:
             for row in done.iter_rows():
@@ -56,8 +55,7 @@ def work_on_ray(
         except ray.exceptions.RayError as error:
             reason = " ".join(str(error).split())[:200]
             raise OutputError(
-                f"Ray gave up after {TRIES} tries: {reason}; what was finished stays. If memory "
-                "ran out, use fewer --workers, then say the same again"
+                f"Ray gave up: {reason}; what was finished stays, and the same command goes on"
             ) from None
 
 
@@ -87,11 +85,28 @@ class Actor:
         """Do a task; an error is an answer too, since Ray would begin anew and hide it."""
         answer: Record | Exception
         try:
-            self._worker = self._worker or Worker(self._job)
-            answer = self._worker(pickle.loads(row["task"]), lambda n_words: None)
+            task = pickle.loads(row["task"])
+            with self._counted(task):
+                self._worker = self._worker or Worker(self._job)
+                answer = self._worker(task, lambda n_words: None)
         except Exception as error:
             answer = portable(error)
         return {"answer": pickle.dumps(answer)}
+
+    @contextmanager
+    def _counted(self, task: Task) -> Iterator[None]:
+        """Refuse a task that several actors died of: a byte for each stands beside its shard."""
+        path = self._job.folder / SHARDS / f".{task.number:05d}.tries.partial"
+        with path.open("ab") as file:
+            file.write(b".")
+            n_tries = file.tell()
+        if n_tries > TRIES:
+            raise OutputError(
+                f"{TRIES} workers ended too early at shard {task.number:05d}; what was finished "
+                "stays. If memory ran out, use fewer --workers, then say the same again"
+            )
+        yield
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
