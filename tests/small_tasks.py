@@ -2,6 +2,7 @@
 
 import json
 
+import torch
 from conftest import random_model
 from lightning.fabric import Fabric
 
@@ -10,6 +11,7 @@ from elmo.embed.embedder import ELMo
 from elmo.plain import from_dict, leaves
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.fit import prepare
+from elmo.tasks.layout import Layout
 
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
 THINGS = ("film", "story", "Play", "end")
@@ -135,3 +137,10 @@ def write_conll(path, examples):
 def weights(trained):
     """Give a copy of all weights."""
     return {name: value.clone() for name, value in trained.built.model.state_dict().items()}
+
+
+def wider(layout, more):
+    """Give the layout of the same texts in a block with more padding."""
+    n = layout.mask.shape[1]
+    places = layout.places // n * (n + more) + layout.places % n
+    return Layout(torch.nn.functional.pad(layout.mask, (0, more)), layout.sizes, places)

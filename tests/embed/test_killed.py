@@ -146,7 +146,7 @@ def test_a_task_that_kills_its_workers(home, tmp_path, monkeypatch):
     with pytest.raises(OutputError, match=r"3 workers ended too early at shard 0000\d.*SIGKILL"):
         run_here(home, tmp_path / "out")
     task = job.JobFolder(home / "whole").plan().tasks[0]
-    told = str(local._given_up(task, ChildEnded(3)))
+    told = str(local.given_up(task, ChildEnded(3)))
     assert "the last one exit status 3; what was finished stays" in told
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from small_tasks import wider
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -9,13 +10,13 @@ from elmo.tasks.layout import Layout
 
 
 @pytest.mark.parametrize("lengths", [(1,), (3, 1, 4), (2, 2, 2), (1, 5, 5, 2, 3)])
-@pytest.mark.parametrize("wider", [0, 2])
-def test_an_lstm_reads_what_it_would_read_of_pytorch_packing(lengths, wider):
+@pytest.mark.parametrize("more", [0, 2])
+def test_an_lstm_reads_what_it_would_read_of_pytorch_packing(lengths, more):
     torch.manual_seed(0)
-    width = max(lengths) + wider
+    width = max(lengths) + more
     lstm = nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)
     x = torch.randn(len(lengths), width, 3, requires_grad=True)
-    layout = Layout.of(lengths, width)
+    layout = wider(Layout.of(lengths), more)
     assert layout.mask.sum(dim=1).tolist() == list(lengths)
     packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
     expected, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=width)
@@ -31,9 +32,8 @@ def test_a_block_is_as_wide_as_its_longest_text():
     assert Layout.of([2, 5, 1]).mask.shape == (3, 5)
 
 
-def test_a_mask_says_the_same():
-    mask = torch.tensor([[True, True, False, False], [True, False, False, False]])
-    layout = Layout.of_mask(mask)
-    assert torch.equal(layout.mask, mask)
-    assert layout.sizes.tolist() == [2, 1]
-    assert layout.places.tolist() == [0, 4, 1]
+def test_the_order_of_words():
+    layout = Layout.of([1, 3])
+    assert layout.mask.tolist() == [[True, False, False], [True] * 3]
+    assert layout.sizes.tolist() == [2, 1, 1]
+    assert layout.places.tolist() == [3, 0, 4, 5]

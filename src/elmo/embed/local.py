@@ -106,7 +106,7 @@ class Crew:
                         self._end(child)
                         child = None
                         if not tries_left:
-                            raise _given_up(task, ended) from None
+                            raise given_up(task, ended) from None
         except Exception as error:
             self._events.put(error)
         finally:
@@ -149,11 +149,19 @@ class Crew:
         child.close()
 
 
-def _given_up(task: Task, ended: ChildEnded) -> OutputError:
-    cause = f"exit status {ended.status}"
-    if ended.status < 0:
-        cause = f"killed by {signal.Signals(-ended.status).name}"
+def given_up(task: Task, ended: ChildEnded | None = None) -> OutputError:
+    """Say that workers die of a task.
+
+    Args:
+        task: which.
+        ended: how the last of them did, where that is known.
+    """
+    last = ""
+    if ended is not None and ended.status < 0:
+        last = f", the last one killed by {signal.Signals(-ended.status).name}"
+    elif ended is not None:
+        last = f", the last one exit status {ended.status}"
     return OutputError(
-        f"{TRIES} workers ended too early at shard {task.number:05d}, the last one {cause}; what "
-        "was finished stays. If memory ran out, use fewer --workers, then say the same again"
+        f"{TRIES} workers ended too early at shard {task.number:05d}{last}; what was finished "
+        "stays. If memory ran out, use fewer --workers, then say the same again"
     )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from elmo.embed.folder import SHARDS, Record
-from elmo.embed.local import TRIES
+from elmo.embed.local import TRIES, given_up
 from elmo.embed.texts import Task
 from elmo.embed.worker import Job, Worker
 from elmo.errors import MissingExtra, OutputError
@@ -96,15 +96,13 @@ class Actor:
     @contextmanager
     def _counted(self, task: Task) -> Iterator[None]:
         """Refuse a task that several actors died of: a byte for each stands beside its shard."""
+        # A job that begins clears such names away, and with them what was counted before.
         path = self._job.folder / SHARDS / f".{task.number:05d}.tries.partial"
         with path.open("ab") as file:
             file.write(b".")
             n_tries = file.tell()
         if n_tries > TRIES:
-            raise OutputError(
-                f"{TRIES} workers ended too early at shard {task.number:05d}; what was finished "
-                "stays. If memory ran out, use fewer --workers, then say the same again"
-            )
+            raise given_up(task)
         yield
         path.unlink(missing_ok=True)
 

@@ -28,27 +28,17 @@ class Layout:
     places: Tensor
 
     @classmethod
-    def of(cls, lengths: Sequence[int], width: int | None = None) -> "Layout":
-        """Lay out texts that are padded on the right.
-
-        Args:
-            lengths: words of each, at least one.
-            width: of the block; as the longest text has it where None.
-        """
+    def of(cls, lengths: Sequence[int]) -> "Layout":
+        """Lay out texts, each of at least one word, padded on the right to the longest."""
         numbers = np.asarray(lengths)
         longest_first = np.argsort(-numbers, kind="stable")
-        mask = np.arange(width or numbers.max()) < numbers[:, None]
+        mask = np.arange(numbers.max()) < numbers[:, None]
         time, text = np.nonzero(mask[longest_first].T)
         return cls(
             torch.from_numpy(mask),
-            torch.from_numpy(mask[:, : numbers.max()].sum(axis=0)),
+            torch.from_numpy(mask.sum(axis=0)),
             torch.from_numpy(longest_first[text] * mask.shape[1] + time),
         )
-
-    @classmethod
-    def of_mask(cls, mask: Tensor) -> "Layout":
-        """Lay out texts as a mask has them, each row true from its beginning."""
-        return cls.of(mask.sum(dim=1).tolist(), mask.shape[1]).to(mask.device)
 
     def to(self, device: torch.device) -> "Layout":
         """Move all but what the host is asked for."""

@@ -13,7 +13,7 @@ span, and a span ends where a tag does not continue it.
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,6 +37,14 @@ class Span(NamedTuple):
     start: int
     end: int
     label: str
+
+    def to_plain(self, words: Sequence[str]) -> dict[str, Any]:
+        """Give it as plain data, with its text.
+
+        Args:
+            words: of the sentence.
+        """
+        return {"text": " ".join(words[self.start : self.end]), **self._asdict()}
 
 
 class _Tag(NamedTuple):

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from small_tasks import ASKED, DIALS, UNANSWERED, asked, fabric, make_trained, write_elmo
+from small_tasks import ASKED, DIALS, UNANSWERED, asked, fabric, make_trained, wider, write_elmo
 from typer.testing import CliRunner
 
 from elmo import cli
@@ -92,10 +92,9 @@ def test_padding_is_no_answer(head):
     texts = texts_of(4, 5)
     expected = head.answers(texts)
     wide = []
-    for x, _ in texts:
+    for x, layout in texts:
         more = torch.full((2, 3, 6), 50.0)
-        n_words = x.shape[1]
-        wide.append((torch.cat([x, more], dim=1), Layout.of([n_words] * 2, n_words + 3)))
+        wide.append((torch.cat([x, more], dim=1), wider(layout, 3)))
     for found, other in zip(head.answers(wide), expected, strict=True):
         assert found == pytest.approx(other, abs=1e-5)
 

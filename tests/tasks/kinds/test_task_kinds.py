@@ -36,13 +36,13 @@ def test_labels_have_probabilities(tmp_path):
 def test_a_classification_loss_is_that_of_its_answers():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
-    x, mask = torch.randn(2, 4, 6), torch.tensor([[True] * 4, [True] * 2 + [False] * 2])
-    answers = torch.tensor(head.answers([(x, Layout.of_mask(mask))]))
-    loss = head.loss([(x, Layout.of_mask(mask))], torch.tensor([2, 0]))
+    x, layout = torch.randn(2, 4, 6), Layout.of([4, 2])
+    answers = torch.tensor(head.answers([(x, layout)]))
+    loss = head.loss([(x, layout)], torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
     # What stands at padding is not read.
     x[1, 2:] = 1e6
-    torch.testing.assert_close(torch.tensor(head.answers([(x, Layout.of_mask(mask))])), answers)
+    torch.testing.assert_close(torch.tensor(head.answers([(x, layout)])), answers)
 
 
 def test_a_record_of_a_label(tmp_path):
@@ -83,11 +83,10 @@ def test_no_answer_breaks_its_scheme(scheme):
     labels = kind.labels(examples)
     head = kind.head(4, labels, BodyConfig())
     torch.manual_seed(0)
-    lengths = torch.arange(60) % 9 + 1
-    mask = torch.arange(9) < lengths[:, None]
-    found = head.answers([(100 * torch.randn(60, 9, 4), Layout.of_mask(mask))])
+    lengths = [number % 9 + 1 for number in range(60)]
+    found = head.answers([(100 * torch.randn(60, 9, 4), Layout.of(lengths))])
     assert {number for row in found for number in row} == set(range(len(labels)))
-    for row, tags, n in zip(found, kind.answers(found, labels), lengths.tolist(), strict=True):
+    for row, tags, n in zip(found, kind.answers(found, labels), lengths, strict=True):
         assert len(tags) == n
         assert spans.is_allowed([labels[number] for number in row], "BIOES")
         assert spans.is_allowed(tags, scheme)
@@ -130,14 +129,14 @@ def test_tags_each_by_itself():
     head = kind.head(4, labels, BodyConfig(crf=False))
     assert set(head.state_dict()) == {"out.weight", "out.bias"}
     torch.manual_seed(0)
-    x, mask = torch.randn(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
-    (first, second) = head.answers([(x, Layout.of_mask(mask))])
+    x, layout = torch.randn(2, 3, 4), Layout.of([3, 1])
+    (first, second) = head.answers([(x, layout)])
     best = head.out(x).argmax(dim=2)
     assert first == best[0].tolist()
     assert second == best[1, :1].tolist()
     targets = torch.tensor([[1, 2, 3], [4, 0, 0]])
-    words = head.out(x).log_softmax(dim=2).gather(2, targets.unsqueeze(2))[mask]
-    torch.testing.assert_close(head.loss([(x, Layout.of_mask(mask))], targets), -words.mean())
+    words = head.out(x).log_softmax(dim=2).gather(2, targets.unsqueeze(2))[layout.mask]
+    torch.testing.assert_close(head.loss([(x, layout)], targets), -words.mean())
 
 
 def test_a_tagging_loss_is_by_word():
@@ -145,9 +144,8 @@ def test_a_tagging_loss_is_by_word():
     head = TaggingHead(dim=6, n_tags=3, allowed=None)
     torch.nn.init.zeros_(head.out.weight)
     torch.nn.init.zeros_(head.out.bias)
-    mask = torch.tensor([[True] * 5, [True] + [False] * 4])
     loss = head.loss(
-        [(torch.randn(2, 5, 6), Layout.of_mask(mask))], torch.zeros(2, 5, dtype=torch.int64)
+        [(torch.randn(2, 5, 6), Layout.of([5, 1]))], torch.zeros(2, 5, dtype=torch.int64)
     )
     torch.testing.assert_close(loss, torch.tensor(3.0).log())
 

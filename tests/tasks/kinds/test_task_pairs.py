@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from small_tasks import DIALS, PAIRS, fabric, make_trained, write_elmo
+from small_tasks import DIALS, PAIRS, fabric, make_trained, wider, write_elmo
 from torch.nn import functional
 from typer.testing import CliRunner
 
@@ -36,10 +36,7 @@ def test_padding_is_not_read(hidden):
     whole = [(x, Layout.of([x.shape[1]] * len(x))) for x in (first, second)]
     answers = torch.tensor(head.answers(whole))
     torch.testing.assert_close(answers.sum(dim=1), torch.ones(2))
-    more = [
-        (functional.pad(x, (0, 0, 0, 7 - x.shape[1]), value=50.0), Layout.of([x.shape[1]] * 2, 7))
-        for x, _ in whole
-    ]
+    more = [(functional.pad(x, (0, 0, 0, 3), value=50.0), wider(layout, 3)) for x, layout in whole]
     torch.testing.assert_close(torch.tensor(head.answers(more)), answers)
     loss = head.loss(whole, torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())

@@ -150,12 +150,7 @@ class Roles(Tagging):
                     "predicate": example.words[frame.predicate],
                     "place": frame.predicate,
                     "arguments": [
-                        {
-                            "text": " ".join(example.words[span.start : span.end]),
-                            "label": span.label,
-                            "start": span.start,
-                            "end": span.end,
-                        }
+                        span.to_plain(example.words)
                         for span in spans.to_spans(frame.tags, self.scheme)
                         if span.label != VERB
                     ],

@@ -99,15 +99,8 @@ class Tagging(PlainKind):
         """Give words and tags, and the spans where there are some."""
         plain: dict[str, Any] = {"words": list(example.words), "tags": list(answer)}
         if self.has_spans:
-            plain["spans"] = [
-                {
-                    "text": " ".join(example.words[span.start : span.end]),
-                    "label": span.label,
-                    "start": span.start,
-                    "end": span.end,
-                }
-                for span in spans.to_spans(answer, self.scheme)
-            ]
+            found = spans.to_spans(answer, self.scheme)
+            plain["spans"] = [span.to_plain(example.words) for span in found]
         return plain
 
     def settings(self) -> dict[str, Any]:
