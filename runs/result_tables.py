@@ -15,7 +15,12 @@ WAYS = {
     "layer0": "layer 0",
     "elmo": "ELMo",
 }
-ALL_WAYS = WAYS | {"tuned": "ELMo, learning", "finetuned": "ELMo, fine-tuned first"}
+LEARNING = {
+    "tuned": "ELMo, learning",
+    "finetuned": "ELMo, fine-tuned first",
+    "finetuned-tuned": "ELMo, fine-tuned first, learning",
+}
+ALL_WAYS = WAYS | LEARNING
 LAYERS = {
     "static": "none",
     "layer0": "layer 0 alone",
@@ -118,14 +123,17 @@ class Runs:
         return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
 
     def with_elmo(self, name: str, measure: str) -> Spread | None:
-        """Give ELMo frozen or learning, whichever does better on the development part."""
-        frozen, tuned = (self.spread(f"{name}-{way}", measure) for way in ("elmo", "tuned"))
-        if frozen is None or tuned is None:
-            return frozen or tuned
-        known = [
-            self.spread(f"{name}-{way}", measure, part="development") for way in ("elmo", "tuned")
-        ]
-        return tuned if known[1].mean > known[0].mean else frozen
+        """Give the way with all of ELMo's layers that does best on the development part."""
+        ways = [way for way in ("elmo", *LEARNING) if self.result(f"{name}-{way}")]
+        if len(ways) > 1:
+            ways.sort(key=lambda way: self._chosen_by(f"{name}-{way}", measure), reverse=True)
+        return self.spread(f"{name}-{ways[0]}", measure) if ways else None
+
+    def _chosen_by(self, name: str, measure: str) -> float:
+        """Give the score that a run was chosen by."""
+        found = self.spread(name, measure, part="development")
+        assert found is not None
+        return found.mean
 
     def cell(self, name: str, measure: str, *, part: str = "test", times: float = 100) -> str:
         """Write a score."""

@@ -102,9 +102,9 @@ Commit {commit}; {machine}. The page is written by `runs/results.py`.
   as ELMo. All ways with ELMo have both too.
 - **layer 0**: of ELMo layer 0 alone, all there is without context.
 - **ELMo**: all layers, frozen; **learning**: its weights learn with the task (`--use tuned`).
-- **fine-tuned first**: `elmo finetune` on the training text of the task, then as ELMo, frozen.
-- **gain of ELMo**: over static vectors; of ELMo frozen and learning the one that did better on the
-  development part.
+- **fine-tuned first**: `elmo finetune` on the training text of the task, then frozen or learning.
+- **gain of ELMo**: over static vectors; of the ways with all layers of ELMo the one that did best
+  on the part that models are chosen by.
 - KLUE-YNAT, NSMC, KLUE-NLI and the SQuAD part have no part to choose by: a fixed tenth of the
   training part is it.
 - Figures of others are from their papers and pages, not from runs of ours.
@@ -161,7 +161,7 @@ original ELMo after one epoch, over another vocabulary.
 ## Layers
 
 The ELMo paper has on SQuAD (dev): none 80.8, last alone 84.7, all with λ = 1 85.0, all with
-λ = 0.001 85.2.
+λ = 0.001 85.2. The last alone and λ = 1 have three seeds here, the others five.
 
 {layers(runs)}
 
@@ -179,7 +179,7 @@ A student ELMo on petitions: accuracy 79 with it, 74 without.
 
 ## Sample efficiency
 
-Shares have three seeds; all of CoNLL-2003 has five.
+Shares have three seeds, all of KLUE-YNAT three and all of CoNLL-2003 five.
 
 {efficiency(runs)}
 

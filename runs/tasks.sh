@@ -9,7 +9,7 @@
 # propbank-ewt, litbank, gap. Stopped and started again it goes on; what is done is not done again. From the
 # environment:
 #
-#     SEEDS=     seeds of each run; 5 of CoNLL-2003 and SST-5 but for their curves, else 3, where nothing is said
+#     SEEDS=     seeds of each run; 5 of CoNLL-2003 and SST-5 but for layers and curves, else 3, where nothing is said
 #     JOBS=1     runs side by side (8 on a large GPU)
 #     SETS=...   some of the sets alone        PYTHON=python
 #     FLAGS=     further flags of every fit    TUNE_FLAGS=     and of every fine-tuning
@@ -110,8 +110,15 @@ three_steps() {
     fit "$1-finetuned" "$1" "${files[@]}" "${static[@]}" --model "$out/$1-lm/model" "${cache[@]}"
 }
 
+# All of it: fine-tuned on the text of the task, and learning with the task.
+three_steps_tuned() {
+    known "$1"
+    fit "$1-finetuned-tuned" "$1" "${files[@]}" "${static[@]}" --model "$out/$1-lm/model" --use tuned
+}
+
 layers() {
     known "$1"
+    seeds=${SEEDS:-3}
     fit "$1-top" "$1" "${files[@]}" "${static[@]}" --layers top "${cache[@]}"
     fit "$1-lambda1" "$1" "${files[@]}" "${static[@]}" --mix-penalty 1 "${cache[@]}"
 }
@@ -173,6 +180,7 @@ for name in $sets; do
     if [ "$name" = probes ]; then probes; else task "$name"; fi
     case $name in conll2003 | ud-pos | kmou-ner | sst5 | sst2 | ynat | nsmc) tuned "$name" ;; esac
     case $name in conll2003 | sst5 | ynat | nsmc) three_steps "$name" ;; esac
+    case $name in ynat | nsmc) three_steps_tuned "$name" ;; esac
     case $name in conll2003 | sst5) layers "$name" ;; esac
     case $name in conll2003 | ynat) curve "$name" ;; esac
     case $name in sick) places "$name" ;; litbank) pronouns ;; esac

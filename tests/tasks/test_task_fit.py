@@ -25,6 +25,7 @@ from elmo.tasks.fit import FitResult, fit
 from elmo.tasks.trained import load_trained
 from elmo.tasks.work import TaskJob, TaskWork
 from elmo.train import loop
+from elmo.train.devices import make_fabric
 from elmo.train.loop import train
 from elmo.train.report import read_log
 
@@ -205,6 +206,20 @@ def test_a_fraction(tmp_path, files):
         seen.append([e.words for e in job.train])
         assert set(job.trained.labels) == set(job.trained.kind.labels(job.train))
     assert seen[0] == seen[1] != seen[2]
+
+
+def test_a_fraction_is_learned_from_as_long_as_the_whole(tmp_path, files):
+    given = {"train": files["tagging"], "task": "tagging", "batch_size": 2, "epochs": 3}
+    works = []
+    for fraction in (1.0, 1 / 3):
+        config = task_config(tmp_path, fraction=fraction, **given)
+        works.append(fit_module._job(config, None).work(make_fabric(config.run)))
+    whole, part = works
+    assert (len(whole.job.train), len(part.job.train)) == (18, 6)
+    assert (whole.n_steps, part.n_steps) == (27, 27)
+    assert whole.steps_per_epoch == part.steps_per_epoch == 9
+    assert part.data.per_epoch == 3
+    assert part.tokens_per_step > 1
 
 
 def test_other_examples_in_the_same_folder(tmp_path, files):

@@ -62,7 +62,8 @@ class ExamplesConfig:
     dev_share: float = 0.1
     """Share of the training examples a model is chosen by, where no dev is named."""
     fraction: float = 1.0
-    """Share of the training examples that is used, for curves of sample efficiency."""
+    """Share of the training examples that is used, for curves of sample efficiency. An epoch keeps
+    the steps it has with all of them, so that a share is learned from as long."""
 
     def __post_init__(self) -> None:
         """Refuse shares that are none."""
@@ -165,9 +166,14 @@ class BodyConfig:
     crf: bool = True
     """Tagging and roles: whether the tags of a text are found together, by a conditional random
     field; each by itself, by a softmax, where not."""
+    grams: int = 0
+    """Classification: characters of the longest n-grams of a text that vote beside the LSTM, by a
+    linear map that learns by itself; 0 for none."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
+        if not 0 <= self.grams <= 8:
+            raise ConfigError(f"grams is {self.grams}; 0 to 8 characters are meant")
         if self.hidden < 0 or self.depth < 1:
             raise ConfigError("hidden must be 0 or more, depth at least 1")
         for name in ("input_dropout", "dropout"):
@@ -313,6 +319,8 @@ class TaskConfig:
         for name in ("seeds", "side_by_side", "batch_size", "batch_words"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.body.grams and self.task != "classification":
+            raise ConfigError(f"grams is {self.body.grams}, but in {self.task} no n-grams vote")
         if self.seeds > 1 and self.task in ("senses", "nearest"):
             raise ConfigError(f"{self.task}: nothing is left to chance, so that one seed will do")
         run = self.run

@@ -105,6 +105,7 @@ def build(
         mapper=None if network is None or elmo is None else elmo.mapper,
         static=None if static is None else _rows(static),
         has_letters=config.words.letters == "bytes",
+        longest_gram=config.body.grams,
     )
     return Built(model, fields, elmo, static)
 

@@ -1,26 +1,38 @@
 """The model of a task: what a word is known by, the model's own layers, and a head."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
 from elmo.model.scalar_mix import ScalarMix
 from elmo.tasks.body import Body
+from elmo.tasks.grams import GramBags
 from elmo.tasks.layout import Layout
 from elmo.tasks.tokens import TokenBatch, TokenInput
 
-# Of each group of texts the vectors of words, (texts, time, dim), and where they stand.
-Texts = Sequence[tuple[Tensor, Layout]]
+
+class Texts(NamedTuple):
+    """What a head reads of a group of texts.
+
+    Attributes:
+        vectors: of their words, (texts, time, dim).
+        layout: where these stand.
+        grams: n-grams of each text; None where the model does not read them.
+    """
+
+    vectors: Tensor
+    layout: Layout
+    grams: GramBags | None = None
 
 
 class Head(Protocol):
     """What a model needs of its end; an `nn.Module` too."""
 
-    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
         """Give a loss to go down, a mean in which examples count what the kind says."""
 
-    def answers(self, texts: Texts) -> list[Any]:
+    def answers(self, groups: Sequence[Texts]) -> list[Any]:
         """Give what is found in each example, in numbers."""
 
 
@@ -59,8 +71,8 @@ class TaskModel(nn.Module):
         """Give what is found in each example, in numbers."""
         return self.head.answers(self._texts(groups))
 
-    def _texts(self, groups: Sequence[TokenBatch]) -> Texts:
-        return [(self.vectors(group), group.layout) for group in groups]
+    def _texts(self, groups: Sequence[TokenBatch]) -> list[Texts]:
+        return [Texts(self.vectors(group), group.layout, group.grams) for group in groups]
 
     def mixes(self) -> Iterator[tuple[str, ScalarMix]]:
         """Give the mixes of ELMo's layers by their places, input and output."""

@@ -18,6 +18,7 @@ from elmo.config.tasks import MAX_LETTERS
 from elmo.model.network import ELMoNetwork
 from elmo.model.scalar_mix import ScalarMix
 from elmo.model.token_encoder import CharacterCNN
+from elmo.tasks.grams import GramBags
 from elmo.tasks.layers import LayerSource, Words
 from elmo.tasks.layout import Layout
 from elmo.text.batches import TokenMapper
@@ -37,6 +38,7 @@ class TokenBatch:
         letters: letters of the distinct words, (distinct, letters).
         spelled: which of them stands where, (batch, time).
         marks: what a kind of task says of each word, (batch, time).
+        grams: n-grams of each text.
     """
 
     layout: Layout
@@ -47,6 +49,7 @@ class TokenBatch:
     letters: Tensor | None = None
     spelled: Tensor | None = None
     marks: Tensor | None = None
+    grams: GramBags | None = None
 
     @property
     def mask(self) -> Tensor:
@@ -73,6 +76,7 @@ class TokenFields:
         mapper: TokenMapper | None = None,
         static: Mapping[str, int] | None = None,
         has_letters: bool = False,
+        longest_gram: int = 0,
     ) -> None:
         """Say what is read.
 
@@ -81,11 +85,13 @@ class TokenFields:
             mapper: of a tuned ELMo.
             static: row of each word that has a static vector, from 1 on.
             has_letters: whether letters are.
+            longest_gram: characters of n-grams of whole texts at most; 0 for none.
         """
         self.layers = layers
         self.mapper = mapper
         self.static = static
         self.letters = TokenMapper(ByteCharacters(MAX_LETTERS)) if has_letters else None
+        self.longest_gram = longest_gram
 
     def batch(
         self, texts: Sequence[Words], marks: Sequence[Sequence[int]] | None = None
@@ -118,7 +124,8 @@ class TokenFields:
         if marks is not None:
             rows = [torch.tensor(row) for row in marks]
             found["marks"] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        return TokenBatch(layout, **found)
+        grams = GramBags.of(texts, self.longest_gram) if self.longest_gram else None
+        return TokenBatch(layout, grams=grams, **found)
 
     def _static(self, texts: Sequence[Words], n_steps: int) -> Tensor:
         assert self.static is not None

@@ -139,12 +139,13 @@ class TaskWork:
             batch_words=config.batch_words,
             seed=config.run.seed,
         )
-        self.steps_per_epoch = float(self.data.per_epoch)
+        # Those of all examples, where a share of them is used too: it is learned from as long.
+        self.steps_per_epoch = self.data.per_epoch / config.examples.fraction
         self.n_steps = max(1, math.ceil(config.run.epochs * self.steps_per_epoch))
         if config.run.max_steps is not None:
             self.n_steps = min(self.n_steps, config.run.max_steps)
         total = sum(map(n_words, self.data.examples))
-        self.tokens_per_step = max(1, round(total / self.steps_per_epoch))
+        self.tokens_per_step = max(1, round(total / self.data.per_epoch))
         self.blind_loss = math.log(max(2, self.trained.kind.n_choices(self.trained.labels)))
         network = self.model.tokens.network
         inside = set() if network is None else set(network.parameters())

@@ -16,6 +16,7 @@ from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.heads.answers import AnswerHead, FoundSpan
 from elmo.tasks.kinds.registry import kind_for, make_kind
 from elmo.tasks.layout import Layout
+from elmo.tasks.model import Texts
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 
@@ -61,7 +62,7 @@ def head():
 
 def texts_of(*lengths):
     generator = torch.Generator().manual_seed(1)
-    return [(torch.randn(2, n, 6, generator=generator), Layout.of([n, n])) for n in lengths]
+    return [Texts(torch.randn(2, n, 6, generator=generator), Layout.of([n, n])) for n in lengths]
 
 
 def test_all_spans_and_no_answer_share_one_softmax(head):
@@ -92,9 +93,9 @@ def test_padding_is_no_answer(head):
     texts = texts_of(4, 5)
     expected = head.answers(texts)
     wide = []
-    for x, layout in texts:
+    for x, layout, _ in texts:
         more = torch.full((2, 3, 6), 50.0)
-        wide.append((torch.cat([x, more], dim=1), wider(layout, 3)))
+        wide.append(Texts(torch.cat([x, more], dim=1), wider(layout, 3)))
     for found, other in zip(head.answers(wide), expected, strict=True):
         assert found == pytest.approx(other, abs=1e-5)
 

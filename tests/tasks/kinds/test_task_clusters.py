@@ -22,6 +22,7 @@ from elmo.tasks.heads.clusters import ClusterHead, distance
 from elmo.tasks.kinds import clusters as clusters_module
 from elmo.tasks.kinds.registry import kind_for, make_kind
 from elmo.tasks.layout import Layout
+from elmo.tasks.model import Texts
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 
@@ -75,7 +76,7 @@ def texts_of(*lengths):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(len(lengths), max(lengths), 6, generator=generator)
     layout = Layout.of(lengths)
-    return [(x.masked_fill(~layout.mask.unsqueeze(2), 1e6), layout)]
+    return [Texts(x.masked_fill(~layout.mask.unsqueeze(2), 1e6), layout)]
 
 
 # -------------------------------------------------------------------------------------------- head
@@ -94,7 +95,7 @@ def test_spans_end_in_their_sentence():
 
 def test_a_span_is_known_by_its_ends_its_head_and_its_width():
     head = make_head().eval()
-    ((x, _),) = texts_of(5)
+    ((x, _, _),) = texts_of(5)
     found, _ = head._spans(x[0], torch.zeros(5, dtype=torch.int64))
     words = x[0, 1:4]
     shares = head.attention(words).softmax(dim=0)

@@ -11,6 +11,7 @@ from elmo.tasks.examples import Example
 from elmo.tasks.heads.labels import ClassificationHead, TaggingHead
 from elmo.tasks.kinds.registry import check_targets, kind_for, make_kind
 from elmo.tasks.layout import Layout
+from elmo.tasks.model import Texts
 
 SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
 
@@ -37,12 +38,12 @@ def test_a_classification_loss_is_that_of_its_answers():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
     x, layout = torch.randn(2, 4, 6), Layout.of([4, 2])
-    answers = torch.tensor(head.answers([(x, layout)]))
-    loss = head.loss([(x, layout)], torch.tensor([2, 0]))
+    answers = torch.tensor(head.answers([Texts(x, layout)]))
+    loss = head.loss([Texts(x, layout)], torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
     # What stands at padding is not read.
     x[1, 2:] = 1e6
-    torch.testing.assert_close(torch.tensor(head.answers([(x, layout)])), answers)
+    torch.testing.assert_close(torch.tensor(head.answers([Texts(x, layout)])), answers)
 
 
 def test_a_record_of_a_label(tmp_path):
@@ -84,7 +85,7 @@ def test_no_answer_breaks_its_scheme(scheme):
     head = kind.head(4, labels, BodyConfig())
     torch.manual_seed(0)
     lengths = [number % 9 + 1 for number in range(60)]
-    found = head.answers([(100 * torch.randn(60, 9, 4), Layout.of(lengths))])
+    found = head.answers([Texts(100 * torch.randn(60, 9, 4), Layout.of(lengths))])
     assert {number for row in found for number in row} == set(range(len(labels)))
     for row, tags, n in zip(found, kind.answers(found, labels), lengths, strict=True):
         assert len(tags) == n
@@ -130,13 +131,13 @@ def test_tags_each_by_itself():
     assert set(head.state_dict()) == {"out.weight", "out.bias"}
     torch.manual_seed(0)
     x, layout = torch.randn(2, 3, 4), Layout.of([3, 1])
-    (first, second) = head.answers([(x, layout)])
+    (first, second) = head.answers([Texts(x, layout)])
     best = head.out(x).argmax(dim=2)
     assert first == best[0].tolist()
     assert second == best[1, :1].tolist()
     targets = torch.tensor([[1, 2, 3], [4, 0, 0]])
     words = head.out(x).log_softmax(dim=2).gather(2, targets.unsqueeze(2))[layout.mask]
-    torch.testing.assert_close(head.loss([(x, layout)], targets), -words.mean())
+    torch.testing.assert_close(head.loss([Texts(x, layout)], targets), -words.mean())
 
 
 def test_a_tagging_loss_is_by_word():
@@ -145,7 +146,7 @@ def test_a_tagging_loss_is_by_word():
     torch.nn.init.zeros_(head.out.weight)
     torch.nn.init.zeros_(head.out.bias)
     loss = head.loss(
-        [(torch.randn(2, 5, 6), Layout.of([5, 1]))], torch.zeros(2, 5, dtype=torch.int64)
+        [Texts(torch.randn(2, 5, 6), Layout.of([5, 1]))], torch.zeros(2, 5, dtype=torch.int64)
     )
     torch.testing.assert_close(loss, torch.tensor(3.0).log())
 

@@ -16,6 +16,7 @@ from elmo.tasks.examples import Example
 from elmo.tasks.heads.pairs import PairHead, attended
 from elmo.tasks.kinds.registry import kind_for
 from elmo.tasks.layout import Layout
+from elmo.tasks.model import Texts
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 
@@ -33,10 +34,13 @@ def test_padding_is_not_read(hidden):
     torch.manual_seed(0)
     head = PairHead(dim=6, n_labels=3, config=BodyConfig(hidden=hidden)).eval()
     first, second = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
-    whole = [(x, Layout.of([x.shape[1]] * len(x))) for x in (first, second)]
+    whole = [Texts(x, Layout.of([x.shape[1]] * len(x))) for x in (first, second)]
     answers = torch.tensor(head.answers(whole))
     torch.testing.assert_close(answers.sum(dim=1), torch.ones(2))
-    more = [(functional.pad(x, (0, 0, 0, 3), value=50.0), wider(layout, 3)) for x, layout in whole]
+    more = [
+        Texts(functional.pad(x, (0, 0, 0, 3), value=50.0), wider(layout, 3))
+        for x, layout, _ in whole
+    ]
     torch.testing.assert_close(torch.tensor(head.answers(more)), answers)
     loss = head.loss(whole, torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())

@@ -5,6 +5,7 @@ the passage to the question and back, and BiLSTMs over what comes of it. All spa
 to a length and the answer that there is none share one softmax.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -54,12 +55,12 @@ class AnswerHead(nn.Module):
         self.end = nn.Linear(self.end_model.dim + width, 1)
         self.none = nn.Linear(self.model.dim + dim, 1)
 
-    def forward(self, texts: Texts) -> Tensor:
+    def forward(self, groups: Sequence[Texts]) -> Tensor:
         """Give the scores of all spans and, last, of no answer: (batch, time x longest + 1).
 
         The span of `n` words that begins at word `t` is number `t x longest + n - 1`.
         """
-        (question, asking), (passage, layout) = texts
+        (question, asking, _), (passage, layout, _) = groups
         question_mask, mask = asking.mask, layout.mask
         padding = ~mask.unsqueeze(2)
         likeness = (
@@ -93,22 +94,22 @@ class AnswerHead(nn.Module):
         reached = functional.pad(last, (0, self.longest - 1), value=-torch.inf)
         return (first.unsqueeze(2) + reached.unfold(1, self.longest, 1)).flatten(1)
 
-    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right spans.
 
         Args:
-            texts: questions, and passages.
+            groups: questions, and passages.
             targets: first word and the one after the last, (batch, 2); -1 for no answer.
         """
-        scores = self(texts)
+        scores = self(groups)
         start, end = targets.unbind(1)
         # Of an answer that is too long its beginning is learned.
         number = start * self.longest + (end - start - 1).clamp(max=self.longest - 1)
         return functional.cross_entropy(scores, number.where(start >= 0, scores.shape[1] - 1))
 
-    def answers(self, texts: Texts) -> list[FoundSpan]:
+    def answers(self, groups: Sequence[Texts]) -> list[FoundSpan]:
         """Give the likeliest span of each passage."""
-        scores = self(texts).log_softmax(dim=1)
+        scores = self(groups).log_softmax(dim=1)
         best, number = scores[:, :-1].max(dim=1)
         rows = zip(number.tolist(), best.tolist(), scores[:, -1].tolist(), strict=True)
         found = []

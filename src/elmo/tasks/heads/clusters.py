@@ -12,6 +12,7 @@ vectors side by side are computed by word and added, so that the vectors are nev
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -80,9 +81,9 @@ class ClusterHead(nn.Module):
         self.pair = nn.Linear(width, 1)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, texts: Texts) -> Kept:
+    def forward(self, groups: Sequence[Texts]) -> Kept:
         """Score the spans of one document and the links of the best, given its sentences."""
-        ((x, layout),) = texts
+        ((x, layout, _),) = groups
         mask = layout.mask
         sentences = torch.arange(len(mask), device=mask.device).unsqueeze(1).expand_as(mask)[mask]
         vectors, is_there = self._spans(x[mask], sentences)
@@ -139,15 +140,15 @@ class ClusterHead(nn.Module):
         own = functional.logsigmoid(scores)
         return worth + own.unsqueeze(1) + own[before]
 
-    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
         """Give -ln p that right antecedents are chosen, by kept span; and that of mentions.
 
         Args:
-            texts: the sentences of one document.
+            groups: the sentences of one document.
             targets: first word, word after the last and number of the cluster of each mention,
                 (mentions, 3).
         """
-        kept = self(texts)
+        kept = self(groups)
         gold = torch.full_like(kept.scores, -1, dtype=torch.int64)
         start, end, cluster = targets[targets[:, 1] - targets[:, 0] <= self.dials.widest].unbind(1)
         gold[start, end - start - 1] = cluster
@@ -163,9 +164,9 @@ class ClusterHead(nn.Module):
         )
         return links.mean() + mentions / len(own)
 
-    def answers(self, texts: Texts) -> list[list[list[Place]]]:
+    def answers(self, groups: Sequence[Texts]) -> list[list[list[Place]]]:
         """Give the clusters of the document, the only one: each mention joins its best before."""
-        kept = self(texts)
+        kept = self(groups)
         starts = kept.spans // self.dials.widest
         ends = starts + kept.spans % self.dials.widest + 1
         scores = kept.scores.flatten()[kept.spans]

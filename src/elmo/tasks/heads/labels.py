@@ -7,26 +7,32 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo.tasks.grams import GramVote
 from elmo.tasks.heads.crf import CRF
 from elmo.tasks.model import Texts
 
 
 class ClassificationHead(nn.Module):
-    """One label for a text: what it holds by attention, at most and on average, then two layers."""
+    """One label for a text: what it holds by attention, at most and on average, then two layers.
 
-    def __init__(self, *, dim: int, n_labels: int, dropout: float) -> None:
+    Where n-grams vote too, the answer is the mean of both log probabilities.
+    """
+
+    def __init__(self, *, dim: int, n_labels: int, dropout: float, has_grams: bool = False) -> None:
         """Make it.
 
         Args:
             dim: width of a word's vector.
             n_labels: labels to choose from.
             dropout: between the two layers.
+            has_grams: whether n-grams of the text vote.
         """
         super().__init__()
         self.attention = nn.Linear(dim, 1)
         self.hidden = nn.Linear(3 * dim, dim)
         self.out = nn.Linear(dim, n_labels)
         self.dropout = nn.Dropout(dropout)
+        self.vote = GramVote(n_labels) if has_grams else None
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Map (batch, time, dim) to logits, (batch, labels)."""
@@ -39,15 +45,23 @@ class ClassificationHead(nn.Module):
         logits: Tensor = self.out(self.dropout(self.hidden(self.dropout(pooled)).relu()))
         return logits
 
-    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
-        """Give the mean of -ln p of the right labels, (batch,)."""
-        ((x, layout),) = texts
-        return functional.cross_entropy(self(x, layout.mask).float(), targets)
+    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
+        """Give the mean of -ln p of the right labels, (batch,); the sum of both where two learn."""
+        each = [functional.cross_entropy(logits, targets) for logits in self._logits(groups)]
+        return torch.stack(each).sum()
 
-    def answers(self, texts: Texts) -> list[list[float]]:
+    def answers(self, groups: Sequence[Texts]) -> list[list[float]]:
         """Give the probability of each label, for each text."""
-        ((x, layout),) = texts
-        found: list[list[float]] = self(x, layout.mask).float().softmax(dim=1).tolist()
+        each = [logits.log_softmax(dim=1) for logits in self._logits(groups)]
+        found: list[list[float]] = torch.stack(each).mean(dim=0).softmax(dim=1).tolist()
+        return found
+
+    def _logits(self, groups: Sequence[Texts]) -> list[Tensor]:
+        ((x, layout, grams),) = groups
+        found: list[Tensor] = [self(x, layout.mask).float()]
+        if self.vote is not None:
+            assert grams is not None
+            found.append(self.vote(grams))
         return found
 
 
@@ -68,21 +82,21 @@ class TaggingHead(nn.Module):
         self.out = nn.Linear(dim, n_tags)
         self.crf = CRF(n_tags, allowed)
 
-    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
         """Give -ln p of the right sequences by word, so that long texts do not weigh on the rate.
 
         Args:
-            texts: the only group of them.
+            groups: the only one.
             targets: numbers of tags, (batch, time).
         """
-        ((x, layout),) = texts
+        ((x, layout, _),) = groups
         n_words = len(layout.places)
         loss = self.crf.loss(self._emissions(x), targets, layout.mask)
         return loss * len(layout.mask) / n_words
 
-    def answers(self, texts: Texts) -> list[list[int]]:
+    def answers(self, groups: Sequence[Texts]) -> list[list[int]]:
         """Give the likeliest sequence of tags for each text."""
-        ((x, layout),) = texts
+        ((x, layout, _),) = groups
         return self.crf.decode(self._emissions(x), layout.mask)
 
     def _emissions(self, x: Tensor) -> Tensor:
@@ -105,15 +119,15 @@ class SoftmaxTaggingHead(nn.Module):
         super().__init__()
         self.out = nn.Linear(dim, n_tags)
 
-    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right tags, (batch, time), over all words."""
-        ((x, layout),) = texts
+        ((x, layout, _),) = groups
         words, right = (part.flatten(0, 1)[layout.places] for part in (self.out(x), targets))
         return functional.cross_entropy(words.float(), right)
 
-    def answers(self, texts: Texts) -> list[list[int]]:
+    def answers(self, groups: Sequence[Texts]) -> list[list[int]]:
         """Give the likeliest tag of each word."""
-        ((x, layout),) = texts
+        ((x, layout, _),) = groups
         best = self.out(x).argmax(dim=2)
         return [row[own].tolist() for row, own in zip(best, layout.mask, strict=True)]
 

@@ -4,6 +4,7 @@ After Chen et al. (2017), "Enhanced LSTM for Natural Language Inference": soft a
 difference and the product of a word and its counterpart, a second BiLSTM, mean and maximum.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -39,9 +40,9 @@ class PairHead(nn.Module):
         self.out = nn.Linear(width, n_labels)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, texts: Texts) -> Tensor:
+    def forward(self, groups: Sequence[Texts]) -> Tensor:
         """Map two texts, (batch, time, dim) each, to logits, (batch, labels)."""
-        (first, of_first), (second, of_second) = texts
+        (first, of_first, _), (second, of_second, _) = groups
         # (batch, words of the first, words of the second)
         likeness = first @ second.transpose(1, 2)
         pooled = [
@@ -60,13 +61,13 @@ class PairHead(nn.Module):
         mean = found.masked_fill(padding, 0.0).sum(dim=1) / layout.mask.sum(dim=1, keepdim=True)
         return mean, found.masked_fill(padding, -torch.inf).amax(dim=1)
 
-    def loss(self, texts: Texts, targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right labels, (batch,)."""
-        return functional.cross_entropy(self(texts).float(), targets)
+        return functional.cross_entropy(self(groups).float(), targets)
 
-    def answers(self, texts: Texts) -> list[list[float]]:
+    def answers(self, groups: Sequence[Texts]) -> list[list[float]]:
         """Give the probability of each label, for each pair."""
-        found: list[list[float]] = self(texts).float().softmax(dim=1).tolist()
+        found: list[list[float]] = self(groups).float().softmax(dim=1).tolist()
         return found
 
 

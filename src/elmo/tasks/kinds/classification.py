@@ -49,7 +49,9 @@ class Classification(PlainKind):
 
     def head(self, dim: int, labels: Sequence[str], config: BodyConfig) -> Head:
         """Make a head for vectors of a width."""
-        return ClassificationHead(dim=dim, n_labels=len(labels), dropout=config.dropout)
+        return ClassificationHead(
+            dim=dim, n_labels=len(labels), dropout=config.dropout, has_grams=config.grams > 0
+        )
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
         """Give the numbers of labels, (batch,)."""

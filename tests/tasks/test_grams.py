@@ -1,0 +1,117 @@
+"""Character n-grams of texts, and their vote."""
+
+import dataclasses
+import math
+from collections import defaultdict
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_tasks import LABELLED, make_trained, task_config, write_jsonl
+
+from elmo.errors import ConfigError
+from elmo.tasks.fit import fit_once
+from elmo.tasks.grams import LENGTH, N_ROWS, GramBags, GramVote
+from elmo.tasks.heads.labels import ClassificationHead
+from elmo.tasks.layout import Layout
+from elmo.tasks.model import Texts
+from elmo.tasks.trained import load_trained
+
+WORD = st.text("ab나라𝔸 ", min_size=1, max_size=5)
+TEXTS = st.lists(st.lists(WORD, max_size=4).map(tuple), min_size=1, max_size=5)
+
+
+def slowly(text, longest):
+    spelled = f" {' '.join(text)} "
+    return [
+        spelled[at : at + n] for n in range(1, longest + 1) for at in range(len(spelled) - n + 1)
+    ]
+
+
+def rows_of(bags):
+    ends = [*bags.starts[1:].tolist(), len(bags.rows)]
+    return [bags.rows[a:b].tolist() for a, b in zip(bags.starts.tolist(), ends, strict=True)]
+
+
+@given(TEXTS, st.integers(1, 4))
+def test_bags_are_those_of_a_slow_count(texts, longest):
+    bags = GramBags.of(texts, longest)
+    known = defaultdict(set)
+    for text, rows in zip(texts, rows_of(bags), strict=True):
+        for gram, row in zip(slowly(text, longest), rows, strict=True):
+            known[gram].add(row)
+    # An n-gram has one row, wherever it stands; so few hardly ever share one.
+    assert all(len(rows) == 1 for rows in known.values())
+    assert len({next(iter(rows)) for rows in known.values()}) >= len(known) - 1
+    assert bags.rows.min() >= 0
+    assert bags.rows.max() < N_ROWS
+
+
+@given(TEXTS)
+def test_a_bag_does_not_depend_on_the_texts_beside_it(texts):
+    together = rows_of(GramBags.of(texts, 3))
+    assert together == [rows_of(GramBags.of([text], 3))[0] for text in texts]
+
+
+def test_a_bag_has_a_fixed_length():
+    bags = GramBags.of([("a",), ("a", "long", "text")], 2)
+    ends = [*bags.starts[1:].tolist(), len(bags.rows)]
+    for start, end in zip(bags.starts.tolist(), ends, strict=True):
+        assert math.sqrt(bags.weights[start:end].square().sum()) == pytest.approx(LENGTH)
+
+
+def test_both_learn_by_themselves_and_answer_together():
+    torch.manual_seed(0)
+    head = ClassificationHead(dim=6, n_labels=3, dropout=0.0, has_grams=True)
+    torch.nn.init.normal_(head.vote.table)
+    alone = ClassificationHead(dim=6, n_labels=3, dropout=0.0)
+    alone.load_state_dict(head.state_dict(), strict=False)
+    vote = GramVote(3)
+    vote.load_state_dict(head.vote.state_dict())
+    bags = GramBags.of([("a", "b"), ("c",)], 3)
+    x, targets = torch.randn(2, 2, 6), torch.tensor([2, 0])
+    texts = Texts(x, Layout.of([2, 1]), bags)
+    loss = head.loss([texts], targets)
+    one = alone.loss([Texts(x, texts.layout)], targets)
+    other = torch.nn.functional.cross_entropy(vote(bags), targets)
+    torch.testing.assert_close(loss, one + other)
+    loss.backward()
+    one.backward()
+    other.backward()
+    torch.testing.assert_close(head.out.weight.grad, alone.out.weight.grad)
+    torch.testing.assert_close(head.vote.table.grad, vote.table.grad)
+    both = [torch.tensor(alone.answers([texts])), vote(bags).softmax(dim=1)]
+    mean = torch.stack(both).log().mean(dim=0).exp()
+    expected = mean / mean.sum(dim=1, keepdim=True)
+    torch.testing.assert_close(torch.tensor(head.answers([texts])), expected)
+
+
+def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
+    write_jsonl(tmp_path / "train.jsonl", LABELLED)
+    config = task_config(tmp_path / "run", train=str(tmp_path / "train.jsonl"), max_steps=3)
+    config = dataclasses.replace(config, body=dataclasses.replace(config.body, grams=3))
+    trained = fit_once(config)
+    table = trained.built.model.head.vote.table
+    assert table.abs().max() > 0
+    again = load_trained(tmp_path / "run" / "model")
+    assert torch.equal(again.built.model.head.vote.table, table)
+    together = again.answers(LABELLED)
+    for example, answer in zip(LABELLED, together, strict=True):
+        (alone,) = again.answers([example])
+        assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-6)
+
+
+def test_without_n_grams_there_is_no_vote(tmp_path):
+    assert make_trained(tmp_path).built.model.head.vote is None
+
+
+@pytest.mark.parametrize("grams", [-1, 9])
+def test_n_grams_that_cannot_be(tmp_path, grams):
+    with pytest.raises(ConfigError, match=f"grams is {grams}; 0 to 8 characters are meant"):
+        task_config(tmp_path, grams=grams)
+
+
+def test_only_labels_are_voted_for(tmp_path):
+    with pytest.raises(ConfigError, match="grams is 3, but in tagging no n-grams vote"):
+        task_config(tmp_path, task="tagging", grams=3)
