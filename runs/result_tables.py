@@ -83,6 +83,29 @@ STRUCTURES = {
     "gap": Task("GAP, by the models of LitBank", "gap_f1", "test F1", ""),
 }
 TASKS = TAGGING | CLASSIFICATION | PAIRS | STRUCTURES
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A set of which shares were learned from.
+
+    Attributes:
+        task: the set.
+        ways: names in runs, and titles: without ELMo, and with it.
+    """
+
+    task: Task
+    ways: dict[str, str]
+
+
+_WITH_AND_WITHOUT = {way: WAYS[way] for way in ("static", "elmo")}
+CURVES = {
+    **{name: Curve(TASKS[name], _WITH_AND_WITHOUT) for name in ("conll2003", "ud-pos", "ynat")},
+    "pos-probe": Curve(
+        Task("parts of speech by a linear map", "accuracy", "test accuracy", ""),
+        {"0": "layer 0", "all": "ELMo"},
+    ),
+}
 # Table 1 of the ELMo paper: what is measured, without and with ELMo; and sets of ours beside it.
 PAPER = (
     ("SQuAD, F1", 81.1, 85.8, ("squad",)),
@@ -277,11 +300,12 @@ def efficiency(runs: Runs) -> str:
     """Compare parts of the training examples."""
     header = ["set", "way", *(f"{float(share):.0%}" for share in SHARES), "100%"]
     rows = []
-    for name in ("conll2003", "ynat"):
-        for way in ("static", "elmo"):
-            cells = [runs.cell(f"{name}-{way}-{share}", TASKS[name].measure) for share in SHARES]
-            whole = runs.cell(f"{name}-{way}", TASKS[name].measure)
-            rows.append([f"{TASKS[name].title}, {TASKS[name].unit}", WAYS[way], *cells, whole])
+    for name, curve in CURVES.items():
+        task = curve.task
+        for way, title in curve.ways.items():
+            cells = [runs.cell(f"{name}-{way}-{share}", task.measure) for share in SHARES]
+            whole = runs.cell(f"{name}-{way}", task.measure)
+            rows.append([f"{task.title}, {task.unit}", title, *cells, whole])
     return table(header, rows)
 
 

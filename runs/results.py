@@ -13,11 +13,11 @@ from pathlib import Path
 from result_tables import (
     ALL_WAYS,
     CLASSIFICATION,
+    CURVES,
     PAIRS,
     SHARES,
     STRUCTURES,
     TAGGING,
-    TASKS,
     WAYS,
     Runs,
     beside_the_paper,
@@ -34,8 +34,8 @@ from result_tables import (
 
 from elmo.tasks.mix_picture import draw_mixes
 
-CURVES = "sample-efficiency.png"
-MIXES = "mixes.png"
+CURVES_PICTURE = "sample-efficiency.png"
+MIXES_PICTURE = "mixes.png"
 
 
 # ---------------------------------------------------------------------------------------- pictures
@@ -46,14 +46,13 @@ def draw_curves(runs: Runs, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), dpi=150, layout="constrained")
+    figure = Figure(figsize=(10, 8), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, name in zip(figure.subplots(1, 2), ("conll2003", "ynat"), strict=True):
-        for way, color in (("static", "tab:gray"), ("elmo", "tab:blue")):
-            points = {
-                share: runs.spread(f"{name}-{way}-{share}", TASKS[name].measure) for share in SHARES
-            }
-            points["1"] = runs.spread(f"{name}-{way}", TASKS[name].measure)
+    for axes, (name, curve) in zip(figure.subplots(2, 2).flat, CURVES.items(), strict=True):
+        task = curve.task
+        for (way, title), color in zip(curve.ways.items(), ("tab:gray", "tab:blue"), strict=True):
+            points = {share: runs.spread(f"{name}-{way}-{share}", task.measure) for share in SHARES}
+            points["1"] = runs.spread(f"{name}-{way}", task.measure)
             known = {100 * float(share): spread for share, spread in points.items() if spread}
             axes.errorbar(
                 list(known),
@@ -63,15 +62,15 @@ def draw_curves(runs: Runs, path: Path) -> None:
                 markersize=4,
                 capsize=3,
                 color=color,
-                label=WAYS[way],
+                label=title,
             )
         axes.set_xscale("log")
         ticks = [100 * float(share) for share in (*SHARES, "1")]
         axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
         axes.minorticks_off()
-        axes.set_title(TASKS[name].title)
+        axes.set_title(task.title)
         axes.set_xlabel("share of the training examples")
-        axes.set_ylabel(TASKS[name].unit)
+        axes.set_ylabel(task.unit)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
@@ -179,17 +178,18 @@ A student ELMo on petitions: accuracy 79 with it, 74 without.
 
 ## Sample efficiency
 
-Shares have three seeds, all of KLUE-YNAT three and all of CoNLL-2003 five.
+A share is learned from in as many steps as the whole, with three seeds; all of CoNLL-2003 has
+five.
 
 {efficiency(runs)}
 
-![Scores over the share of the training examples]({CURVES})
+![Scores over the share of the training examples]({CURVES_PICTURE})
 
 ## Learned mixes
 
 {mixes(runs)}
 
-![Shares of the layers in the learned mixes]({MIXES})
+![Shares of the layers in the learned mixes]({MIXES_PICTURE})
 
 ## Probes
 
@@ -213,8 +213,8 @@ def main() -> None:
     runs = Runs(given.out)
     text = page(runs, given.command, given.commit, given.machine)
     (given.docs / "results.md").write_text(text, encoding="utf-8")
-    draw_mixes(given.docs / MIXES, runs.shares())
-    draw_curves(runs, given.docs / CURVES)
+    draw_mixes(given.docs / MIXES_PICTURE, runs.shares())
+    draw_curves(runs, given.docs / CURVES_PICTURE)
 
 
 if __name__ == "__main__":

@@ -123,10 +123,11 @@ layers() {
     fit "$1-lambda1" "$1" "${files[@]}" "${static[@]}" --mix-penalty 1 "${cache[@]}"
 }
 
+shares='0.01 0.03 0.1 0.3'
 curve() {
     known "$1"
     seeds=${SEEDS:-3}
-    for share in 0.01 0.03 0.1 0.3; do
+    for share in $shares; do
         fit "$1-static-$share" "$1" "${files[@]}" "${static[@]}" --model none --fraction $share
         fit "$1-elmo-$share" "$1" "${files[@]}" "${static[@]}" --fraction $share "${cache[@]}"
     done
@@ -165,10 +166,16 @@ pronouns_of() { # way: as `elmo task fit` tells it, with the scores of every see
 probes() {
     known ud-pos
     local wsd=$data/wsd senses=$here/../src/elmo/demo/senses.tsv
+    local tagged=(--train "$train" --dev "$dev" --test "$test" --label xpos "${cache[@]}")
     for layer in 0 1 2 all; do
-        fit "pos-probe-$layer" pos-probe --train "$train" --dev "$dev" --test "$test" --label xpos --layers $layer "${cache[@]}"
+        fit "pos-probe-$layer" pos-probe "${tagged[@]}" --layers $layer
         fit "wsd-$layer" wsd --train "$wsd/semcor3.0" --test "$wsd/Evaluation_Datasets/ALL" --layers $layer --seeds 1
         fit "nearest-$layer" nearest --train "$senses" --dev "$senses" --layers $layer --seeds 1
+    done
+    for share in $shares; do
+        for layer in 0 all; do
+            fit "pos-probe-$layer-$share" pos-probe "${tagged[@]}" --layers $layer --fraction $share
+        done
     done
 }
 
@@ -182,7 +189,7 @@ for name in $sets; do
     case $name in conll2003 | sst5 | ynat | nsmc) three_steps "$name" ;; esac
     case $name in ynat | nsmc) three_steps_tuned "$name" ;; esac
     case $name in conll2003 | sst5) layers "$name" ;; esac
-    case $name in conll2003 | ynat) curve "$name" ;; esac
+    case $name in conll2003 | ud-pos | ynat) curve "$name" ;; esac
     case $name in sick) places "$name" ;; litbank) pronouns ;; esac
     case $name in
         sst5 | sst2) tfidf "$name" "$train" "$test" 3 ;;
