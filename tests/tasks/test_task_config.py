@@ -55,6 +55,7 @@ def test_there_are_presets():
         ({"mix_penalty": -1.0}, "mix_penalty is -1.0"),
         ({"elmo_dropout": 1.0}, "elmo_dropout is 1.0; a share below 1"),
         ({"elmo_rate": 0.0}, "elmo_rate is 0.0; it must be above 0"),
+        ({"mix_rate": -1.0}, "mix_rate is -1.0; it must be above 0"),
         ({"unfreeze_every": -1}, "unfreeze_every is -1"),
         ({"static_words": -1}, "static_words is -1; it must be 0 or more"),
         ({"letter_dim": 0}, "letter_dim is 0; it must be at least 1"),

@@ -99,19 +99,30 @@ def test_a_frozen_elmo_stays_and_a_tuned_one_moves(tmp_path, model):
             assert moved == {name for name in before if not name.startswith("mixes.")}
 
 
-def test_a_tuned_elmo_has_a_rate_of_its_own(tmp_path, model):
-    work = work_of(
-        tmp_path, model=model, use="tuned", elmo_rate=0.003, warmup_steps=4, weight_decay=0.1
-    )
-    own, elmo = work.optimizers
-    inside = set(work.model.tokens.network.bilm.parameters())
-    assert {p for group in elmo.param_groups for p in group["params"]} == inside
-    assert not inside & {p for group in own.param_groups for p in group["params"]}
-    assert {group["weight_decay"] for group in elmo.param_groups} == {0.0}
+def test_mixes_and_a_tuned_elmo_have_rates_of_their_own(tmp_path, model):
+    rates = {"elmo_rate": 0.003, "mix_rate": 0.5, "warmup_steps": 4, "weight_decay": 0.1}
+    work = work_of(tmp_path, model=model, use="tuned", place="both", **rates)
+    found = [
+        [value for group in optimizer.param_groups for value in group["params"]]
+        for optimizer in work.optimizers
+    ]
+    own, mixes, elmo = map(set, found)
+    assert elmo == set(work.model.tokens.network.bilm.parameters())
+    assert mixes == {mix.weights for _, mix in work.model.mixes()}
+    assert len(mixes) == 2
+    # Everything else is the model's own, and nothing learns twice.
+    assert own == set(work.model.parameters()) - mixes - set(work.model.tokens.network.parameters())
+    assert sum(map(len, found)) == len(own | mixes | elmo)
+    for optimizer in work.optimizers[1:]:
+        assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0}
     (result,) = take(work, 0, 1)
     assert result.rate == pytest.approx(0.02 / 4)
-    assert {group["lr"] for group in own.param_groups} == {0.02 / 4}
-    assert {group["lr"] for group in elmo.param_groups} == {0.003 / 4}
+    for optimizer, rate in zip(work.optimizers, (0.02, 0.5, 0.003), strict=True):
+        assert {group["lr"] for group in optimizer.param_groups} == {rate / 4}
+
+
+def test_one_layer_has_no_mix_to_learn(tmp_path, model):
+    assert len(work_of(tmp_path, model=model, layers="top").optimizers) == 1
 
 
 def test_layers_are_let_loose_from_the_top(tmp_path, model):
@@ -144,7 +155,7 @@ def test_without_unfreezing_all_layers_learn_at_once(tmp_path, model):
 def test_lambda_pulls_the_shares_together(tmp_path, model):
     spreads = []
     for penalty in (0.0, 10.0):
-        work = work_of(tmp_path, model=model, place="both", mix_penalty=penalty, learning_rate=0.05)
+        work = work_of(tmp_path, model=model, place="both", mix_penalty=penalty, mix_rate=0.05)
         for _, mix in work.model.mixes():
             mix.weights.data = torch.tensor([1.0, 0.0, -1.0])
         take(work, 0, 30)

@@ -89,6 +89,9 @@ class TaskELMoConfig:
     """Whether the mix has a scale that is learned."""
     mix_penalty: float = 0.001
     """The paper's lambda: penalty on the squares of the weights of the mix."""
+    mix_rate: float = 0.01
+    """Highest learning rate of the weights of the mix: three numbers that have far to go, where
+    those of a matrix move by hundredths."""
     elmo_dropout: float = 0.5
     """Dropout of the mixed vectors."""
     elmo_rate: float = 1e-4
@@ -104,8 +107,9 @@ class TaskELMoConfig:
             raise ConfigError(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
         if not 0 <= self.elmo_dropout < 1:
             raise ConfigError(f"elmo_dropout is {self.elmo_dropout}; a share below 1 is meant")
-        if not 0 < self.elmo_rate <= 1e6:
-            raise ConfigError(f"elmo_rate is {self.elmo_rate}; it must be above 0")
+        for name in ("elmo_rate", "mix_rate"):
+            if not 0 < getattr(self, name) <= 1e6:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
         if self.unfreeze_every < 0:
             raise ConfigError(f"unfreeze_every is {self.unfreeze_every}; it must be 0 or more")
 

@@ -1,10 +1,9 @@
 """A task as the loop trains it: batches of examples, a step, a score on the development part."""
 
-import dataclasses
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo import __version__
-from elmo.config import TaskConfig
+from elmo.config import OptimizerConfig, TaskConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
 from elmo.tasks.batches import Batches, TaskBatch, n_words
@@ -147,17 +146,24 @@ class TaskWork:
         total = sum(map(n_words, self.data.examples))
         self.tokens_per_step = max(1, round(total / self.data.per_epoch))
         self.blind_loss = math.log(max(2, self.trained.kind.n_choices(self.trained.labels)))
-        network = self.model.tokens.network
-        inside = set() if network is None else set(network.parameters())
-        own = [value for value in self.model.parameters() if value not in inside]
-        self.optimizers = [make_optimizer(own, config.optimizer)]
-        self.rates = [config.optimizer]
-        if network is not None:
-            rates = dataclasses.replace(
-                config.optimizer, learning_rate=config.elmo.elmo_rate, weight_decay=0.0
-            )
-            self.optimizers.append(make_optimizer(network.bilm.parameters(), rates))
+        self.optimizers: list[torch.optim.Optimizer] = []
+        self.rates: list[OptimizerConfig] = []
+        for weights, rates in self._by_rate():
+            self.optimizers.append(make_optimizer(weights, rates))
             self.rates.append(rates)
+
+    def _by_rate(self) -> Iterator[tuple[list[nn.Parameter], OptimizerConfig]]:
+        """Give what learns at rates of its own: the model, the mixes of layers, a tuned ELMo."""
+        elmo, rates = self.config.elmo, self.config.optimizer
+        mixes = [mix.weights for _, mix in self.model.mixes() if len(mix.weights) > 1]
+        network = self.model.tokens.network
+        apart = {*mixes, *(() if network is None else network.parameters())}
+        yield [value for value in self.model.parameters() if value not in apart], rates
+        if mixes:
+            yield mixes, replace(rates, learning_rate=elmo.mix_rate, weight_decay=0.0)
+        if network is not None:
+            own = replace(rates, learning_rate=elmo.elmo_rate, weight_decay=0.0)
+            yield list(network.bilm.parameters()), own
 
     def describe(self) -> str:
         """Say what the run will take, before its first step."""
