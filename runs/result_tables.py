@@ -15,11 +15,7 @@ WAYS = {
     "layer0": "layer 0",
     "elmo": "ELMo",
 }
-LEARNING = {
-    "tuned": "ELMo, learning",
-    "finetuned": "ELMo, fine-tuned first",
-    "finetuned-tuned": "ELMo, fine-tuned first, learning",
-}
+LEARNING = {"tuned": "ELMo, learning", "finetuned": "ELMo, fine-tuned first"}
 ALL_WAYS = WAYS | LEARNING
 LAYERS = {
     "static": "none",

@@ -101,7 +101,7 @@ Commit {commit}; {machine}. The page is written by `runs/results.py`.
   as ELMo. All ways with ELMo have both too.
 - **layer 0**: of ELMo layer 0 alone, all there is without context.
 - **ELMo**: all layers, frozen; **learning**: its weights learn with the task (`--use tuned`).
-- **fine-tuned first**: `elmo finetune` on the training text of the task, then frozen or learning.
+- **fine-tuned first**: `elmo finetune` on the training text of the task, then as ELMo, frozen.
 - **gain of ELMo**: over static vectors; of the ways with all layers of ELMo the one that did best
   on the part that models are chosen by.
 - KLUE-YNAT, NSMC, KLUE-NLI and the SQuAD part have no part to choose by: a fixed tenth of the

@@ -110,12 +110,6 @@ three_steps() {
     fit "$1-finetuned" "$1" "${files[@]}" "${static[@]}" --model "$out/$1-lm/model" "${cache[@]}"
 }
 
-# All of it: fine-tuned on the text of the task, and learning with the task.
-three_steps_tuned() {
-    known "$1"
-    fit "$1-finetuned-tuned" "$1" "${files[@]}" "${static[@]}" --model "$out/$1-lm/model" --use tuned
-}
-
 layers() {
     known "$1"
     seeds=${SEEDS:-3}
@@ -187,7 +181,6 @@ for name in $sets; do
     if [ "$name" = probes ]; then probes; else task "$name"; fi
     case $name in conll2003 | ud-pos | kmou-ner | sst5 | sst2 | ynat | nsmc) tuned "$name" ;; esac
     case $name in conll2003 | sst5 | ynat | nsmc) three_steps "$name" ;; esac
-    case $name in ynat | nsmc) three_steps_tuned "$name" ;; esac
     case $name in conll2003 | sst5) layers "$name" ;; esac
     case $name in conll2003 | ud-pos | ynat) curve "$name" ;; esac
     case $name in sick) places "$name" ;; litbank) pronouns ;; esac

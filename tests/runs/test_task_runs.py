@@ -280,7 +280,7 @@ def test_the_page_of_results(tmp_path, run):
     run("results.py", out, *given)
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "```bash\nbash it\n```\n\nCommit c0ffee; a GPU." in page
-    row = "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 |  | 81.00 ± 1.41 |  |  |  | +6.00 | 76"
+    row = "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 |  | 81.00 ± 1.41 |  |  | +6.00 | 76"
     assert row in page
     assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
     assert "| γ = 1 | 74.00 | 74.00 |" in page
@@ -300,9 +300,9 @@ def test_of_the_ways_with_elmo_the_one_is_told_that_was_chosen(tmp_path, run):
     write_run(out, "conll2003-tuned", [0.7], development=0.3)
     write_run(out, "nsmc-static", [0.5])
     write_run(out, "nsmc-tuned", [0.55], development=0.4)
-    write_run(out, "nsmc-finetuned-tuned", [0.6], development=0.5)
+    write_run(out, "nsmc-finetuned", [0.6], development=0.5)
     run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "| NSMC, test accuracy |  | 50.00 |  |  | 55.00 |  | 60.00 | +10.00 |" in page
-    assert "| SST-5, test accuracy |  | 50.00 |  | 60.00 | 55.00 |  |  | +5.00 |" in page
-    assert "| CoNLL-2003 names, test F1 | 50.00 |  | 60.00 | 70.00 |  |  | +10.00 |" in page
+    assert "| NSMC, test accuracy |  | 50.00 |  |  | 55.00 | 60.00 | +10.00 |" in page
+    assert "| SST-5, test accuracy |  | 50.00 |  | 60.00 | 55.00 |  | +5.00 |" in page
+    assert "| CoNLL-2003 names, test F1 | 50.00 |  | 60.00 | 70.00 |  | +10.00 |" in page
