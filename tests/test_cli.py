@@ -1,5 +1,6 @@
 """The command line: exit codes, messages, help, and options made from dataclasses."""
 
+import gc
 import json
 import os
 import shutil
@@ -321,10 +322,46 @@ def test_wrong_flags_are_refused_before_torch_is_loaded():
 def test_main_runs_the_application(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["elmo", "--version"])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(gc, "disable", lambda: None)
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 0
     assert isinstance(cli.application(), typer.Typer)
+
+
+def test_garbage_is_collected_while_a_verb_runs_but_not_among_imports():
+    code = """
+import gc, sys, types
+from elmo import cli
+
+def import_module(name):
+    print(gc.isenabled())
+    return types.SimpleNamespace(info=info)
+
+def info(config):
+    return f"{gc.isenabled()} {gc.get_freeze_count() > len(gc.get_objects())}"
+
+cli.import_module = import_module
+sys.argv = ["elmo", "info", "x"]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\nTrue True\n"
+
+
+@pytest.mark.usefixtures("seen")
+def test_a_command_inside_another_program_leaves_its_garbage_alone():
+    before = gc.get_freeze_count()
+    assert elmo("info", "x").exit_code == 0
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, before)
+
+
+def test_one_file_is_embedded_without_what_only_others_need():
+    code = (
+        "import sys\nimport elmo.embed.embed_file\n"
+        "assert not {'h5py', 'elmo.embed.job'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_flags_are_made_for_the_command_that_is_named_alone(monkeypatch):

@@ -24,7 +24,13 @@ SENTENCES = [
     [],
     "Yes".split(),
 ]
+KOREAN = [
+    "늙 은 남자 가 강둑 에 앉 아 지나가 는 배 들 을 바라보 았 다 .".split(),
+    "2000 년 현재 이 마을 에 는 661 가구 가 살 고 그 중 7.4 % 는 1 인 가구 이 다 .".split(),
+]
 LEAST = {"float32": 1 - 1e-6, "bfloat16": 0.999, "int8": 0.99}
+
+LEAST_OF_WORDS = {"float32": 1 - 1e-6, "bfloat16": 1 - 4e-6, "int8": 1 - 2e-5}
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +89,22 @@ def test_true_to_float32(wide, name, monkeypatch):
         assert ((ours * true).sum(axis=1) >= LEAST[name] * lengths).all()
         if name != "float32":
             assert true.size == 0 or (ours != true).any()
+
+
+@pytest.mark.parametrize("name", LEAST)
+@pytest.mark.parametrize(("model", "sentences"), [("small-en", SENTENCES), ("small-ko", KOREAN)])
+def test_every_vector_of_the_bundled_models_is_true_to_float32(model, sentences, name):
+    if not can_compute(name):
+        pytest.skip(f"no kernel computes in {name} here")
+    elmo = ELMo.from_pretrained(model)
+    true, ours = (
+        torch.cat(elmo.encode(sentences, layers="all", dtype=dtype, convert_to_tensor=True), dim=1)
+        for dtype in ("float32", name)
+    )
+    cosines = torch.cosine_similarity(true.double(), ours.double(), dim=-1)
+    assert cosines.min() >= LEAST[name]
+    # Words are all but float32 in every arithmetic, since all layers stand on them.
+    assert cosines[0].mean() >= LEAST_OF_WORDS[name]
 
 
 @pytest.mark.parametrize("name", LEAST)

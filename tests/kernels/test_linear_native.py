@@ -25,8 +25,10 @@ def test_it_is_the_reference(arithmetics, rows, n_threads, monkeypatch):
         for arithmetic in arithmetics:
             with computing_in(arithmetic):
                 assert linear_native.can_run(*given)
-                found = linear_native.linear(*given)
+                found = linear_native.linear(*given, arithmetic)
                 assert torch.equal(found, choose.linear(*given))
+                wide = choose.linear(*given, may_be_narrow=False)
+            assert (wide - expected).norm() <= TOLERANCE["float32"] * expected.norm()
             assert (found - expected).norm() <= TOLERANCE[arithmetic] * expected.norm()
 
 
@@ -35,8 +37,8 @@ def test_rows_of_zeros(arithmetics):
     x, weight = torch.zeros_like(x), torch.zeros_like(weight)
     with torch.inference_mode():
         for arithmetic in arithmetics:
-            with computing_in(arithmetic):
-                assert torch.equal(linear_native.linear(x, weight, bias), bias.expand(3, -1))
+            found = linear_native.linear(x, weight, bias, arithmetic)
+            assert torch.equal(found, bias.expand(3, -1))
 
 
 def test_where_it_runs(arithmetics):

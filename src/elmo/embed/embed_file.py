@@ -16,7 +16,6 @@ import numpy as np
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import Vectors
-from elmo.embed.job import embed_texts
 from elmo.embed.result import EmbedResult
 from elmo.embed.store import ENDINGS, MAX_INDEX_CHARACTERS, TOO_LONG, open_store
 from elmo.embed.windows import WINDOW_WORDS, Line, windows
@@ -37,6 +36,8 @@ def embed(config: EmbedConfig) -> EmbedResult:
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state is {config.state!r}; expected reset or carry")
     if _means_folder(config.output):
+        from elmo.embed.job import embed_texts  # one file need not wait for it
+
         return embed_texts(config)
     _check_one_file(config)
     output = Path(config.output)

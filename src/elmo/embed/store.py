@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,6 +92,8 @@ class HDF5Writer:
     def close(self) -> None:
         """Finish the file."""
         if self.index is not None:
+            import h5py  # a slow import that other formats do without
+
             text = h5py.string_dtype(encoding="utf-8")
             dataset = self.file.create_dataset("sentence_to_index", (1,), dtype=text)
             dataset[0] = json.dumps(self.index)

@@ -1,11 +1,13 @@
-"""HDF5 files: flat dictionaries of float32 arrays read, and files written without surprises."""
+"""HDF5 files: flat dictionaries of float32 arrays read, and files written without surprises.
+
+h5py is loaded with the first file: most runs read and write none.
+"""
 
 import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import h5py
 import numpy as np
 
 from elmo.errors import FormatError
@@ -22,6 +24,8 @@ def read_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
         file: open for reading.
         label: what to call it in a message.
     """
+    import h5py
+
     arrays: dict[str, Array] = {}
 
     def visit(name: str, item: object) -> None:
@@ -58,6 +62,8 @@ class HDF5File:
         Args:
             path: file to write.
         """
+        import h5py
+
         self._sink = _PatientFile(path)
         self.content = h5py.File(self._sink, "w")
 

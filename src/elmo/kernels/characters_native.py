@@ -1,44 +1,45 @@
 """Convolutions over characters and their maximum on a CPU through `native.c`.
 
-The twin of `characters_reference.pooled`, without gradients. Words are laid one after another, each
-as long as it is and not as the longest; a window is a row of a product that overlaps the next one.
+The twin of `characters_reference.pooled`, without gradients. A window of characters gives the sum
+of what each of them gives at its place in the filter. That is multiplied once for each distinct
+character, not for each window, and so in float32 whatever the arithmetic around it: the rounding
+of narrow products would cost half of all that is lost, and save nothing.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo.kernels.narrow import Arithmetic, wanted
 from elmo.kernels.native_calls import (
     LANES,
     PANEL,
-    SIZES,
-    TOGETHER,
-    Weights,
+    aligned,
     are_within,
     can_compute,
-    filled_up,
     function,
-    gather,
     is_plain,
+    multiply,
     pack,
-    room,
     shares,
     together,
 )
+
+# Filters that are computed together.
+BLOCK = 64
 
 
 class _Convolution(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_int64)
-            for name in ("words", "dim", "width", "k", "n", "filters", "columns", "column")
+            for name in ("words", "length", "width", "rows", "filters", "columns", "column")
         ),
-        *((name, ctypes.c_void_p) for name in ("starts", "a", "w", "bias", "out", "room")),
+        *((name, ctypes.c_void_p) for name in ("characters", "shares", "bias", "out")),
     )
 
 
@@ -51,90 +52,97 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
         and are_within(characters, len(table))
         and table.shape[1] % LANES == 0
         and characters.shape[1] >= max(weight.shape[2] for weight in weights)
-        and can_compute(_arithmetic())
+        and can_compute("float32")
     )
-
-
-def _arithmetic() -> Arithmetic:
-    """Rows that overlap cannot have scales of their own: int8 is bfloat16 here."""
-    return "float32" if wanted() == "float32" else "bfloat16"
 
 
 def pooled(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
     """Give the maximum of each filter over the positions of each word; see the reference."""
-    arithmetic = _arithmetic()
-    filters = [pack(weight, arithmetic, "filters", _by_windows) for weight in weights]
-    padded = [
-        functional.pad(bias.detach(), (0, own.n - len(bias)))
-        for own, bias in zip(filters, biases, strict=True)
+    distinct, rows = _distinct(characters, len(table))
+    vectors = table.detach().contiguous()
+    filters = [
+        _Filters(weight, bias, vectors, distinct)
+        for weight, bias in zip(weights, biases, strict=True)
     ]
+    together(task for own in filters for task in own.before())
     out = torch.empty(len(characters), sum(map(len, biases)))
-    table = table.detach().contiguous()
 
     def compute(first: int, last: int) -> None:
-        _compute(
-            characters[first:last], table, weights, filters, padded, arithmetic, out[first:last]
-        )
+        column = 0
+        for own in filters:
+            own.pool(rows[first:last], out[first:last], column)
+            column += own.n
 
     together(partial(compute, *words) for words in shares(len(characters), LANES))
     return out
 
 
-def _by_windows(weight: Tensor) -> Tensor:
-    """Put the numbers of a filter, (filters, dim, width), as they lie in a window."""
-    return weight.transpose(1, 2).flatten(1)
+def _distinct(characters: Tensor, n_known: int) -> tuple[Tensor, Tensor]:
+    """Give the characters that occur, and which of them stands at each place.
+
+    By NumPy, which does it in this thread: PyTorch would wait for a team of others.
+    """
+    ids = characters.numpy()
+    numbers = np.bincount(ids.ravel(), minlength=n_known)
+    found = numbers.nonzero()[0]
+    numbers[found] = np.arange(len(found))
+    return torch.from_numpy(found), torch.from_numpy(numbers.take(ids))
 
 
-def _compute(
-    characters: Tensor,
-    table: Tensor,
-    weights: Sequence[Tensor],
-    filters: Sequence[Weights],
-    biases: Sequence[Tensor],
-    arithmetic: Arithmetic,
-    out: Tensor,
-) -> None:
-    widest = max(weight.shape[2] for weight in weights)
-    lengths = _lengths(characters, widest)
-    is_needed = torch.arange(characters.shape[1]) < lengths[:, None]
-    starts = functional.pad(lengths.cumsum(dim=0), (1, 0))
-    dim = table.shape[1]
-    # The last windows, filled up, reach over the end.
-    spare = (LANES * dim + max(own.k for own in filters)) * SIZES[arithmetic]
-    _, values, _ = gather(
-        table, characters[is_needed].long(), arithmetic, is_flat=True, spare=spare
-    )
-    n_rows = filled_up(TOGETHER + int(lengths.max()), 2 * LANES)
-    column = 0
-    for weight, own, bias in zip(weights, filters, biases, strict=True):
+class _Filters:
+    """The filters of one width, and what each character gives at each of their places."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, vectors: Tensor, distinct: Tensor) -> None:
+        self.n, _, self.width = weight.shape
+        self.weights = pack(weight, "float32", "places", _by_places)
+        self.bias = functional.pad(bias.detach(), (0, -self.n % BLOCK))
+        self.vectors, self.distinct = vectors, distinct
+        self.shares = aligned(self.weights.n * len(distinct) * 4)
+
+    def before(self) -> Iterator[Callable[[], None]]:
+        """Give the tasks that come before all pooling: the products."""
+        zero = torch.zeros(self.weights.n)
+        for columns in shares(self.weights.n, PANEL):
+            yield partial(
+                multiply,
+                self.vectors,
+                self.distinct,
+                self.weights,
+                zero,
+                "float32",
+                self.shares.data_ptr(),
+                columns=columns,
+                gates=True,
+            )
+
+    def pool(self, rows: Tensor, out: Tensor, column: int) -> None:
+        """Write the maxima of some words.
+
+        Args:
+            rows: which of the distinct characters stands where, (words, characters).
+            out: (words, filters of all widths).
+            column: where these filters begin.
+        """
         given = _Convolution(
-            words=len(characters),
-            dim=dim,
-            width=weight.shape[2],
-            k=own.k,
-            n=own.n,
-            filters=len(weight),
+            words=len(out),
+            length=rows.shape[1],
+            width=self.width,
+            rows=len(self.distinct),
+            filters=self.n,
             columns=out.shape[1],
             column=column,
-            starts=starts.data_ptr(),
-            a=values,
-            w=own.values.data_ptr(),
-            bias=bias.data_ptr(),
+            characters=rows.data_ptr(),
+            shares=self.shares.data_ptr(),
+            bias=self.bias.data_ptr(),
             out=out.data_ptr(),
-            room=room("windows", n_rows * PANEL * 4),
         )
-        function(f"pooled_{arithmetic}")(ctypes.byref(given))
-        column += len(weight)
+        function("pooled")(ctypes.byref(given))
 
 
-def _lengths(characters: Tensor, widest: int) -> Tensor:
-    """Count the characters of each word until every filter has seen all there is to see.
-
-    Once the last character has been repeated for the width of the widest filter, all further
-    windows equal one that was seen, and a maximum does not count repetitions.
-    """
-    places = torch.arange(1, characters.shape[1] + 1)
-    used = ((characters != characters[:, -1:]) * places).amax(dim=1)
-    return (used + widest).clamp(max=characters.shape[1])
+def _by_places(weight: Tensor) -> Tensor:
+    """Put filters, (filters, dim, width), as their products are read: by blocks, then places."""
+    n, dim, width = weight.shape
+    whole = functional.pad(weight, (0, 0, 0, 0, 0, -n % BLOCK))
+    return whole.view(-1, BLOCK, dim, width).permute(0, 3, 1, 2).reshape(-1, dim)

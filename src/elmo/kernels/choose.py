@@ -21,6 +21,7 @@ from elmo.kernels import (
     lstm_reference,
 )
 from elmo.kernels.direction import Direction, Walk
+from elmo.kernels.narrow import wanted
 
 
 class Kernel(Protocol):
@@ -84,8 +85,20 @@ def pooled(
     return characters_reference.pooled(characters, table, weights, biases)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:
-    """Multiply rows with a matrix and add a bias, as `functional.linear` does."""
+def linear(
+    x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto", *, may_be_narrow: bool = True
+) -> Tensor:
+    """Multiply rows with a matrix and add a bias, as `functional.linear` does.
+
+    Args:
+        x: (rows, k).
+        weight: (n, k).
+        bias: (n,).
+        kernel: name of the implementation.
+        may_be_narrow: whether a CPU may multiply in the arithmetic that is asked for around the
+            call (`narrow.py`); float32 otherwise.
+    """
     if kernel != "reference" and linear_native.can_run(x, weight, bias):
-        return linear_native.linear(x, weight, bias)
+        arithmetic = wanted() if may_be_narrow else "float32"
+        return linear_native.linear(x, weight, bias, arithmetic)
     return functional.linear(x, weight, bias)

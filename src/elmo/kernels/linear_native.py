@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from elmo.kernels.narrow import wanted
+from elmo.kernels.narrow import Arithmetic, wanted
 from elmo.kernels.native_calls import (
     DEPTHS,
     PANEL,
@@ -30,9 +30,8 @@ def can_run(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
     )
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor, arithmetic: Arithmetic) -> Tensor:
     """Give `x weightᵀ + bias`, (rows, n)."""
-    arithmetic = wanted()
     weights = pack(weight, arithmetic)
     x, bias = x.contiguous(), bias.detach().contiguous()
     out = torch.empty(len(x), len(weight))

@@ -168,8 +168,8 @@ INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
 /* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`. `next`
  * is where weights lie that are needed soon: from the last cache they come too late for those who
  * wait until they need them. */
-INLINE void few_rows(int n, const float *a, long stride, const float *w, const char *next, long k,
-                     int is_more, float *out, long out_stride) {
+INLINE void few_rows(int n, const float *a, const float *w, const char *next, long k, int is_more,
+                     float *out, long out_stride) {
   vec sums[ROWS][PANEL / LANES];
   for (int r = 0; r < n; r++)
     for (int v = 0; v < PANEL / LANES; v++)
@@ -182,7 +182,7 @@ INLINE void few_rows(int n, const float *a, long stride, const float *w, const c
     }
     __builtin_prefetch(next + 64 * i, 0, 2);
     for (int r = 0; r < n; r++) {
-      vec x = all(a[r * stride + i]);
+      vec x = all(a[r * k + i]);
       for (int v = 0; v < PANEL / LANES; v++) sums[r][v] += x * b[v];
     }
   }
@@ -191,20 +191,20 @@ INLINE void few_rows(int n, const float *a, long stride, const float *w, const c
       write_floats(out + r * out_stride + v * LANES, sums[r][v]);
 }
 
-static void floats_by_panel(const float *a, long stride, long k, long n, const float *w,
-                            int is_more, float *out, long out_stride) {
+static void floats_by_panel(const float *a, long k, long n, const float *w, int is_more, float *out,
+                            long out_stride) {
   const char *next = (const char *)(w + k * PANEL), *past = next + 4 * k * PANEL;
   for (long r = 0, rows; r < n; r += rows, next += 64 * k) {
-    const float *from = a + r * stride;
+    const float *from = a + r * k;
     float *to = out + r * out_stride;
     const char *soon = next < past ? next : (const char *)w;
     rows = n - r >= ROWS ? ROWS : n - r >= 4 ? 4 : 1;
     if (rows == ROWS)
-      few_rows(ROWS, from, stride, w, soon, k, is_more, to, out_stride);
+      few_rows(ROWS, from, w, soon, k, is_more, to, out_stride);
     else if (rows == 4)
-      few_rows(4, from, stride, w, soon, k, is_more, to, out_stride);
+      few_rows(4, from, w, soon, k, is_more, to, out_stride);
     else
-      few_rows(1, from, stride, w, soon, k, is_more, to, out_stride);
+      few_rows(1, from, w, soon, k, is_more, to, out_stride);
   }
 }
 
@@ -238,15 +238,15 @@ static void set_tiles(void) {
   } while (0)
 
 /* A tile of 16 rows, or two of 32, times two tiles of columns, added to the sums 0 to 3. */
-INLINE void multiply(int kind, int is_double, const char *a0, const char *a1, long distance,
-                     const char *w0, const char *w1) {
-  _tile_loadd(4, a0, distance);
+INLINE void multiply(int kind, int is_double, const char *a0, const char *a1, const char *w0,
+                     const char *w1) {
+  _tile_loadd(4, a0, 64);
   _tile_loadd(6, w0, 64);
   MULTIPLY(0, 4, 6);
   _tile_loadd(7, w1, 64);
   MULTIPLY(1, 4, 7);
   if (is_double) {
-    _tile_loadd(5, a1, distance);
+    _tile_loadd(5, a1, 64);
     MULTIPLY(2, 5, 6);
     MULTIPLY(3, 5, 7);
   }
@@ -287,13 +287,11 @@ INLINE const char *fetched(const char *soon, const char *past) {
   return soon + 512;
 }
 
-/* Rows, `depth` tiles deep, times two tiles of columns; float or int32 sums. Rows lie in tiles, or
- * where `distance` is not 0 so many bytes apart. Weights of DEEP tiles stay in the first cache while
- * all rows go past. */
-INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, long n,
-                           const char *w, int is_more, float *out, long out_stride) {
-  const long next = distance ? 64 : TILE_BYTES, below = 16 * (distance ? distance : 64 * depth);
-  if (!distance) distance = 64;
+/* Rows, `depth` tiles deep, times two tiles of columns; float or int32 sums. Weights of DEEP tiles
+ * stay in the first cache while all rows go past. */
+INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
+                           float *out, long out_stride) {
+  const long below = depth * TILE_BYTES;
   const char *soon = w + 2 * depth * TILE_BYTES, *past = soon + 2 * depth * TILE_BYTES;
   for (long from = 0; from < depth; from += DEEP, is_more = 1) {
     const long to = depth - from < DEEP ? depth : from + DEEP;
@@ -303,7 +301,7 @@ INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, l
       const int is_double = n - r > 16;
       begin_sums(is_more, is_double, at, out_stride);
       for (long i = from; i < to; i++) {
-        multiply(kind, is_double, a0 + next * i, a0 + below + next * i, distance,
+        multiply(kind, is_double, a0 + TILE_BYTES * i, a0 + below + TILE_BYTES * i,
                  w0 + TILE_BYTES * i, w1 + TILE_BYTES * i);
         soon = fetched(soon, past);
       }
@@ -316,8 +314,8 @@ INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, l
 #if HAS_NARROW && !HAS_TILES
 
 /* Some rows times two tiles of columns, four bytes of a row at a time. */
-INLINE void few_dots(int kind, int n, const char *a, long distance, long depth, const char *w0,
-                     const char *w1, int is_more, float *out, long out_stride) {
+INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w0, const char *w1,
+                     int is_more, float *out, long out_stride) {
   /* One side of int8's products is without a sign: 128 is added to it, and taken off the sums. */
   const __m512i bias = _mm512_set1_epi8((char)-128);
   __m512i sums[ROWS][2];
@@ -336,7 +334,7 @@ INLINE void few_dots(int kind, int n, const char *a, long distance, long depth, 
     __m512i w[2] = {_mm512_load_si512(w0 + 64 * i), _mm512_load_si512(w1 + 64 * i)};
     for (int r = 0; r < n; r++) {
       int32_t four;
-      memcpy(&four, a + r * distance + 4 * i, 4);
+      memcpy(&four, a + 4 * (r * depth + i), 4);
       __m512i x = _mm512_set1_epi32(four);
       for (int v = 0; v < 2; v++)
         if (kind == INT8)
@@ -350,36 +348,34 @@ INLINE void few_dots(int kind, int n, const char *a, long distance, long depth, 
       write_floats(out + r * out_stride + v * LANES, (vec)(__m512)sums[r][v]);
 }
 
-INLINE void tiles_by_panel(int kind, const char *a, long distance, long depth, long n,
-                           const char *w, int is_more, float *out, long out_stride) {
+INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
+                           float *out, long out_stride) {
   const char *w0 = w, *w1 = w + depth * 1024;
-  if (!distance) distance = 64 * depth;
   long r = 0;
   for (; r + ROWS <= n; r += ROWS)
-    few_dots(kind, ROWS, a + r * distance, distance, 16 * depth, w0, w1, is_more,
-             out + r * out_stride, out_stride);
+    few_dots(kind, ROWS, a + r * 64 * depth, 16 * depth, w0, w1, is_more, out + r * out_stride,
+             out_stride);
   for (; r < n; r++)
-    few_dots(kind, 1, a + r * distance, distance, 16 * depth, w0, w1, is_more,
-             out + r * out_stride, out_stride);
+    few_dots(kind, 1, a + r * 64 * depth, 16 * depth, w0, w1, is_more, out + r * out_stride,
+             out_stride);
 }
 #endif
 
 /* Rows times 32 columns of packed weights, (n, 32), added to what is there where `is_more`; int8's
- * are numbers that wait for their scale.
- * Rows lie as `spot` says, or where `stride` is not 0 so many numbers apart: they may overlap. */
-INLINE void by_columns(int kind, const char *a, long stride, long k, long n, const char *w,
-                       long column, int is_more, float *out, long out_stride) {
+ * are numbers that wait for their scale. Rows lie as `spot` says. */
+INLINE void by_columns(int kind, const char *a, long k, long n, const char *w, long column,
+                       int is_more, float *out, long out_stride) {
   const long size = size_of(kind);
   const char *from = w + column * k * size;
 #if HAS_NARROW
   if (kind != FLOAT32) {
-    tiles_by_panel(kind, a, stride * size, k * size / 64, n, from, is_more, out, out_stride);
+    tiles_by_panel(kind, a, k * size / 64, n, from, is_more, out, out_stride);
     return;
   }
 #endif
   for (int first = 0; first < 32; first += PANEL)
-    floats_by_panel((const float *)a, stride ? stride : k, k, n, (const float *)from + first * k,
-                    is_more, out + first, out_stride);
+    floats_by_panel((const float *)a, k, n, (const float *)from + first * k, is_more, out + first,
+                    out_stride);
 }
 
 /* Tiles are taken for the time of a call. */
@@ -414,14 +410,13 @@ INLINE void write_numbers(int kind, char *at, vec x) {
     write_bytes((int8_t *)at, x);
 }
 
-/* Write a row as it will be multiplied, into its spot or, where `is_flat`, after the row before;
- * gives its scale. */
-INLINE float write_row(int kind, const float *row, long n, char *rows, long r, int is_flat) {
+/* Write a row as it will be multiplied, into its spot; gives its scale. */
+INLINE float write_row(int kind, const float *row, long n, char *rows, long r) {
   const long size = size_of(kind);
   float most = kind == INT8 ? largest(row, n) : 127;
   vec factor = all(most > 0 ? 127 / most : 0);
   for (long i = 0; i < n; i += LANES) {
-    char *at = is_flat ? rows + (r * n + i) * size : spot(kind, rows, r, i * size, n * size);
+    char *at = spot(kind, rows, r, i * size, n * size);
     write_numbers(kind, at, kind == INT8 ? read_floats(row + i) * factor : read_floats(row + i));
   }
   return most / 127;
@@ -483,11 +478,11 @@ void pack(int kind, const float *w, long n, long k, long block, char *out, float
 }
 
 /* Write rows of a table as they are multiplied, in the order of `index` (or all, without). */
-void gather(int kind, const float *table, const int64_t *index, long n, long k, int is_flat,
-            char *out, float *scale) {
+void gather(int kind, const float *table, const int64_t *index, long n, long k, char *out,
+            float *scale) {
   for (long r = 0; r < n; r++) {
     const float *row = table + (index ? index[r] : r) * k;
-    scale[r] = write_row(kind, row, k, out, r, is_flat);
+    scale[r] = write_row(kind, row, k, out, r);
   }
 }
 
@@ -523,7 +518,7 @@ INLINE void columns(int kind, const product *p) {
     long rows = p->rows - first < together ? p->rows - first : together;
     const char *a = p->a + first * p->k * size_of(kind);
     for (long column = p->first; column < p->last; column += 32) {
-      by_columns(kind, a, 0, p->k, rows, p->w, column, 0, p->room, 32);
+      by_columns(kind, a, p->k, rows, p->w, column, 0, p->room, 32);
       for (long r = 0; r < rows; r++) {
         for (long v = column; v < column + 32; v += LANES) {
           const float *sum = p->room + r * 32 + v - column;
@@ -541,44 +536,53 @@ INLINE void columns(int kind, const product *p) {
 }
 
 typedef struct {
-  int64_t words, dim, width, k, n; /* k: numbers under a filter, filled up; n: filters, likewise */
-  int64_t filters, columns, column; /* filters that are real; where they go in a row of `out` */
-  const int64_t *starts;            /* where each word begins, and where the last one ends */
-  const char *a;                    /* (characters, dim), one word after another */
-  const char *w;
-  const float *bias; /* (n,) */
-  float *out;        /* (words, columns) */
-  float *room;       /* (256 and the characters of a word, 32) */
+  int64_t words, length, width, rows; /* length: characters of a word; rows: distinct ones */
+  int64_t filters, columns, column;   /* filters that are real; where they go in a row of `out` */
+  const int64_t *characters; /* (words, length): which of the distinct ones */
+  const float *shares; /* (filters / 64, width, rows, 64): a character's at each place of a filter */
+  const float *bias;   /* (filters, filled up) */
+  float *out;          /* (words, columns) */
 } convolution;
 
-/* Windows are rows that overlap, over the borders of words too: what lies there is passed over. */
-INLINE void pooled(int kind, const convolution *v) {
-  begin(kind);
-  for (long first = 0, next; first < v->words; first = next) {
-    const long from = v->starts[first];
-    for (next = first + 1; next < v->words && v->starts[next + 1] - from <= 256;) next++;
-    const char *a = v->a + from * v->dim * size_of(kind);
-    for (long column = 0; column < v->n; column += 32) {
-      by_columns(kind, a, v->dim, v->k, v->starts[next] - from, v->w, column, 0, v->room, 32);
-      for (long word = first; word < next; word++) {
-        const float *row = v->room + (v->starts[word] - from) * 32;
-        const float *past = v->room + (v->starts[word + 1] - from - v->width + 1) * 32;
-        vec most[2] = {read_floats(row), read_floats(row + LANES)};
-        for (row += 32; row < past; row += 32)
-          for (int h = 0; h < 2; h++) {
-            vec x = read_floats(row + h * LANES);
-            most[h] = choose((x > most[h]) | (x != x), x, most[h]); /* no number stays none */
-          }
-        float *out = v->out + word * v->columns + v->column + column;
-        for (int h = 0; h < 2; h++) {
-          vec x = most[h] + read_floats(v->bias + column + h * LANES);
-          for (long i = 0; i < LANES && column + h * LANES + i < v->filters; i++)
-            out[h * LANES + i] = x[i];
+/* Count the windows until all that follow equal one that was seen: a word is filled up with one
+ * character, and a maximum does not count repetitions. */
+INLINE long windows(const int64_t *word, long length, long width) {
+  long used = length;
+  while (used > 0 && word[used - 1] == word[length - 1]) used--;
+  return used + width < length ? used + 1 : length - width + 1;
+}
+
+/* What a window gives is the sum of what its characters give at their places, and there are few
+ * characters: nothing is multiplied here, and float32 costs no more than narrow products would. */
+void pooled(const convolution *v) {
+  enum { VECTORS = 64 / LANES };
+  for (long filter = 0; filter < v->filters; filter += 64) {
+    const float *shares = v->shares + filter * v->width * v->rows;
+    for (long word = 0; word < v->words; word++) {
+      const int64_t *window = v->characters + word * v->length;
+      const int64_t *past = window + windows(window, v->length, v->width);
+      vec most[VECTORS];
+      for (int h = 0; h < VECTORS; h++) most[h] = all(-__builtin_inff());
+      for (; window < past; window++) {
+        vec x[VECTORS] = {{0}};
+        for (long place = 0; place < v->width; place++) {
+          const float *share = shares + (place * v->rows + window[place]) * 64;
+          for (int h = 0; h < VECTORS; h++) x[h] += read_floats(share + h * LANES);
         }
+        for (int h = 0; h < VECTORS; h++) /* what is no number stays none */
+          most[h] = choose((x[h] > most[h]) | (x[h] != x[h]), x[h], most[h]);
+      }
+      float *out = v->out + word * v->columns + v->column + filter;
+      for (int h = 0; h < VECTORS; h++) {
+        const long left = v->filters - filter - h * LANES;
+        vec x = most[h] + read_floats(v->bias + filter + h * LANES);
+        if (left >= LANES)
+          write_floats(out + h * LANES, x);
+        else
+          for (long i = 0; i < left; i++) out[h * LANES + i] = x[i];
       }
     }
   }
-  end(kind);
 }
 
 typedef struct {
@@ -688,8 +692,8 @@ INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *su
         const int is_double = n - r > 16;
         begin_sums(from > 0, is_double, at, 64);
         for (long i = from; i < to; i++) {
-          multiply(kind, is_double, a0 + TILE_BYTES * i, a1 + TILE_BYTES * i, 64,
-                   w0 + TILE_BYTES * i, w1 + TILE_BYTES * i);
+          multiply(kind, is_double, a0 + TILE_BYTES * i, a1 + TILE_BYTES * i, w0 + TILE_BYTES * i,
+                   w1 + TILE_BYTES * i);
           soon = fetched(soon, past);
           for (int q = 0; q < share; q++)
             if (before->row < before->last) next_cells(kind, before);
@@ -707,7 +711,7 @@ INLINE void project(int kind, const walk *w, long n, long block) {
   const int in = projected_in(kind);
   const char *weights = w->projection + block * w->out * size_of(in);
   for (long column = 0; column < w->out; column += 32)
-    by_columns(in, w->hidden, 0, w->block, n, weights, column, block > 0,
+    by_columns(in, w->hidden, w->block, n, weights, column, block > 0,
                w->sums + column * filled(w->rows), 32);
 }
 
@@ -733,8 +737,8 @@ INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long 
   }
 #endif
   for (long unit = 0; unit < w->cell; unit += LANES) {
-    by_columns(kind, w->state, 0, w->out, n, w->recurrent, 4 * unit, 0, w->room, 64);
-    by_columns(kind, w->state, 0, w->out, n, w->recurrent, 4 * unit + 32, 0, w->room + 32, 64);
+    by_columns(kind, w->state, w->out, n, w->recurrent, 4 * unit, 0, w->room, 64);
+    by_columns(kind, w->state, w->out, n, w->recurrent, 4 * unit + 32, 0, w->room + 32, 64);
     next.sums = w->room;
     next.unit = unit;
     next.row = 0;
@@ -778,14 +782,14 @@ INLINE void steps(int kind, const walk *w) {
     long step = w->reverse ? w->last_step - 1 - s : w->first_step + s;
     long n = w->active[step];
     for (long r = known; r < n; r++) /* rows that begin here */
-      w->state_scale[r] = write_row(kind, w->h + r * w->out, w->out, w->state, r, 0);
+      w->state_scale[r] = write_row(kind, w->h + r * w->out, w->out, w->state, r);
     known = n > known ? n : known;
     gates_and_cells(kind, w, w->index + step * w->batch, n);
     if (w->projection) take_projected(w, n);
     for (long r = 0; r < n; r++) {
       const float *h = w->h + r * w->out;
       memcpy(w->outputs + (step * w->batch + r) * w->out, h, 4 * w->out);
-      w->state_scale[r] = write_row(kind, h, w->out, w->state, r, 0);
+      w->state_scale[r] = write_row(kind, h, w->out, w->state, r);
     }
   }
   turn_cells(w, 1);
@@ -793,12 +797,10 @@ INLINE void steps(int kind, const walk *w) {
 }
 
 void product_float32(const product *p) { columns(FLOAT32, p); }
-void pooled_float32(const convolution *v) { pooled(FLOAT32, v); }
 void walk_float32(const walk *w) { steps(FLOAT32, w); }
 
 #if HAS_NARROW
 void product_bfloat16(const product *p) { columns(BFLOAT16, p); }
-void pooled_bfloat16(const convolution *v) { pooled(BFLOAT16, v); }
 void walk_bfloat16(const walk *w) { steps(BFLOAT16, w); }
 void product_int8(const product *p) { columns(INT8, p); }
 void walk_int8(const walk *w) { steps(INT8, w); }

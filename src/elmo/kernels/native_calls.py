@@ -128,9 +128,21 @@ def together(tasks: Iterable[Callable[[], None]]) -> None:
 @cache
 def _threads(n: int, process: int) -> ThreadPoolExecutor:
     """Give threads beside the caller; a process that was forked off has none of its parent's."""
-    places = _places()
-    unbind = (os.sched_setaffinity, (0, places)) if places else (None, ())
-    return ThreadPoolExecutor(n, "native", *unbind)
+    return ThreadPoolExecutor(n, "native", _begin_thread, (_places(),))
+
+
+def _begin_thread(places: set[int]) -> None:
+    """Make a new thread ready for work, on these cores where there are any."""
+    if places:
+        os.sched_setaffinity(0, places)
+    # OpenMP's own threads keep their cores busy while they wait for PyTorch's next call, and ours
+    # find none free. They do not once there are more of them than cores: this thread's, too.
+    _wake_openmp()
+
+
+def _wake_openmp() -> None:
+    """Have OpenMP make its threads, which are there once they had something to do."""
+    torch.zeros(2**20).add_(1)
 
 
 def _places() -> set[int]:
@@ -142,8 +154,7 @@ def _places() -> set[int]:
     is_bound = os.environ.get("OMP_PROC_BIND", "false").lower() != "false"
     if not is_bound or not hasattr(os, "sched_getaffinity"):
         return set()
-    # OpenMP's threads are there once they had something to do, one on each core it may use.
-    torch.zeros(2**20).add_(1)
+    _wake_openmp()  # one thread on each core it may use
     found: set[int] = set()
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError):
@@ -217,31 +228,19 @@ class _Product(ctypes.Structure):
     )
 
 
-def gather(
-    table: Tensor,
-    index: Tensor | None,
-    arithmetic: Arithmetic,
-    *,
-    is_flat: bool = False,
-    spare: int = 0,
-) -> tuple[int, int, int]:
+def _gather(table: Tensor, index: Tensor | None, arithmetic: Arithmetic) -> tuple[int, int, int]:
     """Write rows of a table as they are multiplied, into this thread's memory.
 
     Args:
         table: (rows, k).
         index: which rows; all where None.
         arithmetic: of the product.
-        is_flat: one row after another, not in tiles.
-        spare: bytes after the last row that may be read.
 
     Returns:
         The number of rows, the address of their values and that of their scales.
     """
     n, k = len(table) if index is None else len(index), table.shape[1]
-    n_bytes = n * k * SIZES[arithmetic]
-    values = room("values", filled_up(n, LANES) * k * SIZES[arithmetic] + spare)
-    # What was there before may be no number, which is not nothing when multiplied by nothing.
-    ctypes.memset(values + n_bytes, 0, spare)
+    values = room("values", filled_up(n, LANES) * k * SIZES[arithmetic])
     scales = room("scales", 4 * n)
     function("gather")(
         KINDS[arithmetic],
@@ -249,7 +248,6 @@ def gather(
         None if index is None else ctypes.c_void_p(index.data_ptr()),
         ctypes.c_long(n),
         ctypes.c_long(k),
-        is_flat,
         ctypes.c_void_p(values),
         ctypes.c_void_p(scales),
     )
@@ -279,7 +277,7 @@ def multiply(
         columns: the first, and the one after the last.
         gates: write (n / 64, rows, 64), and bfloat16 where the arithmetic is narrow.
     """
-    n, values, scales = gather(table, index, arithmetic)
+    n, values, scales = _gather(table, index, arithmetic)
     given = _Product(
         rows=n,
         k=weights.k,

@@ -159,5 +159,7 @@ class TokenEncoder(nn.Module):
             parts.append(self.characters(characters))
         x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         if self.projection is not None:
-            x = choose.linear(x, self.projection.weight, self.projection.bias, self.kernel)
+            weight, bias = self.projection.weight, self.projection.bias
+            # All layers stand on it, and it is small: narrow products would save next to nothing.
+            x = choose.linear(x, weight, bias, self.kernel, may_be_narrow=False)
         return x
