@@ -53,13 +53,18 @@ def test_layers_are_padded_with_zeros(tiny):
 
 def test_to_moves_all_that_is_there(tiny):
     fields = TokenFields(
-        layers=ComputedLayers(tiny, "all"), mapper=tiny.mapper, static=STATIC, has_letters=True
+        layers=ComputedLayers(tiny, "all"),
+        mapper=tiny.mapper,
+        static=STATIC,
+        has_letters=True,
+        longest_gram=2,
     )
     marks = [[0] * len(text) for text in TEXTS]
     moved = fields.batch(TEXTS, marks).to(torch.device("meta"))
-    layout = moved.layout
-    found = [layout.mask, layout.places, *vars(moved).values()]
-    assert {value.device.type for value in found if value is not layout} == {"meta"}
+    layout, grams = moved.layout, moved.grams
+    found = [layout.mask, layout.places, *vars(grams).values(), *vars(moved).values()]
+    inside = [value for value in found if value is not layout and value is not grams]
+    assert {value.device.type for value in inside} == {"meta"}
     assert layout.sizes.device.type == "cpu"
     assert TokenFields().batch(TEXTS).to(torch.device("meta")).layers is None
 

@@ -364,9 +364,9 @@ def test_clusters_are_learned_by_heart(tmp_path, settings):
     examples = documents(single)
     trained = make_trained(tmp_path, examples, examples, task="clusters", **{**DIALS, **settings})
     work = TaskJob(trained, examples, examples).work(fabric())
-    for number, batch in zip(range(80), work.batches(0), strict=False):
+    for number, batch in zip(range(160), work.batches(0), strict=False):
         work.step(batch, number)
-    found = work.evaluation(work.measure(80, iter))
+    found = work.evaluation(work.measure(160, iter))
     assert found.measure == "mean_f1"
     assert found.figures["mean_f1"] > 0.9
 
