@@ -211,14 +211,17 @@ def test_a_fraction(tmp_path, files):
 def test_a_fraction_is_learned_from_as_long_as_the_whole(tmp_path, files):
     given = {"train": files["tagging"], "task": "tagging", "batch_size": 2, "epochs": 3}
     works = []
-    for fraction in (1.0, 1 / 3):
+    for fraction in (1.0, 1 / 3, 0.1):
         config = task_config(tmp_path, fraction=fraction, **given)
         works.append(fit_module._job(config, None).work(make_fabric(config.run)))
-    whole, part = works
+    whole, part, tenth = works
     assert (len(whole.job.train), len(part.job.train)) == (18, 6)
     assert (whole.n_steps, part.n_steps) == (27, 27)
     assert whole.steps_per_epoch == part.steps_per_epoch == 9
     assert part.data.per_epoch == 3
+    # Two examples of a batch that could hold them all twice over: rounding is not multiplied.
+    assert (len(tenth.job.train), tenth.data.per_epoch) == (2, 1)
+    assert tenth.steps_per_epoch == 10
     assert part.tokens_per_step > 1
 
 

@@ -62,8 +62,8 @@ class ExamplesConfig:
     dev_share: float = 0.1
     """Share of the training examples a model is chosen by, where no dev is named."""
     fraction: float = 1.0
-    """Share of the training examples that is used, for curves of sample efficiency. An epoch keeps
-    the steps it has with all of them, so that a share is learned from as long."""
+    """Share of the training examples that is used, for curves of sample efficiency. An epoch has as
+    many steps as one of all examples, so that a share is learned from as long."""
 
     def __post_init__(self) -> None:
         """Refuse shares that are none."""
@@ -90,7 +90,7 @@ class TaskELMoConfig:
     mix_penalty: float = 0.001
     """The paper's lambda: penalty on the squares of the weights of the mix."""
     mix_rate: float = 0.01
-    """Highest learning rate of the weights of the mix: three numbers that have far to go, where
+    """Highest learning rate of the weights of the mix: a few numbers that have far to go, where
     those of a matrix move by hundredths."""
     elmo_dropout: float = 0.5
     """Dropout of the mixed vectors."""

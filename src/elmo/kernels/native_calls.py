@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import cache
-from threading import local
+from threading import Lock, local
 from typing import NamedTuple
 
 import torch
@@ -136,8 +136,15 @@ def _begin_thread(places: set[int]) -> None:
     if places:
         os.sched_setaffinity(0, places)
     # OpenMP's own threads keep their cores busy while they wait for PyTorch's next call, and ours
-    # find none free. They do not once there are more of them than cores: this thread's, too.
-    _wake_openmp()
+    # find none free. They do not once there are more of them than cores: those of one of ours, too.
+    if _first_of(os.getpid()).acquire(blocking=False):
+        _wake_openmp()
+
+
+@cache
+def _first_of(process: int) -> Lock:
+    """Give what only the first thread of a process gets."""
+    return Lock()
 
 
 def _wake_openmp() -> None:

@@ -31,7 +31,8 @@ class GramBags:
     Attributes:
         rows: of the table, those of a text side by side, (n-grams,).
         starts: where those of each text begin, (texts,).
-        weights: of each, so that the bag of a text has a fixed length, (n-grams,).
+        weights: of each, so that the bag of a text has a fixed length; one that stands there often
+            counts by the logarithm of how often, (n-grams,).
     """
 
     rows: Tensor
@@ -40,7 +41,7 @@ class GramBags:
 
     @classmethod
     def of(cls, texts: Sequence[Words], longest: int) -> "GramBags":
-        """Take all n-grams of texts, blanks between words and at both ends included.
+        """Take the distinct n-grams of texts, blanks between words and at both ends included.
 
         Args:
             texts: their words.
@@ -52,19 +53,21 @@ class GramBags:
         owners = np.repeat(np.arange(len(texts)), sizes)
         # Characters from a place to the end of its text: as long an n-gram may begin there.
         left = sizes.cumsum()[owners] - np.arange(len(codes))
-        rows, of_text = [], []
+        places = []
         known = np.zeros(len(codes), dtype=np.uint64)
         for n in range(1, longest + 1):
             known = known * _STEP + np.roll(codes, 1 - n) + np.uint64(n)
             fits = left >= n
-            rows.append(_row(known[fits]))
-            of_text.append(owners[fits])
-        numbers, texts_of = np.concatenate(rows), np.concatenate(of_text)
-        counts = np.bincount(texts_of, minlength=len(texts))
+            places.append(owners[fits] * N_ROWS + _row(known[fits]))
+        found, times = np.unique(np.concatenate(places), return_counts=True)
+        of_text, rows = np.divmod(found, N_ROWS)
+        weights = 1 + np.log(times)
+        weights *= LENGTH / np.sqrt(np.bincount(of_text, weights**2))[of_text]
+        counts = np.bincount(of_text)
         return cls(
-            torch.from_numpy(numbers[texts_of.argsort(kind="stable")]),
+            torch.from_numpy(rows),
             torch.from_numpy(counts.cumsum() - counts),
-            torch.from_numpy(np.repeat(LENGTH / np.sqrt(counts), counts).astype(np.float32)),
+            torch.from_numpy(weights.astype(np.float32)),
         )
 
     def to(self, device: torch.device) -> "GramBags":

@@ -139,7 +139,8 @@ class TaskWork:
             seed=config.run.seed,
         )
         # Those of all examples, where a share of them is used too: it is learned from as long.
-        self.steps_per_epoch = self.data.per_epoch / config.examples.fraction
+        n_all = len(self.data.examples) / config.examples.fraction
+        self.steps_per_epoch = float(math.ceil(round(n_all) / config.batch_size))
         self.n_steps = max(1, math.ceil(config.run.epochs * self.steps_per_epoch))
         if config.run.max_steps is not None:
             self.n_steps = min(self.n_steps, config.run.max_steps)
