@@ -84,6 +84,22 @@ def test_before_it_is_fitted():
             use()
 
 
+def test_settings_as_scikit_learn_asks_for_them(tmp_path):
+    base = pytest.importorskip("sklearn.base")
+    filters = [[1, 4], [2, 4]]
+    model = Classifier(out=tmp_path, **{**DIALS, "letter_filters": filters, "max_steps": 1})
+    again = base.clone(model)
+    assert again is not model
+    assert again.get_params() == model.get_params()
+    assert again.get_params()["out"] == tmp_path
+    assert again.set_params(out=None, seed=7) is again
+    assert (again.out, again.settings["seed"], model.out) == (None, 7, tmp_path)
+    with pytest.raises(ConfigError, match="unknown setting sede; known: accelerator"):
+        again.set_params(sede=1)
+    assert "sede" not in again.get_params()
+    assert 0 <= again.fit(TEXTS, LABELS).score(TEXTS, LABELS) <= 1
+
+
 def test_unknown_settings():
     with pytest.raises(ConfigError, match=r"unknown setting hiden, rat; known: .*hidden"):
         Classifier(hiden=3, rat=1)

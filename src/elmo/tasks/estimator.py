@@ -36,14 +36,25 @@ class Estimator:
             settings: any field of `TaskConfig` at any depth, such as model="small-ko", epochs=5,
                 seed=1 or batch_size=64.
         """
-        known = {leaf.name for leaf in leaves(TaskConfig)} - {"out", "task", "seeds"}
+        self.out = out
+        self.settings: dict[str, Any] = {}
+        self._trained: Trained | None = None
+        self.set_params(**settings)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give all that was said of the model, as scikit-learn's tools ask for it."""
+        return {"out": self.out, **self.settings}
+
+    def set_params(self, **settings: Any) -> Self:
+        """Say further how the model is to be made, from the next `fit` on."""
+        known = {leaf.name for leaf in leaves(TaskConfig)} - {"task", "seeds"}
         if unknown := settings.keys() - known:
             raise ConfigError(
-                f"unknown setting {', '.join(sorted(unknown))}; known: {_list(known)}"
+                f"unknown setting {', '.join(sorted(unknown))}; known: {_list(known - {'out'})}"
             )
-        self.out = None if out is None else Path(out)
-        self.settings = settings
-        self._trained: Trained | None = None
+        self.out = settings.pop("out", self.out)
+        self.settings |= settings
+        return self
 
     @property
     def trained(self) -> Trained:
