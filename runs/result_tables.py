@@ -15,8 +15,8 @@ WAYS = {
     "layer0": "layer 0",
     "elmo": "ELMo",
 }
-LEARNING = {"tuned": "ELMo, learning", "finetuned": "ELMo, fine-tuned first"}
-ALL_WAYS = WAYS | LEARNING
+FURTHER_WAYS = {"tuned": "ELMo, learning", "finetuned": "ELMo, fine-tuned first"}
+ALL_WAYS = WAYS | FURTHER_WAYS
 LAYERS = {
     "static": "none",
     "layer0": "layer 0 alone",
@@ -143,7 +143,7 @@ class Runs:
 
     def with_elmo(self, name: str, measure: str) -> Spread | None:
         """Give the way with all of ELMo's layers that does best on the development part."""
-        ways = [way for way in ("elmo", *LEARNING) if self.result(f"{name}-{way}")]
+        ways = [way for way in ("elmo", *FURTHER_WAYS) if self.result(f"{name}-{way}")]
         if len(ways) > 1:
             ways.sort(key=lambda way: self._chosen_by(f"{name}-{way}", measure), reverse=True)
         return self.spread(f"{name}-{ways[0]}", measure) if ways else None
