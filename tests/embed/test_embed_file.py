@@ -279,11 +279,15 @@ def test_vectors_are_let_go_once_they_are_written(run, tmp_path, monkeypatch, na
     given, alive = [], []
     reset, write = EncodingRun.reset, kind.write
 
-    def computed(self, sentences, report):
-        alive.append(sum(reference() is not None for reference in given))
-        vectors = reset(self, sentences, report)
-        given.extend(map(weakref.ref, vectors))
-        return vectors
+    def computed(self, groups, report):
+        def asked():
+            for group in groups:
+                alive.append(sum(reference() is not None for reference in given))
+                yield group
+
+        for window, vectors in reset(self, asked(), report):
+            given.extend(map(weakref.ref, vectors))
+            yield window, vectors
 
     def written(self, line, words, vectors):
         given.append(weakref.ref(vectors))
@@ -299,16 +303,20 @@ def test_vectors_are_let_go_once_they_are_written(run, tmp_path, monkeypatch, na
 
 
 def test_a_window_is_all_that_is_held(run, tmp_path, monkeypatch):
-    """No call computes more words than a window, and one window waits to be written at most."""
+    """No more words than a window are computed together, and one window waits to be written."""
     text = tmp_path / "long.txt"
     text.write_text("one two three four\n" * 500 + "\n" * 100)
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 60)
     events = []
     reset, write = EncodingRun.reset, store_module.HDF5Writer.write
 
-    def watched(self, sentences, report):
-        events.append(sum(len(sentence) + 2 for sentence in sentences))
-        return reset(self, sentences, report)
+    def watched(self, groups, report):
+        def asked():
+            for window, sentences in groups:
+                events.append(sum(len(sentence) + 2 for sentence in sentences))
+                yield window, sentences
+
+        return reset(self, asked(), report)
 
     def counted(self, line, words, vectors):
         events.append(None)

@@ -21,6 +21,7 @@ from elmo.embed.folder import JobFolder, Record, read_plan
 from elmo.embed.result import JobResult
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import locked
+from elmo.model.bilm import BiLMOutput
 
 pytest.importorskip("pyarrow")
 
@@ -368,10 +369,7 @@ def test_an_empty_text(run, tmp_path):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_numbers_that_do_not_fit(run, tmp_path, monkeypatch, format):
-    reset = EncodingRun.reset
-    monkeypatch.setattr(
-        EncodingRun, "reset", lambda *given: [found * 1e9 for found in reset(*given)]
-    )
+    monkeypatch.setattr(BiLMOutput, "average", lambda output: 1e9 * output.layer(-1))
     with pytest.raises(OutputError, match="does not fit into float16: begin again"):
         run(format=format)
     assert list((tmp_path / "out" / "shards").iterdir()) == []
@@ -395,9 +393,13 @@ def test_a_window_is_all_that_is_held(run, monkeypatch):
     sizes = []
     reset = EncodingRun.reset
 
-    def watched(self, sentences):
-        sizes.append(sum(len(sentence) + 2 for sentence in sentences))
-        return reset(self, sentences)
+    def watched(self, groups):
+        def asked():
+            for window, sentences in groups:
+                sizes.append(sum(len(sentence) + 2 for sentence in sentences))
+                yield window, sentences
+
+        return reset(self, asked())
 
     monkeypatch.setattr(EncodingRun, "reset", watched)
     run(shard_words=200)

@@ -175,7 +175,7 @@ def test_threads_take_batches_apart(monkeypatch):
     run = MODEL.encoding_run(batch_size=3)
     run.is_cut_aside = True
     counts = []
-    found = run.reset(sentences, counts.append)
+    found = run.encode(sentences, report=counts.append)
     assert sum(counts) == 40
     for one, other in zip(found, expected, strict=True):
         assert one.tobytes() == other.tobytes()
@@ -185,7 +185,7 @@ def test_threads_take_batches_apart(monkeypatch):
 
     monkeypatch.setattr(encoding.EncodingRun, "_cut", fail)
     with pytest.raises(OSError, match="no more memory"):
-        run.reset(sentences)
+        run.encode(sentences)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
@@ -194,7 +194,7 @@ def test_halves_become_whole(dtype):
     special = torch.tensor([float("inf"), float("nan"), -0.0, 1e-40, 3e38, 2**-24, -1.5])
     values = torch.cat([torch.randn(3 * 5 * 4 * 8), special.repeat(24)[: 3 * 5 * 4]]).to(dtype)
     piece = values.view(3, 5, 4, 9)[:, 1:4, 1:3].movedim(-3, 0)
-    found = encoding._as_float32(piece)
+    found = encoding._as_array(piece, torch.float32)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, piece.float().numpy())
 
@@ -215,7 +215,7 @@ def test_what_is_kept_of_a_batch(monkeypatch, layers, state):
         tensors = MODEL.encode(sentences, layers=layers, state=state, convert_to_tensor=True)
         assert all(one.untyped_storage().nbytes() == 4 * one.numel() for one in tensors)
         run = MODEL.encoding_run(layers=layers)
-        kept = run.reset(sentences) if state == "reset" else run.carry(sentences, None)[0]
+        kept = run.encode(sentences, state)
         assert max((one if one.base is None else one.base).nbytes for one in kept) <= 4 * max(
             row, piece
         )

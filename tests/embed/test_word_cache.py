@@ -79,7 +79,7 @@ def test_remembered_words_in_each_arithmetic(model, dtype):
     run = model.encoding_run(dtype=dtype)
     run.remember_words()
     for _ in range(2):
-        for ours, true in zip(run.reset(SENTENCES), expected, strict=True):
+        for ours, true in zip(run.encode(SENTENCES), expected, strict=True):
             np.testing.assert_allclose(ours, true, rtol=0, atol=1e-2)
     assert run.cache.n_computed == 4
 

@@ -7,7 +7,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,10 +17,9 @@ from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import Vectors
 from elmo.embed.result import EmbedResult
 from elmo.embed.store import ENDINGS, MAX_INDEX_CHARACTERS, TOO_LONG, open_store
-from elmo.embed.windows import WINDOW_WORDS, Line, windows
+from elmo.embed.windows import WINDOW_WORDS, Line, windows, written_aside
 from elmo.errors import ConfigError, OutputError
 from elmo.kernels.device import default_device, move
-from elmo.model.lstm import LSTMState
 from elmo.progress import Progress
 from elmo.text.input_lines import STDIN, decoded_line, opened_input
 
@@ -66,37 +64,22 @@ def embed(config: EmbedConfig) -> EmbedResult:
         split = model.tokenizer.words if config.raw else str.split
         started = time.monotonic()
         n_sentences = n_words = 0
-        table: LSTMState | None = None
+        gathered = windows(_lines(file, config.input, split), n_lines, window_words)
+        groups = ((window, [line.words for line in window]) for window in gathered)
 
-        def write(window: list[Line], vectors: list[Vectors]) -> None:
-            for line, found in zip(window, vectors, strict=True):
-                writer.write(line.text, line.words, np.asarray(found))
+        def write(line: Line, vectors: Vectors) -> None:
+            writer.write(line.text, line.words, np.asarray(vectors))
 
-        with (
-            Progress("embed", size, "bytes" if size else "lines") as progress,
-            ThreadPoolExecutor(1, "write") as pool,
-        ):
-            # A window is written while the next one is computed.
-            written: Future[None] | None = None
-            lines = _lines(file, config.input, split)
-            for window in windows(lines, n_lines, window_words):
-                sentences = [line.words for line in window]
-                share = sum(line.n_bytes for line in window) / len(window) if size else 1
+        with Progress("embed", size, "bytes" if size else "lines") as progress:
 
-                def report(count: int, share: float = share) -> None:
-                    progress.advance(count * share)
+            def report(window: list[Line], count: int) -> None:
+                n_bytes = sum(line.n_bytes for line in window)
+                progress.advance(count * n_bytes / len(window) if size else count)
 
-                if config.state == "carry":
-                    vectors, table = run.carry(sentences, table, report)
-                else:
-                    vectors = run.reset(sentences, report)
-                if written is not None:
-                    written.result()
-                written = pool.submit(write, window, vectors)
+            encode = run.carry if config.state == "carry" else run.reset
+            for window in written_aside(encode(groups, report), write):
                 n_sentences += len(window)
-                n_words += sum(map(len, sentences))
-            if written is not None:
-                written.result()
+                n_words += sum(len(line.words) for line in window)
     return EmbedResult(str(output), n_sentences, n_words, time.monotonic() - started)
 
 

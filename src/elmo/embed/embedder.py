@@ -356,10 +356,7 @@ class ELMo(nn.Module):
         )
         words = self._split(sentences)
         with Progress("encode", len(words), "sentences", show_progress_bar) as progress:
-            if state == "reset":
-                vectors = run.reset(words, progress.advance)
-            else:
-                vectors, _ = run.carry(words, None, progress.advance)
+            vectors = run.encode(words, state, progress.advance)
         if pooling is not None:
             shape = (self.config.n_layers, 0) if layers == "all" else (0,)
             none = torch.zeros(0, *shape[:-1], self.config.dim)
@@ -375,6 +372,7 @@ class ELMo(nn.Module):
         batch_size: int | None = None,
         dtype: torch.dtype | str | None = None,
         keep_on_device: bool = False,
+        host: torch.dtype = torch.float32,
         cache: WordCache | None = None,
     ) -> EncodingRun:
         """Give what `encode` runs on, for callers who bring their own batches or state."""
@@ -385,6 +383,7 @@ class ELMo(nn.Module):
             batch_size=batch_size,
             dtype=dtype,
             keep_on_device=keep_on_device,
+            host=host,
             cache=cache,
         )
 

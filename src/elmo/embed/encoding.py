@@ -6,10 +6,10 @@ order.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -44,7 +44,26 @@ CUTTERS = 4
 PIECE = 2**21
 
 # Those of a sentence: on the host an array, which is made in less time than a tensor.
-Vectors = NDArray[np.float32] | Tensor
+Vectors = NDArray[np.floating[Any]] | Tensor
+Key = TypeVar("Key")
+Group = tuple[Key, Sequence[Sequence[str]]]
+
+
+def _tell_nobody(key: object, count: int) -> None:
+    pass
+
+
+class DoesNotFit(Exception):
+    """A vector has a number that the type of arrays does not hold.
+
+    Attributes:
+        sentence: whose vector it is.
+    """
+
+    def __init__(self, sentence: Sentence) -> None:
+        """Keep the sentence."""
+        super().__init__(" ".join(sentence))
+        self.sentence = sentence
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,8 @@ class _Started:
         vectors: (..., rows, words, dim), on the host once `done` has come.
         lengths: words of each row.
         state: after the batch.
+        too_large: whether a number became infinite in half precision, on the host once `done` has
+            come; None where that does not matter.
         done: None where nothing has to be waited for.
     """
 
@@ -63,7 +84,34 @@ class _Started:
     vectors: Tensor
     lengths: list[int]
     state: LSTMState
-    done: torch.cuda.Event | None
+    too_large: Tensor | None = None
+    done: torch.cuda.Event | None = None
+
+
+class _Asked(Generic[Key]):
+    """Sentences that are wanted together, and what has been found of them."""
+
+    def __init__(self, key: Key, sentences: Sequence[Sequence[str]]) -> None:
+        self.key = key
+        self.sentences = [tuple(sentence) for sentence in sentences]
+        self.counts: Counter[Sentence] = Counter(self.sentences)
+        self.distinct = list(dict.fromkeys(self.sentences))
+        self.found: dict[Sentence, Vectors] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.found) == len(self.counts)
+
+    def results(self) -> list[Vectors]:
+        """Give the vectors of each sentence, and to each its own."""
+        results = [self.found[sentence] for sentence in self.sentences]
+        if len(self.counts) < len(self.sentences):
+            handed_out: set[Sentence] = set()
+            for place, sentence in enumerate(self.sentences):
+                if sentence in handed_out:
+                    results[place] = _copied(results[place])
+                handed_out.add(sentence)
+        return results
 
 
 class EncodingRun:
@@ -78,6 +126,7 @@ class EncodingRun:
         batch_size: int | None,
         dtype: torch.dtype | str | None = None,
         keep_on_device: bool = False,
+        host: torch.dtype = torch.float32,
         cache: WordCache | None = None,
     ) -> None:
         """Prepare a run.
@@ -89,7 +138,9 @@ class EncodingRun:
             batch_size: sentences computed together, at most; None for what suits the device.
             dtype: the arithmetic, or its name; that of the weights where None.
             keep_on_device: give tensors of that arithmetic on the device of the network, not
-                float32 on the host.
+                arrays on the host.
+            host: type of those arrays, float32 or float16; `DoesNotFit` where a number becomes
+                infinite.
             cache: keeps the vectors of words before their context.
         """
         size = whole(batch_size)
@@ -100,6 +151,7 @@ class EncodingRun:
         self.mapper = mapper
         self.batch_size = size
         self.keep_on_device = keep_on_device
+        self._host = host
         self.device = next(network.parameters()).device
         # A thread takes batches apart while a GPU is at the next one. Tensors that stay on the
         # device are cut there, in the caller's stream.
@@ -113,6 +165,9 @@ class EncodingRun:
         own_dtype = next(network.bilm.parameters()).dtype
         self._arithmetic = arithmetic_of(dtype, own_dtype, self.device)
         self._dtype = self._arithmetic.results
+        # Half precision, where it is asked for, is what travels from a GPU.
+        is_narrowed = self.is_cut_aside and self._dtype in HALVES and host not in HALVES
+        self._travels = self._dtype if is_narrowed else host
         if self._arithmetic.weights != own_dtype:
             weights = {
                 name: value.detach().to(self._arithmetic.weights)
@@ -126,72 +181,90 @@ class EncodingRun:
         if self.device.type == "cpu":
             self.cache = WordCache()
 
-    def reset(
-        self, sentences: Sequence[Sentence], report: Callable[[int], None] = lambda count: None
+    def encode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        state: str = "reset",
+        report: Callable[[int], None] = lambda count: None,
     ) -> list[Vectors]:
-        """Encode each sentence from the zero state.
-
-        Sentences that stand more than once are computed once, and batches are formed from the
-        sorted rest, so that neither order nor neighbours given by the caller decide anything.
+        """Encode sentences.
 
         Args:
             sentences: lists of words.
+            state: where each begins: "reset" or "carry", as the methods of these names.
             report: told how many sentences are done after each batch.
 
         Returns:
             For each sentence (words, dim), or (layers, words, dim) for "all".
         """
-        asked = [tuple(sentence) for sentence in sentences]
-        counts: Counter[Sentence] = Counter(asked)
-        found: dict[Sentence, Vectors] = {}
-        for started, vectors in self._taken_apart(list(dict.fromkeys(asked))):
-            found.update(zip(started.sentences, vectors, strict=True))
-            report(sum(counts[sentence] for sentence in started.sentences))
-        results = [found[sentence] for sentence in asked]
-        if len(counts) < len(asked):
-            handed_out: set[Sentence] = set()
-            for place, sentence in enumerate(asked):
-                if sentence in handed_out:
-                    results[place] = _copied(results[place])
-                handed_out.add(sentence)
-        return results
+        way = self.carry if state == "carry" else self.reset
+        ((_, vectors),) = way([(None, sentences)], lambda _, count: report(count))
+        return vectors
 
-    def carry(
-        self,
-        sentences: Sequence[Sentence],
-        table: LSTMState | None,
-        report: Callable[[int], None] = lambda count: None,
-    ) -> tuple[list[Vectors], LSTMState | None]:
-        """Encode batches in the order given, each row going on from the same row of the last one.
+    def reset(
+        self, groups: Iterable[Group[Key]], report: Callable[[Key, int], None] = _tell_nobody
+    ) -> Iterator[tuple[Key, list[Vectors]]]:
+        """Encode groups of sentences, each sentence from the zero state.
+
+        Of a group, sentences that stand more than once are computed once, and batches are formed
+        from the sorted rest, so that neither order nor neighbours given by the caller decide
+        anything. A GPU is given the next batches while one is taken apart, of the next group too.
 
         Args:
-            sentences: lists of words.
-            table: state to start from, one row for each row of a batch; None for zeros.
-            report: told how many sentences are done after each batch.
+            groups: what a group is known by, and its sentences; read some batches ahead.
+            report: told how many sentences of a group are done after each batch.
 
-        Returns:
-            For each sentence as `reset`, and the state to go on with.
+        Yields:
+            What a group is known by, and the vectors of its sentences as `encode` gives them.
         """
-        results: list[Vectors] = []
+        waiting: deque[_Asked[Key]] = deque()
+
+        def begun() -> Iterator[_Started]:
+            for key, sentences in groups:
+                waiting.append(_Asked(key, sentences))
+                for batch in self._batches(waiting[-1].distinct):
+                    yield from self._start(batch)
+
+        for started, vectors in self._taken_apart(begun()):
+            group = next(group for group in waiting if not group.is_complete)
+            group.found.update(zip(started.sentences, vectors, strict=True))
+            report(group.key, sum(group.counts[sentence] for sentence in started.sentences))
+            while waiting and waiting[0].is_complete:
+                yield waiting[0].key, waiting.popleft().results()
+        for group in waiting:
+            yield group.key, group.results()
+
+    def carry(
+        self, groups: Iterable[Group[Key]], report: Callable[[Key, int], None] = _tell_nobody
+    ) -> Iterator[tuple[Key, list[Vectors]]]:
+        """Encode batches in the order given, each row going on from the same row of the last one.
+
+        The first begins with zeros; nothing is remembered afterwards. Arguments and what is given
+        are those of `reset`.
+        """
+        table: LSTMState | None = None
         size = self.batch_size or CARRIED_ROWS
-        for start in range(0, len(sentences), size):
-            batch = sentences[start : start + size]
-            rows = None if table is None else table.rows(len(batch))
-            parts = self._start(batch, rows, is_carried=True)
-            state = LSTMState.joined([part.state for part in parts])
-            table = state if table is None else table.updated(state)
-            for part in parts:
-                results += self._vectors(part)
-            report(len(batch))
-        return results, table
+        for key, sentences in groups:
+            results: list[Vectors] = []
+            for start in range(0, len(sentences), size):
+                batch = [tuple(sentence) for sentence in sentences[start : start + size]]
+                rows = None if table is None else table.rows(len(batch))
+                parts = self._start(batch, rows, is_carried=True)
+                state = LSTMState.joined([part.state for part in parts])
+                table = state if table is None else table.updated(state)
+                for part in parts:
+                    results += self._vectors(part)
+                report(key, len(batch))
+            yield key, results
+
+    def _batches(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[str, ...]]]:
+        size = self.batch_size or _of_device(SENTENCES, self.device)
+        return batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
 
     def _taken_apart(
-        self, sentences: Sequence[tuple[str, ...]]
+        self, everything: Iterator[_Started]
     ) -> Iterator[tuple[_Started, list[Vectors]]]:
-        """Give batches and their vectors."""
-        size = self.batch_size or _of_device(SENTENCES, self.device)
-        batches = batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
-        everything = (started for batch in batches for started in self._start(batch))
+        """Give batches and their vectors, in their order."""
         if not self.is_cut_aside:
             for started in everything:
                 yield started, self._vectors(started)
@@ -255,16 +328,16 @@ class EncodingRun:
                 chosen = chosen[..., 1:-1, :]
             counts = [length - 2 for length in lengths]
             if self.keep_on_device:
-                return _Started(sentences, chosen.to(self._dtype), counts, output.state, done=None)
+                return _Started(sentences, chosen.to(self._dtype), counts, output.state)
+            stored = chosen.to(self._travels)
+            too_large = stored.isinf().any() if self._host in HALVES else None
             if self.device.type != "cuda":
-                return _Started(sentences, chosen.float().cpu(), counts, output.state, done=None)
-            # Half precision, where it is asked for, is what travels.
-            narrow = chosen.to(self._dtype if self._dtype in HALVES else torch.float32)
-            host = torch.empty(narrow.shape, dtype=narrow.dtype, pin_memory=True)
-            host.copy_(narrow, non_blocking=True)
+                return _Started(sentences, stored.cpu(), counts, output.state, too_large)
+            stored = _sent_back(stored)
+            too_large = None if too_large is None else _sent_back(too_large)
             done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
-        return _Started(sentences, host, counts, output.state, done)
+        return _Started(sentences, stored, counts, output.state, too_large, done)
 
     def _looked_up(self, cache: WordCache, words: list[str]) -> Tensor:
         """Give the vectors of the sentence marks and of words, most of them from the cache."""
@@ -305,6 +378,8 @@ class EncodingRun:
         """Give the sentences of some rows."""
         if started.done is not None:
             started.done.synchronize()
+        if started.too_large is not None and bool(started.too_large):
+            raise DoesNotFit(_first_infinite(started))
         counts = started.lengths[rows.start : rows.stop]
         piece = started.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 0, max(counts))
         piece = piece.movedim(-3, 0)
@@ -316,7 +391,7 @@ class EncodingRun:
             ]
         return [
             np.ascontiguousarray(row[..., :count, :])
-            for row, count in zip(_as_float32(piece), counts, strict=True)
+            for row, count in zip(_as_array(piece, self._host), counts, strict=True)
         ]
 
 
@@ -330,10 +405,23 @@ def _copied(vectors: Vectors) -> Vectors:
     return vectors.clone() if isinstance(vectors, Tensor) else vectors.copy()
 
 
-def _as_float32(values: Tensor) -> NDArray[np.float32]:
-    """Copy values of the host."""
+def _first_infinite(started: _Started) -> Sentence:
+    for row, sentence in enumerate(started.sentences):
+        if started.vectors.select(-3, row).isinf().any():
+            return sentence
+    raise AssertionError("numbers were infinite on the device, and are not on the host")
+
+
+def _sent_back(values: Tensor) -> Tensor:
+    """Bring values to the host; they are there once the device has come so far."""
+    host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    return host.copy_(values, non_blocking=True)
+
+
+def _as_array(values: Tensor, kind: torch.dtype) -> NDArray[np.floating[Any]]:
+    """Copy values of the host, as float32 or float16."""
     # By NumPy, since its copy is one thread's: torch would start a team for each, in each of ours.
-    copied = np.empty(tuple(values.shape), np.float32)
+    copied = np.empty(tuple(values.shape), np.float16 if kind == torch.float16 else np.float32)
     if values.dtype == torch.bfloat16:
         # NumPy does not know it: it is the upper half of a float32.
         upper = values.view(torch.int16).numpy().view(np.uint16)

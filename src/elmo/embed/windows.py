@@ -1,11 +1,16 @@
-"""Lines gathered until their vectors fill what may be held at once."""
+"""Lines gathered until their vectors fill what may be held, and written while others come."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 # Words whose vectors are held at once; sentences are sorted by length inside such a window. One is
 # written while the next is computed, so a shard, some 2**18 words, takes several on a GPU too.
 WINDOW_WORDS = {"cpu": 2**14, "cuda": 2**16}
+
+
+Vectors = TypeVar("Vectors")
 
 
 @dataclass(frozen=True)
@@ -36,3 +41,32 @@ def windows(lines: Iterable[Line], n_lines: int | None, full: int) -> Iterator[l
             window, n_words = [], 0
     if window:
         yield window
+
+
+def written_aside(
+    encoded: Iterable[tuple[list[Line], Sequence[Vectors]]],
+    write: Callable[[Line, Vectors], None],
+) -> Iterator[list[Line]]:
+    """Write windows in a thread, one while the next is computed.
+
+    Args:
+        encoded: windows and the vectors of their lines.
+        write: adds a line to the file.
+
+    Yields:
+        Each window, once it is computed.
+    """
+
+    def write_all(window: list[Line], vectors: Sequence[Vectors]) -> None:
+        for line, found in zip(window, vectors, strict=True):
+            write(line, found)
+
+    with ThreadPoolExecutor(1, "write") as pool:
+        written: Future[None] | None = None
+        for window, vectors in encoded:
+            if written is not None:
+                written.result()
+            written = pool.submit(write_all, window, vectors)
+            yield window
+        if written is not None:
+            written.result()

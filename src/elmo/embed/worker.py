@@ -1,9 +1,9 @@
 """One worker of a job: a task in, its shard and its record out."""
 
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +11,12 @@ import torch
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
-from elmo.embed.encoding import Vectors
+from elmo.embed.encoding import DoesNotFit, Vectors
 from elmo.embed.fingerprint import fingerprint
 from elmo.embed.folder import ENDINGS, SHARDS, JobFolder, Record, Settings, sha256_of
-from elmo.embed.halves import in_half
 from elmo.embed.store import VectorWriter, open_shard
 from elmo.embed.texts import Task, TaskReader
-from elmo.embed.windows import WINDOW_WORDS, Line, windows
+from elmo.embed.windows import WINDOW_WORDS, Line, windows, written_aside
 from elmo.errors import ConfigError, OutputError
 from elmo.kernels.device import move
 
@@ -82,7 +81,10 @@ class Worker:
         self.reader = TaskReader(job.texts)
         self.split = model.tokenizer.words if config.raw else str.split
         self.run = model.encoding_run(
-            layers=config.layers, batch_size=config.batch_size, dtype=config.dtype
+            layers=config.layers,
+            batch_size=config.batch_size,
+            dtype=config.dtype,
+            host=getattr(torch, job.settings.storage),
         )
         self.window_words = WINDOW_WORDS.get(self.run.device.type, WINDOW_WORDS["cpu"])
 
@@ -100,28 +102,16 @@ class Worker:
         n_words = 0
         # Each shard begins anew: what it holds may not depend on what was there before.
         self.run.remember_words()
-        with (
-            open_shard(
-                path,
-                all_layers=settings.layers == "all",
-                storage=settings.storage,
-                first=task.first_sentence,
-            ) as writer,
-            ThreadPoolExecutor(1, "write") as pool,
-        ):
-            # A window is written while the next one is computed.
-            written: Future[None] | None = None
-            for window in windows(lines, None, self.window_words):
-                sentences = [line.words for line in window]
-                vectors = self.run.reset(sentences)
-                if written is not None:
-                    written.result()
-                written = pool.submit(self._write, writer, window, vectors)
-                count = sum(map(len, sentences))
+        with open_shard(
+            path,
+            all_layers=settings.layers == "all",
+            storage=settings.storage,
+            first=task.first_sentence,
+        ) as writer:
+            for window in written_aside(self._encoded(lines), partial(_write, writer)):
+                count = sum(len(line.words) for line in window)
                 n_words += count
                 tell(count)
-            if written is not None:
-                written.result()
         record = Record(
             task.number,
             task.first_sentence,
@@ -133,15 +123,19 @@ class Worker:
         self.folder.write_record(record)
         return record
 
-    def _write(self, writer: VectorWriter, window: list[Line], vectors: list[Vectors]) -> None:
-        storage = self.job.settings.storage
-        for line, found in zip(window, vectors, strict=True):
-            numbers = np.asarray(found)
-            try:
-                stored = in_half(numbers) if storage == "float16" else numbers
-            except OverflowError:
-                raise OutputError(
-                    f"a vector of the sentence {line.text[:60]!r} does not fit into {storage}: "
-                    "begin again in another folder, with --storage float32"
-                ) from None
-            writer.write(line.text, line.words, stored)
+    def _encoded(self, lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Vectors]]]:
+        """Give windows and their vectors, as they are stored."""
+        gathered = windows(lines, None, self.window_words)
+        groups = ((window, [line.words for line in window]) for window in gathered)
+        try:
+            yield from self.run.reset(groups)
+        except DoesNotFit as error:
+            storage = self.job.settings.storage
+            raise OutputError(
+                f"a vector of the sentence {str(error)[:60]!r} does not fit into {storage}: "
+                "begin again in another folder, with --storage float32"
+            ) from None
+
+
+def _write(writer: VectorWriter, line: Line, vectors: Vectors) -> None:
+    writer.write(line.text, line.words, np.asarray(vectors))
