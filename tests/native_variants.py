@@ -14,7 +14,7 @@ if platform.machine().lower() in ("x86_64", "amd64"):
         "no tiles": ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8"),
         "no wide vectors": ("-march=x86-64",),
     }
-ARITHMETICS = ("float32", "bfloat16", "int8")
+ARITHMETICS = ("float32", "bfloat16x3", "bfloat16", "int8")
 
 
 @cache

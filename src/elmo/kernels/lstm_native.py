@@ -33,7 +33,8 @@ from elmo.kernels.native_calls import (
 )
 
 NEEDS = (
-    "a CPU with a C compiler (for bfloat16 and int8 with AMX, or AVX512-BF16 and AVX512-VNNI), "
+    "a CPU with a C compiler (for bfloat16 and int8 with AMX, or AVX512-BF16 and AVX512-VNNI; for "
+    "bfloat16x3 with AMX), "
     "widths that are multiples of 64, known lengths, no resets and no gradient"
 )
 
@@ -43,15 +44,23 @@ WIDTHS = 64
 POSITIONS = 1024
 # Fewer rows are not cut up for the sake of balance: each task reads all weights at each step, which
 # the tile units would wait for.
-ROWS_OF_A_TASK: dict[Arithmetic, int] = {"float32": 64, "bfloat16": 128, "int8": 128}
+ROWS_OF_A_TASK: dict[Arithmetic, int] = {
+    "float32": 64,
+    "bfloat16x3": 128,
+    "bfloat16": 128,
+    "int8": 128,
+}
 # Units that are projected together, at most: eight tiles.
 BLOCK = 256
 # What they are projected in; `native.c` says why.
 PROJECTED_IN: dict[Arithmetic, Arithmetic] = {
     "float32": "float32",
+    "bfloat16x3": "bfloat16x3",
     "bfloat16": "bfloat16",
     "int8": "bfloat16",
 }
+# Arithmetics whose gates are kept in bfloat16.
+NARROW: tuple[Arithmetic, ...] = ("bfloat16", "int8")
 # The gates of each distinct input are kept, not made again at each place, up to this many bytes.
 SHARED_BYTES = 2**28
 
@@ -149,7 +158,7 @@ class _Layer:
         self.bias = _by_units(direction.bias.detach()).contiguous()
         self.x = direction.x.detach().flatten(0, -2).contiguous()
         self.index = None if direction.index is None else direction.index.long().contiguous()
-        self.gate_bytes = 4 * self.cell * (4 if arithmetic == "float32" else 2)
+        self.gate_bytes = 4 * self.cell * (2 if arithmetic in NARROW else 4)
         self.shared: Tensor | None = None
 
     def before(self) -> Iterator[Callable[[], None]]:

@@ -1,4 +1,4 @@
-"""An arithmetic narrower than the weights, asked for around a call: kernels of a CPU look here.
+"""An arithmetic other than that of the weights, asked for around a call: a CPU's kernels look here.
 
 Weights stay what they are, so that what was packed of them serves the next call too.
 """
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
-Arithmetic = Literal["float32", "bfloat16", "int8"]
+Arithmetic = Literal["float32", "bfloat16x3", "bfloat16", "int8"]
 
 _wanted: ContextVar[Arithmetic] = ContextVar("arithmetic", default="float32")
 

@@ -5,10 +5,12 @@
  * finished (a cell, a clip) before the next one is begun. There are no threads in here: a call is
  * one direction of some rows, and calls run side by side.
  *
- * Three arithmetics: float32 with the vectors of any CPU, bfloat16 and int8 with the tile units of
- * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16, AVX512-VNNI). Sums and
- * cells are float32 in all of them, int8's products exact in int32. Of int8 a row has one scale:
- * that of a weight is fixed, that of an input found when it is made.
+ * Four arithmetics: float32 with the vectors of any CPU, bfloat16 and int8 with the tile units of
+ * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16, AVX512-VNNI), and with
+ * tiles alone bfloat16x3: a float32 as the sum of two bfloat16, of whose four products the three
+ * that matter are summed, which leaves 16 of its 24 bits. Sums and cells are float32 in all of them,
+ * int8's products exact in int32. Of int8 a row has one scale: that of a weight is fixed, that of an
+ * input found when it is made.
  */
 #include <stdint.h>
 #include <string.h>
@@ -34,7 +36,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { FLOAT32, BFLOAT16, INT8 };
+enum { FLOAT32, BFLOAT16, INT8, BFLOAT16X3 };
 
 /* Sixteen numbers: a vector, a row of a tile, the units of a cell that are computed together. */
 #define LANES 16
@@ -152,7 +154,12 @@ INLINE float largest(const float *row, long n) {
 #endif
 #define AHEAD 24
 
-INLINE long size_of(int kind) { return kind == FLOAT32 ? 4 : kind == BFLOAT16 ? 2 : 1; }
+/* Bytes of a number; of two bfloat16 the second ones follow after 32 of the first. */
+INLINE long size_of(int kind) { return kind == BFLOAT16 ? 2 : kind == INT8 ? 1 : 4; }
+enum { PAIRED = 32 };
+
+/* Whether gates may be rounded and cells be rough: products have no more digits. */
+INLINE int is_narrow(int kind) { return kind == BFLOAT16 || kind == INT8; }
 
 /* Where a byte of a row lies among rows that are to be multiplied. For tiles it is in a tile of 16
  * rows of 64 bytes: rows a power of two apart would push each other out of the caches. */
@@ -231,11 +238,14 @@ static void set_tiles(void) {
 
 #define MULTIPLY(sum, a, b)                 \
   do {                                      \
-    if (kind == BFLOAT16)                   \
-      _tile_dpbf16ps(sum, a, b);            \
-    else                                    \
+    if (kind == INT8)                       \
       _tile_dpbssd(sum, a, b);              \
+    else                                    \
+      _tile_dpbf16ps(sum, a, b);            \
   } while (0)
+
+/* Tiles of a row that are multiplied at a time: first and second parts of numbers together. */
+INLINE long tiles_each(int kind) { return kind == BFLOAT16X3 ? 2 : 1; }
 
 /* A tile of 16 rows, or two of 32, times two tiles of columns, added to the sums 0 to 3. */
 INLINE void multiply(int kind, int is_double, const char *a0, const char *a1, const char *w0,
@@ -249,6 +259,21 @@ INLINE void multiply(int kind, int is_double, const char *a0, const char *a1, co
     _tile_loadd(5, a1, 64);
     MULTIPLY(2, 5, 6);
     MULTIPLY(3, 5, 7);
+  }
+  if (kind != BFLOAT16X3) return;
+  for (int second = 0; second < 2; second++) { /* part of the rows, then of the weights */
+    if (second) {
+      _tile_loadd(6, w0 + TILE_BYTES, 64);
+      _tile_loadd(7, w1 + TILE_BYTES, 64);
+    }
+    _tile_loadd(4, a0 + (second ? 0 : TILE_BYTES), 64);
+    MULTIPLY(0, 4, 6);
+    MULTIPLY(1, 4, 7);
+    if (is_double) {
+      _tile_loadd(5, a1 + (second ? 0 : TILE_BYTES), 64);
+      MULTIPLY(2, 5, 6);
+      MULTIPLY(3, 5, 7);
+    }
   }
 }
 
@@ -280,11 +305,13 @@ INLINE void end_sums(int is_double, float *at, long stride) {
   }
 }
 
-/* Ask for half a tile of weights that are needed soon; see `few_rows`. */
-INLINE const char *fetched(const char *soon, const char *past) {
+/* Ask for half of as many tiles of weights as are multiplied, which are needed soon; see
+ * `few_rows`. */
+INLINE const char *fetched(int kind, const char *soon, const char *past) {
+  const long size = tiles_each(kind) * TILE_BYTES / 2;
   if (soon >= past) return soon;
-  for (int line = 0; line < 8; line++) __builtin_prefetch(soon + 64 * line, 0, 2);
-  return soon + 512;
+  for (long byte = 0; byte < size; byte += 64) __builtin_prefetch(soon + byte, 0, 2);
+  return soon + size;
 }
 
 /* Rows, `depth` tiles deep, times two tiles of columns; float or int32 sums. Weights of DEEP tiles
@@ -300,10 +327,10 @@ INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const ch
       float *at = out + r * out_stride;
       const int is_double = n - r > 16;
       begin_sums(is_more, is_double, at, out_stride);
-      for (long i = from; i < to; i++) {
+      for (long i = from; i < to; i += tiles_each(kind)) {
         multiply(kind, is_double, a0 + TILE_BYTES * i, a0 + below + TILE_BYTES * i,
                  w0 + TILE_BYTES * i, w1 + TILE_BYTES * i);
-        soon = fetched(soon, past);
+        soon = fetched(kind, soon, past);
       }
       end_sums(is_double, at, out_stride);
     }
@@ -400,8 +427,18 @@ INLINE vec summed(int kind, const float *at, const float *w_scale, float row_sca
   return __builtin_convertvector(exact, vec) * (read_floats(w_scale) * all(row_scale));
 }
 
-/* Write sixteen numbers in the arithmetic they will be multiplied in. */
-INLINE void write_numbers(int kind, char *at, vec x) {
+/* Write sixteen numbers of a row of `n`, from the one at `i` on, as they will be multiplied, each
+ * into its spot. */
+INLINE void write_numbers(int kind, char *rows, long r, long i, long n, vec x) {
+  const long size = size_of(kind);
+  if (kind == BFLOAT16X3) {
+    const long at = i / PAIRED * PAIRED * 4 + i % PAIRED * 2;
+    uint16_t *first = (uint16_t *)spot(kind, rows, r, at, n * size);
+    write_halves(first, x);
+    write_halves((uint16_t *)spot(kind, rows, r, at + 64, n * size), x - read_halves(first));
+    return;
+  }
+  char *at = spot(kind, rows, r, i * size, n * size);
   if (kind == FLOAT32)
     write_floats((float *)at, x);
   else if (kind == BFLOAT16)
@@ -410,14 +447,13 @@ INLINE void write_numbers(int kind, char *at, vec x) {
     write_bytes((int8_t *)at, x);
 }
 
-/* Write a row as it will be multiplied, into its spot; gives its scale. */
+/* Write a row as it will be multiplied; gives its scale. */
 INLINE float write_row(int kind, const float *row, long n, char *rows, long r) {
-  const long size = size_of(kind);
   float most = kind == INT8 ? largest(row, n) : 127;
   vec factor = all(most > 0 ? 127 / most : 0);
   for (long i = 0; i < n; i += LANES) {
-    char *at = spot(kind, rows, r, i * size, n * size);
-    write_numbers(kind, at, kind == INT8 ? read_floats(row + i) * factor : read_floats(row + i));
+    vec x = read_floats(row + i);
+    write_numbers(kind, rows, r, i, n, kind == INT8 ? x * factor : x);
   }
   return most / 127;
 }
@@ -434,6 +470,9 @@ int has_narrow(void) {
 #endif
 }
 
+/* Whether bfloat16x3 can be used as well. */
+int has_tiles(void) { return HAS_TILES && has_narrow(); }
+
 /* Ask for large pages of fresh memory: weights and gates are read all over. */
 void large_pages(char *at, long n) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
@@ -443,10 +482,24 @@ void large_pages(char *at, long n) {
 #endif
 }
 
+static uint16_t half_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  return (uint16_t)((bits + ((bits >> 16) & 1) + 0x7fff) >> 16);
+}
+
+static float whole_of(uint16_t half) {
+  uint32_t bits = (uint32_t)half << 16;
+  float x;
+  memcpy(&x, &bits, 4);
+  return x;
+}
+
 /* Pack weights (n, k) for `by_columns`, `block` of the k after another; `scale` is int8's, (n,). */
 void pack(int kind, const float *w, long n, long k, long block, char *out, float *scale) {
   const long width = kind == FLOAT32 ? PANEL : 16;
-  const long pair = kind == FLOAT32 ? 1 : 4 / size_of(kind); /* numbers of a column side by side */
+  /* Numbers of a column side by side. */
+  const long pair = kind == FLOAT32 ? 1 : kind == INT8 ? 4 : 2;
   for (long column = 0; column < n; column++) {
     const float *row = w + column * k;
     float factor = 1;
@@ -467,11 +520,13 @@ void pack(int kind, const float *w, long n, long k, long block, char *out, float
       } else if (kind == INT8) {
         float x = row[i] * factor;
         ((int8_t *)panel)[at] = (int8_t)(x < 0 ? x - 0.5f : x + 0.5f);
+      } else if (kind == BFLOAT16) {
+        ((uint16_t *)panel)[at] = half_of(row[i]);
       } else {
-        uint32_t bits;
-        memcpy(&bits, row + i, 4);
-        bits += ((bits >> 16) & 1) + 0x7fff;
-        ((uint16_t *)panel)[at] = (uint16_t)(bits >> 16);
+        /* A tile of first parts, then one of second ones. */
+        uint16_t *first = (uint16_t *)panel + at + i % block / PAIRED * PAIRED * width;
+        first[0] = half_of(row[i]);
+        first[PAIRED * width] = half_of(row[i] - whole_of(first[0]));
       }
     }
   }
@@ -488,15 +543,15 @@ void gather(int kind, const float *table, const int64_t *index, long n, long k, 
 
 /* The input's share of gates: float32, and bfloat16 where the arithmetic is narrow. */
 INLINE void write_gates(int kind, char *gates, long at, vec x) {
-  if (kind == FLOAT32)
-    write_floats((float *)gates + at, x);
-  else
+  if (is_narrow(kind))
     write_halves((uint16_t *)gates + at, x);
+  else
+    write_floats((float *)gates + at, x);
 }
 
 INLINE vec read_gates(int kind, const char *gates, long at) {
-  return kind == FLOAT32 ? read_floats((const float *)gates + at)
-                         : read_halves((const uint16_t *)gates + at);
+  return is_narrow(kind) ? read_halves((const uint16_t *)gates + at)
+                         : read_floats((const float *)gates + at);
 }
 
 typedef struct {
@@ -626,21 +681,19 @@ typedef struct {
 /* From cell and output gate to what is projected. */
 INLINE void finish_cells(int kind, const waiting *p, long r) {
   const walk *w = p->w;
-  vec out = p->gate * tanh_of(p->cell, kind != FLOAT32);
+  vec out = p->gate * tanh_of(p->cell, is_narrow(kind));
   if (!w->projection) {
     write_floats(w->h + r * w->cell + p->unit, out);
     return;
   }
-  const int in = projected_in(kind);
-  const long size = size_of(in);
-  write_numbers(in, spot(in, w->hidden, r, p->unit % w->block * size, w->block * size), out);
+  write_numbers(projected_in(kind), w->hidden, r, p->unit % w->block, w->block, out);
 }
 
 /* Compute the cells of the next row, and finish those of the row before: done at once, one after the
  * other would be all that a core can look ahead. */
 INLINE void next_cells(int kind, waiting *p) {
   const walk *w = p->w;
-  const int is_rough = kind != FLOAT32;
+  const int is_rough = is_narrow(kind);
   const long r = p->row, unit = p->unit;
   const long place = (unit / LANES * w->inputs + p->index[r]) * 64;
   vec gate[4];
@@ -651,9 +704,9 @@ INLINE void next_cells(int kind, waiting *p) {
   }
   p->sums += 64;
   /* Inputs stand anywhere: those of the next units are asked for before they are needed. */
-  const char *next = w->gates + (place + 64 * w->inputs) * (kind == FLOAT32 ? 4 : 2);
-  for (long byte = 0; byte < 64 * (kind == FLOAT32 ? 4 : 2); byte += 64)
-    __builtin_prefetch(next + byte, 0, 2);
+  const long size = is_narrow(kind) ? 2 : 4;
+  const char *next = w->gates + (place + 64 * w->inputs) * size;
+  for (long byte = 0; byte < 64 * size; byte += 64) __builtin_prefetch(next + byte, 0, 2);
   if (r > 0) finish_cells(kind, p, r - 1);
   float *at = w->cells + unit * w->rows + r * LANES;
   vec cell = sigmoid(gate[1], is_rough) * read_floats(at);
@@ -681,7 +734,8 @@ INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *su
   const long panel = depth * TILE_BYTES;
   const char *weights = w->recurrent + 4 * unit * row_bytes;
   const char *soon = weights + 4 * panel, *past = soon + 4 * panel;
-  const int share = (int)((32 + 2 * depth - 1) / (2 * depth)); /* rows of cells a product */
+  const long products = 2 * depth / tiles_each(kind);
+  const int share = (int)((32 + products - 1) / products); /* rows of cells for each of them */
   for (int half = 0; half < 2; half++) {
     const char *w0 = weights + 2 * half * panel, *w1 = w0 + panel;
     for (long from = 0; from < depth; from += DEEP) {
@@ -691,10 +745,10 @@ INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *su
         float *at = sums + r * 64 + 32 * half;
         const int is_double = n - r > 16;
         begin_sums(from > 0, is_double, at, 64);
-        for (long i = from; i < to; i++) {
+        for (long i = from; i < to; i += tiles_each(kind)) {
           multiply(kind, is_double, a0 + TILE_BYTES * i, a1 + TILE_BYTES * i, w0 + TILE_BYTES * i,
                    w1 + TILE_BYTES * i);
-          soon = fetched(soon, past);
+          soon = fetched(kind, soon, past);
           for (int q = 0; q < share; q++)
             if (before->row < before->last) next_cells(kind, before);
         }
@@ -804,4 +858,9 @@ void product_bfloat16(const product *p) { columns(BFLOAT16, p); }
 void walk_bfloat16(const walk *w) { steps(BFLOAT16, w); }
 void product_int8(const product *p) { columns(INT8, p); }
 void walk_int8(const walk *w) { steps(INT8, w); }
+#endif
+
+#if HAS_TILES
+void product_bfloat16x3(const product *p) { columns(BFLOAT16X3, p); }
+void walk_bfloat16x3(const walk *w) { steps(BFLOAT16X3, w); }
 #endif

@@ -18,14 +18,14 @@ from elmo.kernels.narrow import Arithmetic
 from elmo.kernels.native import library
 from elmo.kernels.packing import packed
 
-KINDS: dict[Arithmetic, int] = {"float32": 0, "bfloat16": 1, "int8": 2}
-SIZES: dict[Arithmetic, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
+KINDS: dict[Arithmetic, int] = {"float32": 0, "bfloat16": 1, "int8": 2, "bfloat16x3": 3}
+SIZES: dict[Arithmetic, int] = {"float32": 4, "bfloat16x3": 4, "bfloat16": 2, "int8": 1}
 # Rows of a tile, units computed together: rows are filled up to a multiple.
 LANES = 16
 # Columns computed together: columns are filled up to a multiple.
 PANEL = 32
 # Numbers of a row are a multiple of this, in each arithmetic.
-DEPTHS: dict[Arithmetic, int] = {"float32": 1, "bfloat16": 32, "int8": 64}
+DEPTHS: dict[Arithmetic, int] = {"float32": 1, "bfloat16x3": 32, "bfloat16": 32, "int8": 64}
 # Rows of a product that stay in the second cache, as in native.c.
 TOGETHER = 256
 LINE = 64
@@ -36,7 +36,9 @@ LARGE_PAGE = 2**21
 def can_compute(arithmetic: Arithmetic) -> bool:
     """Tell whether the library is there and computes in this arithmetic on this CPU."""
     loaded = library()
-    return loaded is not None and (arithmetic == "float32" or loaded.has_narrow() == 1)
+    if loaded is None or arithmetic == "float32":
+        return loaded is not None
+    return bool(loaded.has_tiles() if arithmetic == "bfloat16x3" else loaded.has_narrow())
 
 
 def is_plain(*tensors: Tensor) -> bool:
