@@ -8,6 +8,7 @@ without torch.
 import gc
 import inspect
 import logging
+import os
 import re
 import signal
 import sys
@@ -270,6 +271,10 @@ def _run(make_config: Callable[[], Any], home: str, debug: bool) -> None:
     except KeyboardInterrupt:
         typer.echo("elmo: interrupted; nothing was left half-written", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # Who reads the answers has read enough; the end of the process must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
     except Exception as error:
         if debug:
             traceback.print_exc(file=sys.stderr)

@@ -107,7 +107,7 @@ def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
     write_jsonl(tmp_path / "train.jsonl", LABELLED)
     config = task_config(tmp_path / "run", train=str(tmp_path / "train.jsonl"), max_steps=3)
     config = dataclasses.replace(config, body=dataclasses.replace(config.body, grams=3))
-    trained = fit_once(config)
+    trained = fit_once(config, None)
     table = trained.built.model.head.vote.table
     assert table.abs().max() > 0
     again = load_trained(tmp_path / "run" / "model")

@@ -20,6 +20,7 @@ from elmo.tasks.spans import (
     convert,
     detect_scheme,
     from_spans,
+    in_scheme,
     is_allowed,
     scheme_named,
     to_spans,
@@ -200,7 +201,28 @@ def test_spans_that_cannot_be_written(spans):
     ],
 )
 def test_detect(tags, scheme):
-    assert detect_scheme(line.split() for line in tags) == scheme
+    assert detect_scheme([line.split() for line in tags]) == scheme
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        (["B-X I-X O", "B-Y X"], "tag 'X' is no tag of spans, where others are, such as 'B-X'"),
+        (["B-X O B-Y O", "B-X S-Y", "B-Y O"], "tag 'S-Y' is of BIOES or BILOU, and the others"),
+    ],
+)
+def test_a_slip_does_not_decide_what_all_tags_mean(tags, message):
+    with pytest.raises(InputError, match=f"{message}.*: mend it, or name the scheme"):
+        detect_scheme([line.split() for line in tags])
+
+
+def test_tags_are_brought_into_a_scheme():
+    alone, two = ["S-X", "O"], ["B-X", "E-X"]
+    assert in_scheme([alone, two], IOB2) == [["B-X", "O"], ["B-X", "I-X"]]
+    # What the scheme has is left as it is, well-formed or not.
+    assert in_scheme([["I-X", "O"]], IOB2) == [["I-X", "O"]]
+    with pytest.raises(InputError, match="'NN' is no tag of the scheme IOB2"):
+        in_scheme([["NN"]], IOB2)
 
 
 @given(st.lists(sentences(), max_size=5), st.sampled_from(SCHEMES))

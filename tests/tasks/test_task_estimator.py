@@ -5,9 +5,12 @@ import torch
 from small_tasks import DIALS, LABELLED, TAGGED, write_elmo
 
 import elmo.tasks
+from elmo.config import TaskConfig
 from elmo.errors import ConfigError, InputError
-from elmo.tasks import Classifier, Tagger
+from elmo.plain import leaves
+from elmo.tasks import Classifier, Tagger, estimator
 from elmo.train import loop
+from elmo.train.loop import train
 
 TEXTS = [" ".join(example.words) for example in LABELLED]
 LABELS = [example.target for example in LABELLED]
@@ -154,3 +157,51 @@ def test_names_of_the_room():
     ]
     with pytest.raises(AttributeError):
         elmo.tasks.Parser  # noqa: B018
+
+
+def test_settings_of_files_are_none_here():
+    for name, value in (("train", "a.txt"), ("reader", "conll"), ("seeds", 3), ("dry_run", True)):
+        with pytest.raises(ConfigError, match=f"unknown setting {name}; known"):
+            Classifier(**{name: value})
+
+
+def test_a_fraction_is_what_is_learned_from(monkeypatch):
+    learned = []
+
+    def watched(job):
+        learned.append(len(job.train))
+        return train(job)
+
+    monkeypatch.setattr(estimator, "train", watched)
+    for fraction in (1.0, 0.5):
+        Classifier(**{**DIALS, "max_steps": 1, "fraction": fraction}).fit(TEXTS, LABELS)
+    assert learned == [18, 9]
+
+
+def test_a_model_that_is_loaded_has_its_settings(fitted, tmp_path):
+    fitted.save(tmp_path / "saved")
+    again = Classifier.load(tmp_path / "saved", device="cpu").get_params()
+    told = {**fitted.get_params(), "letter_filters": ((1, 4), (2, 4))}
+    assert again["hidden"] == 8
+    assert {name: told[name] for name in again} == again
+    # What is as usual need not be told.
+    usual = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
+    assert {name for name in told if told[name] != usual[name]} - {"out"} <= again.keys()
+
+
+def test_whether_texts_were_raw_is_known(fitted):
+    assert fitted.trained.raw
+    words = Classifier(**{**DIALS, "max_steps": 1}).fit(map(str.split, TEXTS), LABELS)
+    assert not words.trained.raw
+
+
+def test_scikit_learn_chooses_and_measures():
+    selection = pytest.importorskip("sklearn.model_selection")
+    model = Classifier(**{**DIALS, "epochs": 6, "evaluate_every": 50})
+    scores = selection.cross_val_score(model, TEXTS, LABELS, cv=2)
+    assert len(scores) == 2
+    assert all(0 <= score <= 1 for score in scores)
+    search = selection.GridSearchCV(model, {"max_steps": [1, 2]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_params_["max_steps"] in (1, 2)
+    assert list(search.classes_) == ["bad", "good"]
+    assert len(search.predict(TEXTS)) == len(TEXTS)

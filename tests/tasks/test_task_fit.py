@@ -306,3 +306,27 @@ def test_mixed_precision(tmp_path, model):
     given = {"task": "tagging", "model": model, "use": "tuned", "precision": "bf16-mixed"}
     trained = make_trained(tmp_path, TAGGED, max_steps=2, **given)
     assert train(TaskJob(trained, TAGGED, TAGGED)).step == 2
+
+
+@pytest.mark.parametrize("side_by_side", [1, 2])
+def test_a_test_part_that_cannot_be_read_is_told_before_training(tmp_path, files, side_by_side):
+    config = task_config(
+        tmp_path / "run", train=files["classification"], test=str(tmp_path / "none.jsonl"), seeds=2
+    )
+    config = dataclasses.replace(config, side_by_side=side_by_side)
+    with pytest.raises(FormatError, match=r"cannot read .*none\.jsonl: No such file"):
+        fit(config)
+    assert not list((tmp_path / "run").rglob("log.jsonl"))
+
+
+def test_how_a_run_ended_is_told(tmp_path, files, capsys):
+    fit(task_config(tmp_path / "run", train=files["classification"], max_steps=2))
+    assert "step 2" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_scheme_of_tags_is_told_and_may_be_named(tmp_path, files, capsys):
+    settings = {"task": "tagging", "train": files["tagging"], "max_steps": 1}
+    fit(task_config(tmp_path / "found", **settings))
+    assert "tags of scheme IOB2" in capsys.readouterr().err
+    found = fit(task_config(tmp_path / "named", **settings, scheme="none"))
+    assert found.measure == "accuracy"

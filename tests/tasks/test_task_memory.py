@@ -122,11 +122,10 @@ def test_senses_as_the_probe_counts_them(tmp_path, folder, model, layer):
 
 def test_senses_of_a_folder_that_was_moved(tmp_path, folder, model):
     first = fit(senses_config(folder, tmp_path / "run", model))
-    # Done before, it is not done again.
-    (folder / "semcor3.0" / "brown1").rename(folder / "gone")
-    assert fit(senses_config(folder, tmp_path / "run", model)) == first
-    with pytest.raises(ConfigError, match=r"remembers .*semcor3.0, not .*gone: another --out"):
-        fit(senses_config(folder, tmp_path / "run", model, train=str(folder / "gone")))
+    (folder / "semcor3.0").rename(folder / "gone")
+    # Done before, it is not done again, wherever the same examples lie.
+    again = senses_config(folder, tmp_path / "run", model, train=str(folder / "gone"))
+    assert fit(again) == first
     (tmp_path / "run" / "model").rename(tmp_path / "moved")
     examples = read(folder / "Evaluation_Datasets" / "ALL", "senses")
     assert load_task(tmp_path / "moved", "cpu").scores(examples) == first.runs[0]["test"]
@@ -262,3 +261,22 @@ def test_a_dry_run_of_a_memory(tmp_path, model):
     config = nearest_config(tmp_path / "text.txt", tmp_path / "run", model, dry_run=True)
     assert "nothing is trained" in str(fit(config))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_other_examples_under_the_same_name(tmp_path, model):
+    path = tmp_path / "text.txt"
+    path.write_text("a bat\n")
+    fit(nearest_config(path, tmp_path / "run", model))
+    fit(nearest_config(path, tmp_path / "run", model))
+    path.write_text("a bat\nanother bat\n")
+    with pytest.raises(ConfigError, match="run remembers other examples: another --out"):
+        fit(nearest_config(path, tmp_path / "run", model))
+
+
+def test_what_is_wrong_with_a_line_names_it(tmp_path, model, elmo):
+    path = tmp_path / "text.txt"
+    path.write_text("a bat\n")
+    fit(nearest_config(path, tmp_path / "run", model))
+    shown = elmo("predict", tmp_path / "run", "-", given="bat\ta bat\nKim\tShe left\n")
+    assert shown.exit_code == 1
+    assert "standard input, line 2: the text: 'Kim' is no word of its sentence" in shown.stderr

@@ -1,6 +1,10 @@
 """The verbs `elmo task evaluate` and `elmo task predict`, and `elmo task fit` as it is typed."""
 
 import json
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
 
 import pytest
 from small_tasks import (
@@ -16,6 +20,7 @@ from typer.testing import CliRunner
 
 from elmo import cli
 from elmo.tasks import predict as predict_module
+from elmo.tasks.spans import BIOES, IOB2, convert
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 
@@ -237,3 +242,39 @@ def test_what_fit_cannot_be_told(elmo, tmp_path):
     assert failed(elmo("fit", "sst5", "--model", "none", "--out", tmp_path / "x"), 2, "--train is")
     assert elmo("fit").exit_code == 2
     assert "fit" in elmo("--help").output
+
+
+def test_answers_before_a_broken_line_are_given(elmo, classifier):
+    result = elmo("predict", classifier, "-", given="a fine film\nawful end\n\n")
+    assert result.exit_code == 1
+    assert "standard input, line 3 holds no word" in result.stderr
+    assert [json.loads(line)["label"] for line in result.stdout.splitlines()] == ["good", "bad"]
+
+
+def test_who_reads_no_further_is_told_nothing(classifier):
+    command = [sys.executable, "-m", "elmo", "task", "predict", str(classifier), "-", "-"]
+    texts = "a fine film\n" * 5000
+    done = subprocess.run(
+        f"{shlex.join(command)} | head -n 1",
+        shell=True,
+        input=texts,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["label"] == "good"
+    assert done.stderr == ""
+
+
+def test_tags_of_another_scheme(elmo, tagger, tmp_path):
+    expected = elmo("evaluate", tagger, write_conll(tmp_path / "own.txt", TAGGED), "--as-json")
+    other = [replace(one, target=tuple(convert(one.target, IOB2, BIOES))) for one in TAGGED]
+    found = elmo("evaluate", tagger, write_conll(tmp_path / "other.txt", other), "--as-json")
+    assert json.loads(found.stdout) == json.loads(expected.stdout)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "tagger"])
+def test_who_may_read_the_config_may_read_the_weights(request, kind):
+    folder = request.getfixturevalue(kind)
+    weights, head = (folder / name for name in ("model.safetensors", "config.json"))
+    assert weights.stat().st_mode == head.stat().st_mode

@@ -51,6 +51,9 @@ class ExamplesConfig:
     label: str | None = None
     """Where the answer stands: a column's name in tables and JSON lines (label), upos or xpos in
     CoNLL-U, a column's number in CoNLL columns (the last)."""
+    scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BILOU", "none"] = "auto"
+    """Tagging and roles: scheme of the tags, none where they mark no spans; found out from them
+    where nothing is said."""
     phrases: bool = False
     """Trees: learn from all phrases, not from sentences alone."""
     empty: Literal["refuse", "keep", "skip"] = "refuse"
@@ -282,7 +285,8 @@ class TaskConfig:
     seeds: int = 1
     """Runs with different seeds; their mean and deviation are reported."""
     side_by_side: int = 1
-    """Seeds that are trained at the same time, on the same device, each in a process of its own."""
+    """Seeds that are trained at the same time, on the same device, each in a process of its own;
+    what a run says is in told.txt in its folder."""
     batch_size: int = 32
     """Examples of a step."""
     batch_words: int = 16_384

@@ -173,7 +173,7 @@ class RunConfig:
     """How long, where and with which reports."""
 
     epochs: float = 10.0
-    """How often the text is read."""
+    """How often all of the text, or all examples, are read."""
     max_steps: int | None = None
     """Stop after this many steps, whatever the epochs."""
     seed: int = 1
@@ -195,11 +195,11 @@ class RunConfig:
     log_every: int = 10
     """Steps between lines of the log."""
     evaluate_every: int | None = None
-    """Steps between evaluations on the validation text; once an epoch where none is said."""
+    """Steps between evaluations on the part to choose by; once an epoch where none is said."""
     checkpoint_every: int = 1000
     """Steps between checkpoints."""
     patience: int | None = None
-    """Stop after this many evaluations without a better perplexity."""
+    """Stop after this many evaluations without a better score."""
     mlflow: bool = False
     """Also log to MLflow."""
     mlflow_store: str | None = None

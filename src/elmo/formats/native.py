@@ -119,7 +119,7 @@ def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> None:
         "training": model.training,
         "model": to_dict(model.config),
     }
-    files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: partial(_save, stored)}
+    files: dict[str, Callable[[Path], Any] | None] = {WEIGHTS: partial(save_tensors, stored)}
     optional = {
         VOCABULARY: None if model.vocabulary is None else model.vocabulary.to_bytes(),
         CHARACTERS: dictionary_json(model.characters),
@@ -171,7 +171,8 @@ def dictionary_json(entries: Mapping[str, int] | None) -> bytes | None:
     return (text + "\n").encode("utf-8", "backslashreplace")
 
 
-def _save(stored: dict[str, Tensor], path: Path) -> None:
+def save_tensors(stored: dict[str, Tensor], path: Path) -> None:
+    """Write a file of tensors."""
     try:
         save_file(stored, path, metadata={"format": "pt"})
         # Left to itself it is for its owner alone: others may read it where they may the folder.

@@ -45,8 +45,10 @@ def read_examples(
             raise ConfigError(
                 f"label is {config.label!r}; CoNLL columns have numbers, from 0"
             ) from None
-    elif kind in ("sst2", "sst5"):
+    if kind in ("sst2", "sst5"):
         options["phrases"] = config.phrases and is_training
+    elif config.phrases:
+        raise ConfigError(f"{path}: phrases are of trees, and this is {kind}: leave them out")
     return read(path, kind, split=split, **options)
 
 
@@ -65,6 +67,11 @@ def training_examples(
     train = read_examples(config, config.train, split, is_training=True)
     if config.dev is not None:
         dev = read_examples(config, config.dev, split)
+    elif config.phrases:
+        # Of a sentence to choose by no phrase is learned.
+        _, dev = held_out(read_examples(config, config.train, split), config.dev_share)
+        taken = {example.id for example in dev}
+        train = [example for example in train if example.id not in taken]
     else:
         train, dev = held_out(train, config.dev_share)
     return thinned(train, config.fraction, seed), dev

@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmo.config import TaskConfig, TaskKind
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import default_device
 from elmo.plain import leaves, load_config
 from elmo.tasks.build import load_elmo, splitter
-from elmo.tasks.data import held_out
+from elmo.tasks.data import held_out, thinned
 from elmo.tasks.examples import Example, Frame, GoldAnswers, Place
 from elmo.tasks.fit import prepare
 from elmo.tasks.kinds.registry import KINDS, check_targets
@@ -20,6 +23,15 @@ from elmo.tasks.trained import Trained, load_trained
 from elmo.tasks.work import TaskJob
 from elmo.train.folder import MODEL
 from elmo.train.loop import train
+
+# Settings of `elmo task fit` that mean nothing where examples are given: what files are like, and
+# what is done with several seeds.
+OF_FILES = frozenset(
+    {
+        *("task", "train", "dev", "test", "reader", "text", "label", "phrases", "empty"),
+        *("encoding", "seeds", "side_by_side", "dry_run"),
+    }
+)
 
 
 class Estimator:
@@ -47,7 +59,7 @@ class Estimator:
 
     def set_params(self, **settings: Any) -> Self:
         """Say further how the model is to be made, from the next `fit` on."""
-        known = {leaf.name for leaf in leaves(TaskConfig)} - {"task", "seeds"}
+        known = {leaf.name for leaf in leaves(TaskConfig)} - OF_FILES
         if unknown := settings.keys() - known:
             raise ConfigError(
                 f"unknown setting {', '.join(sorted(unknown))}; known: {_list(known - {'out'})}"
@@ -55,6 +67,18 @@ class Estimator:
         self.out = settings.pop("out", self.out)
         self.settings |= settings
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Say what this is, to scikit-learn's tools, which alone ask."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        is_classifier = isinstance(self, Classifier)
+        return Tags(
+            estimator_type="classifier" if is_classifier else None,
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags() if is_classifier else None,
+            input_tags=InputTags(two_d_array=False, string=True),
+        )
 
     @property
     def trained(self) -> Trained:
@@ -94,6 +118,7 @@ class Estimator:
                 examples, chosen_by = held_out(examples, config.examples.dev_share)
             else:
                 chosen_by = self._examples(*dev, split)
+            examples = thinned(examples, config.examples.fraction, config.run.seed)
             trained = prepare(config, elmo, examples, chosen_by)
             trained.raw = split.was_used
             train(TaskJob(trained, examples, chosen_by))
@@ -171,15 +196,28 @@ class Estimator:
         trained = load_trained(Path(folder), device or default_device())
         if trained.config.task != cls.task:
             raise ConfigError(f"{folder} holds a model for {trained.config.task}, not {cls.task}")
-        loaded = cls()
+        loaded = cls(**_said(trained.config))
         loaded._trained = trained
         return loaded
+
+
+def _said(config: TaskConfig) -> dict[str, Any]:
+    """Give the settings of a config that are not what they are where nothing is said."""
+    usual = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
+    own = {leaf.name: leaf.default for leaf in leaves(TaskConfig, base=config)}
+    names = own.keys() - OF_FILES - {"out"}
+    return {name: own[name] for name in sorted(names) if own[name] != usual[name]}
 
 
 class Classifier(Estimator):
     """One label for a text."""
 
     task: ClassVar[TaskKind] = "classification"
+
+    @property
+    def classes_(self) -> NDArray[np.str_]:
+        """The labels, as scikit-learn's tools ask for them."""
+        return np.array(self.labels)
 
     def predict(self, texts: Iterable[Any]) -> list[str]:
         """Give the likeliest label of each text."""

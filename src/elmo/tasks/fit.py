@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +111,9 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     own = [_of_seed(config, number) for number in range(config.seeds)]
     if min(config.side_by_side, config.seeds) > 1:
         # What all share is read and computed once, and what is wrong with it is told once.
-        _job(own[0], load_elmo(own[0]))
+        elmo = load_elmo(own[0])
+        _job(own[0], elmo)
+        _test_examples(own[0], elmo)
         runs = side_by_side(fit_and_measure, own, config.side_by_side)
     else:
         runs = [fit_and_measure(one) for one in own]
@@ -139,22 +142,25 @@ def _of_seed(config: TaskConfig, number: int) -> TaskConfig:
 
 def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
     """Train with one seed; gives what there is to tell, as plain data."""
-    trained = fit_once(config)
+    elmo = load_elmo(config)
+    # Read before anything is trained: what is wrong with it is told now.
+    test = _test_examples(config, elmo)
+    trained = fit_once(config, elmo)
     return {
         "out": config.out,
         "seed": config.run.seed,
         "development": trained.facts.get("development"),
-        "test": _test(config, trained),
+        "test": None if test is None else trained.scores(test),
         "mixes": trained.facts.get("mixes"),
         "measure": trained.kind.measure,
     }
 
 
-def fit_once(config: TaskConfig) -> Trained | Remembered:
+def fit_once(config: TaskConfig, elmo: ELMo | None) -> Trained | Remembered:
     """Train a model with one seed, and give the best one; or fill a memory."""
     if config.task in MEMORIES:
         return fit_memory(config)
-    train(_job(config, load_elmo(config)))
+    sys.stderr.write(f"{train(_job(config, elmo))}\n")
     device = str(make_fabric(config.run).device)
     return load_trained(Path(config.out) / MODEL, device)
 
@@ -198,9 +204,8 @@ def prepare(
     return Trained(config, kind, labels, built)
 
 
-def _test(config: TaskConfig, trained: Trained | Remembered) -> dict[str, float] | None:
-    """Measure the best model on the test part."""
+def _test_examples(config: TaskConfig, elmo: ELMo | None) -> list[Example] | None:
+    """Read the test part, where one is named."""
     if config.examples.test is None:
         return None
-    split = splitter(config, trained.elmo)
-    return trained.scores(read_examples(config.examples, config.examples.test, split))
+    return read_examples(config.examples, config.examples.test, splitter(config, elmo))

@@ -7,6 +7,7 @@ wide as a model that is frozen needs them.
 
 import hashlib
 import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -143,6 +144,7 @@ def _write(path: Path, source: ComputedLayers, texts: Sequence[Words]) -> None:
         )
     clear_partials_of(path)
     told = f"ELMo's layers ({size / 1e6:,.1f} MB)"
+    sys.stderr.write(f"{told} of {shape[0]:,} words: {path}\n")
     with atomic_path(path) as partial, Progress(told, shape[0], "words") as progress:
         array = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
         done = 0

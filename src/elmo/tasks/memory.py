@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from elmo import __version__
 from elmo.config import TaskConfig
@@ -27,11 +28,12 @@ from elmo.errors import ConfigError, FormatError, InputError
 from elmo.evaluate.vectors import Encode, Vectors
 from elmo.files import write_folder
 from elmo.formats.container import one_line
+from elmo.formats.native import save_tensors
 from elmo.kernels.device import move
 from elmo.plain import to_dict
 from elmo.tasks.build import load_elmo, splitter
 from elmo.tasks.data import read_examples, thinned
-from elmo.tasks.examples import Example
+from elmo.tasks.examples import Example, mark_of
 from elmo.tasks.layers import chosen_layers
 from elmo.tasks.nearest import Nearest
 from elmo.tasks.readers.words import NotedSplit, Split
@@ -143,7 +145,7 @@ class Remembered:
         write_folder(
             folder,
             {
-                VECTORS: partial(save_file, {"vectors": np.ascontiguousarray(vectors)}),
+                VECTORS: partial(save_tensors, {"vectors": torch.tensor(vectors)}),
                 WORDS: partial(Path.write_bytes, data=_json(plain)),
                 CONFIG: partial(Path.write_bytes, data=_json(head)),
             },
@@ -160,37 +162,41 @@ def fit_memory(config: TaskConfig) -> Remembered:
     device = str(make_fabric(config.run).device)
     with locked(folder):
         check_same_run(folder, config)
+        examples, elmo = config.examples, load_elmo(config)
+        if examples.train is None:
+            raise ConfigError("--train is not given: there is nothing to remember")
+        if elmo is None or config.elmo.use == "tuned":
+            raise ConfigError(f"{config.task}: what is remembered are vectors of a frozen ELMo")
+        split = NotedSplit(splitter(config, elmo))
+        train = read_examples(examples, examples.train, split, is_training=True)
+        train = thinned(train, examples.fraction, config.run.seed)
         if not (folder / MODEL / CONFIG).is_file():
-            remembered = _remembered(config, device)
+            move(elmo, device)
+            remembered = _remembered(config, elmo, train, split)
             write_config(folder, config)
             remembered.save(folder / MODEL)
     found = load_remembered(folder / MODEL, device)
-    if found.config.examples.train != config.examples.train:
-        raise ConfigError(
-            f"{folder} remembers {found.config.examples.train}, not {config.examples.train}: "
-            "another --out"
-        )
+    if found.facts.get("examples") != mark_of(train):
+        raise ConfigError(f"{folder} remembers other examples: another --out")
     return found
 
 
-def _remembered(config: TaskConfig, device: str) -> Remembered:
-    """Read the examples, and measure the memory on the development part where one is named."""
+def _remembered(
+    config: TaskConfig, elmo: ELMo, train: Sequence[Example], split: NotedSplit
+) -> Remembered:
+    """Remember examples, and measure the memory on the development part where one is named."""
     examples = config.examples
-    if examples.train is None:
-        raise ConfigError("--train is not given: there is nothing to remember")
-    elmo = load_elmo(config)
-    if elmo is None or config.elmo.use == "tuned":
-        raise ConfigError(f"{config.task}: what is remembered are vectors of a frozen ELMo")
-    move(elmo, device)
-    split = NotedSplit(splitter(config, elmo))
-    train = read_examples(examples, examples.train, split, is_training=True)
-    train = thinned(train, examples.fraction, config.run.seed)
     kind = MEMORIES[config.task].of(encoder(elmo, config), train, config)
     found = Remembered(config, kind, elmo, raw=split.was_used)
     scores = None
     if examples.dev is not None:
         scores = found.scores(read_examples(examples, examples.dev, split))
-    found.facts = {"program": f"elmo-torch {__version__}", "development": scores, "mixes": {}}
+    found.facts = {
+        "program": f"elmo-torch {__version__}",
+        "development": scores,
+        "mixes": {},
+        "examples": mark_of(train),
+    }
     return found
 
 

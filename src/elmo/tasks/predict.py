@@ -5,12 +5,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from elmo.config import TaskEvaluateConfig, TaskPredictConfig
-from elmo.errors import ConfigError, InputError, OutputError
+from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import atomic_path
 from elmo.kernels.device import default_device
 from elmo.tasks.build import splitter
@@ -78,6 +77,7 @@ def predict(config: TaskPredictConfig) -> Answered:
             n_texts += len(part)
             for example, answer in zip(part, trained.answers(part), strict=True):
                 out.write(_written(trained, example, answer, is_conll=is_conll))
+            out.flush()
     return Answered(n_texts, config.output)
 
 
@@ -97,7 +97,10 @@ def _texts(
                 f"{label_of(name)}, line {number} holds {len(texts)} texts with tabs between them, "
                 f"expected {kind.n_texts}"
             )
-        example = kind.asked(texts, split)
+        try:
+            example = kind.asked(texts, split)
+        except (InputError, FormatError) as error:
+            raise InputError(f"{label_of(name)}, line {number}: {error}") from None
         if not all(example.texts):
             raise InputError(
                 f"{label_of(name)}, line {number} holds {_no_word(kind)}: remove it, so that lines "
@@ -111,8 +114,18 @@ def _no_word(kind: Kind | Memory) -> str:
 
 
 def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
-    while part := list(islice(examples, TOGETHER)):
+    """Gather examples; those before one that is refused are answered too."""
+    part: list[Example] = []
+    try:
+        for example in examples:
+            part.append(example)
+            if len(part) == TOGETHER:
+                yield part
+                part = []
+    except InputError:
         yield part
+        raise
+    yield part
 
 
 def _written(

@@ -64,11 +64,12 @@ def scheme_named(name: str) -> str:
     return scheme
 
 
-def detect_scheme(sentences: Iterable[Sequence[str]]) -> str:
+def detect_scheme(sentences: Sequence[Sequence[str]]) -> str:
     """Find out the scheme of tags.
 
     A file which breaks the rules of IOB1 and of IOB2 is taken for the one it breaks less often,
-    IOB2 where both fit: reading it gives the same spans.
+    IOB2 where both fit: reading it gives the same spans. A few tags that fit none of the others are
+    refused, lest a slip decides what all the others mean.
 
     Args:
         sentences: tags of each sentence.
@@ -76,23 +77,43 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> str:
     Returns:
         `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` where the tags mark no spans.
     """
-    broken = {IOB1: 0, IOB2: 0}
-    letters: set[str] = set()
+    known = dict.fromkeys(tag for sentence in sentences for tag in sentence)
+    odd = [tag for tag in known if _parts(tag, BIOES) is None]
+    marked = [tag for tag in known if tag[1:2] == "-" and tag not in odd]
+    if odd and len(odd) < len(marked):
+        raise _stranger(odd[0], f"no tag of spans, where others are, such as {marked[0]!r}", NONE)
+    if odd:
+        return NONE
+    broken = {IOB1: 0, IOB2: 0, BIOES: 0}
+    ends = []
+    edge = _Tag(OUTSIDE, "")
     for sentence in sentences:
-        before = _Tag(OUTSIDE, "")
-        for tag in sentence:
-            if (parts := _parts(tag, BIOES)) is None:
-                return NONE
-            letters.add(tag[0])
-            continues = before.prefix != OUTSIDE and before.label == parts.label
-            broken[IOB2] += parts.prefix == "I" and not continues
-            broken[IOB1] += parts.prefix == "B" and not continues
-            before = parts
-    if letters & {"E", "S"}:
-        return BIOES
-    if letters & {"L", "U"}:
-        return BILOU
+        parts = [_require(tag, BIOES) for tag in sentence]
+        ends += [tag for tag, part in zip(sentence, parts, strict=True) if part.prefix in "ES"]
+        for scheme in broken:
+            pairs = pairwise([edge, *parts, edge])
+            broken[scheme] += sum(not _may_follow(tag, after, scheme) for tag, after in pairs)
+    if ends and broken[BIOES] > len(ends):
+        raise _stranger(ends[0], "of BIOES or BILOU, and the others are not", IOB2)
+    if ends:
+        return BIOES if any(tag[0] in "ES" for tag in ends) else BILOU
     return IOB1 if broken[IOB1] < broken[IOB2] else IOB2
+
+
+def _stranger(tag: str, what: str, scheme: str) -> InputError:
+    return InputError(f"the tag {tag!r} is {what}: mend it, or name the scheme, such as {scheme}")
+
+
+def in_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[str]]:
+    """Give the tags of sentences in a scheme: as they are, where it has such tags."""
+    known = {tag for sentence in sentences for tag in sentence}
+    if all(_parts(tag, scheme) is not None for tag in known):
+        return list(sentences)
+    source = detect_scheme(sentences)
+    if source == NONE:
+        for tag in known:
+            _require(tag, scheme)
+    return [convert(tags, source, scheme) for tags in sentences]
 
 
 def to_spans(tags: Sequence[str], scheme: str) -> list[Span]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from elmo.config import TaskConfig
@@ -25,6 +25,7 @@ from elmo.embed.fingerprint import fingerprint
 from elmo.errors import ConfigError, FormatError, InputError
 from elmo.files import write_folder
 from elmo.formats.container import one_line
+from elmo.formats.native import save_tensors
 from elmo.kernels.device import move
 from elmo.plain import from_dict, to_dict
 from elmo.tasks.batches import grouped, in_parts, sizes_of
@@ -160,7 +161,7 @@ class Trained:
         write_folder(
             folder,
             {
-                WEIGHTS: partial(save_file, weights),
+                WEIGHTS: partial(save_tensors, weights),
                 STATIC: partial(Path.write_bytes, data=words.encode()) if words else None,
                 CONFIG: partial(Path.write_bytes, data=_json(head).encode()),
             },

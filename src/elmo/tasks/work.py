@@ -1,7 +1,6 @@
 """A task as the loop trains it: batches of examples, a step, a score on the development part."""
 
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from elmo.config import OptimizerConfig, TaskConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
 from elmo.tasks.batches import Batches, TaskBatch, n_words
-from elmo.tasks.examples import Example
+from elmo.tasks.examples import Example, mark_of
 from elmo.tasks.trained import Trained
 from elmo.train.line import duration
 from elmo.train.optim import (
@@ -169,9 +168,11 @@ class TaskWork:
     def describe(self) -> str:
         """Say what the run will take, before its first step."""
         n_weights = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
+        scheme = self.trained.kind.settings().get("scheme")
         return (
             f"{self.config.task}: {len(self.job.train):,} examples to learn from, "
-            f"{len(self.job.dev):,} to choose by, {len(self.trained.labels)} labels\n"
+            f"{len(self.job.dev):,} to choose by, {len(self.trained.labels)} labels"
+            f"{f', tags of scheme {scheme}' if scheme else ''}\n"
             f"model    {n_weights:,} weights that learn\n"
             f"steps    {self.n_steps:,}, {self.steps_per_epoch:,.0f} an epoch"
         )
@@ -260,11 +261,7 @@ class TaskWork:
 
     def _mark(self) -> list[int]:
         """Give what examples are known by."""
-        marks = []
-        for examples in (self.job.train, self.job.dev):
-            marks.append(len(examples))
-            marks.append(zlib.crc32(repr([(e.texts, e.target) for e in examples]).encode()))
-        return marks
+        return [*mark_of(self.job.train), *mark_of(self.job.dev)]
 
     def save_model(self, folder: Path, step: int, found: TaskScores | None) -> None:
         """Write the model as it is now."""

@@ -14,7 +14,7 @@ from elmo.errors import InputError
 from elmo.tasks import spans
 from elmo.tasks.examples import Example, Frame
 from elmo.tasks.kinds.kind import TextGroup
-from elmo.tasks.kinds.tagging import Tagging
+from elmo.tasks.kinds.tagging import Tagging, scheme_of
 from elmo.tasks.scores.labels import Score
 from elmo.tasks.scores.roles import VERB, role_scores
 
@@ -57,7 +57,7 @@ class Roles(Tagging):
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind for the scheme that the tags of examples are in."""
-        scheme = spans.detect_scheme([frame.tags for one in examples for frame in one.target])
+        scheme = scheme_of([frame.tags for one in examples for frame in one.target], config)
         if scheme == spans.NONE:
             raise InputError("roles: the tags of frames are of no scheme; expected such as B-ARG0")
         return cls(scheme)
@@ -126,7 +126,7 @@ class Roles(Tagging):
         """Give precision and recall of arguments of given predicates, and how those are found."""
         gold = [frame.tags for example in examples for frame in example.target]
         found = [frame.tags for answer in answers for frame in answer.frames]
-        by_span = role_scores(gold, found, self.scheme)
+        by_span = role_scores(spans.in_scheme(gold, self.scheme), found, self.scheme)
         there = [{frame.predicate for frame in example.target} for example in examples]
         said = [set(answer.predicates) for answer in answers]
         predicates = Score.of(

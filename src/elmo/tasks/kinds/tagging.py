@@ -37,7 +37,7 @@ class Tagging(PlainKind):
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind for the scheme that the tags of examples are in."""
-        return cls(spans.detect_scheme([example.target for example in examples]))
+        return cls(scheme_of([example.target for example in examples], config))
 
     @staticmethod
     def fits(example: Example) -> bool:
@@ -87,7 +87,7 @@ class Tagging(PlainKind):
                 [tag for tags in gold for tag in tags], [tag for tags in answers for tag in tags]
             )
             return {"accuracy": found.accuracy}
-        by_span = span_scores(gold, answers, self.scheme)
+        by_span = span_scores(spans.in_scheme(gold, self.scheme), answers, self.scheme)
         return {
             "accuracy": by_span.accuracy,
             "span_precision": by_span.precision,
@@ -106,6 +106,12 @@ class Tagging(PlainKind):
     def settings(self) -> dict[str, Any]:
         """Give what `make_kind` makes the same kind of again."""
         return {"scheme": self.scheme}
+
+
+def scheme_of(tags: Sequence[Sequence[str]], config: TaskConfig) -> str:
+    """Give the scheme that is named, or the one that tags are in."""
+    named = config.examples.scheme
+    return spans.detect_scheme(tags) if named == "auto" else named
 
 
 @lru_cache(maxsize=2**17)

@@ -79,7 +79,7 @@ def _read(
         except ValueError as error:
             raise FormatError(f"{path}, line {number} is no tree of SST: {error}") from None
         examples += [
-            Example((words[node.start : node.end],), labels[node.label])
+            Example((words[node.start : node.end],), labels[node.label], id=str(number))
             for node in (nodes if phrases else nodes[:1])
             if node.label in labels
         ]
