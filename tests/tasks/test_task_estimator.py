@@ -150,8 +150,10 @@ def test_names_of_the_room():
         "CoreferenceResolver",
         "Example",
         "Frame",
+        "NeighbourFinder",
         "PairClassifier",
         "RoleLabeller",
+        "SenseFinder",
         "Tagger",
         "read",
     ]

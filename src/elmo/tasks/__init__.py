@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Tagger,
     )
     from elmo.tasks.examples import Example, Frame
+    from elmo.tasks.finders import NeighbourFinder, SenseFinder
     from elmo.tasks.readers.registry import read
 
 __all__ = [
@@ -22,8 +23,10 @@ __all__ = [
     "CoreferenceResolver",
     "Example",
     "Frame",
+    "NeighbourFinder",
     "PairClassifier",
     "RoleLabeller",
+    "SenseFinder",
     "Tagger",
     "read",
 ]
@@ -34,8 +37,10 @@ _HOMES = {
     "CoreferenceResolver": "elmo.tasks.estimator",
     "Example": "elmo.tasks.examples",
     "Frame": "elmo.tasks.examples",
+    "NeighbourFinder": "elmo.tasks.finders",
     "PairClassifier": "elmo.tasks.estimator",
     "RoleLabeller": "elmo.tasks.estimator",
+    "SenseFinder": "elmo.tasks.finders",
     "Tagger": "elmo.tasks.estimator",
     "read": "elmo.tasks.readers.registry",
 }

@@ -1,7 +1,7 @@
 """Tasks in Python, with the verbs of scikit-learn: a class for each kind of task."""
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -34,6 +34,13 @@ OF_FILES = frozenset(
 )
 
 
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that there are not, or that mean nothing here."""
+    known = {leaf.name for leaf in leaves(TaskConfig)} - OF_FILES - {"out"}
+    if unknown := settings.keys() - known:
+        raise ConfigError(f"unknown setting {', '.join(sorted(unknown))}; known: {_list(known)}")
+
+
 class Estimator:
     """What all tasks have in common: a model that is fitted, asked, measured and kept."""
 
@@ -59,12 +66,8 @@ class Estimator:
 
     def set_params(self, **settings: Any) -> Self:
         """Say further how the model is to be made, from the next `fit` on."""
-        known = {leaf.name for leaf in leaves(TaskConfig)} - OF_FILES
-        if unknown := settings.keys() - known:
-            raise ConfigError(
-                f"unknown setting {', '.join(sorted(unknown))}; known: {_list(known - {'out'})}"
-            )
         self.out = settings.pop("out", self.out)
+        check_settings(settings)
         self.settings |= settings
         return self
 

@@ -9,7 +9,7 @@ memory.safetensors   the vectors, float16
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -162,42 +162,61 @@ def fit_memory(config: TaskConfig) -> Remembered:
     device = str(make_fabric(config.run).device)
     with locked(folder):
         check_same_run(folder, config)
-        examples, elmo = config.examples, load_elmo(config)
-        if examples.train is None:
-            raise ConfigError("--train is not given: there is nothing to remember")
-        if elmo is None or config.elmo.use == "tuned":
-            raise ConfigError(f"{config.task}: what is remembered are vectors of a frozen ELMo")
-        split = NotedSplit(splitter(config, elmo))
-        train = read_examples(examples, examples.train, split, is_training=True)
-        train = thinned(train, examples.fraction, config.run.seed)
         if not (folder / MODEL / CONFIG).is_file():
-            move(elmo, device)
-            remembered = _remembered(config, elmo, train, split)
+            remembered = remember(config, partial(_training_examples, config), device)
+            _measure(remembered)
             write_config(folder, config)
             remembered.save(folder / MODEL)
     found = load_remembered(folder / MODEL, device)
-    if found.facts.get("examples") != mark_of(train):
+    examples = _training_examples(config, splitter(config, found.elmo))
+    if found.facts.get("examples") != mark_of(examples):
         raise ConfigError(f"{folder} remembers other examples: another --out")
     return found
 
 
-def _remembered(
-    config: TaskConfig, elmo: ELMo, train: Sequence[Example], split: NotedSplit
-) -> Remembered:
-    """Remember examples, and measure the memory on the development part where one is named."""
+def _training_examples(config: TaskConfig, split: Split) -> list[Example]:
     examples = config.examples
-    kind = MEMORIES[config.task].of(encoder(elmo, config), train, config)
-    found = Remembered(config, kind, elmo, raw=split.was_used)
-    scores = None
-    if examples.dev is not None:
-        scores = found.scores(read_examples(examples, examples.dev, split))
-    found.facts = {
+    if examples.train is None:
+        raise ConfigError("--train is not given: there is nothing to remember")
+    train = read_examples(examples, examples.train, split, is_training=True)
+    return thinned(train, examples.fraction, config.run.seed)
+
+
+def remember(
+    config: TaskConfig, examples_of: Callable[[Split], Sequence[Example]], device: str
+) -> Remembered:
+    """Remember examples.
+
+    Args:
+        config: of the task.
+        examples_of: gives them, told how raw text is split.
+        device: where it computes.
+    """
+    elmo = load_elmo(config)
+    if elmo is None or config.elmo.use == "tuned":
+        raise ConfigError(f"{config.task}: what is remembered are vectors of a frozen ELMo")
+    split = NotedSplit(splitter(config, elmo))
+    examples = examples_of(split)
+    if not examples:
+        raise InputError("there are no texts")
+    move(elmo, device)
+    kind = MEMORIES[config.task].of(encoder(elmo, config), examples, config)
+    facts: dict[str, Any] = {
         "program": f"elmo-torch {__version__}",
-        "development": scores,
+        "development": None,
         "mixes": {},
-        "examples": mark_of(train),
+        "examples": mark_of(examples),
     }
-    return found
+    return Remembered(config, kind, elmo, facts, raw=split.was_used)
+
+
+def _measure(remembered: Remembered) -> None:
+    """Measure a memory on the development part, where one is named."""
+    config = remembered.config
+    if config.examples.dev is not None:
+        split = splitter(config, remembered.elmo)
+        dev = read_examples(config.examples, config.examples.dev, split)
+        remembered.facts["development"] = remembered.scores(dev)
 
 
 def load_task(folder: Path, device: str | None = None) -> Trained | Remembered:
@@ -217,10 +236,14 @@ def load_remembered(folder: Path, device: str | None = None) -> Remembered:
     """Read a folder that `Remembered.save` wrote.
 
     Args:
-        folder: of the model.
+        folder: of the model, or a training folder with one in it.
         device: where it computes; the CPU where None.
     """
+    if not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file():
+        folder = folder / MODEL
     head, config = read_head(folder)
+    if config.task not in MEMORIES:
+        raise ConfigError(f"{folder} holds a model for {config.task}, which remembers nothing")
     elmo = known_elmo(folder, config, head["fingerprint"])
     try:
         plain = json.loads((folder / WORDS).read_bytes())
