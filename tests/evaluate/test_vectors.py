@@ -44,7 +44,7 @@ def test_unit_leaves_zeros():
 
 
 def test_lines_are_counted(tmp_path):
-    (tmp_path / "text").write_bytes("één\r\n\ntwee\u2028x".encode())
+    (tmp_path / "text").write_bytes("\ufefféén\r\n\ntwee\u2028x".encode())
     assert list(numbered_lines(tmp_path / "text")) == [(1, "één"), (2, ""), (3, "twee\u2028x")]
 
 
@@ -52,5 +52,5 @@ def test_missing_and_torn_files(tmp_path):
     with pytest.raises(FormatError, match=r"cannot read .*none: No such file"):
         list(numbered_lines(tmp_path / "none"))
     (tmp_path / "torn").write_bytes(b"good\n\xff\xfe\n")
-    with pytest.raises(FormatError, match=r"torn is not UTF-8 "):
+    with pytest.raises(FormatError, match=r"torn, line 2 is not UTF-8: convert the file"):
         list(numbered_lines(tmp_path / "torn"))

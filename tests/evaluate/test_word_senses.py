@@ -219,6 +219,30 @@ def test_broken_semcor(folder, line, message):
         read_semcor(folder / "semcor3.0")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            SEMCOR[: SEMCOR.index("<s snum=2>") + 11],
+            "br-a01 ends in line 10 with '<s snum=2>'; exp",
+        ),
+        (SEMCOR[: SEMCOR.index("</s>")], "ends in line 8 with '<punc>.</punc>'; .* cut short"),
+        (SEMCOR[: SEMCOR.index("</contextfile>")], "ends in line 18 with '</context>'"),
+        ("", "br-a01 ends in line 0 with ''"),
+        (
+            SEMCOR.replace("</s>\n", "", 1),
+            "br-a01, line 9 is '<s snum=2>'; .* between <s> and </s>",
+        ),
+        (SEMCOR.replace("</p>", "</s>"), "br-a01, line 17 is '</s>'; expected SemCor's SGML"),
+        (SEMCOR.replace("</s>\n</p>", "</p>"), "br-a01, line 16 is '</p>'"),
+    ],
+)
+def test_semcor_cut_short(folder, text, message):
+    (folder / "semcor3.0/brown1/tagfiles/br-a01").write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError, match=message):
+        read_semcor(folder / "semcor3.0")
+
+
 def test_words_before_the_first_sentence(folder):
     path = folder / "semcor3.0/brown1/tagfiles/br-a01"
     path.write_text("<punc>.</punc>\n", encoding="utf-8")
@@ -242,8 +266,11 @@ def test_broken_wordnet(tmp_path):
     [
         ("data.xml", XML[:-30], r"ALL.data.xml is not whole XML: "),
         ("data.xml", XML.replace("owls", ""), r"instance 'd0.s1.t0' has no words"),
-        ("gold.key.txt", KEYS[:-3] + "\nd0.s1.t1\n", r"gold.key.txt, line 4 names no sense key"),
+        ("gold.key.txt", KEYS + "d0.s1.t1\n", r"gold.key.txt, line 4 names no sense key"),
         ("gold.key.txt", KEYS[:39], r"instance 'd0.s0.t1' has no words, or no key"),
+        ("gold.key.txt", KEYS.replace("owl%1", "owl"), r"line 3 has 'owl:05:00::'; expected a sen"),
+        ("data.xml", XML.replace('lemma="owl" ', ""), r"instance 'd0.s1.t0' has the lemma ''"),
+        ("data.xml", XML.replace("VERB", "X"), r"'d0.s0.t1' has .* speech 'X'; .* NOUN, VERB, ADJ"),
         ("gold.key.txt", KEYS + "d9 a%1:00:00::\n", r"has 3 instances, .* keys of 4"),
     ],
 )

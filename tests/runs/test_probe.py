@@ -16,7 +16,7 @@ FILES = {
     "ud-ewt/test.conllu": TAGGED,
     "wsd/wordnet-3.0/index.sense": "bank%1:14:00:: 1 2 0\nbank%1:17:01:: 2 1 0\n",
     "wsd/semcor3.0/brown1/tagfiles/br-a01": "<s snum=1>\n<wf lemma=bank wnsn=2 lexsn=1:14:00::>"
-    "bank</wf>\n</s>\n",
+    "bank</wf>\n</s>\n</contextfile>\n",
     "wsd/Evaluation_Datasets/ALL/ALL.data.xml": '<x><sentence><instance id="a" lemma="bank" '
     'pos="NOUN">bank</instance></sentence></x>',
     "wsd/Evaluation_Datasets/ALL/ALL.gold.key.txt": "a bank%1:14:00::\n",

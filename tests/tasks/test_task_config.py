@@ -1,11 +1,14 @@
 """Dials of tasks, and the presets."""
 
+import json
+
 import pytest
 from small_tasks import task_config
 
 from elmo.config import TaskConfig
 from elmo.errors import ConfigError
 from elmo.plain import load_config, presets
+from elmo.tasks.data import read_examples
 
 PRESETS = presets("tasks")
 TASKS = {
@@ -37,6 +40,29 @@ def test_every_preset_loads(name):
     assert config.elmo.model in ("small-en", "small-ko")
     # What is tagged and what is labelled is said by the preset, not by chance.
     assert config.task == TASKS[name]
+
+
+def read_as(name, path, text):
+    path.write_text(text, encoding="utf-8")
+    config = load_config(TaskConfig, name, {"out": "x"}, PRESETS)
+    return [(e.words, e.target) for e in read_examples(config.examples, str(path), str.split)]
+
+
+def test_ynat_as_json_and_as_a_table(tmp_path):
+    records = [{"guid": "1", "title": "유튜브 내달", "label": "IT과학", "url": "x"}]
+    expected = [(("유튜브", "내달"), "IT과학")]
+    for indent in (None, 4):
+        text = json.dumps(records, ensure_ascii=False, indent=indent)
+        assert read_as("ynat", tmp_path / "ynat-v1.1_dev.json", text) == expected
+    assert read_as("ynat", tmp_path / "dev.tsv", "title\tlabel\n유튜브 내달\tIT과학\n") == expected
+
+
+def test_kmou_in_two_files_and_in_columns(tmp_path):
+    (tmp_path / "a.tags.txt").write_text("B-PS O\n")
+    expected = [(("김", "씨"), ("B-PS", "O"))]
+    assert read_as("kmou-ner", tmp_path / "a.words.txt", "김 씨\n") == expected
+    columns = "; 김 씨\n$<김:PS> 씨\n1\t김\tNNP\tB_PS\n2\t씨\tNNB\tO\n\n"
+    assert read_as("kmou-ner", tmp_path / "ner.train", columns) == expected
 
 
 def test_there_are_presets():

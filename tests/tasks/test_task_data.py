@@ -107,3 +107,36 @@ def test_phrases_are_of_trees(tmp_path):
     path = write_conll(tmp_path / "tags.txt", TAGGED)
     with pytest.raises(ConfigError, match="phrases are of trees, and this is conll"):
         training_examples(ExamplesConfig(train=path, phrases=True), str.split, 1)
+
+
+@pytest.mark.parametrize("reader", ["auto", "table", "pairs"])
+def test_two_columns_of_texts(tmp_path, reader):
+    path = tmp_path / "a.tsv"
+    path.write_text("one\ttwo\tsame\na b\tc\tyes\n", encoding="utf-8")
+    config = ExamplesConfig(reader=reader, text="one, two", label="same")
+    (example,) = read_examples(config, str(path), str.split, is_training=True)
+    assert (example.texts, example.target) == ((("a", "b"), ("c",)), "yes")
+
+
+def test_pairs_whose_columns_are_known(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("premise\thypothesis\tlabel\tsame\na\tb\tx\ty\n", encoding="utf-8")
+    for label, expected in ((None, "x"), ("same", "y")):
+        config = ExamplesConfig(reader="pairs", label=label)
+        assert read_examples(config, str(path), str.split)[0].target == expected
+    with pytest.raises(ConfigError, match="text is 'premise'; pairs have two columns of texts"):
+        read_examples(ExamplesConfig(reader="pairs", text="premise"), str(path), str.split)
+
+
+def test_columns_that_cannot_be_named(tmp_path):
+    path = tmp_path / "trees.txt"
+    path.write_text("(3 (4 good) (2 film))\n", encoding="utf-8")
+    for config, flag in (
+        (ExamplesConfig(text="title"), "text"),
+        (ExamplesConfig(label="x"), "label"),
+    ):
+        message = f"--{flag} names a column, and files of the reader sst5 have none"
+        with pytest.raises(ConfigError, match=message):
+            read_examples(config, str(path), str.split, is_training=True)
+        # A model that learned from a table can be measured on trees.
+        assert len(read_examples(config, str(path), str.split)) == 1

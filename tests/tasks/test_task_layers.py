@@ -8,7 +8,7 @@ from conftest import random_model
 from small_tasks import LABELLED
 
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError, OutputError
+from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.tasks.layers import BlankLayers, ComputedLayers, chosen_layers, stored_layers
 
 TEXTS = [example.words for example in LABELLED]
@@ -95,6 +95,14 @@ def test_a_cache_that_is_a_file(tmp_path, tiny):
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"cannot make the folder .*file"):
         stored_layers(tiny, "known", "all", TEXTS, tmp_path / "file")
+
+
+@pytest.mark.parametrize("size", [0, 5, 1000])
+def test_a_damaged_file(tmp_path, tiny, size):
+    path = stored_layers(tiny, "known", "all", TEXTS, tmp_path).path
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(FormatError, match=rf"{path.name} is no whole file of layers: .*remove it"):
+        stored_layers(tiny, "known", "all", TEXTS, tmp_path)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])

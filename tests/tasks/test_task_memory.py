@@ -39,8 +39,11 @@ def sgml(words):
 
 RIVER, MONEY = ("bank", "bank", 1, "1:17:01::"), ("Bank", "bank", 2, "1:14:00::")
 RAN = ("ran", "run", 1, "2:38:00::")
-SEMCOR = "".join(
-    map(sgml, [["the", RIVER, "of", "it"], [MONEY, "pays"], ["a", RIVER], ["it", RAN, "out"]])
+SEMCOR = (
+    "".join(
+        map(sgml, [["the", RIVER, "of", "it"], [MONEY, "pays"], ["a", RIVER], ["it", RAN, "out"]])
+    )
+    + "</contextfile>\n"
 )
 XML = """\
 <corpus><text>

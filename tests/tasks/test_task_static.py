@@ -17,7 +17,7 @@ def write(tmp_path, text):
     return path
 
 
-@pytest.mark.parametrize("first", ["", "5 3\n"])
+@pytest.mark.parametrize("first", ["", "5 3\n", "\ufeff", "\ufeff5 3\n"])
 @pytest.mark.parametrize("end", ["\n", " \n", "\r\n"])
 def test_glove_and_word2vec(tmp_path, first, end):
     table = read_static(write(tmp_path, (first + GLOVE).replace("\n", end)))
@@ -64,11 +64,16 @@ def test_a_broken_line(tmp_path, text, line):
         read_static(path)
 
 
+def test_fewer_words_than_the_first_line_says(tmp_path):
+    with pytest.raises(FormatError, match="ends after word 1 of 3: it is cut short"):
+        read_static(write(tmp_path, "3 2\na 1 2\n"))
+
+
 def test_no_file_and_no_text(tmp_path):
     with pytest.raises(FormatError, match="cannot read"):
         read_static(tmp_path / "none")
     (tmp_path / "torn").write_bytes(b"a 1 2\n\xff\xff 1 2\n")
-    with pytest.raises(FormatError, match="is not UTF-8"):
+    with pytest.raises(FormatError, match="torn, line 2 is not UTF-8"):
         read_static(tmp_path / "torn")
 
 

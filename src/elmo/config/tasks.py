@@ -47,7 +47,7 @@ class ExamplesConfig:
     reader: ReaderKind = "auto"
     """What the files are; found out from their names and first lines where nothing is said."""
     text: str = "text"
-    """Tables and JSON lines: column of the text."""
+    """Tables, JSON lines and pairs: column of the text; two with a comma between them."""
     label: str | None = None
     """Where the answer stands: a column's name in tables and JSON lines (label), upos or xpos in
     CoNLL-U, a column's number in CoNLL columns (the last)."""

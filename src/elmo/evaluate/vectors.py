@@ -3,6 +3,7 @@
 A probe takes `Encode`, any function from sentences to arrays, and so knows of no model.
 """
 
+import codecs
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -63,13 +64,22 @@ def unit(vectors: Vectors) -> Vectors:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Give the lines of a UTF-8 file without their ends, counted from 1."""
-    number = 0
+    """Give the lines of a UTF-8 file without their ends and its mark, counted from 1."""
     try:
-        with path.open(encoding="utf-8", newline="\n") as lines:
+        with path.open("rb") as lines:
+            # Decoded one by one: of a file that is decoded in blocks, no line could be named.
             for number, line in enumerate(lines, start=1):
-                yield number, line.rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise FormatError(f"{path} is not UTF-8 after line {number}: it may be damaged") from None
+                data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                yield number, _decoded(path, number, data.rstrip(b"\r\n"))
     except OSError as error:
         raise FormatError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _decoded(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FormatError(
+            f"{path}, line {number} is not UTF-8: convert the file (iconv -t UTF-8), or fetch it "
+            "again where it is damaged"
+        ) from None

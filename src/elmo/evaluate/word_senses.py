@@ -28,6 +28,8 @@ Entry = tuple[str, str]
 PART_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 TOKEN = re.compile(r"<(wf|punc)((?: [^>]*)?)>(.*)</\1>")
 OTHER = re.compile(r"</?(?:s|p|context|contextfile)(?: [^>]*)?>")
+LAST = "</contextfile>"
+SENSE_KEY = re.compile(r"[^%\s]+%[1-5]:\d\d:\d\d:[^:\s]*:(?:\d\d)?")
 # Where an adjective may stand is marked in SemCor's keys, not in WordNet's.
 MARK = re.compile(r"\((?:a|p|ip)\)")
 
@@ -146,9 +148,11 @@ def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
     sentences: list[list[str]] = []
     occurrences: list[Occurrence] = []
     for path in paths:
+        in_sentence, number, last = False, 0, ""
         for number, line in numbered_lines(path):
+            last = line or last
             token = TOKEN.fullmatch(line)
-            if token is not None and sentences:
+            if token is not None and in_sentence:
                 words, first = sentences[-1], len(sentences[-1])
                 words += [word for word in token[3].split("_") if word] or [token[3]]
                 if " lexsn=" in token[2]:
@@ -157,14 +161,23 @@ def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
                         occurrences.append(
                             Occurrence(len(sentences) - 1, first, len(words), senses)
                         )
-            elif line.startswith("<s "):
+            elif line.startswith("<s ") and not in_sentence:
                 if len(sentences) == limit:
                     return TaggedWords(sentences, occurrences)
                 sentences.append([])
-            elif line and not OTHER.fullmatch(line):
+                in_sentence = True
+            elif line == "</s>" and in_sentence:
+                in_sentence = False
+            elif line and (in_sentence or line == "</s>" or not OTHER.fullmatch(line)):
                 raise FormatError(
-                    f"{path}, line {number} is {line!r}; expected SemCor's SGML, words in sentences"
+                    f"{path}, line {number} is {line!r}; expected SemCor's SGML, words in "
+                    "sentences between <s> and </s>"
                 )
+        if last != LAST:
+            raise FormatError(
+                f"{path} ends in line {number} with {last[:100]!r}; expected {LAST}: it is cut "
+                "short, fetch it again"
+            )
     return TaggedWords(sentences, occurrences)
 
 
@@ -200,6 +213,11 @@ def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
         identifier, *senses = line.split() or [""]
         if not senses:
             raise FormatError(f"{keys_path}, line {number} names no sense key")
+        if wrong := [sense for sense in senses if not SENSE_KEY.fullmatch(sense)]:
+            raise FormatError(
+                f"{keys_path}, line {number} has {wrong[0]!r}; expected a sense key such as "
+                "art%1:09:00::"
+            )
         gold[identifier] = tuple(senses)
     try:
         root = ElementTree.parse(data_path).getroot()
@@ -223,13 +241,24 @@ def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
                         f"{keys_path}"
                     )
                 occurrences.append(Occurrence(len(sentences), first, len(words), gold[identifier]))
-                entries.append((element.get("lemma", "").lower(), element.get("pos", "")))
+                entries.append(_entry(data_path, identifier, element))
         sentences.append(words)
     if len(occurrences) != len(gold):
         raise FormatError(
             f"{data_path} has {len(occurrences)} instances, {keys_path} keys of {len(gold)}"
         )
     return TaggedWords(sentences, occurrences), entries
+
+
+def _entry(path: Path, identifier: str, element: ElementTree.Element) -> Entry:
+    """Give lemma and part of speech of an instance."""
+    lemma, part = element.get("lemma", "").lower(), element.get("pos", "")
+    if not lemma or part not in PART_OF_SPEECH.values():
+        raise FormatError(
+            f"{path}: instance {identifier!r} has the lemma {lemma!r} and the part of speech "
+            f"{part!r}; expected a word, and {', '.join(dict.fromkeys(PART_OF_SPEECH.values()))}"
+        )
+    return lemma, part
 
 
 # ----------------------------------------------------------------------------- measuring

@@ -15,6 +15,9 @@ from elmo.tasks.readers.words import Split
 
 # Decides which examples a model is chosen by, whatever the seed of the run.
 DEV_SEED = 0
+# Readers of files whose columns can be named.
+NAMED_TEXTS = ("table", "jsonl", "pairs")
+NAMED_LABELS = (*NAMED_TEXTS, "conll", "conllu")
 
 
 def read_examples(
@@ -31,11 +34,16 @@ def read_examples(
     kind = config.reader
     if kind == "auto":
         kind = detect_kind(Path(path), config.encoding)  # type: ignore[assignment]
+    # A model may be measured on files of another kind, where its columns mean nothing.
+    if is_training:
+        _check_names(config, kind)
     options: dict[str, Any] = {"encoding": config.encoding}
     if kind in ("table", "jsonl"):
-        options |= {"text": config.text, "label": config.label or "label", "empty": config.empty}
+        label = config.label or "label"
+        options |= {"text": _names(config.text), "label": label, "empty": config.empty}
     elif kind == "pairs":
-        options["empty"] = config.empty
+        own = _names(config.text) if _has_own_text(config) else None
+        options |= {"text": own, "label": config.label, "empty": config.empty}
     elif kind == "conllu":
         options["tags"] = config.label or "upos"
     elif kind == "conll" and config.label is not None:
@@ -50,6 +58,28 @@ def read_examples(
     elif config.phrases:
         raise ConfigError(f"{path}: phrases are of trees, and this is {kind}: leave them out")
     return read(path, kind, split=split, **options)
+
+
+def _has_own_text(config: ExamplesConfig) -> bool:
+    return config.text != ExamplesConfig.text
+
+
+def _names(text: str) -> str | tuple[str, ...]:
+    """Give the column of the texts, or those of `premise,hypothesis`."""
+    return tuple(name.strip() for name in text.split(",")) if "," in text else text
+
+
+def _check_names(config: ExamplesConfig, kind: str) -> None:
+    """Refuse names of columns where a file has none."""
+    for flag, is_given, kinds in (
+        ("--text", _has_own_text(config), NAMED_TEXTS),
+        ("--label", config.label is not None, NAMED_LABELS),
+    ):
+        if is_given and kind not in kinds:
+            raise ConfigError(
+                f"{flag} names a column, and files of the reader {kind} have none to name: leave "
+                f"it out, or take another --reader: {', '.join(kinds)}"
+            )
 
 
 def training_examples(

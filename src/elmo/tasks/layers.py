@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.embed.embedder import ELMo
-from elmo.errors import ConfigError, OutputError
+from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.evaluate.vectors import encode_in_parts
 from elmo.files import atomic_path, clear_partials_of
 from elmo.progress import Progress
@@ -82,7 +82,12 @@ class StoredLayers:
     def __init__(self, path: Path, texts: Sequence[Words]) -> None:
         """Open the file of these texts, which are in its order."""
         self.path = path
-        self._array: Vectors = np.load(path, mmap_mode="r")
+        try:
+            self._array: Vectors = np.load(path, mmap_mode="r")
+        except (ValueError, EOFError, OSError) as error:
+            raise FormatError(
+                f"{path} is no whole file of layers: {error}; remove it, and it is written anew"
+            ) from None
         ends = np.cumsum([len(text) for text in texts])
         self._places = {
             text: slice(int(end) - len(text), int(end))

@@ -1,5 +1,6 @@
 """Static word vectors from files of word2vec and GloVe: words and their numbers."""
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from elmo.errors import FormatError
 from elmo.evaluate.vectors import numbered_lines
+
+# Words of a file, or numbers of a word, in word2vec's first line.
+_COUNT = re.compile(r"\d{1,12}")
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ def read_static(
     """Read word vectors.
 
     Args:
-        path: a line for each word; word2vec's first line, counts alone, is passed over. A file
+        path: a line for each word, below one with counts alone where word2vec wrote it. A file
             whose name ends in .bin is word2vec's binary one.
         wanted: words that a model is trained on; all where None.
         n_others: how many further words are kept, the first of the file, which has frequent words
@@ -58,11 +62,12 @@ def read_static(
 
 
 def _text(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    width = 0
+    width, n_words, n_read = 0, 0, 0
     for number, line in numbered_lines(path):
         # A few words of GloVe hold spaces, so numbers are counted from the end.
         parts = line.rstrip().split(" ")
-        if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):
+        if number == 1 and len(parts) == 2 and all(map(_COUNT.fullmatch, parts)):
+            n_words = int(parts[0])
             continue
         width = width or len(parts) - 1
         word = " ".join(parts[:-width]) if width else ""
@@ -72,7 +77,10 @@ def _text(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
             vector = np.empty(0, dtype=np.float32)
         if not word or len(vector) != width or not np.isfinite(vector).all():
             raise FormatError(f"{path}, line {number}: expected a word and {width} numbers")
+        n_read += 1
         yield word, vector
+    if n_read < n_words:
+        raise FormatError(f"{path} ends after word {n_read:,} of {n_words:,}: it is cut short")
 
 
 def _binary(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:

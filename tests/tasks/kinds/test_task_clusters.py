@@ -300,7 +300,18 @@ def test_clusters_of_one_mention_count_as_the_examples_have_them():
 
 
 @pytest.mark.parametrize(
-    "target", [None, "x", ((),), (((0, 4),),), (((2, 2),),), (((-1, 1),),), ([(0, 1)],)]
+    "target",
+    [
+        None,
+        "x",
+        ((),),
+        (((0, 4),),),
+        (((2, 2),),),
+        (((-1, 1),),),
+        ([(0, 1)],),
+        # A mention of two clusters.
+        (((0, 1), (1, 2)), ((0, 1), (2, 3))),
+    ],
 )
 def test_examples_without_clusters(target):
     with pytest.raises(InputError, match="for its target, expected clusters of mentions"):
@@ -416,6 +427,7 @@ def test_a_coreference_resolver(tmp_path):
         (3, "text 0 has 3 for its clusters; expected lists of pairs"),
         ([[(0, 1, 2)]], "for its clusters; expected lists of pairs"),
         ([[(0, 9)]], "'0' has .* for its target, expected clusters"),
+        ([[(0, 1)], [(0, 1)]], "for its target, expected clusters of .*, and in one cluster"),
     ],
 )
 def test_clusters_that_do_not_fit(target, message):

@@ -6,6 +6,7 @@ from test_read_frames import document, rows
 from elmo.errors import FormatError
 from elmo.tasks.examples import NamesOfPronoun
 from elmo.tasks.readers.coreference import read_coreference
+from elmo.tasks.readers.frames import read_conll2012
 from elmo.tasks.readers.gap import COLUMNS, read_gap
 from elmo.text.tokenizer import EnglishTokenizer
 
@@ -29,6 +30,12 @@ def test_clusters(write):
     assert example.target == (((0, 2), (0, 3), (4, 5)), ((3, 4),))
     assert example.id == "bc/x; part 0"
     assert example.given == ("Kim", "Kim")
+
+
+def test_clusters_that_share_a_mention_are_one(write):
+    cells = ["(1)", "(2)", "(1)|(3)", "(2)|(3)", "(4)"]
+    (example,) = read_coreference(write(document(rows("a b c d e".split(), cells))))
+    assert example.target == (((0, 1), (1, 2), (2, 3), (3, 4)), ((4, 5),))
 
 
 def test_columns_between_tabs(write):
@@ -60,6 +67,16 @@ def test_parts_of_a_folder(tmp_path, write):
     assert names == [f"d{number}" for number in range(10)]
     for part, expected in (("train", names[:8]), ("dev", names[8:9]), ("test", names[9:])):
         assert [example.id[:2] for example in read_coreference(tmp_path / part)] == expected
+
+
+def test_trees_of_folders(tmp_path, write):
+    """As OntoNotes has them: what was found by programs lies beside what people say."""
+    for name in ("b/00/b.v4_gold_conll", "a/01/a.v4_gold_conll", "a/01/a.v4_auto_conll"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(document(rows(["go"], ["(V*)"], ["-"]), name=f"({name})"), name)
+    expected = ["a/01/a.v4_gold_conll; part 0", "b/00/b.v4_gold_conll; part 0"]
+    assert [example.id for example in read_coreference(tmp_path)] == expected
+    assert [example.id for example in read_conll2012(tmp_path)] == [f"{e}, 0" for e in expected]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +133,7 @@ def test_gap(write):
         (table(ROW, ROW[:-1]), "line 3 has 10 columns, expected 11"),
         (table(changed(A_offset="1")), "line 2: its text does not hold 'Ann' at character 1"),
         (table(changed(B_offset="x")), "does not hold 'Bea' at character x"),
+        (table(changed(B_offset="8" * 5000)), "line 2: .* 'Bea' at character 8{20}$"),
         (table(changed(B_coref="maybe")), "line 2 has 'maybe' for B-coref; expected TRUE or FALSE"),
         (table(changed(Pronoun="left", Pronoun_offset="17")), "has the pronoun 'left'; expected"),
     ],

@@ -67,6 +67,9 @@ def test_the_first_sentence_may_have_no_predicate(write):
         ("a -\n\nb go (V*\n", "line 3 ends its sentence inside V"),
         ("a -\n\nb go (V*)\nc - *)\n", "line 4 ends an argument that was not begun"),
         ("a -\n\nb go (V*\nc - (A*)\n", "line 4 begins A inside V"),
+        ("a -\n\nb - (A*)\nc go (V*)\nd go *\n\n", "line 3 begins a sentence with 2 predicates"),
+        ("a -\n\nb - (V*)\nc go *\n", "line 4 has word 1 of .* tagged 'O'; expected V"),
+        ("a -\n\nb - (A*)\nc go (C-V*)\n", "line 4 has word 1 of .* tagged 'B-C-V'; expected V"),
         ("a -\n\nb go V\n", r"line 3 has 'V' for an argument; expected \(label\*\)"),
         ("a -\n\n", "holds no predicate"),
         ("", "holds no predicate"),
@@ -88,6 +91,13 @@ def rows(words, *columns):
 
 def document(*sentences, name="(bc/x); part 000"):
     return f"#begin document {name}\n{''.join(sentences)}#end document\n"
+
+
+def test_a_part_of_many_digits(write):
+    (example,) = read_conll2012(
+        write(document(rows(["go"], ["(V*)"], ["-"]), name="x; part " + "1" * 5000))
+    )
+    assert example.id.startswith("x; part 111")
 
 
 def test_conll2012(write):
@@ -125,6 +135,13 @@ def test_broken_conll2012(write, text, message):
         read_conll2012(write(text))
 
 
+def test_a_verb_in_two_parts(write):
+    """The second part may be the one that is named."""
+    tags = ["B-V", "B-A1", "B-C-V"]
+    path = write(json.dumps({"words": ["put", "it", "on"], "frames": [{"pred": 2, "tags": tags}]}))
+    assert read_propbank(path)[0].target == (Frame(2, tuple(tags)),)
+
+
 RECORD = {
     "words": ["He", "left", "it"],
     "frames": [{"pred": 1, "lemma": "leave", "tags": ["B-ARG0", "B-V", "B-ARG1"]}],
@@ -152,6 +169,15 @@ def test_propbank(write):
         ({"words": ["a"], "frames": [{"pred": 0}]}, "no list of words or tags in 'tags'"),
         ({"words": ["a"], "frames": [{"pred": 1, "tags": ["O"]}]}, "pred 1 and 1 tags for 1 words"),
         ({"words": ["a"], "frames": [{"pred": 0, "tags": ["O"] * 2}]}, "pred 0 and 2 tags for 1 "),
+        ({"words": ["a"], "frames": [{"pred": 0, "tags": ["X"]}]}, "line 1 has the tag 'X'; expec"),
+        (
+            {"words": ["a"], "frames": [{"pred": 0, "tags": ["B-A"]}]},
+            "line 1 has word 0 .* 'B-A'; ex",
+        ),
+        (
+            {"words": ["a", "b"], "frames": [{"pred": True, "tags": ["O", "B-V"]}]},
+            "pred True and 2 tags for 2 words",
+        ),
         ({"words": ["a"], "frames": []}, "holds no predicate"),
     ],
 )

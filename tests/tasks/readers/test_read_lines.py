@@ -64,7 +64,7 @@ def test_lines(text, lines):
 @pytest.mark.parametrize(
     ("data", "encoding", "message"),
     [
-        ("a\n한국\n".encode("cp949"), None, r"text, line 2 is not utf-8: state the encoding"),
+        ("a\n한국\n".encode("cp949"), None, r"text, line 2 is not utf-8: name its --encoding"),
         ("a\nb\n".encode("utf-16")[:-1], None, r"text, line 2 is not utf-16"),
         ("한\n".encode(), "ascii", "text, line 1 is not ascii"),
         (b"a\n\xff\n\n", "utf-16", "text, line 1 is not utf-16"),

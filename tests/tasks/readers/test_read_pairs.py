@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elmo.errors import FormatError
+from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers import read
 from elmo.tasks.readers.pairs import read_pairs
@@ -54,6 +54,33 @@ def test_sick_as_it_was_for_semeval(write):
         "7\tA b\tB a\t4.5\tNEUTRAL\n"
     )
     assert read_pairs(path) == [Example((("A", "b"), ("B", "a")), "NEUTRAL", "7")]
+
+
+def test_columns_of_ones_own(write):
+    expected = [Example((("a", "b"), ("c",)), "yes")]
+    named = {"text": ("one", "two"), "label": "same"}
+    assert read_pairs(write("one\ttwo\tsame\na b\tc\tyes\n"), **named) == expected
+    assert read_pairs(write('one,two,same\n"a b",c,yes\n', "file.csv"), **named) == expected
+    record = {"one": "a b", "two": "c", "same": "yes", "label": "no"}
+    path = write(json.dumps(record), "file.jsonl")
+    assert read_pairs(path, **named) == expected
+    assert read_pairs(path, text=["one", "two"])[0].target == "no"
+    # Names that are known, and a label that is not.
+    path = write("premise\thypothesis\tsame\na b\tc\tyes\n")
+    assert read_pairs(path, label="same") == expected
+
+
+def test_names_that_do_not_fit(write):
+    path = write("one\ttwo\tsame\na\tb\tyes\n")
+    with pytest.raises(FormatError, match=r"names no pair .*; name yours with --text first,second"):
+        read_pairs(path, text=("one", "two"))
+    with pytest.raises(FormatError, match=r"no column 'three'; .* the right one with --text"):
+        read_pairs(path, text=("one", "three"), label="same")
+    for text in ("one", ("one",), ("one", "two", "same")):
+        with pytest.raises(
+            ConfigError, match=r"pairs have two columns of texts: --text premise,hy"
+        ):
+            read_pairs(path, text=text, label="same")
 
 
 WHOLE_SICK = (

@@ -96,6 +96,10 @@ def test_flat_records_with_places(write):
         (squad(asked(("He", None))), "an answer without a number for its answer_start"),
         (squad(asked(("He", True))), "an answer without a number for its answer_start"),
         (squad(asked()), "question 1 has no answer, and does not say that it is_impossible"),
+        (
+            squad(asked(is_impossible=False)),
+            "has no answer, and does not say that it is_impossible",
+        ),
         (squad(asked(("He", 0)) | {"question": " "}), "has a question without words"),
         ({"data": [{"paragraphs": [{"context": " ", "qas": [asked()]}]}]}, "question 1"),
         ({"data": []}, "holds no question"),

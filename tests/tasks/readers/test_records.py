@@ -22,13 +22,13 @@ def write(tmp_path):
 RECORDS = [
     {"text": "a  b", "label": "x", "n": 7},
     {"text": ["c", "d e"], "label": 1},
-    {"text": "한국", "label": None},
+    {"text": "한국", "label": 0.5},
     {"text": "f", "label": True},
 ]
 EXAMPLES = [
     Example((("a", "b"),), "x"),
     Example((("c", "d e"),), "1"),
-    Example((("한국",),), None),
+    Example((("한국",),), "0.5"),
     Example((("f",),), "true"),
 ]
 
@@ -74,12 +74,13 @@ def test_halves_of_surrogate_pairs(write):
         ("3\n", "line 1 is a int; expected a record"),
         ("[3]", "record 1 is a int; expected a record"),
         ('{"title": "a", "label": 1}', "line 1 has no field 'text'; it has 'title', 'label'"),
-        ('{"text": "a"}', "no field 'label'.* or label=None"),
+        ('{"text": "a"}', "no field 'label'.* with --label$"),
         ("{}", "no field 'text'; it has none"),
         ('{"text": 3, "label": 1}', "text is int; expected a string or a list of words"),
         ('{"text": ["a", 3], "label": 1}', "text is list; expected"),
         ('{"text": ["a", ""], "label": 1}', "text holds an empty word"),
         ('{"text": "a", "label": ""}', 'label is ""; expected a label'),
+        ('{"text": "a", "label": 1}\n{"text": "b", "label": null}', "line 2: label is null; expec"),
         ('{"text": "a", "label": {"b": 1}}', 'label is {"b": 1}; expected a label'),
         ('{"text": "a", "label": ["X", 1]}', "expected a label or a list of tags"),
         ('{"text": "a b", "label": ["X"]}', "line 1 has 2 words and 1 tags"),

@@ -39,7 +39,9 @@ class Clusters(PlainKind):
 
     has_sentences: ClassVar[bool] = True
     together: ClassVar[int | None] = 1
-    expects: ClassVar[str] = "clusters of mentions, each its first word and the one after its last"
+    expects: ClassVar[str] = (
+        "clusters of mentions, each its first word and the one after its last, and in one cluster"
+    )
     # Nobody that is known, or one of the speakers.
     n_marks: ClassVar[int] = N_SPEAKERS + 1
 
@@ -73,12 +75,15 @@ class Clusters(PlainKind):
         if isinstance(example.given, NamesOfPronoun):
             return len(example.target) == 2
         n_words = sum(map(len, example.texts))
-        return all(
+        if not all(
             isinstance(cluster, tuple)
             and cluster
             and all(0 <= start < end <= n_words for start, end in cluster)
             for cluster in example.target
-        )
+        ):
+            return False
+        mentions = [mention for cluster in example.target for mention in {*map(tuple, cluster)}]
+        return len(set(mentions)) == len(mentions)
 
     @staticmethod
     def asked(texts: Sequence[str | Sequence[str]], split: Split) -> Example:

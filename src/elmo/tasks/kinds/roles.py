@@ -57,9 +57,14 @@ class Roles(Tagging):
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind for the scheme that the tags of examples are in."""
-        scheme = scheme_of([frame.tags for one in examples for frame in one.target], config)
+        tags = [frame.tags for one in examples for frame in one.target]
+        scheme = scheme_of(tags, config)
         if scheme == spans.NONE:
-            raise InputError("roles: the tags of frames are of no scheme; expected such as B-ARG0")
+            wrong = [tag for own in tags for tag in own if spans.detect_scheme([[tag]]) == scheme]
+            found = f", not {wrong[0]!r}" if wrong else ""
+            raise InputError(
+                f"roles: the tags of frames are of no scheme; expected such as B-ARG0{found}"
+            )
         return cls(scheme)
 
     @staticmethod

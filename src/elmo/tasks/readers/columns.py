@@ -150,7 +150,7 @@ def _wide_enough(path: Path, number: int, width: int, words: int, tags: int | No
     if tags is not None and words % width == tags % width:
         raise FormatError(
             f"{path}, line {number} has {_columns(width)}: words and tags cannot both be in "
-            f"column {words % width}; name others, or tags=None for a file without"
+            f"column {words % width}; name another for the tags with --label"
         )
     return width
 

@@ -6,15 +6,19 @@ last), counted over the whole document; mentions and clusters are in the order o
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example, Place
-from elmo.tasks.readers.ontonotes import NOTHING, SPEAKER, Document, read_documents
-from elmo.tasks.readers.parts import part_of
+from elmo.tasks.readers.ontonotes import (
+    NOTHING,
+    SPEAKER,
+    Document,
+    document_files,
+    read_documents,
+)
 
-# A folder's files, sorted by name, are cut into parts at these shares (LitBank's are 80, 10, 10).
-CUTS = {"train": (0.0, 0.8), "dev": (0.8, 0.9), "test": (0.9, 1.0)}
 _PIECE = re.compile(r"(\()?([^()|]+)(\))?")
 
 Cluster = tuple[Place, ...]
@@ -24,31 +28,16 @@ def read_coreference(path: Path, *, encoding: str | None = None) -> list[Example
     """Read documents and their clusters.
 
     Args:
-        path: a file, or a folder of `*conll` files; `FOLDER/train`, `FOLDER/dev` and `FOLDER/test`
-            are four fifths, a tenth and a tenth of its files, sorted by name.
+        path: a file, or a folder as `document_files` takes it.
         encoding: of the files; UTF-8, or UTF-16 with its mark, where None.
     """
     examples: list[Example] = []
-    for file in _files(path):
+    for file in document_files(path):
         for document in read_documents(file, encoding):
             texts = tuple(tuple(row.word for row in rows) for rows in document.sentences)
             speakers = tuple(_said(rows[0].columns[SPEAKER]) for rows in document.sentences)
             examples.append(Example(texts, _clusters(file, document), document.name, speakers))
     return examples
-
-
-def _files(path: Path) -> list[Path]:
-    folder, part = part_of(path)
-    if not folder.is_dir():
-        # Of a single file there are no parts: the name is then as it was given.
-        return [path]
-    files = sorted((file for file in folder.iterdir() if file.name.endswith("conll")), key=str)
-    if part is not None:
-        first, last = (round(share * len(files)) for share in CUTS[part])
-        files = files[first:last]
-    if not files:
-        raise FormatError(f"{path} holds no file whose name ends in conll")
-    return files
 
 
 def _said(speaker: str) -> str:
@@ -80,4 +69,13 @@ def _clusters(path: Path, document: Document) -> tuple[Cluster, ...]:
     for name, left in opened.items():
         if left:
             raise FormatError(f"{path}, line {left[0][1]} opens a mention of {name} with no end")
-    return tuple(sorted(tuple(sorted(mentions)) for mentions in found.values()))
+    return tuple(sorted(tuple(sorted(mentions)) for mentions in _joined(found.values())))
+
+
+def _joined(clusters: Iterable[set[Place]]) -> list[set[Place]]:
+    """Make one cluster of those that share a mention: CoNLL-2012 has a few such."""
+    found: list[set[Place]] = []
+    for cluster in clusters:
+        apart = [other for other in found if not other & cluster]
+        found = [*apart, cluster.union(*(other for other in found if other & cluster))]
+    return found

@@ -5,7 +5,7 @@ predicate, and a tag for each word (IOB2, the predicate itself as V). The number
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,19 @@ from elmo.errors import FormatError
 from elmo.tasks.examples import Example, Frame
 from elmo.tasks.readers.columns import Line, sentences_of
 from elmo.tasks.readers.lines import read_lines, read_text
-from elmo.tasks.readers.ontonotes import FRAMES, NOTHING, read_documents
+from elmo.tasks.readers.ontonotes import (
+    FRAMES,
+    NOTHING,
+    Document,
+    document_files,
+    read_documents,
+)
 from elmo.tasks.readers.records import records
 from elmo.tasks.scores.roles import VERB
 from elmo.tasks.spans import OUTSIDE
 
+# Of any scheme.
+_TAG = re.compile(rf"{OUTSIDE}|[BIESLU](?:-.*)?")
 # An argument may begin, go on, and end at a word: (A0* * *) (V*)
 _BRACKET = re.compile(r"(?:\(([^()*\s]+))?\*(\)?)")
 
@@ -54,7 +62,8 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
         frames = []
         for n, place in enumerate(places, start=column + 1):
             cells = [(line, row[n]) for (line, _), row in zip(sentence, rows, strict=True)]
-            frames.append(Frame(place, _tags(path, cells)))
+            tags = _tags(path, cells)
+            frames.append(_of_verb(Frame(place, tags), f"{path}, line {sentence[place][0]}"))
         words = tuple(row[0] for row in rows)
         examples.append(_example(words, frames, f"{sentence[0][0]}"))
     return _filled(path, examples)
@@ -64,24 +73,15 @@ def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read the frames of CoNLL-2012 columns.
 
     Args:
-        path: the file.
+        path: a file, or a folder as `document_files` takes it.
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """
-    examples: list[Example] = []
-    for document in read_documents(path, encoding):
-        for at, rows in enumerate(document.sentences):
-            frames = []
-            for column in range(FRAMES, len(rows[0].columns) - 1):
-                tags = _tags(path, [(row.line, row.columns[column]) for row in rows])
-                verb = f"B-{VERB}"
-                if verb not in tags:
-                    raise FormatError(
-                        f"{path}, line {rows[0].line} begins a sentence whose column {column} has "
-                        f"arguments of no predicate: there is no ({VERB}* in it"
-                    )
-                frames.append(Frame(tags.index(verb), tags))
-            words = tuple(row.word for row in rows)
-            examples.append(_example(words, frames, f"{document.name}, {at}"))
+    examples = [
+        example
+        for file in document_files(path)
+        for document in read_documents(file, encoding)
+        for example in _sentences(file, document)
+    ]
     return _filled(path, examples)
 
 
@@ -102,6 +102,22 @@ def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
     return _filled(path, examples)
 
 
+def _sentences(path: Path, document: Document) -> Iterator[Example]:
+    """Give the sentences of a document of CoNLL-2012."""
+    for at, rows in enumerate(document.sentences):
+        frames = []
+        for column in range(FRAMES, len(rows[0].columns) - 1):
+            tags = _tags(path, [(row.line, row.columns[column]) for row in rows])
+            verb = f"B-{VERB}"
+            if verb not in tags:
+                raise FormatError(
+                    f"{path}, line {rows[0].line} begins a sentence whose column {column} has "
+                    f"arguments of no predicate: there is no ({VERB}* in it"
+                )
+            frames.append(Frame(tags.index(verb), tags))
+        yield _example(tuple(row.word for row in rows), frames, f"{document.name}, {at}")
+
+
 def _example(words: tuple[str, ...], frames: Sequence[Frame], name: str) -> Example:
     return Example((words,), tuple(frames), name, tuple(frame.predicate for frame in frames))
 
@@ -109,12 +125,28 @@ def _example(words: tuple[str, ...], frames: Sequence[Frame], name: str) -> Exam
 def _frame(frame: Any, n_words: int, where: str) -> Frame:
     if not isinstance(frame, dict):
         raise FormatError(f"{where} has a frame that is no record")
-    place, tags = frame.get("pred"), _strings(frame.get("tags"), where, "tags")
-    if not isinstance(place, int) or not 0 <= place < n_words or len(tags) != n_words:
+    place: Any = frame.get("pred")
+    tags = _strings(frame.get("tags"), where, "tags")
+    # True is a number to Python.
+    is_place = isinstance(place, int) and not isinstance(place, bool) and 0 <= place < n_words
+    if not is_place or len(tags) != n_words:
         raise FormatError(
             f"{where} has a frame with pred {place!r} and {len(tags)} tags for {n_words} words"
         )
-    return Frame(place, tags)
+    if wrong := [tag for tag in tags if not _TAG.fullmatch(tag)]:
+        raise FormatError(f"{where} has the tag {wrong[0]!r}; expected O, or such as B-ARG0")
+    return _of_verb(Frame(place, tags), where)
+
+
+def _of_verb(frame: Frame, where: str) -> Frame:
+    """Refuse a frame whose predicate is not V; of one in two parts it may be the second, C-V."""
+    labels = [tag.partition("-")[2] for tag in frame.tags]
+    if VERB not in labels or labels[frame.predicate] not in (VERB, f"C-{VERB}"):
+        raise FormatError(
+            f"{where} has word {frame.predicate} of its sentence, from 0, for a predicate, tagged "
+            f"{frame.tags[frame.predicate]!r}; expected {VERB}"
+        )
+    return frame
 
 
 def _strings(value: Any, where: str, name: str) -> tuple[str, ...]:

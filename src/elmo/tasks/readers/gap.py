@@ -1,5 +1,6 @@
 """Pronouns and two names, one of which each may mean: the tables of GAP (Webster et al., 2018)."""
 
+import re
 from pathlib import Path
 
 from elmo.errors import FormatError, InputError
@@ -17,6 +18,8 @@ GENDERS = {
     **dict.fromkeys(("she", "her", "hers"), "feminine"),
 }
 ANSWERS = {"TRUE": True, "FALSE": False}
+# Of more digits Python may make no number.
+_OFFSET = re.compile(r"\d{1,9}")
 
 
 def read_gap(path: Path, *, split: Split = str.split, encoding: str | None = None) -> list[Example]:
@@ -66,7 +69,9 @@ def _example(where: str, row: dict[str, str], split: Split) -> Example:
 
 def _place(where: str, passage: Passage, row: dict[str, str], name: str) -> Place:
     offset = row[f"{name}-offset"]
-    place = passage.place_of(row[name], int(offset)) if offset.isdecimal() else None
+    place = passage.place_of(row[name], int(offset)) if _OFFSET.fullmatch(offset) else None
     if place is None:
-        raise FormatError(f"{where}: its text does not hold {row[name]!r} at character {offset}")
+        raise FormatError(
+            f"{where}: its text does not hold {row[name]!r} at character {offset[:20]}"
+        )
     return place

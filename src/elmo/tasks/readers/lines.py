@@ -36,14 +36,14 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         start = error.start if isinstance(error, UnicodeDecodeError) else 0
         line = data[:start].decode(name, errors="ignore").count("\n") + 1
         raise FormatError(
-            f"{path}, line {line} is not {name}: state the encoding of the file, or convert it "
+            f"{path}, line {line} is not {name}: name its --encoding, or convert it "
             "(iconv -t UTF-8)"
         ) from None
     if encoding is None and "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise FormatError(
             f"{path}, line {line} holds a zero byte: it is no text, or in UTF-16 without the mark "
-            "at its beginning; state its encoding"
+            "at its beginning; name its --encoding"
         )
     return text.removeprefix("\ufeff")
 

@@ -13,11 +13,14 @@ from pathlib import Path
 
 from elmo.errors import FormatError
 from elmo.tasks.readers.lines import is_blank, read_lines
+from elmo.tasks.readers.parts import part_of
 
 WORD, NUMBER, LEMMA, SPEAKER, FRAMES = 3, 2, 6, 9, 11
 # What stands where there is nothing to say.
 NOTHING = ("-", "_", "")
-_BEGIN = re.compile(r"#begin document \(?(.*?)\)?(?:; part (\d+))?\s*")
+# A folder's files, sorted by name, are cut into parts at these shares (LitBank's are 80, 10, 10).
+CUTS = {"train": (0.0, 0.8), "dev": (0.8, 0.9), "test": (0.9, 1.0)}
+_BEGIN = re.compile(r"#begin document \(?(.*?)\)?(?:; part (\d{1,9}))?\s*")
 _END = "#end document"
 
 
@@ -47,6 +50,29 @@ class Document:
     name: str
     line: int
     sentences: list[list[Row]] = field(default_factory=list)
+
+
+def document_files(path: Path) -> list[Path]:
+    """Give the files of documents that a path means.
+
+    Args:
+        path: a file, or a folder with `*conll` files in it or in folders below; where some are
+            `*gold_conll`, those alone, as OntoNotes has `*auto_conll` beside them. `FOLDER/train`,
+            `FOLDER/dev` and `FOLDER/test` are four fifths, a tenth and a tenth of the files, sorted
+            by name.
+    """
+    folder, part = part_of(path)
+    if not folder.is_dir():
+        # Of a single file there are no parts: the name is then as it was given.
+        return [path]
+    files = sorted((file for file in folder.rglob("*conll") if file.is_file()), key=str)
+    files = [file for file in files if file.name.endswith("gold_conll")] or files
+    if part is not None:
+        first, last = (round(share * len(files)) for share in CUTS[part])
+        files = files[first:last]
+    if not files:
+        raise FormatError(f"{path} holds no file whose name ends in conll")
+    return files
 
 
 def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document]:

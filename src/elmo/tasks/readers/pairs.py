@@ -1,16 +1,17 @@
 """Pairs of texts with a label: SNLI, MultiNLI, SICK, KLUE-NLI, and tables and JSON like them.
 
-The columns are known by the names that these sets give them.
+The columns are known by the names that these sets give them, or named.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from elmo.errors import FormatError
+from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.lines import lines_of, read_text
+from elmo.tasks.readers.lines import read_text
 from elmo.tasks.readers.parts import part_of
 from elmo.tasks.readers.records import read_jsonl, records
-from elmo.tasks.readers.tables import read_table
+from elmo.tasks.readers.tables import header_of, read_table
 from elmo.tasks.readers.words import Empty, Split
 
 TEXTS = (
@@ -30,6 +31,8 @@ SETS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
 def read_pairs(
     path: Path,
     *,
+    text: Sequence[str] | None = None,
+    label: str | None = None,
     split: Split = str.split,
     empty: Empty = "refuse",
     encoding: str | None = None,
@@ -37,23 +40,29 @@ def read_pairs(
     """Read pairs of texts; those without an agreed label are left out.
 
     Args:
-        path: a table with tabs, JSON lines, or one JSON list; `SICK.txt/train` for a part of that.
+        path: a table, JSON lines, or one JSON list; `SICK.txt/train` for a part of that.
+        text: names of the two columns of texts; those of the sets above where None.
+        label: name of the labels' column; that of the sets above where None.
         split: makes words of a text: the tokeniser of the model.
         empty: a text without words is an error (`refuse`), the single word `.` (`keep`), so that
             scores count it, or left out (`skip`).
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """
+    if text is not None and (isinstance(text, str) or len(text) != 2):
+        raise ConfigError(
+            f"text is {text!r}; pairs have two columns of texts: --text premise,hypothesis"
+        )
     path, part = part_of(path)
-    text = read_text(path, encoding)
-    is_json = text.lstrip()[:1] in ("[", "{")
-    columns = _fields(path, text) if is_json else _header(text)
-    texts = next((pair for pair in TEXTS if set(pair) <= set(columns)), None)
-    label = next((name for name in LABELS if name in columns), None)
+    content = read_text(path, encoding)
+    is_json = content.lstrip()[:1] in ("[", "{")
+    columns = _fields(path, content) if is_json else header_of(path, content)
+    texts = text or next((pair for pair in TEXTS if set(pair) <= set(columns)), None)
+    label = label or next((name for name in LABELS if name in columns), None)
     if texts is None or label is None:
         raise FormatError(
             f"{path}, line 1 names no pair of texts with a label; it has {', '.join(columns)[:200]}"
             f", expected {' or '.join(' and '.join(pair) for pair in TEXTS)}, and one of "
-            f"{', '.join(LABELS)}"
+            f"{', '.join(LABELS)}; name yours with --text first,second and --label"
         )
     reader = read_jsonl if is_json else read_table
     options = {"text": texts, "label": label, "split": split, "empty": empty, "encoding": encoding}
@@ -70,11 +79,6 @@ def read_pairs(
     if not decided:
         raise FormatError(f"{path} holds no pair with a label" + (f" for {part}" if part else ""))
     return decided
-
-
-def _header(text: str) -> list[str]:
-    first = (lines_of(text) or [""])[0]
-    return [name.strip() for name in first.split("\t")]
 
 
 def _fields(path: Path, text: str) -> list[str]:

@@ -21,7 +21,10 @@ def read_parallel(
     """
     tags_path = Path(tags) if tags is not None else tags_beside(path)
     if tags_path is None:
-        raise ConfigError(f"the name of {path} has no {WORDS!r} in it; name the file of its tags")
+        raise ConfigError(
+            f"the name of {path} has no {WORDS!r} in it, so that its tags are not found: give both "
+            f"names such as train.{WORDS}.txt and train.{TAGS}.txt"
+        )
     texts, targets = (_lines(each, encoding) for each in (path, tags_path))
     if len(texts) != len(targets):
         raise FormatError(

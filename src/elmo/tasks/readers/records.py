@@ -24,7 +24,7 @@ def read_jsonl(
     """Read texts and labels by the names of their fields.
 
     A text is a string, or a list of strings which are its words. A label is a string, a number, or
-    a list with a tag for each word; null where it is not known.
+    a list with a tag for each word.
 
     Args:
         path: the file: a record a line, or one JSON list of records.
@@ -39,13 +39,13 @@ def read_jsonl(
     names = [text] if isinstance(text, str) else list(text)
     examples: list[Example] = []
     for where, record in records(path, read_text(path, encoding)):
-        found = [_text(_field(record, name, "text", where), name, where) for name in names]
+        found = [_text(_field(record, name, "--text", where), name, where) for name in names]
         texts = to_words(found, split, empty, where)
         if texts is None:
             continue
         target = None
         if label is not None:
-            target = _target(_field(record, label, "label", where), label, where)
+            target = _target(_field(record, label, "--label", where), label, where)
         if isinstance(target, tuple) and len(target) != len(texts[0]):
             raise FormatError(
                 f"{where} has {len(texts[0])} words and {len(target)} tags; expected as many"
@@ -94,7 +94,6 @@ def _field(record: dict[str, Any], name: str, option: str, where: str) -> Any:
         found = ", ".join(map(repr, record)) or "none"
         raise FormatError(
             f"{where} has no field {name!r}; it has {found[:200]}: name the right one with {option}"
-            + ("=..., or label=None" if option == "label" else "=...")
         )
     return record[name]
 
@@ -111,9 +110,7 @@ def _text(value: Any, name: str, where: str) -> str | list[str]:
     )
 
 
-def _target(value: Any, name: str, where: str) -> str | tuple[str, ...] | None:
-    if value is None:
-        return None
+def _target(value: Any, name: str, where: str) -> str | tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(tag, str) and tag for tag in value):
         return tuple(map(whole, value))
     if isinstance(value, (str, int, float)) and value != "":

@@ -108,7 +108,8 @@ def detect_kind(path: Path, encoding: str | None = None) -> str:
     kind = _by_content(lines)
     if kind is None:
         raise FormatError(
-            f"cannot tell what kind of file {path} is; say it: one of {', '.join(READERS)}"
+            f"cannot tell what kind of file {path} is; say it with --reader: one of "
+            f"{', '.join(READERS)}"
         )
     return kind
 

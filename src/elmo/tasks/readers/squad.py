@@ -118,7 +118,7 @@ def _answers(asked: dict[str, Any], where: str) -> list[Answer]:
         if not isinstance(start, int) or isinstance(start, bool):
             raise FormatError(f"{where} has an answer without a number for its answer_start")
         found.append((_string(answer, "text", where), start))
-    if not found and "is_impossible" not in asked:
+    if not found:
         raise FormatError(f"{where} has no answer, and does not say that it is_impossible")
     return found
 

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from elmo.corpus.compressed import plain_name
@@ -41,17 +41,16 @@ def read_table(
         quotes: whether quotes hold a field together; where None, in files with commas alone.
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """
-    if delimiter is None:
-        delimiter = "," if plain_name(path.name).lower().endswith(".csv") else "\t"
+    delimiter = _delimiter(path) if delimiter is None else delimiter
     if len(delimiter) != 1:
         raise ConfigError(f"the delimiter is {delimiter!r}; expected one character")
     quotes = delimiter == "," if quotes is None else quotes
-    rows = _rows(path, read_text(path, encoding), delimiter, quotes)
+    rows = iter(_rows(path, read_text(path, encoding), delimiter, quotes))
     _, header = next(rows, (1, [""]))
     header = [name.strip() for name in header]
     names = [text] if isinstance(text, str) else list(text)
-    text_places = [_place(path, header, name, "text") for name in names]
-    label_place = None if label is None else _place(path, header, label, "label")
+    text_places = [_place(path, header, name, "--text") for name in names]
+    label_place = None if label is None else _place(path, header, label, "--label")
     id_place = None if id is None else _place(path, header, id, "id")
     examples: list[Example] = []
     for number, row in rows:
@@ -76,21 +75,37 @@ def read_table(
     return examples
 
 
-def _rows(path: Path, text: str, delimiter: str, quotes: bool) -> Iterator[Row]:
+def header_of(path: Path, text: str) -> list[str]:
+    """Give the names of the columns of a table, of which the first line is enough."""
+    delimiter = _delimiter(path)
+    rows = _rows(path, text.partition("\n")[0], delimiter, delimiter == ",")
+    return [name.strip() for _, row in rows for name in row]
+
+
+def _delimiter(path: Path) -> str:
+    """Tell from the name of a table what stands between its columns."""
+    return "," if plain_name(path.name).lower().endswith(".csv") else "\t"
+
+
+def _rows(path: Path, text: str, delimiter: str, quotes: bool) -> list[Row]:
     """Give rows; a blank line is one without columns."""
     if not quotes:
-        for number, line in enumerate(lines_of(text), start=1):
-            yield number, line.split(delimiter) if line else []
-        return
+        lines = enumerate(lines_of(text), start=1)
+        return [(number, line.split(delimiter) if line else []) for number, line in lines]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    # A field may be as long as the file. The limit is that of the process: raised while this is
+    # read, no longer.
+    limit = csv.field_size_limit()
+    csv.field_size_limit(max(limit, len(text)))
     try:
-        for row in reader:
-            yield reader.line_num, row
+        return [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise FormatError(
-            f"{path}, line {reader.line_num} is no row of a table: {error}; where quotes are plain "
-            "characters, set quotes to false"
+            f"{path}, line {reader.line_num} is no row of a table: {error}; a quote is written "
+            "twice, in a field between quotes; in a table with tabs (.tsv) it is written as it is"
         ) from None
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _place(path: Path, header: list[str], name: str, option: str) -> int:
@@ -101,5 +116,5 @@ def _place(path: Path, header: list[str], name: str, option: str) -> int:
     found = ", ".join(map(repr, header))
     raise FormatError(
         f"{path}, line 1 names {n or 'no'} column{'s' * (n > 1)} {name!r}; it has {found}: name "
-        f"the right one with {option}" + ("=..., or label=None" if option == "label" else "=...")
+        f"the right one with {option}"
     )

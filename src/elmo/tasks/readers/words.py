@@ -49,7 +49,7 @@ def to_words(
         if not words and empty == "refuse":
             raise FormatError(
                 f"{where} has a text without words; correct it, or say what to do: "
-                f"empty='keep' (as the word {STAND_IN!r}) or empty='skip'"
+                f"--empty keep (as the word {STAND_IN!r}) or --empty skip"
             )
         found.append(words or (STAND_IN,))
     return tuple(found)
