@@ -12,12 +12,13 @@ from small_tasks import LABELLED, make_trained, task_config, write_jsonl
 
 from elmo.errors import ConfigError
 from elmo.tasks.fit import fit_once
-from elmo.tasks.grams import LENGTH, N_ROWS, GramBags, GramVote
+from elmo.tasks.grams import LENGTH, GramBags, GramVote
 from elmo.tasks.heads.labels import ClassificationHead
 from elmo.tasks.layout import Layout
 from elmo.tasks.model import Texts
 from elmo.tasks.trained import load_trained
 
+N_ROWS = 2**18
 WORD = st.text("ab나라𝔸 ", min_size=1, max_size=5)
 TEXTS = st.lists(st.lists(WORD, max_size=4).map(tuple), min_size=1, max_size=5)
 
@@ -40,7 +41,7 @@ def weights_of(bags):
 
 @given(TEXTS, st.integers(1, 4))
 def test_bags_are_those_of_a_slow_count(texts, longest):
-    bags = GramBags.of(texts, longest)
+    bags = GramBags.of(texts, longest, N_ROWS)
     assert bags.rows.min() >= 0
     assert bags.rows.max() < N_ROWS
     for text, found in zip(texts, weights_of(bags), strict=True):
@@ -55,7 +56,7 @@ def test_bags_are_those_of_a_slow_count(texts, longest):
 
 
 def test_an_n_gram_has_one_row_wherever_it_stands():
-    first, second = weights_of(GramBags.of([("x", "abc"), ("abc", "y", "z")], 3))
+    first, second = weights_of(GramBags.of([("x", "abc"), ("abc", "y", "z")], 3, N_ROWS))
     known = {gram for text in (("x", "abc"), ("abc", "y", "z")) for gram in slowly(text, 3)}
     both = set(slowly(("x", "abc"), 3)) & set(slowly(("abc", "y", "z"), 3))
     assert len(first.keys() & second.keys()) == len(both)
@@ -64,12 +65,12 @@ def test_an_n_gram_has_one_row_wherever_it_stands():
 
 @given(TEXTS)
 def test_a_bag_does_not_depend_on_the_texts_beside_it(texts):
-    together = weights_of(GramBags.of(texts, 3))
-    assert together == [weights_of(GramBags.of([text], 3))[0] for text in texts]
+    together = weights_of(GramBags.of(texts, 3, N_ROWS))
+    assert together == [weights_of(GramBags.of([text], 3, N_ROWS))[0] for text in texts]
 
 
 def test_a_bag_has_a_fixed_length_whatever_comes_again():
-    bags = GramBags.of([("a",), ("a", "long", "text"), ("ha" * 500,), ()], 3)
+    bags = GramBags.of([("a",), ("a", "long", "text"), ("ha" * 500,), ()], 3, N_ROWS)
     vectors = torch.zeros(4, N_ROWS)
     for vector, rows in zip(vectors, weights_of(bags), strict=True):
         for row, weight in rows.items():
@@ -79,13 +80,13 @@ def test_a_bag_has_a_fixed_length_whatever_comes_again():
 
 def test_both_learn_by_themselves_and_answer_together():
     torch.manual_seed(0)
-    head = ClassificationHead(dim=6, n_labels=3, dropout=0.0, has_grams=True)
+    head = ClassificationHead(dim=6, n_labels=3, dropout=0.0, gram_rows=50)
     torch.nn.init.normal_(head.vote.table)
     alone = ClassificationHead(dim=6, n_labels=3, dropout=0.0)
     alone.load_state_dict(head.state_dict(), strict=False)
-    vote = GramVote(3)
+    vote = GramVote(3, 50)
     vote.load_state_dict(head.vote.state_dict())
-    bags = GramBags.of([("a", "b"), ("c",)], 3)
+    bags = GramBags.of([("a", "b"), ("c",)], 3, 50)
     x, targets = torch.randn(2, 2, 6), torch.tensor([2, 0])
     texts = Texts(x, Layout.of([2, 1]), bags)
     loss = head.loss([texts], targets)
@@ -106,9 +107,12 @@ def test_both_learn_by_themselves_and_answer_together():
 def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
     write_jsonl(tmp_path / "train.jsonl", LABELLED)
     config = task_config(tmp_path / "run", train=str(tmp_path / "train.jsonl"), max_steps=3)
-    config = dataclasses.replace(config, body=dataclasses.replace(config.body, grams=3))
+    config = dataclasses.replace(
+        config, body=dataclasses.replace(config.body, grams=3, gram_rows=70)
+    )
     trained = fit_once(config, None)
     table = trained.built.model.head.vote.table
+    assert table.shape == (70, 2)
     assert table.abs().max() > 0
     again = load_trained(tmp_path / "run" / "model")
     assert torch.equal(again.built.model.head.vote.table, table)
@@ -126,6 +130,12 @@ def test_without_n_grams_there_is_no_vote(tmp_path):
 def test_n_grams_that_cannot_be(tmp_path, grams):
     with pytest.raises(ConfigError, match=f"grams is {grams}; 0 to 8 characters are meant"):
         task_config(tmp_path, grams=grams)
+
+
+@pytest.mark.parametrize("rows", [0, 2**24 + 1])
+def test_tables_that_cannot_be(tmp_path, rows):
+    with pytest.raises(ConfigError, match=f"gram_rows is {rows}; 1 to 16,777,216 rows are meant"):
+        task_config(tmp_path, gram_rows=rows)
 
 
 def test_only_labels_are_voted_for(tmp_path):

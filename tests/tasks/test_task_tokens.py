@@ -58,6 +58,7 @@ def test_to_moves_all_that_is_there(tiny):
         static=STATIC,
         has_letters=True,
         longest_gram=2,
+        gram_rows=30,
     )
     marks = [[0] * len(text) for text in TEXTS]
     moved = fields.batch(TEXTS, marks).to(torch.device("meta"))

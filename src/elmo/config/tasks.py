@@ -176,11 +176,16 @@ class BodyConfig:
     grams: int = 0
     """Classification: characters of the longest n-grams of a text that vote beside the LSTM, by a
     linear map that learns by itself; 0 for none."""
+    gram_rows: int = 262_144
+    """Rows of the table that n-grams are hashed into, 4 bytes a label each; where there are more
+    n-grams, some share a row."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if not 0 <= self.grams <= 8:
             raise ConfigError(f"grams is {self.grams}; 0 to 8 characters are meant")
+        if not 1 <= self.gram_rows <= 2**24:
+            raise ConfigError(f"gram_rows is {self.gram_rows}; 1 to 16,777,216 rows are meant")
         if self.hidden < 0 or self.depth < 1:
             raise ConfigError("hidden must be 0 or more, depth at least 1")
         for name in ("input_dropout", "dropout"):

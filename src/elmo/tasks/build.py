@@ -106,6 +106,7 @@ def build(
         static=None if static is None else _rows(static),
         has_letters=config.words.letters == "bytes",
         longest_gram=config.body.grams,
+        gram_rows=config.body.gram_rows,
     )
     return Built(model, fields, elmo, static)
 

@@ -16,8 +16,6 @@ from torch.nn import functional
 
 from elmo.tasks.layers import Words
 
-# Rows of the table that n-grams are hashed into.
-N_ROWS = 2**18
 # Length of the vector of a bag: scores grow as fast as with TF-IDF at the usual rates.
 LENGTH = 10.0
 # Of two hash functions, one to make a number of many, one to scatter numbers over all bits.
@@ -40,12 +38,13 @@ class GramBags:
     weights: Tensor
 
     @classmethod
-    def of(cls, texts: Sequence[Words], longest: int) -> "GramBags":
+    def of(cls, texts: Sequence[Words], longest: int, n_rows: int) -> "GramBags":
         """Take the distinct n-grams of texts, blanks between words and at both ends included.
 
         Args:
             texts: their words.
             longest: characters of an n-gram at most.
+            n_rows: of the table that they are hashed into.
         """
         spelled = [_codes(f" {' '.join(text)} ") for text in texts]
         codes = np.concatenate(spelled)
@@ -58,9 +57,9 @@ class GramBags:
         for n in range(1, longest + 1):
             known = known * _STEP + np.roll(codes, 1 - n) + np.uint64(n)
             fits = left >= n
-            places.append(owners[fits] * N_ROWS + _row(known[fits]))
+            places.append(owners[fits] * n_rows + _row(known[fits], n_rows))
         found, times = np.unique(np.concatenate(places), return_counts=True)
-        of_text, rows = np.divmod(found, N_ROWS)
+        of_text, rows = np.divmod(found, n_rows)
         weights = 1 + np.log(times)
         weights *= LENGTH / np.sqrt(np.bincount(of_text, weights**2))[of_text]
         counts = np.bincount(of_text)
@@ -79,19 +78,24 @@ def _codes(text: str) -> NDArray[np.uint64]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
 
 
-def _row(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _row(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.int64]:
     mixed = (hashes ^ (hashes >> np.uint64(31))) * _SCATTER
     mixed ^= mixed >> np.uint64(29)
-    return (mixed % np.uint64(N_ROWS)).astype(np.int64)
+    return (mixed % np.uint64(n_rows)).astype(np.int64)
 
 
 class GramVote(nn.Module):
     """Bags of n-grams to scores of labels: a linear map."""
 
-    def __init__(self, n_labels: int) -> None:
-        """Make one that knows nothing yet."""
+    def __init__(self, n_labels: int, n_rows: int) -> None:
+        """Make one that knows nothing yet.
+
+        Args:
+            n_labels: labels to vote for.
+            n_rows: that n-grams are hashed into.
+        """
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(N_ROWS, n_labels))
+        self.table = nn.Parameter(torch.zeros(n_rows, n_labels))
         self.bias = nn.Parameter(torch.zeros(n_labels))
 
     def forward(self, bags: GramBags) -> Tensor:

@@ -77,6 +77,7 @@ class TokenFields:
         static: Mapping[str, int] | None = None,
         has_letters: bool = False,
         longest_gram: int = 0,
+        gram_rows: int = 1,
     ) -> None:
         """Say what is read.
 
@@ -86,12 +87,14 @@ class TokenFields:
             static: row of each word that has a static vector, from 1 on.
             has_letters: whether letters are.
             longest_gram: characters of n-grams of whole texts at most; 0 for none.
+            gram_rows: of the table that n-grams are hashed into.
         """
         self.layers = layers
         self.mapper = mapper
         self.static = static
         self.letters = TokenMapper(ByteCharacters(MAX_LETTERS)) if has_letters else None
         self.longest_gram = longest_gram
+        self.gram_rows = gram_rows
 
     def batch(
         self, texts: Sequence[Words], marks: Sequence[Sequence[int]] | None = None
@@ -124,7 +127,9 @@ class TokenFields:
         if marks is not None:
             rows = [torch.tensor(row) for row in marks]
             found["marks"] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        grams = GramBags.of(texts, self.longest_gram) if self.longest_gram else None
+        grams = None
+        if self.longest_gram:
+            grams = GramBags.of(texts, self.longest_gram, self.gram_rows)
         return TokenBatch(layout, grams=grams, **found)
 
     def _static(self, texts: Sequence[Words], n_steps: int) -> Tensor:

@@ -18,21 +18,21 @@ class ClassificationHead(nn.Module):
     Where n-grams vote too, the answer is the mean of both log probabilities.
     """
 
-    def __init__(self, *, dim: int, n_labels: int, dropout: float, has_grams: bool = False) -> None:
+    def __init__(self, *, dim: int, n_labels: int, dropout: float, gram_rows: int = 0) -> None:
         """Make it.
 
         Args:
             dim: width of a word's vector.
             n_labels: labels to choose from.
             dropout: between the two layers.
-            has_grams: whether n-grams of the text vote.
+            gram_rows: rows of the table by which n-grams of the text vote; 0 where they do not.
         """
         super().__init__()
         self.attention = nn.Linear(dim, 1)
         self.hidden = nn.Linear(3 * dim, dim)
         self.out = nn.Linear(dim, n_labels)
         self.dropout = nn.Dropout(dropout)
-        self.vote = GramVote(n_labels) if has_grams else None
+        self.vote = GramVote(n_labels, gram_rows) if gram_rows else None
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Map (batch, time, dim) to logits, (batch, labels)."""

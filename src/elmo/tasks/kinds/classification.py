@@ -50,7 +50,10 @@ class Classification(PlainKind):
     def head(self, dim: int, labels: Sequence[str], config: BodyConfig) -> Head:
         """Make a head for vectors of a width."""
         return ClassificationHead(
-            dim=dim, n_labels=len(labels), dropout=config.dropout, has_grams=config.grams > 0
+            dim=dim,
+            n_labels=len(labels),
+            dropout=config.dropout,
+            gram_rows=config.gram_rows if config.grams else 0,
         )
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
