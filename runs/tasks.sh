@@ -186,7 +186,7 @@ for name in $sets; do
     case $name in sick) places "$name" ;; litbank) pronouns ;; esac
     case $name in
         sst5 | sst2) tfidf "$name" "$train" "$test" 3 ;;
-        nsmc) tfidf nsmc "$data/nsmc/ratings_train.txt" "$data/nsmc/ratings_test.txt" 6 ;;
+        nsmc) tfidf nsmc "$data/nsmc/ratings_train.txt" "$data/nsmc/ratings_test.txt" 4 ;;
         ynat)
             tfidf ynat "$data/klue-ynat/train.tsv" "$data/klue-ynat/dev.tsv" 3
             fit ynat-nogamma ynat "${files[@]}" "${static[@]}" --no-gamma "${cache[@]}"
