@@ -112,3 +112,18 @@ def test_the_largest_number_fits_and_what_is_no_number_is_not_too_large(run, mon
     (found,) = run.encode([["so"]])
     assert found[0, 0] == 65504
     assert np.isnan(found[0, 1])
+
+
+def test_what_is_infinite_at_padding_is_nobodys(run, monkeypatch):
+    choose = run._choose
+    monkeypatch.setattr(run, "_host", torch.float16)
+    monkeypatch.setattr(run, "_travels", torch.float16)
+
+    def enlarged(output):
+        found = choose(output).clone()
+        found[1, 2] = 1e9
+        return found
+
+    monkeypatch.setattr(run, "_choose", enlarged)
+    found = run.encode([["a", "longer", "one"], ["short"]])
+    assert [len(one) for one in found] == [3, 1]

@@ -23,7 +23,17 @@ def test_neighbours(tmp_path, model):
     assert (found["word"], found["place"], len(found["nearest"])) == ("bat", 2, 1)
     assert second["occurrences"] == [{"word": "owl", "place": 1, "nearest": []}]
     finder.save(tmp_path / "saved")
-    assert NeighbourFinder.load(tmp_path / "saved", "cpu").predict(asked) == [first, second]
+    again = NeighbourFinder.load(tmp_path / "saved", "cpu")
+    assert again.predict(asked) == [first, second]
+    assert again.settings["n_nearest"] == 1
+    for wrong in ("a bat", ("bat",)):
+        with pytest.raises(InputError, match=r"text 0 is .*; expected a word and its sentence"):
+            finder.predict([wrong])
+
+
+def test_a_fraction_of_texts_is_remembered(model):
+    finder = NeighbourFinder(model=model, fraction=0.2).fit(f"word{n}" for n in range(20))
+    assert len(finder.remembered.kind.sentences) == 4
 
 
 def test_neighbours_of_examples_are_measured(tmp_path, model):

@@ -110,7 +110,7 @@ def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
     config = dataclasses.replace(
         config, body=dataclasses.replace(config.body, grams=3, gram_rows=70)
     )
-    trained = fit_once(config, None)
+    trained = fit_once(config)
     table = trained.built.model.head.vote.table
     assert table.shape == (70, 2)
     assert table.abs().max() > 0

@@ -207,3 +207,12 @@ def test_scikit_learn_chooses_and_measures():
     assert search.best_params_["max_steps"] in (1, 2)
     assert list(search.classes_) == ["bad", "good"]
     assert len(search.predict(TEXTS)) == len(TEXTS)
+
+
+def test_a_model_in_a_pipeline():
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    model = Classifier(**{**DIALS, "max_steps": 1})
+    assert not hasattr(model, "classes_")
+    steps = pipeline.make_pipeline(preprocessing.FunctionTransformer(), model)
+    assert len(steps.fit(TEXTS, LABELS).predict(TEXTS)) == len(TEXTS)

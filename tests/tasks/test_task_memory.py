@@ -272,7 +272,16 @@ def test_other_examples_under_the_same_name(tmp_path, model):
     fit(nearest_config(path, tmp_path / "run", model))
     fit(nearest_config(path, tmp_path / "run", model))
     path.write_text("a bat\nanother bat\n")
-    with pytest.raises(ConfigError, match="run remembers other examples: another --out"):
+    with pytest.raises(ConfigError, match="run remembers other examples, or"):
+        fit(nearest_config(path, tmp_path / "run", model))
+
+
+def test_another_word_of_the_same_sentence_is_another_example(tmp_path, model):
+    path = tmp_path / "senses.tsv"
+    path.write_text("bat\tx\tthe bat club\n")
+    fit(nearest_config(path, tmp_path / "run", model))
+    path.write_text("club\tx\tthe bat club\n")
+    with pytest.raises(ConfigError, match="run remembers other examples, or"):
         fit(nearest_config(path, tmp_path / "run", model))
 
 

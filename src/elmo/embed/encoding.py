@@ -379,7 +379,7 @@ class EncodingRun:
         if started.done is not None:
             started.done.synchronize()
         if started.too_large is not None and bool(started.too_large):
-            raise DoesNotFit(_first_infinite(started))
+            _check_words(started)
         counts = started.lengths[rows.start : rows.stop]
         piece = started.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 0, max(counts))
         piece = piece.movedim(-3, 0)
@@ -405,11 +405,12 @@ def _copied(vectors: Vectors) -> Vectors:
     return vectors.clone() if isinstance(vectors, Tensor) else vectors.copy()
 
 
-def _first_infinite(started: _Started) -> Sentence:
-    for row, sentence in enumerate(started.sentences):
-        if started.vectors.select(-3, row).isinf().any():
-            return sentence
-    raise AssertionError("numbers were infinite on the device, and are not on the host")
+def _check_words(started: _Started) -> None:
+    """Refuse what is infinite at a word; what it is at padding is nobody's."""
+    rows = zip(started.vectors.unbind(-3), started.lengths, started.sentences, strict=True)
+    for vectors, length, sentence in rows:
+        if vectors.narrow(-2, 0, length).isinf().any():
+            raise DoesNotFit(sentence)
 
 
 def _sent_back(values: Tensor) -> Tensor:

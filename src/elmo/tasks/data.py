@@ -55,7 +55,7 @@ def read_examples(
             ) from None
     if kind in ("sst2", "sst5"):
         options["phrases"] = config.phrases and is_training
-    elif config.phrases:
+    elif config.phrases and is_training:
         raise ConfigError(f"{path}: phrases are of trees, and this is {kind}: leave them out")
     return read(path, kind, split=split, **options)
 

@@ -83,6 +83,10 @@ class Estimator:
             input_tags=InputTags(two_d_array=False, string=True),
         )
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether there is a model."""
+        return self._trained is not None
+
     @property
     def trained(self) -> Trained:
         """The model; it has to be fitted or loaded first."""
@@ -199,12 +203,12 @@ class Estimator:
         trained = load_trained(Path(folder), device or default_device())
         if trained.config.task != cls.task:
             raise ConfigError(f"{folder} holds a model for {trained.config.task}, not {cls.task}")
-        loaded = cls(**_said(trained.config))
+        loaded = cls(**said_of(trained.config))
         loaded._trained = trained
         return loaded
 
 
-def _said(config: TaskConfig) -> dict[str, Any]:
+def said_of(config: TaskConfig) -> dict[str, Any]:
     """Give the settings of a config that are not what they are where nothing is said."""
     usual = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
     own = {leaf.name: leaf.default for leaf in leaves(TaskConfig, base=config)}
@@ -219,7 +223,9 @@ class Classifier(Estimator):
 
     @property
     def classes_(self) -> NDArray[np.str_]:
-        """The labels, as scikit-learn's tools ask for them."""
+        """The labels, as scikit-learn's tools ask for them; none before there is a model."""
+        if self._trained is None:
+            raise AttributeError("classes_")
         return np.array(self.labels)
 
     def predict(self, texts: Iterable[Any]) -> list[str]:

@@ -9,10 +9,12 @@ from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import default_device
 from elmo.plain import load_config, presets
 from elmo.tasks.build import splitter
-from elmo.tasks.estimator import check_settings
+from elmo.tasks.data import thinned
+from elmo.tasks.estimator import check_settings, said_of
 from elmo.tasks.examples import Example
 from elmo.tasks.memory import Remembered, load_remembered, remember
 from elmo.tasks.readers.words import Split
+from elmo.train.devices import make_fabric
 
 
 class Finder:
@@ -45,9 +47,10 @@ class Finder:
         config = load_config(TaskConfig, self.preset, given, presets("tasks"))
 
         def examples(split: Split) -> list[Example]:
-            return [self._example(text, split, number) for number, text in enumerate(texts)]
+            found = [self._example(text, split, number) for number, text in enumerate(texts)]
+            return thinned(found, config.examples.fraction, config.run.seed)
 
-        self._remembered = remember(config, examples, default_device())
+        self._remembered = remember(config, examples, str(make_fabric(config.run).device))
         return self
 
     def _example(self, text: Any, split: Split, number: int) -> Example:
@@ -60,11 +63,14 @@ class Finder:
         """Answer for each text, as `elmo task predict` writes it."""
         found = self.remembered
         split = splitter(found.config, found.elmo)
-        examples = [found.kind.asked(self._asked(text), split) for text in texts]
+        examples = [
+            found.kind.asked(self._asked(text, number), split) for number, text in enumerate(texts)
+        ]
         answers = found.answers(examples)
         return [found.kind.record(*pair) for pair in zip(examples, answers, strict=True)]
 
-    def _asked(self, text: Any) -> Sequence[Any]:
+    def _asked(self, text: Any, number: int) -> Sequence[Any]:
+        """Give the parts of what is asked."""
         return (text,)
 
     def evaluate(self, examples: Iterable[Example]) -> dict[str, float]:
@@ -86,7 +92,7 @@ class Finder:
         found = load_remembered(Path(folder), device or default_device())
         if found.config.task != cls.task:
             raise ConfigError(f"{folder} holds a model for {found.config.task}, not {cls.task}")
-        loaded = cls()
+        loaded = cls(**said_of(found.config))
         loaded._remembered = found
         return loaded
 
@@ -117,5 +123,8 @@ class NeighbourFinder(Finder):
             raise InputError(f"text {number} has no word")
         return Example((words,))
 
-    def _asked(self, text: Any) -> Sequence[Any]:
-        return tuple(text)
+    def _asked(self, text: Any, number: int) -> Sequence[Any]:
+        """Give a word and its sentence."""
+        if isinstance(text, str) or len(parts := tuple(text)) != 2:
+            raise InputError(f"text {number} is {text!r}; expected a word and its sentence")
+        return parts

@@ -142,10 +142,9 @@ def _of_seed(config: TaskConfig, number: int) -> TaskConfig:
 
 def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
     """Train with one seed; gives what there is to tell, as plain data."""
-    elmo = load_elmo(config)
     # Read before anything is trained: what is wrong with it is told now.
-    test = _test_examples(config, elmo)
-    trained = fit_once(config, elmo)
+    test = _test_examples(config, load_elmo(config))
+    trained = fit_once(config)
     return {
         "out": config.out,
         "seed": config.run.seed,
@@ -156,11 +155,11 @@ def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
     }
 
 
-def fit_once(config: TaskConfig, elmo: ELMo | None) -> Trained | Remembered:
+def fit_once(config: TaskConfig) -> Trained | Remembered:
     """Train a model with one seed, and give the best one; or fill a memory."""
     if config.task in MEMORIES:
         return fit_memory(config)
-    sys.stderr.write(f"{train(_job(config, elmo))}\n")
+    sys.stderr.write(f"{train(_job(config, load_elmo(config)))}\n")
     device = str(make_fabric(config.run).device)
     return load_trained(Path(config.out) / MODEL, device)
 

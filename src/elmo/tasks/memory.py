@@ -10,7 +10,7 @@ memory.safetensors   the vectors, float16
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -167,11 +167,19 @@ def fit_memory(config: TaskConfig) -> Remembered:
             _measure(remembered)
             write_config(folder, config)
             remembered.save(folder / MODEL)
+            return load_remembered(folder / MODEL, device)
     found = load_remembered(folder / MODEL, device)
     examples = _training_examples(config, splitter(config, found.elmo))
-    if found.facts.get("examples") != mark_of(examples):
-        raise ConfigError(f"{folder} remembers other examples: another --out")
+    if found.facts.get("examples") != _mark(examples):
+        raise ConfigError(
+            f"{folder} remembers other examples, or an older program wrote it: another --out"
+        )
     return found
+
+
+def _mark(examples: Sequence[Example]) -> list[int]:
+    """Give what examples are known by; which words are meant is given with them."""
+    return mark_of([replace(one, target=(one.target, one.given)) for one in examples])
 
 
 def _training_examples(config: TaskConfig, split: Split) -> list[Example]:
@@ -205,7 +213,7 @@ def remember(
         "program": f"elmo-torch {__version__}",
         "development": None,
         "mixes": {},
-        "examples": mark_of(examples),
+        "examples": _mark(examples),
     }
     return Remembered(config, kind, elmo, facts, raw=split.was_used)
 
