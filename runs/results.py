@@ -87,7 +87,7 @@ def page(runs: Runs, command: str, commit: str, machine: str) -> str:
 
 What the bundled models bring to tasks. Each model is trained with and without ELMo, all else being
 equal: body, head, dials, epochs and the characters of words. Mean and deviation are over seeds;
-models are chosen on the development part, and the part that is reported is read once, after
+models are chosen on the development part, and the one that is reported is scored once, after
 training.
 
 ```bash
@@ -124,7 +124,7 @@ difference, and the share of the errors that is gone; without ELMo there are sta
 
 TF-IDF is a logistic regression over character n-grams (1 to 3, NSMC 1 to 4; C = 4), with all of
 the training part. In KLUE-YNAT and NSMC such n-grams vote in all models of ours, also in those
-without ELMo; in NSMC those of up to 6 characters, with which TF-IDF would have less (87.25).
+without ELMo; in NSMC those of up to 6 characters.
 
 {by_way(runs, CLASSIFICATION, ALL_WAYS, with_tfidf=True)}
 

@@ -7,7 +7,7 @@ from conftest import TINY, random_model
 
 from elmo.embed import encoding
 from elmo.embed.embedder import ELMo
-from elmo.embed.encoding import DoesNotFit
+from elmo.embed.started import DoesNotFit
 
 MODEL = ELMo(random_model(TINY, seed=3, scale=1.5))
 GROUPS = [
@@ -80,50 +80,45 @@ def test_half_precision_is_rounded_as_numpy_rounds(layers):
         assert half.tobytes() == one.astype(np.float16).tobytes()
 
 
-@pytest.mark.parametrize("value", [65520.0, -1e9, float("inf")])
-def test_what_does_not_fit(run, monkeypatch, value):
+def in_half(run, monkeypatch, change):
+    """Let a run give float16, of vectors that were changed in place."""
     choose = run._choose
-    sentences = [["so"], ["it", "is"], ["not", "so"]]
-    monkeypatch.setattr(run, "_host", torch.float16)
-    monkeypatch.setattr(run, "_travels", torch.float16)
-
-    def enlarged(output):
-        """Of the second row, which is the third sentence: rows are sorted by length and words."""
-        found = choose(output).clone()
-        found[1, -1, -1] = value
-        return found
-
-    monkeypatch.setattr(run, "_choose", enlarged)
-    with pytest.raises(DoesNotFit, match=r"^not so$"):
-        run.encode(sentences)
-
-
-def test_the_largest_number_fits_and_what_is_no_number_is_not_too_large(run, monkeypatch):
-    choose = run._choose
-    monkeypatch.setattr(run, "_host", torch.float16)
-    monkeypatch.setattr(run, "_travels", torch.float16)
 
     def changed(output):
         found = choose(output).clone()
-        found[0, 0, :2] = torch.tensor([65519.0, torch.nan])
+        change(found)
         return found
 
+    for name in ("_host", "_travels"):
+        monkeypatch.setattr(run, name, torch.float16)
     monkeypatch.setattr(run, "_choose", changed)
+
+
+@pytest.mark.parametrize("value", [65520.0, -1e9, float("inf")])
+def test_what_does_not_fit(run, monkeypatch, value):
+    def change(found):
+        # The second row is the third sentence: they are sorted by length and words.
+        found[1, -1, -1] = value
+
+    in_half(run, monkeypatch, change)
+    with pytest.raises(DoesNotFit, match=r"^not so$"):
+        run.encode([["so"], ["it", "is"], ["not", "so"]])
+
+
+def test_the_largest_number_fits_and_what_is_no_number_is_not_too_large(run, monkeypatch):
+    def change(found):
+        found[0, 0, :2] = torch.tensor([65519.0, torch.nan])
+
+    in_half(run, monkeypatch, change)
     (found,) = run.encode([["so"]])
     assert found[0, 0] == 65504
     assert np.isnan(found[0, 1])
 
 
 def test_what_is_infinite_at_padding_is_nobodys(run, monkeypatch):
-    choose = run._choose
-    monkeypatch.setattr(run, "_host", torch.float16)
-    monkeypatch.setattr(run, "_travels", torch.float16)
-
-    def enlarged(output):
-        found = choose(output).clone()
+    def change(found):
         found[1, 2] = 1e9
-        return found
 
-    monkeypatch.setattr(run, "_choose", enlarged)
+    in_half(run, monkeypatch, change)
     found = run.encode([["a", "longer", "one"], ["short"]])
     assert [len(one) for one in found] == [3, 1]

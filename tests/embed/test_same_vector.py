@@ -10,7 +10,7 @@ from conftest import TINY, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo.embed import encoding
+from elmo.embed import encoding, started
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import batches_by_length
 from elmo.errors import InputError
@@ -194,7 +194,7 @@ def test_halves_become_whole(dtype):
     special = torch.tensor([float("inf"), float("nan"), -0.0, 1e-40, 3e38, 2**-24, -1.5])
     values = torch.cat([torch.randn(3 * 5 * 4 * 8), special.repeat(24)[: 3 * 5 * 4]]).to(dtype)
     piece = values.view(3, 5, 4, 9)[:, 1:4, 1:3].movedim(-3, 0)
-    found = encoding._as_array(piece, torch.float32)
+    found = started.as_array(piece, torch.float32)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, piece.float().numpy())
 
@@ -223,7 +223,7 @@ def test_what_is_kept_of_a_batch(monkeypatch, layers, state):
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=20), st.integers(1, 5))
 def test_pieces_are_of_similar_lengths(counts, together):
-    pieces = list(encoding._alike(counts, together))
+    pieces = list(started.alike(counts, together))
     assert [place for piece in pieces for place in piece] == list(range(len(counts)))
     for piece in pieces:
         own = [counts[place] for place in piece]

@@ -43,7 +43,7 @@ class ExamplesConfig:
     dev: str | None = None
     """Examples a model is chosen by; a part of the training examples where none are named."""
     test: str | None = None
-    """Examples to report on; read once, after training."""
+    """Examples to report on; scored once, after training."""
     reader: ReaderKind = "auto"
     """What the files are; found out from their names and first lines where nothing is said."""
     text: str = "text"

@@ -10,6 +10,7 @@ from elmo.kernels.native_calls import can_compute
 
 KNOWN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 """Floats narrower than these can be stored, but not computed with."""
+# What PyTorch has no type for, and what a CPU must have for it.
 NEEDS: dict[narrow.Arithmetic, str] = {"int8": "AMX or AVX512-VNNI", "bfloat16x3": "AMX"}
 
 
@@ -47,8 +48,9 @@ def arithmetic_of(
     """
     if dtype is None:
         return Arithmetic(own, "float32", own)
-    if dtype in ("int8", "bfloat16x3"):
-        return _of_a_cpu("int8" if dtype == "int8" else "bfloat16x3", own, device)
+    for name in NEEDS:
+        if dtype == name:
+            return _of_a_cpu(name, own, device)
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if dtype == "auto":
         found = torch.bfloat16 if _multiplies_halves(device) else torch.float32
@@ -64,7 +66,6 @@ def arithmetic_of(
 
 
 def _of_a_cpu(name: narrow.Arithmetic, own: torch.dtype, device: torch.device) -> Arithmetic:
-    """Give an arithmetic that PyTorch has no type for."""
     if device.type != "cpu" or own != torch.float32 or not can_compute(name):
         raise ConfigError(
             f"dtype is {name}, which needs a model in float32 on a CPU with {NEEDS[name]}, and a "

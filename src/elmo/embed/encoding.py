@@ -8,7 +8,6 @@ order.
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from torch.func import functional_call
 from elmo.config import Layers
 from elmo.embed.arithmetic import arithmetic_of
 from elmo.embed.chosen import choose_layers, needs_marks, whole
+from elmo.embed.started import Started, alike, as_array, check_words, sent_back
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import HALVES, is_out_of_memory
@@ -51,41 +51,6 @@ Group = tuple[Key, Sequence[Sequence[str]]]
 
 def _tell_nobody(key: object, count: int) -> None:
     pass
-
-
-class DoesNotFit(Exception):
-    """A vector has a number that the type of arrays does not hold.
-
-    Attributes:
-        sentence: whose vector it is.
-    """
-
-    def __init__(self, sentence: Sentence) -> None:
-        """Keep the sentence."""
-        super().__init__(" ".join(sentence))
-        self.sentence = sentence
-
-
-@dataclass(frozen=True)
-class _Started:
-    """A batch that is being computed.
-
-    Attributes:
-        sentences: of the batch.
-        vectors: (..., rows, words, dim), on the host once `done` has come.
-        lengths: words of each row.
-        state: after the batch.
-        too_large: whether a number became infinite in half precision, on the host once `done` has
-            come; None where that does not matter.
-        done: None where nothing has to be waited for.
-    """
-
-    sentences: Sequence[Sentence]
-    vectors: Tensor
-    lengths: list[int]
-    state: LSTMState
-    too_large: Tensor | None = None
-    done: torch.cuda.Event | None = None
 
 
 class _Asked(Generic[Key]):
@@ -219,7 +184,7 @@ class EncodingRun:
         """
         waiting: deque[_Asked[Key]] = deque()
 
-        def begun() -> Iterator[_Started]:
+        def begun() -> Iterator[Started]:
             for key, sentences in groups:
                 waiting.append(_Asked(key, sentences))
                 for batch in self._batches(waiting[-1].distinct):
@@ -262,14 +227,14 @@ class EncodingRun:
         return batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
 
     def _taken_apart(
-        self, everything: Iterator[_Started]
-    ) -> Iterator[tuple[_Started, list[Vectors]]]:
+        self, everything: Iterator[Started]
+    ) -> Iterator[tuple[Started, list[Vectors]]]:
         """Give batches and their vectors, in their order."""
         if not self.is_cut_aside:
             for started in everything:
                 yield started, self._vectors(started)
             return
-        waiting: deque[tuple[_Started, list[Future[list[Vectors]]]]] = deque()
+        waiting: deque[tuple[Started, list[Future[list[Vectors]]]]] = deque()
         with ThreadPoolExecutor(CUTTERS, "encode") as pool:
             for started in everything:
                 parts = [pool.submit(self._cut, started, rows) for rows in self._pieces(started)]
@@ -285,7 +250,7 @@ class EncodingRun:
         state: LSTMState | None = None,
         *,
         is_carried: bool = False,
-    ) -> list[_Started]:
+    ) -> list[Started]:
         """Set a batch going; in several parts where the memory of the device asks for it."""
         try:
             return [self._compute(sentences, state, is_carried)]
@@ -300,7 +265,7 @@ class EncodingRun:
         torch.cuda.empty_cache()
         half = len(sentences) // 2
         parts = (slice(None, half), slice(half, None))
-        started: list[_Started] = []
+        started: list[Started] = []
         for part in parts:
             rows = None if state is None else LSTMState(state.h[:, :, part], state.c[:, :, part])
             started += self._start(sentences[part], rows, is_carried=is_carried)
@@ -308,7 +273,7 @@ class EncodingRun:
 
     def _compute(
         self, sentences: Sequence[Sentence], state: LSTMState | None, is_carried: bool
-    ) -> _Started:
+    ) -> Started:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
         index, ends = self._sent(tokens.index), self._sent(tokens.lengths)
@@ -328,16 +293,16 @@ class EncodingRun:
                 chosen = chosen[..., 1:-1, :]
             counts = [length - 2 for length in lengths]
             if self.keep_on_device:
-                return _Started(sentences, chosen.to(self._dtype), counts, output.state)
+                return Started(sentences, chosen.to(self._dtype), counts, output.state)
             stored = chosen.to(self._travels)
             too_large = stored.isinf().any() if self._host in HALVES else None
             if self.device.type != "cuda":
-                return _Started(sentences, stored.cpu(), counts, output.state, too_large)
-            stored = _sent_back(stored)
-            too_large = None if too_large is None else _sent_back(too_large)
+                return Started(sentences, stored.cpu(), counts, output.state, too_large)
+            stored = sent_back(stored)
+            too_large = None if too_large is None else sent_back(too_large)
             done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
-        return _Started(sentences, stored, counts, output.state, too_large, done)
+        return Started(sentences, stored, counts, output.state, too_large, done)
 
     def _looked_up(self, cache: WordCache, words: list[str]) -> Tensor:
         """Give the vectors of the sentence marks and of words, most of them from the cache."""
@@ -359,11 +324,11 @@ class EncodingRun:
             values = values.pin_memory()
         return values.to(self.device, non_blocking=True)
 
-    def _vectors(self, started: _Started) -> list[Vectors]:
+    def _vectors(self, started: Started) -> list[Vectors]:
         """Give the sentences of a batch."""
         return [vectors for rows in self._pieces(started) for vectors in self._cut(started, rows)]
 
-    def _pieces(self, started: _Started) -> Iterator[range]:
+    def _pieces(self, started: Started) -> Iterator[range]:
         """Give the rows that are copied together.
 
         Copied, so that a sentence that is kept does not keep its batch; several together, since one
@@ -372,14 +337,14 @@ class EncodingRun:
         """
         row_size = max(1, started.vectors.select(-3, 0).numel())
         together = 1 if self.keep_on_device else max(1, PIECE // row_size)
-        return _alike(started.lengths, together)
+        return alike(started.lengths, together)
 
-    def _cut(self, started: _Started, rows: range) -> list[Vectors]:
+    def _cut(self, started: Started, rows: range) -> list[Vectors]:
         """Give the sentences of some rows."""
         if started.done is not None:
             started.done.synchronize()
         if started.too_large is not None and bool(started.too_large):
-            _check_words(started)
+            check_words(started)
         counts = started.lengths[rows.start : rows.stop]
         piece = started.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 0, max(counts))
         piece = piece.movedim(-3, 0)
@@ -391,55 +356,16 @@ class EncodingRun:
             ]
         return [
             np.ascontiguousarray(row[..., :count, :])
-            for row, count in zip(_as_array(piece, self._host), counts, strict=True)
+            for row, count in zip(as_array(piece, self._host), counts, strict=True)
         ]
 
 
-def _joined(
-    started: _Started, parts: list[Future[list[Vectors]]]
-) -> tuple[_Started, list[Vectors]]:
+def _joined(started: Started, parts: list[Future[list[Vectors]]]) -> tuple[Started, list[Vectors]]:
     return started, [vectors for part in parts for vectors in part.result()]
 
 
 def _copied(vectors: Vectors) -> Vectors:
     return vectors.clone() if isinstance(vectors, Tensor) else vectors.copy()
-
-
-def _check_words(started: _Started) -> None:
-    """Refuse what is infinite at a word; what it is at padding is nobody's."""
-    rows = zip(started.vectors.unbind(-3), started.lengths, started.sentences, strict=True)
-    for vectors, length, sentence in rows:
-        if vectors.narrow(-2, 0, length).isinf().any():
-            raise DoesNotFit(sentence)
-
-
-def _sent_back(values: Tensor) -> Tensor:
-    """Bring values to the host; they are there once the device has come so far."""
-    host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-    return host.copy_(values, non_blocking=True)
-
-
-def _as_array(values: Tensor, kind: torch.dtype) -> NDArray[np.floating[Any]]:
-    """Copy values of the host, as float32 or float16."""
-    # By NumPy, since its copy is one thread's: torch would start a team for each, in each of ours.
-    copied = np.empty(tuple(values.shape), np.float16 if kind == torch.float16 else np.float32)
-    if values.dtype == torch.bfloat16:
-        # NumPy does not know it: it is the upper half of a float32.
-        upper = values.view(torch.int16).numpy().view(np.uint16)
-        np.left_shift(upper, 16, out=copied.view(np.uint32), dtype=np.uint32)
-    else:
-        np.copyto(copied, values.numpy())
-    return copied
-
-
-def _alike(counts: Sequence[int], together: int) -> Iterator[range]:
-    """Cut rows into pieces of some at most, of lengths between half and twice the first one's."""
-    first = 0
-    for place in range(1, len(counts) + 1):
-        is_full = place == len(counts) or place - first == together
-        if is_full or not counts[first] <= 2 * counts[place] <= 4 * counts[first]:
-            yield range(first, place)
-            first = place
 
 
 def _of_device(sizes: dict[str, int], device: torch.device) -> int:

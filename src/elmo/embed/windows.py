@@ -10,7 +10,7 @@ from typing import TypeVar
 WINDOW_WORDS = {"cpu": 2**14, "cuda": 2**16}
 
 
-Vectors = TypeVar("Vectors")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def windows(lines: Iterable[Line], n_lines: int | None, full: int) -> Iterator[l
 
 
 def written_aside(
-    encoded: Iterable[tuple[list[Line], Sequence[Vectors]]],
-    write: Callable[[Line, Vectors], None],
+    encoded: Iterable[tuple[list[Line], Sequence[Found]]],
+    write: Callable[[Line, Found], None],
 ) -> Iterator[list[Line]]:
     """Write windows in a thread, one while the next is computed.
 
@@ -57,7 +57,7 @@ def written_aside(
         Each window, once it is computed.
     """
 
-    def write_all(window: list[Line], vectors: Sequence[Vectors]) -> None:
+    def write_all(window: list[Line], vectors: Sequence[Found]) -> None:
         for line, found in zip(window, vectors, strict=True):
             write(line, found)
 

@@ -11,9 +11,10 @@ import torch
 
 from elmo.config import EmbedConfig
 from elmo.embed.embedder import ELMo
-from elmo.embed.encoding import DoesNotFit, Vectors
+from elmo.embed.encoding import Vectors
 from elmo.embed.fingerprint import fingerprint
 from elmo.embed.folder import ENDINGS, SHARDS, JobFolder, Record, Settings, sha256_of
+from elmo.embed.started import DoesNotFit
 from elmo.embed.store import VectorWriter, open_shard
 from elmo.embed.texts import Task, TaskReader
 from elmo.embed.windows import WINDOW_WORDS, Line, windows, written_aside

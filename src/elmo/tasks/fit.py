@@ -111,9 +111,8 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     own = [_of_seed(config, number) for number in range(config.seeds)]
     if min(config.side_by_side, config.seeds) > 1:
         # What all share is read and computed once, and what is wrong with it is told once.
-        elmo = load_elmo(own[0])
-        _job(own[0], elmo)
-        _test_examples(own[0], elmo)
+        _job(own[0], load_elmo(own[0]))
+        _test_examples(own[0])
         runs = side_by_side(fit_and_measure, own, config.side_by_side)
     else:
         runs = [fit_and_measure(one) for one in own]
@@ -143,7 +142,7 @@ def _of_seed(config: TaskConfig, number: int) -> TaskConfig:
 def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
     """Train with one seed; gives what there is to tell, as plain data."""
     # Read before anything is trained: what is wrong with it is told now.
-    test = _test_examples(config, load_elmo(config))
+    test = _test_examples(config)
     trained = fit_once(config)
     return {
         "out": config.out,
@@ -203,8 +202,9 @@ def prepare(
     return Trained(config, kind, labels, built)
 
 
-def _test_examples(config: TaskConfig, elmo: ELMo | None) -> list[Example] | None:
+def _test_examples(config: TaskConfig) -> list[Example] | None:
     """Read the test part, where one is named."""
     if config.examples.test is None:
         return None
-    return read_examples(config.examples, config.examples.test, splitter(config, elmo))
+    split = splitter(config, load_elmo(config))
+    return read_examples(config.examples, config.examples.test, split)

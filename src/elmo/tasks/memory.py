@@ -47,6 +47,7 @@ from elmo.tasks.trained import (
     found_from_anywhere,
     known_elmo,
     load_trained,
+    model_folder,
     read_head,
 )
 from elmo.text.batches import Sentence
@@ -234,8 +235,7 @@ def load_task(folder: Path, device: str | None = None) -> Trained | Remembered:
         folder: of the model, or a training folder with one in it.
         device: where it computes; the CPU where None.
     """
-    if not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file():
-        folder = folder / MODEL
+    folder = model_folder(folder)
     load = load_remembered if read_head(folder)[1].task in MEMORIES else load_trained
     return load(folder, device)
 
@@ -247,8 +247,7 @@ def load_remembered(folder: Path, device: str | None = None) -> Remembered:
         folder: of the model, or a training folder with one in it.
         device: where it computes; the CPU where None.
     """
-    if not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file():
-        folder = folder / MODEL
+    folder = model_folder(folder)
     head, config = read_head(folder)
     if config.task not in MEMORIES:
         raise ConfigError(f"{folder} holds a model for {config.task}, which remembers nothing")

@@ -123,9 +123,11 @@ def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
                 yield part
                 part = []
     except InputError:
-        yield part
+        if part:
+            yield part
         raise
-    yield part
+    if part:
+        yield part
 
 
 def _written(

@@ -187,8 +187,7 @@ def load_trained(folder: Path, device: str | None = None) -> Trained:
         folder: of the model, or a training folder with one in it.
         device: where it computes; the CPU where None.
     """
-    if not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file():
-        folder = folder / MODEL
+    folder = model_folder(folder)
     head, config = read_head(folder)
     elmo = known_elmo(folder, config, head["fingerprint"])
     try:
@@ -211,6 +210,12 @@ def load_trained(folder: Path, device: str | None = None) -> Trained:
             move(elmo, device)
     built.model.eval()
     return Trained(config, kind, head["labels"], built, head["facts"], head.get("raw", False))
+
+
+def model_folder(folder: Path) -> Path:
+    """Give the folder of a model, which a training folder has in it."""
+    is_inside = not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file()
+    return folder / MODEL if is_inside else folder
 
 
 def read_head(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
