@@ -1,10 +1,10 @@
 """What the runs of runs/tasks.sh came to, as tables; runs/results.py makes a page of them."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from record import Record
 
 from elmo.tasks.fit import PARTS
 from elmo.tasks.scores.labels import Spread, mean_and_deviation
@@ -120,16 +120,15 @@ PERPLEXITIES = {
 
 
 class Runs:
-    """What runs/tasks.sh has left behind."""
+    """What the runs of a record came to."""
 
-    def __init__(self, out: Path) -> None:
-        """Take the folder of the runs."""
-        self.out = out
+    def __init__(self, record: Record) -> None:
+        """Take the record."""
+        self._record = record
 
     def result(self, name: str) -> dict[str, Any] | None:
         """Give what a run came to; None where it is not there."""
-        path = self.out / name / "results.json"
-        return json.loads(path.read_text()) if path.is_file() else None
+        return self._record[name]["found"] if name in self._record else None
 
     def spread(
         self, name: str, measure: str, *, part: str = "test", times: float = 100
@@ -138,7 +137,7 @@ class Runs:
         found = self.result(name)
         if found is None:
             return None
-        part = part if found["runs"][0][part] else "development"
+        part = part if found["runs"][0].get(part) else "development"
         return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
 
     def with_elmo(self, name: str, measure: str) -> Spread | None:
@@ -160,8 +159,8 @@ class Runs:
 
     def number(self, name: str, key: str) -> float | None:
         """Give a number out of a file of numbers."""
-        path = self.out / f"{name}.json"
-        return float(json.loads(path.read_text())[key]) if path.is_file() else None
+        found = self.result(name)
+        return None if found is None else float(found[key])
 
     def shares(self) -> dict[str, list[float]]:
         """Give the mean shares of the layers in the mixes of all tasks, by task and place."""

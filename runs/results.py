@@ -1,6 +1,9 @@
 """The runs of runs/tasks.sh as the page docs/results.md, with its two pictures.
 
-    python runs/results.py OUT --docs docs --command "..." --commit ... --machine "..."
+    python runs/results.py OUT --docs docs --commit ... --machine "..."
+
+Runs go into the record beside the page, results.jsonl, where they take the place of earlier ones of
+the same name; the page is made of all that the record has. Without OUT it is made anew.
 
 A figure is the mean over seeds with its deviation, in hundredths, as papers give them; a run that
 is not there yet leaves its place empty, and a set without any is left out. Figures of others stand
@@ -8,8 +11,10 @@ beside ours.
 """
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
+from record import Record, gather, read, write
 from result_tables import (
     ALL_WAYS,
     CLASSIFICATION,
@@ -36,6 +41,7 @@ from elmo.tasks.mix_picture import draw_mixes
 
 CURVES_PICTURE = "sample-efficiency.png"
 MIXES_PICTURE = "mixes.png"
+RECORD = "results.jsonl"
 
 
 # ---------------------------------------------------------------------------------------- pictures
@@ -80,8 +86,22 @@ def draw_curves(runs: Runs, path: Path) -> None:
 # ---------------------------------------------------------------------------------------- the page
 
 
-def page(runs: Runs, command: str, commit: str, machine: str) -> str:
-    """Give the whole page."""
+def origins(record: Record) -> str:
+    """Say where runs are from, most of them first."""
+    found = Counter((entry["commit"], entry["machine"]) for entry in record.values())
+    return "; ".join(
+        f"{count} of commit {commit} on {machine}"
+        for (commit, machine), count in found.most_common()
+    )
+
+
+def page(runs: Runs, origin: str) -> str:
+    """Give the whole page.
+
+    Args:
+        runs: what it tells of.
+        origin: commits and machines.
+    """
     return f"""\
 # Results
 
@@ -91,10 +111,12 @@ models are chosen on the development part, and the one that is reported is score
 training.
 
 ```bash
-{command}
+bash runs/tasks.sh DATA OUT
+python runs/results.py OUT --docs docs --commit ... --machine "..."
 ```
 
-Commit {commit}; {machine}. The page is written by `runs/results.py`.
+Each run is told by seed in [{RECORD}]({RECORD}), from which this page is made. Its runs are
+{origin}.
 
 - **static vectors**: the model's own layer 0, a vector for each word of all parts, which learns
   with the task, beside a CNN over the characters of a word: a baseline that has read as much text
@@ -203,17 +225,22 @@ mean.
 
 
 def main() -> None:
-    """Write the page and draw the pictures."""
+    """Write the record, then the page, and draw the pictures."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path, help="folder of the runs")
+    parser.add_argument("out", type=Path, nargs="?", help="folder of runs to be recorded")
     parser.add_argument("--docs", type=Path, required=True, help="folder of the page")
-    parser.add_argument("--command", default="bash runs/tasks.sh DATA OUT")
-    parser.add_argument("--commit", required=True)
-    parser.add_argument("--machine", required=True)
+    parser.add_argument("--commit", help="of the runs to be recorded")
+    parser.add_argument("--machine", help="that they ran on")
     given = parser.parse_args()
-    runs = Runs(given.out)
-    text = page(runs, given.command, given.commit, given.machine)
-    (given.docs / "results.md").write_text(text, encoding="utf-8")
+    path = given.docs / RECORD
+    record = read(path)
+    if given.out is not None:
+        if not (given.commit and given.machine):
+            parser.error("runs are recorded with their --commit and --machine")
+        record |= gather(given.out, given.commit, given.machine)
+        write(path, record)
+    runs = Runs(record)
+    (given.docs / "results.md").write_text(page(runs, origins(record)), encoding="utf-8")
     draw_mixes(given.docs / MIXES_PICTURE, runs.shares())
     draw_curves(runs, given.docs / CURVES_PICTURE)
 

@@ -13,6 +13,7 @@
 #     JOBS=1     runs side by side (8 on a large GPU)
 #     SETS=...   some of the sets alone        PYTHON=python
 #     FLAGS=     further flags of every fit    TUNE_FLAGS=     and of every fine-tuning
+#     RECORD=    a record of runs/results.py: what is in it is not run again
 #
 # The Korean sets are split into morphemes first (extra `ko`), all but TF-IDF read those; where OUT/korean was
 # brought along from another machine, nothing else needs the tokeniser.
@@ -34,12 +35,16 @@ written() { # file, command
     [ -f "$file" ] || { "$@" > "$file.partial" && mv "$file.partial" "$file"; }
 }
 
+recorded() { # name of a run
+    [ -n "${RECORD:-}" ] && grep -q "^{\"run\": \"$1\"," "$RECORD"
+}
+
 # A run beside others, as many as there may be; nothing where its results are there. What it could have
 # gone on from is dropped when it is done: some hundred MB a seed.
 beside() { # name of the run, command
     local name=$1
     shift
-    [ -f "$out/$name/results.json" ] && return
+    { [ -f "$out/$name/results.json" ] || recorded "$name"; } && return
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
     { "$@" > "$out/$name.log" 2>&1 && rm -rf "$out/$name"/{,seed-*/}checkpoints; } &
 }
@@ -87,7 +92,8 @@ task() {
 
 # A line that every classifier has to beat: of the raw text, on the part that is reported.
 tfidf() { # task, its parts, longest n-gram
-    written "$out/$1-tfidf.json" "$python" "$here/tfidf.py" "$1" --train "$2" --test "$3" --longest "$4" --as-json
+    recorded "$1-tfidf" ||
+        written "$out/$1-tfidf.json" "$python" "$here/tfidf.py" "$1" --train "$2" --test "$3" --longest "$4" --as-json
 }
 
 # ELMo learns with the task.
@@ -99,6 +105,7 @@ tuned() {
 # All three steps: an ELMo that is first fine-tuned on the text of the task. The vocabulary stays, so that perplexities
 # before and after can be compared.
 three_steps() {
+    recorded "$1-finetuned" && return
     known "$1"
     local text=$out/$1-text
     [ -f "$text/dev.txt" ] || "$python" "$here/task_text.py" "$1" "$text" --train "$train" ${dev:+--dev "$dev"}

@@ -276,10 +276,10 @@ def test_the_page_of_results(tmp_path, run):
     write_run(out, "ynat-nogamma", [0.74])
     (out / "ynat-tfidf.json").write_text(json.dumps({"accuracy": 0.5, "macro_f1": 0.794}))
     (out / "ynat-before.json").write_text(json.dumps({"mean": 200.04}))
-    given = ["--docs", tmp_path, "--command", "bash it", "--commit", "c0ffee", "--machine", "a GPU"]
+    given = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
     run("results.py", out, *given)
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "```bash\nbash it\n```\n\nCommit c0ffee; a GPU." in page
+    assert "\n6 of commit c0ffee on a GPU" in page
     row = "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 |  | 81.00 ± 1.41 |  |  | +6.00 | 76"
     assert row in page
     assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
@@ -287,6 +287,43 @@ def test_the_page_of_results(tmp_path, run):
     assert "| KLUE-YNAT | 0.20 | 0.50 | 0.30 |" in page
     for name in ("mixes.png", "sample-efficiency.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_are_recorded_and_the_page_is_made_of_the_record(tmp_path, run):
+    pytest.importorskip("matplotlib")
+    write_run(tmp_path / "first", "sst2-static", [1 / 3, 0.8])
+    write_run(tmp_path / "first", "sst2-elmo", [0.7])
+    write_run(tmp_path / "second", "sst2-elmo", [0.9])
+    record = tmp_path / "results.jsonl"
+    for folder, commit in (("first", "aaa"), ("second", "bbb")):
+        given = ["--docs", tmp_path, "--commit", commit, "--machine", "a GPU"]
+        run("results.py", tmp_path / folder, *given)
+    entries = {one["run"]: one for one in map(json.loads, record.read_text().splitlines())}
+    assert {name: entry["commit"] for name, entry in entries.items()} == {
+        "sst2-elmo": "bbb",
+        "sst2-static": "aaa",
+    }
+    assert entries["sst2-static"]["found"]["runs"][0]["test"]["accuracy"] == 0.333333
+    page = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "| SST-2, test accuracy |  | 56.67 ± 33.00 |  | 90.00 |" in page
+    assert "\n1 of commit bbb on a GPU; 1 of commit aaa on a GPU" in page
+    run("results.py", "--docs", tmp_path)
+    assert (tmp_path / "results.md").read_text(encoding="utf-8") == page
+    with pytest.raises(SystemExit):
+        run("results.py", tmp_path / "first", "--docs", tmp_path)
+
+
+def test_what_is_recorded_is_not_run_again(tmp_path, asked, monkeypatch):
+    record = tmp_path / "record.jsonl"
+    record.write_text('{"run": "sick-elmo", "found": {}}\n{"run": "sick-input", "found": {}}\n')
+    monkeypatch.setenv("RECORD", str(record))
+    assert set(fits(asked("sick"))) == {"sick-static", "sick-layer0", "sick-output"}
+    record.write_text(
+        "".join(f'{{"run": "ynat-{way}", "found": {{}}}}\n' for way in ("finetuned", "tfidf"))
+    )
+    calls = asked("ynat")
+    assert "ynat-tuned" in fits(calls)
+    assert not any("finetune" in call or call[0].endswith("tfidf.py") for call in calls)
 
 
 def test_of_the_ways_with_elmo_the_one_is_told_that_was_chosen(tmp_path, run):
