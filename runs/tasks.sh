@@ -15,6 +15,8 @@
 #     FLAGS=     further flags of every fit    TUNE_FLAGS=     and of every fine-tuning
 #     RECORD=    a record of runs/results.py: what is in it is not run again
 #
+# On a large GPU all sets at once, each with an OUT of its own, keep it busy: runs/forks.py tells how.
+#
 # The Korean sets are split into morphemes first (extra `ko`), all but TF-IDF read those; where OUT/korean was
 # brought along from another machine, nothing else needs the tokeniser.
 set -euo pipefail
