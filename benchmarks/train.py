@@ -33,11 +33,11 @@ from elmo.text.characters import N_BYTE_CHARACTERS
 from elmo.text.vocabulary import Vocabulary
 from elmo.train.devices import make_fabric
 from elmo.train.learner import Learner
+from elmo.train.loop import AHEAD
 from elmo.train.prefetch import prefetched
 from elmo.train.pretrain_model import model_config
 
 PUBLISHED_WORDS = 793_471
-AHEAD = 8
 
 
 def config_of(size: str, batch: int, given: argparse.Namespace) -> PretrainConfig:

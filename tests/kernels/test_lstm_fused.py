@@ -25,7 +25,8 @@ PLANS = {
 # this share of the value's norm. That is 64 roundings of float32, since a gradient of a weight is
 # one long sum here, and one of the halves. A value near its clip may pass in one version and not in
 # the other: that one gradient outweighs all roundings, and of millions of cells some do. A gradient
-# that passed a clip, or did not, against the rule would be a thousand times what is allowed.
+# that passed all clips against the rule would be 300 to 2,700 times what is allowed in float32, in
+# float16 7 to 180 times, in bfloat16 3 to 17 times.
 FACTOR = 1.25
 FACTOR_AT_CLIPS = 4.0
 SLACK = {torch.float32: 2.0**-18, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}

@@ -5,6 +5,7 @@ depends on that sentence alone, but for rounding; what it gives for a set of sen
 order.
 """
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +23,7 @@ from elmo.embed.chosen import choose_layers, needs_marks, whole
 from elmo.embed.started import Started, alike, as_array, check_words, sent_back
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
-from elmo.kernels.device import HALVES, is_out_of_memory
+from elmo.kernels.device import HALVES, is_out_of_memory, sent
 from elmo.kernels.narrow import computing_in
 from elmo.kernels.precision import exact_float32
 from elmo.model.bilm import BiLMOutput
@@ -121,6 +122,8 @@ class EncodingRun:
         # A thread takes batches apart while a GPU is at the next one. Tensors that stay on the
         # device are cut there, in the caller's stream.
         self.is_cut_aside = self.device.type == "cuda" and not keep_on_device
+        # Places of a batch that did not fit: none as large is tried again.
+        self._too_many = math.inf
         self._choose = choose_layers(network, layers)
         self._needs_marks = needs_marks(network, layers)
         self.cache = cache
@@ -252,17 +255,20 @@ class EncodingRun:
         is_carried: bool = False,
     ) -> list[Started]:
         """Set a batch going; in several parts where the memory of the device asks for it."""
-        try:
-            return [self._compute(sentences, state, is_carried)]
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            if len(sentences) == 1:
-                raise InputError(
-                    f"a sentence of {len(sentences[0])} words does not fit the memory of "
-                    f"{self.device}: split it, or take another device"
-                ) from None
-        torch.cuda.empty_cache()
+        n_places = len(sentences) * max(map(len, sentences))
+        if n_places < self._too_many or len(sentences) == 1:
+            try:
+                return [self._compute(sentences, state, is_carried)]
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                if len(sentences) == 1:
+                    raise InputError(
+                        f"a sentence of {len(sentences[0])} words does not fit the memory of "
+                        f"{self.device}: split it, or take another device"
+                    ) from None
+            self._too_many = n_places
+            torch.cuda.empty_cache()
         half = len(sentences) // 2
         parts = (slice(None, half), slice(half, None))
         started: list[Started] = []
@@ -318,11 +324,7 @@ class EncodingRun:
         return torch.cat([marks, found])
 
     def _sent(self, array: NDArray[Any]) -> Tensor:
-        """Bring an array to the device; nobody waits for the copy."""
-        values = torch.from_numpy(array)
-        if self.device.type == "cuda":
-            values = values.pin_memory()
-        return values.to(self.device, non_blocking=True)
+        return sent(array, self.device)
 
     def _vectors(self, started: Started) -> list[Vectors]:
         """Give the sentences of a batch."""

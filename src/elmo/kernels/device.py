@@ -4,8 +4,10 @@ import importlib.util
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo.errors import ConfigError
@@ -22,6 +24,15 @@ def move(module: nn.Module, device: str | torch.device) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"device is {str(device)!r}, which cannot be used: {reason}") from None
+
+
+def sent(values: Tensor | NDArray[Any], device: torch.device) -> Tensor:
+    """Bring numbers of the host to a device; nobody waits for the copy."""
+    if not isinstance(values, Tensor):
+        values = torch.from_numpy(values)
+    if device.type == "cuda" and not values.is_cuda:
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)
 
 
 def default_device() -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo.kernels.device import sent
 from elmo.tasks.examples import Example
 from elmo.tasks.kinds.kind import Kind
 from elmo.tasks.tokens import TokenBatch, TokenFields
@@ -38,7 +39,7 @@ class TaskBatch:
     def to(self, device: torch.device) -> "TaskBatch":
         """Move everything."""
         groups = tuple(group.to(device) for group in self.groups)
-        return TaskBatch(groups, self.targets.to(device), self.share)
+        return TaskBatch(groups, sent(self.targets, device), self.share)
 
 
 def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) -> list[list[int]]:

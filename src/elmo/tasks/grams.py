@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo.kernels.device import sent
 from elmo.tasks.layers import Words
 
 # Length of the vector of a bag: scores grow as fast as with TF-IDF at the usual rates.
@@ -71,7 +72,7 @@ class GramBags:
 
     def to(self, device: torch.device) -> "GramBags":
         """Move everything."""
-        return GramBags(self.rows.to(device), self.starts.to(device), self.weights.to(device))
+        return GramBags(*(sent(one, device) for one in (self.rows, self.starts, self.weights)))
 
 
 def _codes(text: str) -> NDArray[np.uint64]:

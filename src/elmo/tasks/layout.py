@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from elmo.kernels.device import sent
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -42,7 +44,7 @@ class Layout:
 
     def to(self, device: torch.device) -> "Layout":
         """Move all but what the host is asked for."""
-        return Layout(self.mask.to(device), self.sizes, self.places.to(device))
+        return Layout(sent(self.mask, device), self.sizes, sent(self.places, device))
 
     def pack(self, x: Tensor) -> PackedSequence:
         """Take the words out of a block, (texts, time, dim), in the order of an LSTM."""

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from elmo.config import TaskELMoConfig, WordsConfig
 from elmo.config.tasks import MAX_LETTERS
+from elmo.kernels.device import sent
 from elmo.model.network import ELMoNetwork
 from elmo.model.scalar_mix import ScalarMix
 from elmo.model.token_encoder import CharacterCNN
@@ -59,7 +60,7 @@ class TokenBatch:
     def to(self, device: torch.device) -> "TokenBatch":
         """Move everything."""
         moved: dict[str, Any] = {
-            item.name: value.to(device)
+            item.name: sent(value, device) if isinstance(value, Tensor) else value.to(device)
             for item in fields(self)
             if (value := getattr(self, item.name)) is not None
         }

@@ -178,8 +178,9 @@ class TaskWork:
         )
 
     def batches(self, first_step: int) -> Iterator[list[TaskBatch]]:
-        """Give the batches of all steps from one on, in their parts, without an end."""
-        return self.data.from_step(first_step)
+        """Give the batches of all steps from one on, in their parts, on the device."""
+        for parts in self.data.from_step(first_step):
+            yield [part.to(self.fabric.device) for part in parts]
 
     def step(self, batch: list[TaskBatch], number: int) -> StepResult:
         """Learn from the parts of a batch."""
@@ -190,9 +191,8 @@ class TaskWork:
             set_rate(optimizer, learning_rate(rates, number, self.n_steps))
         losses = []
         for part in batch:
-            here = part.to(self.fabric.device)
             with self.fabric.autocast():
-                loss = here.share * self.model.loss(here.groups, here.targets)
+                loss = part.share * self.model.loss(part.groups, part.targets)
             self.fabric.backward(loss * (self.config.optimizer.loss_scale or 1.0))
             losses.append(loss.detach())
         norm = self._clip()

@@ -15,6 +15,7 @@ from elmo.config import FinetuneConfig, PretrainConfig
 from elmo.corpus.streams import Window
 from elmo.corpus.tables import Batch, WordTables
 from elmo.errors import ConfigError
+from elmo.kernels.device import sent
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
@@ -199,7 +200,7 @@ class Learner:
         return self.head.draw(number, torch.stack(everywhere).cpu().numpy())
 
     def _on_device(self, arrays: Arrays) -> dict[str, Tensor]:
-        return {name: torch.from_numpy(a).to(self.fabric.device) for name, a in arrays.items()}
+        return {name: sent(array, self.fabric.device) for name, array in arrays.items()}
 
     def _update(self, given: dict[str, Tensor], frozen: bool) -> tuple[Tensor, Tensor]:
         """Learn from a window that is one part, as it can be recorded."""

@@ -1,0 +1,35 @@
+"""On a GPU: models of tasks learn as on a CPU, from batches that are sent ahead."""
+
+import pytest
+import torch
+from lightning.fabric import Fabric
+from small_tasks import EXAMPLES, fabric, make_trained, write_elmo
+
+from elmo.tasks.work import TaskJob
+from elmo.train.prefetch import prefetched
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+STEPS = 20
+
+
+def losses(folder, examples, where, **settings):
+    """Give the losses of some steps without anything random."""
+    trained = make_trained(folder, examples, examples, **settings)
+    work = TaskJob(trained, examples, examples).work(where)
+    batches = prefetched(work.batches(0), 4)
+    found = [work.step(batch, n).losses for n, batch in zip(range(STEPS), batches, strict=False)]
+    batches.close()
+    return torch.cat(found).tolist()
+
+
+@pytest.mark.parametrize("task", list(EXAMPLES))
+@pytest.mark.parametrize("use", ["frozen", "tuned"])
+def test_losses_of_the_cpu(tmp_path, task, use):
+    settings = {"task": task, "model": write_elmo(tmp_path), "use": use, "elmo_dropout": 0.0}
+    expected = losses(tmp_path / "cpu", EXAMPLES[task], fabric(), **settings)
+    gpu = Fabric(accelerator="cuda", devices=1)
+    found = losses(tmp_path / "gpu", EXAMPLES[task], gpu, **settings)
+    assert found == pytest.approx(expected, rel=0.03, abs=0.01)
