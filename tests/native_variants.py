@@ -9,9 +9,11 @@ import pytest
 from elmo.kernels import native, native_calls
 
 VARIANTS = {"as it is": ()}
+NO_TILES = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")
 if platform.machine().lower() in ("x86_64", "amd64"):
     VARIANTS |= {
-        "no tiles": ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8"),
+        "no tiles": NO_TILES,
+        "no halves": (*NO_TILES, "-mno-avx512bf16"),
         "no wide vectors": ("-march=x86-64",),
     }
 ARITHMETICS = ("float32", "bfloat16x3", "bfloat16", "int8")

@@ -27,14 +27,15 @@ from elmo.kernels.native_calls import (
     is_plain,
     multiply,
     pack,
+    projected_in,
     room,
     shares,
     together,
 )
 
 NEEDS = (
-    "a CPU with a C compiler (for bfloat16 and int8 with AMX, or AVX512-BF16 and AVX512-VNNI; for "
-    "bfloat16x3 with AMX), "
+    "a CPU with a C compiler (for int8 with AMX or AVX512-VNNI, for bfloat16 with AMX or "
+    "AVX512-BF16, for bfloat16x3 with AMX), "
     "widths that are multiples of 64, known lengths, no resets and no gradient"
 )
 
@@ -52,13 +53,6 @@ ROWS_OF_A_TASK: dict[Arithmetic, int] = {
 }
 # Units that are projected together, at most: eight tiles.
 BLOCK = 256
-# What they are projected in; `native.c` says why.
-PROJECTED_IN: dict[Arithmetic, Arithmetic] = {
-    "float32": "float32",
-    "bfloat16x3": "bfloat16x3",
-    "bfloat16": "bfloat16",
-    "int8": "bfloat16",
-}
 # Arithmetics whose gates are kept in bfloat16.
 NARROW: tuple[Arithmetic, ...] = ("bfloat16", "int8")
 # The gates of each distinct input are kept, not made again at each place, up to this many bytes.
@@ -153,7 +147,7 @@ class _Layer:
         self.projection: Weights | None = None
         if direction.weight_hr is not None:
             self.projection = pack(
-                direction.weight_hr, PROJECTED_IN[arithmetic], "blocks", block=self.block
+                direction.weight_hr, projected_in(arithmetic), "blocks", block=self.block
             )
         self.bias = _by_units(direction.bias.detach()).contiguous()
         self.x = direction.x.detach().flatten(0, -2).contiguous()
@@ -254,7 +248,7 @@ class _Layer:
             outputs=self.outputs[:, first:].data_ptr(),
             state=room("state", rows * self.out * size),
             state_scale=room("state scales", 4 * rows),
-            hidden=room("hidden", rows * self.block * SIZES[PROJECTED_IN[self.arithmetic]]),
+            hidden=room("hidden", rows * self.block * SIZES[projected_in(self.arithmetic)]),
             sums=room("projected", rows * self.out * 4),
             room=room("gate sums", 2 * rows * 4 * LANES * 4),
         )

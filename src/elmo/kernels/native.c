@@ -21,12 +21,17 @@
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
-#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
-#define HAS_NARROW 1
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#define HAS_BYTES 1
 #else
-#define HAS_NARROW 0
+#define HAS_BYTES 0
 #endif
-#if HAS_NARROW && defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
+#if HAS_BYTES && defined(__AVX512BF16__)
+#define HAS_HALVES 1
+#else
+#define HAS_HALVES 0
+#endif
+#if HAS_HALVES && defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
 #define HAS_TILES 1
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -118,16 +123,22 @@ INLINE vec read_halves(const uint16_t *at) {
 }
 
 INLINE void write_halves(uint16_t *at, vec x) {
-#if HAS_NARROW
+#if HAS_HALVES
   *(halves *)at = (halves)_mm512_cvtneps_pbh((__m512)x);
 #else
-  (void)at, (void)x; /* nothing is narrow here */
+  ints bits = (ints)x, odd = (bits >> 16) & 1;
+  ints rounded = (bits + odd + 0x7fff) >> 16;
+  ints none = x != x; /* what is no number stays none */
+  *(halves *)at = __builtin_convertvector((rounded & ~none) | (none & 0x7fc0), halves);
 #endif
 }
 
-INLINE void write_bytes(int8_t *at, vec x) { /* of numbers between -127 and 127 */
+/* Of numbers between -127 and 127. Where there are no tiles, one side of a product is without a
+ * sign: 128 is added here, and taken off the sums. */
+INLINE void write_bytes(int8_t *at, vec x) {
   const vec magic = all(12582912.0f);
-  *(bytes *)at = __builtin_convertvector((ints)(x + magic) - (ints)magic, bytes);
+  ints whole = (ints)(x + magic) - (ints)magic;
+  *(bytes *)at = __builtin_convertvector(HAS_TILES ? whole : whole + 128, bytes);
 }
 
 INLINE float largest(const float *row, long n) {
@@ -338,36 +349,36 @@ INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const ch
 }
 #endif
 
-#if HAS_NARROW && !HAS_TILES
+#if HAS_BYTES && !HAS_TILES
 
-/* Some rows times two tiles of columns, four bytes of a row at a time. */
+/* Add the products of two bfloat16 or of four int8. */
+INLINE __m512i dots(int kind, __m512i sums, __m512i x, __m512i w) {
+#if HAS_HALVES
+  if (kind == BFLOAT16) return (__m512i)_mm512_dpbf16_ps((__m512)sums, (__m512bh)x, (__m512bh)w);
+#endif
+  (void)kind;
+  return _mm512_dpbusd_epi32(sums, x, w);
+}
+
+/* Some rows times two tiles of columns, four bytes of a row at a time; `extra` is what the 128 of
+ * `write_bytes` come to. */
 INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w0, const char *w1,
-                     int is_more, float *out, long out_stride) {
-  /* One side of int8's products is without a sign: 128 is added to it, and taken off the sums. */
-  const __m512i bias = _mm512_set1_epi8((char)-128);
+                     const __m512i *extra, int is_more, float *out, long out_stride) {
   __m512i sums[ROWS][2];
-  __m512i first[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-  if (kind == INT8)
-    for (long i = 0; i < depth; i++) {
-      first[0] = _mm512_dpbusd_epi32(first[0], bias, _mm512_load_si512(w0 + 64 * i));
-      first[1] = _mm512_dpbusd_epi32(first[1], bias, _mm512_load_si512(w1 + 64 * i));
-    }
   for (int r = 0; r < n; r++)
     for (int v = 0; v < 2; v++) {
       vec there = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
-      sums[r][v] = _mm512_sub_epi32((__m512i)there, first[v]);
+      sums[r][v] = _mm512_sub_epi32((__m512i)there, extra[v]);
     }
   for (long i = 0; i < depth; i++) {
     __m512i w[2] = {_mm512_load_si512(w0 + 64 * i), _mm512_load_si512(w1 + 64 * i)};
+    __builtin_prefetch(w0 + 64 * (i + AHEAD), 0, 3);
+    __builtin_prefetch(w1 + 64 * (i + AHEAD), 0, 3);
     for (int r = 0; r < n; r++) {
       int32_t four;
       memcpy(&four, a + 4 * (r * depth + i), 4);
       __m512i x = _mm512_set1_epi32(four);
-      for (int v = 0; v < 2; v++)
-        if (kind == INT8)
-          sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], _mm512_xor_si512(x, bias), w[v]);
-        else
-          sums[r][v] = (__m512i)_mm512_dpbf16_ps((__m512)sums[r][v], (__m512bh)x, (__m512bh)w[v]);
+      for (int v = 0; v < 2; v++) sums[r][v] = dots(kind, sums[r][v], x, w[v]);
     }
   }
   for (int r = 0; r < n; r++)
@@ -378,13 +389,25 @@ INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w0,
 INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
                            float *out, long out_stride) {
   const char *w0 = w, *w1 = w + depth * 1024;
-  long r = 0;
-  for (; r + ROWS <= n; r += ROWS)
-    few_dots(kind, ROWS, a + r * 64 * depth, 16 * depth, w0, w1, is_more, out + r * out_stride,
-             out_stride);
-  for (; r < n; r++)
-    few_dots(kind, 1, a + r * 64 * depth, 16 * depth, w0, w1, is_more, out + r * out_stride,
-             out_stride);
+  __m512i extra[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  if (kind == INT8) {
+    const __m512i bias = _mm512_set1_epi8((char)-128);
+    for (long i = 0; i < 16 * depth; i++) {
+      extra[0] = _mm512_dpbusd_epi32(extra[0], bias, _mm512_load_si512(w0 + 64 * i));
+      extra[1] = _mm512_dpbusd_epi32(extra[1], bias, _mm512_load_si512(w1 + 64 * i));
+    }
+  }
+  for (long r = 0, rows; r < n; r += rows) {
+    const char *from = a + r * 64 * depth;
+    float *to = out + r * out_stride;
+    rows = n - r >= ROWS ? ROWS : n - r >= 4 ? 4 : 1;
+    if (rows == ROWS)
+      few_dots(kind, ROWS, from, 16 * depth, w0, w1, extra, is_more, to, out_stride);
+    else if (rows == 4)
+      few_dots(kind, 4, from, 16 * depth, w0, w1, extra, is_more, to, out_stride);
+    else
+      few_dots(kind, 1, from, 16 * depth, w0, w1, extra, is_more, to, out_stride);
+  }
 }
 #endif
 
@@ -394,7 +417,7 @@ INLINE void by_columns(int kind, const char *a, long k, long n, const char *w, l
                        int is_more, float *out, long out_stride) {
   const long size = size_of(kind);
   const char *from = w + column * k * size;
-#if HAS_NARROW
+#if HAS_BYTES
   if (kind != FLOAT32) {
     tiles_by_panel(kind, a, k * size / 64, n, from, is_more, out, out_stride);
     return;
@@ -460,18 +483,22 @@ INLINE float write_row(int kind, const float *row, long n, char *rows, long r) {
 
 /* ------------------------------------------------------------------ what is called */
 
-/* Whether bfloat16 and int8 can be used: 1 yes, 0 no. Tiles want the system's leave, once. */
-int has_narrow(void) {
+/* Whether the system gives its leave for tiles, where the CPU has them; asked for once. */
+static int has_leave(void) {
 #if HAS_TILES
   enum { REQUEST = 0x1023, TILE_DATA = 18 };
   return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 #else
-  return HAS_NARROW;
+  return 1;
 #endif
 }
 
-/* Whether bfloat16x3 can be used as well. */
-int has_tiles(void) { return HAS_TILES && has_narrow(); }
+/* Whether a kind can be used here. */
+int has(int kind) {
+  if (kind == FLOAT32) return 1;
+  const int is_there = kind == INT8 ? HAS_BYTES : kind == BFLOAT16 ? HAS_HALVES : HAS_TILES;
+  return is_there && has_leave();
+}
 
 /* Ask for large pages of fresh memory: weights and gates are read all over. */
 void large_pages(char *at, long n) {
@@ -667,7 +694,8 @@ INLINE long filled(long rows) { return (rows + 31) / 32 * 32; }
 
 /* What units are projected in. Most of them are far below the largest: with one scale for a row,
  * int8 would leave nothing of half of them. */
-INLINE int projected_in(int kind) { return kind == INT8 ? BFLOAT16 : kind; }
+INLINE int in_units(int kind) { return kind != INT8 ? kind : HAS_HALVES ? BFLOAT16 : FLOAT32; }
+int projected_in(int kind) { return in_units(kind); }
 
 /* Cells of sixteen units that wait to be computed, the products of their gates being there. */
 typedef struct {
@@ -686,7 +714,7 @@ INLINE void finish_cells(int kind, const waiting *p, long r) {
     write_floats(w->h + r * w->cell + p->unit, out);
     return;
   }
-  write_numbers(projected_in(kind), w->hidden, r, p->unit % w->block, w->block, out);
+  write_numbers(in_units(kind), w->hidden, r, p->unit % w->block, w->block, out);
 }
 
 /* Compute the cells of the next row, and finish those of the row before: done at once, one after the
@@ -762,7 +790,7 @@ INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *su
 
 /* Project a block of units, while what the cells gave is near. */
 INLINE void project(int kind, const walk *w, long n, long block) {
-  const int in = projected_in(kind);
+  const int in = in_units(kind);
   const char *weights = w->projection + block * w->out * size_of(in);
   for (long column = 0; column < w->out; column += 32)
     by_columns(in, w->hidden, w->block, n, weights, column, block > 0,
@@ -853,11 +881,14 @@ INLINE void steps(int kind, const walk *w) {
 void product_float32(const product *p) { columns(FLOAT32, p); }
 void walk_float32(const walk *w) { steps(FLOAT32, w); }
 
-#if HAS_NARROW
-void product_bfloat16(const product *p) { columns(BFLOAT16, p); }
-void walk_bfloat16(const walk *w) { steps(BFLOAT16, w); }
+#if HAS_BYTES
 void product_int8(const product *p) { columns(INT8, p); }
 void walk_int8(const walk *w) { steps(INT8, w); }
+#endif
+
+#if HAS_HALVES
+void product_bfloat16(const product *p) { columns(BFLOAT16, p); }
+void walk_bfloat16(const walk *w) { steps(BFLOAT16, w); }
 #endif
 
 #if HAS_TILES

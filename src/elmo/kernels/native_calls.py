@@ -36,9 +36,13 @@ LARGE_PAGE = 2**21
 def can_compute(arithmetic: Arithmetic) -> bool:
     """Tell whether the library is there and computes in this arithmetic on this CPU."""
     loaded = library()
-    if loaded is None or arithmetic == "float32":
-        return loaded is not None
-    return bool(loaded.has_tiles() if arithmetic == "bfloat16x3" else loaded.has_narrow())
+    return loaded is not None and bool(loaded.has(KINDS[arithmetic]))
+
+
+def projected_in(arithmetic: Arithmetic) -> Arithmetic:
+    """Give what units are projected in, where all else is computed in an arithmetic."""
+    found = function("projected_in")(KINDS[arithmetic])
+    return next(name for name, kind in KINDS.items() if kind == found)
 
 
 def is_plain(*tensors: Tensor) -> bool:
