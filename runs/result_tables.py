@@ -15,7 +15,8 @@ WAYS = {
     "layer0": "layer 0",
     "elmo": "ELMo",
 }
-FURTHER_WAYS = {"tuned": "ELMo, learning", "finetuned": "ELMo, fine-tuned first"}
+TUNED = {"tuned": "ELMo, learning"}
+FURTHER_WAYS = TUNED | {"finetuned": "ELMo, fine-tuned first"}
 ALL_WAYS = WAYS | FURTHER_WAYS
 LAYERS = {
     "static": "none",

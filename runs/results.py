@@ -23,6 +23,7 @@ from result_tables import (
     SHARES,
     STRUCTURES,
     TAGGING,
+    TUNED,
     WAYS,
     Runs,
     beside_the_paper,
@@ -154,7 +155,7 @@ without ELMo; in NSMC those of up to 6 characters.
 
 Whether a text entails another, contradicts it, or neither.
 
-{by_way(runs, PAIRS, WAYS)}
+{by_way(runs, PAIRS, WAYS | TUNED)}
 
 ## Answers, roles and clusters
 

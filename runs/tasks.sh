@@ -188,7 +188,7 @@ for name in $sets; do
         nsmc | klue-nli) "$python" "$here/split_korean.py" "$data" "$out/korean" "$name" ;;
     esac
     if [ "$name" = probes ]; then probes; else task "$name"; fi
-    case $name in conll2003 | ud-pos | kmou-ner | sst5 | sst2 | ynat | nsmc) tuned "$name" ;; esac
+    case $name in conll2003 | ud-pos | kmou-ner | sst5 | sst2 | ynat | nsmc | sick | klue-nli) tuned "$name" ;; esac
     case $name in conll2003 | sst5 | ynat | nsmc) three_steps "$name" ;; esac
     case $name in conll2003 | sst5) layers "$name" ;; esac
     case $name in conll2003 | ud-pos | ynat) curve "$name" ;; esac

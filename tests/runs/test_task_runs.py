@@ -186,7 +186,12 @@ def fits(calls):
 def test_seeds_static_vectors_and_words_of_a_set(asked, monkeypatch):
     first, second = fits(asked("conll2003")), fits(asked("squad klue-nli"))
     assert set(second) == {
-        f"{name}-{way}" for name in ("squad", "klue-nli") for way in ("elmo", "static", "layer0")
+        *(
+            f"{name}-{way}"
+            for name in ("squad", "klue-nli")
+            for way in ("elmo", "static", "layer0")
+        ),
+        "klue-nli-tuned",
     }
     assert first["conll2003-elmo"][:2] == first["conll2003-tuned"][:2] == ["--seeds", "5"]
     assert first["conll2003-elmo-0.1"][:2] == ["--seeds", "3"]
@@ -257,7 +262,7 @@ def test_the_page_has_pairs_answers_roles_and_clusters(tmp_path, run):
     assert f"{paper} 80.00 | 85.00 | +5.00 / 25.0% |" in page
     # What got worse is told as well.
     assert "51.00 ± 1.41 | 50.00 ± 0.00 | -1.00 / -2.0% |" in page
-    assert "| SICK, test accuracy | 80.00 |  | 85.00 | +5.00 | SNLI: 88.0" in page
+    assert "| SICK, test accuracy | 80.00 |  | 85.00 |  | +5.00 | SNLI: 88.0" in page
     assert "| SQuAD part, XQuAD-en F1 | 30.00 |  |  |  | all of SQuAD" in page
     assert "| input | 10.00 | 84.00 |\n| input and output | 10.00 | 85.00 |\n" in page
     assert "| static vectors | 90.00 | 90.00 | 90.00 | 0.90 |" in page
@@ -317,7 +322,9 @@ def test_what_is_recorded_is_not_run_again(tmp_path, asked, monkeypatch):
     record = tmp_path / "record.jsonl"
     record.write_text('{"run": "sick-elmo", "found": {}}\n{"run": "sick-input", "found": {}}\n')
     monkeypatch.setenv("RECORD", str(record))
-    assert set(fits(asked("sick"))) == {"sick-static", "sick-layer0", "sick-output"}
+    assert set(fits(asked("sick"))) == {
+        f"sick-{way}" for way in ("static", "layer0", "output", "tuned")
+    }
     record.write_text(
         "".join(f'{{"run": "ynat-{way}", "found": {{}}}}\n' for way in ("finetuned", "tfidf"))
     )

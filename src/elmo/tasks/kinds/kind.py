@@ -2,7 +2,7 @@
 
 A data set is a config; a kind is code. A new one says what its labels are, which texts are read
 together, which head finds what is asked, what its targets are in numbers, what an answer is in
-words, and what it is worth. Each kind has a file of its own; `kinds.py` lists them.
+words, and what it is worth. Each kind has a file of its own; `registry.py` lists them.
 """
 
 from collections.abc import Mapping, Sequence
