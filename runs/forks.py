@@ -1,12 +1,14 @@
 """Runs a command whose Pythons are forks of one that has imported everything.
 
-    python runs/forks.py 40 bash -c 'for set in sst5 sick; do
+    python runs/forks.py 32 bash -c 'for set in sst5 sick; do
         SETS=$set JOBS=99 FLAGS="--side-by-side 5" bash runs/tasks.sh DATA OUT/$set & done; wait'
 
 A run of a small model is over in minutes, and forty processes that import PyTorch at once are busy
 with that for half of one. Here $PYTHON of the command, and of all it starts, is a few lines that
-pass their words on to this process, which forks. So that a machine is full and not overfull, 40
-seeds learn at the same time, here; further fits wait for their turn.
+pass their words on to this process, which forks. So that a machine is full and not overfull, 32
+seeds learn at the same time, here; further fits wait for their turn. On a GPU of NVIDIA's its MPS
+lets processes compute at the same time (`nvidia-cuda-mps-control -d`), 48 of them: a fit is one
+beside its seeds.
 """
 
 import argparse
