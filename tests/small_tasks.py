@@ -1,6 +1,7 @@
 """A tiny ELMo, a few examples of each kind, and configs of models that train in a moment."""
 
 import json
+from dataclasses import replace
 
 import torch
 from conftest import random_model
@@ -11,7 +12,6 @@ from elmo.embed.embedder import ELMo
 from elmo.plain import from_dict, leaves
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.fit import prepare
-from elmo.tasks.layout import Layout
 
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
 THINGS = ("film", "story", "Play", "end")
@@ -143,4 +143,5 @@ def wider(layout, more):
     """Give the layout of the same texts in a block with more padding."""
     n = layout.mask.shape[1]
     places = layout.places // n * (n + more) + layout.places % n
-    return Layout(torch.nn.functional.pad(layout.mask, (0, more)), layout.sizes, places)
+    mask = torch.nn.functional.pad(layout.mask, (0, more))
+    return replace(layout, mask=mask, places=places)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from elmo.kernels.device import sent
 from elmo.tasks.examples import Example
-from elmo.tasks.kinds.kind import Kind
+from elmo.tasks.kinds.kind import Kind, TextGroup
 from elmo.tasks.tokens import TokenBatch, TokenFields
 
 # Batches whose examples are put in order of length together: enough to waste little on padding,
@@ -97,9 +97,31 @@ def in_parts(
         yield part
 
 
-def grouped(kind: Kind, fields: TokenFields, examples: Sequence[Example]) -> tuple[TokenBatch, ...]:
-    """Make numbers of the texts of examples, by the groups that are padded together."""
-    return tuple(fields.batch(group.texts, group.marks) for group in kind.groups(examples))
+def grouped(
+    kind: Kind, fields: TokenFields, examples: Sequence[Example], words: int
+) -> tuple[TokenBatch, ...]:
+    """Make numbers of the texts of examples, by the groups that are padded together.
+
+    Args:
+        kind: of task, which says what the groups are.
+        fields: makes the numbers.
+        examples: no more than fit, but for one alone, which may be a document.
+        words: of a block of a document's sentences at most, padding and all.
+    """
+    groups = kind.groups(examples)
+    if kind.has_sentences:
+        groups = [block for group in groups for block in _blocks(group, words)]
+    return tuple(fields.batch(group.texts, group.marks, group.numbers) for group in groups)
+
+
+def _blocks(group: TextGroup, words: int) -> Iterator[TextGroup]:
+    """Cut a group, so that a long sentence among many short ones does not pad them all."""
+    sizes = [(len(text),) for text in group.texts]
+    order = sorted(range(len(sizes)), key=sizes.__getitem__)
+    for part in in_parts(order, sizes, words=words):
+        numbers = sorted(part)
+        marks = group.marks and [group.marks[number] for number in numbers]
+        yield TextGroup([group.texts[number] for number in numbers], marks, numbers)
 
 
 class Batches:
@@ -153,5 +175,5 @@ class Batches:
 
     def _batch(self, chosen: Sequence[int], share: float) -> TaskBatch:
         examples = [self.examples[number] for number in chosen]
-        groups = grouped(self.kind, self.fields, examples)
+        groups = grouped(self.kind, self.fields, examples, self.batch_words)
         return TaskBatch(groups, self.kind.targets(examples, self.numbers), share)

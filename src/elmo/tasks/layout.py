@@ -23,28 +23,39 @@ class Layout:
         mask: true at words, (texts, time).
         sizes: how many texts have a word at each time, on the host, (time,).
         places: of the words in the block, those of one time side by side, longest texts first.
+        numbers: of the texts, by which a head puts those of several blocks in order, (texts,).
     """
 
     mask: Tensor
     sizes: Tensor
     places: Tensor
+    numbers: Tensor
 
     @classmethod
-    def of(cls, lengths: Sequence[int]) -> "Layout":
-        """Lay out texts, each of at least one word, padded on the right to the longest."""
-        numbers = np.asarray(lengths)
-        longest_first = np.argsort(-numbers, kind="stable")
-        mask = np.arange(numbers.max()) < numbers[:, None]
+    def of(cls, lengths: Sequence[int], numbers: Sequence[int] | None = None) -> "Layout":
+        """Lay out texts, each of at least one word, padded on the right to the longest.
+
+        Args:
+            lengths: their words.
+            numbers: of the texts; counted from 0 where None.
+        """
+        sizes = np.asarray(lengths)
+        longest_first = np.argsort(-sizes, kind="stable")
+        mask = np.arange(sizes.max()) < sizes[:, None]
         time, text = np.nonzero(mask[longest_first].T)
         return cls(
             torch.from_numpy(mask),
             torch.from_numpy(mask.sum(axis=0)),
             torch.from_numpy(longest_first[text] * mask.shape[1] + time),
+            torch.tensor(range(len(sizes)) if numbers is None else numbers),
         )
 
     def to(self, device: torch.device) -> "Layout":
         """Move all but what the host is asked for."""
-        return Layout(sent(self.mask, device), self.sizes, sent(self.places, device))
+        mask, places, numbers = (
+            sent(one, device) for one in (self.mask, self.places, self.numbers)
+        )
+        return Layout(mask, self.sizes, places, numbers)
 
     def pack(self, x: Tensor) -> PackedSequence:
         """Take the words out of a block, (texts, time, dim), in the order of an LSTM."""

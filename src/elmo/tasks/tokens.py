@@ -98,15 +98,19 @@ class TokenFields:
         self.gram_rows = gram_rows
 
     def batch(
-        self, texts: Sequence[Words], marks: Sequence[Sequence[int]] | None = None
+        self,
+        texts: Sequence[Words],
+        marks: Sequence[Sequence[int]] | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> TokenBatch:
         """Make a batch of texts, padded on the right.
 
         Args:
             texts: their words.
             marks: a number for each word, where the kind of task has marks.
+            numbers: of the texts, where they are some of those of an example.
         """
-        layout = Layout.of([len(text) for text in texts])
+        layout = Layout.of([len(text) for text in texts], numbers)
         n_steps = layout.mask.shape[1]
         found: dict[str, Tensor] = {}
         if self.layers is not None:

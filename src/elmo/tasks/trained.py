@@ -115,11 +115,11 @@ class Trained:
         sizes = list(map(sizes_of, examples))
         order = sorted(range(len(examples)), key=lambda number: max(sizes[number]))
         found: dict[int, Any] = {}
-        most = self.kind.together or TOGETHER
+        words, most = self.config.batch_words, self.kind.together or TOGETHER
         with torch.no_grad():
-            for chosen in in_parts(order, sizes, words=self.config.batch_words, most=most):
+            for chosen in in_parts(order, sizes, words=words, most=most):
                 some = [examples[number] for number in chosen]
-                groups = grouped(self.kind, self.built.fields, some)
+                groups = grouped(self.kind, self.built.fields, some, words)
                 answers = model.answers([group.to(device) for group in groups])
                 found.update(zip(chosen, answers, strict=True))
         model.train(was_training)

@@ -391,6 +391,35 @@ def test_documents_are_computed_one_by_one(tmp_path):
     assert together == [trained.answers([example])[0] for example in examples]
 
 
+@pytest.mark.parametrize("settings", [{"place": "both"}, {"use": "tuned"}])
+def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
+    """A long sentence does not pad the short ones; losses, gradients and answers stay."""
+    texts = (
+        ("He", "left", "."),
+        ("Kim", "met", "Lady", "Jane", "."),
+        ("She", "saw", "him"),
+        ("a",),
+    )
+    example = Example(texts, (((0, 1), (3, 4), (10, 11)), ((5, 7), (8, 9))), given=("Kim", "") * 2)
+    settings = {**DIALS, **settings, "model": write_elmo(tmp_path / "elmo")}
+    shapes, gradients, found = [], [], []
+    for words in (20, 9):
+        trained = make_trained(tmp_path, [example], task="clusters", batch_words=words, **settings)
+        # Nothing is learned yet: without it there would be no mention to compare.
+        trained.built.model.head.mention.bias.data.fill_(5.0)
+        (part,) = next(TaskJob(trained, [example], ()).work(fabric()).batches(0))
+        shapes.append([tuple(group.mask.shape) for group in part.groups])
+        loss = trained.built.model.loss(part.groups, part.targets)
+        loss.backward()
+        own = trained.built.model.parameters()
+        gradients.append([loss, *(value.grad for value in own if value.grad is not None)])
+        found.append(trained.answers([example]))
+    assert shapes == [[(4, 5)], [(3, 3), (1, 5)]]
+    assert found[0] == found[1] != [()]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
 def test_a_tuned_elmo_learns_from_all_sentences(tmp_path):
     examples = documents(True)
     model = write_elmo(tmp_path / "elmo")

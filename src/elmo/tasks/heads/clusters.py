@@ -83,10 +83,8 @@ class ClusterHead(nn.Module):
 
     def forward(self, groups: Sequence[Texts]) -> Kept:
         """Score the spans of one document and the links of the best, given its sentences."""
-        ((x, layout, _),) = groups
-        mask = layout.mask
-        sentences = torch.arange(len(mask), device=mask.device).unsqueeze(1).expand_as(mask)[mask]
-        vectors, is_there = self._spans(x[mask], sentences)
+        x, sentences = _in_order(groups)
+        vectors, is_there = self._spans(x, sentences)
         scores = self.mention(vectors).squeeze(2).float().masked_fill(~is_there, -torch.inf)
         n_kept = min(int(is_there.sum()), math.ceil(self.dials.kept * len(scores)))
         spans = scores.flatten().topk(n_kept).indices.sort().values
@@ -181,6 +179,16 @@ class ClusterHead(nn.Module):
             if not link:
                 begun.append((own, self.has_single and score > 0))
         return [[own for own, may_be_alone in begun if may_be_alone or len(own) > 1]]
+
+
+def _in_order(groups: Sequence[Texts]) -> tuple[Tensor, Tensor]:
+    """Give the words of a document as they follow, (words, dim), and the sentence of each."""
+    words = torch.cat([x[layout.mask] for x, layout, _ in groups])
+    numbers = [
+        layout.numbers.unsqueeze(1).expand_as(layout.mask)[layout.mask] for _, layout, _ in groups
+    ]
+    sentences, order = torch.cat(numbers).sort(stable=True)
+    return words[order], sentences
 
 
 def distance(n: Tensor) -> Tensor:

@@ -26,10 +26,12 @@ class TextGroup:
         texts: their words.
         marks: a number for each word that the input learns a vector for; None where the kind has
             no marks.
+        numbers: of the texts, where they are some sentences of a document; None where they are all.
     """
 
     texts: list[Words]
     marks: Sequence[Sequence[int]] | None = None
+    numbers: Sequence[int] | None = None
 
 
 class Kind(Protocol):
