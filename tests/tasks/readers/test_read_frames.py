@@ -119,6 +119,8 @@ def test_conll2012(write):
         (rows(["a"], ["-"]), "line 1 stands in no document; expected #begin document"),
         ("#begin document (x)\n", "line 1 begins a document that does not end"),
         ("#begin document (x)\n#end document\n", "line 1 begins a document of no words"),
+        ("#begin document\n", "line 1 begins a document without a name: '#begin document'"),
+        ("#begin document ()\n", "line 1 begins a document without a name"),
         ("#end document\n", "line 1 ends a document that was not begun"),
         ("#begin document (x)\n#begin document (y)\n", "line 2 begins a document inside 'x; part"),
         ("", "holds no document"),

@@ -86,7 +86,8 @@ def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document
             if document is not None:
                 raise FormatError(f"{where} begins a document inside {document.name!r}")
             match = _BEGIN.fullmatch(line)
-            assert match is not None
+            if match is None or not match[1]:
+                raise FormatError(f"{where} begins a document without a name: {line!r}")
             document = Document(f"{match[1]}; part {int(match[2] or 0)}", number)
         elif line.startswith(_END) or is_blank(line):
             if sentence and document is not None:
