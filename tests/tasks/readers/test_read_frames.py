@@ -172,6 +172,13 @@ def test_propbank(write):
         ({"words": ["a"], "frames": [{"pred": 1, "tags": ["O"]}]}, "pred 1 and 1 tags for 1 words"),
         ({"words": ["a"], "frames": [{"pred": 0, "tags": ["O"] * 2}]}, "pred 0 and 2 tags for 1 "),
         ({"words": ["a"], "frames": [{"pred": 0, "tags": ["X"]}]}, "line 1 has the tag 'X'; expec"),
+        *(
+            (
+                {"words": ["a", "b"], "frames": [{"pred": 0, "tags": ["B-V", tag]}]},
+                f"tag '{tag}'; ex",
+            )
+            for tag in ("B-", "I-", "B")
+        ),
         (
             {"words": ["a"], "frames": [{"pred": 0, "tags": ["B-A"]}]},
             "line 1 has word 0 .* 'B-A'; ex",

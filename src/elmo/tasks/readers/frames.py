@@ -25,7 +25,7 @@ from elmo.tasks.scores.roles import VERB
 from elmo.tasks.spans import OUTSIDE
 
 # Of any scheme.
-_TAG = re.compile(rf"{OUTSIDE}|[BIESLU](?:-.*)?")
+_TAG = re.compile(rf"{OUTSIDE}|[BIESLU]-.+")
 # An argument may begin, go on, and end at a word: (A0* * *) (V*)
 _BRACKET = re.compile(r"(?:\(([^()*\s]+))?\*(\)?)")
 
