@@ -188,7 +188,7 @@ def test_columns_of_a_classifier(elmo, classifier, tmp_path):
     (tmp_path / "in.txt").write_text("a\n")
     for words in (["-", "--to", "conll"], [tmp_path / "out.conll"]):
         result = elmo("predict", classifier, tmp_path / "in.txt", *words)
-        assert failed(result, 2, "gives labels, not tags: there are no columns to write")
+        assert failed(result, 2, "is a model for classification, and columns are a tag for each")
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
     result = elmo("predict", classifier, tmp_path / "in.txt", "-", "--to", "xml")
     assert failed(result, 2, "--to: found 'xml', expected one of auto, jsonl, conll")

@@ -68,7 +68,10 @@ def predict(config: TaskPredictConfig) -> Answered:
     trained = load_task(Path(config.model), config.device or default_device())
     is_conll = config.to == "conll" or (config.to == "auto" and _says_conll(config.output))
     if is_conll and trained.config.task != "tagging":
-        raise ConfigError(f"{config.model} gives labels, not tags: there are no columns to write")
+        raise ConfigError(
+            f"{config.model} is a model for {trained.config.task}, and columns are a tag for each "
+            "word, which models for tagging alone give: write JSON lines (--to jsonl)"
+        )
     n_texts = 0
     with opened_input(config.input) as file, _writing(config.output) as out:
         lines = _lines(file, config.input)

@@ -232,6 +232,8 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
     shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--as-json").stdout)
     assert shown["examples"] == len(SENTENCES)
     assert {"span_f1", "predicate_f1"} < set(shown)
+    result = elmo("predict", tmp_path / "run", "-", "-", "--to", "conll", given="Kim ran\n")
+    assert "is a model for roles, and columns are a tag for each word" in result.stderr
     result = elmo("predict", tmp_path / "run", "-", "--raw", given="Kim saw Bo run there\n")
     assert json.loads(result.stdout) == {
         "words": ["Kim", "saw", "Bo", "run", "there"],
