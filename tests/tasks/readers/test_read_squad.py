@@ -118,3 +118,20 @@ def test_broken(write, value, message):
 def test_a_tokeniser_that_changes_words(write):
     with pytest.raises(FormatError, match="question 1: the word 'he' is not found"):
         read_squad(write(squad(asked(("He", 0)))), split=lambda text: text.lower().split())
+
+
+def test_the_line_of_what_is_broken(write):
+    """It is where the question begins, whatever stands before it."""
+    good = {"qas": [asked(("He", 0))], "context": PASSAGE, "more": {"qas": [{}, "]}"]}}
+    bad = {"context": PASSAGE, "qas": [asked(("He", 0)), {"question": "Who?", "answers": 3}]}
+    text = json.dumps(
+        {"x": [], "data": [{"paragraphs": []}, {"paragraphs": [good, bad]}]}, indent=1
+    )
+    line = text[: text.index('"Who?"')].count("\n")
+    with pytest.raises(
+        FormatError, match=rf"line {line}, article 2, paragraph 2, question 2 has no list 'answers'"
+    ):
+        read_squad(write(text))
+    # Of two lists of one name the parser keeps the last.
+    with pytest.raises(FormatError, match="line 3, article 1 has no list 'paragraphs'"):
+        read_squad(write('{"data": [],\n "data":\n [3]}'))

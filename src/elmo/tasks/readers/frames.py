@@ -12,6 +12,7 @@ from typing import Any
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example, Frame
 from elmo.tasks.readers.columns import Line, sentences_of
+from elmo.tasks.readers.inside import Where
 from elmo.tasks.readers.lines import read_lines, read_text
 from elmo.tasks.readers.ontonotes import (
     FRAMES,
@@ -122,7 +123,7 @@ def _example(words: tuple[str, ...], frames: Sequence[Frame], name: str) -> Exam
     return Example((words,), tuple(frames), name, tuple(frame.predicate for frame in frames))
 
 
-def _frame(frame: Any, n_words: int, where: str) -> Frame:
+def _frame(frame: Any, n_words: int, where: Where) -> Frame:
     if not isinstance(frame, dict):
         raise FormatError(f"{where} has a frame that is no record")
     place: Any = frame.get("pred")
@@ -138,7 +139,7 @@ def _frame(frame: Any, n_words: int, where: str) -> Frame:
     return _of_verb(Frame(place, tags), where)
 
 
-def _of_verb(frame: Frame, where: str) -> Frame:
+def _of_verb(frame: Frame, where: Where) -> Frame:
     """Refuse a frame whose predicate is not V; of one in two parts it may be the second, C-V."""
     labels = [tag.partition("-")[2] for tag in frame.tags]
     if VERB not in labels or labels[frame.predicate] not in (VERB, f"C-{VERB}"):
@@ -149,7 +150,7 @@ def _of_verb(frame: Frame, where: str) -> Frame:
     return frame
 
 
-def _strings(value: Any, where: str, name: str) -> tuple[str, ...]:
+def _strings(value: Any, where: Where, name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
         raise FormatError(f"{where} has no list of words or tags in {name!r}")
     return tuple(value)

@@ -7,6 +7,7 @@ from typing import Any
 
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example
+from elmo.tasks.readers.inside import Inside, Where
 from elmo.tasks.readers.lines import lines_of, read_text
 from elmo.tasks.readers.words import Empty, Split, to_words
 
@@ -57,12 +58,12 @@ def read_jsonl(
     return examples
 
 
-def records(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def records(path: Path, text: str) -> Iterator[tuple[Where, dict[str, Any]]]:
     """Give records with where they stand."""
     if text.lstrip().startswith("["):
         values = parsed(text, str(path), "list of records", first_line=1)
-        for number, value in enumerate(values, start=1):
-            yield _checked(f"{path}, record {number}", value)
+        for number, value in enumerate(values):
+            yield _checked(Inside(path, text, (number,), f"record {number + 1}"), value)
         return
     for number, line in enumerate(lines_of(text), start=1):
         if line.strip():
@@ -83,13 +84,13 @@ def parsed(text: str, where: str, what: str, first_line: int | None = None) -> A
         raise FormatError(f"{where} is no JSON {what}: {error}") from None
 
 
-def _checked(where: str, value: Any) -> tuple[str, dict[str, Any]]:
+def _checked(where: Where, value: Any) -> tuple[Where, dict[str, Any]]:
     if not isinstance(value, dict):
         raise FormatError(f"{where} is a {type(value).__name__}; expected a record with fields")
     return where, value
 
 
-def _field(record: dict[str, Any], name: str, option: str, where: str) -> Any:
+def _field(record: dict[str, Any], name: str, option: str, where: Where) -> Any:
     if name not in record:
         found = ", ".join(map(repr, record)) or "none"
         raise FormatError(
@@ -98,7 +99,7 @@ def _field(record: dict[str, Any], name: str, option: str, where: str) -> Any:
     return record[name]
 
 
-def _text(value: Any, name: str, where: str) -> str | list[str]:
+def _text(value: Any, name: str, where: Where) -> str | list[str]:
     if isinstance(value, str):
         return whole(value)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
@@ -110,7 +111,7 @@ def _text(value: Any, name: str, where: str) -> str | list[str]:
     )
 
 
-def _target(value: Any, name: str, where: str) -> str | tuple[str, ...]:
+def _target(value: Any, name: str, where: Where) -> str | tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(tag, str) and tag for tag in value):
         return tuple(map(whole, value))
     if isinstance(value, (str, int, float)) and value != "":

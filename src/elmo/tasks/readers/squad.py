@@ -12,6 +12,7 @@ from typing import Any
 
 from elmo.errors import FormatError, InputError
 from elmo.tasks.examples import Example, GoldAnswers, Passage
+from elmo.tasks.readers.inside import Inside, Where
 from elmo.tasks.readers.lines import read_text
 from elmo.tasks.readers.records import parsed, records, whole
 from elmo.tasks.readers.words import Split
@@ -56,7 +57,7 @@ def read_squad(
     return examples
 
 
-def _target(where: str, passage: Passage, answers: list[Answer]) -> GoldAnswers:
+def _target(where: Where, passage: Passage, answers: list[Answer]) -> GoldAnswers:
     places = [passage.place_of(*answer) for answer in answers]
     for (text, start), place in zip(answers, places, strict=True):
         if place is None:
@@ -65,20 +66,20 @@ def _target(where: str, passage: Passage, answers: list[Answer]) -> GoldAnswers:
     return GoldAnswers(tuple(text for text, _ in answers), places[0] if places else None)
 
 
-def _questions(path: Path, text: str) -> Iterator[tuple[str, str, str, list[Answer], str]]:
+def _questions(path: Path, text: str) -> Iterator[tuple[Where, str, str, list[Answer], str]]:
     """Give where each question stands, its passage, itself, its answers and its name."""
     value = parsed(text, str(path), "file of questions", first_line=1) if _is_whole(text) else None
     if not isinstance(value, dict) or "data" not in value:
         for where, record in records(path, text):
             yield _flat(where, record)
         return
-    for at, article in enumerate(_list(value, "data", str(path)), start=1):
-        outer = f"{path}, article {at}"
-        for place, paragraph in enumerate(_list(article, "paragraphs", outer), start=1):
-            here = f"{outer}, paragraph {place}"
+    for at, article in enumerate(_list(value, "data", str(path))):
+        outer = Inside(path, text, ("data", at), f"article {at + 1}")
+        for place, paragraph in enumerate(_list(article, "paragraphs", outer)):
+            here = outer.inner("paragraphs", place, name=f"paragraph {place + 1}")
             context = _string(paragraph, "context", here)
-            for number, asked in enumerate(_list(paragraph, "qas", here), start=1):
-                where = f"{here}, question {number}"
+            for number, asked in enumerate(_list(paragraph, "qas", here)):
+                where = here.inner("qas", number, name=f"question {number + 1}")
                 name = asked.get("id", "") if isinstance(asked, dict) else ""
                 yield (
                     where,
@@ -100,7 +101,7 @@ def _is_whole(text: str) -> bool:
     return "data" in first
 
 
-def _flat(where: str, record: dict[str, Any]) -> tuple[str, str, str, list[Answer], str]:
+def _flat(where: Where, record: dict[str, Any]) -> tuple[Where, str, str, list[Answer], str]:
     if "answer" in record:
         answers: list[Answer] = [(_string(record, "answer", where), None)]
     else:
@@ -109,7 +110,7 @@ def _flat(where: str, record: dict[str, Any]) -> tuple[str, str, str, list[Answe
     return where, context, question, answers, str(record.get("id", ""))
 
 
-def _answers(asked: dict[str, Any], where: str) -> list[Answer]:
+def _answers(asked: dict[str, Any], where: Where) -> list[Answer]:
     if asked.get("is_impossible") is True:
         return []
     found: list[Answer] = []
@@ -123,14 +124,14 @@ def _answers(asked: dict[str, Any], where: str) -> list[Answer]:
     return found
 
 
-def _list(value: Any, name: str, where: str) -> list[Any]:
+def _list(value: Any, name: str, where: Where) -> list[Any]:
     found = value.get(name) if isinstance(value, dict) else None
     if not isinstance(found, list):
         raise FormatError(f"{where} has no list {name!r}")
     return found
 
 
-def _string(value: Any, name: str, where: str) -> str:
+def _string(value: Any, name: str, where: Where) -> str:
     found = value.get(name) if isinstance(value, dict) else None
     if not isinstance(found, str):
         raise FormatError(f"{where} has no text {name!r}")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
+from elmo.tasks.readers.inside import Where
 
 Split = Callable[[str], list[str]]
 # What becomes of a text without words: an error; an example with the word below, so that a score
@@ -29,7 +30,7 @@ class NotedSplit:
 
 
 def to_words(
-    texts: Sequence[str | Sequence[str]], split: Split, empty: Empty, where: str
+    texts: Sequence[str | Sequence[str]], split: Split, empty: Empty, where: Where
 ) -> tuple[tuple[str, ...], ...] | None:
     """Split the texts of an example; None where it is to be left out.
 
