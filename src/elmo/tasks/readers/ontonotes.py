@@ -85,10 +85,7 @@ def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document
         if line.startswith("#begin document"):
             if document is not None:
                 raise FormatError(f"{where} begins a document inside {document.name!r}")
-            match = _BEGIN.fullmatch(line)
-            if match is None or not match[1]:
-                raise FormatError(f"{where} begins a document without a name: {line!r}")
-            document = Document(f"{match[1]}; part {int(match[2] or 0)}", number)
+            document = Document(_name(where, line), number)
         elif line.startswith(_END) or is_blank(line):
             if sentence and document is not None:
                 document.sentences.append(sentence)
@@ -109,6 +106,13 @@ def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document
         raise FormatError(f"{path}, line {document.line} begins a document that does not end")
     if not n_documents:
         raise FormatError(f"{path} holds no document; expected #begin document")
+
+
+def _name(where: str, line: str) -> str:
+    match = _BEGIN.fullmatch(line)
+    if match is None or not match[1]:
+        raise FormatError(f"{where} begins a document without a name: {line!r}")
+    return f"{match[1]}; part {int(match[2] or 0)}"
 
 
 def _row(where: str, number: int, line: str, before: list[Row]) -> Row:
