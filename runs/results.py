@@ -117,7 +117,7 @@ python runs/results.py OUT --docs docs --commit ... --machine "..."
 ```
 
 Each run is told by seed in [{RECORD}]({RECORD}), from which this page is made. Its runs are
-{origin}.
+{origin}. An empty place is a run that is not made yet.
 
 - **static vectors**: the model's own layer 0, a vector for each word of all parts, which learns
   with the task, beside a CNN over the characters of a word: a baseline that has read as much text
