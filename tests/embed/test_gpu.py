@@ -40,3 +40,37 @@ def test_vectors_of_the_cpu(monkeypatch, dtype, tolerance, state):
         assert [one.shape for one in run] == [one.shape for one in expected]
         error = np.linalg.norm(np.concatenate(run) - true)
         assert error <= tolerance * np.linalg.norm(true)
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_a_lack_of_memory_halves_a_batch(monkeypatch, state):
+    """A real one: the device gives half of what the largest batch needs."""
+    elmo = ELMo(random_model(CONFIG, seed=3, scale=1.0))
+    sentences = [[f"word{n * k % 71}" for k in range(30)] for n in range(2000)]
+    inner, sizes = encoding.EncodingRun._compute, []
+
+    def compute(self, batch, rows, is_carried):
+        started = inner(self, batch, rows, is_carried)
+        sizes.append(len(batch))
+        return started
+
+    monkeypatch.setattr(encoding.EncodingRun, "_compute", compute)
+    arguments = {"state": state, "batch_size": 1000, "device": "cuda"}
+    elmo.encode(sentences[:4], **arguments)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    least = torch.cuda.memory_reserved()
+    expected = elmo.encode(sentences, **arguments)
+    most = torch.cuda.max_memory_reserved()
+    assert max(sizes) == 1000
+    sizes.clear()
+    torch.cuda.empty_cache()
+    _, total = torch.cuda.mem_get_info()
+    torch.cuda.set_per_process_memory_fraction((least + most) / 2 / total)
+    try:
+        found = elmo.encode(sentences, **arguments)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert max(sizes) < 1000
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)

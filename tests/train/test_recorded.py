@@ -1,5 +1,6 @@
 """Steps as CUDA graphs: what goes into one anywhere; on a GPU that they are the plain steps."""
 
+import contextlib
 import copy
 import dataclasses
 import sys
@@ -206,6 +207,17 @@ def take(learner, numbers=EVERY):
     return torch.tensor(found)
 
 
+@contextlib.contextmanager
+def unwaiting():
+    """Let nothing wait for the device: what does is an error."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
 def check_recorded(learner):
     """Check that the last size was recorded, and so done again at least once."""
     assert learner.recorded._recording.graph is not None
@@ -305,6 +317,22 @@ class TestRecorded:
             found.append([*result.losses.tolist(), float(result.norm)])
         assert found[0] == pytest.approx(found[2], rel=1e-5)
         assert found[0] != pytest.approx(found[1], rel=1e-4)
+
+    @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+    @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+    def test_the_host_does_not_wait(self, softmax, optimizer, precision):
+        """A recorded step is launched and left; only who reads its loss waits for it."""
+        learner = learner_of(config_of(softmax, optimizer), precision=precision)
+        take(learner)
+        check_recorded(learner)
+        batches = learner.batches(window(SIZES.index(500)))
+        drawn = learner.draw(batches, len(SIZES))
+        with unwaiting():
+            for number in range(len(SIZES), len(SIZES) + 5):
+                result = learner.step(batches, number, drawn)
+            with pytest.raises(RuntimeError, match="synchroniz"):
+                result.norm.item()
+        assert torch.isfinite(result.losses).all()
 
     @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
