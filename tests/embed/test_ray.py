@@ -84,6 +84,7 @@ def test_an_error_of_an_actor_is_that_of_the_job(ray, home, tmp_path, monkeypatc
         run(home, tmp_path / "out")
 
 
+@pytest.mark.long
 def test_a_task_that_kills_its_actors(ray, home, tmp_path, monkeypatch):
     class Deadly(Actor):
         def __init__(self, job):

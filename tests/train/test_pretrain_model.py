@@ -136,6 +136,7 @@ def test_every_kind_of_run_resumes_bit_for_bit(corpus, tmp_path, flags):
     assert ELMo.from_pretrained(tmp_path / "parts").encode("anna sees cats .").shape == (4, 16)
 
 
+@pytest.mark.long
 def test_killed_at_random_moments(corpus, tmp_path):
     """The process is killed at least five times; what it logs is what one that lived logs."""
     flags = {"max_steps": 400, "checkpoint_every": 15, "evaluate_every": 50, "dropout": 0.1}
@@ -350,6 +351,7 @@ def test_a_folder_without_a_model_says_so(tmp_path):
         ELMo.from_pretrained(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("softmax", ["full", "sampled"])
 def test_two_processes_learn_what_one_does(corpus, tmp_path, softmax):
     flags = {
@@ -359,11 +361,10 @@ def test_two_processes_learn_what_one_does(corpus, tmp_path, softmax):
         "n_samples": 8,
         "batch_size": 8,
     }
-    outs = {}
-    for devices in (1, 2):
-        outs[devices] = tmp_path / f"run{devices}"
-        done = run(corpus, outs[devices], **flags, devices=devices)
-        assert done.returncode == 0, done.stderr
+    outs = {devices: tmp_path / f"run{devices}" for devices in (1, 2)}
+    pretrain(config_of(corpus, outs[1], **flags))
+    done = run(corpus, outs[2], **flags, devices=2)
+    assert done.returncode == 0, done.stderr
     one, two = (checkpoint.newest(outs[n] / "checkpoints")["learner"] for n in (1, 2))
     for name, value in one["weights"].items():
         torch.testing.assert_close(two["weights"][name], value, rtol=0, atol=1e-5)
