@@ -141,12 +141,16 @@ class Runs:
         part = part if found["runs"][0].get(part) else "development"
         return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
 
-    def with_elmo(self, name: str, measure: str) -> Spread | None:
+    def chosen(self, name: str, measure: str) -> str | None:
         """Give the way with all of ELMo's layers that does best on the development part."""
         ways = [way for way in ("elmo", *FURTHER_WAYS) if self.result(f"{name}-{way}")]
         if len(ways) > 1:
             ways.sort(key=lambda way: self._chosen_by(f"{name}-{way}", measure), reverse=True)
-        return self.spread(f"{name}-{ways[0]}", measure) if ways else None
+        return ways[0] if ways else None
+
+    def with_elmo(self, name: str, measure: str) -> Spread | None:
+        """Give the score of that way."""
+        return self.spread(f"{name}-{self.chosen(name, measure)}", measure)
 
     def _chosen_by(self, name: str, measure: str) -> float:
         """Give the score that a run was chosen by."""
@@ -227,7 +231,10 @@ def by_way(
         gain = f"{elmo.mean - without.mean:+.2f}" if elmo and without else ""
         tfidf = runs.number(f"{name}-tfidf", task.measure)
         line = [f"{100 * tfidf:.2f}" if tfidf is not None else ""] if with_tfidf else []
-        cells = [_written(one) for one in found.values()]
+        chosen = runs.chosen(name, task.measure)
+        cells = [
+            f"**{_written(one)}**" if way == chosen else _written(one) for way, one in found.items()
+        ]
         rows.append([f"{task.title}, {task.unit}", *line, *cells, gain, task.published])
     first = ["TF-IDF"] if with_tfidf else []
     return table(["set", *first, *ways.values(), "gain of ELMo", "published"], rows)

@@ -126,7 +126,7 @@ Each run is told by seed in [{RECORD}]({RECORD}), from which this page is made. 
 - **ELMo**: all layers, frozen; **learning**: its weights learn with the task (`--use tuned`).
 - **fine-tuned first**: `elmo finetune` on the training text of the task, then as ELMo, frozen.
 - **gain of ELMo**: over static vectors; of the ways with all layers of ELMo the one that did best
-  on the part that models are chosen by.
+  on the part that models are chosen by, in bold.
 - KLUE-YNAT, NSMC, KLUE-NLI and the SQuAD part have no part to choose by: a fixed tenth of the
   training part is it.
 - Figures of others are from their papers and pages, not from runs of ours.

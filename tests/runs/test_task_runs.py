@@ -262,7 +262,7 @@ def test_the_page_has_pairs_answers_roles_and_clusters(tmp_path, run):
     assert f"{paper} 80.00 | 85.00 | +5.00 / 25.0% |" in page
     # What got worse is told as well.
     assert "51.00 ± 1.41 | 50.00 ± 0.00 | -1.00 / -2.0% |" in page
-    assert "| SICK, test accuracy | 80.00 |  | 85.00 |  | +5.00 | SNLI: 88.0" in page
+    assert "| SICK, test accuracy | 80.00 |  | **85.00** |  | +5.00 | SNLI: 88.0" in page
     assert "| SQuAD part, XQuAD-en F1 | 30.00 |  |  |  | all of SQuAD" in page
     assert "| input | 10.00 | 84.00 |\n| input and output | 10.00 | 85.00 |\n" in page
     assert "| static vectors | 90.00 | 90.00 | 90.00 | 0.90 |" in page
@@ -285,7 +285,7 @@ def test_the_page_of_results(tmp_path, run):
     run("results.py", out, *given)
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "\n6 of commit c0ffee on a GPU" in page
-    row = "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 |  | 81.00 ± 1.41 |  |  | +6.00 | 76"
+    row = "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 |  | **81.00 ± 1.41** |  |  | +6.00 |"
     assert row in page
     assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
     assert "| γ = 1 | 74.00 | 74.00 |" in page
@@ -310,7 +310,7 @@ def test_runs_are_recorded_and_the_page_is_made_of_the_record(tmp_path, run):
     }
     assert entries["sst2-static"]["found"]["runs"][0]["test"]["accuracy"] == 0.333333
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "| SST-2, test accuracy |  | 56.67 ± 33.00 |  | 90.00 |" in page
+    assert "| SST-2, test accuracy |  | 56.67 ± 33.00 |  | **90.00** |" in page
     assert "\n1 of commit bbb on a GPU; 1 of commit aaa on a GPU" in page
     run("results.py", "--docs", tmp_path)
     assert (tmp_path / "results.md").read_text(encoding="utf-8") == page
@@ -347,6 +347,6 @@ def test_of_the_ways_with_elmo_the_one_is_told_that_was_chosen(tmp_path, run):
     write_run(out, "nsmc-finetuned", [0.6], development=0.5)
     run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "| NSMC, test accuracy |  | 50.00 |  |  | 55.00 | 60.00 | +10.00 |" in page
-    assert "| SST-5, test accuracy |  | 50.00 |  | 60.00 | 55.00 |  | +5.00 |" in page
-    assert "| CoNLL-2003 names, test F1 | 50.00 |  | 60.00 | 70.00 |  | +10.00 |" in page
+    assert "| NSMC, test accuracy |  | 50.00 |  |  | 55.00 | **60.00** | +10.00 |" in page
+    assert "| SST-5, test accuracy |  | 50.00 |  | 60.00 | **55.00** |  | +5.00 |" in page
+    assert "| CoNLL-2003 names, test F1 | 50.00 |  | **60.00** | 70.00 |  | +10.00 |" in page

@@ -23,7 +23,7 @@ def test_seeds_side_by_side_equal_those_one_after_another(tmp_path, monkeypatch)
         "seeds": 2,
     }
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
-    monkeypatch.setattr(fit_module, "draw_mixes", lambda path, shares: None)
+    monkeypatch.setattr(fit_module, "draw_mixes", lambda *given: None)
     one = fit(task_config(tmp_path / "one", **given))
     both = fit(task_config(tmp_path / "both", **given, side_by_side=2))
     assert [run["development"] for run in both.runs] == [run["development"] for run in one.runs]

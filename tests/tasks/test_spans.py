@@ -219,8 +219,16 @@ def test_a_slip_does_not_decide_what_all_tags_mean(tags, message):
 def test_tags_are_brought_into_a_scheme():
     alone, two = ["S-X", "O"], ["B-X", "E-X"]
     assert in_scheme([alone, two], IOB2) == [["B-X", "O"], ["B-X", "I-X"]]
-    # What the scheme has is left as it is, well-formed or not.
-    assert in_scheme([["I-X", "O"]], IOB2) == [["I-X", "O"]]
+    assert in_scheme([["B-X", "L-X"], ["U-X"]], BIOES) == [["B-X", "E-X"], ["S-X"]]
+    # Letters of one scheme that mean another: what is right is told by the spans, not the letters.
+    assert in_scheme([["I-X", "O"], ["O", "I-X", "B-X"]], IOB2) == [
+        ["B-X", "O"],
+        ["O", "B-X", "B-X"],
+    ]
+    # A slip is left as it is.
+    slip = [["B-X", "O"], ["B-X", "I-Y"], ["O", "B-X"]]
+    assert in_scheme(slip, IOB2) == slip
+    assert in_scheme([["B-X", "O", "I-X"]], IOB1) == [["B-X", "O", "I-X"]]
     with pytest.raises(InputError, match="'NN' is no tag of the scheme IOB2"):
         in_scheme([["NN"]], IOB2)
 

@@ -1,5 +1,6 @@
 """`Classifier` and `Tagger`."""
 
+import numpy as np
 import pytest
 import torch
 from small_tasks import DIALS, LABELLED, TAGGED, write_elmo
@@ -36,25 +37,45 @@ def fitted(tmp_path_factory):
 @pytest.mark.filterwarnings("error")
 def test_a_classifier(fitted, tmp_path):
     assert fitted.labels == ["bad", "good"]
-    assert fitted.predict(TEXTS) == LABELS
+    assert fitted.predict(TEXTS).tolist() == LABELS
+    assert (fitted.predict(TEXTS) == LABELS).mean() == 1
     # Words that are split already are the same texts.
-    assert fitted.predict(text.split() for text in TEXTS) == LABELS
+    assert fitted.predict(text.split() for text in TEXTS).tolist() == LABELS
     for answer, row in zip(fitted.answers(TEXTS), fitted.predict_proba(TEXTS), strict=True):
-        assert row == [answer.probabilities["bad"], answer.probabilities["good"]]
+        assert row.tolist() == [answer.probabilities["bad"], answer.probabilities["good"]]
         assert sum(row) == pytest.approx(1)
     assert fitted.evaluate(TEXTS, LABELS) == {"accuracy": 1.0, "macro_f1": 1.0}
     assert fitted.score(TEXTS, LABELS) == 1.0
     assert fitted.score(TEXTS, LABELS[::-1]) == 0.0
     (mix,) = fitted.mixes().values()
     assert len(mix["shares"]) == 3
-    assert fitted.predict([]) == []
+    assert fitted.predict([]).shape == (0,)
+    assert fitted.predict_proba([]).shape == (0, 2)
 
     fitted.save(tmp_path / "saved")
     again = Classifier.load(tmp_path / "saved", device="cpu")
-    assert again.predict_proba(TEXTS) == fitted.predict_proba(TEXTS)
+    assert np.array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
     assert again.trained.facts == fitted.trained.facts
     with pytest.raises(ConfigError, match="holds a model for classification, not tagging"):
         Tagger.load(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("kind", [int, bool, np.int64, np.bool_])
+def test_labels_that_are_numbers(tmp_path, kind):
+    """What goes in comes out: scikit-learn's own sets have such labels."""
+    labels = [kind(label == "good") for label in LABELS]
+    model = Classifier(**{**DIALS, "epochs": 25, "evaluate_every": 50})
+    model.fit(TEXTS, labels, dev=(TEXTS, np.array(labels)))
+    assert model.labels == ["0", "1"]
+    assert model.classes_.dtype == np.array(labels).dtype
+    assert (model.predict(TEXTS) == labels).all()
+    assert model.evaluate(TEXTS, labels)["accuracy"] == 1
+    model.save(tmp_path)
+    again = Classifier.load(tmp_path)
+    assert again.predict(TEXTS).tolist() == [str(int(label)) for label in labels]
+    assert again.score(TEXTS, labels) == 1
+    with pytest.raises(InputError, match=r"example '0' has 0.5 for its target, expected a label"):
+        model.fit(TEXTS, [0.5] * len(TEXTS))
 
 
 def test_a_tagger_that_is_tuned(tmp_path):
@@ -76,7 +97,7 @@ def test_the_seed_decides(tmp_path):
     for seed in (1, 1, 2):
         torch.manual_seed(len(rows))
         model = Classifier(**{**DIALS, "seed": seed, "max_steps": 2})
-        rows.append(model.fit(TEXTS, LABELS).predict_proba(TEXTS))
+        rows.append(model.fit(TEXTS, LABELS).predict_proba(TEXTS).tolist())
     assert rows[0] == rows[1] != rows[2]
 
 
@@ -121,7 +142,9 @@ def test_unknown_settings():
         (Classifier, [], [], "there are no texts"),
         (Classifier, ["a", " "], ["x", "y"], "text 1 has no word"),
         (Classifier, ["a", []], ["x", "y"], "text 1 has no word"),
-        (Classifier, ["a", "b"], [0, 1], "example '0' has 0 for its target, expected a label"),
+        (Classifier, ["a", None], ["x", "y"], "text 1 is None; expected a string or words"),
+        (Classifier, ["a", ["b", 2]], ["x", "y"], "text 1 is .*; expected a string or words"),
+        (Classifier, ["a", "b"], [0.5, 1], "example '0' has 0.5 for its target, expected a label"),
         (Classifier, ["a", "b"], [None, "x"], "'0' has None for its target, expected a label"),
         (Tagger, ["a b"], [["X"]], "text 0 has 2 words, but 1 tags"),
         (Tagger, ["a b"], ["XY"], "'0' has 'XY' for its target, expected a tag for each word"),
@@ -136,8 +159,8 @@ def test_what_does_not_fit(kind, texts, targets, message):
 def test_what_cannot_be_measured(fitted):
     with pytest.raises(InputError, match="20 texts, but 1 targets"):
         fitted.score(TEXTS, ["good"])
-    with pytest.raises(InputError, match="has 1 for its target, expected a label"):
-        fitted.evaluate(["a"], [1])
+    with pytest.raises(InputError, match=r"has 1\.5 for its target, expected a label"):
+        fitted.evaluate(["a"], [1.5])
     with pytest.raises(InputError, match="text 0 has no word"):
         fitted.predict([""])
 

@@ -34,7 +34,7 @@ from elmo.train.report import read_log
 def no_picture(monkeypatch):
     """Pictures take longer to draw than such runs do."""
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
-    monkeypatch.setattr(fit_module, "draw_mixes", lambda path, shares: None)
+    monkeypatch.setattr(fit_module, "draw_mixes", lambda *given: None)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +179,10 @@ def test_seeds(tmp_path, model, files):
             assert found["deviation"] == pytest.approx(abs(one - other) / 2**0.5)
             assert found["n"] == 2
             assert f"{found['mean']:.4f} ± {found['deviation']:.4f}" in str(result)
+    with pytest.raises(
+        FormatError, match=r"has models of several seeds: name one, such as .*seed-4"
+    ):
+        load_trained(tmp_path / "runs", "cpu")
     # One of them alone comes to the same.
     fit(task_config(tmp_path / "alone", **{**given, "seed": 5}))
     assert same_weights(tmp_path / "alone" / "model", folders[1] / "model")

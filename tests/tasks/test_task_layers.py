@@ -31,11 +31,11 @@ def no_encoding(monkeypatch):
     return stop
 
 
-@pytest.mark.parametrize("layers", ["all", "top", "1"])
+@pytest.mark.parametrize("layers", ["all", "top", "1", "2,0"])
 def test_stored_layers_are_those_computed(tmp_path, tiny, layers):
     texts = [*TEXTS, ("한국", "😀"), TEXTS[0]]
     stored = stored_layers(tiny, "known", layers, texts, tmp_path / "some" / "where")
-    numbers = {"all": [0, 1, 2], "top": [2], "1": [1]}[layers]
+    numbers = {"all": [0, 1, 2], "top": [2], "1": [1], "2,0": [0, 2]}[layers]
     for text, one, other in zip(
         texts, stored(texts), ComputedLayers(tiny, layers)(texts), strict=True
     ):
@@ -127,8 +127,9 @@ def test_killed_while_writing(tmp_path, tiny, monkeypatch, error):
 def test_a_layer_that_is_not_there():
     elmo = ELMo(random_model())
     assert chosen_layers(elmo, "all") == [0, 1, 2]
-    with pytest.raises(ConfigError, match="layers is 3, but the model has 0 to 2"):
-        chosen_layers(elmo, "3")
+    for layers in ("3", "0,3"):
+        with pytest.raises(ConfigError, match=f"layers is {layers}, but the model has 0 to 2"):
+            chosen_layers(elmo, layers)
 
 
 def test_blank_layers_have_the_same_shape(tiny):

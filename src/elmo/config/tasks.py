@@ -87,7 +87,7 @@ class TaskELMoConfig:
     place: Literal["input", "output", "both"] = "input"
     """Where its vectors come in: before the model's own LSTM, after it, or both."""
     layers: str = "all"
-    """Layers that are mixed: all, the top one, or one by its number."""
+    """Layers that are mixed: all, the top one, or some by their numbers, such as 1 or 1,2."""
     gamma: bool = True
     """Whether the mix has a scale that is learned."""
     mix_penalty: float = 0.001
@@ -104,8 +104,12 @@ class TaskELMoConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.layers not in ("all", "top") and not self.layers.isdecimal():
-            raise ConfigError(f"layers is {self.layers!r}; expected all, top or a layer's number")
+        numbers = self.layers.split(",")
+        are_some = all(map(str.isdecimal, numbers)) and len(set(map(int, numbers))) == len(numbers)
+        if self.layers not in ("all", "top") and not are_some:
+            raise ConfigError(
+                f"layers is {self.layers!r}; expected all, top, or numbers of layers such as 1,2"
+            )
         if self.mix_penalty < 0:
             raise ConfigError(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
         if not 0 <= self.elmo_dropout < 1:

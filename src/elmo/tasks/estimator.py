@@ -1,8 +1,9 @@
 """Tasks in Python, with the verbs of scikit-learn: a class for each kind of task."""
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -167,6 +168,8 @@ class Estimator:
         texts = (text,) if kind.n_texts == 1 else tuple(text)
         if len(texts) != kind.n_texts:
             raise InputError(f"text {number} is {len(texts)} texts, expected {kind.n_texts}")
+        if not all(map(_is_text, texts)):
+            raise InputError(f"text {number} is {text!r:.60}; expected a string or words")
         example = kind.asked(texts, split)
         if not all(example.texts):
             raise InputError(f"text {number} has no word")
@@ -220,23 +223,44 @@ class Classifier(Estimator):
     """One label for a text."""
 
     task: ClassVar[TaskKind] = "classification"
+    # What labels that are whole numbers were given as: the model knows them by their names alone,
+    # and so does one that is loaded.
+    _given: Mapping[str, Any] = {}
 
     @property
-    def classes_(self) -> NDArray[np.str_]:
-        """The labels, as scikit-learn's tools ask for them; none before there is a model."""
+    def classes_(self) -> NDArray[Any]:
+        """The labels as they were given, in the order of `labels`; none before there is a model."""
         if self._trained is None:
             raise AttributeError("classes_")
-        return np.array(self.labels)
+        return np.array([self._given.get(name, name) for name in self.labels])
 
-    def predict(self, texts: Iterable[Any]) -> list[str]:
+    def fit(
+        self,
+        texts: Iterable[Any],
+        targets: Iterable[Any],
+        dev: tuple[Iterable[Any], Iterable[Any]] | None = None,
+    ) -> Self:
+        """Train a model, as `Estimator.fit` does; a label is a string or a whole number."""
+        targets = list(targets)
+        dev = None if dev is None else (dev[0], list(dev[1]))
+        known = [*targets, *(dev[1] if dev else ())]
+        self._given = {_name(label): label for label in known if _is_number(label)}
+        return super().fit(texts, targets, dev)
+
+    def predict(self, texts: Iterable[Any]) -> NDArray[Any]:
         """Give the likeliest label of each text."""
-        return [answer.label for answer in self.answers(texts)]
+        numbers = {name: number for number, name in enumerate(self.labels)}
+        found = [numbers[answer.label] for answer in self.answers(texts)]
+        return self.classes_[np.array(found, dtype=np.intp)]
 
-    def predict_proba(self, texts: Iterable[Any]) -> list[list[float]]:
-        """Give the probability of each label, in the order of `labels`, for each text."""
-        return [
-            [answer.probabilities[name] for name in self.labels] for answer in self.answers(texts)
-        ]
+    def predict_proba(self, texts: Iterable[Any]) -> NDArray[np.float64]:
+        """Give the probability of each label, in the order of `labels`: (texts, labels)."""
+        labels = self.labels
+        rows = [[one.probabilities[name] for name in labels] for one in self.answers(texts)]
+        return np.array(rows, dtype=np.float64).reshape(-1, len(labels))
+
+    def _target(self, example: Example, target: Any, number: int) -> Any:
+        return _name(target) if _is_number(target) else target
 
 
 class PairClassifier(Classifier):
@@ -337,6 +361,22 @@ class CoreferenceResolver(Estimator):
                 f"text {number} has {target!r} for its clusters; expected lists of pairs of the "
                 "numbers of words"
             ) from None
+
+
+def _is_text(given: Any) -> bool:
+    """Tell whether something is a string, or words, or sentences of words."""
+    return isinstance(given, str) or (
+        isinstance(given, Sequence | np.ndarray) and all(map(_is_text, given))
+    )
+
+
+def _is_number(label: Any) -> bool:
+    return isinstance(label, Integral | np.bool_)
+
+
+def _name(label: Any) -> str:
+    """Spell a number as any other that is equal to it: 1 of NumPy and of Python."""
+    return str(int(label))
 
 
 def _list(names: set[str]) -> str:

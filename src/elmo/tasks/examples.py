@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from elmo.errors import InputError
@@ -24,12 +24,15 @@ class Example:
         id: name of the example in its file, empty where it has none.
         given: what is known besides the words: the `Passage` for answers, the numbers of the
             predicates for roles, who speaks in each sentence of a document.
+        where: file and line, for messages; anything that `str` makes them of, as finding a line
+            may take its time.
     """
 
     texts: tuple[tuple[str, ...], ...]
     target: Any = None
     id: str = ""
     given: Any = None
+    where: object = field(default="", compare=False, repr=False)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -120,7 +120,9 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     result = FitResult(config.out, measures[0], tuple(runs))
     with atomic_path(Path(config.out) / RESULTS) as partial:
         partial.write_text(json.dumps(result.to_plain(), indent=1) + "\n")
-    draw_mixes(Path(config.out) / PICTURE, result.shares())
+    some = config.elmo.layers not in ("all", "top")
+    layers = sorted(map(int, config.elmo.layers.split(","))) if some else None
+    draw_mixes(Path(config.out) / PICTURE, result.shares(), layers)
     return result
 
 

@@ -40,7 +40,7 @@ class ComputedLayers:
 
         Args:
             elmo: gives the vectors.
-            layers: all, top, or a number.
+            layers: all, top, or numbers such as 1,2.
         """
         self.elmo = elmo
         self.chosen = chosen_layers(elmo, layers)
@@ -100,14 +100,16 @@ class StoredLayers:
 
 
 def chosen_layers(elmo: ELMo, layers: str) -> list[int]:
-    """Give the numbers of the layers that all, top or a number means."""
+    """Give the numbers of the layers that all, top or numbers mean, from the lowest."""
     n_layers = elmo.config.n_layers
     if layers == "all":
         return list(range(n_layers))
-    number = n_layers - 1 if layers == "top" else int(layers)
-    if number >= n_layers:
+    if layers == "top":
+        return [n_layers - 1]
+    chosen = sorted(map(int, layers.split(",")))
+    if chosen[-1] >= n_layers:
         raise ConfigError(f"layers is {layers}, but the model has 0 to {n_layers - 1}")
-    return [number]
+    return chosen
 
 
 def stored_layers(
@@ -118,7 +120,7 @@ def stored_layers(
     Args:
         elmo: gives the vectors.
         fingerprint: of the model.
-        layers: all, top, or a number.
+        layers: all, top, or numbers such as 1,2.
         texts: each may stand there more than once.
         folder: of such files; made where it is missing.
     """

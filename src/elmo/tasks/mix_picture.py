@@ -8,12 +8,15 @@ from elmo.files import atomic_path
 PICTURE = "mixes.png"
 
 
-def draw_mixes(path: Path, shares: Mapping[str, Sequence[float]]) -> Path | None:
+def draw_mixes(
+    path: Path, shares: Mapping[str, Sequence[float]], layers: Sequence[int] | None = None
+) -> Path | None:
     """Draw a bar for each mix, cut into the shares of the layers.
 
     Args:
         path: of the picture.
         shares: of the layers, which sum to 1, by the name of the mix; as many in each.
+        layers: their numbers; from 0 where None.
 
     Returns:
         The picture; None where there is nothing to draw, or matplotlib is not installed, which
@@ -32,7 +35,8 @@ def draw_mixes(path: Path, shares: Mapping[str, Sequence[float]]) -> Path | None
     axes = figure.subplots()
     names = list(shares)
     left = [0.0] * len(names)
-    for layer, values in enumerate(zip(*shares.values(), strict=True)):
+    for place, values in enumerate(zip(*shares.values(), strict=True)):
+        layer = place if layers is None else layers[place]
         bars = axes.barh(names, values, left=left, label=f"layer {layer}")
         axes.bar_label(bars, fmt="{:.2f}", label_type="center", color="white", fontsize=8)
         left = [start + value for start, value in zip(left, values, strict=True)]

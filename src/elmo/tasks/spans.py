@@ -12,6 +12,7 @@ span, and a span ends where a tag does not continue it.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -47,6 +48,15 @@ class Span(NamedTuple):
         return {"text": " ".join(words[self.start : self.end]), **self._asdict()}
 
 
+class StrangeTag(InputError):
+    """A tag that does not belong where it stands."""
+
+    def __init__(self, tag: str, message: str) -> None:
+        """Keep which one, for who knows where it stands."""
+        super().__init__(message)
+        self.tag = tag
+
+
 class _Tag(NamedTuple):
     """A tag taken apart; BILOU's letters are already those of BIOES."""
 
@@ -64,15 +74,16 @@ def scheme_named(name: str) -> str:
     return scheme
 
 
-def detect_scheme(sentences: Sequence[Sequence[str]]) -> str:
+def detect_scheme(sentences: Sequence[Sequence[str]], usual: str = IOB2) -> str:
     """Find out the scheme of tags.
 
-    A file which breaks the rules of IOB1 and of IOB2 is taken for the one it breaks less often,
-    IOB2 where both fit: reading it gives the same spans. A few tags that fit none of the others are
-    refused, lest a slip decides what all the others mean.
+    A file which breaks the rules of IOB1 and of IOB2 is taken for the one it breaks less often:
+    reading it gives the same spans. A few tags that fit none of the others are refused, lest a slip
+    decides what all the others mean.
 
     Args:
         sentences: tags of each sentence.
+        usual: what is meant where they are as much IOB1 as IOB2.
 
     Returns:
         `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` where the tags mark no spans.
@@ -97,22 +108,27 @@ def detect_scheme(sentences: Sequence[Sequence[str]]) -> str:
         raise _stranger(ends[0], "of BIOES or BILOU, and the others are not", IOB2)
     if ends:
         return BIOES if any(tag[0] in "ES" for tag in ends) else BILOU
+    if broken[IOB1] == broken[IOB2] and usual in (IOB1, IOB2):
+        return usual
     return IOB1 if broken[IOB1] < broken[IOB2] else IOB2
 
 
-def _stranger(tag: str, what: str, scheme: str) -> InputError:
-    return InputError(f"the tag {tag!r} is {what}: mend it, or name the scheme, such as {scheme}")
+def _stranger(tag: str, what: str, scheme: str) -> StrangeTag:
+    message = f"the tag {tag!r} is {what}: mend it, or name the scheme, such as {scheme}"
+    return StrangeTag(tag, message)
 
 
 def in_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[str]]:
-    """Give the tags of sentences in a scheme: as they are, where it has such tags."""
-    known = {tag for sentence in sentences for tag in sentence}
-    if all(_parts(tag, scheme) is not None for tag in known):
+    """Give the tags of sentences in a scheme: as they are, well-formed or not, if it is theirs."""
+    if all(_is_well_formed(tuple(tags), scheme) for tags in sentences):
         return list(sentences)
-    source = detect_scheme(sentences)
+    source = detect_scheme(sentences, usual=scheme)
+    if source == scheme:
+        return list(sentences)
     if source == NONE:
-        for tag in known:
-            _require(tag, scheme)
+        for sentence in sentences:
+            for tag in sentence:
+                _require(tag, scheme)
     return [convert(tags, source, scheme) for tags in sentences]
 
 
@@ -207,6 +223,13 @@ def is_allowed(tags: Sequence[str], scheme: str) -> bool:
     return all(_may_follow(tag, after, scheme) for tag, after in pairwise(parts))
 
 
+@lru_cache(maxsize=2**17)
+def _is_well_formed(tags: tuple[str, ...], scheme: str) -> bool:
+    """Tell it of tags that may be another scheme's; once, as the same are scored at each turn."""
+    own = _PREFIXES[scheme][:4]  # without those that are read where the others are meant
+    return all(tag == OUTSIDE or tag[:1] in own for tag in tags) and is_allowed(tags, scheme)
+
+
 def _may_follow(tag: _Tag, after: _Tag, scheme: str) -> bool:
     """Tell whether a well-formed sentence may hold two tags side by side.
 
@@ -249,7 +272,7 @@ def _require(tag: str, scheme: str) -> _Tag:
     parts = _parts(tag, scheme)
     if parts is None:
         known = ", ".join(f"{prefix}-label" for prefix in _PREFIXES[scheme])
-        raise InputError(f"{tag!r} is no tag of the scheme {scheme}, which has O, {known}")
+        raise StrangeTag(tag, f"{tag!r} is no tag of the scheme {scheme}, which has O, {known}")
     return parts
 
 

@@ -224,6 +224,10 @@ def read_head(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
     try:
         head = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
+        if seeds := sorted(folder.glob(f"*/{MODEL}/{CONFIG}")):
+            raise FormatError(
+                f"{folder} has models of several seeds: name one, such as {seeds[0].parents[1]}"
+            ) from None
         raise FormatError(f"{folder} is no model of a task: {one_line(error)}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise FormatError(f"{folder} is no model of a task: its {CONFIG} does not say so")

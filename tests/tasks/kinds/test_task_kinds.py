@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_tasks import LABELLED, TAGGED, make_trained
+from small_tasks import LABELLED, TAGGED, make_trained, task_config
 
 from elmo.config import BodyConfig
 from elmo.errors import ConfigError, InputError
@@ -12,6 +12,7 @@ from elmo.tasks.heads.labels import ClassificationHead, TaggingHead
 from elmo.tasks.kinds.registry import check_targets, kind_for, make_kind
 from elmo.tasks.layout import Layout
 from elmo.tasks.model import Texts
+from elmo.tasks.readers.registry import read
 
 SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
 
@@ -194,3 +195,50 @@ def test_examples_of_another_kind(tmp_path, task, target, message):
 def test_an_unknown_kind():
     with pytest.raises(ConfigError, match="task is 'parsing'; expected one of classification, tag"):
         make_kind("parsing", {})
+
+
+# ------------------------------------------------------------------------------------ strange tags
+
+COLUMNS = "Kim B-PER\nwent O\n\nto O\nNew {}\nYork I-LOC\n\nLee B-PER\n"
+
+
+@pytest.mark.parametrize("scheme", ["auto", "IOB2"])
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("tags.txt", COLUMNS, 4),
+        (
+            "x.jsonl",
+            '{{"text": ["New"], "label": ["{}"]}}\n{{"text": ["a"], "label": ["B-X"]}}\n',
+            1,
+        ),
+    ],
+)
+def test_a_strange_tag_is_told_with_its_line(tmp_path, scheme, name, text, line):
+    path = tmp_path / name
+    path.write_text(text.format("BLOC"))
+    config = task_config(tmp_path, task="tagging", scheme=scheme)
+    with pytest.raises(InputError, match=f"^{path}.*, line {line}, at the word 'New': .*'BLOC'"):
+        kind_for("tagging", [*TAGGED, *read(path)], config)
+
+
+def test_tags_of_another_scheme_are_scored_as_they_are_meant(tmp_path):
+    kind = kind_for("tagging", TAGGED)
+    answers = [("O",) * len(example.target) for example in TAGGED[:7]]
+    answers += [example.target for example in TAGGED[7:]]
+    expected = kind.scores(TAGGED, answers)
+    assert 0 < expected["span_f1"] < 1
+    for scheme in SCHEMES:
+        assert kind.scores(tagged(scheme), answers) == expected
+    path = tmp_path / "other.txt"
+    path.write_text(COLUMNS.format("NNP"))
+    strange = read(path)
+    with pytest.raises(InputError, match=f"^{path}, line 4, at the word 'New': the tag 'NNP'"):
+        kind.scores(strange, [example.target for example in strange])
+
+
+def test_a_target_of_another_kind_is_told_with_its_line(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"text": "a b", "label": "x"}\n{"text": "a b", "label": ["x", "y"]}\n')
+    with pytest.raises(InputError, match=rf"example 'a b' \({path}, line 2\) has \('x', 'y'\)"):
+        check_targets("classification", read(path))

@@ -87,3 +87,10 @@ def test_no_file_and_no_encoding(tmp_path):
     (tmp_path / "text").write_bytes(b"a")
     with pytest.raises(ConfigError, match="no encoding 'utf-9'"):
         read_text(tmp_path / "text", "utf-9")
+
+
+def test_carriage_returns_alone_end_no_line(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"a O\rb O\r\rc O\r")
+    with pytest.raises(FormatError, match=r"text, line 1 has carriage returns and no line ends"):
+        read_lines(path)

@@ -24,6 +24,8 @@ UD = "1\ta\ta\tX\tY\t_\t_\t_\t_\t_\n"
         ("a.txt", "(3 (2 It) (4 's))\n", "sst5"),
         ("a.txt", '{"text": "a"}\n', "jsonl"),
         ("ner.train", "; a b\n$a <b:PS>\n1\ta\tNN\tO\n", "klp"),
+        ("ner.dev", "a\tNN\tB_PS\nb\tNN\tI\n\nc\tNN\tO\n", "klp"),
+        ("ner.dev", "a\tNN\tB-PS\nb\tNN\tI-PS\n\nc\tNN\tO\n", "conll"),
         ("a.txt", "# sent_id = 1\n" + UD, "conllu"),
         ("a.txt", "1-2\tab\t_\t_\t_\t_\t_\t_\t_\t_\n" + UD, "conllu"),
         ("a.txt", "-DOCSTART- O\n\na O\n", "conll"),

@@ -48,7 +48,9 @@ def check_targets(task: TaskKind, examples: Sequence[Example]) -> None:
 
 
 def _named(example: Example) -> str:
-    return repr(example.id or " ".join(example.words)[:40])
+    name = repr(example.id or " ".join(example.words)[:40])
+    where = str(example.where)
+    return f"{name} ({where})" if where else name
 
 
 def kind_for(task: TaskKind, examples: Sequence[Example], config: TaskConfig | None = None) -> Kind:

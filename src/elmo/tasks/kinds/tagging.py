@@ -1,12 +1,14 @@
 """Tagging: a tag for each word of a text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
 from elmo.config import BodyConfig, TaskConfig
+from elmo.errors import InputError
 from elmo.tasks import spans
 from elmo.tasks.examples import Example
 from elmo.tasks.heads.labels import SoftmaxTaggingHead, TaggingHead, padded_tags
@@ -37,7 +39,10 @@ class Tagging(PlainKind):
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind for the scheme that the tags of examples are in."""
-        return cls(scheme_of([example.target for example in examples], config))
+        with telling_where(examples):
+            kind = cls(scheme_of([example.target for example in examples], config))
+            kind.labels(examples)
+        return kind
 
     @staticmethod
     def fits(example: Example) -> bool:
@@ -87,7 +92,9 @@ class Tagging(PlainKind):
                 [tag for tags in gold for tag in tags], [tag for tags in answers for tag in tags]
             )
             return {"accuracy": found.accuracy}
-        by_span = span_scores(spans.in_scheme(gold, self.scheme), answers, self.scheme)
+        with telling_where(examples):
+            gold = spans.in_scheme(gold, self.scheme)
+        by_span = span_scores(gold, answers, self.scheme)
         return {
             "accuracy": by_span.accuracy,
             "span_precision": by_span.precision,
@@ -106,6 +113,21 @@ class Tagging(PlainKind):
     def settings(self) -> dict[str, Any]:
         """Give what `make_kind` makes the same kind of again."""
         return {"scheme": self.scheme}
+
+
+@contextmanager
+def telling_where(examples: Sequence[Example]) -> Iterator[None]:
+    """Say of a tag that does not belong where it stands in which file and line that is."""
+    try:
+        yield
+    except spans.StrangeTag as error:
+        places = (
+            f"{example.where}, at the word {word!r}: "
+            for example in examples
+            for word, tag in zip(example.words, example.target, strict=True)
+            if tag == error.tag and str(example.where)
+        )
+        raise InputError(f"{next(places, '')}{error}") from None
 
 
 def scheme_of(tags: Sequence[Sequence[str]], config: TaskConfig) -> str:

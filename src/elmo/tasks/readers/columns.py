@@ -47,7 +47,8 @@ def read_conll(
                 )
             rows.append(row)
         target = None if tags is None else tuple(row[tags] for row in rows)
-        examples.append(Example((tuple(row[words] for row in rows),), target))
+        where = f"{path}, line {sentence[0][0]}"
+        examples.append(Example((tuple(row[words] for row in rows),), target, where=where))
     return _filled(path, examples, "columns")
 
 
@@ -76,7 +77,8 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
             tags.append(_klp_tag(path, number, row[-1], tags[-1]))
         if not words:
             raise FormatError(f"{path}, line {sentence[0][0]} heads a sentence without words")
-        examples.append(Example((tuple(words),), tuple(tags[1:])))
+        where = f"{path}, line {sentence[0][0]}"
+        examples.append(Example((tuple(words),), tuple(tags[1:]), where=where))
     return _filled(path, examples, "KLP-2016")
 
 
@@ -105,7 +107,8 @@ def read_conllu(
         if not rows:
             continue
         target = None if tags is None else tuple(row[CONLLU.index(tags)] for row in rows)
-        examples.append(Example((tuple(row[1] for row in rows),), target, name))
+        where = f"{path}, line {sentence[0][0]}"
+        examples.append(Example((tuple(row[1] for row in rows),), target, name, where=where))
     _filled(path, examples, "CoNLL-U")
     if tags is not None and all(set(example.target) == {"_"} for example in examples):
         raise FormatError(f"{path} has no {tags}: each word has '_' there")

@@ -45,6 +45,10 @@ def read_text(path: Path, encoding: str | None = None) -> str:
             f"{path}, line {line} holds a zero byte: it is no text, or in UTF-16 without the mark "
             "at its beginning; name its --encoding"
         )
+    if "\r" in text and "\n" not in text:
+        raise FormatError(
+            f"{path}, line 1 has carriage returns and no line ends: convert it (tr '\\r' '\\n')"
+        )
     return text.removeprefix("\ufeff")
 
 

@@ -40,7 +40,8 @@ def read_parallel(
                 f"line {number} of {path} has {len(words)} words, of {tags_path} {len(found)} "
                 "tags; expected as many, and at least one"
             )
-        examples.append(Example((tuple(words),), tuple(found)))
+        where = f"{tags_path}, line {number}"
+        examples.append(Example((tuple(words),), tuple(found), where=where))
     return examples
 
 

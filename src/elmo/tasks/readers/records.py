@@ -52,7 +52,7 @@ def read_jsonl(
                 f"{where} has {len(texts[0])} words and {len(target)} tags; expected as many"
             )
         name = "" if id is None else str(_field(record, id, "id", where))
-        examples.append(Example(texts, target, name))
+        examples.append(Example(texts, target, name, where=where))
     if not examples:
         raise FormatError(f"{path} holds no record")
     return examples

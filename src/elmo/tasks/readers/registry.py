@@ -129,11 +129,19 @@ def _by_content(lines: list[str]) -> str | None:
         return "jsonl"
     if first.startswith(";") and second.startswith("$") and "\t" not in first:
         return "klp"
+    if _has_klp_tags(filled):
+        return "klp"
     if _CONLLU_LINE.fullmatch(data):
         return "conllu"
     if first.startswith(DOCUMENT) or (len(filled) < len(lines) and len(first.split()) > 1):
         return "conll"
     return "table" if "\t" in first else None
+
+
+def _has_klp_tags(lines: list[str]) -> bool:
+    """Tell whether lines end in the tags of KLP-2016, whose sentences need no heads."""
+    last = [line.split()[-1] for line in lines if line.count("\t") > 1]
+    return any(tag.startswith("B_") for tag in last) and "I" in last
 
 
 def _is_record(line: str) -> bool:

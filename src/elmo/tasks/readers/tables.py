@@ -69,7 +69,8 @@ def read_table(
             raise FormatError(f"{where} has no {label}")
         texts = to_words([row[place] for place in text_places], split, empty, where)
         if texts is not None:
-            examples.append(Example(texts, target, "" if id_place is None else row[id_place]))
+            name = "" if id_place is None else row[id_place]
+            examples.append(Example(texts, target, name, where=where))
     if not examples:
         raise FormatError(f"{path} holds no row below its header")
     return examples
