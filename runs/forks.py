@@ -1,7 +1,7 @@
 """Runs a command whose Pythons are forks of one that has imported everything.
 
     python runs/forks.py 32 bash -c 'for set in sst5 sick; do
-        SETS=$set JOBS=99 FLAGS="--side-by-side 5" bash runs/tasks.sh DATA OUT/$set & done; wait'
+        SETS=$set JOBS=99 bash runs/tasks.sh DATA OUT/$set & done; wait'
 
 A run of a small model is over in minutes, and forty processes that import PyTorch at once are busy
 with that for half of one. Here $PYTHON of the command, and of all it starts, is a few lines that

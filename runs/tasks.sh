@@ -12,7 +12,8 @@
 #     SEEDS=     seeds of each run; 5 of CoNLL-2003 and SST-5 but for layers and curves, else 3, where nothing is said
 #     JOBS=1     runs side by side (8 on a large GPU)
 #     SETS=...   some of the sets alone        PYTHON=python
-#     FLAGS=     further flags of every fit    TUNE_FLAGS=     and of every fine-tuning
+#     FLAGS=     further flags of every fit, --side-by-side 5 where nothing is said: seeds share a device
+#     TUNE_FLAGS=     and of every fine-tuning
 #     RECORD=    a record of runs/results.py: what is in it is not run again
 #
 # On a large GPU all sets at once, each with an OUT of its own, keep it busy: runs/forks.py tells how.
@@ -24,7 +25,7 @@ data=$1 out=$2 gap=$1/gap/gap-test.tsv
 here=$(dirname "$0")
 python=${PYTHON:-python} jobs=${JOBS:-1}
 sets=${SETS:-conll2003 ud-pos kmou-ner sst5 sst2 ynat nsmc probes sick klue-nli squad propbank-ewt litbank}
-read -ra flags <<< "${FLAGS:-}"
+read -ra flags <<< "${FLAGS---side-by-side 5}"
 read -ra tune_flags <<< "${TUNE_FLAGS:-}"
 mkdir -p "$out"
 

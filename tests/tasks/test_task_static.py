@@ -88,6 +88,13 @@ def binary(tmp_path, *, counts=b"3 2\n", between=b"", words=("the", "\u00e9t\u00
     return path
 
 
+def test_the_width_is_that_of_the_counts(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("2 3\na 1 2\nb 3 4\n")
+    with pytest.raises(FormatError, match=r"vectors.txt, line 2: expected a word and 3 numbers"):
+        read_static(path)
+
+
 @pytest.mark.parametrize("between", [b"", b"\n"])
 def test_word2vec_binary(tmp_path, between):
     table = read_static(binary(tmp_path, between=between), {"the"}, 5)

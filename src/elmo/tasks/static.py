@@ -67,7 +67,7 @@ def _text(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
         # A few words of GloVe hold spaces, so numbers are counted from the end.
         parts = line.rstrip().split(" ")
         if number == 1 and len(parts) == 2 and all(map(_COUNT.fullmatch, parts)):
-            n_words = int(parts[0])
+            n_words, width = map(int, parts)
             continue
         width = width or len(parts) - 1
         word = " ".join(parts[:-width]) if width else ""
