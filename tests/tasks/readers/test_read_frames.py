@@ -67,6 +67,8 @@ def test_the_first_sentence_may_have_no_predicate(write):
         ("a -\n\nb go (V*\n", "line 3 ends its sentence inside V"),
         ("a -\n\nb go (V*)\nc - *)\n", "line 4 ends an argument that was not begun"),
         ("a -\n\nb go (V*\nc - (A*)\n", "line 4 begins A inside V"),
+        ("a -\n\nb go (A(V*))\n", "line 3 begins V inside A"),
+        ("b go (A(V*))\n", "line 1 begins V inside A"),
         ("a -\n\nb - (A*)\nc go (V*)\nd go *\n\n", "line 3 begins a sentence with 2 predicates"),
         ("a -\n\nb - (V*)\nc go *\n", "line 4 has word 1 of .* tagged 'O'; expected V"),
         ("a -\n\nb - (A*)\nc go (C-V*)\n", "line 4 has word 1 of .* tagged 'B-C-V'; expected V"),
@@ -111,6 +113,58 @@ def test_conll2012(write):
         Example((words,), frames, "bc/x; part 0, 0", (1, 2)),
         Example((("Fine",),), (), "bc/x; part 0, 1", ()),
     ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "tags"),
+    [
+        # The predicate keeps its word, the argument around it what is before it, or else after it.
+        ("(ARG2(V*) *)", "B-V B-ARG2"),
+        ("(ARG2* (V*) *) (ARG1*)", "B-ARG2 B-V O B-ARG1"),
+        ("(ARG2* * (V*))", "B-ARG2 I-ARG2 B-V"),
+        ("(ARG2(V*))", "B-V"),
+        ("(ARG2(V* *) * *)", "B-V I-V B-ARG2 I-ARG2"),
+        ("(ARG1(ARG2* (V*)) *)", "B-ARG1 B-V O"),
+        # Of arguments the outermost.
+        ("(V*) (ARG1(R-ARG2*) *)", "B-V B-ARG1 I-ARG1"),
+        ("(V*) (ARG1(R-ARG2*))", "B-V B-ARG1"),
+        ("(V*) (ARG1* (ARG2* *))", "B-V B-ARG1 I-ARG1 I-ARG1"),
+        ("(V*) (A0* (A1*) (A2(A3*)) *) (A4*)", "B-V B-A0 I-A0 I-A0 I-A0 B-A4"),
+        ("(ARG2* (ARG1*) (V*) (ARG3*) *)", "B-ARG2 I-ARG2 B-V O O"),
+        ("(V* (ARG1*) *)", "B-V I-V I-V"),
+    ],
+)
+def test_arguments_inside_each_other(write, cells, tags):
+    column = cells.split()
+    words = [f"w{number}" for number in range(len(column))]
+    (example,) = read_conll2012(write(document(rows(words, column, ["-"] * len(column)))))
+    expected = tuple(tags.split())
+    assert example.target == (Frame(expected.index("B-V"), expected),)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ("(A(V*) *", "line 3 ends its sentence inside A$"),
+        ("(A(V*)) *)", "line 3 ends an argument that was not begun"),
+        ("(V*)) *", "line 2 ends an argument that was not begun"),
+        ("(V*) (A*(B*)", r"line 3 has '\(A\*\(B\*\)' for an argument"),
+        ("(V*) * (V*)", "line 4 begins a second V in column 11; expected one for a predicate"),
+        ("(V*) (A(V*))", "line 3 begins a second V"),
+        ("(V(V*))", "line 2 begins a second V"),
+    ],
+)
+def test_brackets_that_do_not_fit(write, cells, message):
+    column = cells.split()
+    text = document(rows(["w"] * len(column), column, ["-"] * len(column)))
+    with pytest.raises(FormatError, match=message):
+        read_conll2012(write(text))
+
+
+def test_a_second_part_of_a_predicate(write):
+    column = ["(V*)", "(A1*)", "(C-V*)"]
+    (example,) = read_conll2012(write(document(rows("put it on".split(), column, ["-"] * 3))))
+    assert example.target == (Frame(0, ("B-V", "B-A1", "B-C-V")),)
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,21 @@ from elmo.tasks.readers.ontonotes import (
     FRAMES,
     NOTHING,
     Document,
+    Row,
     document_files,
     read_documents,
 )
 from elmo.tasks.readers.records import records
 from elmo.tasks.scores.roles import VERB
-from elmo.tasks.spans import OUTSIDE
+from elmo.tasks.spans import IOB2, OUTSIDE, Span, from_spans
 
 # Of any scheme.
 _TAG = re.compile(rf"{OUTSIDE}|[BIESLU]-.+")
-# An argument may begin, go on, and end at a word: (A0* * *) (V*)
-_BRACKET = re.compile(r"(?:\(([^()*\s]+))?\*(\)?)")
+# Arguments may begin, go on, and end at a word: (A0* * *) (V*) (A1(V*)
+_BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*(\)*)")
+
+# A line of the file and what stands there for an argument.
+Cell = tuple[int, str]
 
 
 def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
@@ -63,8 +67,8 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
         frames = []
         for n, place in enumerate(places, start=column + 1):
             cells = [(line, row[n]) for (line, _), row in zip(sentence, rows, strict=True)]
-            tags = _tags(path, cells)
-            frames.append(_of_verb(Frame(place, tags), f"{path}, line {sentence[place][0]}"))
+            frame = Frame(place, _tags(_spans(path, cells), len(rows)))
+            frames.append(_of_verb(frame, f"{path}, line {sentence[place][0]}"))
         words = tuple(row[0] for row in rows)
         examples.append(_example(words, frames, f"{sentence[0][0]}"))
     return _filled(path, examples)
@@ -72,6 +76,10 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
 
 def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read the frames of CoNLL-2012 columns.
+
+    OntoNotes is said to have a few arguments one inside another, `(ARG1(R-ARG2*)`, or around the
+    predicate, `(ARG2(V*)`. The outermost is the argument. The predicate always keeps its words; an
+    argument around it is what stands before it, or, where that is nothing, what stands after it.
 
     Args:
         path: a file, or a folder as `document_files` takes it.
@@ -108,14 +116,9 @@ def _sentences(path: Path, document: Document) -> Iterator[Example]:
     for at, rows in enumerate(document.sentences):
         frames = []
         for column in range(FRAMES, len(rows[0].columns) - 1):
-            tags = _tags(path, [(row.line, row.columns[column]) for row in rows])
-            verb = f"B-{VERB}"
-            if verb not in tags:
-                raise FormatError(
-                    f"{path}, line {rows[0].line} begins a sentence whose column {column} has "
-                    f"arguments of no predicate: there is no ({VERB}* in it"
-                )
-            frames.append(Frame(tags.index(verb), tags))
+            spans = _spans(path, [(row.line, row.columns[column]) for row in rows], nested=True)
+            verb = _verb(path, rows, column, spans)
+            frames.append(Frame(verb.start, _tags(_apart(spans, verb), len(rows))))
         yield _example(tuple(row.word for row in rows), frames, f"{document.name}, {at}")
 
 
@@ -162,7 +165,7 @@ def _predicate_column(path: Path, sentence: list[Line], rows: list[list[str]]) -
     for column in range(width - 1, 0, -1):
         n_predicates = sum(row[column] not in NOTHING for row in rows)
         follow = [cell for row in rows for cell in row[column + 1 :]]
-        if n_predicates == width - column - 1 and all(map(_BRACKET.fullmatch, follow)):
+        if n_predicates == width - column - 1 and all(map(_BRACKETS.fullmatch, follow)):
             return column
     raise FormatError(
         f"{path}, line {sentence[0][0]} begins a sentence without a column of predicates (a lemma, "
@@ -170,32 +173,81 @@ def _predicate_column(path: Path, sentence: list[Line], rows: list[list[str]]) -
     )
 
 
-def _tags(path: Path, cells: list[tuple[int, str]]) -> tuple[str, ...]:
-    """Write brackets as tags.
+def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[Span]:
+    """Read the brackets of a column.
 
     Args:
         path: the file, for messages.
-        cells: the line of each word and what stands there.
+        cells: of the words of a sentence.
+        nested: whether one argument may stand inside another.
     """
-    tags = []
-    label: str | None = None
-    for line, cell in cells:
-        match = _BRACKET.fullmatch(cell)
+    found: list[Span] = []
+    opened: list[tuple[int, str]] = []
+    for place, (line, cell) in enumerate(cells):
+        match = _BRACKETS.fullmatch(cell)
         if match is None:
             raise FormatError(
                 f"{path}, line {line} has {cell!r} for an argument; expected (label*)"
             )
-        begins, ends = match[1], match[2]
-        if begins and label:
-            raise FormatError(f"{path}, line {line} begins {begins} inside {label}: {cell!r}")
-        if ends and not (begins or label):
-            raise FormatError(f"{path}, line {line} ends an argument that was not begun: {cell!r}")
-        label = begins or label
-        tags.append(f"{'B' if begins else 'I'}-{label}" if label else OUTSIDE)
-        label = None if ends else label
-    if label:
-        raise FormatError(f"{path}, line {cells[-1][0]} ends its sentence inside {label}")
-    return tuple(tags)
+        for label in match[1].split("(")[1:]:
+            if opened and not nested:
+                raise FormatError(
+                    f"{path}, line {line} begins {label} inside {opened[-1][1]}: {cell!r}"
+                )
+            opened.append((place, label))
+        for _ in match[2]:
+            if not opened:
+                raise FormatError(
+                    f"{path}, line {line} ends an argument that was not begun: {cell!r}"
+                )
+            start, label = opened.pop()
+            found.append(Span(start, place + 1, label))
+    if opened:
+        raise FormatError(f"{path}, line {cells[-1][0]} ends its sentence inside {opened[-1][1]}")
+    return found
+
+
+def _verb(path: Path, rows: Sequence[Row], column: int, spans: Sequence[Span]) -> Span:
+    """Find the predicate of a column, which has one."""
+    verbs = sorted(span for span in spans if span.label == VERB)
+    if not verbs:
+        raise FormatError(
+            f"{path}, line {rows[0].line} begins a sentence whose column {column} has "
+            f"arguments of no predicate: there is no ({VERB}* in it"
+        )
+    if len(verbs) > 1:
+        raise FormatError(
+            f"{path}, line {rows[verbs[1].start].line} begins a second {VERB} in column {column}; "
+            f"expected one for a predicate, and C-{VERB} for its other parts"
+        )
+    return verbs[0]
+
+
+def _apart(spans: Sequence[Span], verb: Span) -> list[Span]:
+    """Give the predicate and the outermost arguments, cut so that none has a word of it."""
+    kept = [verb]
+    end = 0
+    # Of those that begin at a word the longest comes first, and of those with the same words the
+    # one that is closed last: what then ends no later than one before it is inside that.
+    for span in sorted(reversed(spans), key=lambda span: (span.start, -span.end)):
+        if span.end <= end:
+            continue
+        end = span.end
+        kept.extend(_beside(span, verb))
+    return kept
+
+
+def _beside(span: Span, verb: Span) -> list[Span]:
+    """Give what an argument has before the predicate, or else after it; nothing inside it."""
+    if span.end <= verb.start or verb.end <= span.start:
+        return [span]
+    before = span._replace(end=verb.start)
+    after = span._replace(start=verb.end)
+    return [part for part in (before, after) if part.start < part.end][:1]
+
+
+def _tags(spans: Sequence[Span], n_words: int) -> tuple[str, ...]:
+    return tuple(from_spans(spans, n_words, IOB2))
 
 
 def _filled(path: Path, examples: list[Example]) -> list[Example]:
