@@ -214,6 +214,19 @@ def test_propbank(write):
     ]
 
 
+def framed(*frames):
+    """Give a record whose frames have their predicate at its first word."""
+    tags = [frame.split() for frame in frames]
+    words = [f"w{number}" for number in range(len(tags[0]))]
+    return {"words": words, "frames": [{"pred": 0, "tags": one} for one in tags]}
+
+
+def test_propbank_in_other_schemes(write):
+    for tags in ("B-V E-V B-A I-A E-A S-A", "B-V L-V B-A I-A L-A U-A"):
+        (example,) = read_propbank(write(json.dumps(framed(tags))))
+        assert example.target == (Frame(0, tuple(tags.split())),)
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
@@ -242,6 +255,19 @@ def test_propbank(write):
             "pred True and 2 tags for 2 words",
         ),
         ({"words": ["a"], "frames": []}, "holds no predicate"),
+        *(
+            ({"words": ["a", word], "frames": []}, "line 1 has .* for a word, which is white space")
+            for word in (" ", "\t", "\u3000")
+        ),
+        (framed("I-A B-V"), "line 1 has the tag 'I-A' for word 0 .* after 'O'; expected B-A where"),
+        (framed("B-V I-A"), "the tag 'I-A' for word 1 of its sentence, from 0, after 'B-V'; expec"),
+        (framed("B-V O I-V"), "the tag 'I-V' for word 2 .* after 'O'; expected B-V where"),
+        (framed("B-V S-A I-A"), "the tag 'I-A' for word 2 .* after 'S-A'"),
+        (framed("B-V O E-A"), "the tag 'E-A' for word 2 .* after 'O'"),
+        (framed("B-V O B-V"), "line 1 has a frame with pred 0 and a second V; expected one"),
+        (framed("B-V B-V"), "pred 0 and a second V"),
+        (framed("S-V S-V"), "pred 0 and a second V"),
+        (framed("B-V O", "B-V B-A"), "line 1 has two frames with pred 0; expected one for a word"),
     ],
 )
 def test_broken_propbank(write, record, message):

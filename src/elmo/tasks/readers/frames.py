@@ -6,6 +6,7 @@ predicate, and a tag for each word (IOB2, the predicate itself as V). The number
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from elmo.tasks.readers.records import records
 from elmo.tasks.scores.roles import VERB
 from elmo.tasks.spans import IOB2, OUTSIDE, Span, from_spans
 
-# Of any scheme.
+# Of any scheme but IOB1, whose spans may begin with I-.
 _TAG = re.compile(rf"{OUTSIDE}|[BIESLU]-.+")
 # Arguments may begin, go on, and end at a word: (A0* * *) (V*) (A1(V*)
 _BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*(\)*)")
@@ -97,6 +98,8 @@ def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
 def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read JSON lines of `words` and `frames`, each with the number of its `pred` and its `tags`.
 
+    Tags are IOB2; those of BIOES and BILOU are taken too.
+
     Args:
         path: the file.
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
@@ -106,7 +109,10 @@ def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
         words = _strings(record.get("words"), where, "words")
         if not words or not isinstance(record.get("frames"), list):
             raise FormatError(f"{where} has no words, or no list of frames")
+        if blank := [word for word in words if not word.strip()]:
+            raise FormatError(f"{where} has {blank[0]!r} for a word, which is white space")
         frames = [_frame(frame, len(words), where) for frame in record["frames"]]
+        _check_predicates(frames, where)
         examples.append(_example(words, frames, f"{number}"))
     return _filled(path, examples)
 
@@ -139,12 +145,45 @@ def _frame(frame: Any, n_words: int, where: Where) -> Frame:
         )
     if wrong := [tag for tag in tags if not _TAG.fullmatch(tag)]:
         raise FormatError(f"{where} has the tag {wrong[0]!r}; expected O, or such as B-ARG0")
+    _check_order(tags, where)
+    if sum(_begins(tag) and _label(tag) == VERB for tag in tags) > 1:
+        raise FormatError(
+            f"{where} has a frame with pred {place} and a second {VERB}; expected one for a "
+            f"predicate, and C-{VERB} for its other parts"
+        )
     return _of_verb(Frame(place, tags), where)
+
+
+def _check_order(tags: Sequence[str], where: Where) -> None:
+    """Refuse a tag that goes on with a span which the word before it is not in."""
+    for place, (before, tag) in enumerate(pairwise((OUTSIDE, *tags))):
+        is_open = before[0] in "BI" and _label(before) == _label(tag)
+        if tag != OUTSIDE and not _begins(tag) and not is_open:
+            raise FormatError(
+                f"{where} has the tag {tag!r} for word {place} of its sentence, from 0, after "
+                f"{before!r}; expected B-{_label(tag)} where an argument begins"
+            )
+
+
+def _check_predicates(frames: Sequence[Frame], where: Where) -> None:
+    """Refuse two frames of one predicate."""
+    places = [frame.predicate for frame in frames]
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise FormatError(f"{where} has two frames with pred {twice[0]}; expected one for a word")
+
+
+def _begins(tag: str) -> bool:
+    """Tell whether a span begins with a tag, of any scheme but IOB1."""
+    return tag[0] in "BSU"
+
+
+def _label(tag: str) -> str:
+    return tag.partition("-")[2]
 
 
 def _of_verb(frame: Frame, where: Where) -> Frame:
     """Refuse a frame whose predicate is not V; of one in two parts it may be the second, C-V."""
-    labels = [tag.partition("-")[2] for tag in frame.tags]
+    labels = [_label(tag) for tag in frame.tags]
     if VERB not in labels or labels[frame.predicate] not in (VERB, f"C-{VERB}"):
         raise FormatError(
             f"{where} has word {frame.predicate} of its sentence, from 0, for a predicate, tagged "
