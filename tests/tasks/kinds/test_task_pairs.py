@@ -118,7 +118,7 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
 
     rows = ["\t".join((label, *texts)) for texts, label in zip(TEXTS, LABELS, strict=True)]
     file = tmp_path / "pairs.tsv"
-    file.write_text("\n".join(["gold_label\tsentence1\tsentence2", *rows, "-\ta\tb"]) + "\n")
+    file.write_text("\n".join(["label\tsentence1\tsentence2", *rows, "-\ta\tb"]) + "\n")
     flags = ["--model", "none", "--hidden", "4", "--max-steps", "2", "--accelerator", "cpu"]
     run = elmo("fit", "sick", "--train", file, "--dev", file, "--out", tmp_path / "run", *flags)
     assert run.exit_code == 0, run.stderr

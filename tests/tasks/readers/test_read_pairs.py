@@ -83,6 +83,57 @@ def test_names_that_do_not_fit(write):
             read_pairs(path, text=text, label="same")
 
 
+def test_a_pair_without_a_label_is_not_looked_at(write):
+    records = [SNLI[0], SNLI[1] | {"sentence2": " "}, SNLI[1] | {"sentence1": None}, SNLI[2]]
+    assert read_pairs(write("\n".join(map(json.dumps, records)))) == EXPECTED
+    rows = ["gold_label\tpairID\tsentence1\tsentence2", "-\t2e\tA man.\t"]
+    rows += ["\t".join(record.values()) for record in (SNLI[0], SNLI[2])]
+    assert read_pairs(write("\n".join(rows))) == EXPECTED
+
+
+def test_a_pair_without_a_name(write):
+    """Names are not learned from."""
+    nameless = {name: value for name, value in SNLI[2].items() if name != "pairID"}
+    for second in (nameless, nameless | {"pairID": None}):
+        found = read_pairs(write("\n".join(map(json.dumps, [SNLI[0], second]))))
+        assert [example.id for example in found] == ["1e", ""]
+
+
+@pytest.mark.parametrize(
+    ("texts", "label"),
+    [
+        ("sentence1 sentence2", "gold_label"),
+        ("premise hypothesis", "gold_label"),
+        ("sentence_A sentence_B", "entailment_judgment"),
+        ("sentence_A sentence_B", "entailment_label"),
+    ],
+)
+def test_labels_of_known_sets(write, texts, label):
+    first, second = texts.split()
+    labels = ["Entailment", "CONTRADICTION", "neutral", "entailmnt"]
+    table = [f"{first}\t{second}\t{label}", *(f"a\tb\t{one}" for one in labels)]
+    records = [json.dumps({first: "a", second: "b", label: one}) for one in labels]
+    message = (
+        f"line {{}} has the {label} 'entailmnt'; expected entailment, contradiction, neutral, or -"
+    )
+    for line, lines in ((5, table), (4, records)):
+        found = read_pairs(write("\n".join(lines[:-1])))
+        assert [example.target for example in found] == labels[:-1]
+        path = write("\n".join(lines))
+        with pytest.raises(FormatError, match=message.format(line)):
+            read_pairs(path)
+        # The labels of a set whose columns are named are its own.
+        assert [one.target for one in read_pairs(path, label=label)] == labels
+        assert [one.target for one in read_pairs(path, text=(first, second))] == labels
+
+
+def test_labels_of_other_sets(write):
+    path = write("sentence1\tsentence2\tlabel\na\tb\tnot_entailment\n")
+    assert read_pairs(path)[0].target == "not_entailment"
+    path = write('{"premise": "a", "hypothesis": "b", "label": 2}')
+    assert read_pairs(path)[0].target == "2"
+
+
 WHOLE_SICK = (
     "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
     "1\ta\tb\tNEUTRAL\t3\tTRAIN\n2\tc\td\tENTAILMENT\t5\tTRIAL\n3\te\tf\tNEUTRAL\t1\tTEST\n"
@@ -110,6 +161,20 @@ def test_parts_of_the_whole_sick(write):
         ("label\tpremise\thypothesis\nx\ta\t \n", "", "line 2 has a text without words"),
         ("label\tpremise\thypothesis\nx\ta\tb\n", "train", "has no parts: there is no column Sem"),
         (WHOLE_SICK.replace("TRIAL", "TEST"), "dev", "holds no pair with a label for dev"),
+        (json.dumps(SNLI[0] | {"gold_label": 2}), "", "line 1 has the gold_label '2'; expected en"),
+        (
+            json.dumps(SNLI[0] | {"gold_label": ["a", "b"]}),
+            "",
+            "line 1 has 2 values for gold_label; a pair has one label",
+        ),
+        (
+            json.dumps([{"premise": "a", "hypothesis": "b", "label": ["x"]}], indent=1),
+            "",
+            "line 2, record 1 has 1 values for label; a pair has one label",
+        ),
+        (json.dumps(SNLI[0] | {"gold_label": None}), "", "line 1: gold_label is null; expected a"),
+        ("gold_label\tpremise\thypothesis\n\ta\tb\n", "", "line 2 has no gold_label"),
+        ("gold_label\tpremise\thypothesis\n-\ta\tb\n", "", "holds no pair with a label"),
     ],
 )
 def test_broken(write, text, part, message):

@@ -48,6 +48,17 @@ def test_fields_longer_than_csv_usually_takes(write):
     assert csv.field_size_limit() == limit
 
 
+def test_rows_that_are_not_wanted(write):
+    """Their texts are not looked at, and there may be no other."""
+    path = write("text\tlabel\na\t x \n\ty\n")
+
+    def has_label(label):
+        return lambda cells, where: cells["label"] == label
+
+    assert read_table(path, wanted=has_label("x")) == [Example((("a",),), "x")]
+    assert read_table(path, wanted=has_label("z")) == []
+
+
 def test_pairs_and_no_labels(write):
     path = write("label\tpremise\thypothesis\nyes\ta b\tc\n")
     found = read_table(path, text=["premise", "hypothesis"])

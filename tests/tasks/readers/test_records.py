@@ -51,6 +51,22 @@ def test_tags_pairs_and_names(write):
     assert found == [Example((("a", "b"), ("c", " ", "d")))]
 
 
+def test_a_record_without_a_name(write):
+    path = write('{"text": "a", "label": 1, "id": 0}\n{"text": "b", "label": 1}\n')
+    assert [example.id for example in read_jsonl(path, id="id")] == ["0", ""]
+
+
+def test_records_that_are_not_wanted(write):
+    """Their texts are not looked at, and there may be no other."""
+    path = write('{"text": "a", "label": 1}\n{"text": "", "label": 2}\n')
+
+    def has_label(label):
+        return lambda record, where: record["label"] == label
+
+    assert read_jsonl(path, wanted=has_label(1)) == [Example((("a",),), "1")]
+    assert read_jsonl(path, wanted=has_label(3)) == []
+
+
 def test_no_words(write):
     path = write('{"text": " ", "label": "x"}\n{"text": [], "label": "y"}\n')
     with pytest.raises(FormatError, match="line 1 has a text without words"):

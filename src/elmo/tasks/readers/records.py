@@ -9,7 +9,7 @@ from elmo.errors import FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.inside import Inside, Where
 from elmo.tasks.readers.lines import lines_of, read_text
-from elmo.tasks.readers.words import Empty, Split, to_words
+from elmo.tasks.readers.words import Empty, Split, Wanted, to_words
 
 
 def read_jsonl(
@@ -20,6 +20,7 @@ def read_jsonl(
     id: str | None = None,
     split: Split = str.split,
     empty: Empty = "refuse",
+    wanted: Wanted | None = None,
     encoding: str | None = None,
 ) -> list[Example]:
     """Read texts and labels by the names of their fields.
@@ -31,15 +32,19 @@ def read_jsonl(
         path: the file: a record a line, or one JSON list of records.
         text: name of the texts' field, or several for examples of several texts.
         label: name of the labels' field; None where they are not wanted.
-        id: name of the field of names, where there is one.
+        id: name of the field of names, where there is one; a record without it has no name.
         split: makes words of a text: the tokeniser of the model.
         empty: a text without words is an error (`refuse`), the single word `.` (`keep`), so that
             scores count it, or left out (`skip`).
+        wanted: tells which records to read, before their texts are looked at; all, and one at
+            least, where None.
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """
     names = [text] if isinstance(text, str) else list(text)
     examples: list[Example] = []
     for where, record in records(path, read_text(path, encoding)):
+        if wanted is not None and not wanted(record, where):
+            continue
         found = [_text(_field(record, name, "--text", where), name, where) for name in names]
         texts = to_words(found, split, empty, where)
         if texts is None:
@@ -51,9 +56,9 @@ def read_jsonl(
             raise FormatError(
                 f"{where} has {len(texts[0])} words and {len(target)} tags; expected as many"
             )
-        name = "" if id is None else str(_field(record, id, "id", where))
+        name = "" if id is None or record.get(id) is None else str(record[id])
         examples.append(Example(texts, target, name, where=where))
-    if not examples:
+    if not examples and wanted is None:
         raise FormatError(f"{path} holds no record")
     return examples
 

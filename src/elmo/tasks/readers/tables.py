@@ -9,7 +9,7 @@ from elmo.corpus.compressed import plain_name
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.lines import lines_of, read_text
-from elmo.tasks.readers.words import Empty, Split, to_words
+from elmo.tasks.readers.words import Empty, Split, Wanted, to_words
 
 # A row and the line it ends in, from 1.
 Row = tuple[int, list[str]]
@@ -25,6 +25,7 @@ def read_table(
     empty: Empty = "refuse",
     delimiter: str | None = None,
     quotes: bool | None = None,
+    wanted: Wanted | None = None,
     encoding: str | None = None,
 ) -> list[Example]:
     """Read texts and labels by the names of their columns.
@@ -39,6 +40,8 @@ def read_table(
             scores count it, or left out (`skip`).
         delimiter: between columns; where None, a comma in files named .csv and a tab in others.
         quotes: whether quotes hold a field together; where None, in files with commas alone.
+        wanted: tells which rows to read, before their texts are looked at; all, and one at least,
+            where None.
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """
     delimiter = _delimiter(path) if delimiter is None else delimiter
@@ -64,6 +67,8 @@ def read_table(
             raise FormatError(
                 f"{where} has {len(row)} columns, the header has {len(header)}: {', '.join(header)}"
             )
+        if wanted is not None and not wanted(_named(header, row), where):
+            continue
         target = None if label_place is None else row[label_place].strip()
         if target == "":
             raise FormatError(f"{where} has no {label}")
@@ -71,7 +76,7 @@ def read_table(
         if texts is not None:
             name = "" if id_place is None else row[id_place]
             examples.append(Example(texts, target, name, where=where))
-    if not examples:
+    if not examples and wanted is None:
         raise FormatError(f"{path} holds no row below its header")
     return examples
 
@@ -107,6 +112,10 @@ def _rows(path: Path, text: str, delimiter: str, quotes: bool) -> list[Row]:
         ) from None
     finally:
         csv.field_size_limit(limit)
+
+
+def _named(header: list[str], row: list[str]) -> dict[str, str]:
+    return {name: cell.strip() for name, cell in zip(header, row, strict=True)}
 
 
 def _place(path: Path, header: list[str], name: str, option: str) -> int:

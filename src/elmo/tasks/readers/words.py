@@ -1,7 +1,7 @@
-"""Raw text to words, and what to do with a text that has none."""
+"""Raw text to words, and what to do with a text that has none, or is not wanted."""
 
-from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.readers.inside import Where
@@ -11,6 +11,8 @@ Split = Callable[[str], list[str]]
 # counts every text of an official file (NSMC has 5 of 150,000 and 3 of 50,000); or nothing.
 Empty = Literal["refuse", "keep", "skip"]
 STAND_IN = "."
+# Tells from the columns or fields of an example, and where it stands, whether to read it.
+Wanted = Callable[[Mapping[str, Any], Where], bool]
 
 _CHOICES = get_args(Empty)
 
