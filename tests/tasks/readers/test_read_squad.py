@@ -32,6 +32,11 @@ def asked(*answers, **more):
     return {"id": "q1", "question": "Who left?", "answers": found, **more}
 
 
+def flat():
+    """Give a flat record with an empty answer to a question that has none."""
+    return [{"context": PASSAGE, "question": "Why?", "answer": "", "is_impossible": True}]
+
+
 @pytest.mark.parametrize("indent", [None, 2])
 def test_questions(write, indent):
     text = json.dumps(squad(asked(("left again", 27), ("again", 32)), asked(("He", 24))), indent=2)
@@ -49,8 +54,10 @@ def test_questions(write, indent):
 
 
 def test_questions_without_answers(write):
-    (example,) = read_squad(write(squad(asked(is_impossible=True, plausible_answers=[]))))
-    assert example.target == GoldAnswers()
+    plausible = [{"text": "He", "answer_start": 0}]
+    for found in (squad(asked(is_impossible=True, plausible_answers=plausible)), flat()):
+        (example,) = read_squad(write(found))
+        assert example.target == GoldAnswers()
     (example,) = read_squad(write(squad(asked(("He", 0), is_impossible=False))))
     assert example.target == GoldAnswers(("He",), (0, 1))
 
@@ -84,7 +91,11 @@ def test_flat_records_with_places(write):
     ("value", "message"),
     [
         ('{"data": [\n{', "file.json, line 2 is no JSON file of questions"),
-        ({"data": 3}, "has no list 'data'"),
+        ({"data": 3}, "file.json, line 1, data is 3; expected a list of articles"),
+        ({"data": {}}, "file.json, line 1, data is {}; expected a list of articles"),
+        ('{"version": 1,\n\n "data": {"a": 1}}', 'line 3, data is {"a": 1}; expected a list'),
+        ({"data": None}, "line 1, data is null; expected"),
+        ({"data": "a" * 1000}, 'line 1, data is "a{99}; expected'),
         ({"data": [{"title": "x"}]}, "article 1 has no list 'paragraphs'"),
         ({"data": [{"paragraphs": [{"qas": []}]}]}, "paragraph 1 has no text 'context'"),
         ({"data": [{"paragraphs": [{"context": "a"}]}]}, "paragraph 1 has no list 'qas'"),
@@ -99,6 +110,25 @@ def test_flat_records_with_places(write):
         (
             squad(asked(is_impossible=False)),
             "has no answer, and does not say that it is_impossible",
+        ),
+        *(
+            (
+                squad(asked(("He", 0), is_impossible=said)),
+                f"line 1, article 1, paragraph 1, question 1 has {spelled} for is_impossible; exp",
+            )
+            for said, spelled in (("true", '"true"'), (1, "1"), (0, "0"), (None, "null"))
+        ),
+        (
+            squad(asked(("He", 0), is_impossible=True)),
+            "line 1, .* question 1 says that it is_impossible, and has 'answers'",
+        ),
+        (
+            [{"context": "a", "question": "b", "answer": "a", "is_impossible": True}],
+            "line 1, record 1 says that it is_impossible, and has 'answer'",
+        ),
+        (
+            [{"context": "a", "question": "b", "answer": "a", "is_impossible": "no"}],
+            'line 1, record 1 has "no" for is_impossible',
         ),
         (squad(asked(("He", 0)) | {"question": " "}), "has a question without words"),
         ({"data": [{"paragraphs": [{"context": " ", "qas": [asked()]}]}]}, "question 1"),

@@ -73,7 +73,12 @@ def _questions(path: Path, text: str) -> Iterator[tuple[Where, str, str, list[An
         for where, record in records(path, text):
             yield _flat(where, record)
         return
-    for at, article in enumerate(_list(value, "data", str(path))):
+    if not isinstance(value["data"], list):
+        raise FormatError(
+            f"{Inside(path, text, ('data',), 'data')} is {json.dumps(value['data'])[:100]}; "
+            "expected a list of articles"
+        )
+    for at, article in enumerate(value["data"]):
         outer = Inside(path, text, ("data", at), f"article {at + 1}")
         for place, paragraph in enumerate(_list(article, "paragraphs", outer)):
             here = outer.inner("paragraphs", place, name=f"paragraph {place + 1}")
@@ -102,8 +107,9 @@ def _is_whole(text: str) -> bool:
 
 
 def _flat(where: Where, record: dict[str, Any]) -> tuple[Where, str, str, list[Answer], str]:
-    if "answer" in record:
-        answers: list[Answer] = [(_string(record, "answer", where), None)]
+    answers: list[Answer]
+    if "answer" in record and _can_be_answered(record, "answer", where):
+        answers = [(_string(record, "answer", where), None)]
     else:
         answers = _answers(record, where)
     context, question = _string(record, "context", where), _string(record, "question", where)
@@ -111,7 +117,7 @@ def _flat(where: Where, record: dict[str, Any]) -> tuple[Where, str, str, list[A
 
 
 def _answers(asked: dict[str, Any], where: Where) -> list[Answer]:
-    if asked.get("is_impossible") is True:
+    if not _can_be_answered(asked, "answers", where):
         return []
     found: list[Answer] = []
     for answer in _list(asked, "answers", where):
@@ -122,6 +128,25 @@ def _answers(asked: dict[str, Any], where: Where) -> list[Answer]:
     if not found:
         raise FormatError(f"{where} has no answer, and does not say that it is_impossible")
     return found
+
+
+def _can_be_answered(asked: dict[str, Any], name: str, where: Where) -> bool:
+    """Read `is_impossible`, and refuse it beside an answer.
+
+    Args:
+        asked: the question.
+        name: of the field of its answers.
+        where: file and line, for messages.
+    """
+    is_impossible = asked.get("is_impossible", False)
+    if not isinstance(is_impossible, bool):
+        raise FormatError(
+            f"{where} has {json.dumps(is_impossible)[:100]} for is_impossible; expected true or "
+            "false, without quotes"
+        )
+    if is_impossible and asked.get(name):
+        raise FormatError(f"{where} says that it is_impossible, and has {name!r}")
+    return not is_impossible
 
 
 def _list(value: Any, name: str, where: Where) -> list[Any]:
