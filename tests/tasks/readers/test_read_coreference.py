@@ -83,7 +83,10 @@ def test_trees_of_folders(tmp_path, write):
     ("cells", "message"),
     [
         (["3)", "-"], "line 2 closes a mention of 3 that was not opened"),
-        (["-", "(3"], "line 3 opens a mention of 3 with no end"),
+        (["-", "(3"], "line 3 opens a mention of 3 with no end in its sentence"),
+        (["(a)", "-"], r"line 2 has '\(a\)' for coreference; expected such as \(3, 3\)"),
+        (["(3.5", "3.5)"], r"line 2 has '\(3.5' for coreference"),
+        (["-", "(-1)"], r"line 3 has '\(-1\)' for coreference"),
         (["3", "-"], r"line 2 has '3' for coreference; expected such as \(3"),
         (["(3|", "3)"], r"line 2 has '\(3\|' for coreference"),
     ],
@@ -91,6 +94,12 @@ def test_trees_of_folders(tmp_path, write):
 def test_broken(write, cells, message):
     with pytest.raises(FormatError, match=message):
         read_coreference(write(document(rows(["a", "b"], cells))))
+
+
+def test_a_mention_over_two_sentences(write):
+    text = document(rows(["a", "b"], ["-", "(3"]), rows(["c"], ["3)"]))
+    with pytest.raises(FormatError, match="line 3 opens a mention of 3 with no end in its sent"):
+        read_coreference(write(text))
 
 
 def test_folders_without_documents(tmp_path):
@@ -124,12 +133,21 @@ def test_gap(write):
     assert example.id == "d-1"
 
 
+def test_blank_lines_of_gap(write):
+    found = read_gap(write(table(ROW, [], ROW) + "\n\r\n"), split=EnglishTokenizer().words)
+    assert [example.id for example in found] == ["d-1", "d-1"]
+    path = write(table(ROW, [], ROW[:-1]))
+    with pytest.raises(FormatError, match="line 4 has 10 columns, expected 11"):
+        read_gap(path, split=EnglishTokenizer().words)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("a\tb\n", "line 1 is no header of GAP: expected ID, Text"),
         ("", "line 1 is no header"),
         (table(), "holds no row below its header"),
+        (table([], []), "holds no row below its header"),
         (table(ROW, ROW[:-1]), "line 3 has 10 columns, expected 11"),
         (table(changed(A_offset="1")), "line 2: its text does not hold 'Ann' at character 1"),
         (table(changed(B_offset="x")), "does not hold 'Bea' at character x"),

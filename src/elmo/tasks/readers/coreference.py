@@ -1,12 +1,13 @@
 """Documents and the clusters of their mentions: CoNLL-2012 columns, and LitBank's.
 
 An example is a document: its sentences, and its clusters. A mention is (first word, word after its
-last), counted over the whole document; mentions and clusters are in the order of the text.
+last), counted over the whole document; mentions and clusters are in the order of the text. Each
+stands in one sentence.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from elmo.errors import FormatError
@@ -15,11 +16,12 @@ from elmo.tasks.readers.ontonotes import (
     NOTHING,
     SPEAKER,
     Document,
+    Row,
     document_files,
     read_documents,
 )
 
-_PIECE = re.compile(r"(\()?([^()|]+)(\))?")
+_PIECE = re.compile(r"(\()?([0-9]+)(\))?")
 
 Cluster = tuple[Place, ...]
 
@@ -45,10 +47,19 @@ def _said(speaker: str) -> str:
 
 
 def _clusters(path: Path, document: Document) -> tuple[Cluster, ...]:
-    """Read brackets: `(3` opens a mention of cluster 3, `3)` closes the one opened last."""
-    opened: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    """Give the clusters of a document, in the order of the text."""
     found: dict[str, set[Place]] = defaultdict(set)
-    rows = [row for sentence in document.sentences for row in sentence]
+    first = 0
+    for rows in document.sentences:
+        for name, (start, end) in _mentions(path, rows):
+            found[name].add((first + start, first + end))
+        first += len(rows)
+    return tuple(sorted(tuple(sorted(mentions)) for mentions in _joined(found.values())))
+
+
+def _mentions(path: Path, rows: Sequence[Row]) -> Iterator[tuple[str, Place]]:
+    """Read the brackets of a sentence: `(3` opens a mention of cluster 3, `3)` closes the last."""
+    opened: dict[str, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
         cell = row.columns[-1].strip()
         for piece in () if cell in NOTHING else cell.split("|"):
@@ -59,17 +70,19 @@ def _clusters(path: Path, document: Document) -> tuple[Cluster, ...]:
                 )
             name = match[2]
             if match[1]:
-                opened[name].append((number, row.line))
+                opened[name].append(number)
             if match[3]:
                 if not opened[name]:
                     raise FormatError(
                         f"{path}, line {row.line} closes a mention of {name} that was not opened"
                     )
-                found[name].add((opened[name].pop()[0], number + 1))
+                yield name, (opened[name].pop(), number + 1)
     for name, left in opened.items():
         if left:
-            raise FormatError(f"{path}, line {left[0][1]} opens a mention of {name} with no end")
-    return tuple(sorted(tuple(sorted(mentions)) for mentions in _joined(found.values())))
+            raise FormatError(
+                f"{path}, line {rows[left[0]].line} opens a mention of {name} with no end in its "
+                "sentence"
+            )
 
 
 def _joined(clusters: Iterable[set[Place]]) -> list[set[Place]]:

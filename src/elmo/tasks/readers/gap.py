@@ -35,6 +35,8 @@ def read_gap(path: Path, *, split: Split = str.split, encoding: str | None = Non
         raise FormatError(f"{path}, line 1 is no header of GAP: expected {', '.join(COLUMNS)}")
     examples: list[Example] = []
     for number, line in enumerate(lines[1:], start=2):
+        if not line:
+            continue
         where = f"{path}, line {number}"
         cells = line.split("\t")
         if len(cells) != len(COLUMNS):
