@@ -154,6 +154,18 @@ def test_lower_ranks_are_kept(tmp_path, capsys):
     assert capsys.readouterr().err.count("(not the best)") == standing.step - len(job.made.saved)
 
 
+def test_patience_begins_when_scores_move(tmp_path, monkeypatch):
+    """A model of few examples answers the same for a while before it learns anything."""
+    scores = [-3.0] * 6 + [-2.0] * 14
+    monkeypatch.setattr(NumberWork, "measure", lambda self, step, watch: [scores[step - 1], 1.0])
+    standing, note = train(job_of(tmp_path / "run", evaluate_every=1, patience=2))
+    assert note == "stopped early, 2 evaluations without a better one"
+    assert (standing.step, standing.best) == (9, [-2.0, 1.0])
+    monkeypatch.setattr(NumberWork, "measure", lambda self, step, watch: [-3.0, 1.0])
+    standing, note = train(job_of(tmp_path / "still", evaluate_every=1, patience=2))
+    assert (standing.step, note) == (20, "finished")
+
+
 def test_killed_and_gone_on(tmp_path, monkeypatch):
     train(job_of(tmp_path / "whole", log_every=3))
     step = NumberWork.step

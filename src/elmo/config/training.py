@@ -199,7 +199,7 @@ class RunConfig:
     checkpoint_every: int = 1000
     """Steps between checkpoints."""
     patience: int | None = None
-    """Stop after this many evaluations without a better score."""
+    """Stop after this many evaluations without a better score, once scores have begun to move."""
     mlflow: bool = False
     """Also log to MLflow."""
     mlflow_store: str | None = None

@@ -251,11 +251,14 @@ class Loop(Generic[Result]):
         if numbers is None:
             return
         found: Evaluation = work.evaluation(numbers)
-        is_better = not standing.best or found.rank < work.evaluation(standing.best).rank
-        standing.n_worse = 0 if is_better else standing.n_worse + 1
+        best = work.evaluation(standing.best).rank if standing.best else None
+        is_better = best is None or found.rank < best
+        standing.has_moved |= best is not None and found.rank != best
         if is_better:
-            standing.best = numbers
+            standing.best, standing.n_worse = numbers, 0
             self._save_model(found)
+        else:
+            standing.n_worse += standing.has_moved
         if self.report is not None:
             self.report.evaluation(standing.step, found.values())
         self.line.write(

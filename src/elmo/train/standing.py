@@ -24,7 +24,9 @@ class Standing:
         n_summed: steps in them.
         lowest: lowest loss logged.
         best: numbers of the best evaluation, as the work measured them; none before the first.
-        n_worse: evaluations since the best one.
+        n_worse: evaluations since the best one, not counted while all have come to the same: such
+            a model has not begun to learn.
+        has_moved: whether they have not.
         evaluated: step of the last evaluation.
         before: numbers of the evaluation that later ones are compared with.
     """
@@ -36,6 +38,7 @@ class Standing:
     lowest: float = math.inf
     best: list[float] = field(default_factory=list)
     n_worse: int = 0
+    has_moved: bool = False
     evaluated: int = -1
     before: list[float] = field(default_factory=list)
 
