@@ -40,6 +40,8 @@ def command(corpus, out, **flags):
     return [*start, "--data", str(corpus), "--out", str(out), *listed]
 
 
+# Goes up and down from step to step.
+RESTLESS = {"optimizer": "adamw", "learning_rate": 0.1, "max_steps": 50, "evaluate_every": 1}
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -96,10 +98,9 @@ def test_the_best_model_is_kept(corpus, tmp_path):
 
 
 def test_early_stopping(corpus, tmp_path):
-    flags = {"optimizer": "adamw", "learning_rate": 1e-30, "max_steps": 50}
-    config = config_of(corpus, tmp_path / "run", **flags, evaluate_every=5, patience=2)
+    config = config_of(corpus, tmp_path / "run", **RESTLESS, patience=2)
     result = pretrain(config)
-    assert result.step < 50
+    assert 2 < result.step < 50
     assert "stopped early" in result.note
 
 
@@ -261,8 +262,7 @@ def test_weights_that_are_no_numbers_are_not_saved(corpus, tmp_path, monkeypatch
 
 
 def test_a_run_that_has_given_up_stays_so(corpus, tmp_path):
-    flags = {"optimizer": "adamw", "learning_rate": 1e-30, "max_steps": 50}
-    config = config_of(corpus, tmp_path / "run", **flags, evaluate_every=5, patience=2)
+    config = config_of(corpus, tmp_path / "run", **RESTLESS, patience=2)
     first = pretrain(config)
     again = pretrain(config)
     assert again.step == first.step
