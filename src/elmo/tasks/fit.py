@@ -17,7 +17,7 @@ from elmo.tasks.build import build, layers_folder, load_elmo, splitter
 from elmo.tasks.data import read_examples, training_examples
 from elmo.tasks.examples import Example
 from elmo.tasks.kinds.registry import kind_for
-from elmo.tasks.layers import BlankLayers, LayerSource, stored_layers
+from elmo.tasks.layers import BlankLayers, LayerSource, named_layers, stored_layers
 from elmo.tasks.memory import MEMORIES, Remembered, fit_memory
 from elmo.tasks.mix_picture import PICTURE, draw_mixes
 from elmo.tasks.readers.words import NotedSplit
@@ -120,9 +120,7 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     result = FitResult(config.out, measures[0], tuple(runs))
     with atomic_path(Path(config.out) / RESULTS) as partial:
         partial.write_text(json.dumps(result.to_plain(), indent=1) + "\n")
-    some = config.elmo.layers not in ("all", "top")
-    layers = sorted(map(int, config.elmo.layers.split(","))) if some else None
-    draw_mixes(Path(config.out) / PICTURE, result.shares(), layers)
+    draw_mixes(Path(config.out) / PICTURE, result.shares(), named_layers(config.elmo.layers))
     return result
 
 

@@ -104,12 +104,15 @@ def chosen_layers(elmo: ELMo, layers: str) -> list[int]:
     n_layers = elmo.config.n_layers
     if layers == "all":
         return list(range(n_layers))
-    if layers == "top":
-        return [n_layers - 1]
-    chosen = sorted(map(int, layers.split(",")))
+    chosen = named_layers(layers) or [n_layers - 1]
     if chosen[-1] >= n_layers:
         raise ConfigError(f"layers is {layers}, but the model has 0 to {n_layers - 1}")
     return chosen
+
+
+def named_layers(layers: str) -> list[int] | None:
+    """Give the numbers that are named, from the lowest; None for all and top."""
+    return None if layers in ("all", "top") else sorted(map(int, layers.split(",")))
 
 
 def stored_layers(

@@ -41,6 +41,7 @@ class Tagging(PlainKind):
         """Make the kind for the scheme that the tags of examples are in."""
         with telling_where(examples):
             kind = cls(scheme_of([example.target for example in examples], config))
+            # All tags are read once, so that one the scheme has not is told with its place.
             kind.labels(examples)
         return kind
 
