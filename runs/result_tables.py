@@ -10,6 +10,9 @@ from elmo.tasks.fit import PARTS
 from elmo.tasks.scores.labels import Spread, mean_and_deviation
 
 SHARES = ("0.01", "0.03", "0.1", "0.3")
+# Rates of learning, and how the names of runs at them end; that of the presets is not named.
+PRESET_RATE = "0.001"
+RATES = {"0.0005": "@0.0005", PRESET_RATE: "", "0.002": "@0.002", "0.004": "@0.004"}
 WAYS = {
     "static": "static vectors",
     "layer0": "layer 0",
@@ -141,20 +144,44 @@ class Runs:
         part = part if found["runs"][0].get(part) else "development"
         return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
 
-    def chosen(self, name: str, measure: str) -> str | None:
+    def tries(self, name: str, way: str) -> dict[str, float]:
+        """Give what the first seed of a way has on the development part, by the end of its name."""
+        measure = TASKS[name].measure
+        found = {}
+        for end in RATES.values():
+            run = f"{name}-{way}{end}"
+            if one := self.result(f"{run}-try") or self.result(run):
+                found[end] = one["runs"][0]["development"][measure]
+        return found
+
+    def at_best(self, name: str, way: str) -> str:
+        """Give the run of a way whose rate did best on the development part, of all seeds."""
+        # Nothing is chosen by pronouns: they are asked of the models of LitBank.
+        chooses = "litbank" if name == "gap" else name
+        ends = [end for end in RATES.values() if self.result(f"{chooses}-{way}{end}")]
+        if len(ends) > 1:
+            ends.sort(key=lambda end: self._chosen_by(chooses, f"{way}{end}"), reverse=True)
+        return f"{name}-{way}{ends[0] if ends else ''}"
+
+    def chosen(self, name: str) -> str | None:
         """Give the way with all of ELMo's layers that does best on the development part."""
-        ways = [way for way in ("elmo", *FURTHER_WAYS) if self.result(f"{name}-{way}")]
+        runs = {way: self.at_best(name, way) for way in ("elmo", *FURTHER_WAYS)}
+        ways = [way for way, run in runs.items() if self.result(run)]
         if len(ways) > 1:
-            ways.sort(key=lambda way: self._chosen_by(f"{name}-{way}", measure), reverse=True)
+            ways.sort(
+                key=lambda way: self._chosen_by(name, runs[way].removeprefix(f"{name}-")),
+                reverse=True,
+            )
         return ways[0] if ways else None
 
-    def with_elmo(self, name: str, measure: str) -> Spread | None:
+    def with_elmo(self, name: str) -> Spread | None:
         """Give the score of that way."""
-        return self.spread(f"{name}-{self.chosen(name, measure)}", measure)
+        way = self.chosen(name)
+        return None if way is None else self.spread(self.at_best(name, way), TASKS[name].measure)
 
-    def _chosen_by(self, name: str, measure: str) -> float:
+    def _chosen_by(self, name: str, way: str) -> float:
         """Give the score that a run was chosen by."""
-        found = self.spread(name, measure, part="development")
+        found = self.spread(f"{name}-{way}", TASKS[name].measure, part="development")
         assert found is not None
         return found.mean
 
@@ -171,7 +198,7 @@ class Runs:
         """Give the mean shares of the layers in the mixes of all tasks, by task and place."""
         found = {}
         for name, task in TASKS.items():
-            runs = (self.result(f"{name}-elmo") or {"runs": []})["runs"]
+            runs = (self.result(self.at_best(name, "elmo")) or {"runs": []})["runs"]
             for place in ("input", "output"):
                 mixes = [one[place]["shares"] for run in runs if place in (one := run["mixes"])]
                 if mixes:
@@ -206,8 +233,8 @@ def beside_the_paper(runs: Runs) -> str:
     for title, before, after, names in PAPER:
         for name in names:
             task = TASKS[name]
-            baseline = runs.spread(f"{name}-static", task.measure)
-            elmo = runs.with_elmo(name, task.measure)
+            baseline = runs.spread(runs.at_best(name, "static"), task.measure)
+            elmo = runs.with_elmo(name)
             if baseline is None or elmo is None:
                 continue
             theirs = [title, f"{before}", f"{after}", _gain(before, after)]
@@ -223,21 +250,40 @@ def by_way(
     """Compare all ways of all tasks of a kind."""
     rows = []
     for name, task in tasks.items():
-        found = {way: runs.spread(f"{name}-{way}", task.measure) for way in ways}
+        found = {way: runs.spread(runs.at_best(name, way), task.measure) for way in ways}
         if not any(found.values()):
             continue
         without = found["static"]
-        elmo = runs.with_elmo(name, task.measure)
+        elmo = runs.with_elmo(name)
         gain = f"{elmo.mean - without.mean:+.2f}" if elmo and without else ""
         tfidf = runs.number(f"{name}-tfidf", task.measure)
         line = [f"{100 * tfidf:.2f}" if tfidf is not None else ""] if with_tfidf else []
-        chosen = runs.chosen(name, task.measure)
+        chosen = runs.chosen(name)
         cells = [
             f"**{_written(one)}**" if way == chosen else _written(one) for way, one in found.items()
         ]
         rows.append([f"{task.title}, {task.unit}", *line, *cells, gain, task.published])
     first = ["TF-IDF"] if with_tfidf else []
     return table(["set", *first, *ways.values(), "gain of ELMo", "published"], rows)
+
+
+def rates(runs: Runs) -> str:
+    """Tell what the search for the rate of learning found, without ELMo and with it."""
+    rows = []
+    for name, task in TASKS.items():
+        for way in ("static", "elmo"):
+            tries = {} if name == "gap" else runs.tries(name, way)
+            if len(tries) < 2:
+                continue
+            best = runs.at_best(name, way).removeprefix(f"{name}-{way}")
+            cells = {
+                end: f"{100 * tries[end]:.2f}" if end in tries else "" for end in RATES.values()
+            }
+            cells[best] = f"**{cells[best]}**"
+            rows.append(
+                [f"{task.title}, {task.measure.replace('_', ' ')}", WAYS[way], *cells.values()]
+            )
+    return table(["set", "way", *RATES], rows)
 
 
 def perplexities(runs: Runs) -> str:
@@ -280,11 +326,11 @@ def pronouns(runs: Runs) -> str:
     rows = [
         [
             title,
-            *(runs.cell(f"gap-{way}", measure) for measure in measures.values()),
-            runs.cell(f"gap-{way}", "bias", times=1),
+            *(runs.cell(runs.at_best("gap", way), measure) for measure in measures.values()),
+            runs.cell(runs.at_best("gap", way), "bias", times=1),
         ]
         for way, title in WAYS.items()
-        if runs.result(f"gap-{way}")
+        if runs.result(runs.at_best("gap", way))
     ]
     return table(["GAP test", *measures, "bias"], rows)
 
@@ -306,9 +352,10 @@ def efficiency(runs: Runs) -> str:
     for name, curve in CURVES.items():
         task = curve.task
         for way, title in curve.ways.items():
-            cells = [runs.cell(f"{name}-{way}-{share}", task.measure) for share in SHARES]
-            whole = runs.cell(f"{name}-{way}", task.measure)
-            rows.append([f"{task.title}, {task.unit}", title, *cells, whole])
+            whole = runs.at_best(name, way)
+            cells = [runs.cell(f"{whole}-{share}", task.measure) for share in SHARES]
+            cells.append(runs.cell(whole, task.measure))
+            rows.append([f"{task.title}, {task.unit}", title, *cells])
     return table(header, rows)
 
 

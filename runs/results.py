@@ -20,6 +20,7 @@ from result_tables import (
     CLASSIFICATION,
     CURVES,
     PAIRS,
+    PRESET_RATE,
     SHARES,
     STRUCTURES,
     TAGGING,
@@ -36,6 +37,7 @@ from result_tables import (
     places,
     probes,
     pronouns,
+    rates,
 )
 
 from elmo.tasks.mix_picture import draw_mixes
@@ -58,8 +60,9 @@ def draw_curves(runs: Runs, path: Path) -> None:
     for axes, (name, curve) in zip(figure.subplots(2, 2).flat, CURVES.items(), strict=True):
         task = curve.task
         for (way, title), color in zip(curve.ways.items(), ("tab:gray", "tab:blue"), strict=True):
-            points = {share: runs.spread(f"{name}-{way}-{share}", task.measure) for share in SHARES}
-            points["1"] = runs.spread(f"{name}-{way}", task.measure)
+            whole = runs.at_best(name, way)
+            points = {share: runs.spread(f"{whole}-{share}", task.measure) for share in SHARES}
+            points["1"] = runs.spread(whole, task.measure)
             known = {100 * float(share): spread for share, spread in points.items() if spread}
             axes.errorbar(
                 list(known),
@@ -107,7 +110,8 @@ def page(runs: Runs, origin: str) -> str:
 # Results
 
 What the bundled models bring to tasks. Each model is trained with and without ELMo, all else being
-equal: body, head, dials, epochs and the characters of words. Mean and deviation are over seeds;
+equal: body, head, dials, epochs and the characters of words; only the rate of learning is searched
+for [without ELMo and with it](#rates-of-learning). Mean and deviation are over seeds;
 models are chosen on the development part, and the one that is reported is scored once, after
 training.
 
@@ -173,6 +177,15 @@ it. Bias is feminine by masculine F1, 1 where both are understood alike.
 
 {pronouns(runs)}
 
+## Rates of learning
+
+Scores of the first seed on the part that models are chosen by. The best of a row has all seeds, as
+{PRESET_RATE} has, the rate of the presets; whichever of the two does better on that part with all
+seeds is in bold here and stands in the tables above. Roles have all seeds at the rates they have.
+Layer 0, ELMo that learns and ELMo that was fine-tuned first stay at the preset's rate.
+
+{rates(runs)}
+
 ## Fine-tuned first
 
 Perplexity is the mean of both directions under the full softmax, on the text of the part that
@@ -184,7 +197,8 @@ original ELMo after one epoch, over another vocabulary.
 ## Layers
 
 The ELMo paper has on SQuAD (dev): none 80.8, last alone 84.7, all with λ = 1 85.0, all with
-λ = 0.001 85.2. The last alone and λ = 1 have three seeds here, the others five.
+λ = 0.001 85.2. The last alone and λ = 1 have three seeds here, the others five;
+all at the preset's rate.
 
 {layers(runs)}
 

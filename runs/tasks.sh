@@ -9,7 +9,8 @@
 # propbank-ewt, litbank, gap. Stopped and started again it goes on; what is done is not done again. From the
 # environment:
 #
-#     SEEDS=     seeds of each run; 5 of CoNLL-2003 and SST-5 but for layers and curves, else 3, where nothing is said
+#     SEEDS=     seeds of each run; 5 of CoNLL-2003, SST-5 and SICK but for layers and curves, else 3, where nothing is said
+#     RATES=     rates of learning that are tried beside the preset's; 0.0005 0.002 0.004 where nothing is said
 #     JOBS=1     runs side by side (8 on a large GPU)
 #     SETS=...   some of the sets alone        PYTHON=python
 #     FLAGS=     further flags of every fit, --side-by-side 5 where nothing is said: seeds share a device
@@ -76,33 +77,60 @@ known() {
         propbank-ewt) train=$data/propbank-ewt/train.jsonl dev=$data/propbank-ewt/dev.jsonl test=$data/propbank-ewt/test.jsonl ;;
         litbank) train=$data/litbank/coref-conll/train dev=$data/litbank/coref-conll/dev test=$data/litbank/coref-conll/test asked=(--gap "$gap") ;;
     esac
-    case $1 in conll2003 | sst5) seeds=${SEEDS:-5} ;; esac
+    case $1 in conll2003 | sst5 | sick) seeds=${SEEDS:-5} ;; esac
     case $1 in sick | squad | propbank-ewt | litbank) words=() ;; esac
-    files=(--train "$train" --test "$test" "${words[@]}")
-    [ -z "$dev" ] || files+=(--dev "$dev")
+    parts=(--train "$train" "${words[@]}")
+    [ -z "$dev" ] || parts+=(--dev "$dev")
+    files=("${parts[@]}" --test "$test")
     static=(--static "$out/$1-static.bin")
     cache=(--cache "$out/layers")
 }
 
-# A task three ways: ELMo comes to a model that has static vectors, as in the paper.
+# One of the ways of a task: ELMo comes to a model that has static vectors, as in the paper.
+way() { # task, way, end of the run's name, flags
+    local task=$1 way=$2 end=$3 how
+    shift 3
+    case $way in
+        static) how=(--model none) ;;
+        layer0) how=(--layers 0 "${cache[@]}") ;;
+        elmo) how=("${cache[@]}") ;;
+        tuned) how=(--use tuned) ;;
+    esac
+    fit "$task-$way$end" "$task" "${files[@]}" "${static[@]}" "${how[@]}" "$@"
+}
+
 task() {
     known "$1"
     written "$out/$1-static.bin" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
-    fit "$1-elmo" "$1" "${files[@]}" "${static[@]}" "${cache[@]}"
-    fit "$1-static" "$1" "${files[@]}" "${static[@]}" --model none
-    fit "$1-layer0" "$1" "${files[@]}" "${static[@]}" --layers 0 "${cache[@]}"
+    for one in elmo static layer0; do way "$1" $one ''; done
+}
+
+# The rate of learning is searched for in the same way without ELMo and with it: others than the preset's are tried
+# with one seed, on the part that models are chosen by alone, and the best of all has all seeds. Layer 0, ELMo that
+# learns or was fine-tuned first, and choices of layers stay at the preset's.
+rates=${RATES-0.0005 0.002 0.004}
+search() {
+    known "$1"
+    files=("${parts[@]}")
+    for rate in $rates; do
+        for one in static elmo; do way "$1" $one "@$rate-try" --learning-rate $rate --seeds 1; done
+    done
+    wait
+    known "$1"
+    for one in static elmo; do
+        at=$(best "$1" $one)
+        [ -z "$at" ] || way "$1" $one "$at" --learning-rate "${at#@}"
+    done
+}
+
+best() { # task, way: the end of the run's name where another rate than the preset's is the best, @0.002 say
+    [ -z "$rates" ] || "$python" "$here/best_rate.py" "$out" "$1" "$2" ${RECORD:+--record "$RECORD"}
 }
 
 # A line that every classifier has to beat: of the raw text, on the part that is reported.
 tfidf() { # task, its parts, longest n-gram
     recorded "$1-tfidf" ||
         written "$out/$1-tfidf.json" "$python" "$here/tfidf.py" "$1" --train "$2" --test "$3" --longest "$4" --as-json
-}
-
-# ELMo learns with the task.
-tuned() {
-    known "$1"
-    fit "$1-tuned" "$1" "${files[@]}" "${static[@]}" --use tuned
 }
 
 # All three steps: an ELMo that is first fine-tuned on the text of the task. The vocabulary stays, so that perplexities
@@ -131,9 +159,11 @@ shares='0.01 0.03 0.1 0.3'
 curve() {
     known "$1"
     seeds=${SEEDS:-3}
-    for share in $shares; do
-        fit "$1-static-$share" "$1" "${files[@]}" "${static[@]}" --model none --fraction $share
-        fit "$1-elmo-$share" "$1" "${files[@]}" "${static[@]}" --fraction $share "${cache[@]}"
+    for one in static elmo; do
+        at=$(best "$1" $one)
+        for share in $shares; do
+            way "$1" $one "$at-$share" --fraction $share ${at:+--learning-rate "${at#@}"}
+        done
     done
 }
 
@@ -148,12 +178,13 @@ places() {
 # Which of two names a pronoun means, asked of the models of LitBank; nothing is learned for it.
 pronouns() {
     wait
-    for way in elmo static layer0; do
-        beside "gap-$way" pronouns_of $way
+    for one in elmo static layer0; do
+        at=$(best litbank $one)
+        beside "gap-$one$at" pronouns_of "$one$at"
     done
 }
 
-pronouns_of() { # way: as `elmo task fit` tells it, with the scores of every seed
+pronouns_of() { # way, with its rate: as `elmo task fit` tells it, with the scores of every seed
     local model scores runs=()
     [ -f "$out/litbank-$1/results.json" ] || { echo "litbank-$1 is not done" && return 1; }
     for model in "$out/litbank-$1"/model "$out/litbank-$1"/seed-*/model; do
@@ -189,9 +220,10 @@ for name in $sets; do
         nsmc | klue-nli) "$python" "$here/split_korean.py" "$data" "$out/korean" "$name" ;;
     esac
     if [ "$name" = probes ]; then probes; else task "$name"; fi
-    case $name in conll2003 | ud-pos | kmou-ner | sst5 | sst2 | ynat | nsmc | sick | klue-nli) tuned "$name" ;; esac
+    case $name in conll2003 | ud-pos | kmou-ner | sst5 | sst2 | ynat | nsmc | sick | klue-nli) way "$name" tuned '' ;; esac
     case $name in conll2003 | sst5 | ynat | nsmc) three_steps "$name" ;; esac
     case $name in conll2003 | sst5) layers "$name" ;; esac
+    [ "$name" = probes ] || search "$name"
     case $name in conll2003 | ud-pos | ynat) curve "$name" ;; esac
     case $name in sick) places "$name" ;; litbank) pronouns ;; esac
     case $name in

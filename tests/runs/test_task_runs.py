@@ -153,6 +153,7 @@ case "$*" in
     *"elmo finetune"*) all=$* && model=${all##*--out }/model
         mkdir -p "$model" && echo "{}" > "$model/config.json" ;;
     *"task evaluate"*) echo '{"gap_f1": 0.5}' ;;
+    *best_rate.py*static*) echo "$BEST" ;;
 esac
 """
 
@@ -165,7 +166,9 @@ def asked(tmp_path, monkeypatch):
     stub.chmod(0o755)
     monkeypatch.setenv("PYTHON", str(stub))
     monkeypatch.setenv("NOTES", str(notes))
-    monkeypatch.delenv("SEEDS", raising=False)
+    monkeypatch.setenv("BEST", "")
+    for name in ("SEEDS", "RATES", "RECORD"):
+        monkeypatch.delenv(name, raising=False)
 
     def call(sets):
         monkeypatch.setenv("SETS", sets)
@@ -184,6 +187,7 @@ def fits(calls):
 
 
 def test_seeds_static_vectors_and_words_of_a_set(asked, monkeypatch):
+    monkeypatch.setenv("RATES", "")
     first, second = fits(asked("conll2003")), fits(asked("squad klue-nli"))
     assert set(second) == {
         *(
@@ -209,15 +213,39 @@ def test_seeds_static_vectors_and_words_of_a_set(asked, monkeypatch):
     assert fits(asked("sick"))["sick-output"][:2] == ["--seeds", "2"]
 
 
-def test_models_of_litbank_are_asked_about_pronouns(tmp_path, asked):
+def test_rates_are_tried_alike_without_elmo_and_with_it(asked, monkeypatch):
+    monkeypatch.setenv("BEST", "@0.002")
+    found = fits(asked("ud-pos"))
+    ways = [f"ud-pos-{way}" for way in ("static", "elmo")]
+    tries = {f"{way}@{rate}-try" for way in ways for rate in ("0.0005", "0.002", "0.004")}
+    assert tries == {name for name in found if name.endswith("-try")}
+    for name in tries:
+        # One seed, and nothing is read that is reported.
+        flags = " ".join(found[name])
+        assert f"--learning-rate {name.split('@')[1].removesuffix('-try')} --seeds 1" in flags
+        assert "--test" not in flags
+    # What is best has all seeds, and so have shares of the examples.
+    assert {name for name in found if "@" in name} - tries == {
+        f"ud-pos-static@0.002{share}" for share in ("", "-0.01", "-0.03", "-0.1", "-0.3")
+    }
+    flags = " ".join(found["ud-pos-static@0.002"])
+    assert flags.startswith("--seeds 3")
+    assert "--test" in flags
+    assert "--learning-rate 0.002" in flags
+    assert "--learning-rate 0.002" in " ".join(found["ud-pos-static@0.002-0.1"])
+
+
+def test_models_of_litbank_are_asked_about_pronouns(tmp_path, asked, monkeypatch):
+    monkeypatch.setenv("BEST", "@0.004")
     calls = asked("litbank")
     layer0 = next(call for call in calls if call[0].endswith("layer0.py"))
     assert layer0[-2:] == ["--gap", str(tmp_path / "data" / "gap" / "gap-test.tsv")]
     assert sum("evaluate" in call for call in calls) == 6
-    found = json.loads((tmp_path / "out" / "gap-static" / "results.json").read_text())
+    # Those at the best rate.
+    found = json.loads((tmp_path / "out" / "gap-static@0.004" / "results.json").read_text())
     assert [run["test"] for run in found["runs"]] == [{"gap_f1": 0.5}] * 2
-    # What is done is not done again.
-    assert asked("litbank") == []
+    # What is done is not done again; which rate is best is asked.
+    assert all(call[0].endswith("best_rate.py") for call in asked("litbank"))
 
 
 MEASURES = (
@@ -237,7 +265,7 @@ def write_run(out, name, values, shares=None, development=0.1):
     runs = [
         {
             "seed": seed,
-            "development": dict.fromkeys(("accuracy", "macro_f1", "span_f1"), development),
+            "development": dict.fromkeys(MEASURES, development),
             "test": dict.fromkeys(MEASURES, value),
             "mixes": {at: {"shares": shares} for at in ("input", "output")} if shares else {},
         }
@@ -322,6 +350,7 @@ def test_what_is_recorded_is_not_run_again(tmp_path, asked, monkeypatch):
     record = tmp_path / "record.jsonl"
     record.write_text('{"run": "sick-elmo", "found": {}}\n{"run": "sick-input", "found": {}}\n')
     monkeypatch.setenv("RECORD", str(record))
+    monkeypatch.setenv("RATES", "")
     assert set(fits(asked("sick"))) == {
         f"sick-{way}" for way in ("static", "layer0", "output", "tuned")
     }
@@ -350,3 +379,46 @@ def test_of_the_ways_with_elmo_the_one_is_told_that_was_chosen(tmp_path, run):
     assert "| NSMC, test accuracy |  | 50.00 |  |  | 55.00 | **60.00** | +10.00 |" in page
     assert "| SST-5, test accuracy |  | 50.00 |  | 60.00 | **55.00** |  | +5.00 |" in page
     assert "| CoNLL-2003 names, test F1 | 50.00 |  | **60.00** | 70.00 |  | +10.00 |" in page
+
+
+def test_the_best_rate_is_that_of_the_first_seed_on_the_development_part(tmp_path, run):
+    out = tmp_path / "out"
+    write_run(out, "sst5-static@0.002-try", [0.5], development=0.3)
+    assert run("best_rate.py", out, "sst5", "elmo") == ""
+    write_run(out, "sst5-static@0.004-try", [0.9], development=0.2)
+    write_run(tmp_path / "old", "sst5-static", [0.5], development=0.25)
+    given = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
+    run("results.py", tmp_path / "old", *given)
+    record = tmp_path / "results.jsonl"
+    assert run("best_rate.py", out, "sst5", "static", "--record", record) == "@0.002\n"
+    write_run(tmp_path / "new", "sst5-static", [0.5], development=0.4)
+    run("results.py", tmp_path / "new", *given)
+    assert run("best_rate.py", out, "sst5", "static", "--record", record) == "\n"
+
+
+def test_the_page_has_the_rate_that_does_best_with_all_seeds(tmp_path, run):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    for name, value, development in (
+        ("sst5-static", 0.5, 0.2),
+        ("sst5-static@0.002-try", 0.9, 0.4),
+        ("sst5-static@0.002", 0.6, 0.3),
+        ("sst5-elmo", 0.7, 0.4),
+        ("sst5-elmo@0.002-try", 0.9, 0.5),
+        ("sst5-elmo@0.002", 0.6, 0.3),
+        ("ud-pos-static@0.004", 0.6, 0.2),
+        ("ud-pos-static", 0.6, 0.1),
+        ("ud-pos-static-0.1", 0.2, 0.1),
+        ("ud-pos-static@0.004-0.1", 0.3, 0.1),
+        ("litbank-static", 0.6, 0.1),
+        ("gap-static", 0.35, 0.1),
+    ):
+        write_run(out, name, [value], development=development)
+    run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
+    page = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "| SST-5, test accuracy |  | 60.00 |  | **70.00** |  |  | +10.00 |" in page
+    assert "| SST-5, accuracy | static vectors |  | 20.00 | **40.00** |  |" in page
+    assert "| SST-5, accuracy | ELMo |  | **40.00** | 50.00 |  |" in page
+    ends = "test accuracy | static vectors |  |  | 30.00 |  | 60.00 |"
+    assert f"| UD English EWT, universal tags, {ends}" in page
+    assert "| static vectors | 35.00 | 35.00 | 35.00 | 0.35 |" in page
