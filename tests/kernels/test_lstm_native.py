@@ -207,3 +207,118 @@ def test_nothing_is_written_to_what_is_given(arithmetics):
         lstm_native.lstm([direction])
     for value, old in zip((direction.h, direction.c, direction.x), before, strict=True):
         assert torch.equal(value, old)
+
+
+# ------------------------------------------------------------------ rows that begin alike
+
+
+def alike(lengths, *, reverse, indexed, n_words=3):
+    """Draw rows that begin out of zeros, all with one input, then with one of a few."""
+    drawn = draw(lengths, reverse=reverse, indexed=indexed)
+    generator = torch.Generator().manual_seed(7)
+    words = torch.randint(1, n_words + 1, drawn.mask.shape, generator=generator)
+    x = torch.randn(11, drawn.weight_ih.shape[1], generator=generator)
+    first = torch.tensor(lengths) - 1 if reverse else torch.zeros(len(lengths), dtype=torch.long)
+    words[first, torch.arange(len(lengths))] = 0
+    given = {"x": x, "index": words} if indexed else {"x": x[words]}
+    h, c = torch.zeros_like(drawn.h), torch.zeros_like(drawn.c)
+    return dataclasses.replace(drawn, h=h, c=c, **given)
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Look for rows that are alike, however small; gives how many rows had a step of their own."""
+    counts = []
+    step = lstm_native._Layer._step
+
+    def counted(layer, inputs, h, c):
+        counts.append(len(inputs))
+        return step(layer, inputs, h, c)
+
+    monkeypatch.setattr(lstm_native, "WORTH_LOOKING", 0)
+    monkeypatch.setattr(lstm_native._Layer, "_step", counted)
+    return counts
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize(
+    "lengths", [[1], [5], [2, 2], [1] * 3, [6] * 40, [9] * 3 + [6] * 20 + [2] * 19 + [1]]
+)
+def test_rows_that_begin_alike(arithmetics, taken, lengths, indexed):
+    for arithmetic in arithmetics:
+        directions = [alike(lengths, reverse=way, indexed=indexed) for way in (False, True)]
+        for _ in range(2):
+            check(directions, arithmetic)
+        # The second time the first step is remembered.
+        assert taken.count(1) == 2
+        taken.clear()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_rows_that_begin_alike_are_what_they_are_alone(arithmetics, taken, indexed, reverse):
+    lengths = [7] * 30 + [4] * 10
+    for arithmetic in arithmetics:
+        direction = alike(lengths, reverse=reverse, indexed=indexed)
+        with torch.inference_mode(), computing_in(arithmetic):
+            whole = lstm_native.lstm([direction])[0]
+            # The mark, three words, nine pairs of them, and so on while a fifth is spared.
+            assert taken[:3] == [1, 3, 9]
+            assert max(taken) <= 0.8 * len(lengths)
+            taken.clear()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(lstm_native, "WORTH_LOOKING", 2**40)
+                expected = lstm_native.lstm([direction])[0]
+        assert taken == []
+        for value, own in zip(whole, expected, strict=True):
+            assert torch.equal(value, own)
+
+
+def test_a_first_step_is_remembered_while_all_it_depends_on_is_the_same(arithmetics, taken):
+    for arithmetic in arithmetics:
+        one = alike([3] * 4, reverse=False, indexed=True)
+        for changed in (
+            one,
+            dataclasses.replace(one, bias=one.bias + 0.1),
+            dataclasses.replace(one, cell_clip=0.2),
+            dataclasses.replace(one, projection_clip=0.1),
+            dataclasses.replace(one, x=one.x + 0.1),
+            dataclasses.replace(one, weight_ih=one.weight_ih * 2),
+            dataclasses.replace(one, weight_hr=one.weight_hr * 2),
+            dataclasses.replace(one, weight_hh=one.weight_hh * 2),
+        ):
+            taken.clear()
+            check([changed], arithmetic)
+            assert taken[0] == 1
+            check([changed], arithmetic)
+            assert taken.count(1) == 1
+        one.weight_ih.mul_(-1)
+        check([one], arithmetic)
+        # Out of a state that is not zero nothing is.
+        taken.clear()
+        check([dataclasses.replace(one, h=one.h + 0.1)], arithmetic)
+        check([dataclasses.replace(one, c=one.c - 0.1)], arithmetic)
+        assert taken == []
+
+
+def test_a_row_alone_takes_its_first_step_by_itself_but_once(arithmetics, taken):
+    for arithmetic in arithmetics:
+        one = alike([4], reverse=False, indexed=True)
+        check([one], arithmetic)
+        check([dataclasses.replace(one, x=one.x + 0.1)], arithmetic)
+        assert taken == [1]
+        taken.clear()
+
+
+def test_inputs_that_only_seem_alike(arithmetics, taken, monkeypatch):
+    # Where the sums of two inputs are the same by chance, all rows are walked over.
+    one = alike([3] * 8, reverse=False, indexed=False)
+    x = one.x.clone()
+    x[0, 0, :64] = 0
+    x[0, 0, 0] = torch.tensor(3, dtype=torch.int32).view(torch.float32)
+    x[0, 1:, :64] = 0
+    x[0, 1:, 1] = torch.tensor(1, dtype=torch.int32).view(torch.float32)
+    one = dataclasses.replace(one, x=x)
+    for arithmetic in arithmetics:
+        check([one], arithmetic)
+    assert taken == []

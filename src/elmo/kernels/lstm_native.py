@@ -1,13 +1,15 @@
 """One LSTM layer on a CPU through `native.c`: the reference's call, without gradients.
 
 Each direction of some of the rows is a task for one thread, and no task waits for another. What a
-row becomes depends on that row alone, to the last bit.
+row becomes depends on that row alone, to the last bit. So rows that begin alike are walked over as
+one until they part, and the first step of all, the mark that a sentence begins with, is remembered.
 """
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import gcd
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +34,7 @@ from elmo.kernels.native_calls import (
     shares,
     together,
 )
+from elmo.kernels.packing import packed
 
 NEEDS = (
     "a CPU with a C compiler (for int8 with AMX or AVX512-VNNI, for bfloat16 with AMX or "
@@ -57,6 +60,10 @@ BLOCK = 256
 NARROW: tuple[Arithmetic, ...] = ("bfloat16", "int8")
 # The gates of each distinct input are kept, not made again at each place, up to this many bytes.
 SHARED_BYTES = 2**28
+# Rows that begin alike are walked over as one where that leaves out this share of them, at least.
+WORTH_SHARING = 0.2
+# A step of fewer rows times bytes of weights takes less time than looking for rows that are alike.
+WORTH_LOOKING = 2**22
 
 
 def can_run(directions: Sequence[Direction]) -> bool:
@@ -123,6 +130,27 @@ class _Walk(ctypes.Structure):
     )
 
 
+class _Rows(NamedTuple):
+    """Rows that are walked over, of so many to a step: what is read and written."""
+
+    batch: int
+    h: Tensor
+    c: Tensor
+    outputs: Tensor
+
+
+class _First(NamedTuple):
+    """A first step out of a state of zeros, and all that it depends on beside the weights."""
+
+    inputs: Weights
+    projection: Weights | None
+    bias: Tensor
+    clips: tuple[float | None, float | None]
+    x: Tensor
+    h: Tensor
+    c: Tensor
+
+
 class _Layer:
     """One direction: what is computed before the walks over its rows, and these walks."""
 
@@ -130,7 +158,7 @@ class _Layer:
         assert direction.active is not None
         self.direction = direction
         self.arithmetic = arithmetic
-        self.active = torch.tensor(direction.active)
+        self.active = torch.tensor(direction.active, dtype=torch.int64)
         self.batch, self.out = direction.h.shape
         self.cell = direction.c.shape[1]
         self.block = gcd(self.cell, BLOCK)
@@ -154,6 +182,7 @@ class _Layer:
         self.index = None if direction.index is None else direction.index.long().contiguous()
         self.gate_bytes = 4 * self.cell * (2 if arithmetic in NARROW else 4)
         self.shared: Tensor | None = None
+        self.lengths = (self.active[:, None] > torch.arange(self.batch)).sum(dim=0)
 
     def before(self) -> Iterator[Callable[[], None]]:
         """Give the tasks that come before all walks: the gates of each distinct input."""
@@ -178,43 +207,54 @@ class _Layer:
 
     def walks(self, n_parts: int) -> Iterator[Callable[[], None]]:
         """Give the tasks of some rows each, with about as many tokens."""
-        lengths = (self.active[:, None] > torch.arange(self.batch)).sum(dim=0)
-        ends = lengths.cumsum(dim=0) * n_parts
+        ends = self.lengths.cumsum(dim=0) * n_parts
         first = 0
         for part in range(1, n_parts + 1):
-            last = int((ends <= part * lengths.sum()).sum()) if part < n_parts else self.batch
+            last = int((ends <= part * self.lengths.sum()).sum()) if part < n_parts else self.batch
             last = min(filled_up(last, LANES), self.batch)
             if last > first:
                 yield partial(self._walk, first, last)
                 first = last
 
+    @torch.inference_mode()  # a thread of ours does not know that its caller is in it
     def _walk(self, first: int, last: int) -> None:
         """Walk over some rows."""
+        n_taken = self._begin(first, last)
+        rows = _Rows(self.batch, self.h[first:last], self.c[first:last], self.outputs[:, first:])
         active = (self.active - first).clamp(0, last - first)
+        left = range(n_taken, self.n_steps)
+        if self.direction.reverse:
+            # Rows begin where they end, each so many steps later than it would.
+            active, left = active[n_taken:], range(self.n_steps - n_taken)
         if self.shared is not None:
             assert self.index is not None
             given = (self.shared.data_ptr(), len(self.x), self.index[:, first:])
-            self._steps(first, last, active, *given, range(self.n_steps))
+            self._steps(rows, active, *given, left)
             return
-        chunks = list(_chunks(active.tolist(), POSITIONS))
+        chunks = list(_chunks(active.tolist(), POSITIONS, left))
         for steps in reversed(chunks) if self.direction.reverse else chunks:
             own = slice(steps.start, steps.stop)
             is_real = torch.arange(last - first) < active[own, None]
             # Which input stands at each position that is computed, and where its gates will be.
-            places = torch.arange(*own.indices(self.n_steps))[:, None] * self.batch
-            there = (places + torch.arange(first, last))[is_real]
-            if self.index is not None:
-                there = self.index.flatten()[there]
-            gates = room("gates", max(1, len(there)) * self.gate_bytes)
-            self._gates(there, gates, (0, 4 * self.cell))
+            step, row = is_real.nonzero(as_tuple=True)
+            gates, n_inputs = self._gates_of(self._inputs_at(step + steps.start, row + first))
             numbers = torch.zeros(self.n_steps, self.batch, dtype=torch.int64)
-            numbers[own, : last - first][is_real] = torch.arange(len(there))
-            self._steps(first, last, active, gates, len(there), numbers, steps)
+            numbers[own, : last - first][is_real] = torch.arange(n_inputs)
+            self._steps(rows, active, gates, n_inputs, numbers, steps)
+
+    def _inputs_at(self, steps: Tensor, rows: Tensor) -> Tensor:
+        """Say which inputs stand at some places."""
+        return steps * self.batch + rows if self.index is None else self.index[steps, rows]
+
+    def _gates_of(self, inputs: Tensor) -> tuple[int, int]:
+        """Compute the share of some inputs; gives its address and their number."""
+        gates = room("gates", max(1, len(inputs)) * self.gate_bytes)
+        self._gates(inputs, gates, (0, 4 * self.cell))
+        return gates, len(inputs)
 
     def _steps(
         self,
-        first: int,
-        last: int,
+        rows: _Rows,
         active: Tensor,
         gates: int,
         n_inputs: int,
@@ -222,16 +262,16 @@ class _Layer:
         steps: range,
     ) -> None:
         """Walk over some steps of some rows, whose inputs' share of the gates is known."""
-        rows, size = filled_up(last - first, 2 * LANES), SIZES[self.arithmetic]
+        n_filled, size = filled_up(len(rows.h), 2 * LANES), SIZES[self.arithmetic]
         direction, projection = self.direction, self.projection
         given = _Walk(
             cell=self.cell,
             out=self.out,
-            batch=self.batch,
+            batch=rows.batch,
             first_step=steps.start,
             last_step=steps.stop,
             reverse=direction.reverse,
-            rows=last - first,
+            rows=len(rows.h),
             inputs=n_inputs,
             block=self.block,
             cell_clip=direction.cell_clip or 0.0,
@@ -242,25 +282,106 @@ class _Layer:
             recurrent=self.recurrent.values.data_ptr(),
             recurrent_scale=self.recurrent.scale.data_ptr(),
             projection=None if projection is None else projection.values.data_ptr(),
-            c=self.c[first:].data_ptr(),
-            cells=room("cells", rows * self.cell * 4),
-            h=self.h[first:].data_ptr(),
-            outputs=self.outputs[:, first:].data_ptr(),
-            state=room("state", rows * self.out * size),
-            state_scale=room("state scales", 4 * rows),
-            hidden=room("hidden", rows * self.block * SIZES[projected_in(self.arithmetic)]),
-            sums=room("projected", rows * self.out * 4),
-            room=room("gate sums", 2 * rows * 4 * LANES * 4),
+            c=rows.c.data_ptr(),
+            cells=room("cells", n_filled * self.cell * 4),
+            h=rows.h.data_ptr(),
+            outputs=rows.outputs.data_ptr(),
+            state=room("state", n_filled * self.out * size),
+            state_scale=room("state scales", 4 * n_filled),
+            hidden=room("hidden", n_filled * self.block * SIZES[projected_in(self.arithmetic)]),
+            sums=room("projected", n_filled * self.out * 4),
+            room=room("gate sums", 2 * n_filled * 4 * LANES * 4),
         )
         function(f"walk_{self.arithmetic}")(ctypes.byref(given))
 
+    # -------------------------------------------------------------- rows that begin alike
 
-def _chunks(counts: Sequence[int], most: int) -> Iterator[range]:
+    def _begin(self, first: int, last: int) -> int:
+        """Take the steps in which rows are alike, once for all that are; gives how many."""
+        if (last - first) * self.recurrent.values.numel() < WORTH_LOOKING:
+            return 0
+        if self.h[first:last].any() or self.c[first:last].any():
+            return 0
+        rows, lengths = torch.arange(first, last), self.lengths[first:last]
+        # Which of the states each row has.
+        own = torch.zeros_like(rows)
+        h, c = self.h.new_zeros(1, self.out), self.c.new_zeros(1, self.cell)
+        # A row alone begins like those of calls before, and has no other beside it later on.
+        n_levels = min(int(lengths.min()), 1 if len(rows) == 1 else self.n_steps)
+        for level in range(n_levels):
+            steps = lengths - 1 - level if self.direction.reverse else torch.full_like(rows, level)
+            inputs = self._inputs_at(steps, rows)
+            same, leaders = self._alike(own, inputs)
+            taken = None
+            if level == 0 and len(leaders) == 1:
+                taken = self._first(inputs[:1], len(rows))
+            elif len(leaders) <= (1 - WORTH_SHARING) * len(rows):
+                taken = self._step(inputs[leaders], h[own[leaders]], c[own[leaders]])
+            if taken is None:
+                return level
+            own, (h, c) = same, taken
+            self.outputs[steps, rows] = h[own]
+            self.h[first:last], self.c[first:last] = h[own], c[own]
+        return n_levels
+
+    def _alike(self, own: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Number the states that rows have after one more input; gives a row of each, too."""
+        if len(own) == 1:
+            return own, own
+        keys = inputs
+        if self.index is None:
+            # Inputs of an upper layer have no numbers: alike is what has the same bits.
+            bits = self.x[inputs].view(torch.int32)
+            keys = (bits.long() * torch.arange(1, 2 * bits.shape[1], 2)).sum(dim=1)
+        same = torch.unique(torch.stack([own, keys]), dim=1, return_inverse=True)[1]
+        leaders = torch.empty(int(same.max()) + 1, dtype=torch.int64)
+        leaders[same] = torch.arange(len(own))
+        if self.index is None and not torch.equal(bits, bits[leaders[same]]):
+            return torch.arange(len(own)), torch.arange(len(own))
+        return same, leaders
+
+    def _first(self, inputs: Tensor, n_rows: int) -> tuple[Tensor, Tensor] | None:
+        """Take the first step, or remember it where it was taken before.
+
+        None where it would be taken for a row alone that does not begin as those before: a step by
+        itself reads all weights once more.
+        """
+        kept: list[_First] = packed(
+            self.direction.weight_hh, f"first step {self.arithmetic}", lambda _: []
+        )
+        x, clips = self.x[inputs], (self.direction.cell_clip, self.direction.projection_clip)
+        for one in kept:
+            if (
+                (one.inputs is self.inputs and one.projection is self.projection)
+                and one.clips == clips
+                and torch.equal(one.bias, self.bias)
+                and torch.equal(one.x, x)
+            ):
+                return one.h, one.c
+        if kept and n_rows == 1:
+            return None
+        h, c = self._step(inputs, self.h.new_zeros(1, self.out), self.c.new_zeros(1, self.cell))
+        kept[:] = [_First(self.inputs, self.projection, self.bias, clips, x, h, c)]
+        return h, c
+
+    def _step(self, inputs: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Take one step of rows that stand beside each other."""
+        n = len(inputs)
+        rows = _Rows(n, h, c, torch.empty(1, n, self.out))
+        if self.shared is not None:
+            given = (self.shared.data_ptr(), len(self.x), inputs)
+        else:
+            given = (*self._gates_of(inputs), torch.arange(n))
+        self._steps(rows, torch.tensor([n]), *given, range(1))
+        return rows.h, rows.c
+
+
+def _chunks(counts: Sequence[int], most: int, steps: range) -> Iterator[range]:
     """Cut steps into pieces of so many positions at most, or of one step."""
-    start = total = 0
-    for step, count in enumerate(counts):
-        if step > start and total + count > most:
+    start, total = steps.start, 0
+    for step in steps:
+        if step > start and total + counts[step] > most:
             yield range(start, step)
             start, total = step, 0
-        total += count
-    yield range(start, len(counts))
+        total += counts[step]
+    yield range(start, steps.stop)
