@@ -44,10 +44,10 @@ SIZES = {
     ),
 }
 N_SENTENCES, N_WORDS = 200, 25
-# What the older loop is best at is looked for among these.
+# What the older loop is best at is looked for among these, twice each.
 OLDER_BATCHES = (32, 64, 200)
 ARITHMETICS = ("float32", "bfloat16x3", "bfloat16", "int8")
-WAYS = ("older", "nn.LSTM", "onnxruntime", "ours")
+WAYS = ("nn.LSTM", "onnxruntime", "ours")
 Way = Callable[[], object]
 
 
@@ -56,7 +56,7 @@ class Given(NamedTuple):
 
     Attributes:
         repeats: how often a way is timed.
-        ways: beginnings of the names of those that are compared; the yardstick is among them.
+        ways: beginnings of the names of those that are compared with the yardstick.
         rest: what follows the sentences in their text.
     """
 
@@ -127,6 +127,15 @@ def plain_lstms(config: LSTMConfig, n: int, dtype: torch.dtype) -> Way:
     return run
 
 
+def older_at_best(elmo: ELMo, sentences: list[list[str]]) -> tuple[str, Way]:
+    """Give the older programs' loop with the batch that it is best at, and its name."""
+    n = len(sentences)
+    batches = [batch for batch in OLDER_BATCHES if batch <= n] or [n]
+    ways = {f"older loop, batch {batch}": older(elmo, sentences, batch) for batch in batches}
+    seconds = times_of(ways, 1) if len(ways) > 1 else dict.fromkeys(ways, 0.0)
+    return min(ways.items(), key=lambda item: seconds[item[0]])
+
+
 def older(elmo: ELMo, sentences: list[list[str]], batch: int) -> Way:
     """Give the older programs' loop over batches."""
     batches = [
@@ -163,10 +172,8 @@ def cosine(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float
 def ways_of(
     elmo: ELMo, sentences: list[list[str]], given: Given
 ) -> Iterator[tuple[str, Callable[[], Way]]]:
-    """Give how to make all that is compared, the yardstick first."""
+    """Give how to make all that is compared with the yardstick."""
     n = len(sentences)
-    for batch in [batch for batch in OLDER_BATCHES if batch <= n] or [n]:
-        yield f"older loop, batch {batch}", partial(older, elmo, sentences, batch)
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
         make = partial(plain_lstms, elmo.config.lstm, n, dtype)
@@ -188,11 +195,14 @@ def table(
     n_weights = lstm.cell_dim * lstm.projection_dim * (9 if lstm.has_projection else 8)
     flop = 2 * 2 * lstm.n_layers * n_weights
     expected = elmo.encode(sentences)
-    made = ways_of(elmo, sentences, given)
-    ways = {name: make() for name, make in made if name.startswith(given.ways)}
+    yardstick, way = older_at_best(elmo, sentences)
+    ways = {yardstick: way}
+    for name, make in ways_of(elmo, sentences, given):
+        if name.startswith(given.ways):
+            ways[name] = make()
     # One sentence is quick, and is timed more often.
     seconds = times_of(ways, given.repeats * (1 if len(sentences) > 1 else 10))
-    best = min(value for name, value in seconds.items() if name.startswith("older"))
+    best = seconds[yardstick]
     distinct = {word for sentence in sentences for word in sentence}
     known = distinct & {word for sentence in given.rest for word in sentence}
     print(
@@ -200,12 +210,12 @@ def table(
     )
     print(f"({len(known)} stand in the rest of the text); ", end="")
     print(f"{flop / 1e6:.0f} MFLOP a word in the LSTMs\n")
-    print("| way | ms | words/s | of the older loop's best | of the matrix rate | least cosine |")
+    print("| way | ms | words/s | of the older loop | of the matrix rate | least cosine |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, value in seconds.items():
         share = fidelity = ""
         arithmetic = next((one for one in ARITHMETICS if one in name), "float32")
-        if not name.startswith("older"):
+        if name != yardstick:
             share = f"{100e-9 * flop * n_words / value / rates[arithmetic]:.0f} %"
         if name.startswith("ours"):
             fidelity = f"{cosine(elmo.encode(sentences, dtype=arithmetic), expected):.5f}"
@@ -231,7 +241,7 @@ def main() -> None:
     arguments = parser.parse_args()
     cut = pieces(arguments.text.read_text(encoding="utf-8"))
     sentences, rest = cut[:N_SENTENCES], cut[N_SENTENCES:]
-    given = Given(arguments.repeats, tuple(dict.fromkeys(["older", *arguments.ways])), rest)
+    given = Given(arguments.repeats, tuple(arguments.ways), rest)
     print(describe())
     rates = matrix_rates(arguments.repeats)
     print("matrix products:", ", ".join(f"{name} {rate:,.0f} G/s" for name, rate in rates.items()))

@@ -181,8 +181,9 @@ it. Bias is feminine by masculine F1, 1 where both are understood alike.
 
 Scores of the first seed on the part that models are chosen by. The best of a row has all seeds, as
 {PRESET_RATE} has, the rate of the presets; whichever of the two does better on that part with all
-seeds is in bold here and stands in the tables above. Roles have all seeds at the rates they have.
-Layer 0, ELMo that learns and ELMo that was fine-tuned first stay at the preset's rate.
+seeds is in bold here and stands in the tables above. Roles have all seeds at the rates they have;
+NSMC has them at {PRESET_RATE} alone. Layer 0, ELMo that learns and ELMo that was fine-tuned first
+stay at the preset's rate.
 
 {rates(runs)}
 

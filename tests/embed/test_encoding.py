@@ -8,6 +8,7 @@ from conftest import TINY, random_model
 from elmo.embed import encoding
 from elmo.embed.embedder import ELMo
 from elmo.embed.started import DoesNotFit
+from elmo.kernels import choose
 
 MODEL = ELMo(random_model(TINY, seed=3, scale=1.5))
 GROUPS = [
@@ -122,3 +123,24 @@ def test_what_is_infinite_at_padding_is_nobodys(run, monkeypatch):
     in_half(run, monkeypatch, change)
     found = run.encode([["a", "longer", "one"], ["short"]])
     assert [len(one) for one in found] == [3, 1]
+
+
+@pytest.mark.parametrize(("layers", "expected"), [(0, 0), ("0", 0), (1, 1), (2, 2), ("top", 2)])
+def test_layers_above_those_asked_for_are_not_run(monkeypatch, layers, expected):
+    elmo = ELMo(random_model())
+    sentences = [["a", "b", "a"], ["b"], ["c", "a"]]
+    whole = elmo.encode(sentences, layers="all")
+    calls = []
+    real = choose.lstm
+    monkeypatch.setattr(choose, "lstm", lambda *given: calls.append(1) or real(*given))
+    found = elmo.encode(sentences, layers=layers)
+    assert len(calls) == expected
+    for one, every in zip(found, whole, strict=True):
+        np.testing.assert_array_equal(one, every[expected])
+    # A state to go on with is that of all layers.
+    carried = elmo.encode(sentences, layers=layers, state="carry")
+    assert len(calls) == expected + 2
+    for one, every in zip(
+        carried, elmo.encode(sentences, layers="all", state="carry"), strict=True
+    ):
+        np.testing.assert_array_equal(one, every[expected])

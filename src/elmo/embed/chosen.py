@@ -17,24 +17,35 @@ from elmo.model.scalar_mix import ScalarMix
 
 def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput], Tensor]:
     """Give the function that keeps what was asked for: (batch, time, dim), or all layers of it."""
-    number = whole(layers)
+    if layers == "average":
+        return BiLMOutput.average
+    if layers == "top":
+        return lambda output: output.layer(-1)
+    if layers == "all":
+        return lambda output: output.layers
+    if layers == "mix":
+        return partial(_mix, network, _trained_mix(network))
+    number = _number(network, layers)
+    return lambda output: output.layer(number)
+
+
+def lstm_layers(network: ELMoNetwork, layers: Layers) -> int:
+    """Give how many LSTM layers what was asked for depends on."""
+    if layers in ("average", "top", "all", "mix"):
+        return network.config.lstm.n_layers
+    return _number(network, layers)
+
+
+def _number(network: ELMoNetwork, layers: Layers) -> int:
     numbers = range(network.config.n_layers)
-    if isinstance(layers, str):
-        if layers == "average":
-            return BiLMOutput.average
-        if layers == "top":
-            return lambda output: output.layer(-1)
-        if layers == "all":
-            return lambda output: output.layers
-        if layers == "mix":
-            return partial(_mix, network, _trained_mix(network))
-        number = {str(known): known for known in numbers}.get(layers)
+    by_name = {str(known): known for known in numbers}
+    number = by_name.get(layers) if isinstance(layers, str) else whole(layers)
     if number is None or number not in numbers:
         raise ConfigError(
             f"layers is {layers!r}; expected average, mix, top, all or a number from 0 to "
             f"{numbers[-1]}"
         )
-    return lambda output: output.layer(number)
+    return number
 
 
 def whole(value: Any) -> int | None:

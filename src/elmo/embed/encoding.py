@@ -19,7 +19,7 @@ from torch.func import functional_call
 
 from elmo.config import Layers
 from elmo.embed.arithmetic import arithmetic_of
-from elmo.embed.chosen import choose_layers, needs_marks, whole
+from elmo.embed.chosen import choose_layers, lstm_layers, needs_marks, whole
 from elmo.embed.started import Started, alike, as_array, check_words, sent_back
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
@@ -126,6 +126,7 @@ class EncodingRun:
         self._too_many = math.inf
         self._choose = choose_layers(network, layers)
         self._needs_marks = needs_marks(network, layers)
+        self._n_layers = lstm_layers(network, layers)
         self.cache = cache
         self._bilm = network.bilm
         self._run: Callable[..., BiLMOutput] = network.bilm
@@ -293,7 +294,9 @@ class EncodingRun:
                 known, spelled = self._looked_up(self.cache, tokens.words), []
             rows = self._sent(self.mapper.rows_with_marks(spelled))
             words_only = not is_carried and not self._needs_marks
-            output = self._run(rows, index, mask, state, lengths, known, words_only)
+            # A state to go on with is that of all layers.
+            n_layers = None if is_carried else self._n_layers
+            output = self._run(rows, index, mask, state, lengths, known, words_only, n_layers)
             chosen = self._choose(output)
             if not words_only:
                 chosen = chosen[..., 1:-1, :]

@@ -81,6 +81,7 @@ class BiLM(nn.Module):
         lengths: Sequence[int] | None = None,
         known: Tensor | None = None,
         words_only: bool = False,
+        n_layers: int | None = None,
     ) -> BiLMOutput:
         """Run the model.
 
@@ -95,12 +96,13 @@ class BiLM(nn.Module):
             words_only: leave out the marks at both ends of a row, (batch, time - 2). A direction
                 does not read the mark it would read last, which no word's vector depends on; so
                 the final state is not one to go on with.
+            n_layers: LSTM layers that are run, from below; all where None.
 
         Returns:
             Layers, mask and final state.
         """
         table = self.encoder(rows) if known is None else known
-        return self.contextualise(table, index, mask, state, lengths, words_only)
+        return self.contextualise(table, index, mask, state, lengths, words_only, n_layers)
 
     def contextualise(
         self,
@@ -110,6 +112,7 @@ class BiLM(nn.Module):
         state: LSTMState | None = None,
         lengths: Sequence[int] | None = None,
         words_only: bool = False,
+        n_layers: int | None = None,
     ) -> BiLMOutput:
         """Run the LSTMs over token vectors that are known already.
 
@@ -120,6 +123,7 @@ class BiLM(nn.Module):
             state: initial state.
             lengths: tokens of each row.
             words_only: leave out the marks.
+            n_layers: layers that are run.
         """
         if mask is None:
             mask = torch.ones_like(index, dtype=torch.bool)
@@ -129,13 +133,12 @@ class BiLM(nn.Module):
                 self.config.lstm, index.shape[0], device=table.device, dtype=table.dtype
             )
         if lengths is None or list(lengths) == sorted(lengths, reverse=True):
-            return self._run(table, index, mask, state, lengths, words_only)
+            return self._run(table, index, mask, state, lengths, words_only, n_layers)
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
         there = torch.tensor(order, device=index.device)
         sorted_lengths = [lengths[row] for row in order]
-        output = self._run(
-            table, index[there], mask[there], state.select(there), sorted_lengths, words_only
-        )
+        rows = (index[there], mask[there], state.select(there))
+        output = self._run(table, *rows, sorted_lengths, words_only, n_layers)
         back = there.argsort()
         sides = [(ahead[:, back], behind[:, back]) for ahead, behind in output.sides]
         return BiLMOutput(sides, output.mask[back], output.state.select(back))
@@ -148,6 +151,7 @@ class BiLM(nn.Module):
         state: LSTMState,
         lengths: Sequence[int] | None,
         words_only: bool,
+        n_layers: int | None,
     ) -> BiLMOutput:
         """Run the stacks; lengths, where given, never grow."""
         places = index.t().contiguous()  # (time, batch)
@@ -161,7 +165,7 @@ class BiLM(nn.Module):
             Side(self.forward_lstm, table, steps, reverse=False, index=read[0]),
             Side(self.backward_lstm, table, steps, reverse=True, index=read[1]),
         ]
-        (ahead, back), final = run_stacks(sides, state)
+        (ahead, back), final = run_stacks(sides, state, n_layers=n_layers)
         if words_only:
             ahead, back = [one[1:] for one in ahead], [one[:-1] for one in back]
             places, mask = places[1:-1], mask[:, 2:]

@@ -198,6 +198,7 @@ def run_stacks(
     sides: Sequence[Side],
     state: LSTMState,
     drop: Callable[[Tensor, int], Tensor] | None = None,
+    n_layers: int | None = None,
 ) -> tuple[list[list[Tensor]], LSTMState]:
     """Run stacks of equal depth together: a layer of all of them is one call of a kernel.
 
@@ -205,15 +206,16 @@ def run_stacks(
         sides: stacks and what they read; the kernel is that of the first.
         state: initial state, a direction for each side.
         drop: dropout of the input of each layer, told its number.
+        n_layers: how many layers are run; all where None.
 
     Returns:
-        The outputs of the layers of each side, (time, batch, dim), and the final state.
+        The outputs of these layers of each side, (time, batch, dim), and their final state.
     """
     inputs = [side.x for side in sides]
     outputs: list[list[Tensor]] = [[] for _ in sides]
     final_h: list[Tensor] = []
     final_c: list[Tensor] = []
-    n_layers = len(sides[0].stack.layers)
+    n_layers = len(sides[0].stack.layers) if n_layers is None else n_layers
     for depth in range(n_layers):
         directions: list[Direction] = []
         for number, side in enumerate(sides):
@@ -234,6 +236,8 @@ def run_stacks(
             outputs[number].append(inputs[number])
             final_h.append(h)
             final_c.append(c)
+    if n_layers == 0:
+        return outputs, LSTMState(state.h[:0], state.c[:0])
     new_h, new_c = (
         torch.stack(values).view(n_layers, len(sides), *values[0].shape)
         for values in (final_h, final_c)
