@@ -3,8 +3,8 @@
     python runs/best_rate.py OUT sst5 static --record docs/results.jsonl
 
 The tries of runs/tasks.sh are compared with the run at the preset's rate, on the part that models
-are chosen by: `@0.002`, as the names of runs at that rate end, or nothing where the preset's is the
-best.
+are chosen by: `@0.002`, as the names of runs at that rate end, or nothing where none is better than
+the preset's.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main() -> None:
     record = read(given.record) if given.record else {}
     tries = Runs(record | gather(given.out, "", "")).tries(given.task, given.way)
     if tries:
-        print(max(tries, key=lambda end: tries[end]))
+        print(max(tries, key=lambda end: (tries[end], end == "")))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What the runs of runs/tasks.sh came to, as tables; runs/results.py makes a page of them."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,8 @@ from elmo.tasks.fit import PARTS
 from elmo.tasks.scores.labels import Spread, mean_and_deviation
 
 SHARES = ("0.01", "0.03", "0.1", "0.3")
-# Rates of learning, and how the names of runs at them end; that of the presets is not named.
+# Runs at another rate of learning than that of the presets are named with it: @0.002.
 PRESET_RATE = "0.001"
-RATES = {"0.0005": "@0.0005", PRESET_RATE: "", "0.002": "@0.002", "0.004": "@0.004"}
 WAYS = {
     "static": "static vectors",
     "layer0": "layer 0",
@@ -123,6 +123,11 @@ PERPLEXITIES = {
 }
 
 
+def rate_of(end: str) -> float:
+    """Give the rate of learning that the name of a run ends with."""
+    return float(end.removeprefix("@") or PRESET_RATE)
+
+
 class Runs:
     """What the runs of a record came to."""
 
@@ -144,24 +149,41 @@ class Runs:
         part = part if found["runs"][0].get(part) else "development"
         return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
 
+    def rates(self, name: str, way: str, tail: str = "") -> list[str]:
+        """Give the rates that a way of a task has runs at, as their names have them, or none."""
+        pattern = re.compile(rf"{re.escape(f'{name}-{way}')}(@[0-9.]+)?{re.escape(tail)}")
+        found = [match[1] or "" for run in self._record if (match := pattern.fullmatch(run))]
+        return sorted(found, key=rate_of)
+
     def tries(self, name: str, way: str) -> dict[str, float]:
-        """Give what the first seed of a way has on the development part, by the end of its name."""
+        """Give what the first seed of a way has on the development part, by rate."""
         measure = TASKS[name].measure
         found = {}
-        for end in RATES.values():
+        for end in sorted({*self.rates(name, way), *self.rates(name, way, "-try")}, key=rate_of):
             run = f"{name}-{way}{end}"
-            if one := self.result(f"{run}-try") or self.result(run):
-                found[end] = one["runs"][0]["development"][measure]
+            one = self.result(f"{run}-try") or self.result(run)
+            assert one is not None
+            found[end] = one["runs"][0]["development"][measure]
         return found
 
-    def at_best(self, name: str, way: str) -> str:
-        """Give the run of a way whose rate did best on the development part, of all seeds."""
-        # Nothing is chosen by pronouns: they are asked of the models of LitBank.
-        chooses = "litbank" if name == "gap" else name
-        ends = [end for end in RATES.values() if self.result(f"{chooses}-{way}{end}")]
+    def at_best(self, name: str, way: str, tail: str = "") -> str:
+        """Give the run of a way whose rate did best on the development part, of all seeds.
+
+        Args:
+            name: of the task.
+            way: with ELMo or without.
+            tail: what else the run has in its name, the share of the examples.
+        """
+        ends = self.rates(name, way, tail)
         if len(ends) > 1:
-            ends.sort(key=lambda end: self._chosen_by(chooses, f"{way}{end}"), reverse=True)
-        return f"{name}-{way}{ends[0] if ends else ''}"
+            # Nothing is chosen by pronouns: they are asked of the models of LitBank.
+            chooses = "litbank" if name == "gap" else name
+            # Of two that are equal it is the preset's.
+            ends.sort(
+                key=lambda end: (self._chosen_by(chooses, f"{way}{end}{tail}"), end == ""),
+                reverse=True,
+            )
+        return f"{name}-{way}{ends[0] if ends else ''}{tail}"
 
     def chosen(self, name: str) -> str | None:
         """Give the way with all of ELMo's layers that does best on the development part."""
@@ -270,20 +292,21 @@ def by_way(
 def rates(runs: Runs) -> str:
     """Tell what the search for the rate of learning found, without ELMo and with it."""
     rows = []
-    for name, task in TASKS.items():
+    searched = {name: task for name, task in TASKS.items() if name != "gap"}
+    all_tries = [runs.tries(name, way) for name in searched for way in ("static", "elmo")]
+    ends = sorted({end for tries in all_tries for end in tries}, key=rate_of)
+    for name, task in searched.items():
         for way in ("static", "elmo"):
-            tries = {} if name == "gap" else runs.tries(name, way)
+            tries = runs.tries(name, way)
             if len(tries) < 2:
                 continue
             best = runs.at_best(name, way).removeprefix(f"{name}-{way}")
-            cells = {
-                end: f"{100 * tries[end]:.2f}" if end in tries else "" for end in RATES.values()
-            }
+            cells = {end: f"{100 * tries[end]:.2f}" if end in tries else "" for end in ends}
             cells[best] = f"**{cells[best]}**"
             rows.append(
                 [f"{task.title}, {task.measure.replace('_', ' ')}", WAYS[way], *cells.values()]
             )
-    return table(["set", "way", *RATES], rows)
+    return table(["set", "way", *(end.removeprefix("@") or PRESET_RATE for end in ends)], rows)
 
 
 def perplexities(runs: Runs) -> str:
@@ -352,9 +375,8 @@ def efficiency(runs: Runs) -> str:
     for name, curve in CURVES.items():
         task = curve.task
         for way, title in curve.ways.items():
-            whole = runs.at_best(name, way)
-            cells = [runs.cell(f"{whole}-{share}", task.measure) for share in SHARES]
-            cells.append(runs.cell(whole, task.measure))
+            tails = [*(f"-{share}" for share in SHARES), ""]
+            cells = [runs.cell(runs.at_best(name, way, tail), task.measure) for tail in tails]
             rows.append([f"{task.title}, {task.unit}", title, *cells])
     return table(header, rows)
 

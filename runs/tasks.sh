@@ -10,7 +10,8 @@
 # environment:
 #
 #     SEEDS=     seeds of each run; 5 of CoNLL-2003, SST-5 and SICK but for layers and curves, else 3, where nothing is said
-#     RATES=     rates of learning that are tried beside the preset's; 0.0005 0.002 0.004 where nothing is said
+#     RATES=     rates of learning that are tried beside the preset's, written as 0.002; 0.0005 0.002 0.004 where nothing
+#                is said
 #     JOBS=1     runs side by side (8 on a large GPU)
 #     SETS=...   some of the sets alone        PYTHON=python
 #     FLAGS=     further flags of every fit, --side-by-side 5 where nothing is said: seeds share a device
@@ -159,10 +160,12 @@ shares='0.01 0.03 0.1 0.3'
 curve() {
     known "$1"
     seeds=${SEEDS:-3}
+    # What is best for all examples need not be for a few.
     for one in static elmo; do
-        at=$(best "$1" $one)
-        for share in $shares; do
-            way "$1" $one "$at-$share" --fraction $share ${at:+--learning-rate "${at#@}"}
+        for at in '' $(best "$1" $one); do
+            for share in $shares; do
+                way "$1" $one "$at-$share" --fraction $share ${at:+--learning-rate "${at#@}"}
+            done
         done
     done
 }
@@ -178,15 +181,14 @@ places() {
 # Which of two names a pronoun means, asked of the models of LitBank; nothing is learned for it.
 pronouns() {
     wait
-    for one in elmo static layer0; do
-        at=$(best litbank $one)
-        beside "gap-$one$at" pronouns_of "$one$at"
+    for run in "$out"/litbank-*/results.json; do
+        run=$(basename "$(dirname "$run")")
+        [[ $run == *-try ]] || beside "gap-${run#litbank-}" pronouns_of "${run#litbank-}"
     done
 }
 
 pronouns_of() { # way, with its rate: as `elmo task fit` tells it, with the scores of every seed
     local model scores runs=()
-    [ -f "$out/litbank-$1/results.json" ] || { echo "litbank-$1 is not done" && return 1; }
     for model in "$out/litbank-$1"/model "$out/litbank-$1"/seed-*/model; do
         [ -d "$model" ] || continue
         scores=$(elmo task evaluate "$model" "$gap" --reader gap --as-json) || return
@@ -240,6 +242,7 @@ for name in $sets; do
 done
 
 failed=$(for log in "$out"/*.log; do
+    [ -f "$log" ] || continue
     name=${log%.log}
     [ -f "$name/results.json" ] || [ -f "$name/model/config.json" ] || echo "${name##*/}"
 done)

@@ -8,6 +8,7 @@ from conftest import TINY, random_model
 from elmo.embed import encoding
 from elmo.embed.embedder import ELMo
 from elmo.embed.started import DoesNotFit
+from elmo.errors import ConfigError
 from elmo.kernels import choose
 
 MODEL = ELMo(random_model(TINY, seed=3, scale=1.5))
@@ -144,3 +145,9 @@ def test_layers_above_those_asked_for_are_not_run(monkeypatch, layers, expected)
         carried, elmo.encode(sentences, layers="all", state="carry"), strict=True
     ):
         np.testing.assert_array_equal(one, every[expected])
+
+
+@pytest.mark.parametrize("layers", [np.array([0, 1]), [0], None, -1, 3, True, "3", "last", 1.0])
+def test_layers_that_are_none(layers):
+    with pytest.raises(ConfigError, match="expected average, mix, top, all or a number from 0"):
+        MODEL.encode([["a"]], layers=layers)

@@ -14,32 +14,37 @@ from elmo.model.bilm import BiLMOutput
 from elmo.model.network import ELMoNetwork
 from elmo.model.scalar_mix import ScalarMix
 
+NAMED: dict[str, Callable[[BiLMOutput], Tensor]] = {
+    "average": BiLMOutput.average,
+    "top": lambda output: output.layer(-1),
+    "all": lambda output: output.layers,
+}
+
 
 def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput], Tensor]:
     """Give the function that keeps what was asked for: (batch, time, dim), or all layers of it."""
-    if layers == "average":
-        return BiLMOutput.average
-    if layers == "top":
-        return lambda output: output.layer(-1)
-    if layers == "all":
-        return lambda output: output.layers
+    number = _number(network, layers)
+    if number is not None:
+        return lambda output: output.layer(number)
     if layers == "mix":
         return partial(_mix, network, _trained_mix(network))
-    number = _number(network, layers)
-    return lambda output: output.layer(number)
+    return NAMED[str(layers)]
 
 
 def lstm_layers(network: ELMoNetwork, layers: Layers) -> int:
     """Give how many LSTM layers what was asked for depends on."""
-    if layers in ("average", "top", "all", "mix"):
-        return network.config.lstm.n_layers
-    return _number(network, layers)
+    number = _number(network, layers)
+    return network.config.lstm.n_layers if number is None else number
 
 
-def _number(network: ELMoNetwork, layers: Layers) -> int:
+def _number(network: ELMoNetwork, layers: Layers) -> int | None:
+    """Give the number of a single layer, which may be written out; None for what has a name."""
     numbers = range(network.config.n_layers)
-    by_name = {str(known): known for known in numbers}
-    number = by_name.get(layers) if isinstance(layers, str) else whole(layers)
+    number = whole(layers)
+    if isinstance(layers, str):
+        if layers in (*NAMED, "mix"):
+            return None
+        number = {str(known): known for known in numbers}.get(layers)
     if number is None or number not in numbers:
         raise ConfigError(
             f"layers is {layers!r}; expected average, mix, top, all or a number from 0 to "
