@@ -94,11 +94,13 @@ def test_a_worker_that_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "BLOCK_BYTES", 1000)
     (tmp_path / "input.txt").write_text(TEXT)
     blocks = counting.read_blocks
+    # Other tests' helpers are children of this process too.
+    before = children_of(os.getpid())
 
     def kill_first(*arguments):
         for number, block in enumerate(blocks(*arguments)):
             if number == 4:
-                for child in children_of(os.getpid()):
+                for child in set(children_of(os.getpid())) - set(before):
                     os.kill(int(child), signal.SIGKILL)
             yield block
 

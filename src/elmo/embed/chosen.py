@@ -15,7 +15,7 @@ from elmo.model.network import ELMoNetwork
 from elmo.model.scalar_mix import ScalarMix
 
 NAMED: dict[str, Callable[[BiLMOutput], Tensor]] = {
-    "average": BiLMOutput.average,
+    "average": lambda output: output.average(),
     "top": lambda output: output.layer(-1),
     "all": lambda output: output.layers,
 }
