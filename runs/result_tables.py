@@ -11,8 +11,10 @@ from elmo.tasks.fit import PARTS
 from elmo.tasks.scores.labels import Spread, mean_and_deviation
 
 SHARES = ("0.01", "0.03", "0.1", "0.3")
-# Runs at another rate of learning than that of the presets are named with it: @0.002.
 PRESET_RATE = "0.001"
+# Runs with other dials than the preset's are named by them: @0.002+dropout0.1+epochs8.
+DIALS = {"rate": r"[0-9.]+", "dropout": r"dropout[0-9.]+", "epochs": r"epochs[0-9]+"}
+_END = rf"@(?:{'|'.join(DIALS.values())})(?:\+(?:{'|'.join(DIALS.values())}))*"
 WAYS = {
     "static": "static vectors",
     "layer0": "layer 0",
@@ -123,9 +125,23 @@ PERPLEXITIES = {
 }
 
 
+def dials_of(end: str) -> dict[str, float]:
+    """Give the dials that the name of a run ends with."""
+    found = {}
+    for value in filter(None, end.removeprefix("@").split("+")):
+        name = next(dial for dial, pattern in DIALS.items() if re.fullmatch(pattern, value))
+        found[name] = float(value.removeprefix(name))
+    return found
+
+
 def rate_of(end: str) -> float:
-    """Give the rate of learning that the name of a run ends with."""
-    return float(end.removeprefix("@") or PRESET_RATE)
+    """Give the rate of learning among them, or the preset's."""
+    return dials_of(end).get("rate", float(PRESET_RATE))
+
+
+def _order(end: str) -> tuple[float, ...]:
+    dials = dials_of(end)
+    return (rate_of(end), len(dials), *dials.values())
 
 
 class Runs:
@@ -149,17 +165,17 @@ class Runs:
         part = part if found["runs"][0].get(part) else "development"
         return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
 
-    def rates(self, name: str, way: str, tail: str = "") -> list[str]:
-        """Give the rates that a way of a task has runs at, as their names have them, or none."""
-        pattern = re.compile(rf"{re.escape(f'{name}-{way}')}(@[0-9.]+)?{re.escape(tail)}")
+    def ends(self, name: str, way: str, tail: str = "") -> list[str]:
+        """Give the dials that a way of a task has runs with, as their names have them, or none."""
+        pattern = re.compile(rf"{re.escape(f'{name}-{way}')}({_END})?{re.escape(tail)}")
         found = [match[1] or "" for run in self._record if (match := pattern.fullmatch(run))]
-        return sorted(found, key=rate_of)
+        return sorted(found, key=_order)
 
     def tries(self, name: str, way: str) -> dict[str, float]:
-        """Give what the first seed of a way has on the development part, by rate."""
+        """Give what the first seed of a way has on the development part, by its dials."""
         measure = TASKS[name].measure
         found = {}
-        for end in sorted({*self.rates(name, way), *self.rates(name, way, "-try")}, key=rate_of):
+        for end in sorted({*self.ends(name, way), *self.ends(name, way, "-try")}, key=_order):
             run = f"{name}-{way}{end}"
             one = self.result(f"{run}-try") or self.result(run)
             assert one is not None
@@ -167,14 +183,14 @@ class Runs:
         return found
 
     def at_best(self, name: str, way: str, tail: str = "") -> str:
-        """Give the run of a way whose rate did best on the development part, of all seeds.
+        """Give the run of a way whose dials did best on the development part, of all seeds.
 
         Args:
             name: of the task.
             way: with ELMo or without.
             tail: what else the run has in its name, the share of the examples.
         """
-        ends = self.rates(name, way, tail)
+        ends = self.ends(name, way, tail)
         if len(ends) > 1:
             # Nothing is chosen by pronouns: they are asked of the models of LitBank.
             chooses = "litbank" if name == "gap" else name
@@ -289,24 +305,68 @@ def by_way(
     return table(["set", *first, *ways.values(), "gain of ELMo", "published"], rows)
 
 
+# Of pronouns nothing is learned.
+_SEARCHED = [(name, way) for name in TASKS if name != "gap" for way in ("static", "elmo")]
+
+
 def rates(runs: Runs) -> str:
     """Tell what the search for the rate of learning found, without ELMo and with it."""
+    rows = {}
+    for name, way in _SEARCHED:
+        tries = {end: score for end, score in runs.tries(name, way).items() if _is_rate(end)}
+        if len(tries) > 1:
+            rows[name, way] = _scores(runs, name, way, tries)
+    columns = sorted({end for row in rows.values() for end in row}, key=rate_of)
+    return table(
+        ["set", "way", *(end.removeprefix("@") or PRESET_RATE for end in columns)],
+        [[*_named(*of), *(row.get(end, "") for end in columns)] for of, row in rows.items()],
+    )
+
+
+def other_dials(runs: Runs) -> str:
+    """Tell what dropouts and twice the epochs did at the rate that was best."""
     rows = []
-    searched = {name: task for name, task in TASKS.items() if name != "gap"}
-    all_tries = [runs.tries(name, way) for name in searched for way in ("static", "elmo")]
-    ends = sorted({end for tries in all_tries for end in tries}, key=rate_of)
-    for name, task in searched.items():
-        for way in ("static", "elmo"):
-            tries = runs.tries(name, way)
-            if len(tries) < 2:
-                continue
-            best = runs.at_best(name, way).removeprefix(f"{name}-{way}")
-            cells = {end: f"{100 * tries[end]:.2f}" if end in tries else "" for end in ends}
-            cells[best] = f"**{cells[best]}**"
-            rows.append(
-                [f"{task.title}, {task.measure.replace('_', ' ')}", WAYS[way], *cells.values()]
-            )
-    return table(["set", "way", *(end.removeprefix("@") or PRESET_RATE for end in ends)], rows)
+    dropouts = ("dropout0.1", "dropout0.3", "dropout0.5")
+    for name, way in _SEARCHED:
+        tries = runs.tries(name, way)
+        scores = _scores(runs, name, way, tries)
+        for rate in filter(_is_rate, tries):
+            beside = {end: dials for end in tries if (dials := _beside(rate, end))}
+            by_dial = {dial: scores[end] for end, dial in beside.items()}
+            twice = [score for dial, score in by_dial.items() if dial.startswith("epochs")]
+            if by_dial:
+                cells = [
+                    scores[rate],
+                    *(by_dial.get(one, "") for one in dropouts),
+                    *(twice or [""]),
+                ]
+                rows.append([*_named(name, way), rate.removeprefix("@") or PRESET_RATE, *cells])
+    header = ["preset", "dropout 0.1", "0.3", "0.5", "twice the epochs"]
+    return table(["set", "way", "rate", *header], rows)
+
+
+def _is_rate(end: str) -> bool:
+    return set(dials_of(end)) <= {"rate"}
+
+
+def _beside(rate: str, end: str) -> str:
+    """Give the one dial that is turned beside a rate; nothing where it is another rate."""
+    before = f"{rate}+" if rate else "@"
+    dial = end.removeprefix(before) if end.startswith(before) else ""
+    return "" if "+" in dial or not dial.startswith(("dropout", "epochs")) else dial
+
+
+def _scores(runs: Runs, name: str, way: str, tries: dict[str, float]) -> dict[str, str]:
+    """Write what tries have; bold is what stands in the other tables."""
+    best = runs.at_best(name, way)
+    return {
+        end: f"**{100 * score:.2f}**" if f"{name}-{way}{end}" == best else f"{100 * score:.2f}"
+        for end, score in tries.items()
+    }
+
+
+def _named(name: str, way: str) -> list[str]:
+    return [f"{TASKS[name].title}, {TASKS[name].measure.replace('_', ' ')}", WAYS[way]]
 
 
 def perplexities(runs: Runs) -> str:

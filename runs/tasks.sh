@@ -10,8 +10,9 @@
 # environment:
 #
 #     SEEDS=     seeds of each run; 5 of CoNLL-2003, SST-5 and SICK but for layers and curves, else 3, where nothing is said
-#     RATES=     rates of learning that are tried beside the preset's, written as 0.002; 0.0005 0.002 0.004 where nothing
-#                is said
+#     RATES=     rates of learning that are tried beside the preset's, in their order, written as 0.002; 0.0005 0.002
+#                0.004 where nothing is said; where nothing is to be searched for, ''
+#     DROPOUTS=  and dropouts; 0.1 0.3 0.5 where nothing is said
 #     JOBS=1     runs side by side (8 on a large GPU)
 #     SETS=...   some of the sets alone        PYTHON=python
 #     FLAGS=     further flags of every fit, --side-by-side 5 where nothing is said: seeds share a device
@@ -106,26 +107,59 @@ task() {
     for one in elmo static layer0; do way "$1" $one ''; done
 }
 
-# The rate of learning is searched for in the same way without ELMo and with it: others than the preset's are tried
-# with one seed, on the part that models are chosen by alone, and the best of all has all seeds. Layer 0, ELMo that
-# learns or was fine-tuned first, and choices of layers stay at the preset's.
-rates=${RATES-0.0005 0.002 0.004}
+# Dials are searched for in the same way without ELMo and with it: the rate of learning, and at the best one dropout and
+# twice the epochs, each by itself. Others than the preset's are tried with one seed, on the part that models are chosen
+# by alone, and the best of all has all seeds; their runs are named by them, sick-static@0.004+dropout0.3. Layer 0, ELMo
+# that learns or was fine-tuned first, and choices of layers stay with the preset.
+rates=${RATES-0.0005 0.002 0.004} dropouts=${DROPOUTS-0.1 0.3 0.5}
 search() {
-    known "$1"
-    files=("${parts[@]}")
-    for rate in $rates; do
-        for one in static elmo; do way "$1" $one "@$rate-try" --learning-rate $rate --seeds 1; done
+    local stage one end
+    [ -n "$rates" ] || return 0
+    for stage in rates higher others; do
+        known "$1"
+        files=("${parts[@]}")
+        for one in static elmo; do
+            for end in $("$stage" "$1" "$(best "$1" $one rate)"); do
+                way "$1" $one "$end-try" $(dials "$end") --seeds 1
+            done
+        done
+        wait
     done
-    wait
     known "$1"
     for one in static elmo; do
-        at=$(best "$1" $one)
-        [ -z "$at" ] || way "$1" $one "$at" --learning-rate "${at#@}"
+        end=$(best "$1" $one rate dropout epochs)
+        [ -z "$end" ] || way "$1" $one "$end" $(dials "$end")
     done
 }
 
-best() { # task, way: the end of the run's name where another rate than the preset's is the best, @0.002 say
-    [ -z "$rates" ] || "$python" "$here/best_rate.py" "$out" "$1" "$2" ${RECORD:+--record "$RECORD"}
+# What is tried, as the ends of the runs' names, of a task that is best so far at such a rate.
+rates() { for rate in $rates; do echo "@$rate"; done; }
+higher() { [ "$2" != "@${rates##* }" ] || awk -v rate="${rates##* }" 'BEGIN { print "@" 2 * rate }'; }
+others() {
+    local at=${2:+$2+}
+    for dropout in $dropouts; do
+        [ "$dropout" = "$(of_preset "$1" '  dropout:' 0.5)" ] || echo "@${at#@}dropout$dropout"
+    done
+    echo "@${at#@}epochs$((2 * $(of_preset "$1" epochs: 20)))"
+}
+
+of_preset() { # task, key, what it is where the preset says nothing
+    awk -v key="$2" -v value="$3" 'index($0, key) { value = $NF } END { print value }' "$here/../src/elmo/configs/tasks/$1.yaml"
+}
+
+dials() { # the end of a run's name, as flags
+    local dial
+    for dial in ${1//[@+]/ }; do
+        case $dial in
+            dropout*) echo "--dropout ${dial#dropout}" ;;
+            epochs*) echo "--epochs ${dial#epochs}" ;;
+            *) echo "--learning-rate $dial" ;;
+        esac
+    done
+}
+
+best() { # task, way, dials: the end of the run's name where others of these than the preset's are the best
+    [ -z "$rates" ] || "$python" "$here/best_dials.py" "$out" "$1" "$2" --dials "${@:3}" ${RECORD:+--record "$RECORD"}
 }
 
 # A line that every classifier has to beat: of the raw text, on the part that is reported.
@@ -162,9 +196,9 @@ curve() {
     seeds=${SEEDS:-3}
     # What is best for all examples need not be for a few.
     for one in static elmo; do
-        for at in '' $(best "$1" $one); do
+        for at in '' $(best "$1" $one rate); do
             for share in $shares; do
-                way "$1" $one "$at-$share" --fraction $share ${at:+--learning-rate "${at#@}"}
+                way "$1" $one "$at-$share" --fraction $share $(dials "$at")
             done
         done
     done

@@ -3,8 +3,11 @@
 import os
 from pathlib import Path
 
+# Two threads beside a busy neighbour collapse; tests run in two processes instead. Before PyTorch
+# reads it, and for the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
-import torch
 from native_variants import VARIANTS, use
 from train_text import write_text
 
@@ -16,9 +19,6 @@ from elmo.formats.pretrained import Pretrained
 from elmo.kernels import native_calls
 from elmo.model.initialise import initialise
 from elmo.model.network import ELMoNetwork
-
-# Two threads beside a busy neighbour collapse; tests run in two processes instead.
-torch.set_num_threads(1)
 
 SHARED = Path(os.environ.get("ELMO_SHARED", Path(__file__).parents[2] / "shared"))
 

@@ -143,8 +143,8 @@ def test_odd_words_have_a_defined_result(tiny):
 def test_a_very_long_sentence():
     one_layer = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, n_layers=1))
     elmo = ELMo(random_model(one_layer, scale=1.0))
-    vectors = elmo.encode([["word"] * 100_000, ["word"]])
-    assert vectors[0].shape == (100_000, 16)
+    vectors = elmo.encode([["word"] * 20_000, ["word"]])
+    assert vectors[0].shape == (20_000, 16)
     assert np.isfinite(vectors[0]).all()
     np.testing.assert_allclose(vectors[1], elmo.encode([["word"]])[0], rtol=0, atol=1e-5)
 

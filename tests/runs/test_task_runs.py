@@ -154,7 +154,8 @@ case "$*" in
     *"elmo finetune"*) all=$* && model=${all##*--out }/model
         mkdir -p "$model" && echo "{}" > "$model/config.json" ;;
     *"task evaluate"*) echo '{"gap_f1": 0.5}' ;;
-    *best_rate.py*static*) echo "$BEST" ;;
+    *best_dials.py*"static --dials rate dropout epochs"*) echo "$BEST" ;;
+    *best_dials.py*"static --dials rate"*) echo "$BEST_RATE" ;;
 esac
 """
 
@@ -168,7 +169,8 @@ def asked(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHON", str(stub))
     monkeypatch.setenv("NOTES", str(notes))
     monkeypatch.setenv("BEST", "")
-    for name in ("SEEDS", "RATES", "RECORD"):
+    monkeypatch.setenv("BEST_RATE", "")
+    for name in ("SEEDS", "RATES", "DROPOUTS", "RECORD"):
         monkeypatch.delenv(name, raising=False)
 
     def call(sets):
@@ -214,28 +216,53 @@ def test_seeds_static_vectors_and_words_of_a_set(asked, monkeypatch):
     assert fits(asked("sick"))["sick-output"][:2] == ["--seeds", "2"]
 
 
-def test_rates_are_tried_alike_without_elmo_and_with_it(asked, monkeypatch):
-    monkeypatch.setenv("BEST", "@0.002")
+def test_dials_are_tried_alike_without_elmo_and_with_it(asked, monkeypatch):
+    monkeypatch.setenv("BEST_RATE", "@0.002")
+    monkeypatch.setenv("BEST", "@0.002+epochs16")
     found = fits(asked("ud-pos"))
-    ways = [f"ud-pos-{way}" for way in ("static", "elmo")]
-    tries = {f"{way}@{rate}-try" for way in ways for rate in ("0.0005", "0.002", "0.004")}
+    rates = ("0.0005", "0.002", "0.004")
+    others = ("dropout0.1", "dropout0.3", "epochs16")
+    # Of what is as the preset has it, dropout 0.5, there is a run.
+    tries = {
+        *(f"ud-pos-{way}@{rate}-try" for way in ("static", "elmo") for rate in rates),
+        *(f"ud-pos-static@0.002+{dial}-try" for dial in others),
+        *(f"ud-pos-elmo@{dial}-try" for dial in others),
+    }
     assert tries == {name for name in found if name.endswith("-try")}
     for name in tries:
         # One seed, and nothing is read that is reported.
-        flags = " ".join(found[name])
-        assert f"--learning-rate {name.split('@')[1].removesuffix('-try')} --seeds 1" in flags
-        assert "--test" not in flags
-    # What is best has all seeds, and so have shares of the examples.
-    shares = ("", "-0.01", "-0.03", "-0.1", "-0.3")
+        assert found[name][-4:-2] == ["--seeds", "1"]
+        assert "--test" not in found[name]
+    for name, flags in (
+        ("elmo@0.0005-try", "--learning-rate 0.0005"),
+        ("static@0.002+dropout0.3-try", "--learning-rate 0.002 --dropout 0.3"),
+        ("elmo@epochs16-try", "--epochs 16"),
+        ("static@0.002+epochs16", "--learning-rate 0.002 --epochs 16"),
+        ("static@0.002-0.1", "--fraction 0.1 --learning-rate 0.002"),
+    ):
+        assert flags in " ".join(found[f"ud-pos-{name}"])
+    # What is best has all seeds; the best rate has shares of the examples.
+    shares = [f"-{share}" for share in ("0.01", "0.03", "0.1", "0.3")]
     assert {name for name in found if "@" in name} - tries == {
-        f"ud-pos-static@0.002{share}" for share in shares
+        "ud-pos-static@0.002+epochs16",
+        *(f"ud-pos-static@0.002{share}" for share in shares),
     }
     assert {f"ud-pos-{way}{share}" for way in ("static", "elmo") for share in shares} <= set(found)
-    flags = " ".join(found["ud-pos-static@0.002"])
-    assert flags.startswith("--seeds 3")
-    assert "--test" in flags
-    assert "--learning-rate 0.002" in flags
-    assert "--learning-rate 0.002" in " ".join(found["ud-pos-static@0.002-0.1"])
+    assert found["ud-pos-static@0.002+epochs16"][:2] == ["--seeds", "3"]
+    assert "--test" in found["ud-pos-static@0.002+epochs16"]
+
+
+def test_dials_of_presets_are_not_tried_again(asked, monkeypatch):
+    monkeypatch.setenv("RATES", "0.002")
+    monkeypatch.setenv("BEST_RATE", "@0.002")
+    found = fits(asked("sst5 propbank-ewt"))
+    tries = {name.split("@")[1] for name in found if name.startswith("sst5-static@")}
+    # The highest rate was the best: one above it is tried too.
+    dials = ("dropout0.1", "dropout0.5", "epochs8")
+    assert tries == {"0.002-try", "0.004-try", *(f"0.002+{dial}-try" for dial in dials)}
+    tries = {name.split("@")[1] for name in found if name.startswith("propbank-ewt-elmo@")}
+    dials = ("dropout0.1", "dropout0.3", "dropout0.5", "epochs16")
+    assert tries == {"0.002-try", *(f"{dial}-try" for dial in dials)}
 
 
 def test_models_of_litbank_are_asked_about_pronouns(tmp_path, asked, monkeypatch):
@@ -250,7 +277,7 @@ def test_models_of_litbank_are_asked_about_pronouns(tmp_path, asked, monkeypatch
     found = json.loads((tmp_path / "out" / "gap-static@0.004" / "results.json").read_text())
     assert [run["test"] for run in found["runs"]] == [{"gap_f1": 0.5}] * 2
     # What is done is not done again; which rate is best is asked.
-    assert all(call[0].endswith("best_rate.py") for call in asked("litbank"))
+    assert all(call[0].endswith("best_dials.py") for call in asked("litbank"))
 
 
 MEASURES = (
@@ -391,27 +418,34 @@ def test_of_the_ways_with_elmo_the_one_is_told_that_was_chosen(tmp_path, run):
     assert "| CoNLL-2003 names, test F1 | 50.00 |  | **60.00** | 70.00 |  | +10.00 |" in page
 
 
-def test_the_best_rate_is_that_of_the_first_seed_on_the_development_part(tmp_path, run):
-    out = tmp_path / "out"
+def test_the_best_dials_are_those_of_the_first_seed_on_the_development_part(tmp_path, run):
+    out, record = tmp_path / "out", tmp_path / "results.jsonl"
+
+    def best(way, *dials):
+        return run("best_dials.py", out, "sst5", way, "--dials", *dials, "--record", record)
+
     write_run(out, "sst5-static@0.002-try", [0.5], development=0.3)
-    assert run("best_rate.py", out, "sst5", "elmo") == ""
+    assert best("elmo", "rate") == ""
     write_run(out, "sst5-static@0.004-try", [0.9], development=0.2)
     write_run(tmp_path / "old", "sst5-static", [0.5], development=0.25)
     given = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
     run("results.py", tmp_path / "old", *given)
-    record = tmp_path / "results.jsonl"
-    assert run("best_rate.py", out, "sst5", "static", "--record", record) == "@0.002\n"
+    assert best("static", "rate") == "@0.002\n"
     write_run(tmp_path / "new", "sst5-static", [0.5], development=0.4)
     run("results.py", tmp_path / "new", *given)
-    assert run("best_rate.py", out, "sst5", "static", "--record", record) == "\n"
+    assert best("static", "rate") == "\n"
     # Of two that are equal it is the preset's; any rate may be tried.
     write_run(out, "sst5-static@0.0001-try", [0.5], development=0.4)
-    assert run("best_rate.py", out, "sst5", "static", "--record", record) == "\n"
+    assert best("static", "rate") == "\n"
     write_run(out, "sst5-static@0.03-try", [0.5], development=0.5)
-    assert run("best_rate.py", out, "sst5", "static", "--record", record) == "@0.03\n"
+    write_run(out, "sst5-static@0.03+dropout0.1-try", [0.5], development=0.5)
+    write_run(out, "sst5-static@0.03+epochs8-try", [0.5], development=0.6)
+    write_run(out, "sst5-static@0.03+epochs8-0.1", [0.5], development=0.9)
+    assert best("static", "rate") == best("static", "rate", "dropout") == "@0.03\n"
+    assert best("static", "rate", "dropout", "epochs") == "@0.03+epochs8\n"
 
 
-def test_the_page_has_the_rate_that_does_best_with_all_seeds(tmp_path, run):
+def test_the_page_has_the_dials_that_do_best_with_all_seeds(tmp_path, run):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     for name, value, development in (
@@ -421,6 +455,11 @@ def test_the_page_has_the_rate_that_does_best_with_all_seeds(tmp_path, run):
         ("sst5-elmo", 0.7, 0.4),
         ("sst5-elmo@0.002-try", 0.9, 0.5),
         ("sst5-elmo@0.002", 0.6, 0.3),
+        ("sst5-elmo@dropout0.1-try", 0.9, 0.35),
+        ("sst5-elmo@epochs8-try", 0.9, 0.45),
+        ("sst2-static@0.002+dropout0.1-try", 0.9, 0.45),
+        ("sst2-static@0.002+dropout0.1", 0.63, 0.45),
+        ("sst2-static@0.002", 0.6, 0.3),
         ("ud-pos-static@0.004", 0.6, 0.2),
         ("ud-pos-static", 0.6, 0.1),
         # Of a share, and of pronouns, the rate that does best there, of those that are known.
@@ -438,6 +477,11 @@ def test_the_page_has_the_rate_that_does_best_with_all_seeds(tmp_path, run):
     assert "| SST-5, test accuracy |  | 60.00 |  | **70.00** |  |  | +10.00 |" in page
     assert "| SST-5, accuracy | static vectors | 20.00 | **40.00** |  |" in page
     assert "| SST-5, accuracy | ELMo | **40.00** | 50.00 |  |" in page
+    header = "preset | dropout 0.1 | 0.3 | 0.5 | twice the epochs"
+    assert f"| set | way | rate | {header} |" in page
+    assert "| SST-5, accuracy | ELMo | 0.001 | **40.00** | 35.00 |  |  | 45.00 |" in page
+    assert "| SST-2, accuracy | static vectors | 0.002 | 30.00 | **45.00** |  |  |  |" in page
+    assert "| SST-2, test accuracy |  | 63.00 |" in page
     ends = "test accuracy | static vectors |  |  | 30.00 |  | 60.00 |"
     assert f"| UD English EWT, universal tags, {ends}" in page
     assert "| static vectors | 35.00 | 35.00 | 35.00 | 0.35 |" in page
