@@ -62,7 +62,7 @@ $(VENV)/.kernels: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.check: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[test,check]'
-	touch $@
+	touch $@ $(VENV)/.test
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[docs]'

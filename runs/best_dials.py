@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from record import gather, read
-from result_tables import DIALS, Runs, dials_of
+from result_tables import DIALS, Runs
 
 
 def main() -> None:
@@ -24,16 +24,9 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="of runs that were made elsewhere")
     given = parser.parse_args()
     record = read(given.record) if given.record else {}
-    tries = {
-        end: score
-        for end, score in Runs(record | gather(given.out, "", ""))
-        .tries(given.task, given.way)
-        .items()
-        if set(dials_of(end)) <= set(given.dials)
-    }
-    if tries:
-        # Of two that are equal it is the one that is nearer to the preset.
-        print(max(tries, key=lambda end: (tries[end], -len(dials_of(end)))))
+    best = Runs(record | gather(given.out, "", "")).best_try(given.task, given.way, given.dials)
+    if best is not None:
+        print(best)
 
 
 if __name__ == "__main__":

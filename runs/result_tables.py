@@ -1,7 +1,7 @@
 """What the runs of runs/tasks.sh came to, as tables; runs/results.py makes a page of them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,6 +182,13 @@ class Runs:
             found[end] = one["runs"][0]["development"][measure]
         return found
 
+    def best_try(self, name: str, way: str, dials: Collection[str] = DIALS) -> str | None:
+        """Give what did best of the tries that turn no other dials; None where there are none."""
+        tries = self.tries(name, way)
+        ends = [end for end in tries if set(dials_of(end)) <= set(dials)]
+        # Of two that are equal it is the one that is nearer to the preset.
+        return max(ends, key=lambda end: (tries[end], -len(dials_of(end))), default=None)
+
     def at_best(self, name: str, way: str, tail: str = "") -> str:
         """Give the run of a way whose dials did best on the development part, of all seeds.
 
@@ -343,6 +350,16 @@ def other_dials(runs: Runs) -> str:
                 rows.append([*_named(name, way), rate.removeprefix("@") or PRESET_RATE, *cells])
     header = ["preset", "dropout 0.1", "0.3", "0.5", "twice the epochs"]
     return table(["set", "way", "rate", *header], rows)
+
+
+def unfinished(runs: Runs) -> str:
+    """Tell which of the best tries have one seed alone."""
+    found = [
+        f"{TASKS[name].title} ({WAYS[way]}, {best.removeprefix('@')})"
+        for name, way in _SEARCHED
+        if (best := runs.best_try(name, way)) and not runs.result(f"{name}-{way}{best}")
+    ]
+    return f"Without all seeds yet: {', '.join(found)}." if found else ""
 
 
 def _is_rate(end: str) -> bool:

@@ -39,6 +39,7 @@ from result_tables import (
     probes,
     pronouns,
     rates,
+    unfinished,
 )
 
 from elmo.tasks.mix_picture import draw_mixes
@@ -196,6 +197,8 @@ The rate of learning, {PRESET_RATE} in the presets:
 Dropout of the body and twice the epochs, each by itself at such a rate:
 
 {other_dials(runs)}
+
+{unfinished(runs)}
 
 ## Fine-tuned first
 

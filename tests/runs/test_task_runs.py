@@ -482,6 +482,12 @@ def test_the_page_has_the_dials_that_do_best_with_all_seeds(tmp_path, run):
     assert "| SST-5, accuracy | ELMo | 0.001 | **40.00** | 35.00 |  |  | 45.00 |" in page
     assert "| SST-2, accuracy | static vectors | 0.002 | 30.00 | **45.00** |  |  |  |" in page
     assert "| SST-2, test accuracy |  | 63.00 |" in page
+    # What has all seeds but is not the best with them is finished too.
+    assert "Without all seeds yet: SST-5" not in page
+    write_run(out, "sst5-elmo@0.002+dropout0.1-try", [0.9], development=0.6)
+    run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
+    page = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "Without all seeds yet: SST-5 (ELMo, 0.002+dropout0.1)." in page
     ends = "test accuracy | static vectors |  |  | 30.00 |  | 60.00 |"
     assert f"| UD English EWT, universal tags, {ends}" in page
     assert "| static vectors | 35.00 | 35.00 | 35.00 | 0.35 |" in page
