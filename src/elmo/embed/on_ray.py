@@ -53,10 +53,7 @@ def work_on_ray(
                 advance(words[answer.number])
                 yield answer
         except ray.exceptions.RayError as error:
-            reason = " ".join(str(error).split())[:200]
-            raise OutputError(
-                f"Ray gave up: {reason}; what was finished stays, and the same command goes on"
-            ) from None
+            raise _told("Ray gave up", error) from None
 
 
 def find_ray() -> Any:
@@ -67,6 +64,11 @@ def find_ray() -> Any:
     except ImportError:
         raise MissingExtra("the engine ray", "scale") from None
     return ray
+
+
+def _told(what: str, error: Exception) -> OutputError:
+    reason = " ".join(str(error).split())[:200]
+    return OutputError(f"{what}: {reason}; what was finished stays, and the same command goes on")
 
 
 class Actor:
@@ -116,16 +118,24 @@ def _connected(ray: Any) -> Iterator[None]:
     context.enable_progress_bars = False
     told.setLevel(logging.CRITICAL)
     ours = not ray.is_initialized()
-    before = signal.getsignal(signal.SIGTERM)
-    if ours:
-        ray.init(logging_level="error", log_to_driver=False)
-        # Ray takes the signal for itself; the exit code of a command is ours.
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
     try:
+        if ours:
+            _begin(ray)
         yield
     finally:
         context.enable_progress_bars = shown
         told.setLevel(level)
         if ours:
             ray.shutdown()
+
+
+def _begin(ray: Any) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(logging_level="error", log_to_driver=False)
+    except Exception as error:  # Ray has no class of its own for this
+        raise _told("Ray does not start, or its cluster does not answer", error) from None
+    finally:
+        # Ray takes the signal for itself; the exit code of a command is ours.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
