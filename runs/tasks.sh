@@ -45,12 +45,16 @@ recorded() { # name of a run
     [ -n "${RECORD:-}" ] && grep -q "^{\"run\": \"$1\"," "$RECORD"
 }
 
+made() { # name of a run
+    [ -f "$out/$1/results.json" ] || recorded "$1"
+}
+
 # A run beside others, as many as there may be; nothing where its results are there. What it could have
 # gone on from is dropped when it is done: some hundred MB a seed.
 beside() { # name of the run, command
     local name=$1
     shift
-    { [ -f "$out/$name/results.json" ] || recorded "$name"; } && return
+    made "$name" && return
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
     { "$@" > "$out/$name.log" 2>&1 && rm -rf "$out/$name"/{,seed-*/}checkpoints; } &
 }
@@ -120,7 +124,8 @@ search() {
         files=("${parts[@]}")
         for one in static elmo; do
             for end in $("$stage" "$1" "$(best "$1" $one rate)"); do
-                way "$1" $one "$end-try" $(dials "$end") --seeds 1
+                # Where all seeds are there, the first of them is one.
+                made "$1-$one$end" || way "$1" $one "$end-try" $(dials "$end") --seeds 1
             done
         done
         wait
