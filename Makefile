@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Of 21,000 modules most are never imported; those that are, are compiled then.
+# Of 21,000 modules most are never imported; those that are, are compiled then, and kept: tests start
+# some hundred processes, each of which would compile them anew.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test coverage test-kernels check format docs bench clean
