@@ -194,7 +194,8 @@ The rate of learning, {PRESET_RATE} in the presets:
 
 {rates(runs)}
 
-Dropout of the body and twice the epochs, each by itself at such a rate:
+Dropout of the body and twice the epochs, each by itself at such a rate; of what has no row here
+they were not tried:
 
 {other_dials(runs)}
 
