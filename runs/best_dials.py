@@ -10,8 +10,9 @@ or nothing where none is better than the preset.
 import argparse
 from pathlib import Path
 
+from dials import DIALS
 from record import gather, read
-from result_tables import DIALS, Runs
+from result_tables import Runs
 
 
 def main() -> None:

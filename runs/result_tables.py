@@ -5,16 +5,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dials import DIALS, END, dials_of, order
 from record import Record
 
 from elmo.tasks.fit import PARTS
 from elmo.tasks.scores.labels import Spread, mean_and_deviation
 
 SHARES = ("0.01", "0.03", "0.1", "0.3")
-PRESET_RATE = "0.001"
-# Runs with other dials than the preset's are named by them: @0.002+dropout0.1+epochs8.
-DIALS = {"rate": r"[0-9.]+", "dropout": r"dropout[0-9.]+", "epochs": r"epochs[0-9]+"}
-_END = rf"@(?:{'|'.join(DIALS.values())})(?:\+(?:{'|'.join(DIALS.values())}))*"
 WAYS = {
     "static": "static vectors",
     "layer0": "layer 0",
@@ -125,25 +122,6 @@ PERPLEXITIES = {
 }
 
 
-def dials_of(end: str) -> dict[str, float]:
-    """Give the dials that the name of a run ends with."""
-    found = {}
-    for value in filter(None, end.removeprefix("@").split("+")):
-        name = next(dial for dial, pattern in DIALS.items() if re.fullmatch(pattern, value))
-        found[name] = float(value.removeprefix(name))
-    return found
-
-
-def rate_of(end: str) -> float:
-    """Give the rate of learning among them, or the preset's."""
-    return dials_of(end).get("rate", float(PRESET_RATE))
-
-
-def _order(end: str) -> tuple[float, ...]:
-    dials = dials_of(end)
-    return (rate_of(end), len(dials), *dials.values())
-
-
 class Runs:
     """What the runs of a record came to."""
 
@@ -167,15 +145,15 @@ class Runs:
 
     def ends(self, name: str, way: str, tail: str = "") -> list[str]:
         """Give the dials that a way of a task has runs with, as their names have them, or none."""
-        pattern = re.compile(rf"{re.escape(f'{name}-{way}')}({_END})?{re.escape(tail)}")
+        pattern = re.compile(rf"{re.escape(f'{name}-{way}')}({END})?{re.escape(tail)}")
         found = [match[1] or "" for run in self._record if (match := pattern.fullmatch(run))]
-        return sorted(found, key=_order)
+        return sorted(found, key=order)
 
     def tries(self, name: str, way: str) -> dict[str, float]:
         """Give what the first seed of a way has on the development part, by its dials."""
         measure = TASKS[name].measure
         found = {}
-        for end in sorted({*self.ends(name, way), *self.ends(name, way, "-try")}, key=_order):
+        for end in sorted({*self.ends(name, way), *self.ends(name, way, "-try")}, key=order):
             run = f"{name}-{way}{end}"
             one = self.result(f"{run}-try") or self.result(run)
             assert one is not None
@@ -310,80 +288,6 @@ def by_way(
         rows.append([f"{task.title}, {task.unit}", *line, *cells, gain, task.published])
     first = ["TF-IDF"] if with_tfidf else []
     return table(["set", *first, *ways.values(), "gain of ELMo", "published"], rows)
-
-
-# Of pronouns nothing is learned.
-_SEARCHED = [(name, way) for name in TASKS if name != "gap" for way in ("static", "elmo")]
-
-
-def rates(runs: Runs) -> str:
-    """Tell what the search for the rate of learning found, without ELMo and with it."""
-    rows = {}
-    for name, way in _SEARCHED:
-        tries = {end: score for end, score in runs.tries(name, way).items() if _is_rate(end)}
-        if len(tries) > 1:
-            rows[name, way] = _scores(runs, name, way, tries)
-    columns = sorted({end for row in rows.values() for end in row}, key=rate_of)
-    return table(
-        ["set", "way", *(end.removeprefix("@") or PRESET_RATE for end in columns)],
-        [[*_named(*of), *(row.get(end, "") for end in columns)] for of, row in rows.items()],
-    )
-
-
-def other_dials(runs: Runs) -> str:
-    """Tell what dropouts and twice the epochs did at the rate that was best."""
-    rows = []
-    dropouts = ("dropout0.1", "dropout0.3", "dropout0.5")
-    for name, way in _SEARCHED:
-        tries = runs.tries(name, way)
-        scores = _scores(runs, name, way, tries)
-        for rate in filter(_is_rate, tries):
-            beside = {end: dials for end in tries if (dials := _beside(rate, end))}
-            by_dial = {dial: scores[end] for end, dial in beside.items()}
-            twice = [score for dial, score in by_dial.items() if dial.startswith("epochs")]
-            if by_dial:
-                cells = [
-                    scores[rate],
-                    *(by_dial.get(one, "") for one in dropouts),
-                    *(twice or [""]),
-                ]
-                rows.append([*_named(name, way), rate.removeprefix("@") or PRESET_RATE, *cells])
-    header = ["preset", "dropout 0.1", "0.3", "0.5", "twice the epochs"]
-    return table(["set", "way", "rate", *header], rows)
-
-
-def unfinished(runs: Runs) -> str:
-    """Tell which of the best tries have one seed alone."""
-    found = [
-        f"{TASKS[name].title} ({WAYS[way]}, {best.removeprefix('@')})"
-        for name, way in _SEARCHED
-        if (best := runs.best_try(name, way)) and not runs.result(f"{name}-{way}{best}")
-    ]
-    return f"Without all seeds yet: {', '.join(found)}." if found else ""
-
-
-def _is_rate(end: str) -> bool:
-    return set(dials_of(end)) <= {"rate"}
-
-
-def _beside(rate: str, end: str) -> str:
-    """Give the one dial that is turned beside a rate; nothing where it is another rate."""
-    before = f"{rate}+" if rate else "@"
-    dial = end.removeprefix(before) if end.startswith(before) else ""
-    return "" if "+" in dial or not dial.startswith(("dropout", "epochs")) else dial
-
-
-def _scores(runs: Runs, name: str, way: str, tries: dict[str, float]) -> dict[str, str]:
-    """Write what tries have; bold is what stands in the other tables."""
-    best = runs.at_best(name, way)
-    return {
-        end: f"**{100 * score:.2f}**" if f"{name}-{way}{end}" == best else f"{100 * score:.2f}"
-        for end, score in tries.items()
-    }
-
-
-def _named(name: str, way: str) -> list[str]:
-    return [f"{TASKS[name].title}, {TASKS[name].measure.replace('_', ' ')}", WAYS[way]]
 
 
 def perplexities(runs: Runs) -> str:

@@ -14,13 +14,13 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
+from dials import PRESET_RATE
 from record import Record, gather, read, write
 from result_tables import (
     ALL_WAYS,
     CLASSIFICATION,
     CURVES,
     PAIRS,
-    PRESET_RATE,
     SHARES,
     STRUCTURES,
     TAGGING,
@@ -33,14 +33,12 @@ from result_tables import (
     gamma,
     layers,
     mixes,
-    other_dials,
     perplexities,
     places,
     probes,
     pronouns,
-    rates,
-    unfinished,
 )
+from search_tables import other_dials, rates, unfinished
 
 from elmo.tasks.mix_picture import draw_mixes
 

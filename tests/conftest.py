@@ -1,11 +1,13 @@
 """What the tests share: the golden files where they are at hand, and one tiny model."""
 
 import os
+import runpy
+import sys
 from pathlib import Path
 
 # Two threads beside a busy neighbour collapse; tests run in two processes instead. Before PyTorch
 # reads it, and for the processes that tests start.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 from native_variants import VARIANTS, use
@@ -20,6 +22,7 @@ from elmo.kernels import native_calls
 from elmo.model.initialise import initialise
 from elmo.model.network import ELMoNetwork
 
+RUNS = Path(__file__).parents[1] / "runs"
 SHARED = Path(os.environ.get("ELMO_SHARED", Path(__file__).parents[2] / "shared"))
 
 TINY = ModelConfig(
@@ -48,6 +51,25 @@ def shared_data():
     if not (SHARED / "data").is_dir():
         pytest.skip(f"no data sets at {SHARED / 'data'}; set ELMO_SHARED to their folder")
     return SHARED / "data"
+
+
+@pytest.fixture
+def script_bytes(monkeypatch, capsysbinary):
+    """Run a script of runs/ and give what it printed."""
+
+    def call(name, *words):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+        monkeypatch.syspath_prepend(RUNS)
+        runpy.run_path(str(RUNS / name), run_name="__main__")
+        return capsysbinary.readouterr().out
+
+    return call
+
+
+@pytest.fixture
+def script(script_bytes):
+    """The same, as text."""
+    return lambda *words: script_bytes(*words).decode()
 
 
 @pytest.fixture(scope="session")

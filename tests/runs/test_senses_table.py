@@ -1,26 +1,19 @@
 """The table of ambiguous words, from a model on the disk."""
 
 import dataclasses
-import runpy
-import sys
-from pathlib import Path
 
 import pytest
-from conftest import TINY, random_model
+from conftest import RUNS, TINY, random_model
 
 from elmo.embed.embedder import ELMo
 
-RUN = Path(__file__).parents[2] / "runs" / "senses.py"
 
-
-@pytest.mark.skipif(not RUN.is_file(), reason="an installed copy has no runs")
-def test_a_table_and_neighbours(tmp_path, monkeypatch, capsys):
+@pytest.mark.skipif(not RUNS.is_dir(), reason="an installed copy has no runs")
+def test_a_table_and_neighbours(tmp_path, script):
     text = dataclasses.replace(TINY.text, tokenizer="english")
     model = ELMo(random_model(dataclasses.replace(TINY, text=text)))
     model.save_pretrained(tmp_path / "model")
-    monkeypatch.setattr(sys, "argv", ["senses.py", str(tmp_path / "model"), "--show"])
-    runpy.run_path(str(RUN), run_name="__main__")
-    printed = capsys.readouterr().out
+    printed = script("senses.py", tmp_path / "model", "--show")
     assert printed.startswith("layer 2\n")
     rows = [line for line in printed.splitlines() if line.startswith("| ")][2:]
     assert [row.split()[1] for row in rows][:2] == ["bank", "play"]

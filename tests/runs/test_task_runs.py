@@ -1,21 +1,18 @@
-"""The scripts around `elmo task`: static vectors, texts, TF-IDF, split sets, the page."""
+"""The scripts around `elmo task`: static vectors, texts, TF-IDF, split sets, all runs."""
 
 import json
-import runpy
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import random_model
+from conftest import RUNS, random_model
 
 from elmo.embed.embedder import ELMo
 from elmo.tasks.static import read_static
 
-RUNS = Path(__file__).parents[2] / "runs"
 PAIRS = "pair_ID\tsentence_A\tsentence_B\tentailment_judgment\n"
 SICK = PAIRS + "1\tKim left .\tKim didn't stay\tNEUTRAL\n"
 CLUSTERS = """\
@@ -34,31 +31,13 @@ REVIEWS = "id\tdocument\tlabel\n" + "".join(f"{n}\ttext {n} .\t{n % 2}\n" for n 
 pytestmark = pytest.mark.skipif(not RUNS.is_dir(), reason="an installed copy has no runs")
 
 
-@pytest.fixture
-def run_bytes(monkeypatch, capsysbinary):
-    """Run a script and give what it printed."""
-
-    def call(name, *words):
-        monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
-        monkeypatch.syspath_prepend(RUNS)
-        runpy.run_path(str(RUNS / name), run_name="__main__")
-        return capsysbinary.readouterr().out
-
-    return call
-
-
-@pytest.fixture
-def run(run_bytes):
-    return lambda *words: run_bytes(*words).decode()
-
-
-def test_layer_0_as_static_vectors(tmp_path, run_bytes):
+def test_layer_0_as_static_vectors(tmp_path, script_bytes):
     ELMo(random_model()).save_pretrained(tmp_path / "elmo")
     (tmp_path / "train.txt").write_text(CONLL)
     (tmp_path / "test.txt").write_text(CONLL.replace("Kim", "Lee"))
     files = [tmp_path / "train.txt", tmp_path / "test.txt"]
     vectors = tmp_path / "vectors.bin"
-    vectors.write_bytes(run_bytes("layer0.py", tmp_path / "elmo", "conll2003", *files))
+    vectors.write_bytes(script_bytes("layer0.py", tmp_path / "elmo", "conll2003", *files))
     table = read_static(vectors)
     # Words of the test part have vectors too.
     assert table.words == ["Kim", "Lee", "Seoul", "slept"]
@@ -66,16 +45,18 @@ def test_layer_0_as_static_vectors(tmp_path, run_bytes):
     np.testing.assert_allclose(table.vectors[1], expected)
 
 
-def test_layer_0_of_all_texts_of_an_example(tmp_path, run_bytes):
+def test_layer_0_of_all_texts_of_an_example(tmp_path, script_bytes):
     ELMo(random_model()).save_pretrained(tmp_path / "elmo")
     (tmp_path / "train.txt").write_text(SICK)
     vectors = tmp_path / "vectors.bin"
-    vectors.write_bytes(run_bytes("layer0.py", tmp_path / "elmo", "sick", tmp_path / "train.txt"))
+    vectors.write_bytes(
+        script_bytes("layer0.py", tmp_path / "elmo", "sick", tmp_path / "train.txt")
+    )
     # Both texts of a pair, split as the preset says.
     assert read_static(vectors).words == [".", "Kim", "did", "left", "n't", "stay"]
 
 
-def test_layer_0_of_parts_of_a_folder_and_of_gap(tmp_path, run_bytes):
+def test_layer_0_of_parts_of_a_folder_and_of_gap(tmp_path, script_bytes):
     ELMo(random_model()).save_pretrained(tmp_path / "elmo")
     folder = tmp_path / "coref-conll"
     folder.mkdir()
@@ -86,28 +67,28 @@ def test_layer_0_of_parts_of_a_folder_and_of_gap(tmp_path, run_bytes):
     parts = [folder / "dev", folder / "test"]
     vectors = tmp_path / "vectors.bin"
     given = [tmp_path / "elmo", "litbank", *parts, "--gap", tmp_path / "gap.tsv"]
-    vectors.write_bytes(run_bytes("layer0.py", *given))
+    vectors.write_bytes(script_bytes("layer0.py", *given))
     assert read_static(vectors).words == [".", "Ann", "Eve", "Her", "left", "met", "n8", "n9"]
 
 
-def test_the_text_of_a_task(tmp_path, run):
+def test_the_text_of_a_task(tmp_path, script):
     (tmp_path / "train.txt").write_text(REVIEWS)
-    run("task_text.py", "nsmc", tmp_path / "text", "--train", tmp_path / "train.txt")
+    script("task_text.py", "nsmc", tmp_path / "text", "--train", tmp_path / "train.txt")
     train, dev = ((tmp_path / "text" / f"{p}.txt").read_text() for p in ("train", "dev"))
     lines = [*train.splitlines(), *dev.splitlines()]
     assert (len(train.splitlines()), len(dev.splitlines())) == (18, 2)
     assert sorted(lines) == sorted(f"text {n} ." for n in range(20))
 
 
-def test_tfidf_as_json(tmp_path, run):
+def test_tfidf_as_json(tmp_path, script):
     pytest.importorskip("sklearn")
     path = tmp_path / "train.txt"
     path.write_text(REVIEWS.replace("text 1", "fine 1"))
-    found = json.loads(run("tfidf.py", "nsmc", "--train", path, "--test", path, "--as-json"))
+    found = json.loads(script("tfidf.py", "nsmc", "--train", path, "--test", path, "--as-json"))
     assert set(found) == {"accuracy", "macro_f1"}
 
 
-def test_korean_sets_are_split_once(tmp_path, run, monkeypatch):
+def test_korean_sets_are_split_once(tmp_path, script, monkeypatch):
     stub = SimpleNamespace(words=lambda text: text.replace("가", " 가").split())
     monkeypatch.setattr("elmo.text.tokenizer.get_tokenizer", lambda name: stub)
     for folder, name, header in (
@@ -124,7 +105,7 @@ def test_korean_sets_are_split_once(tmp_path, run, monkeypatch):
     for part in ("train", "dev"):
         path = tmp_path / "klue-nli" / f"klue-nli-v1.1_{part}.json"
         path.write_text(json.dumps([pair]), encoding="utf-8")
-    run("split_korean.py", tmp_path, tmp_path / "out")
+    script("split_korean.py", tmp_path, tmp_path / "out")
     found = (tmp_path / "out" / "nsmc" / "ratings_test.txt").read_text(encoding="utf-8")
     header, first, second = found.splitlines()
     assert header == "id\tdocument\tlabel"
@@ -135,14 +116,14 @@ def test_korean_sets_are_split_once(tmp_path, run, monkeypatch):
     assert json.loads(path.read_text(encoding="utf-8")) == [pair | split]
 
 
-def test_korean_sets_that_are_split_need_no_tokeniser(tmp_path, run, monkeypatch):
+def test_korean_sets_that_are_split_need_no_tokeniser(tmp_path, script, monkeypatch):
     monkeypatch.setattr("elmo.text.tokenizer.get_tokenizer", None)
     (tmp_path / "out" / "klue-nli").mkdir(parents=True)
     for part in ("train", "dev"):
         (tmp_path / "out" / "klue-nli" / f"klue-nli-v1.1_{part}.json").write_text("[]")
-    run("split_korean.py", tmp_path, tmp_path / "out", "klue-nli")
+    script("split_korean.py", tmp_path, tmp_path / "out", "klue-nli")
     with pytest.raises(FileNotFoundError, match=r"ratings_train\.txt"):
-        run("split_korean.py", tmp_path, tmp_path / "out", "nsmc")
+        script("split_korean.py", tmp_path, tmp_path / "out", "nsmc")
 
 
 # In the place of Python: notes what it is asked, trains nothing.
@@ -283,104 +264,6 @@ def test_models_of_litbank_are_asked_about_pronouns(tmp_path, asked, monkeypatch
     assert all(call[0].endswith("best_dials.py") for call in asked("litbank"))
 
 
-MEASURES = (
-    "accuracy",
-    "macro_f1",
-    "span_f1",
-    "f1",
-    "mean_f1",
-    "gap_f1",
-    "masculine_f1",
-    "feminine_f1",
-    "bias",
-)
-
-
-def write_run(out, name, values, shares=None, development=0.1):
-    runs = [
-        {
-            "seed": seed,
-            "development": dict.fromkeys(MEASURES, development),
-            "test": dict.fromkeys(MEASURES, value),
-            "mixes": {at: {"shares": shares} for at in ("input", "output")} if shares else {},
-        }
-        for seed, value in enumerate(values)
-    ]
-    (out / name).mkdir(parents=True)
-    (out / name / "results.json").write_text(json.dumps({"runs": runs, "measure": "accuracy"}))
-
-
-def test_the_page_has_pairs_answers_roles_and_clusters(tmp_path, run):
-    pytest.importorskip("matplotlib")
-    out = tmp_path / "out"
-    for way, value in (("static", 0.8), ("elmo", 0.85), ("input", 0.84)):
-        write_run(out, f"sick-{way}", [value], [0.2, 0.5, 0.3] if way == "elmo" else None)
-    write_run(out, "litbank-static", [0.5, 0.52])
-    write_run(out, "litbank-elmo", [0.5, 0.5], [0.1, 0.6, 0.3])
-    write_run(out, "squad-static", [0.3])
-    write_run(out, "gap-static", [0.9])
-    run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
-    page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    paper = "| SNLI, accuracy | 88.0 | 88.7 | +0.70 / 5.8% | SICK, test accuracy |"
-    assert f"{paper} 80.00 | 85.00 | +5.00 / 25.0% |" in page
-    # What got worse is told as well.
-    assert "51.00 ± 1.41 | 50.00 ± 0.00 | -1.00 / -2.0% |" in page
-    assert "| SICK, test accuracy | 80.00 |  | **85.00** |  | +5.00 | SNLI: 88.0" in page
-    assert "| SQuAD part, XQuAD-en F1 | 30.00 |  |  |  | all of SQuAD" in page
-    assert "| input | 10.00 | 84.00 |\n| input and output | 10.00 | 85.00 |\n" in page
-    assert "| static vectors | 90.00 | 90.00 | 90.00 | 0.90 |" in page
-    assert "| SICK, at the output | 0.20 | 0.50 | 0.30 |" in page
-    # A set without any run is left out, and one that lacks half of them is not compared.
-    assert "| KLUE-NLI" not in page
-    assert "| SQuAD, F1 |" not in page
-
-
-def test_the_page_of_results(tmp_path, run):
-    pytest.importorskip("matplotlib")
-    out = tmp_path / "out"
-    write_run(out, "ynat-static", [0.7, 0.8])
-    write_run(out, "ynat-elmo", [0.8, 0.82], [0.2, 0.5, 0.3])
-    write_run(out, "ynat-elmo-0.1", [0.75])
-    write_run(out, "ynat-nogamma", [0.74])
-    (out / "ynat-tfidf.json").write_text(json.dumps({"accuracy": 0.5, "macro_f1": 0.794}))
-    (out / "ynat-before.json").write_text(json.dumps({"mean": 200.04}))
-    given = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
-    run("results.py", out, *given)
-    page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "\n6 of commit c0ffee on a GPU" in page
-    row = "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 |  | **81.00 ± 1.41** |  |  | +6.00 |"
-    assert row in page
-    assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
-    assert "| γ = 1 | 74.00 | 74.00 |" in page
-    assert "| KLUE-YNAT | 0.20 | 0.50 | 0.30 |" in page
-    for name in ("mixes.png", "sample-efficiency.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-
-
-def test_runs_are_recorded_and_the_page_is_made_of_the_record(tmp_path, run):
-    pytest.importorskip("matplotlib")
-    write_run(tmp_path / "first", "sst2-static", [1 / 3, 0.8])
-    write_run(tmp_path / "first", "sst2-elmo", [0.7])
-    write_run(tmp_path / "second", "sst2-elmo", [0.9])
-    record = tmp_path / "results.jsonl"
-    for folder, commit in (("first", "aaa"), ("second", "bbb")):
-        given = ["--docs", tmp_path, "--commit", commit, "--machine", "a GPU"]
-        run("results.py", tmp_path / folder, *given)
-    entries = {one["run"]: one for one in map(json.loads, record.read_text().splitlines())}
-    assert {name: entry["commit"] for name, entry in entries.items()} == {
-        "sst2-elmo": "bbb",
-        "sst2-static": "aaa",
-    }
-    assert entries["sst2-static"]["found"]["runs"][0]["test"]["accuracy"] == 0.333333
-    page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "| SST-2, test accuracy |  | 56.67 ± 33.00 |  | **90.00** |" in page
-    assert "\n1 of commit bbb on a GPU; 1 of commit aaa on a GPU" in page
-    run("results.py", "--docs", tmp_path)
-    assert (tmp_path / "results.md").read_text(encoding="utf-8") == page
-    with pytest.raises(SystemExit):
-        run("results.py", tmp_path / "first", "--docs", tmp_path)
-
-
 def test_what_is_recorded_is_not_run_again(tmp_path, asked, monkeypatch):
     record = tmp_path / "record.jsonl"
     record.write_text('{"run": "sick-elmo", "found": {}}\n{"run": "sick-input", "found": {}}\n')
@@ -400,97 +283,3 @@ def test_what_is_recorded_is_not_run_again(tmp_path, asked, monkeypatch):
     shutil.rmtree(tmp_path / "out")
     assert fits(asked("sick")) == {}
     assert not any("finetune" in call or call[0].endswith("tfidf.py") for call in calls)
-
-
-def test_of_the_ways_with_elmo_the_one_is_told_that_was_chosen(tmp_path, run):
-    pytest.importorskip("matplotlib")
-    out = tmp_path / "out"
-    write_run(out, "sst5-static", [0.5])
-    write_run(out, "sst5-elmo", [0.6], development=0.3)
-    write_run(out, "sst5-tuned", [0.55], development=0.4)
-    write_run(out, "conll2003-static", [0.5])
-    write_run(out, "conll2003-elmo", [0.6], development=0.4)
-    write_run(out, "conll2003-tuned", [0.7], development=0.3)
-    write_run(out, "nsmc-static", [0.5])
-    write_run(out, "nsmc-tuned", [0.55], development=0.4)
-    write_run(out, "nsmc-finetuned", [0.6], development=0.5)
-    run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
-    page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "| NSMC, test accuracy |  | 50.00 |  |  | 55.00 | **60.00** | +10.00 |" in page
-    assert "| SST-5, test accuracy |  | 50.00 |  | 60.00 | **55.00** |  | +5.00 |" in page
-    assert "| CoNLL-2003 names, test F1 | 50.00 |  | **60.00** | 70.00 |  | +10.00 |" in page
-
-
-def test_the_best_dials_are_those_of_the_first_seed_on_the_development_part(tmp_path, run):
-    out, record = tmp_path / "out", tmp_path / "results.jsonl"
-
-    def best(way, *dials):
-        return run("best_dials.py", out, "sst5", way, "--dials", *dials, "--record", record)
-
-    write_run(out, "sst5-static@0.002-try", [0.5], development=0.3)
-    assert best("elmo", "rate") == ""
-    write_run(out, "sst5-static@0.004-try", [0.9], development=0.2)
-    write_run(tmp_path / "old", "sst5-static", [0.5], development=0.25)
-    given = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
-    run("results.py", tmp_path / "old", *given)
-    assert best("static", "rate") == "@0.002\n"
-    write_run(tmp_path / "new", "sst5-static", [0.5], development=0.4)
-    run("results.py", tmp_path / "new", *given)
-    assert best("static", "rate") == "\n"
-    # Of two that are equal it is the preset's; any rate may be tried.
-    write_run(out, "sst5-static@0.0001-try", [0.5], development=0.4)
-    assert best("static", "rate") == "\n"
-    write_run(out, "sst5-static@0.03-try", [0.5], development=0.5)
-    write_run(out, "sst5-static@0.03+dropout0.1-try", [0.5], development=0.5)
-    write_run(out, "sst5-static@0.03+epochs8-try", [0.5], development=0.6)
-    write_run(out, "sst5-static@0.03+epochs8-0.1", [0.5], development=0.9)
-    assert best("static", "rate") == best("static", "rate", "dropout") == "@0.03\n"
-    assert best("static", "rate", "dropout", "epochs") == "@0.03+epochs8\n"
-
-
-def test_the_page_has_the_dials_that_do_best_with_all_seeds(tmp_path, run):
-    pytest.importorskip("matplotlib")
-    out = tmp_path / "out"
-    for name, value, development in (
-        ("sst5-static", 0.5, 0.2),
-        ("sst5-static@0.002-try", 0.9, 0.4),
-        ("sst5-static@0.002", 0.6, 0.3),
-        ("sst5-elmo", 0.7, 0.4),
-        ("sst5-elmo@0.002-try", 0.9, 0.5),
-        ("sst5-elmo@0.002", 0.6, 0.3),
-        ("sst5-elmo@dropout0.1-try", 0.9, 0.35),
-        ("sst5-elmo@epochs8-try", 0.9, 0.45),
-        ("sst2-static@0.002+dropout0.1-try", 0.9, 0.45),
-        ("sst2-static@0.002+dropout0.1", 0.63, 0.45),
-        ("sst2-static@0.002", 0.6, 0.3),
-        ("ud-pos-static@0.004", 0.6, 0.2),
-        ("ud-pos-static", 0.6, 0.1),
-        # Of a share, and of pronouns, the rate that does best there, of those that are known.
-        ("ud-pos-static-0.1", 0.3, 0.2),
-        ("ud-pos-static@0.004-0.1", 0.2, 0.1),
-        ("litbank-static", 0.6, 0.1),
-        ("litbank-static@0.004", 0.6, 0.2),
-        ("litbank-static@0.002", 0.6, 0.3),
-        ("gap-static", 0.32, 0.1),
-        ("gap-static@0.004", 0.35, 0.1),
-    ):
-        write_run(out, name, [value], development=development)
-    run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
-    page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "| SST-5, test accuracy |  | 60.00 |  | **70.00** |  |  | +10.00 |" in page
-    assert "| SST-5, accuracy | static vectors | 20.00 | **40.00** |  |" in page
-    assert "| SST-5, accuracy | ELMo | **40.00** | 50.00 |  |" in page
-    header = "preset | dropout 0.1 | 0.3 | 0.5 | twice the epochs"
-    assert f"| set | way | rate | {header} |" in page
-    assert "| SST-5, accuracy | ELMo | 0.001 | **40.00** | 35.00 |  |  | 45.00 |" in page
-    assert "| SST-2, accuracy | static vectors | 0.002 | 30.00 | **45.00** |  |  |  |" in page
-    assert "| SST-2, test accuracy |  | 63.00 |" in page
-    # What has all seeds but is not the best with them is finished too.
-    assert "Without all seeds yet: SST-5" not in page
-    write_run(out, "sst5-elmo@0.002+dropout0.1-try", [0.9], development=0.6)
-    run("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
-    page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "Without all seeds yet: SST-5 (ELMo, 0.002+dropout0.1)." in page
-    ends = "test accuracy | static vectors |  |  | 30.00 |  | 60.00 |"
-    assert f"| UD English EWT, universal tags, {ends}" in page
-    assert "| static vectors | 35.00 | 35.00 | 35.00 | 0.35 |" in page
