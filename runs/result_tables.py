@@ -351,15 +351,23 @@ def gamma(runs: Runs) -> str:
 
 def efficiency(runs: Runs) -> str:
     """Compare parts of the training examples."""
-    header = ["set", "way", *(f"{float(share):.0%}" for share in SHARES), "100%"]
+    tails = {f"{float(share):.0%}": f"-{share}" for share in SHARES} | {"100%": ""}
     rows = []
     for name, curve in CURVES.items():
-        task = curve.task
-        for way, title in curve.ways.items():
-            tails = [*(f"-{share}" for share in SHARES), ""]
-            cells = [runs.cell(runs.at_best(name, way, tail), task.measure) for tail in tails]
-            rows.append([f"{task.title}, {task.unit}", title, *cells])
-    return table(header, rows)
+        measure, title = curve.task.measure, f"{curve.task.title}, {curve.task.unit}"
+        baseline: Spread | None = None
+        for way, way_title in curve.ways.items():
+            made = {share: runs.at_best(name, way, tail) for share, tail in tails.items()}
+            found = {share: runs.spread(run, measure) for share, run in made.items()}
+            enough = (
+                share
+                for share, one in found.items()
+                if one and baseline and one.mean >= baseline.mean
+            )
+            cells = [runs.cell(run, measure) for run in made.values()]
+            rows.append([title, way_title, *cells, next(enough, "")])
+            baseline = found["100%"]
+    return table(["set", "way", *tails, "enough"], rows)
 
 
 def mixes(runs: Runs) -> str:

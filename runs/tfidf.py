@@ -2,8 +2,8 @@
 
     python runs/tfidf.py TASK --train FILE --test FILE
 
-TASK is a preset of `elmo task fit` for classification. TF-IDF over character n-grams inside of
-word boundaries, logistic regression (scikit-learn); nothing is tuned.
+TASK is a preset of `elmo task fit` for classification. TF-IDF over character n-grams, across words
+too, logistic regression (scikit-learn); nothing is tuned.
 """
 
 import argparse

@@ -10,6 +10,7 @@ from elmo.errors import FormatError
 from elmo.evaluate.word_senses import (
     Occurrence,
     SenseData,
+    SenseMemory,
     TaggedWords,
     entry_of,
     first_sense_accuracy,
@@ -187,6 +188,24 @@ def test_layers_are_told_apart_and_ties_take_wordnets_order():
     targets = TaggedWords([["n"], ["e"]], [Occurrence(0, 0, 1, (C,)), Occurrence(1, 0, 1, (B,))])
     data = dataclasses.replace(DATA, targets=targets, entries=[("x", "NOUN")] * 2)
     assert sense_accuracy(fixed_axis, data).layers == (1.0, 0.5)
+
+
+def test_rounding_does_not_choose_between_equals():
+    """The same words in another order of sums: WordNet's order decides."""
+    sentences = [["e", "nne"], ["nne", "e"]]
+    rng = np.random.default_rng(0)
+    vectors = {word: rng.normal(size=512).astype(np.float32) for word in ("e", "nne", "n")}
+
+    def encode(texts):
+        return [np.stack([vectors[word] for word in words])[None] for words in texts]
+
+    one = [Occurrence(0, 0, 2, (C,)), Occurrence(0, 0, 1, (C,)), Occurrence(0, 1, 2, (C,))]
+    other = [Occurrence(1, 0, 1, (B,)), Occurrence(1, 1, 2, (B,)), Occurrence(1, 0, 2, (B,))]
+    occurrences = [*one * 30, *other * 30]
+    memory = SenseMemory.of(encode, TaggedWords(sentences, occurrences), DATA.wordnet)
+    for _ in range(200):
+        asked = rng.normal(size=(1, 512)).astype(np.float32)
+        assert memory.nearest([B, C], asked / np.linalg.norm(asked)) == [B]
 
 
 def test_a_lemma_that_wordnet_does_not_have_is_wrong():

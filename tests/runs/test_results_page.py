@@ -76,6 +76,8 @@ def test_the_page_of_results(tmp_path, script):
     assert row in page
     assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
     assert "| γ = 1 | 74.00 | 74.00 |" in page
+    curve = "| KLUE-YNAT, dev macro F1 | ELMo |  |  | 75.00 |  | 81.00 ± 1.41 | 10% |"
+    assert curve in page
     assert "| KLUE-YNAT | 0.20 | 0.50 | 0.30 |" in page
     for name in ("mixes.png", "sample-efficiency.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

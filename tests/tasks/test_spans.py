@@ -198,6 +198,7 @@ def test_spans_that_cannot_be_written(spans):
         (["B I O"], IOB2),
         (["NN DT O"], NONE),
         (["B-X", "-LRB-"], NONE),
+        (["NN DT NN", "B-X"], NONE),
     ],
 )
 def test_detect(tags, scheme):
@@ -208,6 +209,10 @@ def test_detect(tags, scheme):
     ("tags", "message"),
     [
         (["B-X I-X O", "B-Y X"], "tag 'X' is no tag of spans, where others are, such as 'B-X'"),
+        # Words are counted, not kinds of tags.
+        (["B-X O"] * 3 + ["X O"], "tag 'X' is no tag of spans, where others are, such as 'B-X'"),
+        (["B-X I-X"] * 2 + ["X b-X"], "tag 'X' is no tag of spans"),
+        (["B-X I-X", "B- O"], "tag 'B-' is no tag of spans"),
         (["B-X O B-Y O", "B-X S-Y", "B-Y O"], "tag 'S-Y' is of BIOES or BILOU, and the others"),
     ],
 )

@@ -58,6 +58,8 @@ def test_a_classifier(fitted, tmp_path):
     assert again.trained.facts == fitted.trained.facts
     with pytest.raises(ConfigError, match="holds a model for classification, not tagging"):
         Tagger.load(tmp_path / "saved")
+    with pytest.raises(InputError, match="expected a list of texts, not one text alone: 'a good'"):
+        again.predict("a good")
 
 
 @pytest.mark.parametrize("kind", [int, bool, np.int64, np.bool_])
@@ -72,7 +74,8 @@ def test_labels_that_are_numbers(tmp_path, kind):
     assert model.evaluate(TEXTS, labels)["accuracy"] == 1
     model.save(tmp_path)
     again = Classifier.load(tmp_path)
-    assert again.predict(TEXTS).tolist() == [str(int(label)) for label in labels]
+    assert again.classes_.dtype == model.classes_.dtype
+    assert (again.predict(TEXTS) == labels).all()
     assert again.score(TEXTS, labels) == 1
     with pytest.raises(InputError, match=r"example '0' has 0.5 for its target, expected a label"):
         model.fit(TEXTS, [0.5] * len(TEXTS))

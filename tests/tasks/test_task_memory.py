@@ -220,10 +220,13 @@ def test_nearest_by_sense(tmp_path, model, elmo):
     assert second["occurrences"] == [{"word": "owl", "place": 1, "nearest": []}]
 
 
-def test_nearest_in_a_plain_text(tmp_path, model):
+def test_nearest_in_a_plain_text(tmp_path, model, elmo):
     path = tmp_path / "text.txt"
     path.write_text("a bat\nA bat here\nthe end\n")
     fit(nearest_config(path, tmp_path / "run", model, per_word=1, layers="all"))
+    (tmp_path / "senses.tsv").write_text(SENSES)
+    shown = elmo("evaluate", tmp_path / "run", tmp_path / "senses.tsv")
+    assert "what is remembered has no senses to compare with" in shown.stderr
     memory = load_task(tmp_path / "run" / "model")
     assert [tuple(one) for one in memory.kind.occurrences] == [
         (0, 0, None),

@@ -173,6 +173,9 @@ def test_files_that_are_not_there(elmo, classifier, tmp_path):
     (tmp_path / "in.txt").write_text("a\n")
     result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "no" / "out.jsonl")
     assert failed(result, 1, "there is no folder")
+    result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "." / "in.txt")
+    assert failed(result, 2, "in.txt would be written over the texts it answers")
+    assert (tmp_path / "in.txt").read_text() == "a\n"
 
 
 @pytest.mark.parametrize("verb", ["predict", "evaluate"])

@@ -159,6 +159,7 @@ def write(name, data):
             for name in ("labels", "kind", "facts", "fingerprint", "config")
         ),
         (edited(lambda head: head.update(labels={})), "is damaged: its labels is not"),
+        (edited(lambda head: head.update(label_type="x")), "is damaged: its label_type is 'x'"),
         (edited(lambda head: head["labels"].pop()), "is no whole model of a task: .*size mismatch"),
         (edited(lambda head: head.update(kind={"x": 1})), "is no whole model of a task"),
         (edited(lambda head: head["config"]["body"].update(depth=2)), "does not fit its config"),

@@ -1,6 +1,6 @@
 """The dials of supervised tasks on top of ELMo."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from elmo.config.training import OptimizerConfig, RunConfig
@@ -119,6 +119,13 @@ class TaskELMoConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
         if self.unfreeze_every < 0:
             raise ConfigError(f"unfreeze_every is {self.unfreeze_every}; it must be 0 or more")
+        if self.unfreeze_every and self.use == "frozen":
+            raise ConfigError(
+                f"unfreeze_every is {self.unfreeze_every}, but a frozen ELMo does not learn: "
+                "say use: tuned"
+            )
+        if self.use == "tuned" and self.model is None:
+            raise ConfigError("use is tuned, but there is no ELMo (model: none) that could learn")
 
 
 @dataclass(frozen=True)
@@ -300,7 +307,8 @@ class TaskConfig:
     """Examples of a step."""
     batch_words: int = 16_384
     """Words that are computed together, padding included: a step with more is taken in parts. It
-    bounds memory and changes nothing else; a single example is never cut by it."""
+    bounds memory and changes nothing else; a single text is never cut by it, nor a sentence of a
+    document."""
     cache: str | None = None
     """Folder for vectors that are computed once; `layers` in the output folder where none is."""
     examples: ExamplesConfig = field(default_factory=ExamplesConfig)
@@ -338,6 +346,19 @@ class TaskConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.body.grams and self.task != "classification":
             raise ConfigError(f"grams is {self.body.grams}, but in {self.task} no n-grams vote")
+        if self.measure != "accuracy" and self.task not in ("classification", "pairs"):
+            raise ConfigError(f"measure is {self.measure}, but {self.task} has a score of its own")
+        for part, tasks in (
+            (self.answers, ("answers",)),
+            (self.clusters, ("clusters",)),
+            (self.memory, ("senses", "nearest")),
+        ):
+            said = [f.name for f in fields(part) if getattr(part, f.name) != f.default]
+            if said and self.task not in tasks:
+                raise ConfigError(
+                    f"{said[0]} is {getattr(part, said[0])}, which means nothing in {self.task}: "
+                    f"it is of {' and '.join(tasks)}"
+                )
         if self.seeds > 1 and self.task in ("senses", "nearest"):
             raise ConfigError(f"{self.task}: nothing is left to chance, so that one seed will do")
         run = self.run

@@ -32,6 +32,8 @@ LAST = "</contextfile>"
 SENSE_KEY = re.compile(r"[^%\s]+%[1-5]:\d\d:\d\d:[^:\s]*:(?:\d\d)?")
 # Where an adjective may stand is marked in SemCor's keys, not in WordNet's.
 MARK = re.compile(r"\((?:a|p|ip)\)")
+# Cosines in float32 that differ by less are equal.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -320,7 +322,9 @@ class SenseMemory:
         """Give the nearest of some senses by each layer, for vectors of length 1, (layers, dim)."""
         centres = self.centres[:, [self.rows[sense] for sense in senses]]
         cosines = (centres @ vectors[:, :, None])[:, :, 0]
-        return [senses[place] for place in cosines.argmax(axis=1)]
+        # Where a word is the same in all senses, rounding alone would choose.
+        is_nearest = cosines >= cosines.max(axis=1, keepdims=True) - ROUNDING
+        return [senses[place] for place in is_nearest.argmax(axis=1)]
 
 
 def first_sense_accuracy(data: SenseData) -> float:

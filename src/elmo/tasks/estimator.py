@@ -20,7 +20,7 @@ from elmo.tasks.examples import Example, Frame, GoldAnswers, Place
 from elmo.tasks.fit import prepare
 from elmo.tasks.kinds.registry import KINDS, check_targets
 from elmo.tasks.readers.words import NotedSplit, Split
-from elmo.tasks.trained import Trained, load_trained
+from elmo.tasks.trained import LabelType, Trained, load_trained
 from elmo.tasks.work import TaskJob
 from elmo.train.folder import MODEL
 from elmo.train.loop import train
@@ -121,6 +121,7 @@ class Estimator:
             config = load_config(TaskConfig, None, given)
             elmo = load_elmo(config)
             split = NotedSplit(splitter(config, elmo))
+            targets = list(targets)
             examples = self._examples(texts, targets, split)
             if dev is None:
                 examples, chosen_by = held_out(examples, config.examples.dev_share)
@@ -129,6 +130,7 @@ class Estimator:
             examples = thinned(examples, config.examples.fraction, config.run.seed)
             trained = prepare(config, elmo, examples, chosen_by)
             trained.raw = split.was_used
+            trained.label_type = self._label_type(targets)
             train(TaskJob(trained, examples, chosen_by))
             self._trained = load_trained(Path(out) / MODEL, default_device())
         return self
@@ -137,7 +139,8 @@ class Estimator:
         """Give for each text all that the model says of it."""
         trained = self.trained
         split = splitter(trained.config, trained.built.elmo)
-        return trained.answers([self._asked(text, split, at) for at, text in enumerate(texts)])
+        asked = [self._asked(text, split, at) for at, text in enumerate(_listed(texts))]
+        return trained.answers(asked)
 
     def evaluate(self, texts: Iterable[Any], targets: Iterable[Any]) -> dict[str, float]:
         """Score the answers for texts, by the names of the scores."""
@@ -149,7 +152,7 @@ class Estimator:
         self, texts: Iterable[Any], targets: Iterable[Any], split: Split
     ) -> list[Example]:
         """Put texts and targets together; what does not fit is refused with its number."""
-        texts, targets = list(texts), list(targets)
+        texts, targets = _listed(texts), list(targets)
         if len(texts) != len(targets):
             raise InputError(f"{len(texts)} texts, but {len(targets)} targets")
         examples = []
@@ -182,6 +185,10 @@ class Estimator:
     def _target(self, example: Example, target: Any, number: int) -> Any:
         """Give a target as examples have it."""
         return target
+
+    def _label_type(self, targets: Sequence[Any]) -> LabelType:
+        """Say what labels are given as."""
+        return "str"
 
     def score(self, texts: Iterable[Any], targets: Iterable[Any]) -> float:
         """Give the score that models are chosen by."""
@@ -223,29 +230,15 @@ class Classifier(Estimator):
     """One label for a text."""
 
     task: ClassVar[TaskKind] = "classification"
-    # What labels that are whole numbers were given as: the model knows them by their names alone,
-    # and so does one that is loaded.
-    _given: Mapping[str, Any] = {}
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels as they were given, in the order of `labels`; none before there is a model."""
         if self._trained is None:
             raise AttributeError("classes_")
-        return np.array([self._given.get(name, name) for name in self.labels])
-
-    def fit(
-        self,
-        texts: Iterable[Any],
-        targets: Iterable[Any],
-        dev: tuple[Iterable[Any], Iterable[Any]] | None = None,
-    ) -> Self:
-        """Train a model, as `Estimator.fit` does; a label is a string or a whole number."""
-        targets = list(targets)
-        dev = None if dev is None else (dev[0], list(dev[1]))
-        known = [*targets, *(dev[1] if dev else ())]
-        self._given = {_name(label): label for label in known if _is_number(label)}
-        return super().fit(texts, targets, dev)
+        if self._trained.label_type == "str":
+            return np.array(self.labels)
+        return np.array(list(map(int, self.labels))).astype(self._trained.label_type)
 
     def predict(self, texts: Iterable[Any]) -> NDArray[Any]:
         """Give the likeliest label of each text."""
@@ -260,7 +253,13 @@ class Classifier(Estimator):
         return np.array(rows, dtype=np.float64).reshape(-1, len(labels))
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
-        return _name(target) if _is_number(target) else target
+        # Spelt as any other number that is equal to it: 1 of NumPy and of Python.
+        return str(int(target)) if _is_number(target) else target
+
+    def _label_type(self, targets: Sequence[Any]) -> LabelType:
+        if not all(map(_is_number, targets)):
+            return "str"
+        return "bool" if all(isinstance(one, bool | np.bool_) for one in targets) else "int"
 
 
 class PairClassifier(Classifier):
@@ -363,6 +362,13 @@ class CoreferenceResolver(Estimator):
             ) from None
 
 
+def _listed(texts: Iterable[Any]) -> list[Any]:
+    """Take several texts; one alone would be read letter by letter."""
+    if isinstance(texts, str):
+        raise InputError(f"expected a list of texts, not one text alone: {texts!r:.60}")
+    return list(texts)
+
+
 def _is_text(given: Any) -> bool:
     """Tell whether something is a string, or words, or sentences of words."""
     return isinstance(given, str) or (
@@ -372,11 +378,6 @@ def _is_text(given: Any) -> bool:
 
 def _is_number(label: Any) -> bool:
     return isinstance(label, Integral | np.bool_)
-
-
-def _name(label: Any) -> str:
-    """Spell a number as any other that is equal to it: 1 of NumPy and of Python."""
-    return str(int(label))
 
 
 def _list(names: set[str]) -> str:

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo.errors import InputError
@@ -25,7 +26,7 @@ class Example:
         given: what is known besides the words: the `Passage` for answers, the numbers of the
             predicates for roles, who speaks in each sentence of a document.
         where: file and line, for messages; anything that `str` makes them of, as finding a line
-            may take its time.
+            may take its time; `WordLines` where each word has a line.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -38,6 +39,35 @@ class Example:
     def words(self) -> tuple[str, ...]:
         """The first text."""
         return self.texts[0]
+
+    def where_is(self, number: int) -> str:
+        """Say where a word of the first text stands; nothing where that is not known."""
+        if isinstance(self.where, WordLines):
+            return self.where.line_of(number)
+        where = str(self.where)
+        return where and f"{where}, at the word {self.words[number]!r}"
+
+
+@dataclass(frozen=True)
+class WordLines:
+    """Where an example stands whose words have a line each.
+
+    Attributes:
+        path: the file.
+        first: line that the example begins with.
+        numbers: of each word's line.
+    """
+
+    path: Path
+    first: int
+    numbers: Sequence[int]
+
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.first}"
+
+    def line_of(self, number: int) -> str:
+        """Give file and line of a word."""
+        return f"{self.path}, line {self.numbers[number]}"
 
 
 def mark_of(examples: Sequence[Example]) -> list[int]:

@@ -135,6 +135,11 @@ class Nearest:
 
     def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
         """Give the share of words most of whose neighbours, and whose first one, mean the same."""
+        if all(one.sense is None for one in self.occurrences):
+            raise InputError(
+                "what is remembered has no senses to compare with: fit it on words with senses, "
+                "between tabs, before their sentences"
+            )
         most, first = [], []
         for example, found in zip(examples, answers, strict=True):
             for one in found:

@@ -1,6 +1,7 @@
 """A trained model at work: answers for texts, and scores on examples."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -72,6 +73,8 @@ def predict(config: TaskPredictConfig) -> Answered:
             f"{config.model} is a model for {trained.config.task}, and columns are a tag for each "
             "word, which models for tagging alone give: write JSON lines (--to jsonl)"
         )
+    if config.output != "-" and os.path.realpath(config.output) == os.path.realpath(config.input):
+        raise ConfigError(f"{config.output} would be written over the texts it answers")
     n_texts = 0
     with opened_input(config.input) as file, _writing(config.output) as out:
         lines = _lines(file, config.input)

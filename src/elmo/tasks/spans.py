@@ -11,6 +11,7 @@ Tags are read as leniently as conlleval reads them: an I- or E- which continues 
 span, and a span ends where a tag does not continue it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -78,8 +79,8 @@ def detect_scheme(sentences: Sequence[Sequence[str]], usual: str = IOB2) -> str:
     """Find out the scheme of tags.
 
     A file which breaks the rules of IOB1 and of IOB2 is taken for the one it breaks less often:
-    reading it gives the same spans. A few tags that fit none of the others are refused, lest a slip
-    decides what all the others mean.
+    reading it gives the same spans. Tags of no span are refused where they are fewer than those of
+    spans, lest a slip decides what all the others mean.
 
     Args:
         sentences: tags of each sentence.
@@ -88,11 +89,12 @@ def detect_scheme(sentences: Sequence[Sequence[str]], usual: str = IOB2) -> str:
     Returns:
         `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` where the tags mark no spans.
     """
-    known = dict.fromkeys(tag for sentence in sentences for tag in sentence)
-    odd = [tag for tag in known if _parts(tag, BIOES) is None]
-    marked = [tag for tag in known if tag[1:2] == "-" and tag not in odd]
-    if odd and len(odd) < len(marked):
-        raise _stranger(odd[0], f"no tag of spans, where others are, such as {marked[0]!r}", NONE)
+    counts = Counter(tag for sentence in sentences for tag in sentence)
+    odd = {tag: n for tag, n in counts.items() if _parts(tag, BIOES) is None}
+    marked = {tag: n for tag, n in counts.items() if tag[1:2] == "-" and tag not in odd}
+    if odd and sum(odd.values()) < sum(marked.values()):
+        first, other = next(iter(odd)), next(iter(marked))
+        raise _stranger(first, f"no tag of spans, where others are, such as {other!r}", NONE)
     if odd:
         return NONE
     broken = {IOB1: 0, IOB2: 0, BIOES: 0}
@@ -262,8 +264,8 @@ def _parts(tag: str, scheme: str) -> _Tag | None:
     """Take a tag apart; None where the scheme has no such tag."""
     if tag == OUTSIDE:
         return _Tag(OUTSIDE, "")
-    prefix, _, label = tag.partition("-")
-    if len(prefix) != 1 or prefix not in _PREFIXES[scheme]:
+    prefix, dash, label = tag.partition("-")
+    if len(prefix) != 1 or prefix not in _PREFIXES[scheme] or (dash and not label):
         return None
     return _Tag(_SAME.get(prefix, prefix), label)
 

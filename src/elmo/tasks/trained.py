@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import safetensors
 import torch
@@ -35,6 +35,8 @@ from elmo.tasks.kinds.kind import Kind
 from elmo.tasks.kinds.registry import check_targets, make_kind
 from elmo.tasks.static import StaticTable
 from elmo.train.folder import MODEL
+
+LabelType = Literal["str", "int", "bool"]
 
 FORMAT = "elmo-torch-task"
 VERSION = 1
@@ -71,6 +73,7 @@ class Trained:
         built: the model itself.
         facts: what is told of it: scores, shares of the layers, steps.
         raw: whether it was trained on raw text, which a tokeniser had split.
+        label_type: what its labels were given as, in Python; it knows them by their names.
     """
 
     config: TaskConfig
@@ -79,6 +82,7 @@ class Trained:
     built: Built
     facts: dict[str, Any] = field(default_factory=dict)
     raw: bool = False
+    label_type: LabelType = "str"
 
     @property
     def elmo(self) -> ELMo | None:
@@ -150,6 +154,7 @@ class Trained:
             "kind": self.kind.settings(),
             "facts": self.facts,
             "raw": self.raw,
+            "label_type": self.label_type,
             "fingerprint": None if elmo is None else fingerprint(elmo.to_pretrained()),
             "config": to_dict(found_from_anywhere(self.config)),
         }
@@ -209,7 +214,8 @@ def load_trained(folder: Path, device: str | None = None) -> Trained:
         if elmo is not None:
             move(elmo, device)
     built.model.eval()
-    return Trained(config, kind, head["labels"], built, head["facts"], head.get("raw", False))
+    further = {name: head[name] for name in ("raw", "label_type") if name in head}
+    return Trained(config, kind, head["labels"], built, head["facts"], **further)
 
 
 def model_folder(folder: Path) -> Path:
@@ -236,6 +242,8 @@ def read_head(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
     for name, kind in _PARTS.items():
         if not isinstance(head.get(name, ...), kind):
             raise FormatError(f"{path} is damaged: its {name} is not what it should be")
+    if head.get("label_type", "str") not in get_args(LabelType):
+        raise FormatError(f"{path} is damaged: its label_type is {head['label_type']!r}")
     try:
         return head, from_dict(TaskConfig, head["config"], f"{path}: config")
     except ConfigError as error:

@@ -271,7 +271,7 @@ def test_words_are_marked_by_who_speaks():
 @pytest.mark.parametrize("single", [True, False])
 def test_gold_in_gold_out(single):
     examples = documents(single)
-    kind = kind_for("clusters", examples, task_config("x", **DIALS))
+    kind = kind_for("clusters", examples, task_config("x", task="clusters", **DIALS))
     assert kind.has_single is single
     assert kind.dials.n_antecedents == 8
     assert vars(make_kind("clusters", kind.settings())) == vars(kind)

@@ -204,21 +204,21 @@ COLUMNS = "Kim B-PER\nwent O\n\nto O\nNew {}\nYork I-LOC\n\nLee B-PER\n"
 
 @pytest.mark.parametrize("scheme", ["auto", "IOB2"])
 @pytest.mark.parametrize(
-    ("name", "text", "line"),
+    ("name", "text", "place"),
     [
-        ("tags.txt", COLUMNS, 4),
+        ("tags.txt", COLUMNS, "line 5"),
         (
             "x.jsonl",
             '{{"text": ["New"], "label": ["{}"]}}\n{{"text": ["a"], "label": ["B-X"]}}\n',
-            1,
+            "line 1, at the word 'New'",
         ),
     ],
 )
-def test_a_strange_tag_is_told_with_its_line(tmp_path, scheme, name, text, line):
+def test_a_strange_tag_is_told_with_its_line(tmp_path, scheme, name, text, place):
     path = tmp_path / name
     path.write_text(text.format("BLOC"))
     config = task_config(tmp_path, task="tagging", scheme=scheme)
-    with pytest.raises(InputError, match=f"^{path}.*, line {line}, at the word 'New': .*'BLOC'"):
+    with pytest.raises(InputError, match=f"^{path}.*, {place}: .*'BLOC'"):
         kind_for("tagging", [*TAGGED, *read(path)], config)
 
 
@@ -233,7 +233,7 @@ def test_tags_of_another_scheme_are_scored_as_they_are_meant(tmp_path):
     path = tmp_path / "other.txt"
     path.write_text(COLUMNS.format("NNP"))
     strange = read(path)
-    with pytest.raises(InputError, match=f"^{path}, line 4, at the word 'New': the tag 'NNP'"):
+    with pytest.raises(InputError, match=f"^{path}, line 5: the tag 'NNP'"):
         kind.scores(strange, [example.target for example in strange])
 
 

@@ -33,6 +33,36 @@ def pairs(examples):
     return [(" ".join(example.words), " ".join(example.target)) for example in examples]
 
 
+@pytest.mark.parametrize(
+    ("reader", "text", "lines"),
+    [
+        (read_conll, NER, [[3, 4, 5], [8, 9]]),
+        (read_klp, "; a b\n$a b\n1\ta\tN\tO\n2\tb\tN\tO\n", [[3, 4]]),
+        (
+            read_conllu,
+            "".join(
+                f"{row}\n"
+                for row in (
+                    "# sent_id = 1",
+                    "1-2\tam\t" + "\t".join("_" * 8),
+                    "1\ta\t_\tX\t" + "\t".join("_" * 6),
+                    "# no word",
+                    "2\tm\t_\tX\t" + "\t".join("_" * 6),
+                )
+            ),
+            [[3, 5]],
+        ),
+    ],
+)
+def test_each_word_knows_its_line(write, reader, text, lines):
+    path = write(text)
+    examples = reader(path)
+    found = [[one.where_is(n) for n in range(len(one.words))] for one in examples]
+    assert found == [[f"{path}, line {line}" for line in some] for some in lines]
+    first = 1 if reader is not read_conll else 3
+    assert str(examples[0].where) == f"{path}, line {first}"
+
+
 # ------------------------------------------------------------------------------------ columns
 
 

@@ -73,6 +73,7 @@ def test_the_first_sentence_may_have_no_predicate(write):
         ("a -\n\nb - (V*)\nc go *\n", "line 4 has word 1 of .* tagged 'O'; expected V"),
         ("a -\n\nb - (A*)\nc go (C-V*)\n", "line 4 has word 1 of .* tagged 'B-C-V'; expected V"),
         ("a -\n\nb go V\n", r"line 3 has 'V' for an argument; expected \(label\*\)"),
+        ("a go (V*)\n\nb\nc\n", "line 3 has 1 columns; predicates are in column 1, counted from 0"),
         ("a -\n\n", "holds no predicate"),
         ("", "holds no predicate"),
     ],

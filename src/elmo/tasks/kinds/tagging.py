@@ -123,10 +123,10 @@ def telling_where(examples: Sequence[Example]) -> Iterator[None]:
         yield
     except spans.StrangeTag as error:
         places = (
-            f"{example.where}, at the word {word!r}: "
+            f"{example.where_is(number)}: "
             for example in examples
-            for word, tag in zip(example.words, example.target, strict=True)
-            if tag == error.tag and str(example.where)
+            for number, tag in enumerate(example.target)
+            if tag == error.tag and example.where_is(number)
         )
         raise InputError(f"{next(places, '')}{error}") from None
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from elmo.errors import ConfigError, FormatError
-from elmo.tasks.examples import Example
+from elmo.tasks.examples import Example, WordLines
 from elmo.tasks.readers.lines import is_blank, read_lines
 
 DOCUMENT = "-DOCSTART-"
@@ -47,7 +47,7 @@ def read_conll(
                 )
             rows.append(row)
         target = None if tags is None else tuple(row[tags] for row in rows)
-        where = f"{path}, line {sentence[0][0]}"
+        where = _where(path, sentence, sentence)
         examples.append(Example((tuple(row[words] for row in rows),), target, where=where))
     return _filled(path, examples, "columns")
 
@@ -66,7 +66,8 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
     examples: list[Example] = []
     for sentence in sentences_of(read_lines(path, encoding)):
         words, tags = [], ["O"]
-        for number, line in _without_heads(sentence):
+        rows = _without_heads(sentence)
+        for number, line in rows:
             row = _split(path, number, line)
             width = width or _wide_enough(path, number, len(row), -3, -1)
             if len(row) != width:
@@ -77,7 +78,7 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
             tags.append(_klp_tag(path, number, row[-1], tags[-1]))
         if not words:
             raise FormatError(f"{path}, line {sentence[0][0]} heads a sentence without words")
-        where = f"{path}, line {sentence[0][0]}"
+        where = _where(path, sentence, rows)
         examples.append(Example((tuple(words),), tuple(tags[1:]), where=where))
     return _filled(path, examples, "KLP-2016")
 
@@ -98,16 +99,18 @@ def read_conllu(
     for sentence in sentences_of(read_lines(path, encoding)):
         name = ""
         rows: list[list[str]] = []
+        own: list[Line] = []
         for number, line in sentence:
             if line.startswith("#"):
                 match = SENTENCE_ID.fullmatch(line)
                 name = match[1] if match else name
             elif row := _conllu_row(path, number, line, len(rows) + 1):
                 rows.append(row)
+                own.append((number, line))
         if not rows:
             continue
         target = None if tags is None else tuple(row[CONLLU.index(tags)] for row in rows)
-        where = f"{path}, line {sentence[0][0]}"
+        where = _where(path, sentence, own)
         examples.append(Example((tuple(row[1] for row in rows),), target, name, where=where))
     _filled(path, examples, "CoNLL-U")
     if tags is not None and all(set(example.target) == {"_"} for example in examples):
@@ -126,6 +129,11 @@ def sentences_of(lines: list[str]) -> Iterator[list[Line]]:
             sentence = []
     if sentence:
         yield sentence
+
+
+def _where(path: Path, sentence: list[Line], words: list[Line]) -> WordLines:
+    """Say where a sentence begins and each of its words stands."""
+    return WordLines(path, sentence[0][0], tuple(number for number, _ in words))
 
 
 def _split(path: Path, number: int, line: str) -> list[str]:

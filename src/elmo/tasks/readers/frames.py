@@ -58,6 +58,11 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
                 )
         if column is None:
             column = _predicate_column(path, sentence, rows)
+        if len(rows[0]) <= column:
+            raise FormatError(
+                f"{path}, line {sentence[0][0]} has {len(rows[0])} columns; predicates are in "
+                f"column {column}, counted from 0, of the sentences before: {sentence[0][1]!r}"
+            )
         places = [n for n, row in enumerate(rows) if row[column] not in NOTHING]
         n_frames = len(rows[0]) - column - 1
         if len(places) != n_frames:

@@ -124,7 +124,10 @@ def _answers(asked: dict[str, Any], where: Where) -> list[Answer]:
         start = answer.get("answer_start") if isinstance(answer, dict) else None
         if not isinstance(start, int) or isinstance(start, bool):
             raise FormatError(f"{where} has an answer without a number for its answer_start")
-        found.append((_string(answer, "text", where), start))
+        text = _string(answer, "text", where)
+        if not text.strip():
+            raise FormatError(f"{where} has an answer without a text")
+        found.append((text, start))
     if not found:
         raise FormatError(f"{where} has no answer, and does not say that it is_impossible")
     return found
