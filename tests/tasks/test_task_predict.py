@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from elmo import cli
 from elmo.tasks import predict as predict_module
 from elmo.tasks.spans import BIOES, IOB2, convert
+from elmo.tasks.trained import Trained
 from elmo.tasks.work import TaskJob
 from elmo.train import loop
 
@@ -105,11 +106,26 @@ def test_tags_in_columns(elmo, tagger, tmp_path):
 def test_many_texts_are_answered_some_at_a_time(elmo, classifier, monkeypatch):
     texts = [" ".join(example.words) for example in LABELLED]
     expected = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
-    monkeypatch.setattr(predict_module, "TOGETHER", 3)
-    found = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
-    assert [json.loads(line)["label"] for line in found] == [
-        json.loads(line)["label"] for line in expected
-    ]
+    together = []
+    answers = Trained.answers
+    monkeypatch.setattr(
+        Trained,
+        "answers",
+        lambda self, part: together.append([len(one.words) for one in part]) or answers(self, part),
+    )
+    for name, most in (("TOGETHER", 3), ("WORDS_TOGETHER", 7)):
+        with monkeypatch.context() as patch:
+            patch.setattr(predict_module, name, most)
+            found = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
+        assert [json.loads(line)["label"] for line in found] == [
+            json.loads(line)["label"] for line in expected
+        ]
+        if name == "TOGETHER":
+            assert {len(part) for part in together[:-1]} == {3}
+        else:
+            # The last text of a part is the one that fills it.
+            assert all(sum(part[:-1]) < 7 <= sum(part) for part in together[:-1])
+        together.clear()
 
 
 def test_no_text_is_no_answer(elmo, classifier, tmp_path):

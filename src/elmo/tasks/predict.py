@@ -21,8 +21,10 @@ from elmo.tasks.memory import Memory, Remembered, load_task
 from elmo.tasks.trained import Trained
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
-# Texts answered together, so that a stream of any length fits.
+# Texts that are answered together, and their words, where no text has more by itself: a stream of
+# any length fits.
 TOGETHER = 1024
+WORDS_TOGETHER = 2**17
 
 
 @dataclass(frozen=True)
@@ -122,12 +124,14 @@ def _no_word(kind: Kind | Memory) -> str:
 def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
     """Gather examples; those before one that is refused are answered too."""
     part: list[Example] = []
+    n_words = 0
     try:
         for example in examples:
             part.append(example)
-            if len(part) == TOGETHER:
+            n_words += sum(map(len, example.texts))
+            if len(part) == TOGETHER or n_words >= WORDS_TOGETHER:
                 yield part
-                part = []
+                part, n_words = [], 0
     except InputError:
         if part:
             yield part
