@@ -45,6 +45,7 @@ from elmo.tasks.mix_picture import draw_mixes
 CURVES_PICTURE = "sample-efficiency.png"
 MIXES_PICTURE = "mixes.png"
 RECORD = "results.jsonl"
+COLORS = {"static vectors": "tab:gray", "layer 0": "tab:orange", "ELMo": "tab:blue"}
 
 
 # ---------------------------------------------------------------------------------------- pictures
@@ -59,7 +60,7 @@ def draw_curves(runs: Runs, path: Path) -> None:
     FigureCanvasAgg(figure)
     for axes, (name, curve) in zip(figure.subplots(2, 2).flat, CURVES.items(), strict=True):
         task = curve.task
-        for (way, title), color in zip(curve.ways.items(), ("tab:gray", "tab:blue"), strict=True):
+        for way, title in curve.ways.items():
             tails = {share: f"-{share}" for share in SHARES} | {"1": ""}
             points = {
                 share: runs.spread(runs.at_best(name, way, tail), task.measure)
@@ -73,7 +74,7 @@ def draw_curves(runs: Runs, path: Path) -> None:
                 marker="o",
                 markersize=4,
                 capsize=3,
-                color=color,
+                color=COLORS[title],
                 label=title,
             )
         axes.set_xscale("log")
@@ -233,7 +234,7 @@ A student ELMo on petitions: accuracy 79 with it, 74 without.
 A share is learned from in as many steps as the whole, with three seeds; all of CoNLL-2003 has
 five. Each place has the dials that do best there on the part that models are chosen by, of those
 that were run: of shares rates alone were tried, dropout and epochs are the preset's. Enough is the
-least share with which ELMo does no worse than the line above it with all examples.
+least share with which a way does no worse than those above it with all examples.
 
 {efficiency(runs)}
 

@@ -105,9 +105,14 @@ way() { # task, way, end of the run's name, flags
     fit "$task-$way$end" "$task" "${files[@]}" "${static[@]}" "${how[@]}" "$@"
 }
 
+# Static vectors of a set that is known, of the model's own layer 0.
+vectors() {
+    written "$out/$1-static.bin" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
+}
+
 task() {
     known "$1"
-    written "$out/$1-static.bin" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
+    vectors "$1"
     for one in elmo static layer0; do way "$1" $one ''; done
 }
 
@@ -241,16 +246,20 @@ pronouns_of() { # way, with its rate: as `elmo task fit` tells it, with the scor
 # Nothing is trained but a linear map, or nothing at all.
 probes() {
     known ud-pos
+    vectors ud-pos
     local wsd=$data/wsd senses=$here/../src/elmo/demo/senses.tsv
-    local tagged=(--train "$train" --dev "$dev" --test "$test" --label xpos "${cache[@]}")
+    local tagged=(--train "$train" --dev "$dev" --test "$test" --label xpos)
     for layer in 0 1 2 all; do
-        fit "pos-probe-$layer" pos-probe "${tagged[@]}" --layers $layer
+        fit "pos-probe-$layer" pos-probe "${tagged[@]}" "${cache[@]}" --layers $layer
         fit "wsd-$layer" wsd --train "$wsd/semcor3.0" --test "$wsd/Evaluation_Datasets/ALL" --layers $layer --seeds 1
         fit "nearest-$layer" nearest --train "$senses" --dev "$senses" --layers $layer --seeds 1
     done
+    for share in '' $shares; do
+        fit "pos-probe-static${share:+-$share}" pos-probe "${tagged[@]}" --model none "${static[@]}" --fraction "${share:-1}"
+    done
     for share in $shares; do
         for layer in 0 all; do
-            fit "pos-probe-$layer-$share" pos-probe "${tagged[@]}" --layers $layer --fraction $share
+            fit "pos-probe-$layer-$share" pos-probe "${tagged[@]}" "${cache[@]}" --layers $layer --fraction $share
         done
     done
 }
