@@ -176,6 +176,27 @@ def test_damage_is_found(written, format):
     assert open_embeddings(path).verify() > 2
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_damaged_shard_is_named_or_read(written, format):
+    """Whatever is written over it: no error of another library."""
+    path = written("out", format=format, shard_words=40)
+    shard = sorted((path / "shards").iterdir())[1]
+    whole = shard.read_bytes()
+    rng = np.random.default_rng(0)
+    errors = []
+    for _ in range(60):
+        changed = bytearray(whole)
+        start = int(rng.integers(len(whole)))
+        changed[start : start + 200] = rng.bytes(len(changed[start : start + 200]))
+        shard.write_bytes(changed)
+        try:
+            list(open_embeddings(path))
+        except FormatError as error:
+            errors.append(str(error))
+    assert errors
+    assert all(shard.name in error for error in errors)
+
+
 def test_counts_are_compared(written):
     path = written("out", shard_words=40)
     manifest = path / "manifest.json"

@@ -60,6 +60,13 @@ def run(tmp_path, texts, model):
     return call
 
 
+@pytest.mark.parametrize("device", ["cuda:99", "abacus"])
+def test_a_device_that_is_not_there_leaves_no_folder(run, tmp_path, device):
+    with pytest.raises(ConfigError, match=f"device is '{device}', which cannot be used: "):
+        run(device=device)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("layers", ["average", "all"])
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("storage", ["float16", "float32"])

@@ -36,6 +36,8 @@ def test_the_same_vectors_and_each_word_once(model):
 
 def test_empty_sentences(model):
     assert model.encode([[], []], cache=WordCache())[0].shape == (0, model.config.dim)
+    with pytest.raises(ConfigError, match="cache is True; expected a WordCache"):
+        model.encode(SENTENCES, cache=True)
 
 
 def test_it_is_bounded(model):

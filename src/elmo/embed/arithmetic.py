@@ -69,7 +69,7 @@ def _of_a_cpu(name: narrow.Arithmetic, own: torch.dtype, device: torch.device) -
     if device.type != "cpu" or own != torch.float32 or not can_compute(name):
         raise ConfigError(
             f"dtype is {name}, which needs a model in float32 on a CPU with {NEEDS[name]}, and a "
-            "C compiler: take auto, bfloat16 or float32"
+            "C compiler: take auto or float32"
         )
     return Arithmetic(own, name, torch.float32)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.embed.folder import SHARDS, Manifest, Shard, read_manifest, sha256_of
-from elmo.embed.readers import VectorReader, open_reader
+from elmo.embed.readers import VectorReader, naming, open_reader
 from elmo.errors import ConfigError, FormatError
 
 # Shards that stay open; the one used longest ago is closed for another.
@@ -83,7 +83,9 @@ class Embeddings:
             raise IndexError(f"there is no sentence {place}: {self.path} has {len(self)}")
         place %= len(self)
         shard = bisect_right(self._starts, place) - 1
-        words, vectors = self._reader(shard).read(place - self._starts[shard])
+        reader = self._reader(shard)
+        with naming(self._path(shard)):
+            words, vectors = reader.read(place - self._starts[shard])
         return SentenceVectors(words, vectors if self._dtype is None else self._given(vectors))
 
     def _given(self, vectors: NDArray[Any]) -> NDArray[Any]:
@@ -137,7 +139,7 @@ class Embeddings:
         return len(self.manifest.shards)
 
     def _verify(self, number: int, shard: Shard) -> None:
-        path = self.path / SHARDS / shard.name
+        path = self._path(number)
         checks: list[tuple[str, object, Callable[[], object]]] = [
             ("bytes", shard.n_bytes, lambda: path.stat().st_size if path.exists() else 0),
             ("SHA-256", shard.sha256, lambda: sha256_of(path)),
@@ -152,17 +154,19 @@ class Embeddings:
                     "and say the same elmo embed again"
                 )
 
+    def _path(self, number: int) -> Path:
+        if self.manifest is None:
+            return self.path
+        return self.path / SHARDS / self.manifest.shards[number].name
+
     def _reader(self, number: int) -> VectorReader:
         if self._process != os.getpid():
             # Handles of the parent: to close them would close them there too.
             self._open, self._process = OrderedDict(), os.getpid()
         if number not in self._open:
-            path, first = self.path, 0
-            if self.manifest is not None:
-                shard = self.manifest.shards[number]
-                path, first = self.path / SHARDS / shard.name, shard.first_sentence
+            first = 0 if self.manifest is None else self.manifest.shards[number].first_sentence
             dim = None if self.manifest is None else self.manifest.dim
-            self._open[number] = open_reader(path, first, dim)
+            self._open[number] = open_reader(self._path(number), first, dim)
             if len(self._open) > MAX_OPEN:
                 self._open.popitem(last=False)[1].close()
         self._open.move_to_end(number)

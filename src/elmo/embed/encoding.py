@@ -114,6 +114,8 @@ class EncodingRun:
             raise ConfigError(
                 f"batch_size is {batch_size!r}; it must be a whole number, at least 1"
             )
+        if cache is not None and not isinstance(cache, WordCache):
+            raise ConfigError(f"cache is {cache!r:.60}; expected a WordCache")
         self.mapper = mapper
         self.batch_size = size
         self.keep_on_device = keep_on_device

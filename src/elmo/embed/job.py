@@ -30,7 +30,7 @@ from elmo.embed.result import JobResult, count, size
 from elmo.embed.texts import Task, Text, cut, list_texts, words_each
 from elmo.embed.worker import Job, load_model, with_whole_paths
 from elmo.errors import ConfigError
-from elmo.kernels.device import default_device
+from elmo.kernels.device import default_device, require
 from elmo.processes import threads_each
 from elmo.progress import Progress
 
@@ -47,6 +47,8 @@ def embed_texts(config: EmbedConfig) -> JobResult:
     texts = list_texts(config.input, path)
     model, fingerprint = load_model(config)
     device = config.device or default_device()
+    if config.engine != "ray":  # whose workers may have what this machine has not
+        require(device)
     own = next(model.parameters()).dtype
     settings = Settings(
         model=fingerprint,

@@ -5,7 +5,10 @@ Each reader finds a sentence without reading the file: by row group, by key, by 
 
 import json
 import zipfile
+import zlib
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -17,8 +20,22 @@ from safetensors import SafetensorError, safe_open
 
 from elmo.embed.safetensors_store import NAMES
 from elmo.errors import ConfigError, FormatError, MissingExtra
+from elmo.formats.container import one_line
 
 Array = NDArray[Any]
+# What damaged files make the libraries raise; Arrow's and json's errors are ValueErrors.
+DAMAGE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    RuntimeError,
+    MemoryError,
+    ArithmeticError,
+    zipfile.BadZipFile,
+    zlib.error,
+    SafetensorError,
+)
 # Of HDF5, beside the sentences.
 OTHERS = ("sentence_to_index", "words")
 
@@ -54,15 +71,21 @@ def open_reader(path: Path, first: int = 0, dim: int | None = None) -> VectorRea
             f"the ending of {path.name} is no known format; expected {', '.join(known)} or the "
             "folder of a job"
         )
-    try:
+    with naming(path):
         if ending == ".parquet":
             return ParquetReader(path, dim)
         if ending == ".safetensors":
             return SafetensorsReader(path)
         return NpzReader(path) if ending == ".npz" else HDF5Reader(path, first)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, SafetensorError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise FormatError(f"cannot read vectors from {path}: {reason}") from None
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Say which file it is that cannot be read, whatever a library says of it."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise FormatError(f"cannot read vectors from {path}: {one_line(error)}") from None
 
 
 class ParquetReader:

@@ -26,6 +26,18 @@ def move(module: nn.Module, device: str | torch.device) -> None:
         raise ConfigError(f"device is {str(device)!r}, which cannot be used: {reason}") from None
 
 
+def require(device: str) -> None:
+    """Refuse a GPU that is not there, without waking those that are."""
+    try:
+        where = torch.device(device)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"device is {device!r}, which cannot be used: {reason}") from None
+    n_there = torch.cuda.device_count()
+    if where.type == "cuda" and (where.index or 0) >= n_there:
+        raise ConfigError(f"device is {device!r}, which cannot be used: CUDA has {n_there} devices")
+
+
 def sent(values: Tensor | NDArray[Any], device: torch.device) -> Tensor:
     """Bring numbers of the host to a device; nobody waits for the copy."""
     if not isinstance(values, Tensor):
