@@ -11,7 +11,7 @@ from record import Record
 from elmo.tasks.fit import PARTS
 from elmo.tasks.scores.labels import Spread, mean_and_deviation
 
-SHARES = ("0.01", "0.03", "0.1", "0.3")
+SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
 WAYS = {
     "static": "static vectors",
     "layer0": "layer 0",
@@ -186,6 +186,12 @@ class Runs:
             )
         return f"{name}-{way}{ends[0] if ends else ''}{tail}"
 
+    def by_share(self, name: str, way: str) -> dict[float, str]:
+        """Give the run that `at_best` gives, for each share of the training examples."""
+        return {
+            share: self.at_best(name, way, f"-{share}" if share < 1 else "") for share in SHARES
+        }
+
     def chosen(self, name: str) -> str | None:
         """Give the way with all of ELMo's layers that does best on the development part."""
         runs = {way: self.at_best(name, way) for way in ("elmo", *FURTHER_WAYS)}
@@ -351,23 +357,22 @@ def gamma(runs: Runs) -> str:
 
 def efficiency(runs: Runs) -> str:
     """Compare parts of the training examples."""
-    tails = {f"{float(share):.0%}": f"-{share}" for share in SHARES} | {"100%": ""}
     rows = []
     for name, curve in CURVES.items():
         measure, title = curve.task.measure, f"{curve.task.title}, {curve.task.unit}"
         baselines: list[float] = []
         for way, way_title in curve.ways.items():
-            made = {share: runs.at_best(name, way, tail) for share, tail in tails.items()}
+            made = runs.by_share(name, way)
             found = {share: runs.spread(run, measure) for share, run in made.items()}
             enough = (
-                share
+                f"{share:.0%}"
                 for share, one in found.items()
                 if one and baselines and one.mean >= max(baselines)
             )
             cells = [runs.cell(run, measure) for run in made.values()]
             rows.append([title, way_title, *cells, next(enough, "")])
-            baselines += [one.mean] if (one := found["100%"]) else []
-    return table(["set", "way", *tails, "enough"], rows)
+            baselines += [one.mean] if (one := found[1.0]) else []
+    return table(["set", "way", *(f"{share:.0%}" for share in SHARES), "enough"], rows)
 
 
 def mixes(runs: Runs) -> str:

@@ -61,12 +61,11 @@ def draw_curves(runs: Runs, path: Path) -> None:
     for axes, (name, curve) in zip(figure.subplots(2, 2).flat, CURVES.items(), strict=True):
         task = curve.task
         for way, title in curve.ways.items():
-            tails = {share: f"-{share}" for share in SHARES} | {"1": ""}
-            points = {
-                share: runs.spread(runs.at_best(name, way, tail), task.measure)
-                for share, tail in tails.items()
+            known = {
+                100 * share: spread
+                for share, run in runs.by_share(name, way).items()
+                if (spread := runs.spread(run, task.measure))
             }
-            known = {100 * float(share): spread for share, spread in points.items() if spread}
             axes.errorbar(
                 list(known),
                 [spread.mean for spread in known.values()],
@@ -78,7 +77,7 @@ def draw_curves(runs: Runs, path: Path) -> None:
                 label=title,
             )
         axes.set_xscale("log")
-        ticks = [100 * float(share) for share in (*SHARES, "1")]
+        ticks = [100 * share for share in SHARES]
         axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
         axes.minorticks_off()
         axes.set_title(task.title)

@@ -30,7 +30,7 @@ from elmo.embed.result import JobResult, count, size
 from elmo.embed.texts import Task, Text, cut, list_texts, words_each
 from elmo.embed.worker import Job, load_model, with_whole_paths
 from elmo.errors import ConfigError
-from elmo.kernels.device import default_device, require
+from elmo.kernels.device import check_device, default_device
 from elmo.processes import threads_each
 from elmo.progress import Progress
 
@@ -48,7 +48,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
     model, fingerprint = load_model(config)
     device = config.device or default_device()
     if config.engine != "ray":  # whose workers may have what this machine has not
-        require(device)
+        check_device(device)
     own = next(model.parameters()).dtype
     settings = Settings(
         model=fingerprint,

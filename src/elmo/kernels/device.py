@@ -22,20 +22,23 @@ def move(module: nn.Module, device: str | torch.device) -> None:
     try:
         module.to(device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"device is {str(device)!r}, which cannot be used: {reason}") from None
+        raise _unusable(device, error) from None
 
 
-def require(device: str) -> None:
+def check_device(device: str) -> None:
     """Refuse a GPU that is not there, without waking those that are."""
     try:
         where = torch.device(device)
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"device is {device!r}, which cannot be used: {reason}") from None
+        raise _unusable(device, error) from None
     n_there = torch.cuda.device_count()
     if where.type == "cuda" and (where.index or 0) >= n_there:
-        raise ConfigError(f"device is {device!r}, which cannot be used: CUDA has {n_there} devices")
+        raise _unusable(device, f"CUDA has {n_there} devices")
+
+
+def _unusable(device: str | torch.device, reason: object) -> ConfigError:
+    first = str(reason).splitlines()[0]
+    return ConfigError(f"device is {str(device)!r}, which cannot be used: {first}")
 
 
 def sent(values: Tensor | NDArray[Any], device: torch.device) -> Tensor:

@@ -4,6 +4,9 @@ Answers are compared in small letters, without punctuation and articles: whether
 (exact match), and F1 of the words they share; KorQuAD counts characters, knows no articles and has
 more marks to leave out. Of several right answers the best fitting counts. For
 a question without an answer, none is right and everything else is wrong. All figures are of 1.
+
+SQuAD's two programs part where nothing is left of an answer but articles and punctuation: in 2.0 it
+is no answer, in 1.1, which knows none, it equals others of its kind and shares nothing with them.
 """
 
 import re
@@ -45,7 +48,8 @@ def answer_scores(
     """Score answers.
 
     Args:
-        gold: the right answers to each question; none where there is no answer.
+        gold: the right answers to each question; none where there is no answer. Where no question
+            is without one, the definitions are those of 1.1, else of 2.0.
         found: what was answered, empty for no answer, in the same order.
         f1_of: what F1 counts: words, as SQuAD does, or characters, as KorQuAD does.
     """
@@ -55,13 +59,16 @@ def answer_scores(
         )
     if not gold:
         raise InputError("there is no answer to score")
+    may_be_none = not all(gold)
     exact, overlap = 0.0, 0.0
     for answers, answer in zip(gold, found, strict=True):
         bare = normalised(answer, f1_of)
-        # What is of articles and punctuation alone does not count; what is left may be no answer.
-        right = [one for text in answers if (one := normalised(text, f1_of))] or [""]
+        right = [normalised(text, f1_of) for text in answers]
+        if may_be_none:
+            right = list(filter(None, right)) or [""]
         exact += bare in right
-        overlap += max(shared_f1(_units(one, f1_of), _units(bare, f1_of)) for one in right)
+        if bare or may_be_none:
+            overlap += max(shared_f1(_units(one, f1_of), _units(bare, f1_of)) for one in right)
     return AnswerScores(exact / len(gold), overlap / len(gold), len(gold))
 
 
