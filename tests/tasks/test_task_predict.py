@@ -103,29 +103,31 @@ def test_tags_in_columns(elmo, tagger, tmp_path):
     assert "한국" in elmo("predict", tagger, "-", given="한국\n").stdout
 
 
-def test_many_texts_are_answered_some_at_a_time(elmo, classifier, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "most", "is_full"),
+    [
+        ("TOGETHER", 3, lambda sizes: len(sizes) == 3),
+        # The last text of a part is the one that fills it.
+        ("WORDS_TOGETHER", 7, lambda sizes: sum(sizes[:-1]) < 7 <= sum(sizes)),
+    ],
+)
+def test_many_texts_are_answered_some_at_a_time(elmo, classifier, monkeypatch, name, most, is_full):
     texts = [" ".join(example.words) for example in LABELLED]
     expected = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
-    together = []
-    answers = Trained.answers
-    monkeypatch.setattr(
-        Trained,
-        "answers",
-        lambda self, part: together.append([len(one.words) for one in part]) or answers(self, part),
-    )
-    for name, most in (("TOGETHER", 3), ("WORDS_TOGETHER", 7)):
-        with monkeypatch.context() as patch:
-            patch.setattr(predict_module, name, most)
-            found = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
-        assert [json.loads(line)["label"] for line in found] == [
-            json.loads(line)["label"] for line in expected
-        ]
-        if name == "TOGETHER":
-            assert {len(part) for part in together[:-1]} == {3}
-        else:
-            # The last text of a part is the one that fills it.
-            assert all(sum(part[:-1]) < 7 <= sum(part) for part in together[:-1])
-        together.clear()
+    parts = []
+
+    def answers(self, part, answers=Trained.answers):
+        parts.append([len(one.words) for one in part])
+        return answers(self, part)
+
+    monkeypatch.setattr(Trained, "answers", answers)
+    monkeypatch.setattr(predict_module, name, most)
+    found = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
+    assert [json.loads(line)["label"] for line in found] == [
+        json.loads(line)["label"] for line in expected
+    ]
+    assert len(parts) > 2
+    assert all(map(is_full, parts[:-1]))
 
 
 def test_no_text_is_no_answer(elmo, classifier, tmp_path):
