@@ -126,7 +126,9 @@ class Estimator:
             if dev is None:
                 examples, chosen_by = held_out(examples, config.examples.dev_share)
             else:
-                chosen_by = self._examples(*dev, split)
+                further = list(dev[1])
+                chosen_by = self._examples(dev[0], further, split)
+                targets += further
             examples = thinned(examples, config.examples.fraction, config.run.seed)
             trained = prepare(config, elmo, examples, chosen_by)
             trained.raw = split.was_used
@@ -227,7 +229,7 @@ def said_of(config: TaskConfig) -> dict[str, Any]:
 
 
 class Classifier(Estimator):
-    """One label for a text."""
+    """One label for a text: a string or a whole number."""
 
     task: ClassVar[TaskKind] = "classification"
 
