@@ -1,4 +1,4 @@
-"""A linear layer in C: what `functional.linear` gives."""
+"""Linear and highway layers in C: what PyTorch gives."""
 
 import pytest
 import torch
@@ -15,30 +15,75 @@ def draw(rows, k=128, n=96):
     return tuple(torch.randn(shape, generator=generator) for shape in ((rows, k), (n, k), (n,)))
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-@pytest.mark.parametrize("rows", [1, 17, 300])
-def test_it_is_the_reference(arithmetics, rows, n_threads, monkeypatch):
-    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: n_threads)
+@pytest.fixture(params=[1, 2, 5])
+def n_threads(request, monkeypatch):
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: request.param)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 17, 300])
+def test_linear_is_the_reference(arithmetics, rows, n_threads):
     given = draw(rows)
     expected = functional.linear(*given)
     with torch.inference_mode():
         for arithmetic in arithmetics:
             with computing_in(arithmetic):
                 assert linear_native.can_run(*given)
-                found = linear_native.linear(*given, arithmetic)
+                found = linear_native.linear(*given)
                 assert torch.equal(found, choose.linear(*given))
-                wide = choose.linear(*given, may_be_narrow=False)
-            assert (wide - expected).norm() <= TOLERANCE["float32"] * expected.norm()
+            # Whatever is asked for: its products are not narrow.
+            assert (found - expected).norm() <= TOLERANCE["float32"] * expected.norm()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 17, 300])
+def test_highway_is_the_reference(arithmetics, rows, n_threads):
+    x, weight, bias = draw(rows, n=256)
+    # What a product of narrow numbers loses stands beside sums of this size.
+    given = x, weight / 8, bias
+    expected = choose.highway(*given, "reference")
+    transform, gate = functional.linear(*given).chunk(2, dim=1)
+    share = gate.sigmoid()
+    assert torch.allclose(expected, share * transform.relu() + (1 - share) * x, atol=1e-6)
+    with torch.inference_mode():
+        for arithmetic in arithmetics:
+            with computing_in(arithmetic):
+                assert linear_native.can_run(*given)
+                found = linear_native.highway(*given)
+                assert torch.equal(found, choose.highway(*given))
             assert (found - expected).norm() <= TOLERANCE[arithmetic] * expected.norm()
 
 
-def test_rows_of_zeros(arithmetics):
-    x, weight, bias = draw(3)
-    x, weight = torch.zeros_like(x), torch.zeros_like(weight)
+def test_a_row_depends_on_itself_alone(arithmetics):
+    x, weight, bias = draw(300, n=256)
     with torch.inference_mode():
         for arithmetic in arithmetics:
-            found = linear_native.linear(x, weight, bias, arithmetic)
-            assert torch.equal(found, bias.expand(3, -1))
+            with computing_in(arithmetic):
+                together = linear_native.highway(x, weight, bias)
+                for rows in (slice(0, 1), slice(7, 40), slice(245, 300)):
+                    assert torch.equal(linear_native.highway(x[rows], weight, bias), together[rows])
+
+
+def test_rows_of_zeros(arithmetics):
+    x, weight, bias = draw(3, n=256)
+    x, weight = torch.zeros_like(x), torch.zeros_like(weight)
+    transform, gate = bias.chunk(2)
+    with torch.inference_mode():
+        for arithmetic in arithmetics:
+            with computing_in(arithmetic):
+                assert torch.equal(linear_native.linear(x, weight, bias), bias.expand(3, -1))
+                found = linear_native.highway(x, weight, bias)
+            assert torch.allclose(found, (gate.sigmoid() * transform.relu()).expand(3, -1))
+
+
+def test_what_is_no_number_stays_none(arithmetics):
+    x, weight, bias = draw(20, n=256)
+    x[3, 5], x[7, 9] = float("nan"), float("inf")
+    with torch.inference_mode():
+        for arithmetic in arithmetics:
+            with computing_in(arithmetic):
+                found = linear_native.highway(x, weight, bias)
+            assert found[3].isnan().all()
+            assert not found[7].isfinite().all()
+            assert found[[0, 1, 2, 4, 5, 6, *range(8, 20)]].isfinite().all()
 
 
 def test_where_it_runs(arithmetics):

@@ -40,6 +40,7 @@ def test_an_error_of_a_task(threads):
 
 
 def test_shares_are_the_whole(threads):
+    assert shares(0, 32) == []
     for n in (1, 31, 32, 33, 1000):
         pieces = shares(n, 32)
         assert len(pieces) <= 2 * threads

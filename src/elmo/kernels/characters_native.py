@@ -18,10 +18,12 @@ from torch.nn import functional
 from elmo.kernels.native_calls import (
     LANES,
     PANEL,
+    After,
     aligned,
     are_within,
     can_compute,
     function,
+    gathered,
     is_plain,
     multiply,
     pack,
@@ -103,19 +105,10 @@ class _Filters:
 
     def before(self) -> Iterator[Callable[[], None]]:
         """Give the tasks that come before all pooling: the products."""
-        zero = torch.zeros(self.weights.n)
+        rows = gathered(self.vectors, self.distinct, "float32")
+        give = partial(multiply, rows, self.weights, torch.zeros(self.weights.n), "float32")
         for columns in shares(self.weights.n, PANEL):
-            yield partial(
-                multiply,
-                self.vectors,
-                self.distinct,
-                self.weights,
-                zero,
-                "float32",
-                self.shares.data_ptr(),
-                columns=columns,
-                gates=True,
-            )
+            yield partial(give, self.shares.data_ptr(), columns, After.GATES)
 
     def pool(self, rows: Tensor, out: Tensor, column: int) -> None:
         """Write the maxima of some words.

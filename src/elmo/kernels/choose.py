@@ -6,6 +6,7 @@ A kernel is a module with the function of its reference, which is never the only
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -21,7 +22,6 @@ from elmo.kernels import (
     lstm_reference,
 )
 from elmo.kernels.direction import Direction, Walk
-from elmo.kernels.narrow import wanted
 
 
 class Kernel(Protocol):
@@ -85,9 +85,7 @@ def pooled(
     return characters_reference.pooled(characters, table, weights, biases)
 
 
-def linear(
-    x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto", *, may_be_narrow: bool = True
-) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:
     """Multiply rows with a matrix and add a bias, as `functional.linear` does.
 
     Args:
@@ -95,10 +93,24 @@ def linear(
         weight: (n, k).
         bias: (n,).
         kernel: name of the implementation.
-        may_be_narrow: whether a CPU may multiply in the arithmetic that is asked for around the
-            call (`narrow.py`); float32 otherwise.
     """
     if kernel != "reference" and linear_native.can_run(x, weight, bias):
-        arithmetic = wanted() if may_be_narrow else "float32"
-        return linear_native.linear(x, weight, bias, arithmetic)
+        return linear_native.linear(x, weight, bias)
     return functional.linear(x, weight, bias)
+
+
+def highway(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:
+    """Let a gate decide how much of each number of a row is replaced by what it is transformed to.
+
+    A CPU multiplies in the arithmetic that is asked for around the call (`narrow.py`).
+
+    Args:
+        x: (rows, dim).
+        weight: (2 * dim, dim): of the transform, then of the gate.
+        bias: (2 * dim,).
+        kernel: name of the implementation.
+    """
+    if kernel != "reference" and linear_native.can_run(x, weight, bias):
+        return linear_native.highway(x, weight, bias)
+    transform, gate = functional.linear(x, weight, bias).chunk(2, dim=-1)
+    return torch.lerp(x, transform.relu().to(x.dtype), gate.sigmoid().to(x.dtype))

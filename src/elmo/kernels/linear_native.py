@@ -1,4 +1,4 @@
-"""A linear layer on a CPU through `native.c`: `functional.linear` without gradients."""
+"""Linear and highway layers on a CPU through `native.c`, without gradients."""
 
 from functools import partial
 
@@ -9,13 +9,20 @@ from elmo.kernels.narrow import Arithmetic, wanted
 from elmo.kernels.native_calls import (
     DEPTHS,
     PANEL,
+    After,
+    Weights,
     can_compute,
+    gathered,
     is_plain,
     multiply,
     pack,
     shares,
+    side_by_side,
     together,
 )
+
+# Transform and gate: their columns stand beside each other, sixteen by sixteen.
+_both = partial(side_by_side, 2)
 
 
 def can_run(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
@@ -30,11 +37,25 @@ def can_run(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
     )
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor, arithmetic: Arithmetic) -> Tensor:
-    """Give `x weightᵀ + bias`, (rows, n)."""
-    weights = pack(weight, arithmetic)
-    x, bias = x.contiguous(), bias.detach().contiguous()
-    out = torch.empty(len(x), len(weight))
-    give = partial(multiply, x, None, weights, bias, arithmetic, out.data_ptr(), gates=False)
-    together(partial(give, columns=columns) for columns in shares(len(weight), PANEL))
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Give `x weightᵀ + bias`, (rows, n), in float32."""
+    weights, bias = pack(weight, "float32"), bias.detach().contiguous()
+    return _multiplied(x, weights, bias, "float32", After.PLAIN, len(weight))
+
+
+def highway(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Give what `choose.highway` does, (rows, n / 2), in the arithmetic that is asked for."""
+    weights = pack(weight, wanted(), "highway", _both)
+    bias = _both(bias.detach()).contiguous()
+    return _multiplied(x, weights, bias, wanted(), After.HIGHWAY, len(weight) // 2)
+
+
+def _multiplied(
+    x: Tensor, weights: Weights, bias: Tensor, arithmetic: Arithmetic, after: After, width: int
+) -> Tensor:
+    x = x.contiguous()
+    rows = gathered(x, None, arithmetic, with_others=True)
+    out = torch.empty(len(x), width)
+    given = (rows, weights, bias, arithmetic, out.data_ptr())
+    together(partial(multiply, *given, columns, after, x) for columns in shares(weights.n, PANEL))
     return out

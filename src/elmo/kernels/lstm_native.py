@@ -17,21 +17,26 @@ from torch import Tensor
 from elmo.kernels.direction import Direction, Walk
 from elmo.kernels.narrow import Arithmetic, wanted
 from elmo.kernels.native_calls import (
+    GROUP,
     LANES,
     PANEL,
     SIZES,
+    After,
+    Gathered,
     Weights,
     aligned,
     are_within,
     can_compute,
     filled_up,
     function,
+    gathered,
     is_plain,
     multiply,
     pack,
     projected_in,
     room,
     shares,
+    side_by_side,
     together,
 )
 from elmo.kernels.packing import packed
@@ -103,9 +108,8 @@ def _parts(n_directions: int, n_rows: int, arithmetic: Arithmetic) -> int:
     return max(least, wanted_parts) if n_threads > 1 else 1
 
 
-def _by_units(rows: Tensor) -> Tensor:
-    """Put the gates i, f, g, o of sixteen units beside each other."""
-    return rows.view(4, -1, LANES, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
+# The gates i, f, g, o of sixteen units stand beside each other.
+_by_units = partial(side_by_side, 4)
 
 
 class _Walk(ctypes.Structure):
@@ -189,21 +193,14 @@ class _Layer:
         if self.index is None or len(self.x) * self.gate_bytes > SHARED_BYTES:
             return
         self.shared = aligned(len(self.x) * self.gate_bytes)
+        rows = gathered(self.x, None, self.arithmetic)
         for columns in shares(4 * self.cell, PANEL):
-            yield partial(self._gates, None, self.shared.data_ptr(), columns)
+            yield partial(self._gates, rows, self.shared.data_ptr(), columns)
 
-    def _gates(self, index: Tensor | None, out: int, columns: tuple[int, int]) -> None:
-        """Compute the input's share of gates, for all inputs or for those that an index names."""
-        multiply(
-            self.x,
-            index,
-            self.inputs,
-            self.bias,
-            self.arithmetic,
-            out,
-            columns=columns,
-            gates=True,
-        )
+    def _gates(self, rows: Gathered, out: int, columns: tuple[int, int]) -> None:
+        """Compute the share of the gates that some inputs have."""
+        given = (self.inputs, self.bias, self.arithmetic)
+        multiply(rows, *given, out, columns, After.GATES)
 
     def walks(self, n_parts: int) -> Iterator[Callable[[], None]]:
         """Give the tasks of some rows each, with about as many tokens."""
@@ -249,7 +246,7 @@ class _Layer:
     def _gates_of(self, inputs: Tensor) -> tuple[int, int]:
         """Compute the share of some inputs; gives its address and their number."""
         gates = room("gates", max(1, len(inputs)) * self.gate_bytes)
-        self._gates(inputs, gates, (0, 4 * self.cell))
+        self._gates(gathered(self.x, inputs, self.arithmetic), gates, (0, 4 * self.cell))
         return gates, len(inputs)
 
     def _steps(
@@ -262,7 +259,7 @@ class _Layer:
         steps: range,
     ) -> None:
         """Walk over some steps of some rows, whose inputs' share of the gates is known."""
-        n_filled, size = filled_up(len(rows.h), 2 * LANES), SIZES[self.arithmetic]
+        n_filled, size = filled_up(len(rows.h), 2 * GROUP), SIZES[self.arithmetic]
         direction, projection = self.direction, self.projection
         given = _Walk(
             cell=self.cell,

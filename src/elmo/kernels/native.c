@@ -172,15 +172,12 @@ enum { PAIRED = 32 };
 /* Whether gates may be rounded and cells be rough: products have no more digits. */
 INLINE int is_narrow(int kind) { return kind == BFLOAT16 || kind == INT8; }
 
-/* Where a byte of a row lies among rows that are to be multiplied. For tiles it is in a tile of 16
- * rows of 64 bytes: rows a power of two apart would push each other out of the caches. */
+/* Where a byte of a row lies among rows that are to be multiplied: in a tile, 64 bytes of each of the
+ * rows that are multiplied together. Rows a power of two apart would push each other out of the
+ * caches. */
 INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
-#if HAS_TILES
-  if (kind != FLOAT32)
-    return rows + (row / 16 * row_bytes + byte / 64 * 64) * 16 + row % 16 * 64 + byte % 64;
-#endif
-  (void)kind;
-  return rows + row * row_bytes + byte;
+  const long high = kind == FLOAT32 || !HAS_TILES ? ROWS : 16;
+  return rows + (row / high * row_bytes + byte / 64 * 64) * high + row % high * 64 + byte % 64;
 }
 
 /* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`. `next`
@@ -192,18 +189,19 @@ INLINE void few_rows(int n, const float *a, const float *w, const char *next, lo
   for (int r = 0; r < n; r++)
     for (int v = 0; v < PANEL / LANES; v++)
       sums[r][v] = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
-  for (long i = 0; i < k; i++) {
-    vec b[PANEL / LANES];
-    for (int v = 0; v < PANEL / LANES; v++) {
-      b[v] = *(const vec *)(w + i * PANEL + v * LANES);
-      __builtin_prefetch(w + (i + AHEAD) * PANEL + v * LANES, 0, 3);
+  for (long tile = 0; tile < k; tile += LANES, a += ROWS * LANES)
+    for (long i = 0; i < LANES; i++, w += PANEL, next += 64) {
+      vec b[PANEL / LANES];
+      for (int v = 0; v < PANEL / LANES; v++) {
+        b[v] = *(const vec *)(w + v * LANES);
+        __builtin_prefetch(w + AHEAD * PANEL + v * LANES, 0, 3);
+      }
+      __builtin_prefetch(next, 0, 2);
+      for (int r = 0; r < n; r++) {
+        vec x = all(a[r * LANES + i]);
+        for (int v = 0; v < PANEL / LANES; v++) sums[r][v] += x * b[v];
+      }
     }
-    __builtin_prefetch(next + 64 * i, 0, 2);
-    for (int r = 0; r < n; r++) {
-      vec x = all(a[r * k + i]);
-      for (int v = 0; v < PANEL / LANES; v++) sums[r][v] += x * b[v];
-    }
-  }
   for (int r = 0; r < n; r++)
     for (int v = 0; v < PANEL / LANES; v++)
       write_floats(out + r * out_stride + v * LANES, sums[r][v]);
@@ -213,7 +211,7 @@ static void floats_by_panel(const float *a, long k, long n, const float *w, int 
                             long out_stride) {
   const char *next = (const char *)(w + k * PANEL), *past = next + 4 * k * PANEL;
   for (long r = 0, rows; r < n; r += rows, next += 64 * k) {
-    const float *from = a + r * k;
+    const float *from = a + r / ROWS * ROWS * k + r % ROWS * LANES;
     float *to = out + r * out_stride;
     const char *soon = next < past ? next : (const char *)w;
     rows = n - r >= ROWS ? ROWS : n - r >= 4 ? 4 : 1;
@@ -370,17 +368,18 @@ INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w0,
       vec there = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
       sums[r][v] = _mm512_sub_epi32((__m512i)there, extra[v]);
     }
-  for (long i = 0; i < depth; i++) {
-    __m512i w[2] = {_mm512_load_si512(w0 + 64 * i), _mm512_load_si512(w1 + 64 * i)};
-    __builtin_prefetch(w0 + 64 * (i + AHEAD), 0, 3);
-    __builtin_prefetch(w1 + 64 * (i + AHEAD), 0, 3);
-    for (int r = 0; r < n; r++) {
-      int32_t four;
-      memcpy(&four, a + 4 * (r * depth + i), 4);
-      __m512i x = _mm512_set1_epi32(four);
-      for (int v = 0; v < 2; v++) sums[r][v] = dots(kind, sums[r][v], x, w[v]);
+  for (long tile = 0; tile < depth; tile += LANES, a += ROWS * 64)
+    for (long i = 0; i < LANES; i++, w0 += 64, w1 += 64) {
+      __m512i w[2] = {_mm512_load_si512(w0), _mm512_load_si512(w1)};
+      __builtin_prefetch(w0 + 64 * AHEAD, 0, 3);
+      __builtin_prefetch(w1 + 64 * AHEAD, 0, 3);
+      for (int r = 0; r < n; r++) {
+        int32_t four;
+        memcpy(&four, a + 64 * r + 4 * i, 4);
+        __m512i x = _mm512_set1_epi32(four);
+        for (int v = 0; v < 2; v++) sums[r][v] = dots(kind, sums[r][v], x, w[v]);
+      }
     }
-  }
   for (int r = 0; r < n; r++)
     for (int v = 0; v < 2; v++)
       write_floats(out + r * out_stride + v * LANES, (vec)(__m512)sums[r][v]);
@@ -398,7 +397,7 @@ INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const ch
     }
   }
   for (long r = 0, rows; r < n; r += rows) {
-    const char *from = a + r * 64 * depth;
+    const char *from = a + r / ROWS * ROWS * 64 * depth + r % ROWS * 64;
     float *to = out + r * out_stride;
     rows = n - r >= ROWS ? ROWS : n - r >= 4 ? 4 : 1;
     if (rows == ROWS)
@@ -559,10 +558,10 @@ void pack(int kind, const float *w, long n, long k, long block, char *out, float
   }
 }
 
-/* Write rows of a table as they are multiplied, in the order of `index` (or all, without). */
-void gather(int kind, const float *table, const int64_t *index, long n, long k, char *out,
-            float *scale) {
-  for (long r = 0; r < n; r++) {
+/* Write some rows as they are multiplied: those of a table in the order of `index` (or all, without). */
+void gather(int kind, const float *table, const int64_t *index, long first, long last, long k,
+            char *out, float *scale) {
+  for (long r = first; r < last; r++) {
     const float *row = table + (index ? index[r] : r) * k;
     scale[r] = write_row(kind, row, k, out, r);
   }
@@ -584,34 +583,57 @@ INLINE vec read_gates(int kind, const char *gates, long at) {
 typedef struct {
   int64_t rows, k, n;          /* of a product (rows, k) (k, n) */
   int64_t first, last;         /* its columns, multiples of 32 */
-  int64_t gates;               /* write (n / 64, rows, 64), and in bfloat16 what is narrow */
+  int64_t after;               /* what becomes of it */
   const char *a;               /* what `gather` wrote */
   const float *a_scale;
   const char *w;               /* what `pack` wrote */
   const float *w_scale, *bias; /* (n,) */
-  char *out;                   /* (rows, n) */
-  float *room;                 /* (256, 32) */
+  const float *x;              /* of a highway layer, (rows, n / 2) */
+  char *out;
+  float *room;                 /* (TOGETHER, 32) */
 } product;
 
+enum {
+  PLAIN,   /* (rows, n) */
+  GATES,   /* (n / 64, rows, 64), and in bfloat16 what is narrow */
+  HIGHWAY, /* (rows, n / 2): sixteen columns of what x is transformed to stand before their gates */
+};
+
+/* Rows that stay in the second cache; a multiple of those that are multiplied together. */
+#define TOGETHER 240
+
+/* Take the sums of 32 columns of a row to where they belong. */
+INLINE void finish_row(int kind, const product *p, long row, long column, const float *sums) {
+  vec x[2];
+  for (int half = 0; half < 2; half++) {
+    const long at = column + half * LANES;
+    x[half] = summed(kind, sums + half * LANES, p->w_scale + at, p->a_scale[row]);
+    x[half] += read_floats(p->bias + at);
+  }
+  if (p->after == HIGHWAY) {
+    const long at = row * (p->n / 2) + column / 2;
+    const vec before = read_floats(p->x + at);
+    const vec transformed = choose(x[0] < all(0), all(0), x[0]); /* what is no number stays none */
+    write_floats((float *)p->out + at, before + sigmoid(x[1], 0) * (transformed - before));
+    return;
+  }
+  for (int half = 0; half < 2; half++) {
+    const long at = column + half * LANES;
+    if (p->after == GATES)
+      write_gates(kind, p->out, (at / 64 * p->rows + row) * 64 + at % 64, x[half]);
+    else
+      write_floats((float *)p->out + row * p->n + at, x[half]);
+  }
+}
+
 INLINE void columns(int kind, const product *p) {
-  const long together = 256; /* rows that stay in the second cache; a multiple of a tile's */
   begin(kind);
-  for (long first = 0; first < p->rows; first += together) {
-    long rows = p->rows - first < together ? p->rows - first : together;
+  for (long first = 0; first < p->rows; first += TOGETHER) {
+    long rows = p->rows - first < TOGETHER ? p->rows - first : TOGETHER;
     const char *a = p->a + first * p->k * size_of(kind);
     for (long column = p->first; column < p->last; column += 32) {
       by_columns(kind, a, p->k, rows, p->w, column, 0, p->room, 32);
-      for (long r = 0; r < rows; r++) {
-        for (long v = column; v < column + 32; v += LANES) {
-          const float *sum = p->room + r * 32 + v - column;
-          vec x = summed(kind, sum, p->w_scale + v, p->a_scale[first + r]);
-          x += read_floats(p->bias + v);
-          if (!p->gates)
-            write_floats((float *)p->out + (first + r) * p->n + v, x);
-          else
-            write_gates(kind, p->out, (v / 64 * p->rows + first + r) * 64 + v % 64, x);
-        }
-      }
+      for (long r = 0; r < rows; r++) finish_row(kind, p, first + r, column, p->room + r * 32);
     }
   }
   end(kind);

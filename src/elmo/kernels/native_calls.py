@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from functools import cache
+from enum import IntEnum
+from functools import cache, partial
 from threading import Lock, local
 from typing import NamedTuple
 
@@ -25,9 +26,11 @@ LANES = 16
 # Columns computed together: columns are filled up to a multiple.
 PANEL = 32
 # Numbers of a row are a multiple of this, in each arithmetic.
-DEPTHS: dict[Arithmetic, int] = {"float32": 1, "bfloat16x3": 32, "bfloat16": 32, "int8": 64}
-# Rows of a product that stay in the second cache, as in native.c.
-TOGETHER = 256
+DEPTHS: dict[Arithmetic, int] = {"float32": 16, "bfloat16x3": 32, "bfloat16": 32, "int8": 64}
+# Rows of a product that stay in the second cache, as in native.c; a multiple of those that are
+# multiplied together in any arithmetic, up to which rows are filled up.
+TOGETHER = 240
+GROUP = 48
 LINE = 64
 LARGE_PAGE = 2**21
 
@@ -178,7 +181,7 @@ def _places() -> set[int]:
 def shares(n: int, multiple: int) -> list[tuple[int, int]]:
     """Cut a range into pieces, two for each of several threads, each but the last a multiple."""
     n_pieces = 2 * torch.get_num_threads() if torch.get_num_threads() > 1 else 1
-    width = filled_up(-(-n // n_pieces), multiple)
+    width = max(multiple, filled_up(-(-n // n_pieces), multiple))
     return [(first, min(first + width, n)) for first in range(0, n, width)]
 
 
@@ -231,78 +234,112 @@ def pack(
     return packed(weight, f"{name} {arithmetic}", make)
 
 
-class _Product(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("rows", "k", "n", "first", "last", "gates")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("a", "a_scale", "w", "w_scale", "bias", "out", "room")
-        ),
-    )
+def side_by_side(n_parts: int, rows: Tensor) -> Tensor:
+    """Put sixteen rows of each of so many parts of a matrix beside each other, then the next."""
+    return rows.view(n_parts, -1, LANES, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
 
 
-def _gather(table: Tensor, index: Tensor | None, arithmetic: Arithmetic) -> tuple[int, int, int]:
-    """Write rows of a table as they are multiplied, into this thread's memory.
+class Gathered(NamedTuple):
+    """Rows as they are multiplied, and int8's scale of each."""
 
-    Args:
-        table: (rows, k).
-        index: which rows; all where None.
-        arithmetic: of the product.
-
-    Returns:
-        The number of rows, the address of their values and that of their scales.
-    """
-    n, k = len(table) if index is None else len(index), table.shape[1]
-    values = room("values", filled_up(n, LANES) * k * SIZES[arithmetic])
-    scales = room("scales", 4 * n)
-    function("gather")(
-        KINDS[arithmetic],
-        ctypes.c_void_p(table.data_ptr()),
-        None if index is None else ctypes.c_void_p(index.data_ptr()),
-        ctypes.c_long(n),
-        ctypes.c_long(k),
-        ctypes.c_void_p(values),
-        ctypes.c_void_p(scales),
-    )
-    return n, values, scales
+    values: Tensor
+    scale: Tensor
+    n: int
 
 
-def multiply(
+def gathered(
     table: Tensor,
     index: Tensor | None,
-    weights: Weights,
-    bias: Tensor,
     arithmetic: Arithmetic,
-    out: int,
     *,
-    columns: tuple[int, int],
-    gates: bool,
-) -> None:
-    """Multiply rows of a table with some columns of packed weights, and add the bias.
+    with_others: bool = False,
+) -> Gathered:
+    """Write rows of a table as they are multiplied.
 
     Args:
         table: (rows, k), contiguous.
         index: which rows; all where None.
+        arithmetic: of the product.
+        with_others: share the rows out among all threads; this one alone does it otherwise.
+    """
+    n, k = len(table) if index is None else len(index), table.shape[1]
+    rows = Gathered(aligned(filled_up(n, GROUP) * k * SIZES[arithmetic]), torch.empty(n), n)
+
+    def write(first: int, last: int) -> None:
+        function("gather")(
+            KINDS[arithmetic],
+            ctypes.c_void_p(table.data_ptr()),
+            None if index is None else ctypes.c_void_p(index.data_ptr()),
+            ctypes.c_long(first),
+            ctypes.c_long(last),
+            ctypes.c_long(k),
+            ctypes.c_void_p(rows.values.data_ptr()),
+            ctypes.c_void_p(rows.scale.data_ptr()),
+        )
+
+    if with_others:
+        together(partial(write, *piece) for piece in shares(n, GROUP))
+    else:
+        write(0, n)
+    return rows
+
+
+class _Product(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("rows", "k", "n", "first", "last", "after")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("a", "a_scale", "w", "w_scale", "bias", "x", "out", "room")
+        ),
+    )
+
+
+class After(IntEnum):
+    """What becomes of a product and its bias, as in native.c."""
+
+    PLAIN = 0
+    """(rows, n) in float32."""
+    GATES = 1
+    """(n / 64, rows, 64), in bfloat16 where the arithmetic is narrow."""
+    HIGHWAY = 2
+    """(rows, n / 2): with weights `side_by_side`, what x is transformed to and its gates."""
+
+
+def multiply(
+    rows: Gathered,
+    weights: Weights,
+    bias: Tensor,
+    arithmetic: Arithmetic,
+    out: int,
+    columns: tuple[int, int],
+    after: After = After.PLAIN,
+    x: Tensor | None = None,
+) -> None:
+    """Multiply rows with some columns of packed weights, and add the bias.
+
+    Args:
+        rows: gathered.
         weights: packed.
         bias: (n,), in their order.
         arithmetic: they were packed for.
-        out: address of (rows, n), in float32.
+        out: address of what is written.
         columns: the first, and the one after the last.
-        gates: write (n / 64, rows, 64), and bfloat16 where the arithmetic is narrow.
+        after: what becomes of it.
+        x: of a highway layer, (rows, n / 2), contiguous.
     """
-    n, values, scales = _gather(table, index, arithmetic)
     given = _Product(
-        rows=n,
+        rows=rows.n,
         k=weights.k,
         n=weights.n,
         first=columns[0],
         last=columns[1],
-        gates=gates,
-        a=values,
-        a_scale=scales,
+        after=after,
+        a=rows.values.data_ptr(),
+        a_scale=rows.scale.data_ptr(),
         w=weights.values.data_ptr(),
         w_scale=weights.scale.data_ptr(),
         bias=bias.data_ptr(),
+        x=None if x is None else x.data_ptr(),
         out=out,
         room=room("sums", TOGETHER * PANEL * 4),
     )

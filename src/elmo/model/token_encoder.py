@@ -34,9 +34,7 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (tokens, dim) to (tokens, dim)."""
-        both = choose.linear(x, self.linear.weight, self.linear.bias, self.kernel)
-        transform, gate = both.chunk(2, dim=-1)
-        return torch.lerp(x, transform.relu().to(x.dtype), gate.sigmoid().to(x.dtype))
+        return choose.highway(x, self.linear.weight, self.linear.bias, self.kernel)
 
 
 class CharacterCNN(nn.Module):
@@ -161,5 +159,5 @@ class TokenEncoder(nn.Module):
         if self.projection is not None:
             weight, bias = self.projection.weight, self.projection.bias
             # All layers stand on it, and it is small: narrow products would save next to nothing.
-            x = choose.linear(x, weight, bias, self.kernel, may_be_narrow=False)
+            x = choose.linear(x, weight, bias, self.kernel)
         return x
