@@ -55,9 +55,9 @@ POSITIONS = 1024
 # the tile units would wait for.
 ROWS_OF_A_TASK: dict[Arithmetic, int] = {
     "float32": 64,
-    "bfloat16x3": 128,
-    "bfloat16": 128,
-    "int8": 128,
+    "bfloat16x3": 96,
+    "bfloat16": 96,
+    "int8": 96,
 }
 # Units that are projected together, at most: eight tiles.
 BLOCK = 256
@@ -305,21 +305,25 @@ class _Layer:
         h, c = self.h.new_zeros(1, self.out), self.c.new_zeros(1, self.cell)
         # A row alone begins like those of calls before, and has no other beside it later on.
         n_levels = min(int(lengths.min()), 1 if len(rows) == 1 else self.n_steps)
-        for level in range(n_levels):
-            steps = lengths - 1 - level if self.direction.reverse else torch.full_like(rows, level)
+        n_taken = 0
+        while n_taken < n_levels:
+            last_steps = lengths - 1 - n_taken
+            steps = last_steps if self.direction.reverse else torch.full_like(rows, n_taken)
             inputs = self._inputs_at(steps, rows)
             same, leaders = self._alike(own, inputs)
             taken = None
-            if level == 0 and len(leaders) == 1:
+            if n_taken == 0 and len(leaders) == 1:
                 taken = self._first(inputs[:1], len(rows))
             elif len(leaders) <= (1 - WORTH_SHARING) * len(rows):
                 taken = self._step(inputs[leaders], h[own[leaders]], c[own[leaders]])
             if taken is None:
-                return level
+                break
             own, (h, c) = same, taken
             self.outputs[steps, rows] = h[own]
+            n_taken += 1
+        if n_taken > 0:
             self.h[first:last], self.c[first:last] = h[own], c[own]
-        return n_levels
+        return n_taken
 
     def _alike(self, own: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Number the states that rows have after one more input; gives a row of each, too."""

@@ -11,7 +11,7 @@ from elmo.config import EncoderConfig
 from elmo.kernels import choose
 
 # Tokens that are computed together; bounds the memory of a batch of any size.
-CHUNK_ROWS = {"cpu": 2048, "cuda": 2**16}
+CHUNK_ROWS = {"cpu": 4096, "cuda": 2**16}
 
 
 class Highway(nn.Module):
