@@ -10,7 +10,7 @@ from elmo.kernels.narrow import computing_in
 TOLERANCE = {"float32": 1e-6, "bfloat16x3": 2e-5, "bfloat16": 1e-2, "int8": 2e-2}
 
 
-def draw(rows, k=128, n=96):
+def draw(rows, k=128, n=192):
     generator = torch.Generator().manual_seed(rows)
     return tuple(torch.randn(shape, generator=generator) for shape in ((rows, k), (n, k), (n,)))
 

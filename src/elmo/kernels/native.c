@@ -155,15 +155,16 @@ INLINE float largest(const float *row, long n) {
 
 /* ------------------------------------------------------------------ products */
 
-/* Columns of a panel: two vectors beside each other where there are registers for it. */
+/* Rows that are multiplied together, and columns: four vectors beside each other where there are
+ * registers for it. A core whose other thread is busy takes in two or three instructions at a time:
+ * six rows by four vectors need the fewest that are no products. */
+#define ROWS 6
 #ifdef __AVX512F__
-#define PANEL 32
-#define ROWS 12
+#define PANEL 64
 #else
 #define PANEL 16
-#define ROWS 6
 #endif
-#define AHEAD 24
+#define AHEAD 12
 
 /* Bytes of a number; of two bfloat16 the second ones follow after 32 of the first. */
 INLINE long size_of(int kind) { return kind == BFLOAT16 ? 2 : kind == INT8 ? 1 : 4; }
@@ -182,24 +183,24 @@ INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
 
 /* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`. `next`
  * is where weights lie that are needed soon: from the last cache they come too late for those who
- * wait until they need them. */
-INLINE void few_rows(int n, const float *a, const float *w, const char *next, long k, int is_more,
-                     float *out, long out_stride) {
+ * wait until they need them. Of four numbers of a row, so many `asked` for 64 bytes of them. */
+INLINE void few_rows(int n, int asked, const float *a, const float *w, const char *next, long k,
+                     int is_more, float *out, long out_stride) {
   vec sums[ROWS][PANEL / LANES];
   for (int r = 0; r < n; r++)
     for (int v = 0; v < PANEL / LANES; v++)
       sums[r][v] = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
-  for (long tile = 0; tile < k; tile += LANES, a += ROWS * LANES)
-    for (long i = 0; i < LANES; i++, w += PANEL, next += 64) {
-      vec b[PANEL / LANES];
-      for (int v = 0; v < PANEL / LANES; v++) {
-        b[v] = *(const vec *)(w + v * LANES);
-        __builtin_prefetch(w + AHEAD * PANEL + v * LANES, 0, 3);
-      }
-      __builtin_prefetch(next, 0, 2);
-      for (int r = 0; r < n; r++) {
-        vec x = all(a[r * LANES + i]);
-        for (int v = 0; v < PANEL / LANES; v++) sums[r][v] += x * b[v];
+  for (long tile = 0; tile < k; tile += LANES, a += (ROWS - 1) * LANES)
+    for (long four = 0; four < LANES; four += 4, a += 4, w += 4 * PANEL, next += 64 * asked) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; i++) {
+        vec b[PANEL / LANES];
+        for (int v = 0; v < PANEL / LANES; v++) b[v] = *(const vec *)(w + i * PANEL + v * LANES);
+        if (i < asked) __builtin_prefetch(next + 64 * i, 0, 2);
+        for (int r = 0; r < n; r++) {
+          vec x = all(a[r * LANES + i]);
+          for (int v = 0; v < PANEL / LANES; v++) sums[r][v] += x * b[v];
+        }
       }
     }
   for (int r = 0; r < n; r++)
@@ -209,18 +210,25 @@ INLINE void few_rows(int n, const float *a, const float *w, const char *next, lo
 
 static void floats_by_panel(const float *a, long k, long n, const float *w, int is_more, float *out,
                             long out_stride) {
+  /* The next panel is asked for by all rows together, or by fewer rows more often. */
+  const int asked = n < 4 * PANEL / LANES * ROWS ? 4 : 1;
   const char *next = (const char *)(w + k * PANEL), *past = next + 4 * k * PANEL;
-  for (long r = 0, rows; r < n; r += rows, next += 64 * k) {
-    const float *from = a + r / ROWS * ROWS * k + r % ROWS * LANES;
+  for (long r = 0; r < n; r += ROWS, next += 16 * k * asked) {
+    const float *from = a + r * k;
     float *to = out + r * out_stride;
     const char *soon = next < past ? next : (const char *)w;
-    rows = n - r >= ROWS ? ROWS : n - r >= 4 ? 4 : 1;
-    if (rows == ROWS)
-      few_rows(ROWS, from, w, soon, k, is_more, to, out_stride);
-    else if (rows == 4)
-      few_rows(4, from, w, soon, k, is_more, to, out_stride);
-    else
-      few_rows(1, from, w, soon, k, is_more, to, out_stride);
+    switch (n - r) {
+      case 1: few_rows(1, 4, from, w, soon, k, is_more, to, out_stride); break;
+      case 2: few_rows(2, 4, from, w, soon, k, is_more, to, out_stride); break;
+      case 3: few_rows(3, 4, from, w, soon, k, is_more, to, out_stride); break;
+      case 4: few_rows(4, 4, from, w, soon, k, is_more, to, out_stride); break;
+      case 5: few_rows(5, 4, from, w, soon, k, is_more, to, out_stride); break;
+      default:
+        if (asked == 1)
+          few_rows(ROWS, 1, from, w, soon, k, is_more, to, out_stride);
+        else
+          few_rows(ROWS, 4, from, w, soon, k, is_more, to, out_stride);
+    }
   }
 }
 
@@ -358,60 +366,67 @@ INLINE __m512i dots(int kind, __m512i sums, __m512i x, __m512i w) {
   return _mm512_dpbusd_epi32(sums, x, w);
 }
 
-/* Some rows times two tiles of columns, four bytes of a row at a time; `extra` is what the 128 of
+/* Some rows times four tiles of columns, four bytes of a row at a time; `extra` is what the 128 of
  * `write_bytes` come to. */
-INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w0, const char *w1,
-                     const __m512i *extra, int is_more, float *out, long out_stride) {
-  __m512i sums[ROWS][2];
+INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w, const __m512i *extra,
+                     int is_more, float *out, long out_stride) {
+  const long beside = depth * 1024; /* bytes to the next tile of columns */
+  __m512i sums[ROWS][4];
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < 4; v++) {
       vec there = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
       sums[r][v] = _mm512_sub_epi32((__m512i)there, extra[v]);
     }
-  for (long tile = 0; tile < depth; tile += LANES, a += ROWS * 64)
-    for (long i = 0; i < LANES; i++, w0 += 64, w1 += 64) {
-      __m512i w[2] = {_mm512_load_si512(w0), _mm512_load_si512(w1)};
-      __builtin_prefetch(w0 + 64 * AHEAD, 0, 3);
-      __builtin_prefetch(w1 + 64 * AHEAD, 0, 3);
-      for (int r = 0; r < n; r++) {
-        int32_t four;
-        memcpy(&four, a + 64 * r + 4 * i, 4);
-        __m512i x = _mm512_set1_epi32(four);
-        for (int v = 0; v < 2; v++) sums[r][v] = dots(kind, sums[r][v], x, w[v]);
+  for (long tile = 0; tile < depth; tile++, a += (ROWS - 1) * 64)
+    for (long four = 0; four < LANES; four += 4, a += 16, w += 256)
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; i++) {
+        __m512i b[4];
+        for (int v = 0; v < 4; v++) b[v] = _mm512_load_si512(w + v * beside + 64 * i);
+        for (int v = 0; v < 4; v++) __builtin_prefetch(w + v * beside + 64 * (AHEAD + i), 0, 3);
+        for (int r = 0; r < n; r++) {
+          int32_t bits;
+          memcpy(&bits, a + 64 * r + 4 * i, 4);
+          __m512i x = _mm512_set1_epi32(bits);
+          for (int v = 0; v < 4; v++) sums[r][v] = dots(kind, sums[r][v], x, b[v]);
+        }
       }
-    }
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < 2; v++)
+    for (int v = 0; v < 4; v++)
       write_floats(out + r * out_stride + v * LANES, (vec)(__m512)sums[r][v]);
 }
 
 INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
                            float *out, long out_stride) {
-  const char *w0 = w, *w1 = w + depth * 1024;
-  __m512i extra[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  __m512i extra[4] = {{0}};
   if (kind == INT8) {
     const __m512i bias = _mm512_set1_epi8((char)-128);
-    for (long i = 0; i < 16 * depth; i++) {
-      extra[0] = _mm512_dpbusd_epi32(extra[0], bias, _mm512_load_si512(w0 + 64 * i));
-      extra[1] = _mm512_dpbusd_epi32(extra[1], bias, _mm512_load_si512(w1 + 64 * i));
-    }
+    for (int v = 0; v < 4; v++)
+      for (long i = 0; i < 16 * depth; i++) {
+        const char *at = w + v * depth * 1024 + 64 * i;
+        extra[v] = _mm512_dpbusd_epi32(extra[v], bias, _mm512_load_si512(at));
+      }
   }
-  for (long r = 0, rows; r < n; r += rows) {
-    const char *from = a + r / ROWS * ROWS * 64 * depth + r % ROWS * 64;
+  for (long r = 0; r < n; r += ROWS) {
+    const char *from = a + r * 64 * depth;
     float *to = out + r * out_stride;
-    rows = n - r >= ROWS ? ROWS : n - r >= 4 ? 4 : 1;
-    if (rows == ROWS)
-      few_dots(kind, ROWS, from, 16 * depth, w0, w1, extra, is_more, to, out_stride);
-    else if (rows == 4)
-      few_dots(kind, 4, from, 16 * depth, w0, w1, extra, is_more, to, out_stride);
-    else
-      few_dots(kind, 1, from, 16 * depth, w0, w1, extra, is_more, to, out_stride);
+    switch (n - r) {
+      case 1: few_dots(kind, 1, from, depth, w, extra, is_more, to, out_stride); break;
+      case 2: few_dots(kind, 2, from, depth, w, extra, is_more, to, out_stride); break;
+      case 3: few_dots(kind, 3, from, depth, w, extra, is_more, to, out_stride); break;
+      case 4: few_dots(kind, 4, from, depth, w, extra, is_more, to, out_stride); break;
+      case 5: few_dots(kind, 5, from, depth, w, extra, is_more, to, out_stride); break;
+      default: few_dots(kind, ROWS, from, depth, w, extra, is_more, to, out_stride);
+    }
   }
 }
 #endif
 
-/* Rows times 32 columns of packed weights, (n, 32), added to what is there where `is_more`; int8's
- * are numbers that wait for their scale. Rows lie as `spot` says. */
+/* Columns that are multiplied together. */
+INLINE long width_of(int kind) { return HAS_TILES && kind != FLOAT32 ? 32 : 64; }
+
+/* Rows times so many columns of packed weights, (n, width), added to what is there where `is_more`;
+ * int8's are numbers that wait for their scale. Rows lie as `spot` says. */
 INLINE void by_columns(int kind, const char *a, long k, long n, const char *w, long column,
                        int is_more, float *out, long out_stride) {
   const long size = size_of(kind);
@@ -422,7 +437,7 @@ INLINE void by_columns(int kind, const char *a, long k, long n, const char *w, l
     return;
   }
 #endif
-  for (int first = 0; first < 32; first += PANEL)
+  for (int first = 0; first < 64; first += PANEL)
     floats_by_panel((const float *)a, k, n, (const float *)from + first * k, is_more, out + first,
                     out_stride);
 }
@@ -582,7 +597,7 @@ INLINE vec read_gates(int kind, const char *gates, long at) {
 
 typedef struct {
   int64_t rows, k, n;          /* of a product (rows, k) (k, n) */
-  int64_t first, last;         /* its columns, multiples of 32 */
+  int64_t first, last;         /* its columns, multiples of 64 */
   int64_t after;               /* what becomes of it */
   const char *a;               /* what `gather` wrote */
   const float *a_scale;
@@ -590,7 +605,7 @@ typedef struct {
   const float *w_scale, *bias; /* (n,) */
   const float *x;              /* of a highway layer, (rows, n / 2) */
   char *out;
-  float *room;                 /* (TOGETHER, 32) */
+  float *room;                 /* (TOGETHER, 64) */
 } product;
 
 enum {
@@ -627,13 +642,16 @@ INLINE void finish_row(int kind, const product *p, long row, long column, const 
 }
 
 INLINE void columns(int kind, const product *p) {
+  const long width = width_of(kind);
   begin(kind);
   for (long first = 0; first < p->rows; first += TOGETHER) {
     long rows = p->rows - first < TOGETHER ? p->rows - first : TOGETHER;
     const char *a = p->a + first * p->k * size_of(kind);
-    for (long column = p->first; column < p->last; column += 32) {
-      by_columns(kind, a, p->k, rows, p->w, column, 0, p->room, 32);
-      for (long r = 0; r < rows; r++) finish_row(kind, p, first + r, column, p->room + r * 32);
+    for (long column = p->first; column < p->last; column += width) {
+      by_columns(kind, a, p->k, rows, p->w, column, 0, p->room, width);
+      for (long r = 0; r < rows; r++)
+        for (long half = 0; half < width; half += 32)
+          finish_row(kind, p, first + r, column + half, p->room + r * width + half);
     }
   }
   end(kind);
@@ -708,7 +726,7 @@ typedef struct {
   char *state;    /* room: h as it is multiplied */
   float *state_scale;
   char *hidden;   /* room: a block of units of all rows as it is multiplied */
-  float *sums;    /* room: (out / 32, rows, 32), rows filled up: what has been projected so far */
+  float *sums;    /* room: (out / width, rows, width), rows filled up: projected so far */
   float *room;    /* twice (rows, 64), rows filled up */
 } walk;
 
@@ -724,9 +742,18 @@ typedef struct {
   const walk *w;
   const int64_t *index; /* of the step */
   const float *sums;    /* (rows, 64) */
-  long unit, row, last;
+  long unit, in_block;  /* the first of the units, and where that is in its block */
+  long row, last;
   vec cell, gate;       /* of the row before: what its output is made of */
 } waiting;
+
+INLINE void wait_for(waiting *p, long unit, const float *sums, long n) {
+  p->sums = sums;
+  p->unit = unit;
+  p->in_block = unit % p->w->block; /* a division takes as long as a cell: once for all rows */
+  p->row = 0;
+  p->last = n;
+}
 
 /* From cell and output gate to what is projected. */
 INLINE void finish_cells(int kind, const waiting *p, long r) {
@@ -736,7 +763,7 @@ INLINE void finish_cells(int kind, const waiting *p, long r) {
     write_floats(w->h + r * w->cell + p->unit, out);
     return;
   }
-  write_numbers(in_units(kind), w->hidden, r, p->unit % w->block, w->block, out);
+  write_numbers(in_units(kind), w->hidden, r, p->in_block, w->block, out);
 }
 
 /* Compute the cells of the next row, and finish those of the row before: done at once, one after the
@@ -813,10 +840,11 @@ INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *su
 /* Project a block of units, while what the cells gave is near. */
 INLINE void project(int kind, const walk *w, long n, long block) {
   const int in = in_units(kind);
+  const long width = width_of(in);
   const char *weights = w->projection + block * w->out * size_of(in);
-  for (long column = 0; column < w->out; column += 32)
+  for (long column = 0; column < w->out; column += width)
     by_columns(in, w->hidden, w->block, n, weights, column, block > 0,
-               w->sums + column * filled(w->rows), 32);
+               w->sums + column * filled(w->rows), width);
 }
 
 /* All gates and cells of a step, and what they give projected, for its first n rows. */
@@ -830,10 +858,7 @@ INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long 
       gates_by_tiles(kind, w, n, unit, sums[turn], &next);
       /* All cells of the block before are there, those of this one not yet. */
       if (w->projection && unit > 0 && unit % w->block == 0) project(kind, w, n, unit - w->block);
-      next.sums = sums[turn];
-      next.unit = unit;
-      next.row = 0;
-      next.last = n;
+      wait_for(&next, unit, sums[turn], n);
     }
     all_cells(kind, &next);
     if (w->projection) project(kind, w, n, w->cell - w->block);
@@ -842,11 +867,7 @@ INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long 
 #endif
   for (long unit = 0; unit < w->cell; unit += LANES) {
     by_columns(kind, w->state, w->out, n, w->recurrent, 4 * unit, 0, w->room, 64);
-    by_columns(kind, w->state, w->out, n, w->recurrent, 4 * unit + 32, 0, w->room + 32, 64);
-    next.sums = w->room;
-    next.unit = unit;
-    next.row = 0;
-    next.last = n;
+    wait_for(&next, unit, w->room, n);
     all_cells(kind, &next);
     const long past = unit + LANES;
     if (w->projection && past % w->block == 0) project(kind, w, n, past - w->block);
@@ -854,11 +875,12 @@ INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long 
 }
 
 /* What all blocks came to. */
-INLINE void take_projected(const walk *w, long n) {
+INLINE void take_projected(int kind, const walk *w, long n) {
+  const long width = width_of(in_units(kind));
   for (long v = 0; v < w->out; v += LANES) {
-    const float *sums = w->sums + v / 32 * 32 * filled(w->rows) + v % 32;
+    const float *sums = w->sums + v / width * width * filled(w->rows) + v % width;
     for (long r = 0; r < n; r++) {
-      vec x = read_floats(sums + r * 32);
+      vec x = read_floats(sums + r * width);
       if (w->projection_clip > 0) x = clip(x, w->projection_clip);
       write_floats(w->h + r * w->out + v, x);
     }
@@ -889,7 +911,7 @@ INLINE void steps(int kind, const walk *w) {
       w->state_scale[r] = write_row(kind, w->h + r * w->out, w->out, w->state, r);
     known = n > known ? n : known;
     gates_and_cells(kind, w, w->index + step * w->batch, n);
-    if (w->projection) take_projected(w, n);
+    if (w->projection) take_projected(kind, w, n);
     for (long r = 0; r < n; r++) {
       const float *h = w->h + r * w->out;
       memcpy(w->outputs + (step * w->batch + r) * w->out, h, 4 * w->out);

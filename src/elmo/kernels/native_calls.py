@@ -24,7 +24,7 @@ SIZES: dict[Arithmetic, int] = {"float32": 4, "bfloat16x3": 4, "bfloat16": 2, "i
 # Rows of a tile, units computed together: rows are filled up to a multiple.
 LANES = 16
 # Columns computed together: columns are filled up to a multiple.
-PANEL = 32
+PANEL = 64
 # Numbers of a row are a multiple of this, in each arithmetic.
 DEPTHS: dict[Arithmetic, int] = {"float32": 16, "bfloat16x3": 32, "bfloat16": 32, "int8": 64}
 # Rows of a product that stay in the second cache, as in native.c; a multiple of those that are
