@@ -164,6 +164,7 @@ INLINE float largest(const float *row, long n) {
 #else
 #define PANEL 16
 #endif
+#define DEPTH 512
 #define AHEAD 12
 
 /* Bytes of a number; of two bfloat16 the second ones follow after 32 of the first. */
@@ -208,26 +209,31 @@ INLINE void few_rows(int n, int asked, const float *a, const float *w, const cha
       write_floats(out + r * out_stride + v * LANES, sums[r][v]);
 }
 
+/* Rows times a packed panel. Of long rows DEPTH numbers are multiplied at a time, so that their
+ * weights stay in the second cache while all rows go past. */
 static void floats_by_panel(const float *a, long k, long n, const float *w, int is_more, float *out,
                             long out_stride) {
   /* The next panel is asked for by all rows together, or by fewer rows more often. */
   const int asked = n < 4 * PANEL / LANES * ROWS ? 4 : 1;
   const char *next = (const char *)(w + k * PANEL), *past = next + 4 * k * PANEL;
-  for (long r = 0; r < n; r += ROWS, next += 16 * k * asked) {
-    const float *from = a + r * k;
-    float *to = out + r * out_stride;
-    const char *soon = next < past ? next : (const char *)w;
-    switch (n - r) {
-      case 1: few_rows(1, 4, from, w, soon, k, is_more, to, out_stride); break;
-      case 2: few_rows(2, 4, from, w, soon, k, is_more, to, out_stride); break;
-      case 3: few_rows(3, 4, from, w, soon, k, is_more, to, out_stride); break;
-      case 4: few_rows(4, 4, from, w, soon, k, is_more, to, out_stride); break;
-      case 5: few_rows(5, 4, from, w, soon, k, is_more, to, out_stride); break;
-      default:
-        if (asked == 1)
-          few_rows(ROWS, 1, from, w, soon, k, is_more, to, out_stride);
-        else
-          few_rows(ROWS, 4, from, w, soon, k, is_more, to, out_stride);
+  for (long from = 0; from < k; from += DEPTH, a += DEPTH * ROWS, w += DEPTH * PANEL, is_more = 1) {
+    const long depth = k - from < DEPTH ? k - from : DEPTH;
+    for (long r = 0; r < n; r += ROWS, next += 16 * depth * asked) {
+      const float *rows = a + r * k;
+      float *to = out + r * out_stride;
+      const char *soon = next < past ? next : (const char *)w;
+      switch (n - r) {
+        case 1: few_rows(1, 4, rows, w, soon, depth, is_more, to, out_stride); break;
+        case 2: few_rows(2, 4, rows, w, soon, depth, is_more, to, out_stride); break;
+        case 3: few_rows(3, 4, rows, w, soon, depth, is_more, to, out_stride); break;
+        case 4: few_rows(4, 4, rows, w, soon, depth, is_more, to, out_stride); break;
+        case 5: few_rows(5, 4, rows, w, soon, depth, is_more, to, out_stride); break;
+        default:
+          if (asked == 1)
+            few_rows(ROWS, 1, rows, w, soon, depth, is_more, to, out_stride);
+          else
+            few_rows(ROWS, 4, rows, w, soon, depth, is_more, to, out_stride);
+      }
     }
   }
 }
