@@ -165,7 +165,17 @@ INLINE float largest(const float *row, long n) {
 #define PANEL 16
 #endif
 #define DEPTH 512
+
+/* Weights come too late from the last cache for those who wait until they need them. So the next
+ * panel is asked for while one is multiplied: of each four numbers of a row, for so many lines of it
+ * that all are on their way when all rows went past. Where rows are so few that weights are all that
+ * takes time, those AHEAD in this panel are asked for instead. */
+#define VECTORS (PANEL / LANES)
 #define AHEAD 12
+enum { FEW = 0 };
+INLINE int lines_asked(long n) {
+  return n < 4 * ROWS ? FEW : n < 4 * VECTORS * ROWS ? VECTORS : 1;
+}
 
 /* Bytes of a number; of two bfloat16 the second ones follow after 32 of the first. */
 INLINE long size_of(int kind) { return kind == BFLOAT16 ? 2 : kind == INT8 ? 1 : 4; }
@@ -182,58 +192,75 @@ INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
   return rows + (row / high * row_bytes + byte / 64 * 64) * high + row % high * 64 + byte % 64;
 }
 
-/* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`. `next`
- * is where weights lie that are needed soon: from the last cache they come too late for those who
- * wait until they need them. Of four numbers of a row, so many `asked` for 64 bytes of them. */
+/* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`; the
+ * `next` panel is asked for. */
 INLINE void few_rows(int n, int asked, const float *a, const float *w, const char *next, long k,
                      int is_more, float *out, long out_stride) {
-  vec sums[ROWS][PANEL / LANES];
+  vec sums[ROWS][VECTORS];
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < PANEL / LANES; v++)
+    for (int v = 0; v < VECTORS; v++)
       sums[r][v] = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
   for (long tile = 0; tile < k; tile += LANES, a += (ROWS - 1) * LANES)
     for (long four = 0; four < LANES; four += 4, a += 4, w += 4 * PANEL, next += 64 * asked) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; i++) {
-        vec b[PANEL / LANES];
-        for (int v = 0; v < PANEL / LANES; v++) b[v] = *(const vec *)(w + i * PANEL + v * LANES);
-        if (i < asked) __builtin_prefetch(next + 64 * i, 0, 2);
+        vec b[VECTORS];
+        for (int v = 0; v < VECTORS; v++) b[v] = *(const vec *)(w + i * PANEL + v * LANES);
+        if (asked == FEW)
+          for (int v = 0; v < VECTORS; v++)
+            __builtin_prefetch(w + (AHEAD + i) * PANEL + v * LANES, 0, 3);
+        else if (i < asked)
+          __builtin_prefetch(next + 64 * i, 0, 2);
         for (int r = 0; r < n; r++) {
           vec x = all(a[r * LANES + i]);
-          for (int v = 0; v < PANEL / LANES; v++) sums[r][v] += x * b[v];
+          for (int v = 0; v < VECTORS; v++) sums[r][v] += x * b[v];
         }
       }
     }
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < PANEL / LANES; v++)
+    for (int v = 0; v < VECTORS; v++)
       write_floats(out + r * out_stride + v * LANES, sums[r][v]);
+}
+
+/* How many of the rows that are left are multiplied next. */
+INLINE long taken(long left) { return left >= ROWS ? ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+
+/* Where the next rows lie among `width` numbers of each. */
+INLINE long beginning(long row, long width) {
+  return row / ROWS * ROWS * width + row % ROWS * LANES;
+}
+
+INLINE void some_rows(long n, int asked, const float *a, const float *w, const char *next, long k,
+                      int is_more, float *out, long out_stride) {
+  if (n == ROWS)
+    few_rows(ROWS, asked, a, w, next, k, is_more, out, out_stride);
+  else if (n == 4)
+    few_rows(4, asked, a, w, next, k, is_more, out, out_stride);
+  else if (n == 2)
+    few_rows(2, asked, a, w, next, k, is_more, out, out_stride);
+  else
+    few_rows(1, asked, a, w, next, k, is_more, out, out_stride);
 }
 
 /* Rows times a packed panel. Of long rows DEPTH numbers are multiplied at a time, so that their
  * weights stay in the second cache while all rows go past. */
-static void floats_by_panel(const float *a, long k, long n, const float *w, int is_more, float *out,
+static __attribute__((noinline)) void floats_by_panel(const float *a, long k, long n, const float *w, int is_more, float *out,
                             long out_stride) {
-  /* The next panel is asked for by all rows together, or by fewer rows more often. */
-  const int asked = n < 4 * PANEL / LANES * ROWS ? 4 : 1;
+  const int asked = lines_asked(n);
   const char *next = (const char *)(w + k * PANEL), *past = next + 4 * k * PANEL;
   for (long from = 0; from < k; from += DEPTH, a += DEPTH * ROWS, w += DEPTH * PANEL, is_more = 1) {
     const long depth = k - from < DEPTH ? k - from : DEPTH;
-    for (long r = 0; r < n; r += ROWS, next += 16 * depth * asked) {
-      const float *rows = a + r * k;
+    for (long r = 0, rows; r < n; r += rows, next += 16 * depth * asked) {
+      const float *first = a + beginning(r, k);
       float *to = out + r * out_stride;
       const char *soon = next < past ? next : (const char *)w;
-      switch (n - r) {
-        case 1: few_rows(1, 4, rows, w, soon, depth, is_more, to, out_stride); break;
-        case 2: few_rows(2, 4, rows, w, soon, depth, is_more, to, out_stride); break;
-        case 3: few_rows(3, 4, rows, w, soon, depth, is_more, to, out_stride); break;
-        case 4: few_rows(4, 4, rows, w, soon, depth, is_more, to, out_stride); break;
-        case 5: few_rows(5, 4, rows, w, soon, depth, is_more, to, out_stride); break;
-        default:
-          if (asked == 1)
-            few_rows(ROWS, 1, rows, w, soon, depth, is_more, to, out_stride);
-          else
-            few_rows(ROWS, 4, rows, w, soon, depth, is_more, to, out_stride);
-      }
+      rows = taken(n - r);
+      if (asked == 1)
+        some_rows(rows, 1, first, w, soon, depth, is_more, to, out_stride);
+      else if (asked == VECTORS)
+        some_rows(rows, VECTORS, first, w, soon, depth, is_more, to, out_stride);
+      else
+        some_rows(rows, FEW, first, w, soon, depth, is_more, to, out_stride);
     }
   }
 }
@@ -374,8 +401,9 @@ INLINE __m512i dots(int kind, __m512i sums, __m512i x, __m512i w) {
 
 /* Some rows times four tiles of columns, four bytes of a row at a time; `extra` is what the 128 of
  * `write_bytes` come to. */
-INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w, const __m512i *extra,
-                     int is_more, float *out, long out_stride) {
+INLINE void few_dots(int kind, int n, int asked, const char *a, long depth, const char *w,
+                     const char *next, const __m512i *extra, int is_more, float *out,
+                     long out_stride) {
   const long beside = depth * 1024; /* bytes to the next tile of columns */
   __m512i sums[ROWS][4];
   for (int r = 0; r < n; r++)
@@ -384,12 +412,16 @@ INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w, 
       sums[r][v] = _mm512_sub_epi32((__m512i)there, extra[v]);
     }
   for (long tile = 0; tile < depth; tile++, a += (ROWS - 1) * 64)
-    for (long four = 0; four < LANES; four += 4, a += 16, w += 256)
+    for (long four = 0; four < LANES; four += 4, a += 16, w += 256, next += 64 * asked)
 #pragma GCC unroll 4
       for (int i = 0; i < 4; i++) {
         __m512i b[4];
         for (int v = 0; v < 4; v++) b[v] = _mm512_load_si512(w + v * beside + 64 * i);
-        for (int v = 0; v < 4; v++) __builtin_prefetch(w + v * beside + 64 * (AHEAD + i), 0, 3);
+        if (asked == FEW)
+          for (int v = 0; v < 4; v++)
+            __builtin_prefetch(w + v * beside + 64 * (AHEAD + i), 0, 3);
+        else if (i < asked)
+          __builtin_prefetch(next + 64 * i, 0, 2);
         for (int r = 0; r < n; r++) {
           int32_t bits;
           memcpy(&bits, a + 64 * r + 4 * i, 4);
@@ -402,8 +434,23 @@ INLINE void few_dots(int kind, int n, const char *a, long depth, const char *w, 
       write_floats(out + r * out_stride + v * LANES, (vec)(__m512)sums[r][v]);
 }
 
-INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
-                           float *out, long out_stride) {
+INLINE void some_dots(int kind, long n, int asked, const char *a, long depth, const char *w,
+                      const char *next, const __m512i *extra, int is_more, float *out,
+                      long out_stride) {
+  if (n == ROWS)
+    few_dots(kind, ROWS, asked, a, depth, w, next, extra, is_more, out, out_stride);
+  else if (n == 4)
+    few_dots(kind, 4, asked, a, depth, w, next, extra, is_more, out, out_stride);
+  else if (n == 2)
+    few_dots(kind, 2, asked, a, depth, w, next, extra, is_more, out, out_stride);
+  else
+    few_dots(kind, 1, asked, a, depth, w, next, extra, is_more, out, out_stride);
+}
+
+INLINE void dots_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
+                          float *out, long out_stride) {
+  const int asked = lines_asked(n);
+  const char *next = w + 4 * depth * 1024, *past = next + 4 * depth * 1024;
   __m512i extra[4] = {{0}};
   if (kind == INT8) {
     const __m512i bias = _mm512_set1_epi8((char)-128);
@@ -413,18 +460,32 @@ INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const ch
         extra[v] = _mm512_dpbusd_epi32(extra[v], bias, _mm512_load_si512(at));
       }
   }
-  for (long r = 0; r < n; r += ROWS) {
-    const char *from = a + r * 64 * depth;
+  for (long r = 0, rows; r < n; r += rows, next += 256 * depth * asked) {
+    const char *first = a + 4 * beginning(r, 16 * depth);
     float *to = out + r * out_stride;
-    switch (n - r) {
-      case 1: few_dots(kind, 1, from, depth, w, extra, is_more, to, out_stride); break;
-      case 2: few_dots(kind, 2, from, depth, w, extra, is_more, to, out_stride); break;
-      case 3: few_dots(kind, 3, from, depth, w, extra, is_more, to, out_stride); break;
-      case 4: few_dots(kind, 4, from, depth, w, extra, is_more, to, out_stride); break;
-      case 5: few_dots(kind, 5, from, depth, w, extra, is_more, to, out_stride); break;
-      default: few_dots(kind, ROWS, from, depth, w, extra, is_more, to, out_stride);
-    }
+    const char *soon = next < past ? next : w;
+    rows = taken(n - r);
+    if (asked == 1)
+      some_dots(kind, rows, 1, first, depth, w, soon, extra, is_more, to, out_stride);
+    else if (asked == VECTORS)
+      some_dots(kind, rows, VECTORS, first, depth, w, soon, extra, is_more, to, out_stride);
+    else
+      some_dots(kind, rows, FEW, first, depth, w, soon, extra, is_more, to, out_stride);
   }
+}
+
+/* Once for all who call it: it is long. */
+static __attribute__((noinline)) void tiles_by_panel(int kind, const char *a, long depth, long n,
+                                                     const char *w, int is_more, float *out,
+                                                     long out_stride) {
+#if HAS_HALVES
+  if (kind == BFLOAT16) {
+    dots_by_panel(BFLOAT16, a, depth, n, w, is_more, out, out_stride);
+    return;
+  }
+#endif
+  (void)kind;
+  dots_by_panel(INT8, a, depth, n, w, is_more, out, out_stride);
 }
 #endif
 
@@ -683,25 +744,25 @@ INLINE long windows(const int64_t *word, long length, long width) {
 /* What a window gives is the sum of what its characters give at their places, and there are few
  * characters: nothing is multiplied here, and float32 costs no more than narrow products would. */
 void pooled(const convolution *v) {
-  enum { VECTORS = 64 / LANES };
+  enum { PARTS = 64 / LANES };
   for (long filter = 0; filter < v->filters; filter += 64) {
     const float *shares = v->shares + filter * v->width * v->rows;
     for (long word = 0; word < v->words; word++) {
       const int64_t *window = v->characters + word * v->length;
       const int64_t *past = window + windows(window, v->length, v->width);
-      vec most[VECTORS];
-      for (int h = 0; h < VECTORS; h++) most[h] = all(-__builtin_inff());
+      vec most[PARTS];
+      for (int h = 0; h < PARTS; h++) most[h] = all(-__builtin_inff());
       for (; window < past; window++) {
-        vec x[VECTORS] = {{0}};
+        vec x[PARTS] = {{0}};
         for (long place = 0; place < v->width; place++) {
           const float *share = shares + (place * v->rows + window[place]) * 64;
-          for (int h = 0; h < VECTORS; h++) x[h] += read_floats(share + h * LANES);
+          for (int h = 0; h < PARTS; h++) x[h] += read_floats(share + h * LANES);
         }
-        for (int h = 0; h < VECTORS; h++) /* what is no number stays none */
+        for (int h = 0; h < PARTS; h++) /* what is no number stays none */
           most[h] = choose((x[h] > most[h]) | (x[h] != x[h]), x[h], most[h]);
       }
       float *out = v->out + word * v->columns + v->column + filter;
-      for (int h = 0; h < VECTORS; h++) {
+      for (int h = 0; h < PARTS; h++) {
         const long left = v->filters - filter - h * LANES;
         vec x = most[h] + read_floats(v->bias + filter + h * LANES);
         if (left >= LANES)
