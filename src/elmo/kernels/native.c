@@ -244,8 +244,9 @@ INLINE void some_rows(long n, int asked, const float *a, const float *w, const c
 
 /* Rows times a packed panel. Of long rows DEPTH numbers are multiplied at a time, so that their
  * weights stay in the second cache while all rows go past. */
-static __attribute__((noinline)) void floats_by_panel(const float *a, long k, long n, const float *w, int is_more, float *out,
-                            long out_stride) {
+static __attribute__((noinline)) void floats_by_panel(const float *a, long k, long n,
+                                                      const float *w, int is_more, float *out,
+                                                      long out_stride) {
   const int asked = lines_asked(n);
   const char *next = (const char *)(w + k * PANEL), *past = next + 4 * k * PANEL;
   for (long from = 0; from < k; from += DEPTH, a += DEPTH * ROWS, w += DEPTH * PANEL, is_more = 1) {
@@ -640,7 +641,8 @@ void pack(int kind, const float *w, long n, long k, long block, char *out, float
   }
 }
 
-/* Write some rows as they are multiplied: those of a table in the order of `index` (or all, without). */
+/* Write some rows of a table, in the order of `index` (or as they are, without), as they are
+ * multiplied. */
 void gather(int kind, const float *table, const int64_t *index, long first, long last, long k,
             char *out, float *scale) {
   for (long r = first; r < last; r++) {
