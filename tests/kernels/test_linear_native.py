@@ -86,6 +86,28 @@ def test_what_is_no_number_stays_none(arithmetics):
             assert found[[0, 1, 2, 4, 5, 6, *range(8, 20)]].isfinite().all()
 
 
+def test_an_open_gate_leaves_nothing_of_what_was_there(arithmetics):
+    x, weight = torch.full((3, 128), 1e6), torch.zeros(256, 128)
+    bias = torch.cat([torch.full((128,), 0.12345), torch.full((128,), 30.0)])
+    with torch.inference_mode():
+        for arithmetic in arithmetics:
+            with computing_in(arithmetic):
+                assert torch.allclose(linear_native.highway(x, weight, bias), bias[0])
+                assert torch.equal(linear_native.highway(x, weight, -bias), x)
+
+
+def test_wrong_shapes_are_refused(arithmetics):
+    x, weight, bias = draw(3, n=256)
+    wrong = [(x[:, :64], weight, bias), (x, weight, bias[:64]), (x, weight[:192], bias[:192])]
+    with torch.inference_mode():
+        for given in wrong:
+            with pytest.raises(RuntimeError):
+                choose.highway(*given)
+        for given in wrong[:2]:
+            with pytest.raises(RuntimeError):
+                choose.linear(*given)
+
+
 def test_where_it_runs(arithmetics):
     x, weight, bias = draw(3)
     assert not linear_native.can_run(x, weight, bias)

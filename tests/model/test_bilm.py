@@ -8,7 +8,7 @@ import torch
 from conftest import TINY, random_model
 
 from elmo.embed.embedder import ELMo
-from elmo.model.bilm import BiLM, distinct_rows, without_boundaries
+from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows, without_boundaries
 from elmo.model.initialise import initialise
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
@@ -217,3 +217,20 @@ def test_words_without_their_marks(bilm, lengths, known):
     torch.testing.assert_close(words.average()[inside], average[inside])
     torch.testing.assert_close(words.layers[:, inside], layers[:, inside])
     assert bool((words.sides[0][0].transpose(0, 1)[~inside] == 0).all())
+
+
+def test_an_average_has_gradients():
+    sides = [torch.randn(4, 3, 8, requires_grad=True) for _ in range(5)]
+    tokens, *halves = sides
+    pairs = [(tokens, tokens), *zip(halves[::2], halves[1::2], strict=True)]
+    average = BiLMOutput(
+        pairs, torch.ones(3, 4, dtype=torch.bool), LSTMState(tokens, tokens)
+    ).average()
+    expected = torch.stack([torch.cat(pair, dim=2) for pair in pairs]).mean(dim=0).transpose(0, 1)
+    torch.testing.assert_close(average, expected)
+    weights = torch.randn_like(average)
+    found = torch.autograd.grad((average * weights).sum(), sides)
+    for one, other in zip(
+        found, torch.autograd.grad((expected * weights).sum(), sides), strict=True
+    ):
+        torch.testing.assert_close(one, other)

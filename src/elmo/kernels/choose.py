@@ -110,7 +110,7 @@ def highway(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Te
         bias: (2 * dim,).
         kernel: name of the implementation.
     """
-    if kernel != "reference" and linear_native.can_run(x, weight, bias):
+    if kernel != "reference" and linear_native.can_run_highway(x, weight, bias):
         return linear_native.highway(x, weight, bias)
     transform, gate = functional.linear(x, weight, bias).chunk(2, dim=-1)
     return torch.lerp(x, transform.relu().to(x.dtype), gate.sigmoid().to(x.dtype))

@@ -30,7 +30,7 @@ def can_run(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
     n, k = weight.shape
     return (
         is_plain(x, weight, bias)
-        and x.dim() == 2
+        and (x.dim() == 2 and x.shape[1] == k and bias.shape == (n,))
         and n % PANEL == 0
         and k % max(DEPTHS.values()) == 0
         and can_compute(wanted())
@@ -41,6 +41,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Give `x weightᵀ + bias`, (rows, n), in float32."""
     weights, bias = pack(weight, "float32"), bias.detach().contiguous()
     return _multiplied(x, weights, bias, "float32", After.PLAIN, len(weight))
+
+
+def can_run_highway(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    """Tell whether such a call is also one of a transform and a gate."""
+    return can_run(x, weight, bias) and len(weight) == 2 * weight.shape[1]
 
 
 def highway(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

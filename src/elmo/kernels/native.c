@@ -698,7 +698,10 @@ INLINE void finish_row(int kind, const product *p, long row, long column, const 
     const long at = row * (p->n / 2) + column / 2;
     const vec before = read_floats(p->x + at);
     const vec transformed = choose(x[0] < all(0), all(0), x[0]); /* what is no number stays none */
-    write_floats((float *)p->out + at, before + sigmoid(x[1], 0) * (transformed - before));
+    const vec gate = sigmoid(x[1], 0), change = transformed - before;
+    /* From the nearer end, lest a large number take the digits of a small one. */
+    const vec first = before + gate * change, last = transformed - (all(1) - gate) * change;
+    write_floats((float *)p->out + at, choose(gate < all(0.5f), first, last));
     return;
   }
   for (int half = 0; half < 2; half++) {

@@ -45,11 +45,11 @@ class BiLMOutput:
         """Give the plain mean of all layers, in float32 at least, (batch, time, 2 * projection)."""
         tokens, _ = self.sides[0]
         wide = tokens.to(torch.promote_types(tokens.dtype, torch.float32))
-        halves = torch.cat([wide, wide], dim=2)
-        for pair in self.sides[1:]:
-            for half, one in zip(halves.chunk(2, dim=2), pair, strict=True):
-                half.add_(one)
-        return halves.div_(len(self.sides)).transpose(0, 1)
+        total, width = torch.cat([wide, wide], dim=2), wide.shape[2]
+        for ahead, back in self.sides[1:]:
+            total.narrow(2, 0, width).add_(ahead)
+            total.narrow(2, width, width).add_(back)
+        return total.div_(len(self.sides)).transpose(0, 1)
 
 
 class BiLM(nn.Module):
