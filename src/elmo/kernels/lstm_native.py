@@ -259,6 +259,7 @@ class _Layer:
         steps: range,
     ) -> None:
         """Walk over some steps of some rows, whose inputs' share of the gates is known."""
+        # A multiple of all that rows are filled up to, here (GROUP) and in C (32).
         n_filled, size = filled_up(len(rows.h), 2 * GROUP), SIZES[self.arithmetic]
         direction, projection = self.direction, self.projection
         given = _Walk(

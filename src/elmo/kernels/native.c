@@ -156,8 +156,8 @@ INLINE float largest(const float *row, long n) {
 /* ------------------------------------------------------------------ products */
 
 /* Rows that are multiplied together, and columns: four vectors beside each other where there are
- * registers for it. A core whose other thread is busy takes in two or three instructions at a time:
- * six rows by four vectors need the fewest that are no products. */
+ * registers for it. A core that is shared takes in fewer instructions at a time, and six rows by four
+ * vectors need the fewest that are no products. */
 #define ROWS 6
 #ifdef __AVX512F__
 #define PANEL 64
