@@ -43,13 +43,23 @@
 
 enum { FLOAT32, BFLOAT16, INT8, BFLOAT16X3 };
 
-/* Sixteen numbers: a vector, a row of a tile, the units of a cell that are computed together. */
+/* Sixteen numbers: a row of a tile, the units of a cell that lie together. */
 #define LANES 16
-typedef float vec __attribute__((vector_size(64)));
-typedef float loose __attribute__((vector_size(64), aligned(4)));
-typedef int32_t ints __attribute__((vector_size(64)));
-typedef uint16_t halves __attribute__((vector_size(32), aligned(2)));
-typedef int8_t bytes __attribute__((vector_size(16), aligned(1)));
+
+/* Numbers of a vector, which is as wide as the CPU's own: compilers keep wider ones in memory. */
+#if defined(__AVX512F__)
+#define WIDE 16
+#elif defined(__AVX__)
+#define WIDE 8
+#else
+#define WIDE 4
+#endif
+#define PARTS (LANES / WIDE)
+typedef float vec __attribute__((vector_size(4 * WIDE)));
+typedef float loose __attribute__((vector_size(4 * WIDE), aligned(4)));
+typedef int32_t ints __attribute__((vector_size(4 * WIDE)));
+typedef uint16_t halves __attribute__((vector_size(2 * WIDE), aligned(2)));
+typedef int8_t bytes __attribute__((vector_size(WIDE), aligned(1)));
 
 /* ------------------------------------------------------------------ vectors */
 
@@ -143,21 +153,21 @@ INLINE void write_bytes(int8_t *at, vec x) {
 
 INLINE float largest(const float *row, long n) {
   vec most = {0};
-  for (long i = 0; i < n; i += LANES) {
+  for (long i = 0; i < n; i += WIDE) {
     vec x = (vec)((ints)read_floats(row + i) & 0x7fffffff);
     most = choose((x > most) | (x != x), x, most); /* what is no number stays none */
   }
   float found = 0;
-  for (int i = 0; i < LANES; i++)
+  for (int i = 0; i < WIDE; i++)
     found = most[i] > found || most[i] != most[i] ? most[i] : found;
   return found;
 }
 
 /* ------------------------------------------------------------------ products */
 
-/* Rows that are multiplied together, and columns: four vectors beside each other where there are
- * registers for it. A core that is shared takes in fewer instructions at a time, and six rows by four
- * vectors need the fewest that are no products. */
+/* Rows that are multiplied together, and columns: four vectors beside each other where there are 32
+ * registers, two where there are 16. A core that is shared takes in fewer instructions at a time, and
+ * six rows by four vectors need the fewest that are no products. */
 #define ROWS 6
 #ifdef __AVX512F__
 #define PANEL 64
@@ -170,12 +180,10 @@ INLINE float largest(const float *row, long n) {
  * panel is asked for while one is multiplied: of each four numbers of a row, for so many lines of it
  * that all are on their way when all rows went past. Where rows are so few that weights are all that
  * takes time, those AHEAD in this panel are asked for instead. */
-#define VECTORS (PANEL / LANES)
+#define LINES (PANEL / LANES) /* of a panel, for each number of a row */
 #define AHEAD 12
 enum { FEW = 0 };
-INLINE int lines_asked(long n) {
-  return n < 4 * ROWS ? FEW : n < 4 * VECTORS * ROWS ? VECTORS : 1;
-}
+INLINE int lines_asked(long n) { return n < 4 * ROWS ? FEW : n < 4 * LINES * ROWS ? LINES : 1; }
 
 /* Bytes of a number; of two bfloat16 the second ones follow after 32 of the first. */
 INLINE long size_of(int kind) { return kind == BFLOAT16 ? 2 : kind == INT8 ? 1 : 4; }
@@ -192,34 +200,47 @@ INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
   return rows + (row / high * row_bytes + byte / 64 * 64) * high + row % high * 64 + byte % 64;
 }
 
+/* On ARM a product takes its factor as it was read: spread over a vector first, it would keep the
+ * units busy that multiply. Volatile keeps the order: compilers would read so far ahead that sums
+ * leave their registers. */
+INLINE vec plus_product(vec sum, float x, vec w) {
+#ifdef __aarch64__
+  __asm__ volatile("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(sum) : "w"(w), "w"(x));
+  return sum;
+#else
+  return sum + all(x) * w;
+#endif
+}
+
 /* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`; the
  * `next` panel is asked for. */
 INLINE void few_rows(int n, int asked, const float *a, const float *w, const char *next, long k,
                      int is_more, float *out, long out_stride) {
+  enum { VECTORS = PANEL / WIDE };
   vec sums[ROWS][VECTORS];
   for (int r = 0; r < n; r++)
     for (int v = 0; v < VECTORS; v++)
-      sums[r][v] = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
+      sums[r][v] = is_more ? read_floats(out + r * out_stride + v * WIDE) : (vec){0};
   for (long tile = 0; tile < k; tile += LANES, a += (ROWS - 1) * LANES)
     for (long four = 0; four < LANES; four += 4, a += 4, w += 4 * PANEL, next += 64 * asked) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; i++) {
         vec b[VECTORS];
-        for (int v = 0; v < VECTORS; v++) b[v] = *(const vec *)(w + i * PANEL + v * LANES);
+        for (int v = 0; v < VECTORS; v++) b[v] = *(const vec *)(w + i * PANEL + v * WIDE);
         if (asked == FEW)
-          for (int v = 0; v < VECTORS; v++)
-            __builtin_prefetch(w + (AHEAD + i) * PANEL + v * LANES, 0, 3);
+          for (int line = 0; line < LINES; line++)
+            __builtin_prefetch(w + (AHEAD + i) * PANEL + line * LANES, 0, 3);
         else if (i < asked)
           __builtin_prefetch(next + 64 * i, 0, 2);
         for (int r = 0; r < n; r++) {
-          vec x = all(a[r * LANES + i]);
-          for (int v = 0; v < VECTORS; v++) sums[r][v] += x * b[v];
+          const float x = a[r * LANES + i];
+          for (int v = 0; v < VECTORS; v++) sums[r][v] = plus_product(sums[r][v], x, b[v]);
         }
       }
     }
   for (int r = 0; r < n; r++)
     for (int v = 0; v < VECTORS; v++)
-      write_floats(out + r * out_stride + v * LANES, sums[r][v]);
+      write_floats(out + r * out_stride + v * WIDE, sums[r][v]);
 }
 
 /* How many of the rows that are left are multiplied next. */
@@ -258,8 +279,8 @@ static __attribute__((noinline)) void floats_by_panel(const float *a, long k, lo
       rows = taken(n - r);
       if (asked == 1)
         some_rows(rows, 1, first, w, soon, depth, is_more, to, out_stride);
-      else if (asked == VECTORS)
-        some_rows(rows, VECTORS, first, w, soon, depth, is_more, to, out_stride);
+      else if (asked == LINES)
+        some_rows(rows, LINES, first, w, soon, depth, is_more, to, out_stride);
       else
         some_rows(rows, FEW, first, w, soon, depth, is_more, to, out_stride);
     }
@@ -468,8 +489,8 @@ INLINE void dots_by_panel(int kind, const char *a, long depth, long n, const cha
     rows = taken(n - r);
     if (asked == 1)
       some_dots(kind, rows, 1, first, depth, w, soon, extra, is_more, to, out_stride);
-    else if (asked == VECTORS)
-      some_dots(kind, rows, VECTORS, first, depth, w, soon, extra, is_more, to, out_stride);
+    else if (asked == LINES)
+      some_dots(kind, rows, LINES, first, depth, w, soon, extra, is_more, to, out_stride);
     else
       some_dots(kind, rows, FEW, first, depth, w, soon, extra, is_more, to, out_stride);
   }
@@ -532,7 +553,7 @@ INLINE vec summed(int kind, const float *at, const float *w_scale, float row_sca
   return __builtin_convertvector(exact, vec) * (read_floats(w_scale) * all(row_scale));
 }
 
-/* Write sixteen numbers of a row of `n`, from the one at `i` on, as they will be multiplied, each
+/* Write a vector of a row of `n`, from the one at `i` on, as they will be multiplied, each
  * into its spot. */
 INLINE void write_numbers(int kind, char *rows, long r, long i, long n, vec x) {
   const long size = size_of(kind);
@@ -556,7 +577,7 @@ INLINE void write_numbers(int kind, char *rows, long r, long i, long n, vec x) {
 INLINE float write_row(int kind, const float *row, long n, char *rows, long r) {
   float most = kind == INT8 ? largest(row, n) : 127;
   vec factor = all(most > 0 ? 127 / most : 0);
-  for (long i = 0; i < n; i += LANES) {
+  for (long i = 0; i < n; i += WIDE) {
     vec x = read_floats(row + i);
     write_numbers(kind, rows, r, i, n, kind == INT8 ? x * factor : x);
   }
@@ -686,8 +707,8 @@ enum {
 /* Rows that stay in the second cache; a multiple of those that are multiplied together. */
 #define TOGETHER 240
 
-/* Take the sums of 32 columns of a row to where they belong. */
-INLINE void finish_row(int kind, const product *p, long row, long column, const float *sums) {
+/* Take the sums of a vector in each of two times sixteen columns of a row to where they belong. */
+INLINE void finish_some(int kind, const product *p, long row, long column, const float *sums) {
   vec x[2];
   for (int half = 0; half < 2; half++) {
     const long at = column + half * LANES;
@@ -695,7 +716,7 @@ INLINE void finish_row(int kind, const product *p, long row, long column, const 
     x[half] += read_floats(p->bias + at);
   }
   if (p->after == HIGHWAY) {
-    const long at = row * (p->n / 2) + column / 2;
+    const long at = row * (p->n / 2) + column / (2 * LANES) * LANES + column % LANES;
     const vec before = read_floats(p->x + at);
     const vec transformed = choose(x[0] < all(0), all(0), x[0]); /* what is no number stays none */
     const vec gate = sigmoid(x[1], 0), change = transformed - before;
@@ -722,8 +743,9 @@ INLINE void columns(int kind, const product *p) {
     for (long column = p->first; column < p->last; column += width) {
       by_columns(kind, a, p->k, rows, p->w, column, 0, p->room, width);
       for (long r = 0; r < rows; r++)
-        for (long half = 0; half < width; half += 32)
-          finish_row(kind, p, first + r, column + half, p->room + r * width + half);
+        for (long from = 0; from < width; from += 2 * LANES)
+          for (long i = from; i < from + LANES; i += WIDE)
+            finish_some(kind, p, first + r, column + i, p->room + r * width + i);
     }
   }
   end(kind);
@@ -749,31 +771,31 @@ INLINE long windows(const int64_t *word, long length, long width) {
 /* What a window gives is the sum of what its characters give at their places, and there are few
  * characters: nothing is multiplied here, and float32 costs no more than narrow products would. */
 void pooled(const convolution *v) {
-  enum { PARTS = 64 / LANES };
+  enum { VECTORS = 64 / WIDE };
   for (long filter = 0; filter < v->filters; filter += 64) {
     const float *shares = v->shares + filter * v->width * v->rows;
     for (long word = 0; word < v->words; word++) {
       const int64_t *window = v->characters + word * v->length;
       const int64_t *past = window + windows(window, v->length, v->width);
-      vec most[PARTS];
-      for (int h = 0; h < PARTS; h++) most[h] = all(-__builtin_inff());
+      vec most[VECTORS];
+      for (int h = 0; h < VECTORS; h++) most[h] = all(-__builtin_inff());
       for (; window < past; window++) {
-        vec x[PARTS] = {{0}};
+        vec x[VECTORS] = {{0}};
         for (long place = 0; place < v->width; place++) {
           const float *share = shares + (place * v->rows + window[place]) * 64;
-          for (int h = 0; h < PARTS; h++) x[h] += read_floats(share + h * LANES);
+          for (int h = 0; h < VECTORS; h++) x[h] += read_floats(share + h * WIDE);
         }
-        for (int h = 0; h < PARTS; h++) /* what is no number stays none */
+        for (int h = 0; h < VECTORS; h++) /* what is no number stays none */
           most[h] = choose((x[h] > most[h]) | (x[h] != x[h]), x[h], most[h]);
       }
       float *out = v->out + word * v->columns + v->column + filter;
-      for (int h = 0; h < PARTS; h++) {
-        const long left = v->filters - filter - h * LANES;
-        vec x = most[h] + read_floats(v->bias + filter + h * LANES);
-        if (left >= LANES)
-          write_floats(out + h * LANES, x);
+      for (int h = 0; h < VECTORS; h++) {
+        const long left = v->filters - filter - h * WIDE;
+        vec x = most[h] + read_floats(v->bias + filter + h * WIDE);
+        if (left >= WIDE)
+          write_floats(out + h * WIDE, x);
         else
-          for (long i = 0; i < left; i++) out[h * LANES + i] = x[i];
+          for (long i = 0; i < left; i++) out[h * WIDE + i] = x[i];
       }
     }
   }
@@ -816,7 +838,7 @@ typedef struct {
   const float *sums;    /* (rows, 64) */
   long unit, in_block;  /* the first of the units, and where that is in its block */
   long row, last;
-  vec cell, gate;       /* of the row before: what its output is made of */
+  vec cell[PARTS], gate[PARTS]; /* of the row before: what its output is made of */
 } waiting;
 
 INLINE void wait_for(waiting *p, long unit, const float *sums, long n) {
@@ -828,14 +850,15 @@ INLINE void wait_for(waiting *p, long unit, const float *sums, long n) {
 }
 
 /* From cell and output gate to what is projected. */
-INLINE void finish_cells(int kind, const waiting *p, long r) {
+INLINE void finish_cells(int kind, const waiting *p, long r, int part) {
   const walk *w = p->w;
-  vec out = p->gate * tanh_of(p->cell, is_narrow(kind));
+  const long i = part * WIDE;
+  vec out = p->gate[part] * tanh_of(p->cell[part], is_narrow(kind));
   if (!w->projection) {
-    write_floats(w->h + r * w->cell + p->unit, out);
+    write_floats(w->h + r * w->cell + p->unit + i, out);
     return;
   }
-  write_numbers(in_units(kind), w->hidden, r, p->in_block, w->block, out);
+  write_numbers(in_units(kind), w->hidden, r, p->in_block + i, w->block, out);
 }
 
 /* Compute the cells of the next row, and finish those of the row before: done at once, one after the
@@ -845,32 +868,35 @@ INLINE void next_cells(int kind, waiting *p) {
   const int is_rough = is_narrow(kind);
   const long r = p->row, unit = p->unit;
   const long place = (unit / LANES * w->inputs + p->index[r]) * 64;
-  vec gate[4];
-  for (int g = 0; g < 4; g++) {
-    const float *scale = w->recurrent_scale + 4 * unit + g * LANES;
-    gate[g] = summed(kind, p->sums + g * LANES, scale, w->state_scale[r]);
-    gate[g] += read_gates(kind, w->gates, place + g * LANES);
-  }
-  p->sums += 64;
   /* Inputs stand anywhere: those of the next units are asked for before they are needed. */
   const long size = is_narrow(kind) ? 2 : 4;
   const char *next = w->gates + (place + 64 * w->inputs) * size;
   for (long byte = 0; byte < 64 * size; byte += 64) __builtin_prefetch(next + byte, 0, 2);
-  if (r > 0) finish_cells(kind, p, r - 1);
-  float *at = w->cells + unit * w->rows + r * LANES;
-  vec cell = sigmoid(gate[1], is_rough) * read_floats(at);
-  cell += sigmoid(gate[0], is_rough) * tanh_of(gate[2], is_rough);
-  if (w->cell_clip > 0) cell = clip(cell, w->cell_clip);
-  write_floats(at, cell);
-  p->cell = cell;
-  p->gate = sigmoid(gate[3], is_rough);
+  for (int part = 0; part < PARTS; part++) {
+    vec gate[4];
+    for (int g = 0; g < 4; g++) {
+      const long i = g * LANES + part * WIDE;
+      const float *scale = w->recurrent_scale + 4 * unit + i;
+      gate[g] = summed(kind, p->sums + i, scale, w->state_scale[r]);
+      gate[g] += read_gates(kind, w->gates, place + i);
+    }
+    if (r > 0) finish_cells(kind, p, r - 1, part);
+    float *at = w->cells + unit * w->rows + r * LANES + part * WIDE;
+    vec cell = sigmoid(gate[1], is_rough) * read_floats(at);
+    cell += sigmoid(gate[0], is_rough) * tanh_of(gate[2], is_rough);
+    if (w->cell_clip > 0) cell = clip(cell, w->cell_clip);
+    write_floats(at, cell);
+    p->cell[part] = cell;
+    p->gate[part] = sigmoid(gate[3], is_rough);
+  }
+  p->sums += 64;
   p->row = r + 1;
 }
 
 INLINE void all_cells(int kind, waiting *p) {
   if (p->last == 0) return;
   while (p->row < p->last) next_cells(kind, p);
-  finish_cells(kind, p, p->last - 1);
+  for (int part = 0; part < PARTS; part++) finish_cells(kind, p, p->last - 1, part);
 }
 
 #if HAS_TILES
@@ -949,7 +975,7 @@ INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long 
 /* What all blocks came to. */
 INLINE void take_projected(int kind, const walk *w, long n) {
   const long width = width_of(in_units(kind));
-  for (long v = 0; v < w->out; v += LANES) {
+  for (long v = 0; v < w->out; v += WIDE) {
     const float *sums = w->sums + v / width * width * filled(w->rows) + v % width;
     for (long r = 0; r < n; r++) {
       vec x = read_floats(sums + r * width);
@@ -964,10 +990,7 @@ INLINE void turn_cells(const walk *w, int is_back) {
   for (long unit = 0; unit < w->cell; unit += LANES)
     for (long r = 0; r < w->rows; r++) {
       float *row = w->c + r * w->cell + unit, *own = w->cells + unit * w->rows + r * LANES;
-      if (is_back)
-        write_floats(row, read_floats(own));
-      else
-        write_floats(own, read_floats(row));
+      memcpy(is_back ? row : own, is_back ? own : row, 4 * LANES);
     }
 }
 
