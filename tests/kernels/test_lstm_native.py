@@ -88,9 +88,10 @@ def test_several_threads(arithmetics, monkeypatch):
         check(both(list(range(40, 0, -1))), arithmetic)
 
 
-def test_steps_in_pieces(arithmetics, monkeypatch):
+@pytest.mark.parametrize("shared_bytes", [0, 2**28])
+def test_steps_in_turns(arithmetics, monkeypatch, shared_bytes):
     monkeypatch.setattr(lstm_native, "POSITIONS", 10)
-    monkeypatch.setattr(lstm_native, "SHARED_BYTES", 0)
+    monkeypatch.setattr(lstm_native, "SHARED_BYTES", shared_bytes)
     for arithmetic in arithmetics:
         check(both([9, 8, 8, 3, 1], indexed=True), arithmetic)
         check(both([9, 8, 8, 3, 1]), arithmetic)

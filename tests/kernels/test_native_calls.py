@@ -2,6 +2,7 @@
 
 import os
 import threading
+from functools import partial
 
 import pytest
 
@@ -22,6 +23,20 @@ def test_all_tasks_are_done(threads):
     together([])
 
 
+def test_a_task_in_turns(threads):
+    done = []
+
+    def turns(name):
+        for turn in range(3):
+            done.append((name, turn))
+            yield True
+
+    together(partial(next, turns(name), False) for name in "abc")
+    assert sorted(done) == [(name, turn) for name in "abc" for turn in range(3)]
+    if threads == 1:
+        assert done == [(name, turn) for turn in range(3) for name in "abc"]
+
+
 def test_tasks_side_by_side(monkeypatch):
     monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 2)
     meeting = threading.Barrier(2, timeout=120)
@@ -39,14 +54,26 @@ def test_an_error_of_a_task(threads):
     assert done == [1]
 
 
-def test_shares_are_the_whole(threads):
-    assert shares(0, 32) == []
+@pytest.mark.parametrize("work", [0, 1, 2**20, 2**40])
+def test_shares_are_the_whole(threads, work):
+    assert shares(0, 32, work) == []
     for n in (1, 31, 32, 33, 1000):
-        pieces = shares(n, 32)
-        assert len(pieces) <= 2 * threads
+        pieces = shares(n, 32, work)
+        assert len(pieces) <= 2 * threads or work > 1
         assert [first for first, _ in pieces] == [0, *(last for _, last in pieces[:-1])]
         assert pieces[-1][1] == n
         assert all((last - first) % 32 == 0 for first, last in pieces[:-1])
+
+
+def test_much_work_is_shared_out_until_little_is_left(monkeypatch):
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 2)
+    assert shares(1024, 64, 2**10) == [(0, 256), (256, 512), (512, 768), (768, 1024)]
+    widths = [last - first for first, last in shares(4096, 64, 2**18)]
+    assert widths[0] == 1024
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-2] * 2**18 == native_calls.WORTH_A_TASK
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 1)
+    assert shares(4096, 64, 2**18) == [(0, 4096)]
 
 
 def test_memory_is_used_again_and_begins_with_a_line():

@@ -77,7 +77,8 @@ def pooled(
             own.pool(rows[first:last], out[first:last], column)
             column += own.n
 
-    together(partial(compute, *words) for words in shares(len(characters), LANES))
+    work = characters.shape[1] * sum(weight[:, 0].numel() for weight in weights)
+    together(partial(compute, *words) for words in shares(len(characters), LANES, work))
     return out
 
 
@@ -107,7 +108,7 @@ class _Filters:
         """Give the tasks that come before all pooling: the products."""
         rows = gathered(self.vectors, self.distinct, "float32")
         give = partial(multiply, rows, self.weights, torch.zeros(self.weights.n), "float32")
-        for columns in shares(self.weights.n, PANEL):
+        for columns in shares(self.weights.n, PANEL, rows.n * self.weights.k):
             yield partial(give, self.shares.data_ptr(), columns, After.GATES)
 
     def pool(self, rows: Tensor, out: Tensor, column: int) -> None:

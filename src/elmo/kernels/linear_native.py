@@ -62,5 +62,6 @@ def _multiplied(
     rows = gathered(x, None, arithmetic, with_others=True)
     out = torch.empty(len(x), width)
     given = (rows, weights, bias, arithmetic, out.data_ptr())
-    together(partial(multiply, *given, columns, after, x) for columns in shares(weights.n, PANEL))
+    columns = shares(weights.n, PANEL, len(x) * weights.k)
+    together(partial(multiply, *given, some, after, x) for some in columns)
     return out

@@ -1,8 +1,9 @@
 """One LSTM layer on a CPU through `native.c`: the reference's call, without gradients.
 
-Each direction of some of the rows is a task for one thread, and no task waits for another. What a
-row becomes depends on that row alone, to the last bit. So rows that begin alike are walked over as
-one until they part, and the first step of all, the mark that a sentence begins with, is remembered.
+Each direction of some of the rows is walked over by one thread at a time, some steps in a turn; no
+walk waits for another. What a row becomes depends on that row alone, to the last bit. So rows that
+begin alike are walked over as one until they part, and the first step of all, the mark that a
+sentence begins with, is remembered.
 """
 
 import ctypes
@@ -21,6 +22,7 @@ from elmo.kernels.native_calls import (
     LANES,
     PANEL,
     SIZES,
+    TOGETHER,
     After,
     Gathered,
     Weights,
@@ -49,8 +51,16 @@ NEEDS = (
 
 # What all widths are a multiple of.
 WIDTHS = 64
-# Positions whose input is multiplied together: their gates stay in the last cache.
+# Positions whose input is multiplied together, at most: their gates stay in the last cache.
 POSITIONS = 1024
+# Products of two numbers that are a turn, some 50 ms of them. On shared cores threads are not
+# equally fast; when a layer ends all but one have nothing to do, for half a turn.
+TURN: dict[Arithmetic, int] = {
+    "float32": 2**32,
+    "bfloat16x3": 2**33,
+    "bfloat16": 2**34,
+    "int8": 2**34,
+}
 # Fewer rows are not cut up for the sake of balance: each task reads all weights at each step, which
 # the tile units would wait for.
 ROWS_OF_A_TASK: dict[Arithmetic, int] = {
@@ -127,7 +137,7 @@ class _Walk(ctypes.Structure):
             for name in (
                 *("gates", "index", "active"),
                 *("recurrent", "recurrent_scale", "projection"),
-                *("c", "cells", "h", "outputs", "state", "state_scale", "hidden", "sums"),
+                *("cells", "h", "outputs", "state", "state_scale", "hidden", "sums"),
                 "room",
             )
         ),
@@ -135,11 +145,18 @@ class _Walk(ctypes.Structure):
 
 
 class _Rows(NamedTuple):
-    """Rows that are walked over, of so many to a step: what is read and written."""
+    """Rows that are walked over, of so many to a step: what is read and written.
+
+    Attributes:
+        batch: rows of a step.
+        h: their states.
+        cells: the same, as C computes them: between `_cells_of` and `_cells_to`.
+        outputs: what they give.
+    """
 
     batch: int
     h: Tensor
-    c: Tensor
+    cells: Tensor
     outputs: Tensor
 
 
@@ -185,6 +202,9 @@ class _Layer:
         self.x = direction.x.detach().flatten(0, -2).contiguous()
         self.index = None if direction.index is None else direction.index.long().contiguous()
         self.gate_bytes = 4 * self.cell * (2 if arithmetic in NARROW else 4)
+        weights = (self.inputs, self.recurrent, self.projection)
+        work = sum(one.n * one.k for one in weights if one is not None)
+        self.positions = min(POSITIONS, max(TOGETHER, TURN[arithmetic] // work))
         self.shared: Tensor | None = None
         self.lengths = (self.active[:, None] > torch.arange(self.batch)).sum(dim=0)
 
@@ -194,7 +214,7 @@ class _Layer:
             return
         self.shared = aligned(len(self.x) * self.gate_bytes)
         rows = gathered(self.x, None, self.arithmetic)
-        for columns in shares(4 * self.cell, PANEL):
+        for columns in shares(4 * self.cell, PANEL, rows.n * self.inputs.k):
             yield partial(self._gates, rows, self.shared.data_ptr(), columns)
 
     def _gates(self, rows: Gathered, out: int, columns: tuple[int, int]) -> None:
@@ -202,42 +222,53 @@ class _Layer:
         given = (self.inputs, self.bias, self.arithmetic)
         multiply(rows, *given, out, columns, After.GATES)
 
-    def walks(self, n_parts: int) -> Iterator[Callable[[], None]]:
-        """Give the tasks of some rows each, with about as many tokens."""
+    def walks(self, n_parts: int) -> Iterator[Callable[[], bool]]:
+        """Give the tasks of some rows each, with about as many tokens; each call is a turn."""
         ends = self.lengths.cumsum(dim=0) * n_parts
         first = 0
         for part in range(1, n_parts + 1):
             last = int((ends <= part * self.lengths.sum()).sum()) if part < n_parts else self.batch
             last = min(filled_up(last, LANES), self.batch)
             if last > first:
-                yield partial(self._walk, first, last)
+                yield partial(next, self._walk(first, last), False)
                 first = last
 
     @torch.inference_mode()  # a thread of ours does not know that its caller is in it
-    def _walk(self, first: int, last: int) -> None:
-        """Walk over some rows."""
+    def _walk(self, first: int, last: int) -> Iterator[bool]:
+        """Walk over some rows, turn by turn."""
         n_taken = self._begin(first, last)
-        rows = _Rows(self.batch, self.h[first:last], self.c[first:last], self.outputs[:, first:])
+        c = self.c[first:last]
+        rows = _Rows(self.batch, self.h[first:last], _cells_of(c), self.outputs[:, first:])
         active = (self.active - first).clamp(0, last - first)
         left = range(n_taken, self.n_steps)
         if self.direction.reverse:
             # Rows begin where they end, each so many steps later than it would.
             active, left = active[n_taken:], range(self.n_steps - n_taken)
+        chunks = list(_chunks(active.tolist(), self.positions, left))
+        for steps in reversed(chunks) if self.direction.reverse else chunks:
+            self._steps(rows, active, *self._gates_at(first, last, active, steps), steps)
+            yield True
+        _cells_to(c, rows.cells)
+
+    def _gates_at(
+        self, first: int, last: int, active: Tensor, steps: range
+    ) -> tuple[int, int, Tensor]:
+        """Give the inputs' share of gates for some steps of some rows.
+
+        Returns:
+            Its address, of how many inputs it is, and which of them stands where.
+        """
         if self.shared is not None:
             assert self.index is not None
-            given = (self.shared.data_ptr(), len(self.x), self.index[:, first:])
-            self._steps(rows, active, *given, left)
-            return
-        chunks = list(_chunks(active.tolist(), POSITIONS, left))
-        for steps in reversed(chunks) if self.direction.reverse else chunks:
-            own = slice(steps.start, steps.stop)
-            is_real = torch.arange(last - first) < active[own, None]
-            # Which input stands at each position that is computed, and where its gates will be.
-            step, row = is_real.nonzero(as_tuple=True)
-            gates, n_inputs = self._gates_of(self._inputs_at(step + steps.start, row + first))
-            numbers = torch.zeros(self.n_steps, self.batch, dtype=torch.int64)
-            numbers[own, : last - first][is_real] = torch.arange(n_inputs)
-            self._steps(rows, active, gates, n_inputs, numbers, steps)
+            return self.shared.data_ptr(), len(self.x), self.index[:, first:]
+        own = slice(steps.start, steps.stop)
+        is_real = torch.arange(last - first) < active[own, None]
+        # Which input stands at each position that is computed, and where its gates will be.
+        step, row = is_real.nonzero(as_tuple=True)
+        gates, n_inputs = self._gates_of(self._inputs_at(step + steps.start, row + first))
+        numbers = torch.zeros(self.n_steps, self.batch, dtype=torch.int64)
+        numbers[own, : last - first][is_real] = torch.arange(n_inputs)
+        return gates, n_inputs, numbers
 
     def _inputs_at(self, steps: Tensor, rows: Tensor) -> Tensor:
         """Say which inputs stand at some places."""
@@ -280,8 +311,7 @@ class _Layer:
             recurrent=self.recurrent.values.data_ptr(),
             recurrent_scale=self.recurrent.scale.data_ptr(),
             projection=None if projection is None else projection.values.data_ptr(),
-            c=rows.c.data_ptr(),
-            cells=room("cells", n_filled * self.cell * 4),
+            cells=rows.cells.data_ptr(),
             h=rows.h.data_ptr(),
             outputs=rows.outputs.data_ptr(),
             state=room("state", n_filled * self.out * size),
@@ -369,13 +399,36 @@ class _Layer:
     def _step(self, inputs: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Take one step of rows that stand beside each other."""
         n = len(inputs)
-        rows = _Rows(n, h, c, torch.empty(1, n, self.out))
+        rows = _Rows(n, h, _cells_of(c), torch.empty(1, n, self.out))
         if self.shared is not None:
             given = (self.shared.data_ptr(), len(self.x), inputs)
         else:
             given = (*self._gates_of(inputs), torch.arange(n))
         self._steps(rows, torch.tensor([n]), *given, range(1))
-        return rows.h, rows.c
+        _cells_to(c, rows.cells)
+        return h, c
+
+
+def _cells_of(c: Tensor) -> Tensor:
+    """Give the cells of rows that follow each other, as C computes them."""
+    cells = aligned(c.numel() * c.element_size())
+    _turn(c, cells, is_back=False)
+    return cells
+
+
+def _cells_to(c: Tensor, cells: Tensor) -> None:
+    """Bring cells back to their rows."""
+    _turn(c, cells, is_back=True)
+
+
+def _turn(c: Tensor, cells: Tensor, *, is_back: bool) -> None:
+    function("turn_cells")(
+        ctypes.c_void_p(c.data_ptr()),
+        ctypes.c_void_p(cells.data_ptr()),
+        ctypes.c_long(c.shape[0]),
+        ctypes.c_long(c.shape[1]),
+        is_back,
+    )
 
 
 def _chunks(counts: Sequence[int], most: int, steps: range) -> Iterator[range]:

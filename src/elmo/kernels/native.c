@@ -813,8 +813,7 @@ typedef struct {
   const char *recurrent;  /* packed (4 * cell, out), in the order of the gates */
   const float *recurrent_scale;
   const char *projection; /* packed (out, cell) by blocks, or none where both are as wide */
-  float *c;       /* (rows, cell), in and out */
-  float *cells;   /* room: the same as (cell / 16, rows, 16) */
+  float *cells;   /* (cell / 16, rows, 16), in and out: see `turn_cells` */
   float *h;       /* (rows, out), in and out */
   float *outputs; /* (steps, batch, out) */
   char *state;    /* room: h as it is multiplied */
@@ -985,11 +984,11 @@ INLINE void take_projected(int kind, const walk *w, long n) {
   }
 }
 
-/* Bring the cells of all rows into the order they are computed in, or back. */
-INLINE void turn_cells(const walk *w, int is_back) {
-  for (long unit = 0; unit < w->cell; unit += LANES)
-    for (long r = 0; r < w->rows; r++) {
-      float *row = w->c + r * w->cell + unit, *own = w->cells + unit * w->rows + r * LANES;
+/* Bring cells, (rows, cell), into the order they are computed in, or back. */
+void turn_cells(float *c, float *cells, long rows, long cell, int is_back) {
+  for (long unit = 0; unit < cell; unit += LANES)
+    for (long r = 0; r < rows; r++) {
+      float *row = c + r * cell + unit, *own = cells + unit * rows + r * LANES;
       memcpy(is_back ? row : own, is_back ? own : row, 4 * LANES);
     }
 }
@@ -997,7 +996,6 @@ INLINE void turn_cells(const walk *w, int is_back) {
 INLINE void steps(int kind, const walk *w) {
   const long n_steps = w->last_step - w->first_step;
   begin(kind);
-  turn_cells(w, 0);
   long known = 0; /* rows whose state has been written as it is multiplied */
   for (long s = 0; s < n_steps; s++) {
     long step = w->reverse ? w->last_step - 1 - s : w->first_step + s;
@@ -1013,7 +1011,6 @@ INLINE void steps(int kind, const walk *w) {
       w->state_scale[r] = write_row(kind, h, w->out, w->state, r);
     }
   }
-  turn_cells(w, 1);
   end(kind);
 }
 

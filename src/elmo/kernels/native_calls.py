@@ -33,6 +33,8 @@ TOGETHER = 240
 GROUP = 48
 LINE = 64
 LARGE_PAGE = 2**21
+# Products of two numbers that take some ten times as long as handing out a task.
+WORTH_A_TASK = 2**26
 
 
 @cache
@@ -109,8 +111,11 @@ room = _Rooms()
 # ----------------------------------------------------------------------------- threads
 
 
-def together(tasks: Iterable[Callable[[], None]]) -> None:
-    """Do all tasks, so many at a time; while C is at work Python's lock is free."""
+def together(tasks: Iterable[Callable[[], bool | None]]) -> None:
+    """Do all tasks, so many at a time; while C is at work Python's lock is free.
+
+    A task that gives True has more to do, and is taken up again after the others, by any thread.
+    """
     left = deque(tasks)
 
     def work() -> None:
@@ -119,7 +124,8 @@ def together(tasks: Iterable[Callable[[], None]]) -> None:
                 task = left.popleft()
             except IndexError:  # another one was quicker
                 return
-            task()
+            if task() is True:
+                left.append(task)
 
     n_others = min(torch.get_num_threads(), len(left)) - 1
     if n_others < 1:
@@ -178,11 +184,25 @@ def _places() -> set[int]:
     return found - os.sched_getaffinity(0)
 
 
-def shares(n: int, multiple: int) -> list[tuple[int, int]]:
-    """Cut a range into pieces, two for each of several threads, each but the last a multiple."""
+def shares(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
+    """Cut a range into pieces for threads, each but the last a multiple.
+
+    Two for each of several threads where there is little to do. Else each is that share of what is
+    left, down to what is worth a task: however fast each thread is, all end at about the same time.
+
+    Args:
+        n: the range is 0 to n.
+        multiple: of what pieces are one.
+        work: numbers that are multiplied for each of the n.
+    """
     n_pieces = 2 * torch.get_num_threads() if torch.get_num_threads() > 1 else 1
-    width = max(multiple, filled_up(-(-n // n_pieces), multiple))
-    return [(first, min(first + width, n)) for first in range(0, n, width)]
+    least = min(-(-n // n_pieces), WORTH_A_TASK // max(1, work))
+    found, first = [], 0
+    while first < n:
+        width = max(multiple, filled_up(max(least, -(-(n - first) // n_pieces)), multiple))
+        found.append((first, min(first + width, n)))
+        first += width
+    return found
 
 
 # ----------------------------------------------------------------------------- products
@@ -278,7 +298,7 @@ def gathered(
         )
 
     if with_others:
-        together(partial(write, *piece) for piece in shares(n, GROUP))
+        together(partial(write, *piece) for piece in shares(n, GROUP, k))
     else:
         write(0, n)
     return rows
