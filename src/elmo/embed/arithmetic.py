@@ -11,7 +11,10 @@ from elmo.kernels.native_calls import can_compute
 KNOWN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 """Floats narrower than these can be stored, but not computed with."""
 # What PyTorch has no type for, and what a CPU must have for it.
-NEEDS: dict[narrow.Arithmetic, str] = {"int8": "AMX or AVX512-VNNI", "bfloat16x3": "AMX"}
+NEEDS: dict[narrow.Arithmetic, str] = {
+    "int8": "AMX, AVX512-VNNI or ARM's dot products",
+    "bfloat16x3": "AMX",
+}
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ from elmo.kernels.native_calls import (
 from elmo.kernels.packing import packed
 
 NEEDS = (
-    "a CPU with a C compiler (for int8 with AMX or AVX512-VNNI, for bfloat16 with AMX or "
-    "AVX512-BF16, for bfloat16x3 with AMX), "
+    "a CPU with a C compiler (for int8 with AMX, AVX512-VNNI or ARM's dot products, for bfloat16 "
+    "with AMX or AVX512-BF16, for bfloat16x3 with AMX), "
     "widths that are multiples of 64, known lengths, no resets and no gradient"
 )
 

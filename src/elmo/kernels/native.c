@@ -6,8 +6,8 @@
  * one direction of some rows, and calls run side by side.
  *
  * Four arithmetics: float32 with the vectors of any CPU, bfloat16 and int8 with the tile units of
- * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16, AVX512-VNNI), and with
- * tiles alone bfloat16x3: a float32 as the sum of two bfloat16, of whose four products the three
+ * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16; AVX512-VNNI, ARM's), and
+ * with tiles alone bfloat16x3: a float32 as the sum of two bfloat16, of whose four products the three
  * that matter are summed, which leaves 16 of its 24 bits. Sums and cells are float32 in all of them,
  * int8's products exact in int32. Of int8 a row has one scale: that of a weight is fixed, that of an
  * input found when it is made.
@@ -23,6 +23,8 @@
 #endif
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #define HAS_BYTES 1
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define HAS_BYTES 1
 #else
 #define HAS_BYTES 0
 #endif
@@ -37,6 +39,13 @@
 #include <unistd.h>
 #else
 #define HAS_TILES 0
+#endif
+/* What is added to int8's rows where that side of a product is without a sign, and taken off the sums:
+ * see `few_dots`. */
+#if defined(__AVX512VNNI__) && !HAS_TILES
+#define EXTRA 128
+#else
+#define EXTRA 0
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -143,12 +152,11 @@ INLINE void write_halves(uint16_t *at, vec x) {
 #endif
 }
 
-/* Of numbers between -127 and 127. Where there are no tiles, one side of a product is without a
- * sign: 128 is added here, and taken off the sums. */
+/* Of numbers between -127 and 127. */
 INLINE void write_bytes(int8_t *at, vec x) {
   const vec magic = all(12582912.0f);
   ints whole = (ints)(x + magic) - (ints)magic;
-  *(bytes *)at = __builtin_convertvector(HAS_TILES ? whole : whole + 128, bytes);
+  *(bytes *)at = __builtin_convertvector(whole + EXTRA, bytes);
 }
 
 INLINE float largest(const float *row, long n) {
@@ -212,11 +220,13 @@ INLINE vec plus_product(vec sum, float x, vec w) {
 #endif
 }
 
+/* Vectors of a panel. */
+#define VECTORS (PANEL / WIDE)
+
 /* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`; the
  * `next` panel is asked for. */
 INLINE void few_rows(int n, int asked, const float *a, const float *w, const char *next, long k,
                      int is_more, float *out, long out_stride) {
-  enum { VECTORS = PANEL / WIDE };
   vec sums[ROWS][VECTORS];
   for (int r = 0; r < n; r++)
     for (int v = 0; v < VECTORS; v++)
@@ -412,52 +422,70 @@ INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const ch
 
 #if HAS_BYTES && !HAS_TILES
 
-/* Add the products of two bfloat16 or of four int8. */
-INLINE __m512i dots(int kind, __m512i sums, __m512i x, __m512i w) {
+/* Two bfloat16 or four int8, in the registers that products read them from. */
+#ifdef __aarch64__
+typedef float some;
+#else
+typedef int32_t some;
+#endif
+
+/* Add their products; see `plus_product`. */
+INLINE ints plus_dots(int kind, ints sums, some x, ints w) {
+#ifdef __aarch64__
+  (void)kind;
+  __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(sums) : "w"(w), "w"(x));
+  return sums;
+#else
+  const __m512i all_x = _mm512_set1_epi32(x);
 #if HAS_HALVES
-  if (kind == BFLOAT16) return (__m512i)_mm512_dpbf16_ps((__m512)sums, (__m512bh)x, (__m512bh)w);
+  if (kind == BFLOAT16)
+    return (ints)_mm512_dpbf16_ps((__m512)sums, (__m512bh)all_x, (__m512bh)w);
 #endif
   (void)kind;
-  return _mm512_dpbusd_epi32(sums, x, w);
+  return (ints)_mm512_dpbusd_epi32((__m512i)sums, all_x, (__m512i)w);
+#endif
 }
 
-/* Some rows times four tiles of columns, four bytes of a row at a time; `extra` is what the 128 of
- * `write_bytes` come to. */
+/* Where a vector of a panel begins among tiles of sixteen columns, `beside` bytes apart. */
+INLINE const char *vector_at(const char *w, int v, long beside) {
+  return w + v * WIDE / LANES * beside + v * WIDE % LANES * 4;
+}
+
+/* Some rows times a panel, four bytes of a row at a time; `extra` is what EXTRA comes to. */
 INLINE void few_dots(int kind, int n, int asked, const char *a, long depth, const char *w,
-                     const char *next, const __m512i *extra, int is_more, float *out,
+                     const char *next, const ints *extra, int is_more, float *out,
                      long out_stride) {
-  const long beside = depth * 1024; /* bytes to the next tile of columns */
-  __m512i sums[ROWS][4];
+  const long beside = depth * 1024;
+  ints sums[ROWS][VECTORS];
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < 4; v++) {
-      vec there = is_more ? read_floats(out + r * out_stride + v * LANES) : (vec){0};
-      sums[r][v] = _mm512_sub_epi32((__m512i)there, extra[v]);
+    for (int v = 0; v < VECTORS; v++) {
+      vec there = is_more ? read_floats(out + r * out_stride + v * WIDE) : (vec){0};
+      sums[r][v] = (ints)there - extra[v];
     }
   for (long tile = 0; tile < depth; tile++, a += (ROWS - 1) * 64)
     for (long four = 0; four < LANES; four += 4, a += 16, w += 256, next += 64 * asked)
 #pragma GCC unroll 4
       for (int i = 0; i < 4; i++) {
-        __m512i b[4];
-        for (int v = 0; v < 4; v++) b[v] = _mm512_load_si512(w + v * beside + 64 * i);
+        ints b[VECTORS];
+        for (int v = 0; v < VECTORS; v++)
+          b[v] = *(const ints *)vector_at(w + 64 * i, v, beside);
         if (asked == FEW)
-          for (int v = 0; v < 4; v++)
-            __builtin_prefetch(w + v * beside + 64 * (AHEAD + i), 0, 3);
+          for (int line = 0; line < LINES; line++)
+            __builtin_prefetch(w + line * beside + 64 * (AHEAD + i), 0, 3);
         else if (i < asked)
           __builtin_prefetch(next + 64 * i, 0, 2);
         for (int r = 0; r < n; r++) {
-          int32_t bits;
-          memcpy(&bits, a + 64 * r + 4 * i, 4);
-          __m512i x = _mm512_set1_epi32(bits);
-          for (int v = 0; v < 4; v++) sums[r][v] = dots(kind, sums[r][v], x, b[v]);
+          some x;
+          memcpy(&x, a + 64 * r + 4 * i, 4);
+          for (int v = 0; v < VECTORS; v++) sums[r][v] = plus_dots(kind, sums[r][v], x, b[v]);
         }
       }
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < 4; v++)
-      write_floats(out + r * out_stride + v * LANES, (vec)(__m512)sums[r][v]);
+    for (int v = 0; v < VECTORS; v++) write_floats(out + r * out_stride + v * WIDE, (vec)sums[r][v]);
 }
 
 INLINE void some_dots(int kind, long n, int asked, const char *a, long depth, const char *w,
-                      const char *next, const __m512i *extra, int is_more, float *out,
+                      const char *next, const ints *extra, int is_more, float *out,
                       long out_stride) {
   if (n == ROWS)
     few_dots(kind, ROWS, asked, a, depth, w, next, extra, is_more, out, out_stride);
@@ -472,16 +500,18 @@ INLINE void some_dots(int kind, long n, int asked, const char *a, long depth, co
 INLINE void dots_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
                           float *out, long out_stride) {
   const int asked = lines_asked(n);
-  const char *next = w + 4 * depth * 1024, *past = next + 4 * depth * 1024;
-  __m512i extra[4] = {{0}};
+  const char *next = w + LINES * depth * 1024, *past = next + LINES * depth * 1024;
+  ints extra[VECTORS] = {{0}};
+#if EXTRA
   if (kind == INT8) {
-    const __m512i bias = _mm512_set1_epi8((char)-128);
-    for (int v = 0; v < 4; v++)
+    const some four = (some)(EXTRA * 0x01010101u);
+    for (int v = 0; v < VECTORS; v++)
       for (long i = 0; i < 16 * depth; i++) {
-        const char *at = w + v * depth * 1024 + 64 * i;
-        extra[v] = _mm512_dpbusd_epi32(extra[v], bias, _mm512_load_si512(at));
+        const char *at = vector_at(w + 64 * i, v, depth * 1024);
+        extra[v] = plus_dots(INT8, extra[v], four, *(const ints *)at);
       }
   }
+#endif
   for (long r = 0, rows; r < n; r += rows, next += 256 * depth * asked) {
     const char *first = a + 4 * beginning(r, 16 * depth);
     float *to = out + r * out_stride;
@@ -522,7 +552,10 @@ INLINE void by_columns(int kind, const char *a, long k, long n, const char *w, l
   const char *from = w + column * k * size;
 #if HAS_BYTES
   if (kind != FLOAT32) {
-    tiles_by_panel(kind, a, k * size / 64, n, from, is_more, out, out_stride);
+    const long width = HAS_TILES ? 32 : PANEL;
+    for (long first = 0; first < width_of(kind); first += width)
+      tiles_by_panel(kind, a, k * size / 64, n, from + first * k * size, is_more, out + first,
+                     out_stride);
     return;
   }
 #endif
@@ -771,25 +804,25 @@ INLINE long windows(const int64_t *word, long length, long width) {
 /* What a window gives is the sum of what its characters give at their places, and there are few
  * characters: nothing is multiplied here, and float32 costs no more than narrow products would. */
 void pooled(const convolution *v) {
-  enum { VECTORS = 64 / WIDE };
+  enum { N = 64 / WIDE };
   for (long filter = 0; filter < v->filters; filter += 64) {
     const float *shares = v->shares + filter * v->width * v->rows;
     for (long word = 0; word < v->words; word++) {
       const int64_t *window = v->characters + word * v->length;
       const int64_t *past = window + windows(window, v->length, v->width);
-      vec most[VECTORS];
-      for (int h = 0; h < VECTORS; h++) most[h] = all(-__builtin_inff());
+      vec most[N];
+      for (int h = 0; h < N; h++) most[h] = all(-__builtin_inff());
       for (; window < past; window++) {
-        vec x[VECTORS] = {{0}};
+        vec x[N] = {{0}};
         for (long place = 0; place < v->width; place++) {
           const float *share = shares + (place * v->rows + window[place]) * 64;
-          for (int h = 0; h < VECTORS; h++) x[h] += read_floats(share + h * WIDE);
+          for (int h = 0; h < N; h++) x[h] += read_floats(share + h * WIDE);
         }
-        for (int h = 0; h < VECTORS; h++) /* what is no number stays none */
+        for (int h = 0; h < N; h++) /* what is no number stays none */
           most[h] = choose((x[h] > most[h]) | (x[h] != x[h]), x[h], most[h]);
       }
       float *out = v->out + word * v->columns + v->column + filter;
-      for (int h = 0; h < VECTORS; h++) {
+      for (int h = 0; h < N; h++) {
         const long left = v->filters - filter - h * WIDE;
         vec x = most[h] + read_floats(v->bias + filter + h * WIDE);
         if (left >= WIDE)
