@@ -8,6 +8,9 @@ from typing import NamedTuple
 Part = Callable[[], object]
 # What is done one after the other; a batch each, for example.
 Way = Sequence[Part]
+# Seconds until the threads of one way have come to rest: while they wait for more, they keep cores
+# busy that the next one needs.
+REST = 0.05
 
 
 class Timing(NamedTuple):
@@ -31,6 +34,7 @@ def times_of(ways: Mapping[str, Way], repeats: int) -> dict[str, Timing]:
     turns: dict[str, list[list[float]]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, way in ways.items():
+            time.sleep(REST)
             turns[name].append([_seconds(part) for part in way])
     return {
         name: Timing(statistics.median(map(sum, found)), sum(map(min, zip(*found, strict=True))))

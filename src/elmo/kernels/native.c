@@ -7,10 +7,10 @@
  *
  * Four arithmetics: float32 with the vectors of any CPU, bfloat16 and int8 with the tile units of
  * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16; AVX512-VNNI, ARM's), and
- * with tiles alone bfloat16x3: a float32 as the sum of two bfloat16, of whose four products the three
- * that matter are summed, which leaves 16 of its 24 bits. Sums and cells are float32 in all of them,
- * int8's products exact in int32. Of int8 a row has one scale: that of a weight is fixed, that of an
- * input found when it is made.
+ * with tiles alone bfloat16x3: a float32 as the sum of two bfloat16, of whose four products the
+ * three that matter are summed, which leaves 16 of its 24 bits. Sums and cells are float32 in all of
+ * them, int8's products exact in int32. Of int8 a row has one scale: that of a weight is fixed, that
+ * of an input found when it is made.
  */
 #include <stdint.h>
 #include <string.h>
@@ -40,8 +40,8 @@
 #else
 #define HAS_TILES 0
 #endif
-/* What is added to int8's rows where that side of a product is without a sign, and taken off the sums:
- * see `few_dots`. */
+/* What is added to int8's rows where that side of a product is without a sign, and taken off the
+ * sums: see `few_dots`. */
 #if defined(__AVX512VNNI__) && !HAS_TILES
 #define EXTRA 128
 #else
@@ -174,8 +174,8 @@ INLINE float largest(const float *row, long n) {
 /* ------------------------------------------------------------------ products */
 
 /* Rows that are multiplied together, and columns: four vectors beside each other where there are 32
- * registers, two where there are 16. A core that is shared takes in fewer instructions at a time, and
- * six rows by four vectors need the fewest that are no products. */
+ * registers, two where there are 16. A core that is shared takes in fewer instructions at a time,
+ * and six rows by four vectors need the fewest that are no products. */
 #define ROWS 6
 #ifdef __AVX512F__
 #define PANEL 64
@@ -424,13 +424,13 @@ INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const ch
 
 /* Two bfloat16 or four int8, in the registers that products read them from. */
 #ifdef __aarch64__
-typedef float some;
+typedef float factors;
 #else
-typedef int32_t some;
+typedef int32_t factors;
 #endif
 
 /* Add their products; see `plus_product`. */
-INLINE ints plus_dots(int kind, ints sums, some x, ints w) {
+INLINE ints plus_dots(int kind, ints sums, factors x, ints w) {
 #ifdef __aarch64__
   (void)kind;
   __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(sums) : "w"(w), "w"(x));
@@ -475,13 +475,14 @@ INLINE void few_dots(int kind, int n, int asked, const char *a, long depth, cons
         else if (i < asked)
           __builtin_prefetch(next + 64 * i, 0, 2);
         for (int r = 0; r < n; r++) {
-          some x;
+          factors x;
           memcpy(&x, a + 64 * r + 4 * i, 4);
           for (int v = 0; v < VECTORS; v++) sums[r][v] = plus_dots(kind, sums[r][v], x, b[v]);
         }
       }
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < VECTORS; v++) write_floats(out + r * out_stride + v * WIDE, (vec)sums[r][v]);
+    for (int v = 0; v < VECTORS; v++)
+      write_floats(out + r * out_stride + v * WIDE, (vec)sums[r][v]);
 }
 
 INLINE void some_dots(int kind, long n, int asked, const char *a, long depth, const char *w,
@@ -504,7 +505,7 @@ INLINE void dots_by_panel(int kind, const char *a, long depth, long n, const cha
   ints extra[VECTORS] = {{0}};
 #if EXTRA
   if (kind == INT8) {
-    const some four = (some)(EXTRA * 0x01010101u);
+    const factors four = (factors)(EXTRA * 0x01010101u);
     for (int v = 0; v < VECTORS; v++)
       for (long i = 0; i < 16 * depth; i++) {
         const char *at = vector_at(w + 64 * i, v, depth * 1024);
