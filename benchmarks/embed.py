@@ -119,8 +119,7 @@ def plain_lstms(config: LSTMConfig, n: int, dtype: torch.dtype) -> Part:
 
 def older_ways(elmo: ELMo, sentences: list[list[str]]) -> dict[str, Way]:
     """Give the older programs' loop with batches that it may be best at."""
-    n = len(sentences)
-    batches = [batch for batch in OLDER_BATCHES if batch <= n] or [n]
+    batches = sorted({min(batch, len(sentences)) for batch in OLDER_BATCHES})
     return {f"older loop, batch {batch}": older(elmo, sentences, batch) for batch in batches}
 
 

@@ -16,6 +16,10 @@ if platform.machine().lower() in ("x86_64", "amd64"):
         "no halves": (*NO_TILES, "-mno-avx512bf16"),
         "no wide vectors": ("-march=x86-64",),
     }
+    if b" avx2 " in native._processor() and b" fma " in native._processor():
+        VARIANTS["vectors of eight"] = ("-march=haswell",)
+elif platform.machine().lower() in ("aarch64", "arm64"):
+    VARIANTS["no dot products"] = ("-mcpu=cortex-a53",)
 ARITHMETICS = ("float32", "bfloat16x3", "bfloat16", "int8")
 
 

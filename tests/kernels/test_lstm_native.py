@@ -95,6 +95,10 @@ def test_steps_in_turns(arithmetics, monkeypatch, shared_bytes):
     for arithmetic in arithmetics:
         check(both([9, 8, 8, 3, 1], indexed=True), arithmetic)
         check(both([9, 8, 8, 3, 1]), arithmetic)
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 6)
+    for arithmetic in arithmetics:
+        check(both(list(range(40, 0, -1)), indexed=True), arithmetic)
+        check(both(list(range(40, 0, -1))), arithmetic)
 
 
 def test_a_row_depends_on_itself_alone(arithmetics, monkeypatch):

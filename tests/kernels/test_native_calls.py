@@ -1,7 +1,9 @@
 """Threads and memory of the compiled kernels."""
 
+import concurrent.futures
 import os
 import threading
+import time
 from functools import partial
 
 import pytest
@@ -54,12 +56,74 @@ def test_an_error_of_a_task(threads):
     assert done == [1]
 
 
+def test_nothing_is_begun_after_an_error(threads):
+    done = []
+
+    def turns():
+        yield True
+        raise ValueError("no")
+
+    def endless():
+        done.append(1)
+        time.sleep(0.001)
+        return True
+
+    with pytest.raises(ValueError, match="no"):
+        together([endless, partial(next, turns(), False), endless])
+    n_done = len(done)
+    time.sleep(0.05)
+    assert len(done) == n_done
+
+
+def test_a_call_does_not_wait_for_the_tasks_of_another(monkeypatch):
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 2)
+    let_go, busy = threading.Event(), threading.Barrier(3, timeout=120)
+
+    def hold():
+        busy.wait()
+        let_go.wait(120)
+
+    other = threading.Thread(target=together, args=([hold, hold],))
+    other.start()
+    busy.wait()  # the one thread beside callers is taken now
+    done = []
+    together([partial(done.append, number) for number in range(4)])
+    assert done == [0, 1, 2, 3]
+    let_go.set()
+    other.join()
+
+
+def test_interrupted_again_and_again_it_waits_for_what_is_being_written(monkeypatch):
+    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 2)
+    meeting, written, waits = threading.Barrier(2, timeout=120), [], []
+
+    def work():
+        meeting.wait()
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.2)
+        written.append(1)
+
+    def interrupted(futures):
+        waits.append(1)
+        if len(waits) < 4:
+            raise KeyboardInterrupt
+        return concurrent.futures.wait(futures)
+
+    monkeypatch.setattr(native_calls, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        together([work, work])
+    assert written == [1]
+    assert len(waits) == 4
+
+
 @pytest.mark.parametrize("work", [0, 1, 2**20, 2**40])
 def test_shares_are_the_whole(threads, work):
     assert shares(0, 32, work) == []
     for n in (1, 31, 32, 33, 1000):
         pieces = shares(n, 32, work)
-        assert len(pieces) <= 2 * threads or work > 1
+        assert work > 1 or len(pieces) <= 2 * threads
+        assert threads > 1 or len(pieces) == 1
         assert [first for first, _ in pieces] == [0, *(last for _, last in pieces[:-1])]
         assert pieces[-1][1] == n
         assert all((last - first) % 32 == 0 for first, last in pieces[:-1])

@@ -51,10 +51,11 @@ NEEDS = (
 
 # What all widths are a multiple of.
 WIDTHS = 64
-# Positions whose input is multiplied together, at most: their gates stay in the last cache.
+# Positions of a turn, at most: gates that are computed for it stay in the last cache.
 POSITIONS = 1024
-# Products of two numbers that are a turn, some 50 ms of them. On shared cores threads are not
-# equally fast; when a layer ends all but one have nothing to do, for half a turn.
+# Products of two numbers that are a turn, unless TOGETHER positions have more: 20 ms of tiles to
+# 250 of a slow core. On shared cores threads are not equally fast; when a layer ends all but one
+# have nothing to do, for half a turn.
 TURN: dict[Arithmetic, int] = {
     "float32": 2**32,
     "bfloat16x3": 2**33,

@@ -41,7 +41,7 @@
 #define HAS_TILES 0
 #endif
 /* What is added to int8's rows where that side of a product is without a sign, and taken off the
- * sums: see `few_dots`. */
+ * sums: see `dots_by_panel`. */
 #if defined(__AVX512VNNI__) && !HAS_TILES
 #define EXTRA 128
 #else
@@ -174,7 +174,7 @@ INLINE float largest(const float *row, long n) {
 /* ------------------------------------------------------------------ products */
 
 /* Rows that are multiplied together, and columns: four vectors beside each other where there are 32
- * registers, two where there are 16. A core that is shared takes in fewer instructions at a time,
+ * registers, two of AVX's where there are 16. A core that is shared takes in fewer instructions at a time,
  * and six rows by four vectors need the fewest that are no products. */
 #define ROWS 6
 #ifdef __AVX512F__

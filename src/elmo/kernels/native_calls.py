@@ -4,11 +4,11 @@ import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from enum import IntEnum
 from functools import cache, partial
-from threading import Lock, local
+from threading import Event, Lock, local
 from typing import NamedTuple
 
 import torch
@@ -33,7 +33,7 @@ TOGETHER = 240
 GROUP = 48
 LINE = 64
 LARGE_PAGE = 2**21
-# Products of two numbers that take some ten times as long as handing out a task.
+# Numbers that it takes some ten times as long to multiply as to hand out a task.
 WORTH_A_TASK = 2**26
 
 
@@ -115,17 +115,23 @@ def together(tasks: Iterable[Callable[[], bool | None]]) -> None:
     """Do all tasks, so many at a time; while C is at work Python's lock is free.
 
     A task that gives True has more to do, and is taken up again after the others, by any thread.
+    After an error nothing more is begun.
     """
     left = deque(tasks)
+    is_over = Event()
 
     def work() -> None:
-        while left:
-            try:
-                task = left.popleft()
-            except IndexError:  # another one was quicker
-                return
-            if task() is True:
-                left.append(task)
+        try:
+            while left and not is_over.is_set():
+                try:
+                    task = left.popleft()
+                except IndexError:  # another one was quicker
+                    return
+                if task() is True:
+                    left.append(task)
+        except BaseException:
+            is_over.set()
+            raise
 
     n_others = min(torch.get_num_threads(), len(left)) - 1
     if n_others < 1:
@@ -134,10 +140,28 @@ def together(tasks: Iterable[Callable[[], bool | None]]) -> None:
     try:
         work()
     finally:
-        # Whatever happened here, what others are writing to must stay until they are done.
-        wait(futures)
+        _wait_for(futures, is_over)
     for future in futures:
-        future.result()
+        if not future.cancelled():
+            future.result()
+
+
+def _wait_for(futures: list[Future[None]], is_over: Event) -> None:
+    """Wait until none of them works any more, however often somebody interrupts.
+
+    What they are writing to must stay so long. Those that have not begun, since their threads work
+    for another caller, need not.
+    """
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            wait([future for future in futures if not future.cancel()])
+            break
+        except BaseException as error:
+            is_over.set()
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 @cache
@@ -193,7 +217,7 @@ def shares(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
     Args:
         n: the range is 0 to n.
         multiple: of what pieces are one.
-        work: numbers that are multiplied for each of the n.
+        work: numbers that are multiplied, added or written for each of the n.
     """
     n_pieces = 2 * torch.get_num_threads() if torch.get_num_threads() > 1 else 1
     least = min(-(-n // n_pieces), WORTH_A_TASK // max(1, work))
