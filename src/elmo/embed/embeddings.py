@@ -89,7 +89,8 @@ class Embeddings:
         return SentenceVectors(words, vectors if self._dtype is None else self._given(vectors))
 
     def _given(self, vectors: NDArray[Any]) -> NDArray[Any]:
-        return vectors.astype(self._dtype, copy=False)
+        with np.errstate(invalid="ignore"):  # a damaged shard may hold what is no number
+            return vectors.astype(self._dtype, copy=False)
 
     def __iter__(self) -> Iterator[SentenceVectors]:
         """Give all sentences in order."""

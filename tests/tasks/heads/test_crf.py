@@ -192,14 +192,15 @@ def test_against_pytorch_crf(lengths, dtype):
     emissions, tags, mask = batch(lengths, 5, dtype=dtype)
     loss = crf.loss(emissions, tags, mask)
     expected = -other(emissions, tags, mask=mask, reduction="mean")
-    torch.testing.assert_close(loss, expected)
+    digits = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {}
+    torch.testing.assert_close(loss, expected, **digits)
     ours = torch.autograd.grad(loss, [crf.transitions, crf.start, crf.end])
     # It does not touch the transitions where all sentences are of one word.
     theirs = torch.autograd.grad(
         expected + 0 * other.transitions.sum(),
         [other.transitions, other.start_transitions, other.end_transitions],
     )
-    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(ours, tuple(theirs), **digits)
     assert crf.decode(emissions, mask) == other.decode(emissions, mask=mask)
 
 
