@@ -10,6 +10,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
+import torch
 from native_variants import VARIANTS, use
 from train_text import write_text
 
@@ -35,6 +36,15 @@ TINY = ModelConfig(
 def pytest_collection_modifyitems(items):
     """Begin with what takes a minute: begun last, all other processes would wait for it."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.fixture(autouse=True)
+def same_threads():
+    """Leave PyTorch as many threads as it had: sums are rounded otherwise where more share them."""
+    n_threads = torch.get_num_threads()
+    yield
+    if torch.get_num_threads() != n_threads:
+        torch.set_num_threads(n_threads)
 
 
 @pytest.fixture(scope="session")
