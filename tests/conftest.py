@@ -39,12 +39,10 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def same_threads():
-    """Leave PyTorch as many threads as it had: sums are rounded otherwise where more share them."""
-    n_threads = torch.get_num_threads()
-    yield
-    if torch.get_num_threads() != n_threads:
-        torch.set_num_threads(n_threads)
+def one_thread():
+    """Take back what another test did: sums are rounded otherwise where threads share them."""
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
