@@ -10,7 +10,6 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
-import torch
 from native_variants import VARIANTS, use
 from train_text import write_text
 
@@ -36,13 +35,6 @@ TINY = ModelConfig(
 def pytest_collection_modifyitems(items):
     """Begin with what takes a minute: begun last, all other processes would wait for it."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Take back what another test did: sums are rounded otherwise where threads share them."""
-    if torch.get_num_threads() != 1:
-        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -151,7 +151,7 @@ class _Rows(NamedTuple):
     Attributes:
         batch: rows of a step.
         h: their states.
-        cells: the same, as C computes them: between `_cells_of` and `_cells_to`.
+        cells: their cells, in the order that C computes them in.
         outputs: what they give.
     """
 
@@ -249,7 +249,7 @@ class _Layer:
         for steps in reversed(chunks) if self.direction.reverse else chunks:
             self._steps(rows, active, *self._gates_at(first, last, active, steps), steps)
             yield True
-        _cells_to(c, rows.cells)
+        _turn_cells(c, rows.cells, is_back=True)
 
     def _gates_at(
         self, first: int, last: int, active: Tensor, steps: range
@@ -406,23 +406,19 @@ class _Layer:
         else:
             given = (*self._gates_of(inputs), torch.arange(n))
         self._steps(rows, torch.tensor([n]), *given, range(1))
-        _cells_to(c, rows.cells)
+        _turn_cells(c, rows.cells, is_back=True)
         return h, c
 
 
 def _cells_of(c: Tensor) -> Tensor:
     """Give the cells of rows that follow each other, as C computes them."""
     cells = aligned(c.numel() * c.element_size())
-    _turn(c, cells, is_back=False)
+    _turn_cells(c, cells, is_back=False)
     return cells
 
 
-def _cells_to(c: Tensor, cells: Tensor) -> None:
-    """Bring cells back to their rows."""
-    _turn(c, cells, is_back=True)
-
-
-def _turn(c: Tensor, cells: Tensor, *, is_back: bool) -> None:
+def _turn_cells(c: Tensor, cells: Tensor, *, is_back: bool) -> None:
+    """Bring cells, (rows, cell), into the order that C computes them in, or back."""
     function("turn_cells")(
         ctypes.c_void_p(c.data_ptr()),
         ctypes.c_void_p(cells.data_ptr()),
