@@ -10,6 +10,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
+import torch
 from native_variants import VARIANTS, use
 from train_text import write_text
 
@@ -35,6 +36,14 @@ TINY = ModelConfig(
 def pytest_collection_modifyitems(items):
     """Begin with what takes a minute: begun last, all other processes would wait for it."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.fixture(autouse=True)
+def onednn_as_it_was():
+    """PyTorch leaves oneDNN for good when it lacks a product, as bfloat16's on an old CPU."""
+    enabled = torch.backends.mkldnn.enabled
+    yield
+    torch.backends.mkldnn.enabled = enabled
 
 
 @pytest.fixture(scope="session")

@@ -33,9 +33,7 @@ def test_seeds_side_by_side_equal_those_one_after_another(tmp_path, monkeypatch)
             load_file(tmp_path / way / name / "model" / "model.safetensors")
             for way in ("one", "both")
         ]
-        # Other seeds are far apart. On ARM a process in which other tests have computed was seen to
-        # round otherwise, for a reason that is not found yet.
-        torch.testing.assert_close(*weights, rtol=0, atol=1e-6)
+        torch.testing.assert_close(*weights, rtol=0, atol=0)
 
 
 def configs(tmp_path, *names):

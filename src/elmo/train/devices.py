@@ -49,11 +49,23 @@ def _check_started_with(run: RunConfig) -> None:
 
 
 @contextmanager
-def deterministic(device: torch.device) -> Iterator[None]:
-    """On a CPU let no gradient depend on which thread came first."""
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(before or device.type == "cpu")
+def reproducible(device: torch.device, run: RunConfig) -> Iterator[None]:
+    """On a CPU let no gradient depend on which thread came first, nor on what oneDNN lacks.
+
+    A CPU too old for its bfloat16 still has PyTorch's own, which an LSTM would not find by itself.
+    """
+    before = torch.are_deterministic_algorithms_enabled(), torch.backends.mkldnn.enabled
+    if device.type == "cpu":
+        torch.use_deterministic_algorithms(True)
+        if run.precision == "bf16-mixed" and not _onednn_has_bfloat16():
+            torch.backends.mkldnn.enabled = False
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before[0])
+        torch.backends.mkldnn.enabled = before[1]
+
+
+def _onednn_has_bfloat16() -> bool:
+    known = torch.backends.mkldnn.is_available()
+    return known and torch.ops.mkldnn._is_mkldnn_bf16_supported()

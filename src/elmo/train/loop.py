@@ -22,7 +22,7 @@ from elmo.errors import TrainingError
 from elmo.kernels.device import is_out_of_memory
 from elmo.train import checkpoint
 from elmo.train.curves import draw_curves
-from elmo.train.devices import deterministic, make_fabric
+from elmo.train.devices import make_fabric, reproducible
 from elmo.train.folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
 from elmo.train.line import TrainingLine, duration
 from elmo.train.prefetch import prefetched
@@ -46,7 +46,7 @@ def train(job: Job[Result]) -> Result:
     """Train a model, from the beginning or from its last checkpoint."""
     fabric = make_fabric(job.config.run)
     with ExitStack() as stack:
-        stack.enter_context(deterministic(fabric.device))
+        stack.enter_context(reproducible(fabric.device, job.config.run))
         folder = Path(job.config.out)
         if fabric.is_global_zero and not job.config.run.dry_run:
             stack.enter_context(locked(folder))
