@@ -25,10 +25,17 @@ def switches():
 def test_on_a_cpu(monkeypatch, precision, has_bfloat16, inside):
     monkeypatch.setattr(devices, "_onednn_has_bfloat16", lambda: has_bfloat16)
     before = switches()
-    with pytest.raises(ValueError, match="torn"), reproducible(CPU, RunConfig(precision=precision)):
+    with reproducible(CPU, RunConfig(precision=precision)):
         assert switches() == inside
-        raise ValueError("torn")
     assert switches() == before == (False, True)
+
+
+def test_after_an_error_all_is_as_before(monkeypatch):
+    monkeypatch.setattr(devices, "_onednn_has_bfloat16", lambda: False)
+    run = RunConfig(precision="bf16-mixed")
+    with pytest.raises(ValueError, match="torn"), reproducible(CPU, run):
+        raise ValueError("torn")
+    assert switches() == (False, True)
 
 
 def test_elsewhere_nothing_is_switched():

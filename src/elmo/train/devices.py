@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -54,18 +54,19 @@ def reproducible(device: torch.device, run: RunConfig) -> Iterator[None]:
 
     A CPU too old for its bfloat16 still has PyTorch's own, which an LSTM would not find by itself.
     """
-    before = torch.are_deterministic_algorithms_enabled(), torch.backends.mkldnn.enabled
+    onednn: Any = torch.backends.mkldnn
+    before = torch.are_deterministic_algorithms_enabled(), onednn.enabled
     if device.type == "cpu":
         torch.use_deterministic_algorithms(True)
         if run.precision == "bf16-mixed" and not _onednn_has_bfloat16():
-            torch.backends.mkldnn.enabled = False
+            onednn.enabled = False
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0])
-        torch.backends.mkldnn.enabled = before[1]
+        onednn.enabled = before[1]
 
 
 def _onednn_has_bfloat16() -> bool:
-    known = torch.backends.mkldnn.is_available()
-    return known and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    onednn: Any = torch.backends.mkldnn
+    return bool(onednn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
