@@ -1,8 +1,9 @@
-"""`native.c` compiled for this CPU and for lesser ones, so that each of its ways is tested."""
+"""`native.c` compiled for this CPU, for lesser ones and for others, so that each way is tested."""
 
 import ctypes
 import platform
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,14 @@ if platform.machine().lower() in ("x86_64", "amd64"):
         VARIANTS["vectors of eight"] = ("-march=haswell",)
 elif platform.machine().lower() in ("aarch64", "arm64"):
     VARIANTS["no dot products"] = ("-mcpu=cortex-a53",)
+# What this CPU may lack, in plain C; compilers take long over more than -O1 of it.
+EMULATED = Path(__file__).parent / "kernels" / "emulated"
+_VECTORS = ("AVX512F", "AVX512BW", "AVX512DQ", "AVX512VNNI", "AVX512BF16")
+_DOTS = ("-O1", f"-I{EMULATED}", "-U__aarch64__", *(f"-D__{name}__" for name in _VECTORS))
+VARIANTS |= {
+    "dot products, emulated": (*_DOTS, "-U__AMX_BF16__"),
+    "tiles, emulated": (*_DOTS, "-D__AMX_BF16__", "-D__AMX_INT8__"),
+}
 ARITHMETICS = ("float32", "bfloat16x3", "bfloat16", "int8")
 
 
