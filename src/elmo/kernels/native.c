@@ -659,41 +659,47 @@ static float whole_of(uint16_t half) {
   return x;
 }
 
-/* Pack weights (n, k) for `by_columns`, `block` of the k after another; `scale` is int8's, (n,). */
-void pack(int kind, const float *w, long n, long k, long block, char *out, float *scale) {
+INLINE void pack_all(int kind, const float *w, long n, long k, long block, char *out,
+                     float *scale) {
   const long width = kind == FLOAT32 ? PANEL : 16;
   /* Numbers of a column side by side. */
   const long pair = kind == FLOAT32 ? 1 : kind == INT8 ? 4 : 2;
-  for (long column = 0; column < n; column++) {
-    const float *row = w + column * k;
-    float factor = 1;
-    if (kind == INT8) {
-      float most = 0;
-      for (long i = 0; i < k; i++) {
-        float size = row[i] < 0 ? -row[i] : row[i];
-        most = size > most || size != size ? size : most;
-      }
-      factor = most > 0 ? 127 / most : 0;
-      scale[column] = most / 127;
-    }
-    for (long i = 0; i < k; i++) {
-      char *panel = out + (i / block * n + column / width * width) * block * size_of(kind);
-      long at = (i % block / pair * width + column % width) * pair + i % pair;
-      if (kind == FLOAT32) {
-        ((float *)panel)[at] = row[i];
-      } else if (kind == INT8) {
-        float x = row[i] * factor;
-        ((int8_t *)panel)[at] = (int8_t)(x < 0 ? x - 0.5f : x + 0.5f);
-      } else if (kind == BFLOAT16) {
-        ((uint16_t *)panel)[at] = half_of(row[i]);
-      } else {
-        /* A tile of first parts, then one of second ones. */
-        uint16_t *first = (uint16_t *)panel + at + i % block / PAIRED * PAIRED * width;
-        first[0] = half_of(row[i]);
-        first[PAIRED * width] = half_of(row[i] - whole_of(first[0]));
+  for (long column = 0; column < n; column++, w += k) {
+    const float most = kind == INT8 ? largest(w, k) : 0, factor = most > 0 ? 127 / most : 0;
+    if (kind == INT8) scale[column] = most / 127;
+    for (long first = 0; first < k; first += block) {
+      const float *row = w + first;
+      char *panel = out + (first * n + column / width * width * block) * size_of(kind);
+      for (long i = 0; i < block; i++) {
+        const long at = (i / pair * width + column % width) * pair + i % pair;
+        if (kind == FLOAT32) {
+          ((float *)panel)[at] = row[i];
+        } else if (kind == INT8) {
+          float x = row[i] * factor;
+          ((int8_t *)panel)[at] = (int8_t)(x < 0 ? x - 0.5f : x + 0.5f);
+        } else if (kind == BFLOAT16) {
+          ((uint16_t *)panel)[at] = half_of(row[i]);
+        } else {
+          /* A tile of first parts, then one of second ones. */
+          uint16_t *half = (uint16_t *)panel + at + i / PAIRED * PAIRED * width;
+          half[0] = half_of(row[i]);
+          half[PAIRED * width] = half_of(row[i] - whole_of(half[0]));
+        }
       }
     }
   }
+}
+
+/* Pack weights (n, k) for `by_columns`, `block` of the k after another; `scale` is int8's, (n,). */
+void pack(int kind, const float *w, long n, long k, long block, char *out, float *scale) {
+  if (kind == FLOAT32)
+    pack_all(FLOAT32, w, n, k, block, out, scale);
+  else if (kind == BFLOAT16)
+    pack_all(BFLOAT16, w, n, k, block, out, scale);
+  else if (kind == INT8)
+    pack_all(INT8, w, n, k, block, out, scale);
+  else
+    pack_all(BFLOAT16X3, w, n, k, block, out, scale);
 }
 
 /* Write some rows of a table, in the order of `index` (or as they are, without), as they are
