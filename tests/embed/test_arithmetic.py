@@ -37,12 +37,14 @@ def wide():
     return ELMo(random_model(WIDE, scale=2.0))
 
 
-def able(monkeypatch, *names):
+def able(monkeypatch, *names, onednn=False):
     monkeypatch.setattr(arithmetic, "can_compute", lambda name: name in names)
+    monkeypatch.setattr(arithmetic, "onednn_has_bfloat16", lambda: onednn)
 
 
-def test_nothing_asked_for_is_what_the_weights_are():
-    for own in (torch.float32, torch.bfloat16):
+def test_nothing_asked_for_is_what_the_weights_are(monkeypatch):
+    able(monkeypatch, "float32", onednn=True)
+    for own in (torch.float32, torch.bfloat16, torch.float64):
         found = arithmetic_of(None, own, CPU)
         assert (found.weights, found.narrow, found.results) == (own, "float32", own)
 
@@ -63,12 +65,23 @@ def test_a_cpu_that_multiplies_halves(monkeypatch):
 def test_a_cpu_that_does_not(monkeypatch):
     able(monkeypatch, "float32")
     assert arithmetic_of("auto", torch.float32, CPU).results == torch.float32
-    found = arithmetic_of("bfloat16", torch.float32, CPU)
-    assert (found.weights, found.narrow) == (torch.bfloat16, "float32")
     with pytest.raises(ConfigError, match="AVX512-VNNI"):
         arithmetic_of("int8", torch.float32, CPU)
     with pytest.raises(ConfigError, match="with AMX, and a C compiler"):
         arithmetic_of("bfloat16x3", torch.float32, CPU)
+
+
+@pytest.mark.parametrize("onednn", [False, True])
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_halves_that_nothing_multiplies_are_float32(monkeypatch, half, onednn):
+    """Unless PyTorch has the CPU's own; what comes out is still what was asked for."""
+    able(monkeypatch, "float32", onednn=onednn)
+    weights = torch.bfloat16 if onednn and half == torch.bfloat16 else torch.float32
+    for dtype, own in ((half, torch.float32), (None, half), (half, half)):
+        found = arithmetic_of(dtype, own, CPU)
+        assert (found.weights, found.narrow, found.results) == (weights, "float32", half)
+    elsewhere = arithmetic_of(half, torch.float32, torch.device("meta"))
+    assert (elsewhere.weights, elsewhere.results) == (half, half)
 
 
 @pytest.mark.parametrize("name", ["int8", "bfloat16x3"])

@@ -4,12 +4,13 @@ import bz2
 import gzip
 import lzma
 import os
+from pathlib import Path
 
 import pytest
 from jobs import make_lines, write_text
 
 from elmo.embed import texts as texts_module
-from elmo.embed.texts import TaskReader, cut, list_texts, words_each
+from elmo.embed.texts import TaskReader, cut, list_texts
 from elmo.errors import ConfigError, InputError
 
 
@@ -88,12 +89,43 @@ def test_no_text_at_all(tmp_path):
 def test_words_of_a_tokeniser_are_estimated(tmp_path):
     path = write_text(tmp_path / "text.txt", ["ab cd", "", "ef"] * 20)
     texts = list_texts(str(path), tmp_path / "out")
-    each = words_each(texts, lambda line: list(line.replace(" ", "").strip()))
-    assert each == 2.0
-    tasks = list(cut(texts, 20, each))
+    tasks = list(cut(texts, 20, lambda line: list(line.replace(" ", "").strip())))
     assert (tasks[0].n_sentences, tasks[0].n_words) == (10, 22)
     assert sum(task.n_words for task in tasks) == 120
-    assert words_each([], str.split) == 1.0
+
+
+def test_the_estimate_is_of_the_whole_text(tmp_path):
+    """Not of its beginning, and not by every line of it."""
+    asked = []
+
+    def split(line):
+        asked.append(line)
+        return list(line.strip())
+
+    path = write_text(tmp_path / "text.txt", ["a"] * 3000 + ["abcdefghij"] * 3000)
+    tasks = list(cut(list_texts(str(path), tmp_path / "out"), 10**6, split))
+    assert sum(task.n_words for task in tasks) == pytest.approx(33_000, rel=0.01)
+    assert len(asked) < 1000
+
+
+def test_linked_folders_are_followed_once(tmp_path):
+    texts, elsewhere = tmp_path / "texts", tmp_path / "elsewhere"
+    for folder in (texts / "inside", elsewhere):
+        folder.mkdir(parents=True)
+    write_text(texts / "inside" / "a.txt", ["a"])
+    write_text(elsewhere / "b.txt", ["b"])
+    (texts / "linked").symlink_to(elsewhere)
+    (texts / "inside" / "up").symlink_to(texts)
+    (texts / ".hidden").symlink_to(elsewhere)
+    found = [Path(text.name).name for text in list_texts(str(texts), tmp_path / "out")]
+    assert found == ["a.txt", "b.txt"]
+
+
+def test_a_link_to_nothing_is_told(tmp_path):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "gone.txt").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"cannot read .*gone\.txt: No such file"):
+        list_texts(str(tmp_path / "texts"), tmp_path / "out")
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])

@@ -23,7 +23,7 @@ def switches():
     ],
 )
 def test_on_a_cpu(monkeypatch, precision, has_bfloat16, inside):
-    monkeypatch.setattr(devices, "_onednn_has_bfloat16", lambda: has_bfloat16)
+    monkeypatch.setattr(devices, "onednn_has_bfloat16", lambda: has_bfloat16)
     before = switches()
     with reproducible(CPU, RunConfig(precision=precision)):
         assert switches() == inside
@@ -31,7 +31,7 @@ def test_on_a_cpu(monkeypatch, precision, has_bfloat16, inside):
 
 
 def test_after_an_error_all_is_as_before(monkeypatch):
-    monkeypatch.setattr(devices, "_onednn_has_bfloat16", lambda: False)
+    monkeypatch.setattr(devices, "onednn_has_bfloat16", lambda: False)
     run = RunConfig(precision="bf16-mixed")
     with pytest.raises(ValueError, match="torn"), reproducible(CPU, run):
         raise ValueError("torn")

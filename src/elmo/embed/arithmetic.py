@@ -6,6 +6,7 @@ import torch
 
 from elmo.errors import ConfigError
 from elmo.kernels import narrow
+from elmo.kernels.device import HALVES, onednn_has_bfloat16
 from elmo.kernels.native_calls import can_compute
 
 KNOWN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -50,7 +51,7 @@ def arithmetic_of(
         device: they are on.
     """
     if dtype is None:
-        return Arithmetic(own, "float32", own)
+        return _of_weights(own, device)
     for name in NEEDS:
         if dtype == name:
             return _of_a_cpu(name, own, device)
@@ -65,7 +66,18 @@ def arithmetic_of(
     if found == torch.bfloat16 and device.type == "cpu" and own == torch.float32:
         if can_compute("bfloat16"):
             return Arithmetic(own, "bfloat16", found)
-    return Arithmetic(found, "float32", found)
+    return _of_weights(found, device)
+
+
+def _of_weights(kind: torch.dtype, device: torch.device) -> Arithmetic:
+    """Compute with weights of a type; halves that a CPU does not multiply are float32 there.
+
+    PyTorch would take hundreds of times as long for them.
+    """
+    is_fast = kind == torch.bfloat16 and onednn_has_bfloat16()
+    if device.type == "cpu" and kind in HALVES and not is_fast:
+        return Arithmetic(torch.float32, "float32", kind)
+    return Arithmetic(kind, "float32", kind)
 
 
 def _of_a_cpu(name: narrow.Arithmetic, own: torch.dtype, device: torch.device) -> Arithmetic:

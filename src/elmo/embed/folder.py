@@ -210,7 +210,10 @@ class JobFolder:
             path = self.record_path(task.number)
             if not path.exists():
                 continue
-            record = read_json(Record, path)
+            try:
+                record = read_json(Record, path)
+            except FormatError:
+                continue  # what cannot be read is no record
             shard = self.path / SHARDS / plan.shard(task.number)
             fits = (record.first_sentence, record.n_sentences) == (
                 task.first_sentence,

@@ -27,7 +27,7 @@ from elmo.embed.folder import (
 from elmo.embed.local import work_locally
 from elmo.embed.on_ray import find_ray, work_on_ray
 from elmo.embed.result import JobResult, count, size
-from elmo.embed.texts import Task, Text, cut, list_texts, words_each
+from elmo.embed.texts import Task, Text, cut, list_texts
 from elmo.embed.worker import Job, load_model, with_whole_paths
 from elmo.errors import ConfigError
 from elmo.kernels.device import check_device, default_device
@@ -138,10 +138,10 @@ def _stamps(texts: Sequence[Text]) -> list[tuple[str, int, int]]:
 
 
 def _tasks(texts: Sequence[Text], settings: Settings, model: ELMo) -> list[Task]:
-    each = words_each(texts, model.tokenizer.words) if settings.raw else 1.0
+    split = model.tokenizer.words if settings.raw else None
     total = sum(text.n_bytes for text in texts)
     with Progress("plan", total, "bytes") as progress:
-        return list(cut(texts, settings.shard_words, each, progress.advance))
+        return list(cut(texts, settings.shard_words, split, progress.advance))
 
 
 def _tell(plan: Plan, left: Sequence[Task], free: int) -> None:
@@ -149,8 +149,9 @@ def _tell(plan: Plan, left: Sequence[Task], free: int) -> None:
     n_words = sum(task.n_words for task in left)
     done = len(plan.tasks) - len(left)
     before = f" ({count(done, 'shard')} done before)" if done else ""
+    about = "about" if plan.settings.raw else "at most"
     sys.stderr.write(
-        f"embed: {count(n_words, 'word')} into {count(len(left), 'shard')}{before}, at most "
+        f"embed: {count(n_words, 'word')} into {count(len(left), 'shard')}{before}, {about} "
         f"{size(estimated_bytes(plan, left))}; {size(free)} free\n"
     )
 

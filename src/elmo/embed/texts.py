@@ -7,10 +7,9 @@ known by their SHA-256: whoever reads it later reads what was planned, or says t
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +20,7 @@ from elmo.text.input_lines import decoded_line
 
 # The mark some editors begin a file with; it is no text.
 MARK = b"\xef\xbb\xbf"
-# Lines that tell how many words a tokeniser makes of one between spaces.
+# Lines of a block, about, that tell how many words a tokeniser makes of one between spaces.
 SAMPLE_LINES = 1000
 SKIP_BYTES = 2**22
 
@@ -112,17 +111,28 @@ def list_texts(source: str, output: Path) -> list[Text]:
                 f"{name} is no plain text: a job takes files with a sentence on each line, also "
                 "packed as .gz .bz2 .xz .zst"
             )
-        status = os.stat(name)
+        try:
+            status = os.stat(name)
+        except OSError as error:
+            raise InputError(f"cannot read {name}: {error.strerror}") from None
         texts.append(Text(os.path.abspath(name), status.st_size, status.st_mtime_ns))
     return texts
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Give the files below a folder; what is hidden is not meant."""
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if not hidden and path.is_file():
-            yield path
+    """Give the files below a folder, linked folders included; what is hidden is not meant."""
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:  # a link to where it lies would have no end
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        for path in (Path(place, name) for name in names if name[0] != "."):
+            # A link to nothing is for the one who opens it to tell.
+            if path.is_file() or not path.exists():
+                yield path
 
 
 @dataclass
@@ -132,12 +142,11 @@ class _Draft:
     number: int
     first_sentence: int
     n_sentences: int = 0
-    n_words: int = 0
+    n_words: float = 0
     segments: list[Segment] = field(default_factory=list)
 
-    def finished(self, words_each: float) -> Task:
-        n_words = round(self.n_words * words_each)
-        segments = tuple(self.segments)
+    def finished(self) -> Task:
+        n_words, segments = round(self.n_words), tuple(self.segments)
         return Task(self.number, self.first_sentence, self.n_sentences, n_words, segments)
 
     def following(self) -> "_Draft":
@@ -147,7 +156,7 @@ class _Draft:
 def cut(
     texts: Sequence[Text],
     shard_words: int,
-    words_each: float = 1.0,
+    split: Callable[[str], list[str]] | None = None,
     report: Callable[[float], None] = lambda n_bytes: None,
 ) -> Iterator[Task]:
     """Read all texts once and cut them into tasks.
@@ -155,7 +164,8 @@ def cut(
     Args:
         texts: in order.
         shard_words: words after which a task ends, at the end of the line.
-        words_each: words that are made of one between spaces.
+        split: makes words of a line, of which some lines are asked for; None for words between
+            spaces.
         report: told how many bytes of the files have been read.
     """
     draft = _Draft(0, 0)
@@ -166,13 +176,14 @@ def cut(
         with _opened(text.name) as (raw, file):
             for block in whole_lines(file, text.name):
                 start = end = 0
-                for data in io.BytesIO(block):
+                counts = _word_counts(_decoded(block, text.name, line), split)
+                for data, n_words in zip(io.BytesIO(block), counts, strict=True):
                     end += len(data)
-                    draft.n_words += len(decoded_line(data, text.name, line).split())
+                    draft.n_words += n_words
                     draft.n_sentences += 1
                     line += 1
                     # Lines count too: blank ones would have no end.
-                    if max(draft.n_words * words_each, draft.n_sentences) < shard_words:
+                    if max(draft.n_words, draft.n_sentences) < shard_words:
                         continue
                     digest.update(block[start:end])
                     n_bytes += end - start
@@ -180,7 +191,7 @@ def cut(
                     draft.segments.append(
                         Segment(number, first_byte, n_bytes, first_line, digest.hexdigest())
                     )
-                    yield draft.finished(words_each)
+                    yield draft.finished()
                     draft = draft.following()
                     first_byte, first_line, n_bytes = first_byte + n_bytes, line, 0
                     digest = hashlib.sha256()
@@ -193,30 +204,24 @@ def cut(
                 Segment(number, first_byte, n_bytes, first_line, digest.hexdigest())
             )
     if draft.n_sentences:
-        yield draft.finished(words_each)
+        yield draft.finished()
 
 
-def words_each(texts: Sequence[Text], split: Callable[[str], list[str]]) -> float:
-    """Tell from the first lines how many words are made of one between spaces.
-
-    Args:
-        texts: in order.
-        split: makes words of a line.
-    """
-    n_words = n_pieces = 0
-    for line in islice(_filled_lines(texts), SAMPLE_LINES):
-        n_words += len(split(line))
-        n_pieces += len(line.split())
-    return max(1, n_words) / max(1, n_pieces)
+def _decoded(block: bytes, name: str, first_line: int) -> Iterator[str]:
+    for number, data in enumerate(io.BytesIO(block), start=first_line):
+        yield decoded_line(data, name, number)
 
 
-def _filled_lines(texts: Sequence[Text]) -> Iterator[str]:
-    for text in texts:
-        with _opened(text.name) as (_, file):
-            for number, data in enumerate(file, start=1):
-                line = decoded_line(data, text.name, number)
-                if not line.isspace():
-                    yield line
+def _word_counts(lines: Iterable[str], split: Callable[[str], list[str]] | None) -> Iterable[float]:
+    """Count the words of each line of a block; from some lines for all where they must be made."""
+    if split is None:
+        return (len(line.split()) for line in lines)
+    lines = list(lines)
+    filled = [line for line in lines if line.strip()]
+    some = filled[:: 1 + len(filled) // SAMPLE_LINES]
+    n_pieces = sum(len(line.split()) for line in some)
+    each = sum(len(split(line)) for line in some) / max(1, n_pieces)
+    return (each * len(line.split()) for line in lines)
 
 
 @contextmanager

@@ -115,3 +115,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     marks = ("out of memory", "alloc_failed", "can't allocate memory", "not enough memory")
     return any(mark in text for mark in marks)
+
+
+def onednn_has_bfloat16() -> bool:
+    """Tell whether PyTorch has products of bfloat16 that are fast on this CPU."""
+    onednn: Any = torch.backends.mkldnn
+    return bool(onednn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())

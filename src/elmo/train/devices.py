@@ -9,6 +9,7 @@ import torch
 
 from elmo.config import RunConfig
 from elmo.errors import ConfigError, MissingExtra
+from elmo.kernels.device import onednn_has_bfloat16
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -58,15 +59,10 @@ def reproducible(device: torch.device, run: RunConfig) -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled(), onednn.enabled
     if device.type == "cpu":
         torch.use_deterministic_algorithms(True)
-        if run.precision == "bf16-mixed" and not _onednn_has_bfloat16():
+        if run.precision == "bf16-mixed" and not onednn_has_bfloat16():
             onednn.enabled = False
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0])
         onednn.enabled = before[1]
-
-
-def _onednn_has_bfloat16() -> bool:
-    onednn: Any = torch.backends.mkldnn
-    return bool(onednn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
