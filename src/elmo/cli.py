@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from threading import Thread
 from types import FrameType
 from typing import Annotated, Any, NamedTuple
 
@@ -37,6 +38,7 @@ from elmo.config import (
     VocabConfig,
 )
 from elmo.errors import ConfigError, ElmoError
+from elmo.kernels.native import library
 from elmo.plain import Leaf, leaves, load_config, presets
 
 
@@ -49,6 +51,7 @@ class Verb(NamedTuple):
         positional: fields that are given by their place.
         file: what `--config` takes, where there is such a flag.
         presets: folder of its presets, where they are not those of `pretrain`.
+        is_native: whether it will want the compiled kernels, most likely.
     """
 
     config: type
@@ -56,6 +59,7 @@ class Verb(NamedTuple):
     positional: tuple[str, ...] = ()
     file: str = ""
     presets: str = ""
+    is_native: bool = False
 
 
 COMMANDS = {
@@ -64,7 +68,7 @@ COMMANDS = {
     "pretrain": Verb(PretrainConfig, "elmo.train.pretrain_model:pretrain", file="preset|file"),
     "finetune": Verb(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
     "evaluate": Verb(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
-    "embed": Verb(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "output")),
+    "embed": Verb(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "output"), is_native=True),
     "info": Verb(InfoConfig, "elmo.formats.verbs:info", ("model",)),
     "convert": Verb(ConvertConfig, "elmo.formats.verbs:convert", ("model", "output")),
     "task fit": Verb(TaskConfig, "elmo.tasks.fit:fit", ("config",), "preset|file", "tasks"),
@@ -166,7 +170,7 @@ def _command(verb: Verb) -> Callable[..., None]:
 
     def run(**values: Any) -> None:
         debug, source = values.pop("debug"), values.pop("config", None)
-        _run(lambda: _config(verb, fields, source, values), verb.home, debug)
+        _run(lambda: _config(verb, fields, source, values), verb, debug)
 
     parameters = [_parameter(leaf, verb) for leaf in fields]
     if verb.file:
@@ -257,15 +261,18 @@ def _flag(name: str, hint: Any, default: Any, flag: str, **settings: Any) -> ins
     )
 
 
-def _run(make_config: Callable[[], Any], home: str, debug: bool) -> None:
+def _run(make_config: Callable[[], Any], verb: Verb, debug: bool) -> None:
     """Call a verb and print its result; every failure becomes one line and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
         config = make_config()  # first: a wrong flag need not wait for torch
-        module, name = home.split(":")
-        verb = getattr(import_module(module), name)
+        if verb.is_native:
+            # The first time on a machine: the compiler works while torch is imported.
+            Thread(target=library, name="compile").start()
+        module, name = verb.home.split(":")
+        function = getattr(import_module(module), name)
         _collect_garbage()
-        told = str(verb(config))
+        told = str(function(config))
         if told:  # of several processes only one has something to say
             typer.echo(told)
     except KeyboardInterrupt:

@@ -320,7 +320,8 @@ class ELMo(nn.Module):
             dtype: the arithmetic: a type such as torch.bfloat16 or its name; "int8" (a CPU alone,
                 some fidelity lost); "bfloat16x3" (a CPU with AMX: float32 to five digits, and
                 faster); "auto", bfloat16 where the device multiplies it fast, else
-                float32; that of the weights where None.
+                float32; that of the weights where None. Halves that a CPU does not multiply are
+                float32 there until they are given back.
             show_progress_bar: show progress on standard error.
             convert_to_tensor: give tensors on the device, in the arithmetic's type.
             cache: keeps the vectors of words before their context from call to call, so that

@@ -675,8 +675,10 @@ INLINE void pack_all(int kind, const float *w, long n, long k, long block, char 
         if (kind == FLOAT32) {
           ((float *)panel)[at] = row[i];
         } else if (kind == INT8) {
-          float x = row[i] * factor;
-          ((int8_t *)panel)[at] = (int8_t)(x < 0 ? x - 0.5f : x + 0.5f);
+          const float x = row[i] * factor + 12582912.0f; /* see `falling` */
+          uint32_t bits;
+          memcpy(&bits, &x, 4);
+          panel[at] = (char)bits;
         } else if (kind == BFLOAT16) {
           ((uint16_t *)panel)[at] = half_of(row[i]);
         } else {
