@@ -27,9 +27,12 @@ def state_of(weight: Tensor) -> tuple[int, int, bytes]:
     version = 0 if weight.is_inference() else weight._version
     sample = b""
     if weight.device.type == "cpu":
+        plain = weight.detach()
+        if plain.dtype == torch.bfloat16:
+            plain = plain.view(torch.int16)
+        # By NumPy, in half of the time: a sentence alone is computed with twenty weights.
         step = max(1, weight.numel() // LOOKED_AT)
-        some = weight.detach().reshape(-1)[::step].contiguous()
-        sample = some.view(torch.uint8).numpy().tobytes()
+        sample = plain.numpy().reshape(-1)[::step].tobytes()
     return weight.data_ptr(), version, sample
 
 
