@@ -83,8 +83,12 @@ def script(script_bytes):
 
 @pytest.fixture(scope="session")
 def native_folder(tmp_path_factory):
-    """Where the compiled kernels' variants are."""
-    return tmp_path_factory.mktemp("native")
+    """Where the compiled kernels' variants are, for all processes of the tests."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return tmp_path_factory.mktemp("native")
+    folder = tmp_path_factory.getbasetemp().parent / "native"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(params=VARIANTS)

@@ -37,7 +37,7 @@ def compiled(variant, folder):
     compiler = native._compiler()
     path = folder / f"{variant.replace(' ', '-')}.so"
     flags = (*native.FLAGS, native._tuned(), *VARIANTS[variant])
-    assert native._compiled(compiler, flags, path)
+    assert path.exists() or native._compiled(compiler, flags, path)
     return ctypes.CDLL(str(path))
 
 

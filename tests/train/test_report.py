@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer import event_file_writer
 
 from elmo.config import PretrainConfig
 from elmo.errors import MissingExtra, OutputError
@@ -83,7 +84,9 @@ def test_a_killed_process_leaves_every_line(tmp_path):
     assert len(told(tmp_path)) == 100
 
 
-def test_tensorboard_forgets_the_steps_taken_back(tmp_path):
+def test_tensorboard_forgets_the_steps_taken_back(tmp_path, monkeypatch):
+    # Within a second files are in the order of their numbers, and 10 stands before 9.
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
     fill(tmp_path, 5)
     with Report(tmp_path, CONFIG, resume_step=2) as report:
         report.step(3, {"loss": 7.0})
