@@ -162,7 +162,7 @@ def ways_of(
 ) -> Iterator[tuple[str, Callable[[], Part]]]:
     """Give how to make all that is compared with the yardstick."""
     n = len(sentences)
-    # Where PyTorch has no bfloat16 of the CPU's, its own takes hundreds of times as long.
+    # Where the CPU has no bfloat16, PyTorch's own takes minutes.
     for dtype in (torch.float32, torch.bfloat16) if onednn_has_bfloat16() else (torch.float32,):
         name = str(dtype).removeprefix("torch.")
         make = partial(plain_lstms, elmo.config.lstm, n, dtype)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import types
 
@@ -354,6 +355,19 @@ def test_a_command_inside_another_program_leaves_its_garbage_alone():
     before = gc.get_freeze_count()
     assert elmo("info", "x").exit_code == 0
     assert (gc.isenabled(), gc.get_freeze_count()) == (True, before)
+
+
+def test_kernels_are_compiled_aside_where_they_will_be_wanted(tmp_path, model, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cli, "library", lambda: asked.append(threading.current_thread()))
+    assert elmo("info", model).exit_code == 0
+    assert asked == []
+    (tmp_path / "one.txt").write_text("a few words\n")
+    words = (str(tmp_path / "one.txt"), str(tmp_path / "one.parquet"), "--model", model)
+    assert elmo("embed", *words).exit_code == 0
+    (thread,) = asked
+    thread.join()
+    assert thread is not threading.current_thread()
 
 
 def test_one_file_is_embedded_without_what_only_others_need():

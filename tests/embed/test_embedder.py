@@ -149,7 +149,6 @@ def test_a_very_long_sentence():
     np.testing.assert_allclose(vectors[1], elmo.encode([["word"]])[0], rtol=0, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 @pytest.mark.parametrize("dtype", ["bfloat16", torch.float16, torch.float64])
 def test_arithmetic(tiny, dtype):
     exact = tiny.encode(SENTENCES, pooling="mean")

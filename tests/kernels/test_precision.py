@@ -63,14 +63,3 @@ def test_algorithms_are_not_picked_by_a_race():
         assert (cudnn.benchmark, cudnn.deterministic) == (True, False)
     finally:
         cudnn.benchmark, cudnn.deterministic = before
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_what_pytorch_switches_off_is_put_back(enabled):
-    """One product that oneDNN lacks, and PyTorch would round all later ones otherwise."""
-    onednn = torch.backends.mkldnn
-    onednn.enabled = enabled
-    with exact_float32():
-        assert onednn.enabled == enabled
-        onednn.enabled = False
-    assert onednn.enabled == enabled

@@ -91,9 +91,12 @@ INLINE vec clip(vec x, float bound) {
 #endif
 }
 
+/* 1.5 * 2^23: adding it rounds, and leaves the integer in the last bits. */
+#define ROUNDING 12582912.0f
+
 /* 1 / (1 + 2^x) to seven digits; both functions of a cell are this one with other factors. */
 INLINE vec falling(vec x) {
-  const vec magic = all(12582912.0f); /* 1.5 * 2^23: adding it rounds, and leaves the integer */
+  const vec magic = all(ROUNDING);
   x = clip(x, 120.0f);
   vec shifted = x + magic;
   vec r = x - (shifted - magic);
@@ -154,7 +157,7 @@ INLINE void write_halves(uint16_t *at, vec x) {
 
 /* Of numbers between -127 and 127. */
 INLINE void write_bytes(int8_t *at, vec x) {
-  const vec magic = all(12582912.0f);
+  const vec magic = all(ROUNDING);
   ints whole = (ints)(x + magic) - (ints)magic;
   *(bytes *)at = __builtin_convertvector(whole + EXTRA, bytes);
 }
@@ -174,8 +177,8 @@ INLINE float largest(const float *row, long n) {
 /* ------------------------------------------------------------------ products */
 
 /* Rows that are multiplied together, and columns: four vectors beside each other where there are 32
- * registers, two of AVX's where there are 16. A core that is shared takes in fewer instructions at a time,
- * and six rows by four vectors need the fewest that are no products. */
+ * registers, two of AVX's where there are 16. A core that is shared takes in fewer instructions at a
+ * time, and six rows by four vectors need the fewest that are no products. */
 #define ROWS 6
 #ifdef __AVX512F__
 #define PANEL 64
@@ -659,6 +662,7 @@ static float whole_of(uint16_t half) {
   return x;
 }
 
+/* See `pack`: once for each kind, lest each number ask which it is. */
 INLINE void pack_all(int kind, const float *w, long n, long k, long block, char *out,
                      float *scale) {
   const long width = kind == FLOAT32 ? PANEL : 16;
@@ -675,7 +679,7 @@ INLINE void pack_all(int kind, const float *w, long n, long k, long block, char 
         if (kind == FLOAT32) {
           ((float *)panel)[at] = row[i];
         } else if (kind == INT8) {
-          const float x = row[i] * factor + 12582912.0f; /* see `falling` */
+          const float x = row[i] * factor + ROUNDING;
           uint32_t bits;
           memcpy(&bits, &x, 4);
           panel[at] = (char)bits;

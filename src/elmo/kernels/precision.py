@@ -15,9 +15,6 @@ def _switches() -> list[tuple[Any, str, Any]]:
         # An algorithm picked by a timing race may differ from run to run.
         (backends.cudnn, "benchmark", False),
         (backends.cudnn, "deterministic", True),
-        # Left as it is, but put back: where oneDNN lacks one kind of product (bfloat16 on an old
-        # CPU), PyTorch leaves it for the rest of the process, and float32 is rounded otherwise.
-        (backends.mkldnn, "enabled", backends.mkldnn.enabled),
     ]
     if hasattr(backends.cudnn, "conv"):
         places = (

@@ -1,7 +1,7 @@
 /* What native.c asks of newer Xeons, in plain C: its ways for them can be tested on any CPU.
  *
- * Found in place of the compiler's own header where this folder is searched first. Rounds as the
- * CPUs do, but for reciprocals, which are exact here.
+ * Found in place of the compiler's own header where this folder is searched first. Whole numbers are
+ * what the CPUs give to the last bit; others may be rounded otherwise, and reciprocals are exact.
  */
 #include <math.h>
 #include <stdint.h>
