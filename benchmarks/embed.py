@@ -48,8 +48,7 @@ SIZES = {
 N_SENTENCES, N_WORDS = 200, 25
 # What the older loop is best at is one of these.
 OLDER_BATCHES = (32, 64, 200)
-ARITHMETICS: tuple[Arithmetic, ...] = ("float32", "bfloat16x3", "bfloat16", "int8")
-PYTORCH_HAS: tuple[Arithmetic, ...] = ("float32", "bfloat16", "int8")
+ARITHMETICS: tuple[Arithmetic, ...] = ("float32", "bfloat16", "int8")
 
 
 class Given(NamedTuple):
@@ -82,7 +81,7 @@ def pieces(text: str) -> list[list[str]]:
 
 def matrix_rates(repeats: int) -> dict[str, float]:
     """Measure the best rate of large products, in GFLOP/s (int8: in billions of operations)."""
-    rates: dict[str, float] = dict.fromkeys(filter(can_compute, PYTORCH_HAS), 0.0)
+    rates: dict[str, float] = dict.fromkeys(filter(can_compute, ARITHMETICS), 0.0)
     for size in (1024, 2048, 4096):
         a = torch.randn(size, size)
         b = torch.randn(size, size)
@@ -97,8 +96,6 @@ def matrix_rates(repeats: int) -> dict[str, float]:
             rates[name] = max(rates[name], 2e-9 * size**3 / seconds.least)
         # What is slower than float32 has no kernel of its own in PyTorch, and would take minutes.
         rates = {name: rate for name, rate in rates.items() if rate >= rates["float32"]}
-    if "bfloat16" in rates:
-        rates["bfloat16x3"] = rates["bfloat16"] / 3
     return rates
 
 

@@ -29,7 +29,7 @@ VARIANTS |= {
     "dot products, emulated": (*_DOTS, "-U__AMX_BF16__"),
     "tiles, emulated": (*_DOTS, "-D__AMX_BF16__", "-D__AMX_INT8__"),
 }
-ARITHMETICS = ("float32", "bfloat16x3", "bfloat16", "int8")
+ARITHMETICS = ("float32", "bfloat16", "int8")
 
 
 @cache

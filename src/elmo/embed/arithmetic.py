@@ -11,11 +11,6 @@ from elmo.kernels.native_calls import can_compute
 
 KNOWN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 """Floats narrower than these can be stored, but not computed with."""
-# What PyTorch has no type for, and what a CPU must have for it.
-NEEDS: dict[narrow.Arithmetic, str] = {
-    "int8": "AMX, AVX512-VNNI or ARM's dot products",
-    "bfloat16x3": "AMX",
-}
 
 
 @dataclass(frozen=True)
@@ -45,23 +40,20 @@ def arithmetic_of(
     """Say how to compute.
 
     Args:
-        dtype: a type or its name, "int8", "bfloat16x3", "auto", or None for that of the
-            weights.
+        dtype: a type or its name, "int8", "auto", or None for that of the weights.
         own: type of the weights.
         device: they are on.
     """
     if dtype is None:
         return _of_weights(own, device)
-    for name in NEEDS:
-        if dtype == name:
-            return _of_a_cpu(name, own, device)
+    if dtype == "int8":
+        return _of_bytes(own, device)
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if dtype == "auto":
         found = torch.bfloat16 if _multiplies_halves(device) else torch.float32
     if not isinstance(found, torch.dtype) or found not in KNOWN:
         raise ConfigError(
-            f"dtype is {dtype!r}; expected auto, float32, bfloat16x3, bfloat16, float16, "
-            "float64 or int8"
+            f"dtype is {dtype!r}; expected auto, float32, bfloat16, float16, float64 or int8"
         )
     if found == torch.bfloat16 and device.type == "cpu" and own == torch.float32:
         if can_compute("bfloat16"):
@@ -80,13 +72,13 @@ def _of_weights(kind: torch.dtype, device: torch.device) -> Arithmetic:
     return Arithmetic(kind, "float32", kind)
 
 
-def _of_a_cpu(name: narrow.Arithmetic, own: torch.dtype, device: torch.device) -> Arithmetic:
-    if device.type != "cpu" or own != torch.float32 or not can_compute(name):
+def _of_bytes(own: torch.dtype, device: torch.device) -> Arithmetic:
+    if device.type != "cpu" or own != torch.float32 or not can_compute("int8"):
         raise ConfigError(
-            f"dtype is {name}, which needs a model in float32 on a CPU with {NEEDS[name]}, and a "
-            "C compiler: take auto or float32"
+            "dtype is int8, which needs a model in float32 on a CPU with AMX, AVX512-VNNI or "
+            "ARM's dot products, and a C compiler: take auto or float32"
         )
-    return Arithmetic(own, name, torch.float32)
+    return Arithmetic(own, "int8", torch.float32)
 
 
 def _multiplies_halves(device: torch.device) -> bool:

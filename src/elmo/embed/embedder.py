@@ -318,8 +318,7 @@ class ELMo(nn.Module):
                 the state is carried.
             device: moves the model there first.
             dtype: the arithmetic: a type such as torch.bfloat16 or its name; "int8" (a CPU alone,
-                some fidelity lost); "bfloat16x3" (a CPU with AMX: float32 to five digits, and
-                faster); "auto", bfloat16 where the device multiplies it fast, else
+                some fidelity lost); "auto", bfloat16 where the device multiplies it fast, else
                 float32; that of the weights where None. Halves that a CPU does not multiply are
                 float32 there until they are given back.
             show_progress_bar: show progress on standard error.

@@ -5,15 +5,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from elmo.kernels.narrow import Arithmetic, wanted
+from elmo.kernels.narrow import wanted
 from elmo.kernels.native_calls import (
     DEPTHS,
     PANEL,
     After,
+    Kind,
     Weights,
     can_compute,
     gathered,
     is_plain,
+    kind_of,
     multiply,
     pack,
     shares,
@@ -33,14 +35,15 @@ def can_run(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
         and (x.dim() == 2 and x.shape[1] == k and bias.shape == (n,))
         and n % PANEL == 0
         and k % max(DEPTHS.values()) == 0
-        and can_compute(wanted())
+        and can_compute(kind_of(wanted()))
     )
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Give `x weightᵀ + bias`, (rows, n), in float32."""
-    weights, bias = pack(weight, "float32"), bias.detach().contiguous()
-    return _multiplied(x, weights, bias, "float32", After.PLAIN, len(weight))
+    kind = kind_of("float32")
+    weights, bias = pack(weight, kind), bias.detach().contiguous()
+    return _multiplied(x, weights, bias, kind, After.PLAIN, len(weight))
 
 
 def can_run_highway(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
@@ -50,18 +53,19 @@ def can_run_highway(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
 
 def highway(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Give what `choose.highway` does, (rows, n / 2), in the arithmetic that is asked for."""
-    weights = pack(weight, wanted(), "highway", _both)
+    kind = kind_of(wanted())
+    weights = pack(weight, kind, "highway", _both)
     bias = _both(bias.detach()).contiguous()
-    return _multiplied(x, weights, bias, wanted(), After.HIGHWAY, len(weight) // 2)
+    return _multiplied(x, weights, bias, kind, After.HIGHWAY, len(weight) // 2)
 
 
 def _multiplied(
-    x: Tensor, weights: Weights, bias: Tensor, arithmetic: Arithmetic, after: After, width: int
+    x: Tensor, weights: Weights, bias: Tensor, kind: Kind, after: After, width: int
 ) -> Tensor:
     x = x.contiguous()
-    rows = gathered(x, None, arithmetic, with_others=True)
+    rows = gathered(x, None, kind, with_others=True)
     out = torch.empty(len(x), width)
-    given = (rows, weights, bias, arithmetic, out.data_ptr())
+    given = (rows, weights, bias, kind, out.data_ptr())
     columns = shares(weights.n, PANEL, len(x) * weights.k)
     together(partial(multiply, *given, some, after, x) for some in columns)
     return out

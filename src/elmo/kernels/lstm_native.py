@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from elmo.kernels.direction import Direction, Walk
-from elmo.kernels.narrow import Arithmetic, wanted
+from elmo.kernels.narrow import wanted
 from elmo.kernels.native_calls import (
     GROUP,
     LANES,
@@ -25,6 +25,7 @@ from elmo.kernels.native_calls import (
     TOGETHER,
     After,
     Gathered,
+    Kind,
     Weights,
     aligned,
     are_within,
@@ -33,6 +34,7 @@ from elmo.kernels.native_calls import (
     function,
     gathered,
     is_plain,
+    kind_of,
     multiply,
     pack,
     projected_in,
@@ -45,8 +47,7 @@ from elmo.kernels.packing import packed
 
 NEEDS = (
     "a CPU with a C compiler (for int8 with AMX, AVX512-VNNI or ARM's dot products, for bfloat16 "
-    "with AMX or AVX512-BF16, for bfloat16x3 with AMX), "
-    "widths that are multiples of 64, known lengths, no resets and no gradient"
+    "with AMX or AVX512-BF16), widths that are multiples of 64, known lengths, no resets and no gradient"
 )
 
 # What all widths are a multiple of.
@@ -56,24 +57,24 @@ POSITIONS = 1024
 # Products of two numbers that are a turn, unless TOGETHER positions have more: 20 ms of tiles to
 # 250 of a slow core. On shared cores threads are not equally fast; when a layer ends all but one
 # have nothing to do, for half a turn.
-TURN: dict[Arithmetic, int] = {
+TURN: dict[Kind, int] = {
     "float32": 2**32,
-    "bfloat16x3": 2**33,
+    "int8x3": 2**33,
     "bfloat16": 2**34,
     "int8": 2**34,
 }
 # Fewer rows are not cut up for the sake of balance: each task reads all weights at each step, which
 # the tile units would wait for.
-ROWS_OF_A_TASK: dict[Arithmetic, int] = {
+ROWS_OF_A_TASK: dict[Kind, int] = {
     "float32": 64,
-    "bfloat16x3": 96,
+    "int8x3": 96,
     "bfloat16": 96,
     "int8": 96,
 }
 # Units that are projected together, at most: eight tiles.
 BLOCK = 256
-# Arithmetics whose gates are kept in bfloat16.
-NARROW: tuple[Arithmetic, ...] = ("bfloat16", "int8")
+# Kinds whose gates are kept in bfloat16.
+NARROW: tuple[Kind, ...] = ("bfloat16", "int8")
 # The gates of each distinct input are kept, not made again at each place, up to this many bytes.
 SHARED_BYTES = 2**28
 # Rows that begin alike are walked over as one where that leaves out this share of them, at least.
@@ -84,7 +85,7 @@ WORTH_LOOKING = 2**22
 
 def can_run(directions: Sequence[Direction]) -> bool:
     """Tell whether this is a call without gradients on a CPU that the library was compiled for."""
-    return all(map(_fits, directions)) and can_compute(wanted())
+    return all(map(_fits, directions)) and can_compute(kind_of(wanted()))
 
 
 def _fits(direction: Direction) -> bool:
@@ -101,21 +102,22 @@ def _fits(direction: Direction) -> bool:
 
 def lstm(directions: Sequence[Direction]) -> list[Walk]:
     """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
-    layers = [_Layer(direction, wanted()) for direction in directions]
-    n_parts = _parts(len(directions), directions[0].h.shape[0], wanted())
+    kind = kind_of(wanted())
+    layers = [_Layer(direction, kind) for direction in directions]
+    n_parts = _parts(len(directions), directions[0].h.shape[0], kind)
     together(task for layer in layers for task in layer.before())
     together(task for layer in layers for task in layer.walks(n_parts))
     return [(layer.outputs, layer.h, layer.c) for layer in layers]
 
 
-def _parts(n_directions: int, n_rows: int, arithmetic: Arithmetic) -> int:
+def _parts(n_directions: int, n_rows: int, kind: Kind) -> int:
     """Say into how many parts the rows of each direction are cut.
 
     Twice as many tasks as threads where rows allow: a core that others disturb does fewer of them.
     """
     n_threads = torch.get_num_threads()
     least = -(-n_threads // n_directions)
-    wanted_parts = min(2 * least, n_rows // ROWS_OF_A_TASK[arithmetic])
+    wanted_parts = min(2 * least, n_rows // ROWS_OF_A_TASK[kind])
     return max(least, wanted_parts) if n_threads > 1 else 1
 
 
@@ -176,10 +178,10 @@ class _First(NamedTuple):
 class _Layer:
     """One direction: what is computed before the walks over its rows, and these walks."""
 
-    def __init__(self, direction: Direction, arithmetic: Arithmetic) -> None:
+    def __init__(self, direction: Direction, kind: Kind) -> None:
         assert direction.active is not None
         self.direction = direction
-        self.arithmetic = arithmetic
+        self.kind = kind
         self.active = torch.tensor(direction.active, dtype=torch.int64)
         self.batch, self.out = direction.h.shape
         self.cell = direction.c.shape[1]
@@ -192,20 +194,20 @@ class _Layer:
         )
         make = torch.empty if min(direction.active, default=0) == self.batch else torch.zeros
         self.outputs = make(self.n_steps, self.batch, self.out)
-        self.inputs = pack(direction.weight_ih, arithmetic, "gates", _by_units)
-        self.recurrent = pack(direction.weight_hh, arithmetic, "gates", _by_units)
+        self.inputs = pack(direction.weight_ih, kind, "gates", _by_units)
+        self.recurrent = pack(direction.weight_hh, kind, "gates", _by_units)
         self.projection: Weights | None = None
         if direction.weight_hr is not None:
             self.projection = pack(
-                direction.weight_hr, projected_in(arithmetic), "blocks", block=self.block
+                direction.weight_hr, projected_in(kind), "blocks", block=self.block
             )
         self.bias = _by_units(direction.bias.detach()).contiguous()
         self.x = direction.x.detach().flatten(0, -2).contiguous()
         self.index = None if direction.index is None else direction.index.long().contiguous()
-        self.gate_bytes = 4 * self.cell * (2 if arithmetic in NARROW else 4)
+        self.gate_bytes = 4 * self.cell * (2 if kind in NARROW else 4)
         weights = (self.inputs, self.recurrent, self.projection)
         work = sum(one.n * one.k for one in weights if one is not None)
-        self.positions = min(POSITIONS, max(TOGETHER, TURN[arithmetic] // work))
+        self.positions = min(POSITIONS, max(TOGETHER, TURN[kind] // work))
         self.shared: Tensor | None = None
         self.lengths = (self.active[:, None] > torch.arange(self.batch)).sum(dim=0)
 
@@ -214,13 +216,13 @@ class _Layer:
         if self.index is None or len(self.x) * self.gate_bytes > SHARED_BYTES:
             return
         self.shared = aligned(len(self.x) * self.gate_bytes)
-        rows = gathered(self.x, None, self.arithmetic)
+        rows = gathered(self.x, None, self.kind)
         for columns in shares(4 * self.cell, PANEL, rows.n * self.inputs.k):
             yield partial(self._gates, rows, self.shared.data_ptr(), columns)
 
     def _gates(self, rows: Gathered, out: int, columns: tuple[int, int]) -> None:
         """Compute the share of the gates that some inputs have."""
-        given = (self.inputs, self.bias, self.arithmetic)
+        given = (self.inputs, self.bias, self.kind)
         multiply(rows, *given, out, columns, After.GATES)
 
     def walks(self, n_parts: int) -> Iterator[Callable[[], bool]]:
@@ -278,7 +280,7 @@ class _Layer:
     def _gates_of(self, inputs: Tensor) -> tuple[int, int]:
         """Compute the share of some inputs; gives its address and their number."""
         gates = room("gates", max(1, len(inputs)) * self.gate_bytes)
-        self._gates(gathered(self.x, inputs, self.arithmetic), gates, (0, 4 * self.cell))
+        self._gates(gathered(self.x, inputs, self.kind), gates, (0, 4 * self.cell))
         return gates, len(inputs)
 
     def _steps(
@@ -292,7 +294,7 @@ class _Layer:
     ) -> None:
         """Walk over some steps of some rows, whose inputs' share of the gates is known."""
         # A multiple of all that rows are filled up to, here (GROUP) and in C (32).
-        n_filled, size = filled_up(len(rows.h), 2 * GROUP), SIZES[self.arithmetic]
+        n_filled, size = filled_up(len(rows.h), 2 * GROUP), SIZES[self.kind]
         direction, projection = self.direction, self.projection
         given = _Walk(
             cell=self.cell,
@@ -317,11 +319,11 @@ class _Layer:
             outputs=rows.outputs.data_ptr(),
             state=room("state", n_filled * self.out * size),
             state_scale=room("state scales", 4 * n_filled),
-            hidden=room("hidden", n_filled * self.block * SIZES[projected_in(self.arithmetic)]),
+            hidden=room("hidden", n_filled * self.block * SIZES[projected_in(self.kind)]),
             sums=room("projected", n_filled * self.out * 4),
-            room=room("gate sums", 2 * n_filled * 4 * LANES * 4),
+            room=room("gate sums", 2 * n_filled * 3 * 4 * LANES * 4),
         )
-        function(f"walk_{self.arithmetic}")(ctypes.byref(given))
+        function(f"walk_{self.kind}")(ctypes.byref(given))
 
     # -------------------------------------------------------------- rows that begin alike
 
@@ -380,7 +382,7 @@ class _Layer:
         itself reads all weights once more.
         """
         kept: list[_First] = packed(
-            self.direction.weight_hh, f"first step {self.arithmetic}", lambda _: []
+            self.direction.weight_hh, f"first step {self.kind}", lambda _: []
         )
         x, clips = self.x[inputs], (self.direction.cell_clip, self.direction.projection_clip)
         for one in kept:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
-Arithmetic = Literal["float32", "bfloat16x3", "bfloat16", "int8"]
+Arithmetic = Literal["float32", "bfloat16", "int8"]
 
 _wanted: ContextVar[Arithmetic] = ContextVar("arithmetic", default="float32")
 

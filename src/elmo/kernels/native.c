@@ -5,12 +5,14 @@
  * finished (a cell, a clip) before the next one is begun. There are no threads in here: a call is
  * one direction of some rows, and calls run side by side.
  *
- * Four arithmetics: float32 with the vectors of any CPU, bfloat16 and int8 with the tile units of
- * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16; AVX512-VNNI, ARM's), and
- * with tiles alone bfloat16x3: a float32 as the sum of two bfloat16, of whose four products the
- * three that matter are summed, which leaves 16 of its 24 bits. Sums and cells are float32 in all of
- * them, int8's products exact in int32. Of int8 a row has one scale: that of a weight is fixed, that
- * of an input found when it is made.
+ * Three arithmetics: float32 with the vectors of any CPU, bfloat16 and int8 with the tile units of
+ * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16; AVX512-VNNI, ARM's). Sums
+ * and cells are float32 in all of them, int8's products exact in int32. Of int8 a row has one scale:
+ * that of a weight is fixed, that of an input found when it is made.
+ *
+ * Tiles multiply float32 too, and faster than vectors do (INT8X3): as whole numbers of 24 bits, three
+ * int8 each, of whose nine products the six that matter are summed, exactly. What is left out is less
+ * than what float32's own sums round away.
  */
 #include <stdint.h>
 #include <string.h>
@@ -50,7 +52,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { FLOAT32, BFLOAT16, INT8, BFLOAT16X3 };
+enum { FLOAT32, BFLOAT16, INT8, INT8X3 };
 
 /* Sixteen numbers: a row of a tile, the units of a cell that lie together. */
 #define LANES 16
@@ -155,6 +157,15 @@ INLINE void write_halves(uint16_t *at, vec x) {
 #endif
 }
 
+/* Of numbers below 2^23. */
+INLINE ints rounded(vec x) {
+#ifdef __AVX512F__
+  return (ints)_mm512_cvtps_epi32((__m512)x);
+#else
+  return __builtin_convertvector(choose(x < all(0), x - all(0.5f), x + all(0.5f)), ints);
+#endif
+}
+
 /* Of numbers between -127 and 127. */
 INLINE void write_bytes(int8_t *at, vec x) {
   const vec magic = all(ROUNDING);
@@ -196,9 +207,22 @@ INLINE float largest(const float *row, long n) {
 enum { FEW = 0 };
 INLINE int lines_asked(long n) { return n < 4 * ROWS ? FEW : n < 4 * LINES * ROWS ? LINES : 1; }
 
-/* Bytes of a number; of two bfloat16 the second ones follow after 32 of the first. */
-INLINE long size_of(int kind) { return kind == BFLOAT16 ? 2 : kind == INT8 ? 1 : 4; }
-enum { PAIRED = 32 };
+/* Bytes of a number. */
+INLINE long size_of(int kind) {
+  return kind == BFLOAT16 ? 2 : kind == INT8 ? 1 : kind == INT8X3 ? 3 : 4;
+}
+
+/* Of numbers as three bytes 64 first ones stand before the second and the third. */
+#define APART 64
+
+/* What the largest number of a row becomes: a byte, or three with room to be rounded up. */
+INLINE float most_of(int kind) { return kind == INT8X3 ? 0x7f7f00 : 127; }
+
+/* Whether rows and weights have a scale. */
+INLINE int has_scale(int kind) { return kind == INT8 || kind == INT8X3; }
+
+/* Sums that a product leaves for a number. */
+INLINE long sums_of(int kind) { return kind == INT8X3 ? 3 : 1; }
 
 /* Whether gates may be rounded and cells be rough: products have no more digits. */
 INLINE int is_narrow(int kind) { return kind == BFLOAT16 || kind == INT8; }
@@ -329,12 +353,51 @@ static void set_tiles(void) {
       _tile_dpbf16ps(sum, a, b);            \
   } while (0)
 
-/* Tiles of a row that are multiplied at a time: first and second parts of numbers together. */
-INLINE long tiles_each(int kind) { return kind == BFLOAT16X3 ? 2 : 1; }
+/* Tiles of a row that are multiplied at a time: all bytes of numbers together. */
+INLINE long tiles_each(int kind) { return kind == INT8X3 ? 3 : 1; }
 
-/* A tile of 16 rows, or two of 32, times two tiles of columns, added to the sums 0 to 3. */
+/* Columns of a panel: two tiles; one, of which there are three sums. */
+INLINE long panel_of(int kind) { return kind == INT8X3 ? 16 : 32; }
+
+#define MULTIPLY_NEXT(sum, a) \
+  do {                        \
+    _tile_loadd(6, a, 64);    \
+    _tile_dpbssd(sum, 6, 7);  \
+  } while (0)
+
+/* Numbers of three bytes, 16 rows or 32 of them, times a tile of columns. The sums 0 and 2 are those
+ * of first bytes times first ones, 1 and 3 of first times second, 4 and 5 of first times third and of
+ * second times second; from each product to the next one tile changes. */
+INLINE void multiply_threes(int is_double, const char *a0, const char *a1, const char *w) {
+  enum { SECOND = TILE_BYTES, THIRD = 2 * TILE_BYTES };
+  _tile_loadd(7, w, 64);
+  MULTIPLY_NEXT(0, a0);
+  MULTIPLY_NEXT(1, a0 + SECOND);
+  MULTIPLY_NEXT(4, a0 + THIRD);
+  if (is_double) {
+    MULTIPLY_NEXT(5, a1 + THIRD);
+    MULTIPLY_NEXT(3, a1 + SECOND);
+    MULTIPLY_NEXT(2, a1);
+  }
+  _tile_loadd(7, w + SECOND, 64);
+  if (is_double) {
+    _tile_dpbssd(3, 6, 7);
+    MULTIPLY_NEXT(5, a1 + SECOND);
+  }
+  MULTIPLY_NEXT(4, a0 + SECOND);
+  MULTIPLY_NEXT(1, a0);
+  _tile_loadd(7, w + THIRD, 64);
+  _tile_dpbssd(4, 6, 7);
+  if (is_double) MULTIPLY_NEXT(5, a1);
+}
+
+/* A tile of 16 rows, or two of 32, times a panel, added to the sums. */
 INLINE void multiply(int kind, int is_double, const char *a0, const char *a1, const char *w0,
                      const char *w1) {
+  if (kind == INT8X3) {
+    multiply_threes(is_double, a0, a1, w0);
+    return;
+  }
   _tile_loadd(4, a0, 64);
   _tile_loadd(6, w0, 64);
   MULTIPLY(0, 4, 6);
@@ -345,48 +408,42 @@ INLINE void multiply(int kind, int is_double, const char *a0, const char *a1, co
     MULTIPLY(2, 5, 6);
     MULTIPLY(3, 5, 7);
   }
-  if (kind != BFLOAT16X3) return;
-  for (int second = 0; second < 2; second++) { /* part of the rows, then of the weights */
-    if (second) {
-      _tile_loadd(6, w0 + TILE_BYTES, 64);
-      _tile_loadd(7, w1 + TILE_BYTES, 64);
-    }
-    _tile_loadd(4, a0 + (second ? 0 : TILE_BYTES), 64);
-    MULTIPLY(0, 4, 6);
-    MULTIPLY(1, 4, 7);
-    if (is_double) {
-      _tile_loadd(5, a1 + (second ? 0 : TILE_BYTES), 64);
-      MULTIPLY(2, 5, 6);
-      MULTIPLY(3, 5, 7);
-    }
-  }
 }
 
-/* Begin sums with nothing, or with what is there. */
-INLINE void begin_sums(int is_more, int is_double, const float *at, long stride) {
+/* Begin sums with nothing, or with what is there: `beside` each other. */
+INLINE void begin_sums(int kind, int is_more, int is_double, const float *at, long stride,
+                       long beside) {
   const float *below = at + 16 * stride;
   if (!is_more) {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
+    if (kind == INT8X3) {
+      _tile_zero(4);
+      _tile_zero(5);
+    }
     return;
   }
   _tile_loadd(0, at, 4 * stride);
-  _tile_loadd(1, at + 16, 4 * stride);
+  _tile_loadd(1, at + beside, 4 * stride);
+  if (kind == INT8X3) _tile_loadd(4, at + 2 * beside, 4 * stride);
   if (is_double) {
     _tile_loadd(2, below, 4 * stride);
-    _tile_loadd(3, below + 16, 4 * stride);
+    _tile_loadd(3, below + beside, 4 * stride);
+    if (kind == INT8X3) _tile_loadd(5, below + 2 * beside, 4 * stride);
   }
 }
 
-INLINE void end_sums(int is_double, float *at, long stride) {
+INLINE void end_sums(int kind, int is_double, float *at, long stride, long beside) {
   float *below = at + 16 * stride;
   _tile_stored(0, at, 4 * stride);
-  _tile_stored(1, at + 16, 4 * stride);
+  _tile_stored(1, at + beside, 4 * stride);
+  if (kind == INT8X3) _tile_stored(4, at + 2 * beside, 4 * stride);
   if (is_double) {
     _tile_stored(2, below, 4 * stride);
-    _tile_stored(3, below + 16, 4 * stride);
+    _tile_stored(3, below + beside, 4 * stride);
+    if (kind == INT8X3) _tile_stored(5, below + 2 * beside, 4 * stride);
   }
 }
 
@@ -399,25 +456,26 @@ INLINE const char *fetched(int kind, const char *soon, const char *past) {
   return soon + size;
 }
 
-/* Rows, `depth` tiles deep, times two tiles of columns; float or int32 sums. Weights of DEEP tiles
- * stay in the first cache while all rows go past. */
+/* Rows, `depth` tiles deep, times a panel; float or int32 sums. Weights of some tiles stay in the
+ * first cache while all rows go past. */
 INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
                            float *out, long out_stride) {
-  const long below = depth * TILE_BYTES;
-  const char *soon = w + 2 * depth * TILE_BYTES, *past = soon + 2 * depth * TILE_BYTES;
-  for (long from = 0; from < depth; from += DEEP, is_more = 1) {
-    const long to = depth - from < DEEP ? depth : from + DEEP;
+  const long below = depth * TILE_BYTES, each = tiles_each(kind);
+  const long beside = kind == INT8X3 ? out_stride / 3 : 16;
+  const char *soon = w + panel_of(kind) / 16 * below, *past = soon + panel_of(kind) / 16 * below;
+  for (long from = 0; from < depth; from += DEEP * each, is_more = 1) {
+    const long to = depth - from < DEEP * each ? depth : from + DEEP * each;
     for (long r = 0; r < n; r += 32) {
-      const char *a0 = a + r / 16 * below, *w0 = w, *w1 = w + depth * TILE_BYTES;
+      const char *a0 = a + r / 16 * below, *w0 = w, *w1 = w + below;
       float *at = out + r * out_stride;
       const int is_double = n - r > 16;
-      begin_sums(is_more, is_double, at, out_stride);
-      for (long i = from; i < to; i += tiles_each(kind)) {
+      begin_sums(kind, is_more, is_double, at, out_stride, beside);
+      for (long i = from; i < to; i += each) {
         multiply(kind, is_double, a0 + TILE_BYTES * i, a0 + below + TILE_BYTES * i,
                  w0 + TILE_BYTES * i, w1 + TILE_BYTES * i);
         soon = fetched(kind, soon, past);
       }
-      end_sums(is_double, at, out_stride);
+      end_sums(kind, is_double, at, out_stride, beside);
     }
   }
 }
@@ -549,14 +607,19 @@ static __attribute__((noinline)) void tiles_by_panel(int kind, const char *a, lo
 INLINE long width_of(int kind) { return HAS_TILES && kind != FLOAT32 ? 32 : 64; }
 
 /* Rows times so many columns of packed weights, (n, width), added to what is there where `is_more`;
- * int8's are numbers that wait for their scale. Rows lie as `spot` says. */
+ * int8's are numbers that wait for their scale, INT8X3's three times as many, a width apart. Rows lie
+ * as `spot` says. */
 INLINE void by_columns(int kind, const char *a, long k, long n, const char *w, long column,
                        int is_more, float *out, long out_stride) {
   const long size = size_of(kind);
   const char *from = w + column * k * size;
 #if HAS_BYTES
   if (kind != FLOAT32) {
-    const long width = HAS_TILES ? 32 : PANEL;
+#if HAS_TILES
+    const long width = panel_of(kind);
+#else
+    const long width = PANEL;
+#endif
     for (long first = 0; first < width_of(kind); first += width)
       tiles_by_panel(kind, a, k * size / 64, n, from + first * k * size, is_more, out + first,
                      out_stride);
@@ -583,22 +646,31 @@ INLINE void end(int kind) {
   (void)kind;
 }
 
-/* What a product left, as numbers. */
-INLINE vec summed(int kind, const float *at, const float *w_scale, float row_scale) {
-  if (kind != INT8) return read_floats(at);
-  ints exact = (ints)read_floats(at);
-  return __builtin_convertvector(exact, vec) * (read_floats(w_scale) * all(row_scale));
+/* What a product left, as numbers; of three sums those of larger bytes come first, `apart`. */
+INLINE vec summed(int kind, const float *at, long apart, const float *w_scale, float row_scale) {
+  if (!has_scale(kind)) return read_floats(at);
+  vec x = __builtin_convertvector((ints)read_floats(at), vec);
+  if (kind == INT8X3) {
+    vec second = __builtin_convertvector((ints)read_floats(at + apart), vec);
+    vec third = __builtin_convertvector((ints)read_floats(at + 2 * apart), vec);
+    x = (x * all(256) + second) * all(256) + third;
+    row_scale *= 65536; /* the place of the last sum */
+  }
+  return x * (read_floats(w_scale) * all(row_scale));
 }
 
 /* Write a vector of a row of `n`, from the one at `i` on, as they will be multiplied, each
  * into its spot. */
 INLINE void write_numbers(int kind, char *rows, long r, long i, long n, vec x) {
   const long size = size_of(kind);
-  if (kind == BFLOAT16X3) {
-    const long at = i / PAIRED * PAIRED * 4 + i % PAIRED * 2;
-    uint16_t *first = (uint16_t *)spot(kind, rows, r, at, n * size);
-    write_halves(first, x);
-    write_halves((uint16_t *)spot(kind, rows, r, at + 64, n * size), x - read_halves(first));
+  if (kind == INT8X3) {
+    ints left = rounded(x);
+    for (long byte = 2; byte >= 0; byte--) {
+      const long at = i / APART * APART * 3 + byte * APART + i % APART;
+      const ints low = left << 24 >> 24; /* with its sign */
+      *(bytes *)spot(kind, rows, r, at, n * size) = __builtin_convertvector(low, bytes);
+      left = (left - low) >> 8;
+    }
     return;
   }
   char *at = spot(kind, rows, r, i * size, n * size);
@@ -612,13 +684,13 @@ INLINE void write_numbers(int kind, char *rows, long r, long i, long n, vec x) {
 
 /* Write a row as it will be multiplied; gives its scale. */
 INLINE float write_row(int kind, const float *row, long n, char *rows, long r) {
-  float most = kind == INT8 ? largest(row, n) : 127;
-  vec factor = all(most > 0 ? 127 / most : 0);
+  const float most = has_scale(kind) ? largest(row, n) : 0;
+  const vec factor = all(most > 0 ? most_of(kind) / most : 0);
   for (long i = 0; i < n; i += WIDE) {
     vec x = read_floats(row + i);
-    write_numbers(kind, rows, r, i, n, kind == INT8 ? x * factor : x);
+    write_numbers(kind, rows, r, i, n, has_scale(kind) ? x * factor : x);
   }
-  return most / 127;
+  return has_scale(kind) ? most / most_of(kind) : 1;
 }
 
 /* ------------------------------------------------------------------ what is called */
@@ -655,22 +727,16 @@ static uint16_t half_of(float x) {
   return (uint16_t)((bits + ((bits >> 16) & 1) + 0x7fff) >> 16);
 }
 
-static float whole_of(uint16_t half) {
-  uint32_t bits = (uint32_t)half << 16;
-  float x;
-  memcpy(&x, &bits, 4);
-  return x;
-}
-
 /* See `pack`: once for each kind, lest each number ask which it is. */
 INLINE void pack_all(int kind, const float *w, long n, long k, long block, char *out,
                      float *scale) {
   const long width = kind == FLOAT32 ? PANEL : 16;
   /* Numbers of a column side by side. */
-  const long pair = kind == FLOAT32 ? 1 : kind == INT8 ? 4 : 2;
+  const long pair = kind == FLOAT32 ? 1 : kind == BFLOAT16 ? 2 : 4;
   for (long column = 0; column < n; column++, w += k) {
-    const float most = kind == INT8 ? largest(w, k) : 0, factor = most > 0 ? 127 / most : 0;
-    if (kind == INT8) scale[column] = most / 127;
+    const float most = has_scale(kind) ? largest(w, k) : 0;
+    const float factor = most > 0 ? most_of(kind) / most : 0;
+    if (has_scale(kind)) scale[column] = most / most_of(kind);
     for (long first = 0; first < k; first += block) {
       const float *row = w + first;
       char *panel = out + (first * n + column / width * width * block) * size_of(kind);
@@ -686,17 +752,22 @@ INLINE void pack_all(int kind, const float *w, long n, long k, long block, char 
         } else if (kind == BFLOAT16) {
           ((uint16_t *)panel)[at] = half_of(row[i]);
         } else {
-          /* A tile of first parts, then one of second ones. */
-          uint16_t *half = (uint16_t *)panel + at + i / PAIRED * PAIRED * width;
-          half[0] = half_of(row[i]);
-          half[PAIRED * width] = half_of(row[i] - whole_of(half[0]));
+          const float x = row[i] * factor;
+          int32_t left = (int32_t)(x < 0 ? x - 0.5f : x + 0.5f);
+          /* A tile of first bytes, then those of the others. */
+          int8_t *byte = (int8_t *)panel + at + i / APART * APART * width * 2;
+          for (long place = 2; place >= 0; place--) {
+            byte[place * APART * width] = (int8_t)left;
+            left = (left - (int8_t)left) >> 8;
+          }
         }
       }
     }
   }
 }
 
-/* Pack weights (n, k) for `by_columns`, `block` of the k after another; `scale` is int8's, (n,). */
+/* Pack weights (n, k) for `by_columns`, `block` of the k after another; `scale` is that of bytes,
+ * (n,). */
 void pack(int kind, const float *w, long n, long k, long block, char *out, float *scale) {
   if (kind == FLOAT32)
     pack_all(FLOAT32, w, n, k, block, out, scale);
@@ -705,7 +776,7 @@ void pack(int kind, const float *w, long n, long k, long block, char *out, float
   else if (kind == INT8)
     pack_all(INT8, w, n, k, block, out, scale);
   else
-    pack_all(BFLOAT16X3, w, n, k, block, out, scale);
+    pack_all(INT8X3, w, n, k, block, out, scale);
 }
 
 /* Write some rows of a table, in the order of `index` (or as they are, without), as they are
@@ -741,7 +812,7 @@ typedef struct {
   const float *w_scale, *bias; /* (n,) */
   const float *x;              /* of a highway layer, (rows, n / 2) */
   char *out;
-  float *room;                 /* (TOGETHER, 64) */
+  float *room;                 /* (TOGETHER, 96) */
 } product;
 
 enum {
@@ -754,11 +825,12 @@ enum {
 #define TOGETHER 240
 
 /* Take the sums of a vector in each of two times sixteen columns of a row to where they belong. */
-INLINE void finish_some(int kind, const product *p, long row, long column, const float *sums) {
+INLINE void finish_some(int kind, const product *p, long row, long column, const float *sums,
+                        long width) {
   vec x[2];
   for (int half = 0; half < 2; half++) {
     const long at = column + half * LANES;
-    x[half] = summed(kind, sums + half * LANES, p->w_scale + at, p->a_scale[row]);
+    x[half] = summed(kind, sums + half * LANES, width, p->w_scale + at, p->a_scale[row]);
     x[half] += read_floats(p->bias + at);
   }
   if (p->after == HIGHWAY) {
@@ -781,17 +853,17 @@ INLINE void finish_some(int kind, const product *p, long row, long column, const
 }
 
 INLINE void columns(int kind, const product *p) {
-  const long width = width_of(kind);
+  const long width = width_of(kind), stride = width * sums_of(kind);
   begin(kind);
   for (long first = 0; first < p->rows; first += TOGETHER) {
     long rows = p->rows - first < TOGETHER ? p->rows - first : TOGETHER;
     const char *a = p->a + first * p->k * size_of(kind);
     for (long column = p->first; column < p->last; column += width) {
-      by_columns(kind, a, p->k, rows, p->w, column, 0, p->room, width);
+      by_columns(kind, a, p->k, rows, p->w, column, 0, p->room, stride);
       for (long r = 0; r < rows; r++)
         for (long from = 0; from < width; from += 2 * LANES)
           for (long i = from; i < from + LANES; i += WIDE)
-            finish_some(kind, p, first + r, column + i, p->room + r * width + i);
+            finish_some(kind, p, first + r, column + i, p->room + r * stride + i, width);
     }
   }
   end(kind);
@@ -866,21 +938,23 @@ typedef struct {
   float *state_scale;
   char *hidden;   /* room: a block of units of all rows as it is multiplied */
   float *sums;    /* room: (out / width, rows, width), rows filled up: projected so far */
-  float *room;    /* twice (rows, 64), rows filled up */
+  float *room;    /* twice (rows, 64, or 3 * 64), rows filled up */
 } walk;
 
 INLINE long filled(long rows) { return (rows + 31) / 32 * 32; }
 
 /* What units are projected in. Most of them are far below the largest: with one scale for a row,
  * int8 would leave nothing of half of them. */
-INLINE int in_units(int kind) { return kind != INT8 ? kind : HAS_HALVES ? BFLOAT16 : FLOAT32; }
+INLINE int in_units(int kind) {
+  return kind == INT8X3 ? FLOAT32 : kind != INT8 ? kind : HAS_HALVES ? BFLOAT16 : FLOAT32;
+}
 int projected_in(int kind) { return in_units(kind); }
 
 /* Cells of sixteen units that wait to be computed, the products of their gates being there. */
 typedef struct {
   const walk *w;
   const int64_t *index; /* of the step */
-  const float *sums;    /* (rows, 64) */
+  const float *sums;    /* (rows, 64, or 3 * 64) */
   long unit, in_block;  /* the first of the units, and where that is in its block */
   long row, last;
   vec cell[PARTS], gate[PARTS]; /* of the row before: what its output is made of */
@@ -922,7 +996,7 @@ INLINE void next_cells(int kind, waiting *p) {
     for (int g = 0; g < 4; g++) {
       const long i = g * LANES + part * WIDE;
       const float *scale = w->recurrent_scale + 4 * unit + i;
-      gate[g] = summed(kind, p->sums + i, scale, w->state_scale[r]);
+      gate[g] = summed(kind, p->sums + i, 64, scale, w->state_scale[r]);
       gate[g] += read_gates(kind, w->gates, place + i);
     }
     if (r > 0) finish_cells(kind, p, r - 1, part);
@@ -934,7 +1008,7 @@ INLINE void next_cells(int kind, waiting *p) {
     p->cell[part] = cell;
     p->gate[part] = sigmoid(gate[3], is_rough);
   }
-  p->sums += 64;
+  p->sums += 64 * sums_of(kind);
   p->row = r + 1;
 }
 
@@ -951,28 +1025,29 @@ INLINE void all_cells(int kind, waiting *p) {
 INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *sums,
                            waiting *before) {
   const long row_bytes = w->out * size_of(kind), depth = row_bytes / 64;
-  const long panel = depth * TILE_BYTES;
+  const long tile_column = depth * TILE_BYTES, each = tiles_each(kind);
+  const long stride = 64 * sums_of(kind), beside = kind == INT8X3 ? 64 : 16;
   const char *weights = w->recurrent + 4 * unit * row_bytes;
-  const char *soon = weights + 4 * panel, *past = soon + 4 * panel;
-  const long products = 2 * depth / tiles_each(kind);
+  const char *soon = weights + 4 * tile_column, *past = soon + 4 * tile_column;
+  const long products = 64 / panel_of(kind) * depth / each;
   const int share = (int)((32 + products - 1) / products); /* rows of cells for each of them */
-  for (int half = 0; half < 2; half++) {
-    const char *w0 = weights + 2 * half * panel, *w1 = w0 + panel;
-    for (long from = 0; from < depth; from += DEEP) {
-      const long to = depth - from < DEEP ? depth : from + DEEP;
+  for (long column = 0; column < 64; column += panel_of(kind)) {
+    const char *w0 = weights + column / 16 * tile_column, *w1 = w0 + tile_column;
+    for (long from = 0; from < depth; from += DEEP * each) {
+      const long to = depth - from < DEEP * each ? depth : from + DEEP * each;
       for (long r = 0; r < n; r += 32) {
         const char *a0 = w->state + r * row_bytes, *a1 = a0 + 16 * row_bytes;
-        float *at = sums + r * 64 + 32 * half;
+        float *at = sums + r * stride + column;
         const int is_double = n - r > 16;
-        begin_sums(from > 0, is_double, at, 64);
-        for (long i = from; i < to; i += tiles_each(kind)) {
+        begin_sums(kind, from > 0, is_double, at, stride, beside);
+        for (long i = from; i < to; i += each) {
           multiply(kind, is_double, a0 + TILE_BYTES * i, a1 + TILE_BYTES * i, w0 + TILE_BYTES * i,
                    w1 + TILE_BYTES * i);
           soon = fetched(kind, soon, past);
           for (int q = 0; q < share; q++)
             if (before->row < before->last) next_cells(kind, before);
         }
-        end_sums(is_double, at, 64);
+        end_sums(kind, is_double, at, stride, beside);
       }
     }
   }
@@ -995,7 +1070,7 @@ INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long 
   waiting next = {.w = w, .index = index};
 #if HAS_TILES
   if (kind != FLOAT32) {
-    float *sums[2] = {w->room, w->room + filled(n) * 64};
+    float *sums[2] = {w->room, w->room + filled(n) * 64 * sums_of(kind)};
     int turn = 0;
     for (long unit = 0; unit < w->cell; unit += LANES, turn = !turn) {
       gates_by_tiles(kind, w, n, unit, sums[turn], &next);
@@ -1074,6 +1149,6 @@ void walk_bfloat16(const walk *w) { steps(BFLOAT16, w); }
 #endif
 
 #if HAS_TILES
-void product_bfloat16x3(const product *p) { columns(BFLOAT16X3, p); }
-void walk_bfloat16x3(const walk *w) { steps(BFLOAT16X3, w); }
+void product_int8x3(const product *p) { columns(INT8X3, p); }
+void walk_int8x3(const walk *w) { steps(INT8X3, w); }
 #endif

@@ -9,7 +9,7 @@ from contextlib import suppress
 from enum import IntEnum
 from functools import cache, partial
 from threading import Event, Lock, local
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,18 +19,22 @@ from elmo.kernels.narrow import Arithmetic
 from elmo.kernels.native import library
 from elmo.kernels.packing import packed
 
-KINDS: dict[Arithmetic, int] = {"float32": 0, "bfloat16": 1, "int8": 2, "bfloat16x3": 3}
-SIZES: dict[Arithmetic, int] = {"float32": 4, "bfloat16x3": 4, "bfloat16": 2, "int8": 1}
+# How C multiplies: an arithmetic, or float32 as three int8.
+Kind = Literal["float32", "int8x3", "bfloat16", "int8"]
+KINDS: dict[Kind, int] = {"float32": 0, "bfloat16": 1, "int8": 2, "int8x3": 3}
+SIZES: dict[Kind, int] = {"float32": 4, "int8x3": 3, "bfloat16": 2, "int8": 1}
 # Rows of a tile, units computed together: rows are filled up to a multiple.
 LANES = 16
 # Columns computed together: columns are filled up to a multiple.
 PANEL = 64
-# Numbers of a row are a multiple of this, in each arithmetic.
-DEPTHS: dict[Arithmetic, int] = {"float32": 16, "bfloat16x3": 32, "bfloat16": 32, "int8": 64}
+# Numbers of a row are a multiple of this, of each kind.
+DEPTHS: dict[Kind, int] = {"float32": 16, "int8x3": 64, "bfloat16": 32, "int8": 64}
 # Rows of a product that stay in the second cache, as in native.c; a multiple of those that are
 # multiplied together in any arithmetic, up to which rows are filled up.
 TOGETHER = 240
 GROUP = 48
+# Sums of each of them at a time, at most.
+ROOM = 96
 LINE = 64
 LARGE_PAGE = 2**21
 # Numbers that it takes some ten times as long to multiply as to hand out a task.
@@ -38,16 +42,21 @@ WORTH_A_TASK = 2**26
 
 
 @cache
-def can_compute(arithmetic: Arithmetic) -> bool:
-    """Tell whether the library is there and computes in this arithmetic on this CPU."""
+def can_compute(kind: Kind) -> bool:
+    """Tell whether the library is there and multiplies so on this CPU."""
     loaded = library()
-    return loaded is not None and bool(loaded.has(KINDS[arithmetic]))
+    return loaded is not None and bool(loaded.has(KINDS[kind]))
 
 
-def projected_in(arithmetic: Arithmetic) -> Arithmetic:
-    """Give what units are projected in, where all else is computed in an arithmetic."""
-    found = function("projected_in")(KINDS[arithmetic])
-    return next(name for name, kind in KINDS.items() if kind == found)
+def kind_of(arithmetic: Arithmetic) -> Kind:
+    """Say how this CPU multiplies in an arithmetic: float32 by bytes where it has tiles."""
+    return "int8x3" if arithmetic == "float32" and can_compute("int8x3") else arithmetic
+
+
+def projected_in(kind: Kind) -> Kind:
+    """Give what units are projected in, where all else is of a kind."""
+    found = function("projected_in")(KINDS[kind])
+    return next(name for name, number in KINDS.items() if number == found)
 
 
 def is_plain(*tensors: Tensor) -> bool:
@@ -233,7 +242,7 @@ def shares(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
 
 
 class Weights(NamedTuple):
-    """Packed weights of a product (rows, k) (k, n), and int8's scale of each column."""
+    """Packed weights of a product (rows, k) (k, n), and the scale of each column of bytes."""
 
     values: Tensor
     scale: Tensor
@@ -243,16 +252,16 @@ class Weights(NamedTuple):
 
 def pack(
     weight: Tensor,
-    arithmetic: Arithmetic,
+    kind: Kind,
     name: str = "matrix",
     arranged: Callable[[Tensor], Tensor] = lambda weight: weight,
     block: int | None = None,
 ) -> Weights:
-    """Pack a weight for products in an arithmetic, once.
+    """Pack a weight for products of a kind, once.
 
     Args:
         weight: (n, k), or what `arranged` makes that of.
-        arithmetic: of the products.
+        kind: of the products.
         name: tells one arrangement from another.
         arranged: puts rows and columns where they are wanted.
         block: numbers of a row that are multiplied together, one such block after another; all
@@ -261,11 +270,11 @@ def pack(
 
     def make(weight: Tensor) -> Weights:
         rows = arranged(weight.detach())
-        n, k = filled_up(len(rows), PANEL), filled_up(rows.shape[1], DEPTHS[arithmetic])
+        n, k = filled_up(len(rows), PANEL), filled_up(rows.shape[1], DEPTHS[kind])
         rows = functional.pad(rows, (0, k - rows.shape[1], 0, n - len(rows))).contiguous()
-        values, scale = aligned(n * k * SIZES[arithmetic]), torch.ones(n)
+        values, scale = aligned(n * k * SIZES[kind]), torch.ones(n)
         function("pack")(
-            KINDS[arithmetic],
+            KINDS[kind],
             ctypes.c_void_p(rows.data_ptr()),
             ctypes.c_long(n),
             ctypes.c_long(k),
@@ -275,7 +284,7 @@ def pack(
         )
         return Weights(values, scale, n, k)
 
-    return packed(weight, f"{name} {arithmetic}", make)
+    return packed(weight, f"{name} {kind}", make)
 
 
 def side_by_side(n_parts: int, rows: Tensor) -> Tensor:
@@ -284,7 +293,7 @@ def side_by_side(n_parts: int, rows: Tensor) -> Tensor:
 
 
 class Gathered(NamedTuple):
-    """Rows as they are multiplied, and int8's scale of each."""
+    """Rows as they are multiplied, and the scale of each where they are bytes."""
 
     values: Tensor
     scale: Tensor
@@ -294,7 +303,7 @@ class Gathered(NamedTuple):
 def gathered(
     table: Tensor,
     index: Tensor | None,
-    arithmetic: Arithmetic,
+    kind: Kind,
     *,
     with_others: bool = False,
 ) -> Gathered:
@@ -303,15 +312,15 @@ def gathered(
     Args:
         table: (rows, k), contiguous.
         index: which rows; all where None.
-        arithmetic: of the product.
+        kind: of the product.
         with_others: share the rows out among all threads; this one alone does it otherwise.
     """
     n, k = len(table) if index is None else len(index), table.shape[1]
-    rows = Gathered(aligned(filled_up(n, GROUP) * k * SIZES[arithmetic]), torch.empty(n), n)
+    rows = Gathered(aligned(filled_up(n, GROUP) * k * SIZES[kind]), torch.empty(n), n)
 
     def write(first: int, last: int) -> None:
         function("gather")(
-            KINDS[arithmetic],
+            KINDS[kind],
             ctypes.c_void_p(table.data_ptr()),
             None if index is None else ctypes.c_void_p(index.data_ptr()),
             ctypes.c_long(first),
@@ -344,7 +353,7 @@ class After(IntEnum):
     PLAIN = 0
     """(rows, n) in float32."""
     GATES = 1
-    """(n / 64, rows, 64), in bfloat16 where the arithmetic is narrow."""
+    """(n / 64, rows, 64), in bfloat16 where the kind is narrow."""
     HIGHWAY = 2
     """(rows, n / 2): with weights `side_by_side`, what x is transformed to and its gates."""
 
@@ -353,7 +362,7 @@ def multiply(
     rows: Gathered,
     weights: Weights,
     bias: Tensor,
-    arithmetic: Arithmetic,
+    kind: Kind,
     out: int,
     columns: tuple[int, int],
     after: After = After.PLAIN,
@@ -365,7 +374,7 @@ def multiply(
         rows: gathered.
         weights: packed.
         bias: (n,), in their order.
-        arithmetic: they were packed for.
+        kind: they were packed for.
         out: address of what is written.
         columns: the first, and the one after the last.
         after: what becomes of it.
@@ -385,6 +394,6 @@ def multiply(
         bias=bias.data_ptr(),
         x=None if x is None else x.data_ptr(),
         out=out,
-        room=room("sums", TOGETHER * PANEL * 4),
+        room=room("sums", TOGETHER * ROOM * 4),
     )
-    function(f"product_{arithmetic}")(ctypes.byref(given))
+    function(f"product_{kind}")(ctypes.byref(given))
