@@ -43,8 +43,8 @@ class EmbedConfig:
     device: str | None = None
     """Device such as cpu or cuda; the GPU where there is one."""
     dtype: str | None = None
-    """Arithmetic: auto, float32, bfloat16, float16 (fast on a GPU) or int8 (CPU); the weights' where
-    none is named."""
+    """Arithmetic: auto, float32, bfloat16, float16 (fast on a GPU) or int8 (CPU); the weights'
+    where none is named."""
     options: str | None = None
     """options.json, where it does not lie beside the weights."""
     vocab: str | None = None

@@ -47,7 +47,8 @@ from elmo.kernels.packing import packed
 
 NEEDS = (
     "a CPU with a C compiler (for int8 with AMX, AVX512-VNNI or ARM's dot products, for bfloat16 "
-    "with AMX or AVX512-BF16), widths that are multiples of 64, known lengths, no resets and no gradient"
+    "with AMX or AVX512-BF16), widths that are multiples of 64, known lengths, no resets and no "
+    "gradient"
 )
 
 # What all widths are a multiple of.

@@ -157,15 +157,6 @@ INLINE void write_halves(uint16_t *at, vec x) {
 #endif
 }
 
-/* Of numbers below 2^23. */
-INLINE ints rounded(vec x) {
-#ifdef __AVX512F__
-  return (ints)_mm512_cvtps_epi32((__m512)x);
-#else
-  return __builtin_convertvector(choose(x < all(0), x - all(0.5f), x + all(0.5f)), ints);
-#endif
-}
-
 /* Of numbers between -127 and 127. */
 INLINE void write_bytes(int8_t *at, vec x) {
   const vec magic = all(ROUNDING);
@@ -663,8 +654,9 @@ INLINE vec summed(int kind, const float *at, long apart, const float *w_scale, f
  * into its spot. */
 INLINE void write_numbers(int kind, char *rows, long r, long i, long n, vec x) {
   const long size = size_of(kind);
+#if HAS_TILES
   if (kind == INT8X3) {
-    ints left = rounded(x);
+    ints left = (ints)_mm512_cvtps_epi32((__m512)x);
     for (long byte = 2; byte >= 0; byte--) {
       const long at = i / APART * APART * 3 + byte * APART + i % APART;
       const ints low = left << 24 >> 24; /* with its sign */
@@ -673,6 +665,7 @@ INLINE void write_numbers(int kind, char *rows, long r, long i, long n, vec x) {
     }
     return;
   }
+#endif
   char *at = spot(kind, rows, r, i * size, n * size);
   if (kind == FLOAT32)
     write_floats((float *)at, x);

@@ -36,6 +36,14 @@ BY_NUMBER(_mm512_scalef_ps, (__m512 x, __m512 power), x[i] * exp2f(floorf(power[
 /* What is over the next whole number below, which is all that is asked for. */
 BY_NUMBER(_mm512_reduce_ps, (__m512 x, int how), ((void)how, x[i] - floorf(x[i])))
 
+/* To the nearest whole number, of two the even one. */
+ONCE __m512i _mm512_cvtps_epi32(__m512 x) {
+  __m512i found;
+  for (int i = 0; i < 16; i++)
+    found[i] = fabsf(x[i]) < 2147483648.0f ? (int32_t)rintf(x[i]) : INT32_MIN;
+  return found;
+}
+
 ONCE __m256bh _mm512_cvtneps_pbh(__m512 x) {
   __m256bh found;
   for (int i = 0; i < 16; i++) {
