@@ -9,7 +9,9 @@ from elmo.kernels import choose, lstm_native, lstm_reference, native_calls
 from elmo.kernels.direction import Direction
 from elmo.kernels.narrow import computing_in
 
-TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 4e-2}
+# Float32 by bytes: a number of a row is as exact as the largest of the row, and clipped states
+# leave few that are not.
+TOLERANCE = {"float32": 2e-6, "bfloat16": 1e-2, "int8": 4e-2}
 
 
 def draw(lengths, *, dim=64, cell=128, out=64, reverse=False, indexed=False, clips=(0.4, 0.5)):
