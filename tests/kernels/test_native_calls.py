@@ -131,7 +131,8 @@ def test_shares_are_the_whole(threads, work):
 
 def test_much_work_is_shared_out_until_little_is_left(monkeypatch):
     monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 2)
-    assert shares(1024, 64, 2**10) == [(0, 256), (256, 512), (512, 768), (768, 1024)]
+    assert shares(1024, 64, 2**10) == [(0, 1024)]
+    assert shares(1024, 64, 2**12) == [(0, 256), (256, 512), (512, 768), (768, 1024)]
     widths = [last - first for first, last in shares(4096, 64, 2**18)]
     assert widths[0] == 1024
     assert widths == sorted(widths, reverse=True)

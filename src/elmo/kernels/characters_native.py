@@ -7,8 +7,9 @@ of narrow products would cost half of all that is lost, and save nothing.
 """
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from elmo.kernels.native_calls import (
     LANES,
     PANEL,
     After,
+    Weights,
     aligned,
     are_within,
     can_compute,
@@ -26,23 +28,37 @@ from elmo.kernels.native_calls import (
     gathered,
     is_plain,
     multiply,
-    pack,
+    pack_rows,
     shares,
     together,
 )
+from elmo.kernels.packing import packed
 
 # Filters that are computed together.
 BLOCK = 64
 
 
-class _Convolution(ctypes.Structure):
+class _Convolutions(ctypes.Structure):
     _fields_ = (
-        *(
-            (name, ctypes.c_int64)
-            for name in ("words", "length", "width", "rows", "filters", "columns", "column")
-        ),
-        *((name, ctypes.c_void_p) for name in ("characters", "shares", "bias", "out")),
+        *((name, ctypes.c_int64) for name in ("words", "length", "rows", "columns", "n")),
+        *((name, ctypes.c_void_p) for name in ("shapes", "characters", "shares", "bias", "out")),
     )
+
+
+class _Filters(NamedTuple):
+    """The filters of all widths, as C takes them.
+
+    Attributes:
+        product: what a character is multiplied with.
+        no_bias: of that product.
+        bias: of the filters, of each width filled up.
+        shapes: width and number of the filters of each width.
+    """
+
+    product: Weights
+    no_bias: Tensor
+    bias: Tensor
+    shapes: Tensor
 
 
 def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> bool:
@@ -62,24 +78,32 @@ def pooled(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
     """Give the maximum of each filter over the positions of each word; see the reference."""
-    distinct, rows = _distinct(characters, len(table))
-    vectors = table.detach().contiguous()
-    filters = [
-        _Filters(weight, bias, vectors, distinct)
-        for weight, bias in zip(weights, biases, strict=True)
-    ]
-    together(task for own in filters for task in own.before())
+    filters = _packed(weights, biases)
+    distinct, places = _distinct(characters, len(table))
+    rows = gathered(table.detach().contiguous(), distinct, "float32")
+    shared = aligned(filters.product.n * rows.n * 4)
+    multiplied = partial(
+        multiply, rows, filters.product, filters.no_bias, "float32", shared.data_ptr()
+    )
+    pieces = shares(filters.product.n, PANEL, rows.n * filters.product.k)
+    together(partial(multiplied, columns, After.GATES) for columns in pieces)
     out = torch.empty(len(characters), sum(map(len, biases)))
-
-    def compute(first: int, last: int) -> None:
-        column = 0
-        for own in filters:
-            own.pool(rows[first:last], out[first:last], column)
-            column += own.n
-
-    work = characters.shape[1] * sum(weight[:, 0].numel() for weight in weights)
-    together(partial(compute, *words) for words in shares(len(characters), LANES, work))
+    pool = partial(_pool, filters, shared, rows.n, places, out)
+    work = characters.shape[1] * filters.product.n
+    together(partial(pool, *words) for words in shares(len(characters), LANES, work))
     return out
+
+
+def _packed(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> _Filters:
+    """Pack filters, once."""
+
+    def make(_: Tensor) -> _Filters:
+        product = pack_rows(torch.cat([_by_places(one.detach()) for one in weights]), "float32")
+        bias = torch.cat([functional.pad(one.detach(), (0, -len(one) % BLOCK)) for one in biases])
+        shapes = torch.tensor([(one.shape[2], len(one)) for one in weights])
+        return _Filters(product, torch.zeros(product.n), bias, shapes)
+
+    return packed(weights[0], "filters", make, (*weights[1:], *biases))
 
 
 def _distinct(characters: Tensor, n_known: int) -> tuple[Tensor, Tensor]:
@@ -94,45 +118,39 @@ def _distinct(characters: Tensor, n_known: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(found), torch.from_numpy(numbers.take(ids))
 
 
-class _Filters:
-    """The filters of one width, and what each character gives at each of their places."""
+def _pool(
+    filters: _Filters,
+    shared: Tensor,
+    n_distinct: int,
+    places: Tensor,
+    out: Tensor,
+    first: int,
+    last: int,
+) -> None:
+    """Write the maxima of some words.
 
-    def __init__(self, weight: Tensor, bias: Tensor, vectors: Tensor, distinct: Tensor) -> None:
-        self.n, _, self.width = weight.shape
-        self.weights = pack(weight, "float32", "places", _by_places)
-        self.bias = functional.pad(bias.detach(), (0, -self.n % BLOCK))
-        self.vectors, self.distinct = vectors, distinct
-        self.shares = aligned(self.weights.n * len(distinct) * 4)
-
-    def before(self) -> Iterator[Callable[[], None]]:
-        """Give the tasks that come before all pooling: the products."""
-        rows = gathered(self.vectors, self.distinct, "float32")
-        give = partial(multiply, rows, self.weights, torch.zeros(self.weights.n), "float32")
-        for columns in shares(self.weights.n, PANEL, rows.n * self.weights.k):
-            yield partial(give, self.shares.data_ptr(), columns, After.GATES)
-
-    def pool(self, rows: Tensor, out: Tensor, column: int) -> None:
-        """Write the maxima of some words.
-
-        Args:
-            rows: which of the distinct characters stands where, (words, characters).
-            out: (words, filters of all widths).
-            column: where these filters begin.
-        """
-        given = _Convolution(
-            words=len(out),
-            length=rows.shape[1],
-            width=self.width,
-            rows=len(self.distinct),
-            filters=self.n,
-            columns=out.shape[1],
-            column=column,
-            characters=rows.data_ptr(),
-            shares=self.shares.data_ptr(),
-            bias=self.bias.data_ptr(),
-            out=out.data_ptr(),
-        )
-        function("pooled")(ctypes.byref(given))
+    Args:
+        filters: packed.
+        shared: what each of the distinct characters gives at each place of each filter.
+        n_distinct: how many there are.
+        places: which of them stands where, (words, characters).
+        out: (words, filters of all widths).
+        first: of the words.
+        last: the one after the last of them.
+    """
+    given = _Convolutions(
+        words=last - first,
+        length=places.shape[1],
+        rows=n_distinct,
+        columns=out.shape[1],
+        n=len(filters.shapes),
+        shapes=filters.shapes.data_ptr(),
+        characters=places[first:].data_ptr(),
+        shares=shared.data_ptr(),
+        bias=filters.bias.data_ptr(),
+        out=out[first:].data_ptr(),
+    )
+    function("pooled")(ctypes.byref(given))
 
 
 def _by_places(weight: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ sentence begins with, is remembered.
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import gcd
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from elmo.kernels.native_calls import (
     PANEL,
     SIZES,
     TOGETHER,
+    WORTH_A_TASK,
     After,
     Gathered,
     Kind,
@@ -104,10 +105,10 @@ def _fits(direction: Direction) -> bool:
 def lstm(directions: Sequence[Direction]) -> list[Walk]:
     """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
     kind = kind_of(wanted())
-    layers = [_Layer(direction, kind) for direction in directions]
     n_parts = _parts(len(directions), directions[0].h.shape[0], kind)
+    layers = [_Layer(direction, kind, n_parts) for direction in directions]
     together(task for layer in layers for task in layer.before())
-    together(task for layer in layers for task in layer.walks(n_parts))
+    together(task for layer in layers for task in layer.walks())
     return [(layer.outputs, layer.h, layer.c) for layer in layers]
 
 
@@ -179,7 +180,7 @@ class _First(NamedTuple):
 class _Layer:
     """One direction: what is computed before the walks over its rows, and these walks."""
 
-    def __init__(self, direction: Direction, kind: Kind) -> None:
+    def __init__(self, direction: Direction, kind: Kind, n_parts: int) -> None:
         assert direction.active is not None
         self.direction = direction
         self.kind = kind
@@ -209,53 +210,76 @@ class _Layer:
         weights = (self.inputs, self.recurrent, self.projection)
         work = sum(one.n * one.k for one in weights if one is not None)
         self.positions = min(POSITIONS, max(TOGETHER, TURN[kind] // work))
+        self.parts = list(self._cut(n_parts))
         self.shared: Tensor | None = None
-        self.lengths = (self.active[:, None] > torch.arange(self.batch)).sum(dim=0)
+        self.is_shared = False
 
-    def before(self) -> Iterator[Callable[[], None]]:
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Steps of each row."""
+        return (self.active[:, None] > torch.arange(self.batch)).sum(dim=0)
+
+    def _cut(self, n_parts: int) -> Iterator[tuple[int, int]]:
+        """Cut the rows into parts with about as many tokens."""
+        first = 0
+        for part in range(1, n_parts + 1):
+            last = self.batch
+            if part < n_parts:
+                ends = self.lengths.cumsum(dim=0) * n_parts
+                last = int((ends <= part * self.lengths.sum()).sum())
+                last = min(filled_up(last, LANES), self.batch)
+            if last > first:
+                yield first, last
+                first = last
+
+    def before(self) -> list[Callable[[], None]]:
         """Give the tasks that come before all walks: the gates of each distinct input."""
         if self.index is None or len(self.x) * self.gate_bytes > SHARED_BYTES:
-            return
+            return []
         self.shared = aligned(len(self.x) * self.gate_bytes)
+        work = len(self.x) * self.inputs.k
+        if len(self.parts) == 1 and 4 * self.cell * work < WORTH_A_TASK:
+            return []  # the only walk does it before its first step
         rows = gathered(self.x, None, self.kind)
-        for columns in shares(4 * self.cell, PANEL, rows.n * self.inputs.k):
-            yield partial(self._gates, rows, self.shared.data_ptr(), columns)
+        self.is_shared = True
+        pieces = shares(4 * self.cell, PANEL, work)
+        return [partial(self._gates, rows, self.shared.data_ptr(), columns) for columns in pieces]
 
     def _gates(self, rows: Gathered, out: int, columns: tuple[int, int]) -> None:
         """Compute the share of the gates that some inputs have."""
         given = (self.inputs, self.bias, self.kind)
         multiply(rows, *given, out, columns, After.GATES)
 
-    def walks(self, n_parts: int) -> Iterator[Callable[[], bool]]:
-        """Give the tasks of some rows each, with about as many tokens; each call is a turn."""
-        ends = self.lengths.cumsum(dim=0) * n_parts
-        first = 0
-        for part in range(1, n_parts + 1):
-            last = int((ends <= part * self.lengths.sum()).sum()) if part < n_parts else self.batch
-            last = min(filled_up(last, LANES), self.batch)
-            if last > first:
-                yield partial(next, self._walk(first, last), False)
-                first = last
+    def walks(self) -> Iterator[Callable[[], bool]]:
+        """Give the tasks of some rows each; each call is a turn."""
+        for first, last in self.parts:
+            yield partial(next, self._walk(first, last), False)
 
     @torch.inference_mode()  # a thread of ours does not know that its caller is in it
     def _walk(self, first: int, last: int) -> Iterator[bool]:
         """Walk over some rows, turn by turn."""
+        if self.shared is not None and not self.is_shared:
+            rows_of_table = gathered(self.x, None, self.kind)
+            self._gates(rows_of_table, self.shared.data_ptr(), (0, 4 * self.cell))
         n_taken = self._begin(first, last)
         c = self.c[first:last]
         rows = _Rows(self.batch, self.h[first:last], _cells_of(c), self.outputs[:, first:])
-        active = (self.active - first).clamp(0, last - first)
+        active = self.active
+        if last - first < self.batch:
+            active = (active - first).clamp(0, last - first)
         left = range(n_taken, self.n_steps)
         if self.direction.reverse:
             # Rows begin where they end, each so many steps later than it would.
             active, left = active[n_taken:], range(self.n_steps - n_taken)
-        chunks = list(_chunks(active.tolist(), self.positions, left))
+        counts = active.tolist()
+        chunks = list(_chunks(counts, self.positions, left))
         for steps in reversed(chunks) if self.direction.reverse else chunks:
-            self._steps(rows, active, *self._gates_at(first, last, active, steps), steps)
+            self._steps(rows, active, *self._gates_at(first, last, counts, steps), steps)
             yield True
         _turn_cells(c, rows.cells, is_back=True)
 
     def _gates_at(
-        self, first: int, last: int, active: Tensor, steps: range
+        self, first: int, last: int, counts: Sequence[int], steps: range
     ) -> tuple[int, int, Tensor]:
         """Give the inputs' share of gates for some steps of some rows.
 
@@ -266,7 +290,12 @@ class _Layer:
             assert self.index is not None
             return self.shared.data_ptr(), len(self.x), self.index[:, first:]
         own = slice(steps.start, steps.stop)
-        is_real = torch.arange(last - first) < active[own, None]
+        if self.index is None and all(count == self.batch for count in counts[own]):
+            # Inputs stand beside each other, none is left out.
+            before = steps.start * self.batch
+            gates, n_inputs = self._gates_of(torch.arange(before, steps.stop * self.batch))
+            return gates, n_inputs, torch.arange(-before, self.n_steps * self.batch - before)
+        is_real = torch.arange(last - first) < torch.tensor(counts[own])[:, None]
         # Which input stands at each position that is computed, and where its gates will be.
         step, row = is_real.nonzero(as_tuple=True)
         gates, n_inputs = self._gates_of(self._inputs_at(step + steps.start, row + first))

@@ -863,13 +863,14 @@ INLINE void columns(int kind, const product *p) {
 }
 
 typedef struct {
-  int64_t words, length, width, rows; /* length: characters of a word; rows: distinct ones */
-  int64_t filters, columns, column;   /* filters that are real; where they go in a row of `out` */
+  int64_t words, length, rows; /* length: characters of a word; rows: distinct ones */
+  int64_t columns, n;          /* of a row of `out`; of convolutions */
+  const int64_t *shapes;     /* (n, 2): the width of each, and its filters */
   const int64_t *characters; /* (words, length): which of the distinct ones */
-  const float *shares; /* (filters / 64, width, rows, 64): a character's at each place of a filter */
-  const float *bias;   /* (filters, filled up) */
+  const float *shares; /* of each (filters / 64, width, rows, 64): a character's at each place */
+  const float *bias;   /* of each (filters, filled up) */
   float *out;          /* (words, columns) */
-} convolution;
+} convolutions;
 
 /* Count the windows until all that follow equal one that was seen: a word is filled up with one
  * character, and a maximum does not count repetitions. */
@@ -881,34 +882,46 @@ INLINE long windows(const int64_t *word, long length, long width) {
 
 /* What a window gives is the sum of what its characters give at their places, and there are few
  * characters: nothing is multiplied here, and float32 costs no more than narrow products would. */
-void pooled(const convolution *v) {
+static void pooled_block(const convolutions *v, long width, long filters, const float *shares,
+                         const float *bias, float *out) {
   enum { N = 64 / WIDE };
-  for (long filter = 0; filter < v->filters; filter += 64) {
-    const float *shares = v->shares + filter * v->width * v->rows;
-    for (long word = 0; word < v->words; word++) {
-      const int64_t *window = v->characters + word * v->length;
-      const int64_t *past = window + windows(window, v->length, v->width);
-      vec most[N];
-      for (int h = 0; h < N; h++) most[h] = all(-__builtin_inff());
-      for (; window < past; window++) {
-        vec x[N] = {{0}};
-        for (long place = 0; place < v->width; place++) {
-          const float *share = shares + (place * v->rows + window[place]) * 64;
-          for (int h = 0; h < N; h++) x[h] += read_floats(share + h * WIDE);
-        }
-        for (int h = 0; h < N; h++) /* what is no number stays none */
-          most[h] = choose((x[h] > most[h]) | (x[h] != x[h]), x[h], most[h]);
+  for (long word = 0; word < v->words; word++) {
+    const int64_t *window = v->characters + word * v->length;
+    const int64_t *past = window + windows(window, v->length, width);
+    vec most[N];
+    for (int h = 0; h < N; h++) most[h] = all(-__builtin_inff());
+    for (; window < past; window++) {
+      vec x[N] = {{0}};
+      for (long place = 0; place < width; place++) {
+        const float *share = shares + (place * v->rows + window[place]) * 64;
+        for (int h = 0; h < N; h++) x[h] += read_floats(share + h * WIDE);
       }
-      float *out = v->out + word * v->columns + v->column + filter;
-      for (int h = 0; h < N; h++) {
-        const long left = v->filters - filter - h * WIDE;
-        vec x = most[h] + read_floats(v->bias + filter + h * WIDE);
-        if (left >= WIDE)
-          write_floats(out + h * WIDE, x);
-        else
-          for (long i = 0; i < left; i++) out[h * WIDE + i] = x[i];
-      }
+      for (int h = 0; h < N; h++) /* what is no number stays none */
+        most[h] = choose((x[h] > most[h]) | (x[h] != x[h]), x[h], most[h]);
     }
+    for (int h = 0; h < N; h++) {
+      const long left = filters - h * WIDE;
+      vec x = most[h] + read_floats(bias + h * WIDE);
+      if (left >= WIDE)
+        write_floats(out + h * WIDE, x);
+      else
+        for (long i = 0; i < left; i++) out[h * WIDE + i] = x[i];
+    }
+    out += v->columns;
+  }
+}
+
+void pooled(const convolutions *v) {
+  const float *shares = v->shares, *bias = v->bias;
+  float *out = v->out;
+  for (long i = 0; i < v->n; i++) {
+    const long width = v->shapes[2 * i], filters = v->shapes[2 * i + 1];
+    for (long filter = 0; filter < filters; filter += 64) {
+      pooled_block(v, width, filters - filter, shares, bias, out + filter);
+      shares += 64 * width * v->rows;
+      bias += 64;
+    }
+    out += filters;
   }
 }
 

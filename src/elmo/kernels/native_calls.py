@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from enum import IntEnum
 from functools import cache, partial
-from threading import Event, Lock, local
+from threading import Lock, local
 from typing import Literal, NamedTuple
 
 import torch
@@ -39,6 +39,8 @@ LINE = 64
 LARGE_PAGE = 2**21
 # Numbers that it takes some ten times as long to multiply as to hand out a task.
 WORTH_A_TASK = 2**26
+# Fewer are multiplied before another thread has begun.
+WORTH_A_THREAD = 2**21
 
 
 @cache
@@ -127,11 +129,11 @@ def together(tasks: Iterable[Callable[[], bool | None]]) -> None:
     After an error nothing more is begun.
     """
     left = deque(tasks)
-    is_over = Event()
+    stopped = _Stopped()
 
     def work() -> None:
         try:
-            while left and not is_over.is_set():
+            while left and not stopped.is_so:
                 try:
                     task = left.popleft()
                 except IndexError:  # another one was quicker
@@ -139,7 +141,7 @@ def together(tasks: Iterable[Callable[[], bool | None]]) -> None:
                 if task() is True:
                     left.append(task)
         except BaseException:
-            is_over.set()
+            stopped.is_so = True
             raise
 
     n_others = min(torch.get_num_threads(), len(left)) - 1
@@ -149,13 +151,19 @@ def together(tasks: Iterable[Callable[[], bool | None]]) -> None:
     try:
         work()
     finally:
-        _wait_for(futures, is_over)
+        _wait_for(futures, stopped)
     for future in futures:
         if not future.cancelled():
             future.result()
 
 
-def _wait_for(futures: list[Future[None]], is_over: Event) -> None:
+class _Stopped:
+    """Whether nothing more is begun."""
+
+    is_so = False
+
+
+def _wait_for(futures: list[Future[None]], stopped: _Stopped) -> None:
     """Wait until none of them works any more, however often somebody interrupts.
 
     What they are writing to must stay so long. Those that have not begun, since their threads work
@@ -167,7 +175,7 @@ def _wait_for(futures: list[Future[None]], is_over: Event) -> None:
             wait([future for future in futures if not future.cancel()])
             break
         except BaseException as error:
-            is_over.set()
+            stopped.is_so = True
             interrupt = error
     if interrupt is not None:
         raise interrupt
@@ -220,15 +228,17 @@ def _places() -> set[int]:
 def shares(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
     """Cut a range into pieces for threads, each but the last a multiple.
 
-    Two for each of several threads where there is little to do. Else each is that share of what is
-    left, down to what is worth a task: however fast each thread is, all end at about the same time.
+    One where there is next to nothing to do, two for each of several threads where there is little.
+    Else each is that share of what is left, down to what is worth a task: however fast each thread
+    is, all end at about the same time.
 
     Args:
         n: the range is 0 to n.
         multiple: of what pieces are one.
         work: numbers that are multiplied, added or written for each of the n.
     """
-    n_pieces = 2 * torch.get_num_threads() if torch.get_num_threads() > 1 else 1
+    n_threads = torch.get_num_threads()
+    n_pieces = 2 * n_threads if n_threads > 1 and n * work >= WORTH_A_THREAD else 1
     least = min(-(-n // n_pieces), WORTH_A_TASK // max(1, work))
     found, first = [], 0
     while first < n:
@@ -269,22 +279,26 @@ def pack(
     """
 
     def make(weight: Tensor) -> Weights:
-        rows = arranged(weight.detach())
-        n, k = filled_up(len(rows), PANEL), filled_up(rows.shape[1], DEPTHS[kind])
-        rows = functional.pad(rows, (0, k - rows.shape[1], 0, n - len(rows))).contiguous()
-        values, scale = aligned(n * k * SIZES[kind]), torch.ones(n)
-        function("pack")(
-            KINDS[kind],
-            ctypes.c_void_p(rows.data_ptr()),
-            ctypes.c_long(n),
-            ctypes.c_long(k),
-            ctypes.c_long(block or k),
-            ctypes.c_void_p(values.data_ptr()),
-            ctypes.c_void_p(scale.data_ptr()),
-        )
-        return Weights(values, scale, n, k)
+        return pack_rows(arranged(weight.detach()), kind, block)
 
     return packed(weight, f"{name} {kind}", make)
+
+
+def pack_rows(rows: Tensor, kind: Kind, block: int | None = None) -> Weights:
+    """Pack what `pack` keeps: see there."""
+    n, k = filled_up(len(rows), PANEL), filled_up(rows.shape[1], DEPTHS[kind])
+    rows = functional.pad(rows, (0, k - rows.shape[1], 0, n - len(rows))).contiguous()
+    values, scale = aligned(n * k * SIZES[kind]), torch.ones(n)
+    function("pack")(
+        KINDS[kind],
+        ctypes.c_void_p(rows.data_ptr()),
+        ctypes.c_long(n),
+        ctypes.c_long(k),
+        ctypes.c_long(block or k),
+        ctypes.c_void_p(values.data_ptr()),
+        ctypes.c_void_p(scale.data_ptr()),
+    )
+    return Weights(values, scale, n, k)
 
 
 def side_by_side(n_parts: int, rows: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Weights in the order a kernel reads them: packed once, and kept while they are what they were."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -36,15 +36,18 @@ def state_of(weight: Tensor) -> tuple[int, int, bytes]:
     return weight.data_ptr(), version, sample
 
 
-def packed(weight: Tensor, key: str, pack: Callable[[Tensor], T]) -> T:
+def packed(
+    weight: Tensor, key: str, pack: Callable[[Tensor], T], beside: Sequence[Tensor] = ()
+) -> T:
     """Give what `pack` makes of a weight, made before where that was done.
 
     Args:
         weight: it may be changed in place, or be given other memory: then it is packed anew.
         key: tells one way of packing from another.
         pack: does it.
+        beside: other weights that it looks at, as long as they are what they were, too.
     """
-    state = state_of(weight)
+    state = tuple(map(state_of, (weight, *beside)))
     with _lock:
         ways = _kept.setdefault(weight, {})
         if key not in ways or ways[key][0] != state:
