@@ -21,7 +21,6 @@ from elmo.kernels.native_calls import (
     PANEL,
     After,
     Weights,
-    aligned,
     are_within,
     can_compute,
     function,
@@ -29,6 +28,7 @@ from elmo.kernels.native_calls import (
     is_plain,
     multiply,
     pack_rows,
+    room,
     shares,
     together,
 )
@@ -81,10 +81,8 @@ def pooled(
     filters = _packed(weights, biases)
     distinct, places = _distinct(characters, len(table))
     rows = gathered(table.detach().contiguous(), distinct, "float32")
-    shared = aligned(filters.product.n * rows.n * 4)
-    multiplied = partial(
-        multiply, rows, filters.product, filters.no_bias, "float32", shared.data_ptr()
-    )
+    shared = room("characters", filters.product.n * rows.n * 4)
+    multiplied = partial(multiply, rows, filters.product, filters.no_bias, "float32", shared)
     pieces = shares(filters.product.n, PANEL, rows.n * filters.product.k)
     together(partial(multiplied, columns, After.GATES) for columns in pieces)
     out = torch.empty(len(characters), sum(map(len, biases)))
@@ -120,7 +118,7 @@ def _distinct(characters: Tensor, n_known: int) -> tuple[Tensor, Tensor]:
 
 def _pool(
     filters: _Filters,
-    shared: Tensor,
+    shared: int,
     n_distinct: int,
     places: Tensor,
     out: Tensor,
@@ -131,7 +129,7 @@ def _pool(
 
     Args:
         filters: packed.
-        shared: what each of the distinct characters gives at each place of each filter.
+        shared: address of what each of the distinct characters gives at each place of each filter.
         n_distinct: how many there are.
         places: which of them stands where, (words, characters).
         out: (words, filters of all widths).
@@ -146,7 +144,7 @@ def _pool(
         n=len(filters.shapes),
         shapes=filters.shapes.data_ptr(),
         characters=places[first:].data_ptr(),
-        shares=shared.data_ptr(),
+        shares=shared,
         bias=filters.bias.data_ptr(),
         out=out[first:].data_ptr(),
     )

@@ -198,10 +198,11 @@ class _Layer:
         self.outputs = make(self.n_steps, self.batch, self.out)
         self.inputs = pack(direction.weight_ih, kind, "gates", _by_units)
         self.recurrent = pack(direction.weight_hh, kind, "gates", _by_units)
+        self.projected_in = projected_in(kind)
         self.projection: Weights | None = None
         if direction.weight_hr is not None:
             self.projection = pack(
-                direction.weight_hr, projected_in(kind), "blocks", block=self.block
+                direction.weight_hr, self.projected_in, "blocks", block=self.block
             )
         self.bias = _by_units(direction.bias.detach()).contiguous()
         self.x = direction.x.detach().flatten(0, -2).contiguous()
@@ -349,7 +350,7 @@ class _Layer:
             outputs=rows.outputs.data_ptr(),
             state=room("state", n_filled * self.out * size),
             state_scale=room("state scales", 4 * n_filled),
-            hidden=room("hidden", n_filled * self.block * SIZES[projected_in(self.kind)]),
+            hidden=room("hidden", n_filled * self.block * SIZES[self.projected_in]),
             sums=room("projected", n_filled * self.out * 4),
             room=room("gate sums", 2 * n_filled * 3 * 4 * LANES * 4),
         )

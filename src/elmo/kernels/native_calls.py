@@ -64,8 +64,7 @@ def projected_in(kind: Kind) -> Kind:
 def is_plain(*tensors: Tensor) -> bool:
     """Tell whether a call with these tensors is one that C can take: float32, without gradients."""
     return (
-        all(tensor.device.type == "cpu" for tensor in tensors)
-        and all(tensor.dtype == torch.float32 for tensor in tensors)
+        all(one.device.type == "cpu" and one.dtype == torch.float32 for one in tensors)
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()

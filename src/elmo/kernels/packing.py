@@ -1,10 +1,10 @@
 """Weights in the order a kernel reads them: packed once, and kept while they are what they were."""
 
 from collections.abc import Callable, Sequence
+from ctypes import c_uint8, c_uint16, c_uint32, c_uint64
 from threading import Lock
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -14,26 +14,25 @@ _kept: Any = WeakTensorKeyDictionary()
 _lock = Lock()
 
 
-# Numbers of a weight that are looked at to see whether it has changed.
-LOOKED_AT = 64
+# Numbers of a weight that are looked at to see whether it has changed; nothing else reads the lines
+# of memory that they lie in.
+LOOKED_AT = 16
+_NUMBERS: dict[int, Any] = {1: c_uint8, 2: c_uint16, 4: c_uint32, 8: c_uint64}
 
 
-def state_of(weight: Tensor) -> tuple[int, int, bytes]:
+def state_of(weight: Tensor) -> tuple[int, int, list[int]]:
     """Tell a weight from what it was before: its memory, its version, some of its numbers.
 
     Not everything that changes a weight counts as a version: `weight.data` does not, nor do fused
     optimisers. They change all numbers, so a few are looked at, where that costs no waiting.
     """
-    version = 0 if weight.is_inference() else weight._version
-    sample = b""
-    if weight.device.type == "cpu":
-        plain = weight.detach()
-        if plain.dtype == torch.bfloat16:
-            plain = plain.view(torch.int16)
-        # By NumPy, in half of the time: a sentence alone is computed with twenty weights.
-        step = max(1, weight.numel() // LOOKED_AT)
-        sample = plain.numpy().reshape(-1)[::step].tobytes()
-    return weight.data_ptr(), version, sample
+    address, version = weight.data_ptr(), 0 if weight.is_inference() else weight._version
+    if weight.device.type != "cpu":
+        return address, version, []
+    # Where they lie, in a third of the time: a sentence alone is computed with thirty weights.
+    dense, n = weight.contiguous(), weight.numel()
+    numbers = (_NUMBERS[weight.element_size()] * n).from_address(dense.data_ptr())
+    return address, version, numbers[:: max(1, n // LOOKED_AT)]
 
 
 def packed(

@@ -141,10 +141,13 @@ class LSTMLayer(nn.Module):
         index: Tensor | None = None,
     ) -> Direction:
         """Give what a kernel needs to run over x from state h, c; see there for the arguments."""
+        weight_hh: Tensor = self.weight_hh
+        if self.weight_drop:
+            weight_hh = functional.dropout(weight_hh, self.weight_drop, self.training)
         return Direction(
             x,
             weight_ih=self.weight_ih,
-            weight_hh=functional.dropout(self.weight_hh, self.weight_drop, self.training),
+            weight_hh=weight_hh,
             bias=self.bias_with_forget(),
             weight_hr=self.weight_hr,
             h=h,
