@@ -107,3 +107,17 @@ def test_memory_that_was_used_before(arithmetics):
                 for memory in native_calls.room.named.values():
                     memory.fill_(255)
                 assert torch.equal(characters_native.pooled(characters, *rest), expected)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("which", ["weights", "biases"])
+def test_filters_that_change_are_packed_anew(arithmetics, which, number):
+    characters, table, weights, biases = draw(9, 6, 16, [(1, 8), (2, 8), (3, 70)])
+    given = {"weights": weights, "biases": biases}
+    with torch.inference_mode():
+        before = characters_native.pooled(characters, table, **given)
+        given[which][number].mul_(2).add_(1)
+        expected = characters_reference.pooled(characters, table, **given)
+        found = characters_native.pooled(characters, table, **given)
+    assert not torch.equal(found, before)
+    assert (found - expected).norm() <= TOLERANCE * expected.norm()

@@ -61,5 +61,33 @@ def test_what_no_version_tells():
     weight.grad = torch.ones(300)
     torch.optim.Adam([weight], fused=True).step()
     assert packing.state_of(weight) != before
-    half = torch.ones(3, dtype=torch.bfloat16)
-    assert packing.state_of(half) == packing.state_of(half)
+    for dtype in (torch.bfloat16, torch.int8, torch.float64, torch.complex128):
+        narrow_or_wide = torch.ones(3, dtype=dtype)
+        assert packing.state_of(narrow_or_wide) == packing.state_of(narrow_or_wide)
+
+
+def test_weights_without_memory():
+    assert packing.state_of(torch.ones(0)) == packing.state_of(torch.ones(0))
+    weight = torch.ones(3)
+    before = packing.state_of(weight)
+    weight.untyped_storage().resize_(0)
+    assert packing.state_of(weight) != before
+
+
+def test_numbers_in_another_order():
+    weight = torch.arange(300.0).view(20, 15).t()
+    before = packing.state_of(weight)
+    assert before == packing.state_of(weight)
+    weight.data.mul_(2)
+    assert packing.state_of(weight) != before
+
+
+def test_what_is_made_of_several_is_made_anew_when_one_has_changed():
+    weight, other = torch.ones(3), torch.ones(3)
+
+    def total(_):
+        return float(weight.sum() + other.sum())
+
+    assert packed(weight, "both", total, [other]) == 6
+    other += 1
+    assert packed(weight, "both", total, [other]) == 9

@@ -12,7 +12,8 @@
  *
  * Tiles multiply float32 too, and faster than vectors do (INT8X3): as whole numbers of 24 bits, three
  * int8 each, of whose nine products the six that matter are summed, exactly. What is left out is less
- * than what float32's own sums round away.
+ * than what float32's own sums round away, unless a row has numbers that are thousands of times as
+ * large as those that count.
  */
 #include <stdint.h>
 #include <string.h>

@@ -17,7 +17,7 @@ _lock = Lock()
 # Numbers of a weight that are looked at to see whether it has changed; nothing else reads the lines
 # of memory that they lie in.
 LOOKED_AT = 16
-_NUMBERS: dict[int, Any] = {1: c_uint8, 2: c_uint16, 4: c_uint32, 8: c_uint64}
+_NUMBERS: dict[int, Any] = {2: c_uint16, 4: c_uint32, 8: c_uint64}
 
 
 def state_of(weight: Tensor) -> tuple[int, int, list[int]]:
@@ -27,11 +27,12 @@ def state_of(weight: Tensor) -> tuple[int, int, list[int]]:
     optimisers. They change all numbers, so a few are looked at, where that costs no waiting.
     """
     address, version = weight.data_ptr(), 0 if weight.is_inference() else weight._version
-    if weight.device.type != "cpu":
+    # Memory that was given back has no address.
+    if weight.device.type != "cpu" or not address:
         return address, version, []
     # Where they lie, in a third of the time: a sentence alone is computed with thirty weights.
     dense, n = weight.contiguous(), weight.numel()
-    numbers = (_NUMBERS[weight.element_size()] * n).from_address(dense.data_ptr())
+    numbers = (_NUMBERS.get(weight.element_size(), c_uint8) * n).from_address(dense.data_ptr())
     return address, version, numbers[:: max(1, n // LOOKED_AT)]
 
 
