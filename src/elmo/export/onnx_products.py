@@ -4,7 +4,8 @@ float16 is how weights are stored, no more: a runtime widens them when it loads 
 the multiplication itself is one of whole numbers. Weights have one scale for each of their rows;
 what they are multiplied with gets one for each of *its* rows, a word at a step, when it is made.
 So a sentence does not depend on the sentences beside it, as it would with the scale of a whole
-batch, which is what the quantisers of ONNX write.
+batch, which is what the quantisers of ONNX write. Projections are widened, as in float16: most of
+the units that are projected are so small beside the largest that one scale leaves little of them.
 """
 
 import numpy as np
@@ -19,6 +20,9 @@ LARGEST_VALUE, MIDDLE = 127, 128
 # CPUs without VNNI cut the sum of two products off at 2^15; with 255 x 64 they never have to, so
 # that all of them give the same.
 LARGEST_WEIGHT = 64
+# Of weights that are stored alone.
+LARGEST_STORED = 127
+PROJECTIONS = ("weight_hr", "encoder.projection.weight")
 
 
 class Products:
@@ -44,6 +48,8 @@ class Products:
 
     def value(self, nodes: Nodes, name: str) -> str:
         """Give a weight to compute with."""
+        if self.dtype == "int8" and name.endswith(PROJECTIONS):
+            return self._widened(nodes, name)
         if self.dtype != "float16":
             return nodes.weight(name, self.array(name))
         half = self._weights[name].half()
@@ -57,7 +63,7 @@ class Products:
 
     def product(self, nodes: Nodes, x: str, name: str, addend: str | None = None) -> str:
         """Give `x W' + addend` for x (rows, inputs) and W (outputs, inputs)."""
-        if self.dtype == "int8":
+        if self.dtype == "int8" and not name.endswith(PROJECTIONS):
             return self._whole_numbers(nodes, x, name, addend)
         terms = [] if addend is None else [addend]
         return nodes.add("Gemm", x, self.value(nodes, name), *terms, transB=1)
@@ -66,13 +72,23 @@ class Products:
         """Give the rows of a table at places."""
         if self.dtype != "int8":
             return nodes.add("Gather", self.value(nodes, name), places)
-        values, scale = _in_int8(self.array(name))
+        values, scale = _in_int8(self.array(name), LARGEST_STORED)
         rows = nodes.add("Gather", nodes.weight(f"{name}.int8", values), places)
         scales = nodes.add("Gather", nodes.weight(f"{name}.scale", scale[:, None]), places)
         return nodes.add("Mul", nodes.add("Cast", rows, to=FLOAT), scales)
 
+    def _widened(self, nodes: Nodes, name: str) -> str:
+        """Give a weight that is stored in int8 as float32, made outside of a scan's body."""
+        stored, wide = f"{name}.int8", f"{name}.wide"
+        if stored not in nodes.outer.weights:
+            values, scale = _in_int8(self.array(name), LARGEST_STORED)
+            whole = nodes.outer.add("Cast", nodes.weight(stored, values), to=FLOAT)
+            rows = nodes.weight(f"{name}.scale", scale[:, None])
+            nodes.outer.add("Mul", whole, rows, name=wide)
+        return wide
+
     def _whole_numbers(self, nodes: Nodes, x: str, name: str, addend: str | None) -> str:
-        values, scale = _in_int8(self.array(name))
+        values, scale = _in_int8(self.array(name), LARGEST_WEIGHT)
         matrix = nodes.weight(f"{name}.int8", values.T)
         columns = nodes.weight(f"{name}.scale", scale)
         largest = nodes.add("ReduceMax", nodes.add("Abs", x), nodes.integers(-1), keepdims=1)
@@ -91,8 +107,8 @@ class Products:
         return scaled if addend is None else nodes.add("Add", scaled, addend)
 
 
-def _in_int8(array: Array) -> tuple[Array, Array]:
-    """Give a matrix as int8 and the scale of each of its rows; -128 is left out."""
-    scale = np.abs(array).max(axis=1) / np.float32(LARGEST_WEIGHT)
+def _in_int8(array: Array, largest: int) -> tuple[Array, Array]:
+    """Give a matrix as int8, up to the largest, and the scale of each of its rows."""
+    scale = np.abs(array).max(axis=1) / np.float32(largest)
     divisor = np.where(scale == 0, np.float32(1), scale)
     return np.round(array / divisor[:, None]).astype(np.int8), scale.astype(np.float32)
