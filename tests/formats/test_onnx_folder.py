@@ -141,14 +141,16 @@ def test_without_the_extra(tmp_path, monkeypatch):
 
 
 def test_command_line(tmp_path):
-    """Weights scaled beyond what int8 bears are refused; float32 takes them."""
-    native.write(random_model(scale=4.0), tmp_path / "model")
+    """Weights scaled beyond what int8 bears are refused."""
+    native.write(random_model(scale=16.0), tmp_path / "harsh")
+    native.write(random_model(scale=1.0), tmp_path / "model")
     output = tmp_path / "out"
-    command = ["convert", str(tmp_path / "model"), str(output), "--to", "onnx"]
-    done = CliRunner().invoke(application(), [*command, "--dtype", "int8"])
+    harsh = ["convert", str(tmp_path / "harsh"), str(output), "--to", "onnx"]
+    done = CliRunner().invoke(application(), [*harsh, "--dtype", "int8"])
     assert done.exit_code == 1
     assert done.stderr.startswith("elmo: int8 costs this model too much")
     assert not output.exists()
+    command = ["convert", str(tmp_path / "model"), str(output), "--to", "onnx"]
     done = CliRunner().invoke(application(), command)
     assert done.exit_code == 0
     first, second = done.stdout.splitlines()
