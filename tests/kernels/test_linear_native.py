@@ -45,6 +45,17 @@ def test_float32_is_as_exact_as_its_sums_are(arithmetics, k):
     assert (found - exact).norm() <= {64: 3e-7, 512: 4.5e-7, 2048: 9e-7}[k] * exact.norm()
 
 
+def test_float32_beside_a_number_that_is_a_thousand_times_as_large(arithmetics):
+    """By bytes a number is as exact as the largest of its row: three digits are lost, no more."""
+    x, weight, bias = draw(200, k=512)
+    x[:, 0], weight[:, 0], bias = 1000, 0, 0 * bias
+    exact = functional.linear(x.double(), weight.double())
+    with torch.inference_mode():
+        found = linear_native.linear(x, weight, bias)
+    allowed = 1e-4 if native_calls.kind_of("float32") == "int8x3" else 4.5e-7
+    assert (found - exact).norm() <= allowed * exact.norm()
+
+
 @pytest.mark.parametrize("rows", [0, 1, 17, 300])
 def test_highway_is_the_reference(arithmetics, rows, n_threads):
     x, weight, bias = draw(rows, n=256)
