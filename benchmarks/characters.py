@@ -10,8 +10,8 @@ from pathlib import Path
 
 from machine import describe
 
-from elmo.text.batches import TokenMapper
 from elmo.text.characters import ByteCharacters, DictionaryCharacters
+from elmo.text.token_batches import TokenMapper
 
 HERE = Path(__file__).parent
 

@@ -18,15 +18,15 @@ from machine import describe
 from torch import Tensor, nn
 
 from elmo.config import PretrainConfig
+from elmo.config.serialization import load_config, presets
+from elmo.corpus.bptt_segments import SegmentLoader
 from elmo.corpus.shards import Corpus
-from elmo.corpus.streams import Stream
 from elmo.model import losses
-from elmo.plain import load_config, presets
 from elmo.train import learner as learner_module
-from elmo.train.data import opened_corpus
 from elmo.train.devices import make_fabric
 from elmo.train.learner import Learner
 from elmo.train.pretrain_model import new_job
+from elmo.train.run_corpus import opened_corpus
 
 
 @contextmanager
@@ -164,7 +164,9 @@ def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int, wait:
         change(learner)
         watch = Watch(learner)
         lanes = range(config.stream.batch_size)
-        stream = Stream(corpus.splits["train"], config.stream, seed=config.run.seed, own=lanes)
+        stream = SegmentLoader(
+            corpus.splits["train"], config.stream, seed=config.run.seed, own=lanes
+        )
         largest = 0.0
         for number, window in zip(range(n_steps), stream, strict=False):
             batches = learner.batches(window)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from allennlp_loop import older_layers
 from machine import describe
-from older_loop import older_layers
 from onnx_session import onnx_way
 from timing import Part, Way, times_of
 from torch import nn
@@ -26,10 +26,10 @@ from elmo.config import EncoderConfig, LSTMConfig, ModelConfig
 from elmo.embed.embedder import ELMo
 from elmo.embed.word_cache import WordCache
 from elmo.formats.pretrained import Pretrained
+from elmo.kernels.compute_precision import Arithmetic
 from elmo.kernels.device import onednn_has_bfloat16
-from elmo.kernels.narrow import Arithmetic
-from elmo.kernels.native_calls import can_compute
-from elmo.model.initialise import initialise
+from elmo.kernels.native_ffi import can_compute
+from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
 
 HERE = Path(__file__).parent
@@ -68,7 +68,7 @@ class Given(NamedTuple):
 def model_of(config: ModelConfig) -> ELMo:
     """Give a model of a published geometry with random weights."""
     network = ELMoNetwork(config=config)
-    initialise(network, seed=0)
+    initialize(network, seed=0)
     return ELMo(Pretrained(config, network.state_dict(), "random weights"))
 
 

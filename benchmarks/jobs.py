@@ -14,8 +14,8 @@ from machine import describe
 
 from elmo.config import EmbedConfig
 from elmo.embed import JobResult, embed
-from elmo.embed.folder import Record, read_json
-from elmo.embed.result import count, size
+from elmo.embed.embed_result import count, size
+from elmo.embed.job_folder import ShardRecord, read_json
 
 MACHINES = (4, 16, 64)
 BILLION = 10**9
@@ -25,7 +25,7 @@ def steady_rate(folder: Path, n_workers: int) -> float:
     """Give words a second once all workers are at work: from the dates of the shards' records."""
     paths = sorted((folder / "records").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
     first, last = paths[n_workers - 1], paths[-1]
-    n_words = sum(read_json(Record, path).n_words for path in paths[n_workers:])
+    n_words = sum(read_json(ShardRecord, path).n_words for path in paths[n_workers:])
     return n_words / ((last.stat().st_mtime_ns - first.stat().st_mtime_ns) / 1e9)
 
 

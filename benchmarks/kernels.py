@@ -16,7 +16,7 @@ from machine import describe
 from torch import Tensor, nn
 
 from elmo.kernels import lstm_fused, lstm_reference
-from elmo.kernels.direction import Direction
+from elmo.kernels.lstm_call import LSTMCall
 
 DIM, CELL, LAYERS = 512, 4096, 2
 FLOPS = 3 * 2 * LAYERS * 2 * (2 * DIM * 4 * CELL + CELL * DIM)
@@ -80,12 +80,12 @@ class Stack:
         self.mask = torch.ones(n_steps, batch, device="cuda", dtype=torch.bool)
         self.active = [batch] * n_steps
 
-    def run(self, kernel: Callable[[list[Direction]], list[tuple[Tensor, ...]]]) -> None:
+    def run(self, kernel: Callable[[list[LSTMCall]], list[tuple[Tensor, ...]]]) -> None:
         """Go forward and backward; gradients of everything."""
         x = self.x
         for layer in range(LAYERS):
             directions = [
-                Direction(
+                LSTMCall(
                     x[side],
                     **self.weights[2 * layer + side],
                     h=self.h,

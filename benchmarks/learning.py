@@ -14,7 +14,7 @@ from pathlib import Path
 from machine import describe
 
 from elmo.config import PretrainConfig
-from elmo.plain import load_config, presets
+from elmo.config.serialization import load_config, presets
 from elmo.train import pretrain
 
 WAYS = {

@@ -22,13 +22,13 @@ import torch
 from machine import describe
 
 from elmo.config import PretrainConfig
+from elmo.config.serialization import load_config, presets
+from elmo.corpus.bptt_segments import SegmentLoader
 from elmo.corpus.shards import Corpus
-from elmo.corpus.streams import Stream
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats.pretrained import Pretrained
-from elmo.model.initialise import initialise
+from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
-from elmo.plain import load_config, presets
 from elmo.text.characters import N_BYTE_CHARACTERS
 from elmo.text.vocabulary import Vocabulary
 from elmo.train.devices import make_fabric
@@ -70,7 +70,7 @@ def learner_of(config: PretrainConfig, corpus: Corpus, n_words: int) -> Learner:
         n_words=n_words,
     )
     network = ELMoNetwork(config=shape)
-    initialise(network, 0)
+    initialize(network, 0)
     words = corpus.vocabulary.words[:n_words]
     words = Vocabulary([*words, *(f"filler-{number}" for number in range(n_words - len(words)))])
     model = Pretrained(shape, network.state_dict(), "random weights", words)
@@ -81,7 +81,7 @@ def learner_of(config: PretrainConfig, corpus: Corpus, n_words: int) -> Learner:
 def inputs(learner: Learner, corpus: Corpus) -> Iterator[Any]:
     """Give windows as a run makes them."""
     config = learner.config
-    stream = Stream(
+    stream = SegmentLoader(
         corpus.splits["train"], config.stream, seed=0, own=range(config.stream.batch_size)
     )
     for number, window in enumerate(stream):

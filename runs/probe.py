@@ -18,14 +18,14 @@ import torch
 
 from elmo import ELMo
 from elmo.config import ReadingConfig
-from elmo.corpus.reading import read_sentences
+from elmo.corpus.sentence_reader import read_sentences
 from elmo.errors import ConfigError, ElmoError, FormatError
 from elmo.evaluate.geometry import geometry
 from elmo.evaluate.parts_of_speech import TaggedText, tag_accuracies
-from elmo.evaluate.vectors import Encode
+from elmo.evaluate.probe_vectors import Encode
 from elmo.evaluate.word_senses import SenseData, sense_accuracy
 from elmo.kernels.device import default_device
-from elmo.model.initialise import initialise
+from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
 
 TAG_NAMES = {"xpos": "tags of the Penn Treebank", "upos": "universal tags"}
@@ -100,7 +100,7 @@ def place_of(data: Path, probe: str) -> Path:
 def random_twin(elmo: ELMo, seed: int = 0) -> ELMo:
     """Give a model of the same geometry and text with weights as training begins with."""
     network = ELMoNetwork(config=elmo.config)
-    initialise(network, seed)
+    initialize(network, seed)
     return ELMo(dataclasses.replace(elmo.to_pretrained(), weights=network.state_dict()))
 
 

@@ -5,11 +5,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dials import DIALS, END, dials_of, order
-from record import Record
+from record_result import Record
+from search_space import DIALS, END, dials_of, order
 
 from elmo.tasks.fit import PARTS
-from elmo.tasks.scores.labels import Spread, mean_and_deviation
+from elmo.tasks.scores.label_scores import Spread, mean_and_deviation
 
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
 WAYS = {

@@ -14,8 +14,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from dials import PRESET_RATE
-from record import Record, gather, read, write
+from record_result import Record, gather, read, write
 from result_tables import (
     ALL_WAYS,
     CLASSIFICATION,
@@ -38,9 +37,10 @@ from result_tables import (
     probes,
     pronouns,
 )
+from search_space import PRESET_RATE
 from search_tables import other_dials, rates, unfinished
 
-from elmo.tasks.mix_picture import draw_mixes
+from elmo.tasks.mix_plot import draw_mixes
 
 CURVES_PICTURE = "sample-efficiency.png"
 MIXES_PICTURE = "mixes.png"

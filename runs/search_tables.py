@@ -1,7 +1,7 @@
 """What the search for dials found, as tables: with ELMo and without it alike."""
 
-from dials import PRESET_RATE, dials_of, rate_of
 from result_tables import TASKS, WAYS, Runs, table
+from search_space import PRESET_RATE, dials_of, rate_of
 
 # Of pronouns nothing is learned.
 _SEARCHED = [(name, way) for name in TASKS if name != "gap" for way in ("static", "elmo")]

@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 
 from elmo.config import TaskConfig
-from elmo.plain import load_config, presets
-from elmo.tasks.data import training_examples
+from elmo.config.serialization import load_config, presets
+from elmo.tasks.load_examples import training_examples
 
 
 def main() -> None:

@@ -19,7 +19,7 @@
 #     TUNE_FLAGS=     and of every fine-tuning
 #     RECORD=    a record of runs/results.py: what is in it is not run again
 #
-# On a large GPU all sets at once, each with an OUT of its own, keep it busy: runs/forks.py tells how.
+# On a large GPU all sets at once, each with an OUT of its own, keep it busy: runs/fork_server.py tells how.
 #
 # The Korean sets are split into morphemes first (extra `ko`), all but TF-IDF read those; where OUT/korean was
 # brought along from another machine, nothing else needs the tokeniser.
@@ -107,7 +107,7 @@ way() { # task, way, end of the run's name, flags
 
 # Static vectors of a set that is known, of the model's own layer 0.
 vectors() {
-    written "$out/$1-static.bin" "$python" "$here/layer0.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
+    written "$out/$1-static.bin" "$python" "$here/static_vectors.py" "$model" "$1" "$train" ${dev:+"$dev"} "$test" "${words[@]}" "${asked[@]}"
 }
 
 task() {
@@ -154,7 +154,7 @@ others() {
 }
 
 of_preset() { # task, key, what it is where the preset says nothing
-    awk -v key="$2" -v value="$3" 'index($0, key) { value = $NF } END { print value }' "$here/../src/elmo/configs/tasks/$1.yaml"
+    awk -v key="$2" -v value="$3" 'index($0, key) { value = $NF } END { print value }' "$here/../src/elmo/presets/tasks/$1.yaml"
 }
 
 dials() { # the end of a run's name, as flags
@@ -169,7 +169,7 @@ dials() { # the end of a run's name, as flags
 }
 
 best() { # task, way, dials: the end of the run's name where others of these than the preset's are the best
-    [ -z "$rates" ] || "$python" "$here/best_dials.py" "$out" "$1" "$2" --dials "${@:3}" ${RECORD:+--record "$RECORD"}
+    [ -z "$rates" ] || "$python" "$here/best_run.py" "$out" "$1" "$2" --dials "${@:3}" ${RECORD:+--record "$RECORD"}
 }
 
 # A line that every classifier has to beat: of the raw text, on the part that is reported.

@@ -10,9 +10,9 @@ import argparse
 import json
 
 from elmo.config import TaskConfig
-from elmo.plain import load_config, presets
-from elmo.tasks.data import read_examples
-from elmo.tasks.scores.labels import label_scores
+from elmo.config.serialization import load_config, presets
+from elmo.tasks.load_examples import read_examples
+from elmo.tasks.scores.label_scores import label_scores
 
 
 def main() -> None:

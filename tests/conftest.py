@@ -19,11 +19,12 @@ from elmo.corpus.prepare_corpus import prepare
 from elmo.embed.embedder import ELMo
 from elmo.formats import bundled
 from elmo.formats.pretrained import Pretrained
-from elmo.kernels import native_calls
-from elmo.model.initialise import initialise
+from elmo.kernels import native_ffi
+from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
 
 RUNS = Path(__file__).parents[1] / "runs"
+GOLDEN = Path(__file__).parent / "data" / "golden"
 SHARED = Path(os.environ.get("ELMO_SHARED", Path(__file__).parents[2] / "shared"))
 
 TINY = ModelConfig(
@@ -47,11 +48,20 @@ def onednn_as_it_was():
 
 
 @pytest.fixture(scope="session")
-def fixtures():
-    """Folder of the golden files."""
-    if not (SHARED / "fixtures").is_dir():
-        pytest.skip(f"no golden files at {SHARED / 'fixtures'}; set ELMO_SHARED to their folder")
-    return SHARED / "fixtures"
+def golden_path():
+    """Return a function that maps the name of a golden file or folder to its path.
+
+    Files committed in tests/data/golden come first. All others are in the shared folder; the test
+    is skipped if they are missing there as well.
+    """
+
+    def find(name: str) -> Path:
+        for folder in (GOLDEN, SHARED / "fixtures"):
+            if (folder / name).exists():
+                return folder / name
+        pytest.skip(f"no golden file {name} in {SHARED / 'fixtures'}; set ELMO_SHARED")
+
+    return find
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +105,7 @@ def native_folder(tmp_path_factory):
 def arithmetics(request, native_folder, monkeypatch):
     """What a variant of the compiled kernels computes in, which is the one in use."""
     yield use(request.param, native_folder, monkeypatch)
-    native_calls.can_compute.cache_clear()
+    native_ffi.can_compute.cache_clear()
 
 
 def random_model(config=TINY, seed=0, scale=4.0, **extra):
@@ -105,7 +115,7 @@ def random_model(config=TINY, seed=0, scale=4.0, **extra):
     difference in rounding grows from step to step as in no trained model.
     """
     network = ELMoNetwork(config=config)
-    initialise(network, seed)
+    initialize(network, seed)
     weights = {name: value.detach().clone() for name, value in network.state_dict().items()}
     weights = {
         name: value * scale if "_lstm." in name else value for name, value in weights.items()

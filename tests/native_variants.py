@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo.kernels import native, native_calls
+from elmo.kernels import native_ffi, native_library
 
 VARIANTS = {"as it is": ()}
 NO_TILES = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")
@@ -17,7 +17,7 @@ if platform.machine().lower() in ("x86_64", "amd64"):
         "no halves": (*NO_TILES, "-mno-avx512bf16"),
         "no wide vectors": ("-march=x86-64",),
     }
-    if b" avx2 " in native._processor() and b" fma " in native._processor():
+    if b" avx2 " in native_library._processor() and b" fma " in native_library._processor():
         VARIANTS["vectors of eight"] = ("-march=haswell",)
 elif platform.machine().lower() in ("aarch64", "arm64"):
     VARIANTS["no dot products"] = ("-mcpu=cortex-a53",)
@@ -34,18 +34,18 @@ ARITHMETICS = ("float32", "bfloat16", "int8")
 
 @cache
 def compiled(variant, folder):
-    compiler = native._compiler()
+    compiler = native_library._compiler()
     path = folder / f"{variant.replace(' ', '-')}.so"
-    flags = (*native.FLAGS, native._tuned(), *VARIANTS[variant])
-    assert path.exists() or native._compiled(compiler, flags, path)
+    flags = (*native_library.FLAGS, native_library._tuned(), *VARIANTS[variant])
+    assert path.exists() or native_library._compiled(compiler, flags, path)
     return ctypes.CDLL(str(path))
 
 
 def use(variant, folder, monkeypatch):
     """Let kernels use a variant; gives the arithmetics it knows."""
-    if native._compiler() is None:
+    if native_library._compiler() is None:
         pytest.skip("no C compiler")
     loaded = compiled(variant, folder)
-    monkeypatch.setattr(native_calls, "library", lambda: loaded)
-    native_calls.can_compute.cache_clear()
-    return [one for one in ARITHMETICS if native_calls.can_compute(one)]
+    monkeypatch.setattr(native_ffi, "library", lambda: loaded)
+    native_ffi.can_compute.cache_clear()
+    return [one for one in ARITHMETICS if native_ffi.can_compute(one)]

@@ -8,8 +8,8 @@ from conftest import random_model
 from lightning.fabric import Fabric
 
 from elmo.config import TaskConfig
+from elmo.config.serialization import from_dict, leaves
 from elmo.embed.embedder import ELMo
-from elmo.plain import from_dict, leaves
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.fit import prepare
 

@@ -8,14 +8,14 @@ import time
 
 import pytest
 
+from elmo.child_processes import Child, ChildEnded, threads_each
 from elmo.errors import ElmoError, InputError
-from elmo.processes import Child, ChildEnded, threads_each
 
 # Where children find what they are to do.
 HELPER = """
 import os, time
 from elmo.errors import InputError, MissingExtra
-from elmo.processes import Child
+from elmo.child_processes import Child
 
 class Unpicklable(Exception):
     def __init__(self, one, two):

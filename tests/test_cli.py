@@ -28,8 +28,8 @@ from elmo.config import (
     PretrainConfig,
     VocabConfig,
 )
+from elmo.config.serialization import leaves, load_config, presets
 from elmo.embed.embedder import ELMo
-from elmo.plain import leaves, load_config, presets
 
 RUNNER = CliRunner()
 
@@ -170,7 +170,7 @@ def test_debug_shows_a_traceback():
 
 
 def test_unforeseen_errors_are_one_line_too(monkeypatch):
-    monkeypatch.setattr("elmo.formats.verbs.read", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("elmo.formats.info_and_convert.read", lambda *_, **__: 1 / 0)
     done = elmo("info", "x")
     assert done.exit_code == 1
     assert done.stderr == "elmo: ZeroDivisionError: division by zero (--debug shows where)\n"
@@ -180,7 +180,7 @@ def test_interrupt_exits_with_130(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo.formats.verbs.read", interrupt)
+    monkeypatch.setattr("elmo.formats.info_and_convert.read", interrupt)
     assert elmo("info", "x").exit_code == cli.INTERRUPTED
 
 
@@ -373,7 +373,7 @@ def test_kernels_are_compiled_aside_where_they_will_be_wanted(tmp_path, model, m
 def test_one_file_is_embedded_without_what_only_others_need():
     code = (
         "import sys\nimport elmo.embed.embed_file\n"
-        "assert not {'h5py', 'elmo.embed.job'} & set(sys.modules)"
+        "assert not {'h5py', 'elmo.embed.sharded_job'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

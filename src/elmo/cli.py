@@ -37,9 +37,9 @@ from elmo.config import (
     TaskPredictConfig,
     VocabConfig,
 )
+from elmo.config.serialization import Leaf, leaves, load_config, presets
 from elmo.errors import ConfigError, ElmoError
-from elmo.kernels.native import library
-from elmo.plain import Leaf, leaves, load_config, presets
+from elmo.kernels.native_library import library
 
 
 class Verb(NamedTuple):
@@ -69,8 +69,8 @@ COMMANDS = {
     "finetune": Verb(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
     "evaluate": Verb(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
     "embed": Verb(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "output"), is_native=True),
-    "info": Verb(InfoConfig, "elmo.formats.verbs:info", ("model",)),
-    "convert": Verb(ConvertConfig, "elmo.formats.verbs:convert", ("model", "output")),
+    "info": Verb(InfoConfig, "elmo.formats.info_and_convert:info", ("model",)),
+    "convert": Verb(ConvertConfig, "elmo.formats.info_and_convert:convert", ("model", "output")),
     "task fit": Verb(TaskConfig, "elmo.tasks.fit:fit", ("config",), "preset|file", "tasks"),
     "task evaluate": Verb(TaskEvaluateConfig, "elmo.tasks.predict:evaluate", ("model", "input")),
     "task predict": Verb(

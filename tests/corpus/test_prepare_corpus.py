@@ -10,12 +10,12 @@ import tarfile
 
 import pytest
 from conftest import SHARED
+from corpus_texts import LINES, TEXT, expected_table, prepared, sentences, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import LINES, TEXT, expected_table, prepared, sentences, snapshot
 
 from elmo.config import CorpusConfig, PrepareConfig, ReadingConfig
-from elmo.corpus import counting, sources, workers
+from elmo.corpus import block_worker, text_sources, word_counts
 from elmo.corpus import prepare_corpus as module
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus
@@ -62,9 +62,9 @@ def test_against_a_plain_count(
         "workers": 1,
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "DICTIONARY_BYTES", limit)
-        patch.setattr(sources, "BLOCK_BYTES", block)
-        patch.setattr(workers, "LINES", 3)
+        patch.setattr(word_counts, "DICTIONARY_BYTES", limit)
+        patch.setattr(text_sources, "BLOCK_BYTES", block)
+        patch.setattr(block_worker, "LINES", 3)
         if empty:
             with pytest.raises(InputError, match="there is no word"):
                 prepared(folder, text, valid, test, **dials)
@@ -198,7 +198,7 @@ def test_inputs_that_are_refused(tmp_path, inputs, kind, message):
 
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_text_that_is_no_text(tmp_path, monkeypatch, n_workers):
-    monkeypatch.setattr(sources, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 1000)
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT.encode() + b"\xff\n" + TEXT.encode())
     config = PrepareConfig(
@@ -299,7 +299,7 @@ def test_an_accident_leaves_all_as_it_was(tmp_path, monkeypatch, error, where, o
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_a_full_disk(tmp_path, monkeypatch, n_workers):
     """The nearest thing to it: the system itself stops the writing half-way."""
-    monkeypatch.setattr(sources, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 4000)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     (tmp_path / "input.txt").write_text(TEXT)
@@ -322,7 +322,7 @@ def test_a_full_disk(tmp_path, monkeypatch, n_workers):
 MEASURE = """
 import re, resource, sys
 from elmo.config import CorpusConfig, PrepareConfig
-from elmo.corpus import counting
+from elmo.corpus import word_counts
 from elmo.corpus.prepare_corpus import prepare
 
 counting.DICTIONARY_BYTES = int(sys.argv[3])

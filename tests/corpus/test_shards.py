@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from elmo.config import ReadingConfig
 from elmo.corpus.shards import (
     Corpus,
+    CorpusHeader,
+    CorpusShard,
     DistinctWords,
-    Head,
-    Shard,
     Split,
     is_corpus,
-    read_head,
+    read_header,
     shard_paths,
     word_type,
 )
@@ -58,7 +58,7 @@ def test_a_lone_surrogate_is_written_as_something():
 def in_shards(parts, dtype=np.uint16):
     """Make a split of one shard for each list of sentences."""
     shards = [Split.of(part).shards[0] for part in parts]
-    return Split(tuple(Shard(shard.words.astype(dtype), shard.starts) for shard in shards))
+    return Split(tuple(CorpusShard(shard.words.astype(dtype), shard.starts) for shard in shards))
 
 
 @FAST
@@ -181,9 +181,11 @@ def test_is_corpus(folder, tmp_path):
 
 
 def test_the_head_goes_round(tmp_path):
-    head = Head(1, ReadingConfig(tokenizer="english"), {"train": 2}, {"train": 5}, {"train": 3})
+    head = CorpusHeader(
+        1, ReadingConfig(tokenizer="english"), {"train": 2}, {"train": 5}, {"train": 3}
+    )
     (tmp_path / "corpus.json").write_bytes(head.to_bytes())
-    assert read_head(tmp_path) == head
+    assert read_header(tmp_path) == head
 
 
 def test_paths(tmp_path):

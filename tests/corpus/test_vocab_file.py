@@ -6,10 +6,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from texts import prepared
+from corpus_texts import prepared
 
 from elmo.config import ReadingConfig, VocabConfig
-from elmo.corpus import counting, sources
+from elmo.corpus import text_sources, word_counts
 from elmo.corpus import vocab_file as module
 from elmo.corpus.vocab_file import vocab
 from elmo.errors import ConfigError, InputError, OutputError
@@ -38,8 +38,8 @@ def text(tmp_path):
     ],
 )
 def test_of_a_text(tmp_path, text, monkeypatch, dials, expected, n_unknown):
-    monkeypatch.setattr(sources, "BLOCK_BYTES", 5)
-    monkeypatch.setattr(counting, "DICTIONARY_BYTES", 0)
+    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 5)
+    monkeypatch.setattr(word_counts, "DICTIONARY_BYTES", 0)
     result = vocab(VocabConfig((text,), str(tmp_path / "vocab.txt"), **{"workers": 1, **dials}))
     found = words(tmp_path / "vocab.txt")
     if expected is None:

@@ -14,8 +14,8 @@ import pytest
 from conftest import random_model
 
 from elmo.config import EmbedConfig
-from elmo.embed import embed, embed_file, parquet_store
-from elmo.embed import store as store_module
+from elmo.embed import embed, embed_file, parquet_writer
+from elmo.embed import vector_writers as store_module
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import EncodingRun
 from elmo.errors import ConfigError, ElmoError, InputError, OutputError
@@ -274,7 +274,7 @@ def test_vectors_are_let_go_once_they_are_written(run, tmp_path, monkeypatch, na
     text = tmp_path / "long.txt"
     text.write_text("one two three four\n" * 500)
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 60)
-    monkeypatch.setattr(parquet_store, "ROW_GROUP_WORDS", 60)
+    monkeypatch.setattr(parquet_writer, "ROW_GROUP_WORDS", 60)
     kind = WRITERS[name]
     given, alive = [], []
     reset, write = EncodingRun.reset, kind.write

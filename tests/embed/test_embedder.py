@@ -14,7 +14,7 @@ from torch import nn
 import elmo as package
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError, MissingExtra
-from elmo.formats import native
+from elmo.formats import model_folder
 from elmo.text import korean
 
 SENTENCES = [["He", "sat", "on", "the", "bank", "."], ["A", "bank"], []]
@@ -253,7 +253,7 @@ def test_tokenize(tmp_path, tiny):
 def test_split_words_need_no_tokeniser(tmp_path, tiny, monkeypatch, name, package, extra):
     """A model whose tokeniser's package is missing loads; a text is what it cannot take."""
     config = dataclasses.replace(TINY, text=dataclasses.replace(TINY.text, tokenizer=name))
-    native.write(random_model(config, scale=1.5), tmp_path / "model")
+    model_folder.write(random_model(config, scale=1.5), tmp_path / "model")
     monkeypatch.setitem(sys.modules, package, None)
     korean._kiwi.cache_clear()
     elmo = ELMo.from_pretrained(tmp_path / "model")

@@ -8,10 +8,10 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from jobs import in_this_process, make_lines, run_job, write_model, write_text
+from tiny_jobs import in_this_process, make_lines, run_job, write_model, write_text
 
 import elmo
-from elmo.embed import embeddings, job, open_embeddings, readers
+from elmo.embed import embeddings, open_embeddings, sharded_job, vector_readers
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, MissingExtra
 
@@ -23,7 +23,7 @@ FORMATS = ["parquet", "hdf5", "safetensors"]
 
 @pytest.fixture(autouse=True)
 def _no_processes(monkeypatch):
-    monkeypatch.setitem(job.ENGINES, "local", in_this_process)
+    monkeypatch.setitem(sharded_job.ENGINES, "local", in_this_process)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_a_dtype(written):
 def test_a_group_is_all_that_is_read(written, monkeypatch):
     import pyarrow.parquet
 
-    monkeypatch.setattr("elmo.embed.parquet_store.SHARD_GROUP_WORDS", 20)
+    monkeypatch.setattr("elmo.embed.parquet_writer.SHARD_GROUP_WORDS", 20)
     found = open_embeddings(written("out"))
     groups = []
     read = pyarrow.parquet.ParquetFile.read_row_group
@@ -250,7 +250,7 @@ def test_a_shard_of_blank_lines(written, tmp_path, layers):
 def test_counts_of_words(written):
     n_words = sum(len(line.split()) for line in LINES)
     for name in ("out.parquet", "out.h5", "out.npz"):
-        reader = readers.open_reader(written(name, layers="all"))
+        reader = vector_readers.open_reader(written(name, layers="all"))
         assert reader.n_words() == n_words
         reader.close()
 

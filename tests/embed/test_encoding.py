@@ -7,9 +7,9 @@ from conftest import TINY, random_model
 
 from elmo.embed import encoding
 from elmo.embed.embedder import ELMo
-from elmo.embed.started import DoesNotFit
+from elmo.embed.pending_batch import BatchTooLarge
 from elmo.errors import ConfigError
-from elmo.kernels import choose
+from elmo.kernels import dispatch
 
 MODEL = ELMo(random_model(TINY, seed=3, scale=1.5))
 GROUPS = [
@@ -84,10 +84,10 @@ def test_half_precision_is_rounded_as_numpy_rounds(layers):
 
 def in_half(run, monkeypatch, change):
     """Let a run give float16, of vectors that were changed in place."""
-    choose = run._choose
+    dispatch = run._choose
 
     def changed(output):
-        found = choose(output).clone()
+        found = dispatch(output).clone()
         change(found)
         return found
 
@@ -103,7 +103,7 @@ def test_what_does_not_fit(run, monkeypatch, value):
         found[1, -1, -1] = value
 
     in_half(run, monkeypatch, change)
-    with pytest.raises(DoesNotFit, match=r"^not so$"):
+    with pytest.raises(BatchTooLarge, match=r"^not so$"):
         run.encode([["so"], ["it", "is"], ["not", "so"]])
 
 
@@ -132,8 +132,8 @@ def test_layers_above_those_asked_for_are_not_run(monkeypatch, layers, expected)
     sentences = [["a", "b", "a"], ["b"], ["c", "a"]]
     whole = elmo.encode(sentences, layers="all")
     calls = []
-    real = choose.lstm
-    monkeypatch.setattr(choose, "lstm", lambda *given: calls.append(1) or real(*given))
+    real = dispatch.lstm
+    monkeypatch.setattr(dispatch, "lstm", lambda *given: calls.append(1) or real(*given))
     found = elmo.encode(sentences, layers=layers)
     assert len(calls) == expected
     for one, every in zip(found, whole, strict=True):

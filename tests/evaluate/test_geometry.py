@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo.errors import InputError
-from elmo.evaluate import vectors
+from elmo.evaluate import probe_vectors
 from elmo.evaluate.geometry import geometry
 
 DRAWN = np.random.default_rng(3)
@@ -54,7 +54,7 @@ def slowly(layer):
 
 
 def test_against_a_loop_over_pairs(monkeypatch):
-    monkeypatch.setattr(vectors.encode_in_parts, "__defaults__", (20,))
+    monkeypatch.setattr(probe_vectors.encode_in_parts, "__defaults__", (20,))
     found = geometry(draw, TEXT)
     for number, layer in enumerate(found.layers):
         own, two, intra, n_words, n_occurrences = slowly(number)

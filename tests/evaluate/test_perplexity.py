@@ -10,10 +10,10 @@ import pytest
 import torch
 from conftest import TINY, random_model
 
-from elmo.config import EvaluateConfig, RegularConfig
-from elmo.corpus.reading import corpus_of
-from elmo.corpus.shards import HEAD, Head, Split
-from elmo.corpus.streams import once
+from elmo.config import EvaluateConfig, RegularizationConfig
+from elmo.corpus.bptt_segments import read_once
+from elmo.corpus.sentence_reader import corpus_of
+from elmo.corpus.shards import HEAD, CorpusHeader, Split
 from elmo.errors import ConfigError, ElmoError
 from elmo.evaluate import perplexity
 from elmo.evaluate.perplexity import (
@@ -24,7 +24,7 @@ from elmo.evaluate.perplexity import (
     model_tables,
     perplexity_of,
 )
-from elmo.formats import native
+from elmo.formats import model_folder
 from elmo.model.language_model import LanguageModel
 from elmo.model.network import ELMoNetwork
 from elmo.text.vocabulary import SPECIALS, Vocabulary
@@ -61,9 +61,9 @@ def network_of(model):
 
 def measured(model, *, carry=False, lanes=2, steps=3, order="queue", **given):
     words, split = corpus_of(SENTENCES)
-    windows = once(split, lanes=lanes, steps=steps, reset=not carry, order=order, **given)
+    windows = read_once(split, lanes=lanes, steps=steps, reset=not carry, order=order, **given)
     network = network_of(model)
-    wrapped = LanguageModel(bilm=network.bilm, regular=RegularConfig())
+    wrapped = LanguageModel(bilm=network.bilm, regular=RegularizationConfig())
     return measure(wrapped, network.softmax, model_tables(model, words), windows, carry=carry)
 
 
@@ -229,14 +229,14 @@ def test_evaluation_has_no_dropout_and_leaves_the_model_training():
     model = make_model()
     words, split = corpus_of(SENTENCES)
     network = network_of(model)
-    regular = RegularConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
+    regular = RegularizationConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
     wrapped = LanguageModel(bilm=network.bilm, regular=regular).train()
     modes = []
     inner = wrapped.bilm.encoder.forward
     wrapped.bilm.encoder.forward = lambda rows: modes.append(wrapped.training) or inner(rows)
 
     def windows():
-        yield from once(split, lanes=2, steps=3, reset=True)
+        yield from read_once(split, lanes=2, steps=3, reset=True)
 
     sums = measure(wrapped, network.softmax, model_tables(model, words), windows(), carry=False)
     assert torch.equal(sums, measured(model))
@@ -287,10 +287,10 @@ def test_counts_of_a_tiny_text():
     words, split = corpus_of([["cat", "日本"], ["unseen", "mat"], []])
     network = network_of(model)
     sums = measure(
-        LanguageModel(bilm=network.bilm, regular=RegularConfig()),
+        LanguageModel(bilm=network.bilm, regular=RegularizationConfig()),
         network.softmax,
         model_tables(model, words),
-        once(split, lanes=2, steps=2, reset=True),
+        read_once(split, lanes=2, steps=2, reset=True),
         carry=False,
     )
     # cat_ 日本_ end, unseen_ mat_ end, end
@@ -321,7 +321,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    native.write(make_model(), tmp_path / "model")
+    model_folder.write(make_model(), tmp_path / "model")
     return str(tmp_path / "model")
 
 
@@ -386,7 +386,7 @@ def test_words_as_input(text, tmp_path):
     encoder = dataclasses.replace(CONFIG.encoder, n_words=len(VOCABULARY) + 1, word_dim=6)
     config = dataclasses.replace(CONFIG, encoder=encoder)
     model = random_model(config, vocabulary=VOCABULARY, words=VOCABULARY.ids)
-    native.write(model, tmp_path / "model")
+    model_folder.write(model, tmp_path / "model")
     assert run(text, str(tmp_path / "model")).perplexity.n_unknown == COUNTS[2]
 
 
@@ -411,7 +411,7 @@ def write_corpus(folder):
         counts["n_words"][name] = split.n_words
         counts["n_sentences"][name] = split.n_sentences
     reading = perplexity.ReadingConfig(tokenizer="whitespace")
-    (folder / HEAD).write_bytes(Head(1, reading, **counts).to_bytes())
+    (folder / HEAD).write_bytes(CorpusHeader(1, reading, **counts).to_bytes())
     return str(folder)
 
 
@@ -432,13 +432,13 @@ def test_a_split_that_is_not_there(folder, tmp_path):
 
 
 def test_no_softmax(text, tmp_path):
-    native.write(random_model(), tmp_path / "model")
+    model_folder.write(random_model(), tmp_path / "model")
     with pytest.raises(ConfigError, match="has no softmax, so it predicts no words"):
         run(text, str(tmp_path / "model"))
 
 
 def test_no_vocabulary(text, tmp_path):
-    native.write(dataclasses.replace(make_model(), vocabulary=None), tmp_path / "model")
+    model_folder.write(dataclasses.replace(make_model(), vocabulary=None), tmp_path / "model")
     with pytest.raises(ConfigError, match="has a softmax but no vocabulary: name the file"):
         run(text, str(tmp_path / "model"))
     vocab = tmp_path / "vocab.txt"
@@ -478,7 +478,7 @@ def test_dials(text, folder, dials, message):
 )
 def test_words_split_otherwise_are_told(tmp_path, caplog, tokenizer, raw, is_told):
     text = dataclasses.replace(CONFIG.text, tokenizer=tokenizer)
-    native.write(make_model(dataclasses.replace(CONFIG, text=text)), tmp_path / "model")
+    model_folder.write(make_model(dataclasses.replace(CONFIG, text=text)), tmp_path / "model")
     (tmp_path / "text.txt").write_text("cats, dogs\nthe mat\n")
     evaluate(EvaluateConfig((str(tmp_path / "text.txt"),), model=str(tmp_path / "model"), raw=raw))
     assert ("--raw" in caplog.text) == is_told

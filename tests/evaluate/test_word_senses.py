@@ -8,9 +8,9 @@ import pytest
 
 from elmo.errors import FormatError
 from elmo.evaluate.word_senses import (
-    Occurrence,
     SenseData,
-    SenseMemory,
+    SenseIndex,
+    SenseOccurrence,
     TaggedWords,
     entry_of,
     first_sense_accuracy,
@@ -98,18 +98,18 @@ def test_what_is_read(folder):
         ["Bank", "took", "place", "near", "near", "_"],
     ]
     assert data.semcor.occurrences[:4] == [
-        Occurrence(0, 1, 2, ("bank%1:17:01::",)),
-        Occurrence(1, 0, 1, ("bank%1:14:00::",)),
-        Occurrence(1, 1, 3, ("take_place%2:30:00::",)),
-        Occurrence(1, 3, 4, ("near%5:00:00:close:02", "near%3:00:00::")),
+        SenseOccurrence(0, 1, 2, ("bank%1:17:01::",)),
+        SenseOccurrence(1, 0, 1, ("bank%1:14:00::",)),
+        SenseOccurrence(1, 1, 3, ("take_place%2:30:00::",)),
+        SenseOccurrence(1, 3, 4, ("near%5:00:00:close:02", "near%3:00:00::")),
     ]
     assert len(data.semcor.sentences) == 4
     assert len(data.semcor.occurrences) == 8
     assert data.targets.sentences == [["A", "bank", "took", "place"], ["owls", "&"]]
     assert data.targets.occurrences == [
-        Occurrence(0, 1, 2, ("bank%1:14:00::", "bank%1:17:01::")),
-        Occurrence(0, 2, 4, ("take_place%2:30:00::",)),
-        Occurrence(1, 0, 1, ("owl%1:05:00::",)),
+        SenseOccurrence(0, 1, 2, ("bank%1:14:00::", "bank%1:17:01::")),
+        SenseOccurrence(0, 2, 4, ("take_place%2:30:00::",)),
+        SenseOccurrence(1, 0, 1, ("owl%1:05:00::",)),
     ]
     assert data.entries == [("bank", "NOUN"), ("take_place", "VERB"), ("owl", "NOUN")]
     # Right: bank, take_place. The first owl is a person.
@@ -152,23 +152,23 @@ DATA = SenseData(
     semcor=TaggedWords(
         [["e", "n"], ["w"], ["n", "e", "s"]],
         [
-            Occurrence(0, 0, 1, (B,)),  # B: e, and the mean of n and e: (1, 0) + (.5, 1.5)
-            Occurrence(0, 1, 2, (C,)),  # C: n
-            Occurrence(2, 0, 2, (B,)),
-            Occurrence(2, 2, 3, ("other%1:00:00::",)),
+            SenseOccurrence(0, 0, 1, (B,)),  # B: e, and the mean of n and e: (1, 0) + (.5, 1.5)
+            SenseOccurrence(0, 1, 2, (C,)),  # C: n
+            SenseOccurrence(2, 0, 2, (B,)),
+            SenseOccurrence(2, 2, 3, ("other%1:00:00::",)),
         ],
     ),
     targets=TaggedWords(
         [["ne", "s"], ["nne"], ["w", "ne"], ["e"]],
         [
             # B has direction (1.5, 1.5): cosine 1 to ne, .71 to n.
-            Occurrence(0, 0, 1, (B,)),
+            SenseOccurrence(0, 0, 1, (B,)),
             # nne: .95 to B, .89 to C.
-            Occurrence(1, 0, 1, (C, A)),
+            SenseOccurrence(1, 0, 1, (C, A)),
             # The mean of w and ne, (.5, 1): .95 to B, .89 to C.
-            Occurrence(2, 0, 2, (B,)),
+            SenseOccurrence(2, 0, 2, (B,)),
             # SemCor has no y: the first sense.
-            Occurrence(3, 0, 1, ("y%1:00:00::",)),
+            SenseOccurrence(3, 0, 1, ("y%1:00:00::",)),
         ],
     ),
     entries=[("x", "NOUN"), ("x", "NOUN"), ("x", "NOUN"), ("y", "NOUN")],
@@ -185,7 +185,9 @@ def test_by_hand():
 
 
 def test_layers_are_told_apart_and_ties_take_wordnets_order():
-    targets = TaggedWords([["n"], ["e"]], [Occurrence(0, 0, 1, (C,)), Occurrence(1, 0, 1, (B,))])
+    targets = TaggedWords(
+        [["n"], ["e"]], [SenseOccurrence(0, 0, 1, (C,)), SenseOccurrence(1, 0, 1, (B,))]
+    )
     data = dataclasses.replace(DATA, targets=targets, entries=[("x", "NOUN")] * 2)
     assert sense_accuracy(fixed_axis, data).layers == (1.0, 0.5)
 
@@ -199,17 +201,25 @@ def test_rounding_does_not_choose_between_equals():
     def encode(texts):
         return [np.stack([vectors[word] for word in words])[None] for words in texts]
 
-    one = [Occurrence(0, 0, 2, (C,)), Occurrence(0, 0, 1, (C,)), Occurrence(0, 1, 2, (C,))]
-    other = [Occurrence(1, 0, 1, (B,)), Occurrence(1, 1, 2, (B,)), Occurrence(1, 0, 2, (B,))]
+    one = [
+        SenseOccurrence(0, 0, 2, (C,)),
+        SenseOccurrence(0, 0, 1, (C,)),
+        SenseOccurrence(0, 1, 2, (C,)),
+    ]
+    other = [
+        SenseOccurrence(1, 0, 1, (B,)),
+        SenseOccurrence(1, 1, 2, (B,)),
+        SenseOccurrence(1, 0, 2, (B,)),
+    ]
     occurrences = [*one * 30, *other * 30]
-    memory = SenseMemory.of(encode, TaggedWords(sentences, occurrences), DATA.wordnet)
+    memory = SenseIndex.of(encode, TaggedWords(sentences, occurrences), DATA.wordnet)
     for _ in range(200):
         asked = rng.normal(size=(1, 512)).astype(np.float32)
         assert memory.nearest([B, C], asked / np.linalg.norm(asked)) == [B]
 
 
 def test_a_lemma_that_wordnet_does_not_have_is_wrong():
-    targets = TaggedWords([["e"]], [Occurrence(0, 0, 1, ("q%1:00:00::",))])
+    targets = TaggedWords([["e"]], [SenseOccurrence(0, 0, 1, ("q%1:00:00::",))])
     data = dataclasses.replace(DATA, targets=targets, entries=[("q", "NOUN")])
     found = sense_accuracy(plane, data)
     assert found.layers == (0.0, 0.0)

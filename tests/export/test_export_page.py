@@ -10,7 +10,7 @@ import pytest
 from export_models import CONFIGS, WORDS, model_of
 
 from elmo.config import ConvertConfig
-from elmo.formats.verbs import convert
+from elmo.formats.info_and_convert import convert
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 SENTENCES = [["He", "sat", "on", "the", "river", "bank", "."], ["She", "robbed", "a", "bank", "."]]

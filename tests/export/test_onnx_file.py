@@ -8,7 +8,7 @@ import torch
 from export_models import CONFIGS, SENTENCES, changed, model_of, opened, ours
 
 from elmo.errors import ConfigError, MissingExtra, OutputError
-from elmo.export import onnx_check, onnx_file, to_onnx
+from elmo.export import onnx_file, onnx_verification, to_onnx
 
 
 def test_a_file(tmp_path):
@@ -76,5 +76,5 @@ def test_without_the_extra(tmp_path, monkeypatch, package):
 def test_made_up_sentences_are_such_as_the_model_takes():
     for config in CONFIGS.values():
         elmo = model_of(config)
-        ids = onnx_check.made_up_ids(elmo.config)
+        ids = onnx_verification.made_up_ids(elmo.config)
         elmo._check_values(ids, (ids != 0).any(dim=2))

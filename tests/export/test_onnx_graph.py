@@ -7,7 +7,7 @@ import torch
 from export_models import CONFIGS, SENTENCES, changed, cosines, model_of, opened, ours
 
 from elmo.export.onnx_graph import graph
-from elmo.export.onnx_products import PROJECTIONS
+from elmo.export.onnx_matmul import PROJECTIONS
 
 
 def run_of(elmo, dtype="float32"):

@@ -14,7 +14,7 @@ from conftest import TINY, random_model
 from elmo.config import ModelConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ElmoError
-from elmo.formats import bilm_hdf5, native
+from elmo.formats import bilm_hdf5, model_folder
 from elmo.text.vocabulary import Vocabulary
 
 HDF5 = "bilm-tf / AllenNLP HDF5"
@@ -127,7 +127,7 @@ def many_langs(*, zipped: str | None = None, **changes: Any) -> Source:
 def own_folder(folder: Path) -> dict[str, Any]:
     config = ModelConfig(TINY.text, TINY.encoder, TINY.lstm, n_softmax_words=len(VOCABULARY))
     model = random_model(config, vocabulary=Vocabulary(VOCABULARY), notes=("mended",))
-    native.write(model, folder / "model")
+    model_folder.write(model, folder / "model")
     return {"source": folder / "model"}
 
 

@@ -58,8 +58,8 @@ class TestTheRightNumbers:
         ):
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
-    def test_golden_archive(self, fixtures):
-        folder = fixtures / "allennlp" / "simple_tagger_with_elmo" / "serialization"
+    def test_golden_archive(self, golden_path):
+        folder = golden_path("allennlp/simple_tagger_with_elmo/serialization")
         models = [ELMo.from_pretrained(folder / name) for name in ("best.th", "model.tar.gz", "")]
         assert {model.origin for model in models} == {ARCHIVE}
         first, *others = (model.to_pretrained() for model in models)

@@ -27,8 +27,8 @@ from elmo.config import ConvertConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError
 from elmo.formats import bilm_hdf5
+from elmo.formats.info_and_convert import convert
 from elmo.formats.load import read
-from elmo.formats.verbs import convert
 from elmo.text.vocabulary import Vocabulary
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
@@ -104,15 +104,15 @@ class TestWriting:
             ),
         ],
     )
-    def test_golden_files_too(self, fixtures, tmp_path, options, weights):
-        arguments = {"options": str(fixtures / options)}
-        convert(ConvertConfig(str(fixtures / weights), str(tmp_path / "native"), **arguments))
+    def test_golden_files_too(self, golden_path, tmp_path, options, weights):
+        arguments = {"options": str(golden_path(options))}
+        convert(ConvertConfig(str(golden_path(weights)), str(tmp_path / "native"), **arguments))
         convert(ConvertConfig(str(tmp_path / "native"), str(tmp_path / "back"), to="allennlp"))
-        arrays = read_hdf5(fixtures / weights)
+        arrays = read_hdf5(golden_path(weights))
         assert len(arrays) == 33
         self.assert_same_datasets(tmp_path / "back" / "weights.hdf5", arrays)
         written = json.loads((tmp_path / "back" / "options.json").read_text())
-        golden = json.loads((fixtures / options).read_text())
+        golden = json.loads(golden_path(options).read_text())
         assert written == golden
 
     def assert_same_datasets(self, path, arrays):

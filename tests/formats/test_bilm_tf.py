@@ -62,8 +62,8 @@ def test_a_run_of_every_geometry(tmp_path, geometry):
         assert found[name].tobytes() == array.tobytes(), name
 
 
-def test_golden_dump(fixtures, tmp_path):
-    folder = fixtures / "generated" / "bilm-tf"
+def test_golden_dump(golden_path, tmp_path):
+    folder = golden_path("generated/bilm-tf")
     bilm_hdf5.write(read(folder / "checkpoint"), tmp_path / "dump")
     found = read_hdf5(tmp_path / "dump" / "weights.hdf5")
     expected = read_hdf5(folder / "checkpoint_dumped_weights.hdf5")

@@ -6,13 +6,13 @@ from conftest import random_model
 from sources import refused
 
 from elmo.config import EvaluateConfig
-from elmo.demo.senses import occurrences
+from elmo.demo.sense_neighbors import occurrences
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError
 from elmo.evaluate.perplexity import evaluate
-from elmo.formats import bundled, hub, native
+from elmo.formats import bundled, hub, model_folder
 from elmo.formats.load import read
-from elmo.kernels.native_calls import can_compute
+from elmo.kernels.native_ffi import can_compute
 
 TOKENIZERS = {"small-en": "english", "small-ko": "korean"}
 MOST_BYTES, MOST_WEIGHTS, LEAST_WORDS = 32_000_000, 13_600_000, 30_000
@@ -47,7 +47,7 @@ def loaded():
 
 @pytest.fixture
 def small(models):
-    native.write(random_model(notes=("the bundled one",)), models / "small-en", "int8")
+    model_folder.write(random_model(notes=("the bundled one",)), models / "small-en", "int8")
     return models / "small-en"
 
 
@@ -60,7 +60,7 @@ def test_found_by_name(models, small, tmp_path, monkeypatch):
 
 def test_a_path_comes_first(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    native.write(random_model(notes=("mine",)), tmp_path / "small-en")
+    model_folder.write(random_model(notes=("mine",)), tmp_path / "small-en")
     assert read("small-en").notes == ("mine",)
 
 
@@ -75,7 +75,7 @@ def test_a_name_that_is_not_in_this_installation(models, name):
         lambda: read(name), name, "is not in this installation", "bundled: none", "name another"
     )
     for other in ("other", "small"):
-        native.write(random_model(), models / other)
+        model_folder.write(random_model(), models / other)
     refused(lambda: read(name), name, "is not in this installation", "bundled: other, small)")
 
 

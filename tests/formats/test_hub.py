@@ -202,7 +202,7 @@ class TestDownload:
         assert content_of(hub.download(NAME)) == dict.fromkeys(names, b"content")
 
     def test_our_own_names(self):
-        native = pytest.importorskip("elmo.formats.native")
+        native = pytest.importorskip("elmo.formats.model_folder")
         own = (native.CONFIG, native.WEIGHTS, native.VOCABULARY, native.CHARACTERS, native.WORDS)
         assert own == hub.OWN_FILES
         assert native.CARD in hub.MODEL_FILES

@@ -225,8 +225,8 @@ class TestDetection:
         hdf5_folder(tmp_path / "model")
         assert read("~/model", options="~/model/options.json").origin == HDF5
 
-    def test_transformer_is_refused_by_name(self, fixtures):
-        path = fixtures / "allennlp" / "language_model_v0.9.0" / "model.tar.gz"
+    def test_transformer_is_refused_by_name(self, golden_path):
+        path = golden_path("allennlp/language_model_v0.9.0/model.tar.gz")
         refused(
             lambda: read(path),
             "language_model",

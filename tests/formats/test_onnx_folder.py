@@ -17,9 +17,9 @@ from elmo.config import ConvertConfig, MixConfig, ModelConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError, MissingExtra, OutputError
 from elmo.export import onnx_file
-from elmo.formats import native, onnx_folder
+from elmo.formats import model_folder, onnx_folder
+from elmo.formats.info_and_convert import convert
 from elmo.formats.load import read
-from elmo.formats.verbs import convert
 from elmo.model.bilm import distinct_rows
 
 WORDS = [["the", "cat", "sat"], ["naïve", "the"], []]
@@ -77,7 +77,7 @@ def test_trained_mixes_are_told(tmp_path):
 
 
 def test_the_tokeniser_is_recorded(tmp_path):
-    native.write(random_model(scale=1.5), tmp_path / "model")
+    model_folder.write(random_model(scale=1.5), tmp_path / "model")
     config = ConvertConfig(
         str(tmp_path / "model"), str(tmp_path / "out"), to="onnx", tokenizer="english"
     )
@@ -88,7 +88,7 @@ def test_the_tokeniser_is_recorded(tmp_path):
 
 @pytest.mark.parametrize(("dtype", "word"), [("float16", "as float16"), ("int8", "as int8")])
 def test_fewer_bytes(tmp_path, dtype, word):
-    native.write(random_model(scale=1.5), tmp_path / "model")
+    model_folder.write(random_model(scale=1.5), tmp_path / "model")
     output = str(tmp_path / "out")
     result = convert(ConvertConfig(str(tmp_path / "model"), output, to="onnx", dtype=dtype))
     assert str(result).startswith(f"{output}: written as onnx in {dtype}, read from ")
@@ -109,12 +109,12 @@ def test_again_into_the_same_folder(tmp_path):
 
 def test_one_kind_is_not_written_over_another(tmp_path):
     model = random_model(scale=1.5)
-    native.write(model, tmp_path / "ours")
+    model_folder.write(model, tmp_path / "ours")
     onnx_folder.write(model, tmp_path / "onnx")
     before = snapshot(tmp_path)
     words = "belong to no model of ours in this format"
     refused(lambda: onnx_folder.write(model, tmp_path / "ours"), words, kind=OutputError)
-    refused(lambda: native.write(model, tmp_path / "onnx"), words, kind=OutputError)
+    refused(lambda: model_folder.write(model, tmp_path / "onnx"), words, kind=OutputError)
     assert snapshot(tmp_path) == before
 
 
@@ -142,8 +142,8 @@ def test_without_the_extra(tmp_path, monkeypatch):
 
 def test_command_line(tmp_path):
     """Weights scaled beyond what int8 bears are refused."""
-    native.write(random_model(scale=16.0), tmp_path / "harsh")
-    native.write(random_model(scale=1.0), tmp_path / "model")
+    model_folder.write(random_model(scale=16.0), tmp_path / "harsh")
+    model_folder.write(random_model(scale=1.0), tmp_path / "model")
     output = tmp_path / "out"
     harsh = ["convert", str(tmp_path / "harsh"), str(output), "--to", "onnx"]
     done = CliRunner().invoke(application(), [*harsh, "--dtype", "int8"])

@@ -38,9 +38,9 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 @pytest.fixture(scope="module")
-def bilm_tf(fixtures: Path) -> Path:
+def bilm_tf(golden_path: Callable[[str], Path]) -> Path:
     """Return the folder of files made by bilm-tf itself."""
-    return fixtures / "generated" / "bilm-tf"
+    return golden_path("generated/bilm-tf")
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from sources import refused, snapshot
 
 import elmo
 from elmo.errors import OutputError
-from elmo.formats import bilm_hdf5, native
+from elmo.formats import bilm_hdf5, model_folder
 from elmo.formats.load import read
 from elmo.text.vocabulary import Vocabulary
 
-WRITERS = {"native": native, "hdf5": bilm_hdf5}
+WRITERS = {"native": model_folder, "hdf5": bilm_hdf5}
 
 
 def model(seed):
@@ -56,10 +56,10 @@ def test_an_accident_leaves_all_as_it_was(tmp_path, monkeypatch, writer, error, 
     before = snapshot(tmp_path)
     torn = Torn(error)
     if where == "weights":
-        monkeypatch.setattr(native, "save_file", torn)
+        monkeypatch.setattr(model_folder, "save_file", torn)
         monkeypatch.setattr(bilm_hdf5, "write_arrays", torn)
     else:
-        last = "config.json" if writer is native else "vocab.txt"
+        last = "config.json" if writer is model_folder else "vocab.txt"
         write_bytes = Path.write_bytes
 
         def write(path, data):
@@ -84,9 +84,9 @@ def test_an_accident_leaves_all_as_it_was(tmp_path, monkeypatch, writer, error, 
 
 
 def test_what_safetensors_says_of_a_full_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(native, "save_file", Torn(SafetensorError("I/O error: no space")))
+    monkeypatch.setattr(model_folder, "save_file", Torn(SafetensorError("I/O error: no space")))
     refused(
-        lambda: native.write(model(1), tmp_path / "model"),
+        lambda: model_folder.write(model(1), tmp_path / "model"),
         "cannot write model.safetensors: I/O error: no space; nothing was left behind",
         kind=OutputError,
     )
@@ -125,8 +125,8 @@ def test_a_file_in_the_way(tmp_path, writer, name):
 @pytest.mark.parametrize(
     ("writer", "name"),
     [
-        *((native, name) for name in ("model.safetensors", "README.md", "config.json")),
-        *((native, name) for name in ("vocab.txt", "words.json", "characters.json")),
+        *((model_folder, name) for name in ("model.safetensors", "README.md", "config.json")),
+        *((model_folder, name) for name in ("vocab.txt", "words.json", "characters.json")),
         *((bilm_hdf5, name) for name in ("weights.hdf5", "options.json", "vocab.txt")),
     ],
 )
@@ -163,7 +163,7 @@ import json, resource, signal, sys
 from pathlib import Path
 from conftest import random_model
 from elmo.errors import OutputError
-from elmo.formats import bilm_hdf5, native
+from elmo.formats import bilm_hdf5, model_folder
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 folder = Path(sys.argv[1])

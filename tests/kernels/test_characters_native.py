@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from elmo.kernels import characters_native, characters_reference, choose, native_calls
-from elmo.kernels.narrow import computing_in
+from elmo.kernels import characters_native, characters_reference, dispatch, native_ffi
+from elmo.kernels.compute_precision import computing_in
 
 # In every arithmetic: it is float32 in all of them.
 TOLERANCE = 1e-6
@@ -33,7 +33,7 @@ def draw(n_words, length, dim, filters):
     ],
 )
 def test_it_is_the_reference(arithmetics, n_words, length, dim, filters, n_threads, monkeypatch):
-    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: n_threads)
+    monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: n_threads)
     given = draw(n_words, length, dim, filters)
     with torch.inference_mode():
         expected = characters_reference.pooled(*given)
@@ -41,7 +41,7 @@ def test_it_is_the_reference(arithmetics, n_words, length, dim, filters, n_threa
             with computing_in(arithmetic):
                 assert characters_native.can_run(*given[:3])
                 found = characters_native.pooled(*given)
-                assert torch.equal(found, choose.pooled(*given))
+                assert torch.equal(found, dispatch.pooled(*given))
             assert found.shape == expected.shape
             assert (found - expected).norm() <= TOLERANCE * expected.norm()
 
@@ -104,7 +104,7 @@ def test_memory_that_was_used_before(arithmetics):
             with computing_in(arithmetic):
                 expected = characters_native.pooled(characters, *rest)
                 assert not expected.isnan().any()
-                for memory in native_calls.room.named.values():
+                for memory in native_ffi.room.named.values():
                     memory.fill_(255)
                 assert torch.equal(characters_native.pooled(characters, *rest), expected)
 

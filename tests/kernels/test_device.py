@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 import torch
 
-from elmo.kernels import choose, device, lstm_fused
+from elmo.kernels import device, dispatch, lstm_fused
 from elmo.kernels.device import (
     arithmetic_of,
     can_fuse,
@@ -13,7 +13,7 @@ from elmo.kernels.device import (
     on_device_of,
     wide_product,
 )
-from elmo.kernels.direction import Direction
+from elmo.kernels.lstm_call import LSTMCall
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_without_triton(monkeypatch):
 
 
 def test_the_plain_convolution_by_name(monkeypatch):
-    monkeypatch.setattr(choose.characters_fused, "can_run", lambda *_: True)
-    monkeypatch.setattr(choose.characters_fused, "pooled", lambda *_: "fused")
-    monkeypatch.setattr(choose.characters_reference, "pooled", lambda *_: "plain")
+    monkeypatch.setattr(dispatch.characters_fused, "can_run", lambda *_: True)
+    monkeypatch.setattr(dispatch.characters_fused, "pooled", lambda *_: "fused")
+    monkeypatch.setattr(dispatch.characters_reference, "pooled", lambda *_: "plain")
     given = (torch.zeros(1), torch.zeros(1), [], [])
-    assert choose.pooled(*given) == "fused"
-    assert choose.pooled(*given, "reference") == "plain"
+    assert dispatch.pooled(*given) == "fused"
+    assert dispatch.pooled(*given, "reference") == "plain"
 
 
 def direction(**given):
@@ -84,7 +84,7 @@ def direction(**given):
         "projection_clip": 3.0,
         "reverse": False,
     }
-    return Direction(**{**plain, **given})
+    return LSTMCall(**{**plain, **given})
 
 
 def test_what_the_fused_layer_takes(monkeypatch):

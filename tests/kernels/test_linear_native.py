@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from elmo.kernels import choose, linear_native, native_calls
-from elmo.kernels.narrow import computing_in
+from elmo.kernels import dispatch, linear_native, native_ffi
+from elmo.kernels.compute_precision import computing_in
 
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 2e-2}
 
@@ -17,7 +17,7 @@ def draw(rows, k=128, n=192):
 
 @pytest.fixture(params=[1, 2, 5])
 def n_threads(request, monkeypatch):
-    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: request.param)
+    monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: request.param)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 17, 300])
@@ -29,7 +29,7 @@ def test_linear_is_the_reference(arithmetics, rows, n_threads):
             with computing_in(arithmetic):
                 assert linear_native.can_run(*given)
                 found = linear_native.linear(*given)
-                assert torch.equal(found, choose.linear(*given))
+                assert torch.equal(found, dispatch.linear(*given))
             # Whatever is asked for: its products are not narrow.
             assert (found - expected).norm() <= TOLERANCE["float32"] * expected.norm()
 
@@ -52,7 +52,7 @@ def test_float32_beside_a_number_that_is_a_thousand_times_as_large(arithmetics):
     exact = functional.linear(x.double(), weight.double())
     with torch.inference_mode():
         found = linear_native.linear(x, weight, bias)
-    allowed = 1e-4 if native_calls.kind_of("float32") == "int8x3" else 4.5e-7
+    allowed = 1e-4 if native_ffi.kind_of("float32") == "int8x3" else 4.5e-7
     assert (found - exact).norm() <= allowed * exact.norm()
 
 
@@ -61,7 +61,7 @@ def test_highway_is_the_reference(arithmetics, rows, n_threads):
     x, weight, bias = draw(rows, n=256)
     # What a product of narrow numbers loses stands beside sums of this size.
     given = x, weight / 8, bias
-    expected = choose.highway(*given, "reference")
+    expected = dispatch.highway(*given, "reference")
     transform, gate = functional.linear(*given).chunk(2, dim=1)
     share = gate.sigmoid()
     assert torch.allclose(expected, share * transform.relu() + (1 - share) * x, atol=1e-6)
@@ -70,7 +70,7 @@ def test_highway_is_the_reference(arithmetics, rows, n_threads):
             with computing_in(arithmetic):
                 assert linear_native.can_run(*given)
                 found = linear_native.highway(*given)
-                assert torch.equal(found, choose.highway(*given))
+                assert torch.equal(found, dispatch.highway(*given))
             assert (found - expected).norm() <= TOLERANCE[arithmetic] * expected.norm()
 
 
@@ -124,10 +124,10 @@ def test_wrong_shapes_are_refused(arithmetics):
     with torch.inference_mode():
         for given in wrong:
             with pytest.raises(RuntimeError):
-                choose.highway(*given)
+                dispatch.highway(*given)
         for given in wrong[:2]:
             with pytest.raises(RuntimeError):
-                choose.linear(*given)
+                dispatch.linear(*given)
 
 
 def test_where_it_runs(arithmetics):
@@ -138,5 +138,5 @@ def test_where_it_runs(arithmetics):
         assert not linear_native.can_run(x, weight[:50], bias[:50])
         assert not linear_native.can_run(x[:, :50], weight[:, :50], bias)
         assert torch.equal(
-            choose.linear(x[None], weight, bias), functional.linear(x, weight, bias)[None]
+            dispatch.linear(x[None], weight, bias), functional.linear(x, weight, bias)[None]
         )

@@ -9,17 +9,17 @@ import torch
 from triton_device import DEVICE, IS_INTERPRETED, KINDS
 
 from elmo.kernels import lstm_fused, lstm_reference
-from elmo.kernels.direction import Direction
-from elmo.kernels.lstm_fused_plan import EXACT, Plan, Tile
+from elmo.kernels.lstm_call import LSTMCall
+from elmo.kernels.lstm_fused_plan import EXACT, LaunchPlan, LaunchTile
 
 pytestmark = pytest.mark.gpu
 
-SMALL = Tile(16, 16, 16, 4, 2)
-SPLIT = Tile(16, 16, 16, 4, 2, split=3)
+SMALL = LaunchTile(16, 16, 16, 4, 2)
+SPLIT = LaunchTile(16, 16, 16, 4, 2, split=3)
 PLANS = {
     "exact": EXACT,
-    "fused": Plan(joint=False, gates=SMALL, projection=SPLIT, recurrent=SPLIT),
-    "joint": Plan(joint=True, gates=SMALL, projection=None, recurrent=None),
+    "fused": LaunchPlan(joint=False, gates=SMALL, projection=SPLIT, recurrent=SPLIT),
+    "joint": LaunchPlan(joint=True, gates=SMALL, projection=None, recurrent=None),
 }
 # What the norm of an error may be, taken over all directions: the plain version's by a factor, and
 # this share of the value's norm. That is 64 roundings of float32, since a gradient of a weight is
@@ -64,7 +64,7 @@ def outcome(kernel, sides, dtype, device, dials):
                 given[name] = value.to(device, kind).requires_grad_()
         leaves += given.values()
         moved = {n: v.to(device) if torch.is_tensor(v) else v for n, v in dial.items()}
-        directions.append(Direction(**{**side, **given}, **moved))
+        directions.append(LSTMCall(**{**side, **given}, **moved))
     results = [value for walk in kernel(directions) for value in walk]
     loss = sum((value.double() * (n + 1)).sin().sum() for n, value in enumerate(results))
     found = [value.detach().double().cpu() for value in results]
@@ -191,7 +191,7 @@ def test_without_gradients_it_is_the_same(lengths):
     for side, dial in zip(sides, dials, strict=True):
         given = {name: value.float().to(DEVICE) for name, value in side.items()}
         moved = {n: v.to(DEVICE) if torch.is_tensor(v) else v for n, v in dial.items()}
-        made.append(Direction(**given, **moved))
+        made.append(LSTMCall(**given, **moved))
     found = lstm_fused.lstm(made)
     expected = lstm_reference.lstm(made)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
@@ -228,7 +228,7 @@ def test_once_back():
     side = {name: value.float().to(DEVICE) for name, value in draw(2, 3).items()}
     side["x"].requires_grad_()
     dials = {n: v.to(DEVICE) if torch.is_tensor(v) else v for n, v in dials_of(2, 3).items()}
-    ((out, _, _),) = lstm_fused.lstm([Direction(**side, **dials)])
+    ((out, _, _),) = lstm_fused.lstm([LSTMCall(**side, **dials)])
     out.sum().backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="walked back once"):
         out.sum().backward()

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from elmo.kernels import choose, lstm_native, lstm_reference, native_calls
-from elmo.kernels.direction import Direction
-from elmo.kernels.narrow import computing_in
+from elmo.kernels import dispatch, lstm_native, lstm_reference, native_ffi
+from elmo.kernels.compute_precision import computing_in
+from elmo.kernels.lstm_call import LSTMCall
 
 TOLERANCE = {"float32": 1e-6, "int8x3": 2e-6, "bfloat16": 1e-2, "int8": 4e-2}
 
@@ -25,7 +25,7 @@ def draw(lengths, *, dim=64, cell=128, out=64, reverse=False, indexed=False, cli
     if indexed:
         x = normal(11, dim)
         index = torch.randint(0, 11, (n_steps, batch), generator=generator)
-    return Direction(
+    return LSTMCall(
         x,
         weight_ih=normal(4 * cell, dim, scale=dim**-0.5),
         weight_hh=normal(4 * cell, out, scale=out**-0.5),
@@ -55,7 +55,7 @@ def check(directions, arithmetic):
     for walk, true in zip(found, expected, strict=True):
         for ours, value in zip(walk, true, strict=True):
             assert ours.shape == value.shape
-            tolerance = TOLERANCE[native_calls.kind_of(arithmetic)]
+            tolerance = TOLERANCE[native_ffi.kind_of(arithmetic)]
             assert (ours - value).norm() <= tolerance * value.norm()
 
 
@@ -83,7 +83,7 @@ def test_widths_that_differ(arithmetics):
 
 
 def test_several_threads(arithmetics, monkeypatch):
-    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 6)
+    monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 6)
     for arithmetic in arithmetics:
         check(both(list(range(40, 0, -1)), indexed=True), arithmetic)
         check(both(list(range(40, 0, -1))), arithmetic)
@@ -96,7 +96,7 @@ def test_steps_in_turns(arithmetics, monkeypatch, shared_bytes):
     for arithmetic in arithmetics:
         check(both([9, 8, 8, 3, 1], indexed=True), arithmetic)
         check(both([9, 8, 8, 3, 1]), arithmetic)
-    monkeypatch.setattr(native_calls.torch, "get_num_threads", lambda: 6)
+    monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 6)
     for arithmetic in arithmetics:
         check(both(list(range(40, 0, -1)), indexed=True), arithmetic)
         check(both(list(range(40, 0, -1))), arithmetic)
@@ -153,7 +153,7 @@ def test_memory_that_was_used_before(arithmetics):
     for arithmetic in arithmetics:
         check(both([5, 4, 1]), arithmetic)
         with torch.inference_mode():
-            for memory in native_calls.room.named.values():
+            for memory in native_ffi.room.named.values():
                 memory.fill_(255)
         check(both([5, 4, 1]), arithmetic)
         check(both([5, 4, 1], indexed=True), arithmetic)
@@ -201,8 +201,8 @@ def test_where_it_runs(arithmetics):
 def test_it_is_chosen(arithmetics):
     direction = draw([3, 2])
     with torch.inference_mode():
-        named = choose.lstm([direction], "native")
-        for ours, own in zip(choose.lstm([direction])[0], named[0], strict=True):
+        named = dispatch.lstm([direction], "native")
+        for ours, own in zip(dispatch.lstm([direction])[0], named[0], strict=True):
             assert torch.equal(ours, own)
 
 
@@ -235,14 +235,14 @@ def alike(lengths, *, reverse, indexed, n_words=3):
 def taken(monkeypatch):
     """Look for rows that are alike, however small; gives how many rows had a step of their own."""
     counts = []
-    step = lstm_native._Layer._step
+    step = lstm_native._NativeLayer._step
 
     def counted(layer, inputs, h, c):
         counts.append(len(inputs))
         return step(layer, inputs, h, c)
 
     monkeypatch.setattr(lstm_native, "WORTH_LOOKING", 0)
-    monkeypatch.setattr(lstm_native._Layer, "_step", counted)
+    monkeypatch.setattr(lstm_native._NativeLayer, "_step", counted)
     return counts
 
 

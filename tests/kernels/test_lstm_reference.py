@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from elmo.kernels import lstm_reference
-from elmo.kernels.direction import Direction
+from elmo.kernels.lstm_call import LSTMCall
 
 DIM, CELL, PROJECTION = 3, 4, 2
 LENGTHS = (5, 3, 3, 1)
@@ -46,7 +46,7 @@ def run(tensors, *, clips=(None, None), reverse=False, by="mask", mask=MASK):
 
 def direction(tensors, clips=(None, None), reverse=False, by="mask", mask=MASK):
     active = mask.sum(dim=1).tolist() if by == "active" else None
-    return Direction(
+    return LSTMCall(
         **tensors,
         mask=~mask if by == "active" else mask,
         active=active,

@@ -7,17 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from elmo.kernels import native
+from elmo.kernels import native_library
 
 
 @pytest.fixture
 def fresh(tmp_path, monkeypatch):
     """An empty cache folder, and nothing loaded yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(native, "FLAGS", (*native.FLAGS, "-O0"))  # nothing is computed here
-    native._library.cache_clear()
+    monkeypatch.setattr(
+        native_library, "FLAGS", (*native_library.FLAGS, "-O0")
+    )  # nothing is computed here
+    native_library._library.cache_clear()
     yield tmp_path
-    native._library.cache_clear()
+    native_library._library.cache_clear()
 
 
 def script(path, text):
@@ -26,58 +28,58 @@ def script(path, text):
     return str(path)
 
 
-needs_compiler = pytest.mark.skipif(native._compiler() is None, reason="no C compiler")
+needs_compiler = pytest.mark.skipif(native_library._compiler() is None, reason="no C compiler")
 
 
 @needs_compiler
 def test_it_is_compiled_once(fresh, monkeypatch):
-    assert native.library() is not None
-    files = list(native.cache_folder().iterdir())
+    assert native_library.library() is not None
+    files = list(native_library.cache_folder().iterdir())
     assert [path.suffix for path in files] == [".so"]
     written = files[0].stat().st_mtime_ns
-    native._library.cache_clear()
-    assert native.library() is not None
+    native_library._library.cache_clear()
+    assert native_library.library() is not None
     assert files[0].stat().st_mtime_ns == written
-    assert list(native.cache_folder().iterdir()) == files
+    assert list(native_library.cache_folder().iterdir()) == files
 
 
 @needs_compiler
 def test_another_source_is_another_library(fresh, monkeypatch):
-    native.library()
+    native_library.library()
     changed = fresh / "native.c"
-    changed.write_text(native.SOURCE.read_text() + "/* changed */\n")
-    monkeypatch.setattr(native, "SOURCE", changed)
-    native._library.cache_clear()
-    assert native.library() is not None
-    assert len(list(native.cache_folder().iterdir())) == 2
+    changed.write_text(native_library.SOURCE.read_text() + "/* changed */\n")
+    monkeypatch.setattr(native_library, "SOURCE", changed)
+    native_library._library.cache_clear()
+    assert native_library.library() is not None
+    assert len(list(native_library.cache_folder().iterdir())) == 2
 
 
 @needs_compiler
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_cache_that_cannot_be_written(fresh):
     (fresh / "cache").mkdir(mode=0o500)
-    assert native.library() is not None
+    assert native_library.library() is not None
 
 
 @needs_compiler
 def test_a_file_where_the_cache_folder_should_be(fresh):
     (fresh / "cache").write_text("")
-    assert native.library() is not None
+    assert native_library.library() is not None
 
 
 def test_without_a_compiler(fresh, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
-    assert native.library() is None
+    assert native_library.library() is None
 
 
 def test_it_can_be_switched_off(fresh, monkeypatch):
-    monkeypatch.setenv(native.SWITCH, "0")
-    assert native.library() is None
+    monkeypatch.setenv(native_library.SWITCH, "0")
+    assert native_library.library() is None
 
 
 def test_a_compiler_that_fails(fresh, monkeypatch, caplog):
     monkeypatch.setenv("CC", script(fresh / "cc", 'echo "no vectors today" >&2; exit 1'))
-    assert native.library() is None
+    assert native_library.library() is None
     assert "could not be built" in caplog.text
     caplog.clear()
     monkeypatch.setenv(
@@ -87,11 +89,11 @@ def test_a_compiler_that_fails(fresh, monkeypatch, caplog):
             'if [ "$1" = --version ]; then echo 1; exit 0; fi; echo "no vectors" >&2; exit 1',
         ),
     )
-    native._library.cache_clear()
-    assert native.library() is None
+    native_library._library.cache_clear()
+    assert native_library.library() is None
     assert "no vectors" in caplog.text
     assert "the plain ones are used" in caplog.text
-    assert not list(native.cache_folder().iterdir())
+    assert not list(native_library.cache_folder().iterdir())
 
 
 def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
@@ -99,32 +101,35 @@ def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
     monkeypatch.setenv(
         "CC", script(fresh / "cc", f'if [ "$1" = --version ]; then echo 1; exit 0; fi; {writes}')
     )
-    assert native.library() is None
+    assert native_library.library() is None
     assert "could not be built" in caplog.text
 
 
 @needs_compiler
 def test_a_damaged_library_is_made_again(fresh, caplog):
-    flags = (*native.FLAGS, native._tuned())
-    path = native.cache_folder() / f"native-{native._fingerprint(native._compiler(), flags)}.so"
+    flags = (*native_library.FLAGS, native_library._tuned())
+    path = (
+        native_library.cache_folder()
+        / f"native-{native_library._fingerprint(native_library._compiler(), flags)}.so"
+    )
     path.parent.mkdir(parents=True)
     path.write_bytes(b"no library")
-    assert native.library() is not None
+    assert native_library.library() is not None
     assert path.stat().st_size > 1000
     assert not caplog.text
 
 
 @needs_compiler
 def test_a_compiler_with_arguments(fresh, monkeypatch):
-    monkeypatch.setenv("CC", f"{native._compiler()[0]} -g0")
-    native._library.cache_clear()
-    assert native.library() is not None
+    monkeypatch.setenv("CC", f"{native_library._compiler()[0]} -g0")
+    native_library._library.cache_clear()
+    assert native_library.library() is not None
 
 
 @needs_compiler
 def test_threads_that_come_at_the_same_time(fresh, caplog):
     with ThreadPoolExecutor(4) as pool:
-        found = [pool.submit(native.library) for _ in range(4)]
+        found = [pool.submit(native_library.library) for _ in range(4)]
     assert len({id(one.result()) for one in found}) == 1
     assert found[0].result() is not None
     assert not caplog.text
@@ -135,5 +140,5 @@ def test_nothing_is_left_in_the_folder_for_temporary_files(fresh, monkeypatch):
     (fresh / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(fresh / "temporary"))
     (fresh / "cache").write_text("")
-    assert native.library() is not None
+    assert native_library.library() is not None
     assert not list((fresh / "temporary").iterdir())

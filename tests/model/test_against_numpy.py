@@ -12,7 +12,7 @@ from reference import Clips, ReferenceBiLM, character_batch, scalar_mix, word_ba
 
 from elmo.config import EncoderConfig, LSTMConfig, MixConfig, ModelConfig, TextConfig
 from elmo.embed.embedder import ELMo
-from elmo.formats import keys
+from elmo.formats import weight_names
 from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
 
@@ -95,7 +95,7 @@ def draw_weights(config, seed):
 def reference_of(pretrained):
     config = pretrained.config
     return ReferenceBiLM(
-        keys.to_theirs(keys.bilm_hdf5(config), pretrained.weights),
+        weight_names.to_theirs(weight_names.bilm_hdf5(config), pretrained.weights),
         config.encoder.activation,
         Clips(config.lstm.cell_clip, config.lstm.projection_clip),
         config.lstm.residual,
@@ -129,8 +129,8 @@ def close(ours, expected, tolerance):
         ("allennlp/elmo", "sentences.json", True),
     ],
 )
-def test_the_reference_gives_what_bilm_tf_gave(fixtures, folder, sentences, residual):
-    folder = fixtures / folder
+def test_the_reference_gives_what_bilm_tf_gave(golden_path, folder, sentences, residual):
+    folder = golden_path(folder)
     weights = {}
     with h5py.File(folder / "lm_weights.hdf5") as file:
         file.visititems(

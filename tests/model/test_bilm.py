@@ -9,7 +9,7 @@ from conftest import TINY, random_model
 
 from elmo.embed.embedder import ELMo
 from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows, without_boundaries
-from elmo.model.initialise import initialise
+from elmo.model.initialization import initialize
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 
@@ -18,7 +18,7 @@ from elmo.model.network import ELMoNetwork
 def bilm():
     """A tiny biLM whose biases are not zero."""
     network = ELMoNetwork(config=TINY)
-    initialise(network, 0)
+    initialize(network, 0)
     generator = torch.Generator().manual_seed(1)
     for name, parameter in network.bilm.named_parameters():
         if "lstm" in name:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from conftest import TINY
 
-from elmo.config import RegularConfig
-from elmo.kernels import choose
-from elmo.model.initialise import initialise
+from elmo.config import RegularizationConfig
+from elmo.kernels import dispatch
+from elmo.model.initialization import initialize
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
@@ -19,12 +19,12 @@ N_ROWS, STEPS, LANES, DIM = 9, 7, 3, TINY.lstm.projection_dim
 def language_model(config=TINY, **regular):
     """Make a model whose LSTMs do something, in training."""
     network = ELMoNetwork(config=config)
-    initialise(network, 0)
+    initialize(network, 0)
     with torch.no_grad():
         for name, value in network.named_parameters():
             if "_lstm." in name:
                 value.mul_(3.0)
-    return LanguageModel(bilm=network.bilm, regular=RegularConfig(**regular)).train()
+    return LanguageModel(bilm=network.bilm, regular=RegularizationConfig(**regular)).train()
 
 
 def window(seed=0, steps=STEPS):
@@ -65,7 +65,7 @@ def test_it_is_the_bilm():
 def test_weights_are_shared():
     model = language_model()
     network = ELMoNetwork(config=TINY)
-    wrapped = LanguageModel(bilm=network.bilm, regular=RegularConfig())
+    wrapped = LanguageModel(bilm=network.bilm, regular=RegularizationConfig())
     assert wrapped.bilm is network.bilm
     assert {name.removeprefix("bilm.") for name, _ in model.named_parameters()} == {
         name for name, _ in network.bilm.named_parameters()
@@ -123,7 +123,7 @@ class Spied:
     def __init__(self):
         self.directions, self.inputs, self.outputs = {}, {}, {}
         self.depth = 0
-        self.inner = choose.lstm
+        self.inner = dispatch.lstm
 
     def lstm(self, directions, kernel):
         walks = self.inner(directions, kernel)
@@ -138,7 +138,7 @@ class Spied:
 @pytest.fixture
 def spied(monkeypatch):
     spied = Spied()
-    monkeypatch.setattr(choose, "lstm", spied.lstm)
+    monkeypatch.setattr(dispatch, "lstm", spied.lstm)
     return spied
 
 

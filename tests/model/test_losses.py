@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from elmo.model import losses
-from elmo.model.initialise import initialise_softmax
+from elmo.model.initialization import initialize_softmax
 from elmo.model.losses import (
     draw_candidates,
     exact_losses,
@@ -93,7 +93,7 @@ def test_exact_losses_of_a_matrix():
 @pytest.mark.parametrize("cutoffs", [[4], [3, 7]])
 def test_exact_losses_of_clusters(cutoffs):
     softmax = nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, cutoffs)
-    initialise_softmax(softmax, torch.Generator().manual_seed(3))
+    initialize_softmax(softmax, torch.Generator().manual_seed(3))
     hidden, targets = numbers(40, DIM), aims(n=40)
     found = exact_losses(softmax, hidden, targets)
     table = softmax.log_prob(hidden)

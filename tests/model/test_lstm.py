@@ -7,7 +7,7 @@ import torch
 
 from elmo.config import LSTMConfig
 from elmo.errors import ConfigError
-from elmo.kernels import choose
+from elmo.kernels import dispatch
 from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, Side, Steps, run_stacks
 
 CONFIG = LSTMConfig(
@@ -268,7 +268,7 @@ def test_together_as_alone():
 
 def test_a_layer_of_both_is_one_call(monkeypatch):
     calls, drops = [], []
-    inner = choose.lstm
+    inner = dispatch.lstm
 
     def kernel(directions, name):
         calls.append((directions, name))
@@ -278,7 +278,7 @@ def test_a_layer_of_both_is_one_call(monkeypatch):
         drops.append((depth, x.shape))
         return x + 1
 
-    monkeypatch.setattr(choose, "lstm", kernel)
+    monkeypatch.setattr(dispatch, "lstm", kernel)
     sides = two_sides()
     outputs, _ = run_stacks(sides, random_state(4), drop=drop)
     assert [name for _, name in calls] == ["auto"] * 3

@@ -11,7 +11,7 @@ from torch.nn.functional import cosine_similarity
 from elmo.config import EncoderConfig, LSTMConfig, MixConfig, ModelConfig, TextConfig
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError
-from elmo.formats import native
+from elmo.formats import model_folder
 from elmo.formats.load import read
 from elmo.model.bilm import distinct_rows
 from elmo.model.losses import exact_losses
@@ -265,7 +265,7 @@ def test_an_adaptive_softmax_goes_through_a_folder(tmp_path):
     config = with_softmax(cutoffs=(3, 7))
     words = ["<S>", "</S>", "<UNK>", *"abcdefghi"]
     pretrained = random_model(config, vocabulary=Vocabulary(words))
-    native.write(pretrained, tmp_path / "model")
+    model_folder.write(pretrained, tmp_path / "model")
     found = read(tmp_path / "model")
     assert found.config == config
     first, second = (ELMoNetwork(config=config) for _ in range(2))

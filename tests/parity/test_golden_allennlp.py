@@ -13,8 +13,8 @@ from elmo.config import EmbedConfig
 from elmo.embed import embed
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError
-from elmo.formats.keys import allennlp_modules, to_theirs
 from elmo.formats.load import read
+from elmo.formats.weight_names import allennlp_modules, to_theirs
 
 TOLERANCE = 1e-5
 MIXES = (([0.1, 0.3, 0.5], 1.1), ([0.2, 0.4, 0.6], 0.88))
@@ -28,14 +28,14 @@ VARIANTS = {
 
 
 @pytest.fixture
-def pair(fixtures):
-    folder = fixtures / "allennlp" / "elmo"
+def pair(golden_path):
+    folder = golden_path("allennlp/elmo")
     return folder / "options.json", folder / "lm_weights.hdf5"
 
 
 @pytest.fixture
-def golden(fixtures):
-    return fixtures / "generated" / "allennlp"
+def golden(golden_path):
+    return golden_path("generated/allennlp")
 
 
 def set_mixes(mixes):
@@ -52,13 +52,13 @@ def set_mixes(mixes):
         ("bilm-tf/model", "bilm-tf/model/lm_embeddings_sentences.json"),
     ],
 )
-def test_ten_stateful_batches(fixtures, model, sentences):
-    texts = json.loads((fixtures / sentences).read_text())
+def test_ten_stateful_batches(golden_path, model, sentences):
+    texts = json.loads(golden_path(sentences).read_text())
     in_order = [texts[row][batch].split() for batch in range(10) for row in range(3)]
-    elmo = ELMo.from_pretrained(fixtures / model)
+    elmo = ELMo.from_pretrained(golden_path(model))
     vectors = elmo.encode(in_order, layers="top", state="carry", batch_size=3)
     for row in range(3):
-        with h5py.File(fixtures / model / f"lm_embeddings_{row}.hdf5") as file:
+        with h5py.File(golden_path(model) / f"lm_embeddings_{row}.hdf5") as file:
             for batch in range(10):
                 expected = np.concatenate(list(file[str(batch)]), axis=1)
                 np.testing.assert_allclose(
@@ -67,9 +67,9 @@ def test_ten_stateful_batches(fixtures, model, sentences):
 
 
 @pytest.mark.parametrize("name", ["elmo", "elmo_noskip_c3c354988"])
-def test_token_embeddings(fixtures, name):
-    folder = fixtures / "allennlp" / name
-    weights = folder if name == "elmo" else fixtures / "bilm-tf" / "model"
+def test_token_embeddings(golden_path, name):
+    folder = golden_path(f"allennlp/{name}")
+    weights = folder if name == "elmo" else golden_path("bilm-tf/model")
     words = (folder / "vocab_test.txt").read_text().splitlines()
     elmo = ELMo.from_pretrained(weights)
     # A mark is a token of its own; every other word is spelled.
@@ -85,8 +85,8 @@ def test_token_embeddings(fixtures, name):
 
 
 @pytest.mark.parametrize("name", ["best.th", "model.tar.gz", ""])
-def test_archive_equals_converted_hdf5(fixtures, pair, name):
-    folder = fixtures / "allennlp" / "simple_tagger_with_elmo" / "serialization"
+def test_archive_equals_converted_hdf5(golden_path, pair, name):
+    folder = golden_path("allennlp/simple_tagger_with_elmo/serialization")
     archive = read(folder / name)
     state = torch.load(folder / "best.th", weights_only=True)
     prefix = "text_field_embedder.token_embedder_elmo._elmo."
@@ -103,8 +103,8 @@ def test_archive_equals_converted_hdf5(fixtures, pair, name):
     assert torch.equal(archive.weights["mixes.0.gamma"], inside["scalar_mix_0.gamma"])
 
 
-def test_archive_gives_the_vectors_of_its_weights(fixtures, pair):
-    folder = fixtures / "allennlp" / "simple_tagger_with_elmo" / "serialization"
+def test_archive_gives_the_vectors_of_its_weights(golden_path, pair):
+    folder = golden_path("allennlp/simple_tagger_with_elmo/serialization")
     sentences = [["The", "sentence", "."], ["ELMo", "helps"]]
     expected = ELMo.from_pretrained(options=pair[0], weights=pair[1]).encode(
         sentences, layers="all"
@@ -114,9 +114,9 @@ def test_archive_gives_the_vectors_of_its_weights(fixtures, pair):
         np.testing.assert_allclose(one, other, rtol=0, atol=TOLERANCE)
 
 
-def test_multilingual_weights_load(fixtures):
+def test_multilingual_weights_load(golden_path):
     elmo = ELMo.from_pretrained(
-        fixtures / "allennlp" / "elmo_multilingual_v0.9.0" / "es",
+        golden_path("allennlp/elmo_multilingual_v0.9.0/es"),
         scalar_mix_parameters=[-9e10, 1.0, -9e10],
     )
     output = elmo(elmo.character_ids([["Esta", "es", "una", "frase"]]))
@@ -125,20 +125,18 @@ def test_multilingual_weights_load(fixtures):
     torch.testing.assert_close(output.representations[0], output.layers[1], rtol=0, atol=1e-7)
 
 
-def test_softmax_file(fixtures, pair):
-    folder = fixtures / "allennlp"
-    path = folder / "softmax_pr" / "elmo_softmax_weights.hdf5"
-    elmo = ELMo.from_pretrained(
-        options=pair[0], weights=pair[1], softmax=path, vocab=folder / "elmo" / "vocab_test.txt"
-    )
+def test_softmax_file(golden_path, pair):
+    path = golden_path("allennlp/softmax_pr/elmo_softmax_weights.hdf5")
+    vocab = golden_path("allennlp/elmo/vocab_test.txt")
+    elmo = ELMo.from_pretrained(options=pair[0], weights=pair[1], softmax=path, vocab=vocab)
     with h5py.File(path) as file:
         assert np.array_equal(elmo.network.softmax.weight.detach().numpy(), file["softmax/W"][()])
         assert np.array_equal(elmo.network.softmax.bias.detach().numpy(), file["softmax/b"][()])
     assert len(elmo.vocabulary) == 458
 
 
-def test_transformer_language_model_is_refused_by_name(fixtures):
-    path = fixtures / "allennlp" / "language_model_v0.9.0" / "model.tar.gz"
+def test_transformer_language_model_is_refused_by_name(golden_path):
+    path = golden_path("allennlp/language_model_v0.9.0/model.tar.gz")
     with pytest.raises(FormatError, match=r"bidirectional_language_model_transformer.*not an ELMo"):
         ELMo.from_pretrained(path)
 

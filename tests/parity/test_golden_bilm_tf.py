@@ -22,18 +22,18 @@ MIX = {"weights": torch.tensor([0.1, 0.3, 0.5]), "gamma": torch.tensor([1.1])}
 
 
 @pytest.fixture
-def golden(fixtures):
-    return fixtures / "generated" / "bilm-tf"
+def golden(golden_path):
+    return golden_path("generated/bilm-tf")
 
 
 def close(found, expected):
     np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=TOLERANCE)
 
 
-def test_six_stateful_batches(fixtures, golden):
+def test_six_stateful_batches(golden_path, golden):
     expected = np.load(golden / "inference_skip.npz")
     batches = json.loads((golden / "inference_sentences.json").read_text())
-    folder = fixtures / "allennlp" / "elmo"
+    folder = golden_path("allennlp/elmo")
     models = {
         "mix": ELMo.from_pretrained(folder),
         "mix_ln": ELMo.from_pretrained(folder, do_layer_norm="bilm-tf"),
@@ -74,15 +74,15 @@ def test_six_stateful_batches(fixtures, golden):
             close(table.c[depth, side], expected[f"final_state_{direction}_{depth}_c"])
 
 
-def test_vocabulary_ids(fixtures):
-    vocabulary = Vocabulary.load(fixtures / "bilm-tf" / "data" / "vocab_test.txt")
+def test_vocabulary_ids(golden_path):
+    vocabulary = Vocabulary.load(golden_path("bilm-tf/data/vocab_test.txt"))
     sentences = [["<S>", "The", "first", ".", "</S>"], ["<S>", "It", "said", "</S>"]]
     ids = [[vocabulary.ids[word] + 1 for word in sentence] for sentence in sentences]
     assert ids == [[2, 18, 75, 6, 1], [2, 67, 21, 1]]
 
 
-def test_dump_token_embeddings_and_token_input(fixtures, golden):
-    folder = fixtures / "allennlp" / "elmo"
+def test_dump_token_embeddings_and_token_input(golden_path, golden):
+    folder = golden_path("allennlp/elmo")
     with h5py.File(golden / "dump_token_embeddings.hdf5") as file:
         expected = file["embedding"][()]
     spelled = ELMo.from_pretrained(folder)
@@ -113,13 +113,13 @@ def test_dump_token_embeddings_and_token_input(fixtures, golden):
         close(one, other)
 
 
-def test_dump_bilm_embeddings(fixtures, golden, tmp_path):
+def test_dump_bilm_embeddings(golden_path, golden, tmp_path):
     out = tmp_path / "out.hdf5"
     embed(
         EmbedConfig(
             str(golden / "dump_dataset.txt"),
             str(out),
-            model=str(fixtures / "allennlp" / "elmo"),
+            model=str(golden_path("allennlp/elmo")),
             layers="all",
             state="carry",
             batch_size=1,

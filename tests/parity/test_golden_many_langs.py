@@ -11,8 +11,8 @@ TOLERANCE = 1e-5
 
 
 @pytest.fixture
-def golden(fixtures):
-    return fixtures / "generated" / "elmoformanylangs"
+def golden(golden_path):
+    return golden_path("generated/elmoformanylangs")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from elmo.config import (
     RunConfig,
     StreamConfig,
 )
-from elmo.corpus.tables import Batch, WordTables, distinct
+from elmo.corpus.token_tables import SegmentBatch, TokenTables, distinct
 from elmo.evaluate.perplexity import evaluate
 from elmo.formats import bilm_hdf5
 from elmo.formats.bilm_tf import hdf5_name
@@ -28,13 +28,13 @@ SUFFIXES = ("", "_reverse")
 
 
 @pytest.fixture
-def golden(fixtures):
-    return np.load(fixtures / "generated" / "bilm-tf" / "train_steps_char_skip.npz")
+def golden(golden_path):
+    return np.load(golden_path("generated/bilm-tf/train_steps_char_skip.npz"))
 
 
 @pytest.fixture
-def options(fixtures):
-    path = fixtures / "generated" / "bilm-tf" / "train_steps_char_skip_options.json"
+def options(golden_path):
+    path = golden_path("generated/bilm-tf/train_steps_char_skip_options.json")
     return json.loads(path.read_text())
 
 
@@ -61,7 +61,7 @@ def batch_of(golden, step):
     rows, index = words_of(golden)
     targets = np.stack([golden[f"step{step}/in/next_token_id{suffix}"].T for suffix in SUFFIXES])
     resets = np.zeros(targets.shape, dtype=bool)
-    return Batch(*distinct(index[step], len(rows)), targets.astype(np.int64), resets)
+    return SegmentBatch(*distinct(index[step], len(rows)), targets.astype(np.int64), resets)
 
 
 def make_learner(golden, options, accumulate=1):
@@ -78,7 +78,7 @@ def make_learner(golden, options, accumulate=1):
     )
     rows, _ = words_of(golden)
     unused = np.zeros(len(rows), dtype=np.int64)
-    tables = WordTables(rows, unused, unused.astype(bool), unused)
+    tables = TokenTables(rows, unused, unused.astype(bool), unused)
     return Learner(Fabric(accelerator="cpu", devices=1), network, config, tables, n_steps=3)
 
 
@@ -140,7 +140,9 @@ def test_accumulating_changes_nothing(golden, options):
     for number in range(3):
         batch = batch_of(golden, number)
         parts = [
-            Batch(batch.words, batch.index[:, :, lane], batch.targets[:, :, lane], batch.resets)
+            SegmentBatch(
+                batch.words, batch.index[:, :, lane], batch.targets[:, :, lane], batch.resets
+            )
             for lane in (slice(0, 1), slice(1, 2))
         ]
         one, other = whole.step([batch], number), halves.step(parts, number)
@@ -150,8 +152,8 @@ def test_accumulating_changes_nothing(golden, options):
         torch.testing.assert_close(halves.network.state_dict()[name], value, rtol=1e-4, atol=1e-6)
 
 
-def test_sampled_softmax(fixtures):
-    data = np.load(fixtures / "generated" / "bilm-tf" / "sampled_softmax.npz")
+def test_sampled_softmax(golden_path):
+    data = np.load(golden_path("generated/bilm-tf/sampled_softmax.npz"))
     weight, bias, hidden = (torch.from_numpy(data[name]) for name in ("W", "b", "h"))
     labels, sampled = torch.from_numpy(data["labels"]), torch.from_numpy(data["sampled"])
     true_q, sampled_q = (log_expected_count(ids, 1000, 96) for ids in (labels, sampled))
@@ -172,10 +174,10 @@ def test_sampled_softmax(fixtures):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_run_test(fixtures, batch_size):
-    folder = fixtures / "generated" / "bilm-tf"
+def test_run_test(golden_path, batch_size):
+    folder = golden_path("generated/bilm-tf")
     expected = json.loads((folder / "checkpoint_run_test_perplexity.json").read_text())
-    train = fixtures / "bilm-tf" / "train"
+    train = golden_path("bilm-tf/train")
     result = evaluate(
         EvaluateConfig(
             text=(str(train / "data.txt"),),

@@ -130,7 +130,7 @@ def test_the_best_dials_are_those_of_the_first_seed_on_the_development_part(tmp_
     out, record = tmp_path / "out", tmp_path / "results.jsonl"
 
     def best(way, *dials):
-        return script("best_dials.py", out, "sst5", way, "--dials", *dials, "--record", record)
+        return script("best_run.py", out, "sst5", way, "--dials", *dials, "--record", record)
 
     write_run(out, "sst5-static@0.002-try", [0.5], development=0.3)
     assert best("elmo", "rate") == ""

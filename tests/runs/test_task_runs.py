@@ -11,7 +11,7 @@ import pytest
 from conftest import RUNS, random_model
 
 from elmo.embed.embedder import ELMo
-from elmo.tasks.static import read_static
+from elmo.tasks.word_vectors import read_word_vectors
 
 PAIRS = "pair_ID\tsentence_A\tsentence_B\tentailment_judgment\n"
 SICK = PAIRS + "1\tKim left .\tKim didn't stay\tNEUTRAL\n"
@@ -37,8 +37,8 @@ def test_layer_0_as_static_vectors(tmp_path, script_bytes):
     (tmp_path / "test.txt").write_text(CONLL.replace("Kim", "Lee"))
     files = [tmp_path / "train.txt", tmp_path / "test.txt"]
     vectors = tmp_path / "vectors.bin"
-    vectors.write_bytes(script_bytes("layer0.py", tmp_path / "elmo", "conll2003", *files))
-    table = read_static(vectors)
+    vectors.write_bytes(script_bytes("static_vectors.py", tmp_path / "elmo", "conll2003", *files))
+    table = read_word_vectors(vectors)
     # Words of the test part have vectors too.
     assert table.words == ["Kim", "Lee", "Seoul", "slept"]
     expected = ELMo.from_pretrained(tmp_path / "elmo").encode([["Lee"]], layers=0)[0][0]
@@ -50,10 +50,10 @@ def test_layer_0_of_all_texts_of_an_example(tmp_path, script_bytes):
     (tmp_path / "train.txt").write_text(SICK)
     vectors = tmp_path / "vectors.bin"
     vectors.write_bytes(
-        script_bytes("layer0.py", tmp_path / "elmo", "sick", tmp_path / "train.txt")
+        script_bytes("static_vectors.py", tmp_path / "elmo", "sick", tmp_path / "train.txt")
     )
     # Both texts of a pair, split as the preset says.
-    assert read_static(vectors).words == [".", "Kim", "did", "left", "n't", "stay"]
+    assert read_word_vectors(vectors).words == [".", "Kim", "did", "left", "n't", "stay"]
 
 
 def test_layer_0_of_parts_of_a_folder_and_of_gap(tmp_path, script_bytes):
@@ -67,8 +67,8 @@ def test_layer_0_of_parts_of_a_folder_and_of_gap(tmp_path, script_bytes):
     parts = [folder / "dev", folder / "test"]
     vectors = tmp_path / "vectors.bin"
     given = [tmp_path / "elmo", "litbank", *parts, "--gap", tmp_path / "gap.tsv"]
-    vectors.write_bytes(script_bytes("layer0.py", *given))
-    assert read_static(vectors).words == [".", "Ann", "Eve", "Her", "left", "met", "n8", "n9"]
+    vectors.write_bytes(script_bytes("static_vectors.py", *given))
+    assert read_word_vectors(vectors).words == [".", "Ann", "Eve", "Her", "left", "met", "n8", "n9"]
 
 
 def test_the_text_of_a_task(tmp_path, script):
@@ -135,8 +135,8 @@ case "$*" in
     *"elmo finetune"*) all=$* && model=${all##*--out }/model
         mkdir -p "$model" && echo "{}" > "$model/config.json" ;;
     *"task evaluate"*) echo '{"gap_f1": 0.5}' ;;
-    *best_dials.py*"static --dials rate dropout epochs"*) echo "$BEST" ;;
-    *best_dials.py*"static --dials rate"*) echo "$BEST_RATE" ;;
+    *best_run.py*"static --dials rate dropout epochs"*) echo "$BEST" ;;
+    *best_run.py*"static --dials rate"*) echo "$BEST_RATE" ;;
 esac
 """
 
@@ -252,7 +252,7 @@ def test_dials_of_presets_and_of_other_runs_are_not_tried_again(tmp_path, asked,
 def test_models_of_litbank_are_asked_about_pronouns(tmp_path, asked, monkeypatch):
     monkeypatch.setenv("BEST", "@0.004")
     calls = asked("litbank")
-    layer0 = next(call for call in calls if call[0].endswith("layer0.py"))
+    layer0 = next(call for call in calls if call[0].endswith("static_vectors.py"))
     assert layer0[-2:] == ["--gap", str(tmp_path / "data" / "gap" / "gap-test.tsv")]
     # Those at each rate that has all seeds: which is the best the page says.
     assert sum("evaluate" in call for call in calls) == 8
@@ -261,7 +261,7 @@ def test_models_of_litbank_are_asked_about_pronouns(tmp_path, asked, monkeypatch
     found = json.loads((tmp_path / "out" / "gap-static@0.004" / "results.json").read_text())
     assert [run["test"] for run in found["runs"]] == [{"gap_f1": 0.5}] * 2
     # What is done is not done again; which rate is best is asked.
-    assert all(call[0].endswith("best_dials.py") for call in asked("litbank"))
+    assert all(call[0].endswith("best_run.py") for call in asked("litbank"))
 
 
 def test_what_is_recorded_is_not_run_again(tmp_path, asked, monkeypatch):

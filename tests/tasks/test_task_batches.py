@@ -6,10 +6,10 @@ import pytest
 import torch
 from small_tasks import EXAMPLES, LABELLED, TAGGED, fabric, make_trained, task_config
 
-from elmo.tasks.batches import POOL, Batches, epoch_order, in_parts
-from elmo.tasks.kinds.registry import kind_for
-from elmo.tasks.tokens import TokenFields
-from elmo.tasks.work import TaskJob
+from elmo.tasks.input_features import TokenFields
+from elmo.tasks.task_batches import POOL, Batches, epoch_order, in_parts
+from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.task_types.task_registry import task_for
 
 LENGTHS = [(7 * n) % 11 + 1 for n in range(300)]
 
@@ -42,7 +42,7 @@ def test_examples_of_like_length_stand_together():
 
 
 def batches_of(task, examples, seed=1, size=6, words=10_000):
-    kind = kind_for(task, examples)
+    kind = task_for(task, examples)
     numbers = {label: number for number, label in enumerate(kind.labels(examples))}
     fields = TokenFields(has_letters=True)
     return Batches(examples, fields, kind, numbers, batch_size=size, batch_words=words, seed=seed)
@@ -110,7 +110,7 @@ def test_what_is_learned_does_not_depend_on_the_parts(tmp_path, task):
     for words in (10_000, 12):
         examples = EXAMPLES[task]
         trained = make_trained(tmp_path, examples, task=task, batch_words=words, batch_size=10)
-        work = TaskJob(trained, examples, ()).work(fabric())
+        work = TaskTrainingJob(trained, examples, ()).work(fabric())
         parts = next(work.batches(0))
         assert sum(part.share for part in parts) == pytest.approx(1)
         losses = [part.share * work.model.loss(part.groups, part.targets) for part in parts]

@@ -7,7 +7,7 @@ from small_tasks import make_trained, task_config, weights, write_elmo
 
 from elmo.embed.embedder import ELMo
 from elmo.tasks.build import layers_folder, load_elmo, splitter
-from elmo.tasks.layers import ComputedLayers, StoredLayers
+from elmo.tasks.frozen_layers import ComputedLayers, StoredLayers
 
 
 def test_the_seed_decides_the_first_weights(tmp_path):
@@ -37,11 +37,11 @@ def test_whose_layers_a_model_reads(tmp_path, use):
 
 
 def test_a_model_in_use_computes_its_layers(tmp_path):
-    from elmo.tasks.trained import load_trained
+    from elmo.tasks.fitted_task import load_fitted_task
 
     name = write_elmo(tmp_path / "elmo")
     make_trained(tmp_path / "run", model=name).save(tmp_path / "model")
-    assert isinstance(load_trained(tmp_path / "model").built.fields.layers, ComputedLayers)
+    assert isinstance(load_fitted_task(tmp_path / "model").built.fields.layers, ComputedLayers)
 
 
 def test_what_splits_raw_text():

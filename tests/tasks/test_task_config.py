@@ -6,9 +6,9 @@ import pytest
 from small_tasks import task_config
 
 from elmo.config import TaskConfig
+from elmo.config.serialization import load_config, presets
 from elmo.errors import ConfigError
-from elmo.plain import load_config, presets
-from elmo.tasks.data import read_examples
+from elmo.tasks.load_examples import read_examples
 
 PRESETS = presets("tasks")
 TASKS = {

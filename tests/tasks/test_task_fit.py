@@ -22,8 +22,8 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks import fit as fit_module
 from elmo.tasks.fit import FitResult, fit
-from elmo.tasks.trained import load_trained
-from elmo.tasks.work import TaskJob, TaskWork
+from elmo.tasks.fitted_task import load_fitted_task
+from elmo.tasks.task_trainable import TaskTrainable, TaskTrainingJob
 from elmo.train import loop
 from elmo.train.devices import make_fabric
 from elmo.train.loop import train
@@ -82,7 +82,7 @@ def test_a_run_from_files(tmp_path, model, files, task, capsys):
     assert written["scores"]["test"]["accuracy"] == {"mean": 1.0, "deviation": 0.0, "n": 1}
     found = {entry.name for entry in (tmp_path / "run").iterdir()}
     assert {"config.yaml", "checkpoints", "log.jsonl", "model", "layers"} <= found
-    trained = load_trained(tmp_path / "run")
+    trained = load_fitted_task(tmp_path / "run")
     assert trained.facts["steps"] in (32, 64)
     assert trained.facts["development"] == run["development"]
     assert trained.facts["mixes"] == run["mixes"]
@@ -95,7 +95,7 @@ def test_started_again_it_has_nothing_to_do(tmp_path, files, monkeypatch):
     def refuse(*arguments):
         raise AssertionError
 
-    monkeypatch.setattr(TaskWork, "step", refuse)
+    monkeypatch.setattr(TaskTrainable, "step", refuse)
     assert fit(config) == first
 
 
@@ -112,7 +112,7 @@ def test_stopped_and_gone_on(tmp_path, model, files, monkeypatch, given, stop):
     if "model" in given:
         given["model"] = model
     whole = fit(task_config(tmp_path / "whole", **given))
-    step = TaskWork.step
+    step = TaskTrainable.step
 
     def dying(self, batch, number):
         if number == 6 and stop == "signal":
@@ -121,11 +121,11 @@ def test_stopped_and_gone_on(tmp_path, model, files, monkeypatch, given, stop):
             raise ZeroDivisionError
         return step(self, batch, number)
 
-    monkeypatch.setattr(TaskWork, "step", dying)
+    monkeypatch.setattr(TaskTrainable, "step", dying)
     config = task_config(tmp_path / "parts", **given)
     with pytest.raises(KeyboardInterrupt if stop == "signal" else ZeroDivisionError):
         fit(config)
-    monkeypatch.setattr(TaskWork, "step", step)
+    monkeypatch.setattr(TaskTrainable, "step", step)
     parts = fit(config)
     for whole_run, run in zip(whole.runs, parts.runs, strict=True):
         assert {**whole_run, "out": ""} == {**run, "out": ""}
@@ -145,17 +145,17 @@ def test_the_best_is_kept_and_worse_ones_stop_it(tmp_path, monkeypatch):
     figures = iter([0.3, 0.6, 0.6, 0.5, 0.9])
     trained = make_trained(tmp_path / "run", dev=LABELLED, epochs=9, patience=2)
     with monkeypatch.context() as patch:
-        patch.setattr(TaskWork, "measure", lambda self, step, watch: [next(figures), 0.0])
-        run = train(TaskJob(trained, LABELLED, LABELLED))
+        patch.setattr(TaskTrainable, "measure", lambda self, step, watch: [next(figures), 0.0])
+        run = train(TaskTrainingJob(trained, LABELLED, LABELLED))
     assert run.step == 16
     assert run.best.figures["accuracy"] == 0.6
     assert str(run).startswith("stopped early, 2 evaluations without a better one: step 16, ")
     assert str(run).endswith("; development: accuracy 0.6000, macro f1 0.0000")
-    kept = load_trained(tmp_path / "run")
+    kept = load_fitted_task(tmp_path / "run")
     assert kept.facts["steps"] == 8
     # What was kept is the model of that step, not that of the last.
     short = make_trained(tmp_path / "short", epochs=2)
-    train(TaskJob(short, LABELLED, []))
+    train(TaskTrainingJob(short, LABELLED, []))
     assert same_weights(tmp_path / "run" / "model", tmp_path / "short" / "model")
 
 
@@ -182,7 +182,7 @@ def test_seeds(tmp_path, model, files):
     with pytest.raises(
         FormatError, match=r"has models of several seeds: name one, such as .*seed-4"
     ):
-        load_trained(tmp_path / "runs", "cpu")
+        load_fitted_task(tmp_path / "runs", "cpu")
     # One of them alone comes to the same.
     fit(task_config(tmp_path / "alone", **{**given, "seed": 5}))
     assert same_weights(tmp_path / "alone" / "model", folders[1] / "model")
@@ -192,9 +192,9 @@ def test_seeds_that_were_done_are_not_done_again(tmp_path, files, monkeypatch):
     given = {"train": files["classification"], "max_steps": 1}
     fit(task_config(tmp_path / "runs", seeds=2, **given))
     seen = []
-    step = TaskWork.step
+    step = TaskTrainable.step
     monkeypatch.setattr(
-        TaskWork, "step", lambda self, *a: seen.append(self.config.run.seed) or step(self, *a)
+        TaskTrainable, "step", lambda self, *a: seen.append(self.config.run.seed) or step(self, *a)
     )
     result = fit(task_config(tmp_path / "runs", seeds=3, **given))
     assert seen == [3]
@@ -267,7 +267,7 @@ def test_static_vectors_of_all_words(tmp_path, files):
     given = {"train": files["classification"], "static": str(path), "tune_static": False}
     fit(task_config(tmp_path / "run", max_steps=2, static_words=1, **given))
     path.unlink()  # the model has them
-    trained = load_trained(tmp_path / "run")
+    trained = load_fitted_task(tmp_path / "run")
     fields, tokens = trained.built.fields, trained.built.model.tokens
     assert fields.static == {"fine": 1, "film": 2, "play": 3, "unheard": 4}
     expected = [[0.0, 0, 0], [1, 2, 3], [4, 5, 6], [1, 0, 1]]
@@ -287,7 +287,7 @@ def test_a_baseline_has_no_elmo(tmp_path, files):
     result = fit(task_config(tmp_path / "run", train=files["classification"], max_steps=2))
     assert "mix at" not in str(result)
     assert not (tmp_path / "run" / "layers").exists()
-    trained = load_trained(tmp_path / "run")
+    trained = load_fitted_task(tmp_path / "run")
     assert trained.built.elmo is None
     assert trained.facts["mixes"] == {}
 
@@ -297,7 +297,7 @@ def test_no_label_of_dev_and_test_need_be_known(tmp_path, files):
     path = write_jsonl(tmp_path / "dev.jsonl", dev)
     given = {"train": files["classification"], "dev": path, "test": path}
     result = fit(task_config(tmp_path / "run", max_steps=1, **given))
-    assert load_trained(tmp_path / "run").labels == ["bad", "good"]
+    assert load_fitted_task(tmp_path / "run").labels == ["bad", "good"]
     assert result.runs[0]["test"]["accuracy"] <= 20 / 21
 
 
@@ -309,7 +309,7 @@ def test_runs_without_a_development_part_are_told(tmp_path):
 def test_mixed_precision(tmp_path, model):
     given = {"task": "tagging", "model": model, "use": "tuned", "precision": "bf16-mixed"}
     trained = make_trained(tmp_path, TAGGED, max_steps=2, **given)
-    assert train(TaskJob(trained, TAGGED, TAGGED)).step == 2
+    assert train(TaskTrainingJob(trained, TAGGED, TAGGED)).step == 2
 
 
 @pytest.mark.parametrize("side_by_side", [1, 2])

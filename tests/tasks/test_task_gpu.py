@@ -5,8 +5,8 @@ import torch
 from lightning.fabric import Fabric
 from small_tasks import EXAMPLES, fabric, make_trained, write_elmo
 
-from elmo.kernels.precision import exact_float32
-from elmo.tasks.work import TaskJob
+from elmo.kernels.exact_float32 import exact_float32
+from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.train.prefetch import prefetched
 
 pytestmark = [
@@ -20,7 +20,7 @@ STEPS = 12
 def losses(folder, examples, where, **settings):
     """Give the losses of some steps without anything random."""
     trained = make_trained(folder, examples, examples, **settings)
-    work = TaskJob(trained, examples, examples).work(where)
+    work = TaskTrainingJob(trained, examples, examples).work(where)
     batches = prefetched(work.batches(0), 4)
     found = [work.step(batch, n).losses for n, batch in zip(range(STEPS), batches, strict=False)]
     batches.close()

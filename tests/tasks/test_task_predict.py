@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 from elmo import cli
 from elmo.tasks import predict as predict_module
+from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.spans import BIOES, IOB2, convert
-from elmo.tasks.trained import Trained
-from elmo.tasks.work import TaskJob
+from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.train import loop
 
 RUNNER = CliRunner()
@@ -38,7 +38,7 @@ def elmo():
 def taught(folder, examples, steps, **settings):
     """Write a model that has learned its examples."""
     trained = make_trained(folder, examples, **settings)
-    work = TaskJob(trained, examples, ()).work(fabric())
+    work = TaskTrainingJob(trained, examples, ()).work(fabric())
     for number, batch in zip(range(steps), work.batches(0), strict=False):
         work.step(batch, number)
     trained.save(folder)
@@ -116,11 +116,11 @@ def test_many_texts_are_answered_some_at_a_time(elmo, classifier, monkeypatch, n
     expected = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
     parts = []
 
-    def answers(self, part, answers=Trained.answers):
+    def answers(self, part, answers=FittedTask.answers):
         parts.append([len(one.words) for one in part])
         return answers(self, part)
 
-    monkeypatch.setattr(Trained, "answers", answers)
+    monkeypatch.setattr(FittedTask, "answers", answers)
     monkeypatch.setattr(predict_module, name, most)
     found = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
     assert [json.loads(line)["label"] for line in found] == [

@@ -123,8 +123,8 @@ def test_without_special_words_a_mark_in_a_text_is_text():
     assert not (rows == mapper.boundaries()).all(axis=1).any()
 
 
-def test_awkward_tokens_as_bilm_tf_spelled_them(fixtures):
-    golden = json.loads((fixtures / "generated/bilm-tf/char_ids.json").read_text("utf-8"))
+def test_awkward_tokens_as_bilm_tf_spelled_them(golden_path):
+    golden = json.loads(golden_path("generated/bilm-tf/char_ids.json").read_text("utf-8"))
     assert len(golden["tokens"]) == 18
     mapper = ByteCharacters(special_words=MARKS)
     begin, end = mapper.boundaries()
@@ -132,10 +132,10 @@ def test_awkward_tokens_as_bilm_tf_spelled_them(fixtures):
     assert rows.tolist() == golden["ids_plus1_with_bos_eos"]
 
 
-def test_words_of_ten_characters_as_bilm_tf_spelled_them(fixtures):
-    words = (fixtures / "bilm-tf/train/vocab.txt").read_text("utf-8").split()
+def test_words_of_ten_characters_as_bilm_tf_spelled_them(golden_path):
+    words = golden_path("bilm-tf/train/vocab.txt").read_text("utf-8").split()
     mapper = ByteCharacters(10, MARKS)
-    with np.load(fixtures / "generated/bilm-tf/lm_batches_maxword10.npz") as batches:
+    with np.load(golden_path("generated/bilm-tf/lm_batches_maxword10.npz")) as batches:
         for number in range(int(batches["bs2_un10_n"])):
             ids = batches[f"bs2_un10_{number}_token_ids"].ravel()
             raw = batches[f"bs2_un10_{number}_tokens_characters"].reshape(-1, 10)

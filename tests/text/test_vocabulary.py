@@ -29,8 +29,8 @@ def test_gzipped_file(tmp_path):
     assert Vocabulary.load(path).words == Vocabulary.parse(PLAIN, "vocab.txt").words
 
 
-def test_golden_file_with_its_marks_the_other_way_round(fixtures):
-    vocabulary = Vocabulary.load(fixtures / "bilm-tf/data/vocab_test.txt")
+def test_golden_file_with_its_marks_the_other_way_round(golden_path):
+    vocabulary = Vocabulary.load(golden_path("bilm-tf/data/vocab_test.txt"))
     assert len(vocabulary) == 100
     assert [vocabulary.ids[word] for word in ("</S>", "<S>", "<UNK>", "the")] == [0, 1, 2, 3]
     assert vocabulary.problems() == []

@@ -16,14 +16,14 @@ from elmo.config import (
     PrepareConfig,
     TextConfig,
 )
+from elmo.config.serialization import load_config
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import evaluate
-from elmo.formats import native
+from elmo.formats import model_folder
 from elmo.formats.load import read, read_accumulators
-from elmo.plain import load_config
 from elmo.text.vocabulary import Vocabulary
 from elmo.train.finetune_model import TUNING_OPTIMIZER, finetune, tuning_job
 from elmo.train.report import read_log
@@ -42,14 +42,16 @@ def config_of(model, data, out, **flags):
 def spoken(tmp_path):
     """A model with a softmax over a few words."""
     config = dataclasses.replace(TINY, n_softmax_words=len(KNOWN))
-    native.write(random_model(config, scale=1.0, vocabulary=Vocabulary(KNOWN)), tmp_path / "spoken")
+    model_folder.write(
+        random_model(config, scale=1.0, vocabulary=Vocabulary(KNOWN)), tmp_path / "spoken"
+    )
     return tmp_path / "spoken"
 
 
 @pytest.fixture
 def silent(tmp_path):
     """A model without a softmax, as the published files are."""
-    native.write(random_model(scale=1.0), tmp_path / "silent")
+    model_folder.write(random_model(scale=1.0), tmp_path / "silent")
     return tmp_path / "silent"
 
 
@@ -126,7 +128,7 @@ def test_a_model_that_cannot_be_evaluated_can_after(silent, corpus, tmp_path):
 
 def test_the_models_own_tokeniser_splits_text(tmp_path):
     model = random_model(scale=1.0).with_tokenizer("english")
-    native.write(model, tmp_path / "model")
+    model_folder.write(model, tmp_path / "model")
     text = write_text(tmp_path / "text.txt")
     text.write_text(text.read_text().replace(" .", "."), encoding="utf-8")
     finetune(config_of(tmp_path / "model", text, tmp_path / "tuned", max_steps=3))
@@ -138,18 +140,18 @@ def test_the_models_own_tokeniser_splits_text(tmp_path):
 
 def test_a_softmax_without_words(tmp_path, corpus):
     config = dataclasses.replace(TINY, n_softmax_words=4)
-    native.write(random_model(config), tmp_path / "model")
+    model_folder.write(random_model(config), tmp_path / "model")
     with pytest.raises(ConfigError, match="--old-vocab"):
         finetune(config_of(tmp_path / "model", corpus, tmp_path / "tuned"))
 
 
-def test_from_a_checkpoint_of_bilm_tf(fixtures, tmp_path, caplog):
+def test_from_a_checkpoint_of_bilm_tf(golden_path, tmp_path, caplog):
     """Softmax and Adagrad's sums are kept; new words begin as Adagrad begins."""
-    folder = fixtures / "generated" / "bilm-tf"
+    folder = golden_path("generated/bilm-tf")
     golden = np.load(folder / "checkpoint_all_variables.npz")
     sums = read_accumulators(folder / "checkpoint")
     assert np.array_equal(sums["softmax.weight"], golden["lm/softmax/W/Adagrad"])
-    text = fixtures / "bilm-tf" / "train" / "data.txt"
+    text = golden_path("bilm-tf/train/data.txt")
     extra = tmp_path / "text.txt"
     extra.write_text(text.read_text(encoding="utf-8") + "\nbrand-new words brand-new words\n" * 2)
     prepare(PrepareConfig((str(extra),), str(tmp_path / "corpus"), (str(text),)))
@@ -157,7 +159,7 @@ def test_from_a_checkpoint_of_bilm_tf(fixtures, tmp_path, caplog):
         folder / "checkpoint",
         tmp_path / "corpus",
         tmp_path / "tuned",
-        old_vocab=str(fixtures / "bilm-tf" / "train" / "vocab.txt"),
+        old_vocab=str(golden_path("bilm-tf/train/vocab.txt")),
         batch_size=2,
     )
     config = dataclasses.replace(config, optimizer=TUNING_OPTIMIZER)
@@ -173,8 +175,8 @@ def test_from_a_checkpoint_of_bilm_tf(fixtures, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("name", ["allennlp/elmo", "generated/elmoformanylangs/tiny.model"])
-def test_from_published_files(fixtures, tmp_path, corpus, name):
-    config = config_of(fixtures / name, corpus, tmp_path / "tuned", max_steps=6, softmax_steps=3)
+def test_from_published_files(golden_path, tmp_path, corpus, name):
+    config = config_of(golden_path(name), corpus, tmp_path / "tuned", max_steps=6, softmax_steps=3)
     result = finetune(config)
     assert result.step == 6
     loaded = ELMo.from_pretrained(tmp_path / "tuned")
@@ -190,9 +192,9 @@ def test_tuning_resumes_with_its_first_figures(spoken, corpus, tmp_path):
     assert parts.before == whole.before
 
 
-def test_flags_win_over_what_a_checkpoint_of_bilm_tf_had(fixtures, tmp_path, corpus, caplog):
-    model = fixtures / "generated" / "bilm-tf" / "checkpoint"
-    vocab = fixtures / "bilm-tf" / "train" / "vocab.txt"
+def test_flags_win_over_what_a_checkpoint_of_bilm_tf_had(golden_path, tmp_path, corpus, caplog):
+    model = golden_path("generated/bilm-tf/checkpoint")
+    vocab = golden_path("bilm-tf/train/vocab.txt")
     found = read(model, vocab=vocab)
     opened = Corpus.open(corpus)
     own = config_of(model, corpus, tmp_path / "out", optimizer="adagrad", learning_rate=0.01)
@@ -219,7 +221,7 @@ def test_new_words_join_the_input_too(tmp_path, corpus, tied, caplog):
     model = random_model(config, scale=1.0, vocabulary=vocabulary, words=vocabulary.ids)
     weights = {**model.weights}
     weights["softmax.weight"] = weights["bilm.encoder.words.weight"][1:].clone()
-    native.write(dataclasses.replace(model, weights=weights), tmp_path / "words")
+    model_folder.write(dataclasses.replace(model, weights=weights), tmp_path / "words")
     result = finetune(config_of(tmp_path / "words", corpus, tmp_path / "tuned", tied=tied))
     assert result.best.mean < result.before.mean
     tuned = read(tmp_path / "tuned")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from small import (
+from tiny_runs import (
     BY_WORD,
     CLUSTERED,
     SPELLED,
@@ -25,14 +25,16 @@ from small import (
     windows,
 )
 
-from elmo.config import OptimizerConfig, RegularConfig
+from elmo.config import OptimizerConfig, RegularizationConfig
 from elmo.errors import ConfigError
 from elmo.model.losses import exact_losses
 from elmo.train import checkpoint
 from elmo.train import learner as learner_module
 from elmo.train.learner import Learner, lanes_of_process
 
-DROPOUTS = RegularConfig(dropout=0.3, output_dropout=0.2, weight_drop=0.2, embedding_dropout=0.2)
+DROPOUTS = RegularizationConfig(
+    dropout=0.3, output_dropout=0.2, weight_drop=0.2, embedding_dropout=0.2
+)
 ADAMW = OptimizerConfig(
     optimizer="adamw",
     learning_rate=0.01,
@@ -474,7 +476,7 @@ def test_a_softmax_learns_alone_at_first(kind, optimizer):
 
 
 def test_tied_weights_move_together(optimizer):
-    config = make_config(optimizer=optimizer, regular=RegularConfig(tied=True))
+    config = make_config(optimizer=optimizer, regular=RegularizationConfig(tied=True))
     learner = make_learner(config, BY_WORD)
     table, softmax = learner.network.bilm.encoder.words.weight, learner.network.softmax
     for number, step in enumerate(batches(learner, 3)):
@@ -487,7 +489,7 @@ def test_tied_weights_move_together(optimizer):
 
 
 def test_tied_gradient_is_that_of_both_places():
-    learner = make_learner(make_config(regular=RegularConfig(tied=True)), BY_WORD)
+    learner = make_learner(make_config(regular=RegularizationConfig(tied=True)), BY_WORD)
     kept = {}
     step = learner.optimizer.step
 
@@ -534,7 +536,7 @@ def test_tied_gradient_is_that_of_both_places():
 )
 def test_what_cannot_be_tied(softmax, shape, message):
     with pytest.raises(ConfigError, match=message):
-        make_learner(make_config(softmax, regular=RegularConfig(tied=True)), shape)
+        make_learner(make_config(softmax, regular=RegularizationConfig(tied=True)), shape)
 
 
 def test_an_adaptive_softmax_is_not_sampled():

@@ -14,7 +14,7 @@ from elmo.errors import ConfigError, TrainingError
 from elmo.train import checkpoint
 from elmo.train.loop import train
 from elmo.train.report import read_log
-from elmo.train.work import StepResult
+from elmo.train.trainable import StepResult
 
 AIM = 3.0
 

@@ -17,12 +17,12 @@ import yaml
 from train_text import SMALL, write_text
 
 from elmo.config import PrepareConfig, PretrainConfig
+from elmo.config.serialization import load_config
+from elmo.corpus.bptt_segments import read_once
 from elmo.corpus.prepare_corpus import prepare
-from elmo.corpus.streams import once
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, OutputError, TrainingError
 from elmo.formats.load import read
-from elmo.plain import load_config
 from elmo.train import checkpoint
 from elmo.train.loop import Loop
 from elmo.train.pretrain_model import pretrain
@@ -274,9 +274,9 @@ def test_a_run_that_has_given_up_stays_so(corpus, tmp_path):
 def test_ctrl_c_is_heard_while_evaluating(corpus, tmp_path, monkeypatch):
     def windows(*arguments, **settings):
         os.kill(os.getpid(), signal.SIGINT)
-        yield from once(*arguments, **settings)
+        yield from read_once(*arguments, **settings)
 
-    monkeypatch.setattr("elmo.train.language_work.once", windows)
+    monkeypatch.setattr("elmo.train.lm_trainable.read_once", windows)
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         pretrain(config_of(corpus, out, max_steps=6, evaluate_every=3))

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo.compat.allennlp_bilm import CHARACTERS, ElmoBiLM
-from elmo.embed.store import HDF5Writer, check_sentence_keys
+from elmo.embed.vector_writers import HDF5Writer, check_sentence_keys
 from elmo.errors import ConfigError, InputError
 from elmo.files import atomic_path
 from elmo.model.bilm import without_boundaries
+from elmo.model.layer_mix import layer_norm, mix_layers
 from elmo.model.network import ALLENNLP_EPSILON
-from elmo.model.scalar_mix import layer_norm, mix_layers
 
 __all__ = ["Elmo", "ElmoEmbedder", "ScalarMix", "batch_to_ids"]
 

@@ -14,8 +14,8 @@ from torch.func import functional_call
 
 from elmo.config import ModelConfig
 from elmo.errors import FormatError, InputError
-from elmo.formats.keys import allennlp_modules, to_theirs
 from elmo.formats.load import read
+from elmo.formats.weight_names import allennlp_modules, to_theirs
 from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.token_encoder import Highway

@@ -4,41 +4,7 @@ The docstring under a field is its help text; YAML, JSON and command-line flags 
 fields. Nothing here imports torch, so the command line can print help at once.
 """
 
-from elmo.config.corpus import CorpusConfig, PrepareConfig, ReadingConfig, VocabConfig
-from elmo.config.model import (
-    EncoderConfig,
-    LayerNorm,
-    LSTMConfig,
-    MixConfig,
-    ModelConfig,
-    TextConfig,
-)
-from elmo.config.tasks import (
-    AnswersConfig,
-    BodyConfig,
-    ClustersConfig,
-    ExamplesConfig,
-    MemoryConfig,
-    ReaderKind,
-    TaskConfig,
-    TaskELMoConfig,
-    TaskEvaluateConfig,
-    TaskKind,
-    TaskPredictConfig,
-    WordsConfig,
-)
-from elmo.config.training import (
-    FinetuneConfig,
-    InputConfig,
-    LossConfig,
-    OptimizerConfig,
-    PretrainConfig,
-    RegularConfig,
-    RunConfig,
-    StreamConfig,
-    TuneConfig,
-)
-from elmo.config.verbs import (
+from elmo.config.commands import (
     ConvertConfig,
     DemoConfig,
     EmbedConfig,
@@ -49,11 +15,45 @@ from elmo.config.verbs import (
     State,
     Storage,
 )
+from elmo.config.corpus import CorpusConfig, PrepareConfig, ReadingConfig, VocabConfig
+from elmo.config.model import (
+    EncoderConfig,
+    LayerNorm,
+    LSTMConfig,
+    MixConfig,
+    ModelConfig,
+    TextConfig,
+)
+from elmo.config.tasks import (
+    CoreferenceConfig,
+    ExamplesConfig,
+    LookupConfig,
+    QuestionAnsweringConfig,
+    ReaderName,
+    TaskConfig,
+    TaskELMoConfig,
+    TaskEncoderConfig,
+    TaskEvaluateConfig,
+    TaskName,
+    TaskPredictConfig,
+    WordFeaturesConfig,
+)
+from elmo.config.training import (
+    FinetuneConfig,
+    InputConfig,
+    LossConfig,
+    OptimizerConfig,
+    PretrainConfig,
+    RegularizationConfig,
+    RunConfig,
+    StreamConfig,
+    TuneConfig,
+)
 
 __all__ = [
-    "AnswersConfig",
-    "BodyConfig",
-    "ClustersConfig",
+    "QuestionAnsweringConfig",
+    "TaskEncoderConfig",
+    "CoreferenceConfig",
     "ConvertConfig",
     "CorpusConfig",
     "DemoConfig",
@@ -68,16 +68,16 @@ __all__ = [
     "LayerNorm",
     "Layers",
     "LossConfig",
-    "MemoryConfig",
+    "LookupConfig",
     "MixConfig",
     "ModelConfig",
     "OptimizerConfig",
     "Pooling",
     "PrepareConfig",
     "PretrainConfig",
-    "ReaderKind",
+    "ReaderName",
     "ReadingConfig",
-    "RegularConfig",
+    "RegularizationConfig",
     "RunConfig",
     "State",
     "Storage",
@@ -85,10 +85,10 @@ __all__ = [
     "TaskConfig",
     "TaskELMoConfig",
     "TaskEvaluateConfig",
-    "TaskKind",
+    "TaskName",
     "TaskPredictConfig",
     "TextConfig",
     "TuneConfig",
     "VocabConfig",
-    "WordsConfig",
+    "WordFeaturesConfig",
 ]

@@ -6,10 +6,10 @@ from typing import Literal
 from elmo.config.training import OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
 
-TaskKind = Literal[
+TaskName = Literal[
     "classification", "tagging", "pairs", "answers", "roles", "clusters", "senses", "nearest"
 ]
-ReaderKind = Literal[
+ReaderName = Literal[
     "auto",
     "conll",
     "conll2005",
@@ -44,7 +44,7 @@ class ExamplesConfig:
     """Examples a model is chosen by; a part of the training examples where none are named."""
     test: str | None = None
     """Examples to report on; scored once, after training."""
-    reader: ReaderKind = "auto"
+    reader: ReaderName = "auto"
     """What the files are; found out from their names and first lines where nothing is said."""
     text: str = "text"
     """Tables, JSON lines and pairs: column of the text; two with a comma between them."""
@@ -129,7 +129,7 @@ class TaskELMoConfig:
 
 
 @dataclass(frozen=True)
-class WordsConfig:
+class WordFeaturesConfig:
     """What else a word is known by."""
 
     static: str | None = None
@@ -167,7 +167,7 @@ class WordsConfig:
 
 
 @dataclass(frozen=True)
-class BodyConfig:
+class TaskEncoderConfig:
     """The model's own layers."""
 
     hidden: int = 256
@@ -205,7 +205,7 @@ class BodyConfig:
 
 
 @dataclass(frozen=True)
-class AnswersConfig:
+class QuestionAnsweringConfig:
     """Answers to questions."""
 
     longest_answer: int = 30
@@ -228,7 +228,7 @@ class AnswersConfig:
 
 
 @dataclass(frozen=True)
-class ClustersConfig:
+class CoreferenceConfig:
     """Coreference."""
 
     widest: int = 20
@@ -260,7 +260,7 @@ class ClustersConfig:
 
 
 @dataclass(frozen=True)
-class MemoryConfig:
+class LookupConfig:
     """Tasks that remember and do not learn."""
 
     wordnet: str | None = None
@@ -292,7 +292,7 @@ class TaskConfig:
 
     out: str
     """Folder to write."""
-    task: TaskKind = "classification"
+    task: TaskName = "classification"
     """What is to be found: one label for a text, a tag for each of its words, one label for a pair
     of texts, the answer to a question in a passage, predicates and their arguments, clusters of
     mentions; the senses of words, or their nearest occurrences in a text."""
@@ -315,15 +315,15 @@ class TaskConfig:
     """Examples."""
     elmo: TaskELMoConfig = field(default_factory=TaskELMoConfig)
     """ELMo."""
-    words: WordsConfig = field(default_factory=WordsConfig)
+    words: WordFeaturesConfig = field(default_factory=WordFeaturesConfig)
     """Words."""
-    body: BodyConfig = field(default_factory=BodyConfig)
+    body: TaskEncoderConfig = field(default_factory=TaskEncoderConfig)
     """The model's own layers."""
-    answers: AnswersConfig = field(default_factory=AnswersConfig)
+    answers: QuestionAnsweringConfig = field(default_factory=QuestionAnsweringConfig)
     """Answers to questions."""
-    clusters: ClustersConfig = field(default_factory=ClustersConfig)
+    clusters: CoreferenceConfig = field(default_factory=CoreferenceConfig)
     """Coreference."""
-    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    memory: LookupConfig = field(default_factory=LookupConfig)
     """Tasks that remember and do not learn."""
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(
@@ -383,7 +383,7 @@ class TaskEvaluateConfig:
     """Folder of a model that `elmo task fit` wrote."""
     input: str
     """Examples with their answers, in a file like those the model was trained on."""
-    reader: ReaderKind | None = None
+    reader: ReaderName | None = None
     """What the file is, where it is not like those, such as gap for a model of coreference."""
     device: str | None = None
     """cpu, cuda, ...; a GPU where there is one."""

@@ -1,4 +1,4 @@
-"""Everything a training run can set. Presets are YAML files of these fields (`elmo/configs`).
+"""Everything a training run can set. Presets are YAML files of these fields (`elmo/presets`).
 
 Leaf names are unique over the whole of a verb's config, so that each is one flag.
 """
@@ -136,7 +136,7 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True)
-class RegularConfig:
+class RegularizationConfig:
     """What keeps a model from learning its text by heart."""
 
     dropout: float = 0.0
@@ -255,7 +255,7 @@ class PretrainConfig:
     """The loss."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """The optimiser."""
-    regular: RegularConfig = field(default_factory=RegularConfig)
+    regular: RegularizationConfig = field(default_factory=RegularizationConfig)
     """Regularisers."""
     run: RunConfig = field(default_factory=RunConfig)
     """The run."""
@@ -318,7 +318,7 @@ class FinetuneConfig:
         )
     )
     """The optimiser."""
-    regular: RegularConfig = field(default_factory=lambda: RegularConfig(dropout=0.1))
+    regular: RegularizationConfig = field(default_factory=lambda: RegularizationConfig(dropout=0.1))
     """Regularisers."""
     run: RunConfig = field(default_factory=lambda: RunConfig(epochs=3.0, patience=3))
     """The run."""

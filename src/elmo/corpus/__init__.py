@@ -18,9 +18,9 @@ _HOMES = {
     "Corpus": "elmo.corpus.shards",
     "PrepareResult": "elmo.corpus.prepare_corpus",
     "VocabResult": "elmo.corpus.vocab_file",
-    "corpus_of": "elmo.corpus.reading",
+    "corpus_of": "elmo.corpus.sentence_reader",
     "prepare": "elmo.corpus.prepare_corpus",
-    "read_sentences": "elmo.corpus.reading",
+    "read_sentences": "elmo.corpus.sentence_reader",
     "vocab": "elmo.corpus.vocab_file",
 }
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.config import CorpusConfig, PrepareConfig
-from elmo.corpus.counting import count_text
-from elmo.corpus.reading import reading_tokenizer
+from elmo.corpus.block_worker import CountedBlock
+from elmo.corpus.external_sort import merged_counts, run_table, write_table
+from elmo.corpus.sentence_reader import reading_tokenizer
 from elmo.corpus.shards import (
     COUNTS,
     HEAD,
@@ -23,16 +24,15 @@ from elmo.corpus.shards import (
     VOCABULARY,
     WORD_STARTS,
     WORDS,
-    Head,
+    CorpusHeader,
     Numbers,
     is_corpus,
     open_table,
 )
-from elmo.corpus.sources import STDIN, resolve
+from elmo.corpus.split_writer import SplitWriter, held_out, is_held_out
+from elmo.corpus.text_sources import STDIN, resolve
 from elmo.corpus.vocab_file import write_vocabulary
-from elmo.corpus.words import merged_counts, run_table, write_table
-from elmo.corpus.workers import Piece
-from elmo.corpus.writing import SplitWriter, held_out, is_held_out
+from elmo.corpus.word_counts import count_text
 from elmo.errors import InputError, OutputError
 from elmo.files import atomic_folder
 from elmo.progress import Progress
@@ -122,7 +122,7 @@ def prepare(config: PrepareConfig) -> PrepareResult:
             folder, work, pieces, rank, stretches, known, config.corpus.shard_words
         )
         shutil.rmtree(work)
-        head = Head(
+        head = CorpusHeader(
             VERSION,
             reading,
             {name: writer.n_shards for name, writer in writers.items()},
@@ -167,14 +167,16 @@ def _texts(config: PrepareConfig) -> dict[str, list[str]]:
     return texts
 
 
-def _check_pieces(pieces: Mapping[str, Sequence[Piece]], texts: Mapping[str, list[str]]) -> None:
+def _check_pieces(
+    pieces: Mapping[str, Sequence[CountedBlock]], texts: Mapping[str, list[str]]
+) -> None:
     for name, found in pieces.items():
         if not any(piece.n_words for piece in found):
             raise InputError(f"{', '.join(texts[name][:4])}: there is no word in the {name} text")
 
 
 def _sentences(
-    work: Path, pieces: Sequence[Piece], of_merged: NDArray[np.uint32]
+    work: Path, pieces: Sequence[CountedBlock], of_merged: NDArray[np.uint32]
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32]]]:
     """Read pieces in order: what the numbers of their words become, and the sentence lengths."""
     tables: dict[Path, tuple[str, NDArray[np.uint32]]] = {}
@@ -185,7 +187,9 @@ def _sentences(
         yield tables[piece.stem][1][piece.words()], piece.lengths()
 
 
-def _uncount(counts: Numbers, work: Path, pieces: Sequence[Piece], stretches: Numbers) -> None:
+def _uncount(
+    counts: Numbers, work: Path, pieces: Sequence[CountedBlock], stretches: Numbers
+) -> None:
     """Take the held-out words from the counts of all words."""
     if not len(stretches):
         return
@@ -213,7 +217,7 @@ def _write_vocabulary(
 def _write_splits(
     folder: Path,
     work: Path,
-    pieces: Mapping[str, Sequence[Piece]],
+    pieces: Mapping[str, Sequence[CountedBlock]],
     rank: NDArray[np.uint32],
     stretches: Numbers,
     known: NDArray[np.bool_],

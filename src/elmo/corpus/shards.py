@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.config import ReadingConfig
+from elmo.config.serialization import from_dict, to_dict
 from elmo.errors import FormatError
-from elmo.plain import from_dict, to_dict
 from elmo.text.characters import BEGIN_MARK, END_MARK
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 
@@ -72,7 +72,7 @@ class DistinctWords:
 
 
 @dataclass(frozen=True)
-class Shard:
+class CorpusShard:
     """Some sentences, end to end.
 
     Attributes:
@@ -98,7 +98,7 @@ class Split:
         first: number of the first sentence of each shard, and the number of all.
     """
 
-    shards: tuple[Shard, ...]
+    shards: tuple[CorpusShard, ...]
     first: Numbers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,7 +135,7 @@ class Split:
             words[chosen] = shard.words[shard.starts[local] + offsets[chosen]]
         return words
 
-    def _by_shard(self, sentences: Numbers) -> Iterator[tuple[Shard, Any, Numbers]]:
+    def _by_shard(self, sentences: Numbers) -> Iterator[tuple[CorpusShard, Any, Numbers]]:
         """Sort sentences by the shard they are in: shard, which of them, their numbers in it."""
         if len(self.shards) == 1:
             yield self.shards[0], slice(None), sentences
@@ -151,11 +151,11 @@ class Split:
         listed = list(sentences)
         starts = np.cumsum([0, *map(len, listed)], dtype=np.int64)
         flat = [number for sentence in listed for number in sentence]
-        return cls((Shard(np.array(flat, dtype=np.int64), starts),))
+        return cls((CorpusShard(np.array(flat, dtype=np.int64), starts),))
 
 
 @dataclass(frozen=True)
-class Head:
+class CorpusHeader:
     """What corpus.json holds.
 
     Attributes:
@@ -215,7 +215,7 @@ class Corpus:
     @classmethod
     def open(cls, folder: Path) -> "Corpus":
         """Open a folder that `prepare` wrote."""
-        head = read_head(folder)
+        head = read_header(folder)
         words, counts = open_table(folder)
         dtype = word_type(len(words))
         splits = {}
@@ -243,7 +243,7 @@ def is_corpus(folder: Path) -> bool:
     return (folder / HEAD).is_file()
 
 
-def read_head(folder: Path) -> Head:
+def read_header(folder: Path) -> CorpusHeader:
     """Read corpus.json."""
     try:
         data = json.loads((folder / HEAD).read_bytes())
@@ -254,7 +254,7 @@ def read_head(folder: Path) -> Head:
         ) from None
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise FormatError(f"{folder}: {HEAD} is not of version {VERSION}; prepare it again")
-    return from_dict(Head, data, f"{folder}: {HEAD}")
+    return from_dict(CorpusHeader, data, f"{folder}: {HEAD}")
 
 
 def open_table(folder: Path) -> tuple[DistinctWords, Numbers]:
@@ -286,7 +286,7 @@ def word_type(n_words: int) -> type[np.unsignedinteger[Any]]:
     return np.uint16 if n_words <= 2**16 else np.uint32
 
 
-def _open_shard(folder: Path, split: str, number: int) -> Shard:
+def _open_shard(folder: Path, split: str, number: int) -> CorpusShard:
     tokens, starts = shard_paths(folder, split, number)
     offsets = _open_array(starts, np.int64)
     # The width of a number follows from the size of the file and the count at the end of starts.
@@ -300,7 +300,9 @@ def _open_shard(folder: Path, split: str, number: int) -> Shard:
             f"{tokens} has {size} bytes, expected {n_words} numbers of 2 or 4: it is torn; prepare "
             "the corpus again"
         )
-    return Shard(_open_array(tokens, np.uint16 if size == 2 * n_words else np.uint32), offsets)
+    return CorpusShard(
+        _open_array(tokens, np.uint16 if size == 2 * n_words else np.uint32), offsets
+    )
 
 
 def _open_array(path: Path, dtype: type[np.generic]) -> NDArray[Any]:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from elmo.config import VocabConfig
-from elmo.corpus.counting import count_text
-from elmo.corpus.reading import reading_tokenizer
+from elmo.corpus.external_sort import merged_counts, write_table
+from elmo.corpus.sentence_reader import reading_tokenizer
 from elmo.corpus.shards import Corpus, DistinctWords, Numbers, is_corpus, open_table
-from elmo.corpus.sources import resolve
-from elmo.corpus.words import merged_counts, write_table
+from elmo.corpus.text_sources import resolve
+from elmo.corpus.word_counts import count_text
 from elmo.errors import ConfigError, InputError
 from elmo.files import atomic_path
 from elmo.text.vocabulary import SKIPPED_LINE, SPECIALS
@@ -98,7 +98,7 @@ def _write(
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenVocabulary:
     """A vocabulary made of a table of words.
 
     Attributes:
@@ -112,7 +112,7 @@ class Chosen:
 
 def write_vocabulary(
     path: Path, words: DistinctWords, counts: Numbers, size: int | None, min_count: int
-) -> Chosen:
+) -> ChosenVocabulary:
     """Write `<S> </S> <UNK>` and the most frequent words, one a line.
 
     Args:
@@ -135,4 +135,4 @@ def write_vocabulary(
             if is_new:
                 file.write(f"{word}\n")
                 n_lines += 1
-    return Chosen(n_lines, n_top)
+    return ChosenVocabulary(n_lines, n_top)

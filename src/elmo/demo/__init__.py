@@ -8,4 +8,4 @@ __all__ = ["DemoResult", "demo"]
 
 
 def __getattr__(name: str) -> Any:
-    return fetch(name, dict.fromkeys(__all__, "elmo.demo.story"), __name__)
+    return fetch(name, dict.fromkeys(__all__, "elmo.demo.run"), __name__)

@@ -16,9 +16,9 @@ __all__ = [
 
 _HOMES = {
     "ELMo": "elmo.embed.embedder",
-    "EmbedResult": "elmo.embed.result",
+    "EmbedResult": "elmo.embed.embed_result",
     "Embeddings": "elmo.embed.embeddings",
-    "JobResult": "elmo.embed.result",
+    "JobResult": "elmo.embed.embed_result",
     "SentenceVectors": "elmo.embed.embeddings",
     "embed": "elmo.embed.embed_file",
     "open_embeddings": "elmo.embed.embeddings",

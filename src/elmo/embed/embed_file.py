@@ -13,11 +13,11 @@ from typing import BinaryIO
 import numpy as np
 
 from elmo.config import EmbedConfig
+from elmo.embed.buffered_write import WINDOW_WORDS, Line, windows, written_aside
+from elmo.embed.embed_result import EmbedResult
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import Vectors
-from elmo.embed.result import EmbedResult
-from elmo.embed.store import ENDINGS, MAX_INDEX_CHARACTERS, TOO_LONG, open_store
-from elmo.embed.windows import WINDOW_WORDS, Line, windows, written_aside
+from elmo.embed.vector_writers import ENDINGS, MAX_INDEX_CHARACTERS, TOO_LONG, open_store
 from elmo.errors import ConfigError, OutputError
 from elmo.kernels.device import default_device, move
 from elmo.progress import Progress
@@ -34,7 +34,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state is {config.state!r}; expected reset or carry")
     if _means_folder(config.output):
-        from elmo.embed.job import embed_texts  # one file need not wait for it
+        from elmo.embed.sharded_job import embed_texts  # one file need not wait for it
 
         return embed_texts(config)
     _check_one_file(config)

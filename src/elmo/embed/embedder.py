@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State, Storage
-from elmo.embed.chosen import POOLINGS, pool
 from elmo.embed.encoding import EncodingRun
+from elmo.embed.layer_selection import POOLINGS, pool
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
-from elmo.formats import hub, native
+from elmo.formats import hub, model_folder
 from elmo.formats.load import read
 from elmo.formats.mixes import with_mixes
 from elmo.formats.pretrained import Pretrained
@@ -23,7 +23,7 @@ from elmo.model.bilm import distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork, ELMoOutput
 from elmo.progress import Progress
-from elmo.text.batches import Sentence, token_mapper
+from elmo.text.token_batches import Sentence, token_mapper
 from elmo.text.tokenizer import (
     Token,
     Tokenizer,
@@ -166,7 +166,7 @@ class ELMo(nn.Module):
             dtype: how the weights are stored, "float32", "float16" or "int8" (a quarter of the
                 size, with one scale a row); read, they are float32 again.
         """
-        native.write(self.to_pretrained(), Path(folder), dtype)
+        model_folder.write(self.to_pretrained(), Path(folder), dtype)
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
         """Upload the model folder to a hub and give its address.

@@ -13,8 +13,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.embed.folder import SHARDS, Manifest, Shard, read_manifest, sha256_of
-from elmo.embed.readers import VectorReader, naming, open_reader
+from elmo.embed.job_folder import SHARDS, JobManifest, PlannedShard, read_manifest, sha256_of
+from elmo.embed.vector_readers import VectorReader, naming, open_reader
 from elmo.errors import ConfigError, FormatError
 
 # Shards that stay open; the one used longest ago is closed for another.
@@ -54,7 +54,7 @@ class Embeddings:
         """Open; see `open_embeddings`."""
         self.path = path
         self._dtype = None if dtype is None else np.dtype(dtype)
-        self.manifest: Manifest | None = read_manifest(path) if path.is_dir() else None
+        self.manifest: JobManifest | None = read_manifest(path) if path.is_dir() else None
         self._open: OrderedDict[int, VectorReader] = OrderedDict()
         self._process = os.getpid()
         if self.manifest is None:
@@ -139,7 +139,7 @@ class Embeddings:
             raise FormatError(f"{self.path} has {n_sentences} sentences, expected {len(self)}")
         return len(self.manifest.shards)
 
-    def _verify(self, number: int, shard: Shard) -> None:
+    def _verify(self, number: int, shard: PlannedShard) -> None:
         path = self._path(number)
         checks: list[tuple[str, object, Callable[[], object]]] = [
             ("bytes", shard.n_bytes, lambda: path.stat().st_size if path.exists() else 0),

@@ -18,18 +18,18 @@ from torch import Tensor
 from torch.func import functional_call
 
 from elmo.config import Layers
-from elmo.embed.arithmetic import arithmetic_of
-from elmo.embed.chosen import choose_layers, lstm_layers, needs_marks, whole
-from elmo.embed.started import Started, alike, as_array, check_words, sent_back
+from elmo.embed.compute_dtype import resolve_compute_dtype
+from elmo.embed.layer_selection import choose_layers, lstm_layers, needs_boundaries, whole
+from elmo.embed.pending_batch import PendingBatch, alike, as_array, check_words, sent_back
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
+from elmo.kernels.compute_precision import computing_in
 from elmo.kernels.device import HALVES, is_out_of_memory, sent
-from elmo.kernels.narrow import computing_in
-from elmo.kernels.precision import exact_float32
+from elmo.kernels.exact_float32 import exact_float32
 from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
-from elmo.text.batches import Sentence, TokenMapper
+from elmo.text.token_batches import Sentence, TokenMapper
 
 # Positions computed together, padding included; longer sentences go in smaller batches.
 MAX_POSITIONS = {"cpu": 8192, "cuda": 65536}
@@ -127,14 +127,14 @@ class EncodingRun:
         # Places of a batch that did not fit: none as large is tried again.
         self._too_many = math.inf
         self._choose = choose_layers(network, layers)
-        self._needs_marks = needs_marks(network, layers)
+        self._needs_marks = needs_boundaries(network, layers)
         self._n_layers = lstm_layers(network, layers)
         self.cache = cache
         self._bilm = network.bilm
         self._run: Callable[..., BiLMOutput] = network.bilm
         self._encode: Callable[..., Tensor] = network.bilm.encoder
         own_dtype = next(network.bilm.parameters()).dtype
-        self._arithmetic = arithmetic_of(dtype, own_dtype, self.device)
+        self._arithmetic = resolve_compute_dtype(dtype, own_dtype, self.device)
         self._dtype = self._arithmetic.results
         # Half precision, where it is asked for, is what travels from a GPU.
         is_narrowed = self.is_cut_aside and self._dtype in HALVES and host not in HALVES
@@ -190,7 +190,7 @@ class EncodingRun:
         """
         waiting: deque[_Asked[Key]] = deque()
 
-        def begun() -> Iterator[Started]:
+        def begun() -> Iterator[PendingBatch]:
             for key, sentences in groups:
                 waiting.append(_Asked(key, sentences))
                 for batch in self._batches(waiting[-1].distinct):
@@ -233,14 +233,14 @@ class EncodingRun:
         return batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
 
     def _taken_apart(
-        self, everything: Iterator[Started]
-    ) -> Iterator[tuple[Started, list[Vectors]]]:
+        self, everything: Iterator[PendingBatch]
+    ) -> Iterator[tuple[PendingBatch, list[Vectors]]]:
         """Give batches and their vectors, in their order."""
         if not self.is_cut_aside:
             for started in everything:
                 yield started, self._vectors(started)
             return
-        waiting: deque[tuple[Started, list[Future[list[Vectors]]]]] = deque()
+        waiting: deque[tuple[PendingBatch, list[Future[list[Vectors]]]]] = deque()
         with ThreadPoolExecutor(CUTTERS, "encode") as pool:
             for started in everything:
                 parts = [pool.submit(self._cut, started, rows) for rows in self._pieces(started)]
@@ -256,7 +256,7 @@ class EncodingRun:
         state: LSTMState | None = None,
         *,
         is_carried: bool = False,
-    ) -> list[Started]:
+    ) -> list[PendingBatch]:
         """Set a batch going; in several parts where the memory of the device asks for it."""
         n_places = len(sentences) * max(map(len, sentences))
         if n_places < self._too_many or len(sentences) == 1:
@@ -274,7 +274,7 @@ class EncodingRun:
             torch.cuda.empty_cache()
         half = len(sentences) // 2
         parts = (slice(None, half), slice(half, None))
-        started: list[Started] = []
+        started: list[PendingBatch] = []
         for part in parts:
             rows = None if state is None else LSTMState(state.h[:, :, part], state.c[:, :, part])
             started += self._start(sentences[part], rows, is_carried=is_carried)
@@ -282,14 +282,14 @@ class EncodingRun:
 
     def _compute(
         self, sentences: Sequence[Sentence], state: LSTMState | None, is_carried: bool
-    ) -> Started:
+    ) -> PendingBatch:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
         index, ends = self._sent(tokens.index), self._sent(tokens.lengths)
         mask = torch.arange(index.shape[1], device=self.device) < ends[:, None]
         # The arithmetic is the one asked for, also inside somebody's autocast.
         plain = torch.autocast(self.device.type, enabled=False)
-        kernels = computing_in(self._arithmetic.narrow)
+        kernels = computing_in(self._arithmetic.cpu_precision)
         with torch.inference_mode(), exact_float32(), plain, kernels:
             known, spelled = None, tokens.words
             if self.cache is not None:
@@ -304,16 +304,16 @@ class EncodingRun:
                 chosen = chosen[..., 1:-1, :]
             counts = [length - 2 for length in lengths]
             if self.keep_on_device:
-                return Started(sentences, chosen.to(self._dtype), counts, output.state)
+                return PendingBatch(sentences, chosen.to(self._dtype), counts, output.state)
             stored = chosen.to(self._travels)
             too_large = stored.isinf().any() if self._host in HALVES else None
             if self.device.type != "cuda":
-                return Started(sentences, stored.cpu(), counts, output.state, too_large)
+                return PendingBatch(sentences, stored.cpu(), counts, output.state, too_large)
             stored = sent_back(stored)
             too_large = None if too_large is None else sent_back(too_large)
             done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
-        return Started(sentences, stored, counts, output.state, too_large, done)
+        return PendingBatch(sentences, stored, counts, output.state, too_large, done)
 
     def _looked_up(self, cache: WordCache, words: list[str]) -> Tensor:
         """Give the vectors of the sentence marks and of words, most of them from the cache."""
@@ -331,11 +331,11 @@ class EncodingRun:
     def _sent(self, array: NDArray[Any]) -> Tensor:
         return sent(array, self.device)
 
-    def _vectors(self, started: Started) -> list[Vectors]:
+    def _vectors(self, started: PendingBatch) -> list[Vectors]:
         """Give the sentences of a batch."""
         return [vectors for rows in self._pieces(started) for vectors in self._cut(started, rows)]
 
-    def _pieces(self, started: Started) -> Iterator[range]:
+    def _pieces(self, started: PendingBatch) -> Iterator[range]:
         """Give the rows that are copied together.
 
         Copied, so that a sentence that is kept does not keep its batch; several together, since one
@@ -346,7 +346,7 @@ class EncodingRun:
         together = 1 if self.keep_on_device else max(1, PIECE // row_size)
         return alike(started.lengths, together)
 
-    def _cut(self, started: Started, rows: range) -> list[Vectors]:
+    def _cut(self, started: PendingBatch, rows: range) -> list[Vectors]:
         """Give the sentences of some rows."""
         if started.done is not None:
             started.done.synchronize()
@@ -367,7 +367,9 @@ class EncodingRun:
         ]
 
 
-def _joined(started: Started, parts: list[Future[list[Vectors]]]) -> tuple[Started, list[Vectors]]:
+def _joined(
+    started: PendingBatch, parts: list[Future[list[Vectors]]]
+) -> tuple[PendingBatch, list[Vectors]]:
     return started, [vectors for part in parts for vectors in part.result()]
 
 

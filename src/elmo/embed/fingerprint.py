@@ -5,8 +5,8 @@ import json
 
 import torch
 
+from elmo.config.serialization import to_dict
 from elmo.formats.pretrained import Pretrained
-from elmo.plain import to_dict
 
 
 def fingerprint(pretrained: Pretrained) -> str:

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from elmo.errors import InputError
-from elmo.evaluate.vectors import Encode, Vectors, encode_in_parts, unit
-from elmo.text.batches import Sentence
+from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts, unit
+from elmo.text.token_batches import Sentence
 
 # Sentences a word must stand in to be counted, as in the paper.
 MIN_SENTENCES = 5
@@ -81,14 +81,14 @@ def geometry(encode: Encode, sentences: Iterable[Sentence]) -> Geometry:
         raise InputError(
             f"no word stands in {MIN_SENTENCES} of {len(distinct)} sentences: give more text"
         )
-    sums = _Sums(len(numbers), len(distinct))
+    sums = _GeometrySums(len(numbers), len(distinct))
     for part, vectors in encode_in_parts(encode, distinct):
         sums.add([distinct[number] for number in part], vectors, numbers)
     own_counts = np.array([counts[word] for word in numbers], dtype=np.float64)
     return Geometry(sums.layers(own_counts), len(numbers), int(own_counts.sum()), len(distinct))
 
 
-class _Sums:
+class _GeometrySums:
     """What is added up while the text passes by; shapes are known with the first vectors."""
 
     def __init__(self, n_words: int, n_sentences: int) -> None:

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from elmo.evaluate.vectors import WORDS_TOGETHER
-from elmo.kernels.precision import exact_float32
-from elmo.model.scalar_mix import ScalarMix
+from elmo.evaluate.probe_vectors import WORDS_TOGETHER
+from elmo.kernels.exact_float32 import exact_float32
+from elmo.model.layer_mix import LayerMix
 
 # The same for every model and layer; nothing is chosen on the development part.
 EPOCHS = 8
@@ -36,7 +36,7 @@ class LinearProbe(nn.Module):
     def __init__(self, *, n_layers: int, dim: int, n_labels: int) -> None:
         """Make a probe that holds every label for equally likely."""
         super().__init__()
-        self.mix = ScalarMix(n_layers=n_layers, trainable=n_layers > 1)
+        self.mix = LayerMix(n_layers=n_layers, trainable=n_layers > 1)
         self.linear = nn.Linear(dim, n_labels)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)

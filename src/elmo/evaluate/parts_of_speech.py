@@ -17,7 +17,7 @@ from torch import Tensor
 
 from elmo.errors import ConfigError, FormatError
 from elmo.evaluate.linear_probe import fit, standardise
-from elmo.evaluate.vectors import Encode, encode_in_parts, numbered_lines
+from elmo.evaluate.probe_vectors import Encode, encode_in_parts, numbered_lines
 
 Tags = Literal["xpos", "upos"]
 

@@ -15,22 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo.config import EvaluateConfig, ReadingConfig, RegularConfig
-from elmo.corpus.reading import corpus_of, read_sentences
+from elmo.config import EvaluateConfig, ReadingConfig, RegularizationConfig
+from elmo.corpus.bptt_segments import BPTTSegment, read_once
+from elmo.corpus.sentence_reader import corpus_of, read_sentences
 from elmo.corpus.shards import Corpus, DistinctWords, Split, is_corpus
-from elmo.corpus.streams import Window, once
-from elmo.corpus.tables import WordTables, word_tables
+from elmo.corpus.token_tables import TokenTables, token_tables
 from elmo.errors import ConfigError
 from elmo.formats.load import read
 from elmo.formats.pretrained import Pretrained
 from elmo.kernels.device import default_device, move
-from elmo.kernels.precision import exact_float32
+from elmo.kernels.exact_float32 import exact_float32
 from elmo.model.language_model import LanguageModel
 from elmo.model.losses import Softmax, exact_losses
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.progress import Progress
-from elmo.text.batches import token_mapper
+from elmo.text.token_batches import token_mapper
 from elmo.text.tokenizer import WhitespaceTokenizer
 
 logger = logging.getLogger(__name__)
@@ -144,8 +144,8 @@ SUMS = 6
 def measure(
     model: LanguageModel,
     softmax: Softmax,
-    tables: WordTables,
-    windows: Iterable[Window],
+    tables: TokenTables,
+    windows: Iterable[BPTTSegment],
     *,
     carry: bool,
 ) -> Tensor:
@@ -182,8 +182,8 @@ def measure(
 def _window_losses(
     model: LanguageModel,
     softmax: Softmax,
-    tables: WordTables,
-    window: Window,
+    tables: TokenTables,
+    window: BPTTSegment,
     state: LSTMState,
     carry: bool,
 ) -> tuple[Tensor, LSTMState]:
@@ -201,7 +201,7 @@ def _window_losses(
     return torch.stack(losses), LSTMState(h, c)
 
 
-def _sums(losses: Tensor, tables: WordTables, window: Window) -> Tensor:
+def _sums(losses: Tensor, tables: TokenTables, window: BPTTSegment) -> Tensor:
     real = torch.from_numpy(window.real.ravel())
     summed = losses.double().cpu()[:, real].sum(dim=1)
     aims = window.targets[0][window.real]
@@ -272,7 +272,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     network.load_state_dict(dict(found.weights))
     move(network, config.device or default_device())
     assert network.softmax is not None
-    windows = once(
+    windows = read_once(
         split,
         lanes=config.batch_size,
         steps=config.unroll,
@@ -281,7 +281,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     )
     with Progress("evaluate", split.n_pairs, "predictions") as progress, exact_float32():
         sums = measure(
-            LanguageModel(bilm=network.bilm, regular=RegularConfig()),
+            LanguageModel(bilm=network.bilm, regular=RegularizationConfig()),
             network.softmax,
             tables,
             _counted(windows, progress),
@@ -305,7 +305,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     return result
 
 
-def _counted(windows: Iterable[Window], progress: Progress) -> Iterable[Window]:
+def _counted(windows: Iterable[BPTTSegment], progress: Progress) -> Iterable[BPTTSegment]:
     for window in windows:
         yield window
         progress.advance(int(window.real.sum()))
@@ -328,7 +328,7 @@ def _text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Spl
     return words, split
 
 
-def model_tables(model: Pretrained, words: DistinctWords) -> WordTables:
+def model_tables(model: Pretrained, words: DistinctWords) -> TokenTables:
     """Give the tables of words for a model that has a softmax; refuse one that has none."""
     if not model.config.n_softmax_words:
         raise ConfigError(
@@ -340,4 +340,4 @@ def model_tables(model: Pretrained, words: DistinctWords) -> WordTables:
             f"this {model.origin} has a softmax but no vocabulary: name the file with --vocab"
         )
     mapper = token_mapper(model.config, model.characters, model.words)
-    return word_tables(words, mapper, model.vocabulary)
+    return token_tables(words, mapper, model.vocabulary)

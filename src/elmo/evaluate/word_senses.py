@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from elmo.errors import FormatError
-from elmo.evaluate.vectors import Encode, Vectors, encode_in_parts, numbered_lines, unit
+from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts, numbered_lines, unit
 
 # Lemma and part of speech.
 Entry = tuple[str, str]
@@ -37,7 +37,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Occurrence:
+class SenseOccurrence:
     """A place in a text which is tagged with senses.
 
     Attributes:
@@ -58,7 +58,7 @@ class TaggedWords:
     """Sentences, and the words in them that are tagged."""
 
     sentences: Sequence[Sequence[str]]
-    occurrences: Sequence[Occurrence]
+    occurrences: Sequence[SenseOccurrence]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
     if not paths:
         raise FormatError(f"{folder} holds no file */tagfiles/*; expected SemCor 3.0")
     sentences: list[list[str]] = []
-    occurrences: list[Occurrence] = []
+    occurrences: list[SenseOccurrence] = []
     for path in paths:
         in_sentence, number, last = False, 0, ""
         for number, line in numbered_lines(path):
@@ -161,7 +161,7 @@ def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
                     senses = _senses(path, number, token[2])
                     if senses:
                         occurrences.append(
-                            Occurrence(len(sentences) - 1, first, len(words), senses)
+                            SenseOccurrence(len(sentences) - 1, first, len(words), senses)
                         )
             elif line.startswith("<s ") and not in_sentence:
                 if len(sentences) == limit:
@@ -228,7 +228,7 @@ def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
     except ElementTree.ParseError as error:
         raise FormatError(f"{data_path} is not whole XML: {error}") from None
     sentences: list[list[str]] = []
-    occurrences: list[Occurrence] = []
+    occurrences: list[SenseOccurrence] = []
     entries: list[Entry] = []
     for sentence in root.iter("sentence"):
         words: list[str] = []
@@ -242,7 +242,9 @@ def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
                         f"{data_path}: instance {identifier!r} has no words, or no key in "
                         f"{keys_path}"
                     )
-                occurrences.append(Occurrence(len(sentences), first, len(words), gold[identifier]))
+                occurrences.append(
+                    SenseOccurrence(len(sentences), first, len(words), gold[identifier])
+                )
                 entries.append(_entry(data_path, identifier, element))
         sentences.append(words)
     if len(occurrences) != len(gold):
@@ -267,7 +269,7 @@ def _entry(path: Path, identifier: str, element: ElementTree.Element) -> Entry:
 
 
 @dataclass(frozen=True)
-class SenseMemory:
+class SenseIndex:
     """What is kept of a text that is tagged with senses.
 
     Attributes:
@@ -288,7 +290,7 @@ class SenseMemory:
         text: TaggedWords,
         wordnet: Mapping[Entry, Sequence[str]],
         asked: Collection[Entry] | None = None,
-    ) -> "SenseMemory":
+    ) -> "SenseIndex":
         """Read a text, which passes by in parts: held are the sums of its senses.
 
         Args:
@@ -343,7 +345,7 @@ def sense_accuracy(encode: Encode, data: SenseData) -> SenseAccuracy:
         encode: gives (layers, words, dim) for each sentence.
         data: of `SenseData.read`.
     """
-    memory = SenseMemory.of(encode, data.semcor, data.wordnet, set(data.entries))
+    memory = SenseIndex.of(encode, data.semcor, data.wordnet, set(data.entries))
     parts = [part for _, part in occurrence_vectors(encode, data.targets)]
     vectors = unit(np.concatenate(parts, axis=1))
     right = np.zeros(len(vectors), dtype=np.int64)
@@ -373,7 +375,7 @@ def sense_accuracy(encode: Encode, data: SenseData) -> SenseAccuracy:
 
 
 def _add(
-    sums: Tensor, rows: Mapping[str, int], occurrences: Sequence[Occurrence], vectors: Vectors
+    sums: Tensor, rows: Mapping[str, int], occurrences: Sequence[SenseOccurrence], vectors: Vectors
 ) -> None:
     """Add the vectors of occurrences, (layers, occurrences, dim), to the sums of their senses."""
     pairs = [
@@ -392,7 +394,7 @@ def occurrence_vectors(encode: Encode, text: TaggedWords) -> Iterator[tuple[rang
 
     Of several words it is the mean. Sentences without an occurrence are not encoded.
     """
-    by_sentence: dict[int, list[Occurrence]] = {}
+    by_sentence: dict[int, list[SenseOccurrence]] = {}
     for occurrence in text.occurrences:
         by_sentence.setdefault(occurrence.sentence, []).append(occurrence)
     sentences = [text.sentences[number] for number in by_sentence]

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from elmo.config import ModelConfig, Storage
 from elmo.errors import ConfigError
-from elmo.export.onnx_check import checked
+from elmo.export.exportable import HasNetwork
 from elmo.export.onnx_graph import graph
 from elmo.export.onnx_nodes import onnx_package
-from elmo.export.subject import HasNetwork
+from elmo.export.onnx_verification import checked
 from elmo.files import write_folder
 from elmo.model.bilm import BiLM
 

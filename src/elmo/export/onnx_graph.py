@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, Storage
+from elmo.export.exportable import n_character_columns, n_columns
+from elmo.export.onnx_matmul import Products
 from elmo.export.onnx_nodes import FLOAT, INT64, Nodes
-from elmo.export.onnx_products import Products
-from elmo.export.subject import n_character_columns, n_columns
 from elmo.model.bilm import BiLM
 
 INPUT = "character_ids"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.nn import functional
 
-from elmo.export.subject import HasNetwork, n_columns
+from elmo.export.exportable import HasNetwork, n_columns
 from elmo.export.torch_scan import scan
 from elmo.kernels.characters_reference import pooled
 from elmo.model.bilm import BiLM

@@ -7,11 +7,11 @@ from elmo.lazy import fetch
 __all__ = ["ConvertResult", "InfoResult", "Pretrained", "convert", "info", "read"]
 
 _HOMES = {
-    "ConvertResult": "elmo.formats.verbs",
-    "InfoResult": "elmo.formats.verbs",
+    "ConvertResult": "elmo.formats.info_and_convert",
+    "InfoResult": "elmo.formats.info_and_convert",
     "Pretrained": "elmo.formats.pretrained",
-    "convert": "elmo.formats.verbs",
-    "info": "elmo.formats.verbs",
+    "convert": "elmo.formats.info_and_convert",
+    "info": "elmo.formats.info_and_convert",
     "read": "elmo.formats.load",
 }
 

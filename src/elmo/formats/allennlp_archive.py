@@ -14,7 +14,7 @@ from torch import Tensor
 
 from elmo.config import EncoderConfig, LSTMConfig, MixConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, FormatError
-from elmo.formats import keys
+from elmo.formats import weight_names
 from elmo.formats.bilm_options import config_from_options
 from elmo.formats.container import Container
 from elmo.formats.mixes import initial_mixes
@@ -119,8 +119,8 @@ def read_state(
         inside.pop(name, None)
     inside = {name: tensor for name, tensor in inside.items() if name.startswith("_elmo_lstm.")}
     config, notes = _geometry(inside, options, label)
-    weights = keys.to_ours(
-        keys.allennlp_modules(config),
+    weights = weight_names.to_ours(
+        weight_names.allennlp_modules(config),
         to_arrays(inside, label),
         label,
     )

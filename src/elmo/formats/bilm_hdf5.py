@@ -15,12 +15,12 @@ import torch
 
 from elmo.errors import FormatError, OutputError
 from elmo.files import write_folder
-from elmo.formats import keys
+from elmo.formats import weight_names
 from elmo.formats.bilm_options import config_from_options, options_from_config
 from elmo.formats.hdf5 import write_arrays
-from elmo.formats.keys import Array
 from elmo.formats.mixes import has_trained_mixes, initial_mixes
 from elmo.formats.pretrained import Pretrained, check_finite
+from elmo.formats.weight_names import Array
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 from elmo.text.vocabulary import Vocabulary
 
@@ -56,7 +56,7 @@ def read(
     if "char_embed" in arrays:
         arrays["char_embed"], more = _without_mask_row(arrays["char_embed"])
         notes += more
-    weights = keys.to_ours(keys.bilm_hdf5(config), arrays, label)
+    weights = weight_names.to_ours(weight_names.bilm_hdf5(config), arrays, label)
     weights |= initial_mixes(config.n_layers)
     words = None
     if config.encoder.n_words:
@@ -180,7 +180,9 @@ def write(model: Pretrained, folder: Path) -> None:
             "model of another format; name another folder"
         )
     # Readers of this format add 1 to the forget gate.
-    arrays = keys.to_theirs(keys.bilm_hdf5(config), model.with_forget_bias(1.0).weights)
+    arrays = weight_names.to_theirs(
+        weight_names.bilm_hdf5(config), model.with_forget_bias(1.0).weights
+    )
     for theirs, ours in SOFTMAX.items():
         if ours in model.weights:
             arrays[theirs] = model.weights[ours].float().numpy()

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from elmo.errors import FormatError
 from elmo.formats import bilm_hdf5
-from elmo.formats.keys import Array
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.tf_checkpoint import read_checkpoint
+from elmo.formats.weight_names import Array
 from elmo.text.vocabulary import Vocabulary
 
 ORIGIN = "bilm-tf TensorFlow checkpoint"

@@ -12,7 +12,7 @@ import numpy as np
 
 from elmo.errors import FormatError
 from elmo.formats.container import one_line
-from elmo.formats.keys import Array
+from elmo.formats.weight_names import Array
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 

@@ -17,7 +17,7 @@ from elmo.formats import (
     bundled,
     hub,
     many_langs,
-    native,
+    model_folder,
     onnx_folder,
 )
 from elmo.formats.container import (
@@ -30,10 +30,10 @@ from elmo.formats.container import (
     read_file,
 )
 from elmo.formats.hdf5 import SIGNATURE, read_arrays
-from elmo.formats.keys import Array
 from elmo.formats.pickles import read_state_dict
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.tf_checkpoint import find_checkpoint
+from elmo.formats.weight_names import Array
 from elmo.text.vocabulary import Vocabulary
 
 HDF5_ORIGIN = "bilm-tf / AllenNLP HDF5"
@@ -182,12 +182,12 @@ def _read_container(
     path: Path,
 ) -> Pretrained:
     """Read a folder or zip by the names of what is in it, ours first."""
-    is_native = native.is_folder(files)
+    is_native = model_folder.is_folder(files)
     if is_native or many_langs.is_folder(files.names):
         if options is not None:
             raise FormatError(f"{files.label} says its geometry itself: leave the options out")
-        return native.read(files) if is_native else many_langs.read(files)
-    if native.is_folder(files, onnx_folder.FORMAT):
+        return model_folder.read(files) if is_native else many_langs.read(files)
+    if model_folder.is_folder(files, onnx_folder.FORMAT):
         raise FormatError(
             f"{files.label} is an export to ONNX, for other programs; this one does not read it: "
             "name the model it was made from"

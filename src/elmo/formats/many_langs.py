@@ -5,7 +5,7 @@ from typing import Any
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import ConfigError, FormatError
-from elmo.formats import keys
+from elmo.formats import weight_names
 from elmo.formats.bilm_options import Section
 from elmo.formats.container import Container
 from elmo.formats.mixes import initial_mixes
@@ -45,7 +45,7 @@ def is_folder(names: tuple[str, ...]) -> bool:
 def read(folder: Container) -> Pretrained:
     """Read a model from its folder or zip."""
     architecture, notes = _architecture(folder)
-    state: dict[str, keys.Array] = {}
+    state: dict[str, weight_names.Array] = {}
     for part in ("token_embedder", "encoder"):
         with folder.open(f"{part}.pkl") as file:
             tensors = read_state_dict(file, f"{folder.label}: {part}.pkl")
@@ -63,7 +63,7 @@ def read(folder: Container) -> Pretrained:
         missing = [mark for mark in config.text.word_marks if mark not in words]
         if missing:
             raise FormatError(f"{folder.label}: word.dic has no {', '.join(missing)}")
-    weights = keys.to_ours(keys.many_langs(config), state, folder.label)
+    weights = weight_names.to_ours(weight_names.many_langs(config), state, folder.label)
     return Pretrained(
         config,
         {**weights, **initial_mixes(config.n_layers)},
@@ -75,7 +75,7 @@ def read(folder: Container) -> Pretrained:
     )
 
 
-def _n_rows(state: dict[str, keys.Array], name: str) -> int:
+def _n_rows(state: dict[str, weight_names.Array], name: str) -> int:
     return state[name].shape[0] if name in state and state[name].ndim else 0
 
 

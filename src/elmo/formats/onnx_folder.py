@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import Storage
+from elmo.config.serialization import to_dict
 from elmo.export.onnx_file import OnnxFile
 from elmo.files import write_folder
-from elmo.formats import native
-from elmo.formats.card import onnx_card
+from elmo.formats import model_folder
 from elmo.formats.mixes import has_trained_mixes
+from elmo.formats.model_card import onnx_card
 from elmo.formats.pretrained import Pretrained
-from elmo.plain import to_dict
 
 FORMAT = "elmo-torch onnx"
 VERSION = 1
@@ -33,8 +33,15 @@ def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> list[s
     Returns:
         What is not in it, and how near it is to the model, in sentences.
     """
-    names = (native.CONFIG, GRAPH, GRAPH_WEIGHTS, native.CHARACTERS, native.WORDS, native.CARD)
-    native.check_target(folder, names, FORMAT)
+    names = (
+        model_folder.CONFIG,
+        GRAPH,
+        GRAPH_WEIGHTS,
+        model_folder.CHARACTERS,
+        model_folder.WORDS,
+        model_folder.CARD,
+    )
+    model_folder.check_target(folder, names, FORMAT)
     prefix = "bilm."
     weights = {
         name.removeprefix(prefix): value
@@ -54,10 +61,10 @@ def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> list[s
     }
     files: dict[str, Callable[[Path], Any] | None] = file.writers(GRAPH)
     contents = {
-        native.CHARACTERS: native.dictionary_json(model.characters),
-        native.WORDS: native.dictionary_json(model.words),
-        native.CARD: onnx_card(model, dtype).encode("utf-8", "replace"),
-        native.CONFIG: native.as_json(head),
+        model_folder.CHARACTERS: model_folder.dictionary_json(model.characters),
+        model_folder.WORDS: model_folder.dictionary_json(model.words),
+        model_folder.CARD: onnx_card(model, dtype).encode("utf-8", "replace"),
+        model_folder.CONFIG: model_folder.as_json(head),
     }
     for name, content in contents.items():
         files[name] = None if content is None else partial(Path.write_bytes, data=content)

@@ -37,7 +37,7 @@ EMPTY = struct({})
 
 
 @dataclass(frozen=True)
-class Kind:
+class ColumnType:
     """What the values of a column are.
 
     Attributes:
@@ -53,10 +53,10 @@ class Kind:
     logical: int | None = None
 
 
-INT64 = Kind(2)
-FLOAT32 = Kind(4)
-STRING = Kind(6, converted=0, logical=1)
-FLOAT16 = Kind(7, n_bytes=2, logical=15)
+INT64 = ColumnType(2)
+FLOAT32 = ColumnType(4)
+STRING = ColumnType(6, converted=0, logical=1)
+FLOAT16 = ColumnType(7, n_bytes=2, logical=15)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnType
     depth: int = 0
 
     def path(self) -> list[str]:
@@ -197,7 +197,7 @@ class ParquetFile:
 def _element(
     name: str,
     repetition: int,
-    kind: Kind | None,
+    kind: ColumnType | None,
     n_children: int | None,
     converted: int | None = None,
     logical: int | None = None,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from elmo.errors import FormatError
 from elmo.formats.container import one_line
-from elmo.formats.keys import Array
+from elmo.formats.weight_names import Array
 
 
 def read_state_dict(file: BinaryIO, label: str) -> dict[str, Tensor]:

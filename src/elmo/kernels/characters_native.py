@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo.kernels.native_calls import (
+from elmo.kernels.native_ffi import (
     LANES,
     PANEL,
     After,

@@ -5,8 +5,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from elmo.kernels.narrow import wanted
-from elmo.kernels.native_calls import (
+from elmo.kernels.compute_precision import wanted
+from elmo.kernels.native_ffi import (
     DEPTHS,
     PANEL,
     After,

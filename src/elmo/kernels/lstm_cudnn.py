@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from torch.nn import functional
 
-from elmo.kernels.direction import Direction, Walk
+from elmo.kernels.lstm_call import LSTMCall, Walk
 
 NEEDS = "a CUDA device with cuDNN, rows of equal length, no clips and no resets"
 
@@ -23,12 +23,12 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def can_run(directions: Sequence[Direction]) -> bool:
+def can_run(directions: Sequence[LSTMCall]) -> bool:
     """Tell whether all directions are such that cuDNN computes what the reference does."""
     return torch.backends.cudnn.enabled and all(map(_is_plain, directions))
 
 
-def _is_plain(direction: Direction) -> bool:
+def _is_plain(direction: LSTMCall) -> bool:
     if not direction.x.is_cuda or direction.resets is not None or direction.active is None:
         return False
     clip = None if direction.weight_hr is None else direction.projection_clip
@@ -36,12 +36,12 @@ def _is_plain(direction: Direction) -> bool:
     return is_full and direction.cell_clip is None and clip is None
 
 
-def lstm(directions: Sequence[Direction]) -> list[Walk]:
+def lstm(directions: Sequence[LSTMCall]) -> list[Walk]:
     """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
     return [_walk(direction) for direction in directions]
 
 
-def _walk(direction: Direction) -> Walk:
+def _walk(direction: LSTMCall) -> Walk:
     x, h, c = direction.x, direction.h, direction.c
     if direction.index is not None:
         x = functional.embedding(direction.index, x)

@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo.kernels.device import HALVES, arithmetic_of, can_fuse, on_device_of
-from elmo.kernels.direction import Direction, Walk
+from elmo.kernels.lstm_call import LSTMCall, Walk
 from elmo.kernels.lstm_fused_plan import plan_for
-from elmo.kernels.lstm_fused_walk import Backward, Forward, Shape
+from elmo.kernels.lstm_fused_steps import Backward, Forward, Shape
 
 NEEDS = "Triton, a CUDA device of capability 8.0 or more, and float32, bfloat16 or float16"
 
 
-def can_run(directions: Sequence[Direction]) -> bool:
+def can_run(directions: Sequence[LSTMCall]) -> bool:
     """Tell whether this is a call for a GPU that Triton knows, in a precision it computes in."""
     first = directions[0]
     return can_fuse(first.x) and all(
@@ -30,14 +30,14 @@ def can_run(directions: Sequence[Direction]) -> bool:
     )
 
 
-def _alike(direction: Direction) -> tuple[object, ...]:
+def _alike(direction: LSTMCall) -> tuple[object, ...]:
     """Give what has to be the same in all directions of a call."""
     sizes = [direction.x.shape, direction.h.shape, direction.c.shape]
     clips = [direction.cell_clip, direction.projection_clip]
     return (direction.x.device, *sizes, *clips, direction.weight_hr is None)
 
 
-def lstm(directions: Sequence[Direction]) -> list[Walk]:
+def lstm(directions: Sequence[LSTMCall]) -> list[Walk]:
     """Run a layer; all directions have the same shapes and clips.
 
     Gradients of gradients are not there, and a graph can be walked back once: the gates are
@@ -69,7 +69,7 @@ def lstm(directions: Sequence[Direction]) -> list[Walk]:
     )
     marks = _marks_of(directions, n_steps, inputs[0].device)
     with torch.autocast(inputs[0].device.type, enabled=False), on_device_of(inputs[0]):
-        results = _Layer.apply(shape, marks, *tensors)  # type: ignore[no-untyped-call]
+        results = _FusedLayer.apply(shape, marks, *tensors)  # type: ignore[no-untyped-call]
     walks = []
     for number, direction in enumerate(directions):
         out, h, c = results[3 * number : 3 * number + 3]
@@ -77,7 +77,7 @@ def lstm(directions: Sequence[Direction]) -> list[Walk]:
     return walks
 
 
-def _input_of(direction: Direction) -> Tensor:
+def _input_of(direction: LSTMCall) -> Tensor:
     """Give (time, batch, dim) in the order it is walked."""
     if direction.index is None:
         return direction.x.flip(0) if direction.reverse else direction.x
@@ -85,7 +85,7 @@ def _input_of(direction: Direction) -> Tensor:
     return functional.embedding(index, direction.x)
 
 
-def _rows_of_steps(directions: Sequence[Direction], n_steps: int) -> tuple[int, ...] | None:
+def _rows_of_steps(directions: Sequence[LSTMCall], n_steps: int) -> tuple[int, ...] | None:
     """Give the rows that have to be computed at each step, where they are not all."""
     counts = []
     for direction in directions:
@@ -95,7 +95,7 @@ def _rows_of_steps(directions: Sequence[Direction], n_steps: int) -> tuple[int, 
     return tuple(max(1, *(count[step] for count in counts)) for step in range(n_steps))
 
 
-def _marks_of(directions: Sequence[Direction], n_steps: int, device: torch.device) -> Tensor | None:
+def _marks_of(directions: Sequence[LSTMCall], n_steps: int, device: torch.device) -> Tensor | None:
     """Give what each row is at each step, (directions, time, batch), or None where all is plain."""
     from elmo.kernels.triton_lstm import PADDING, RESET
 
@@ -125,7 +125,7 @@ def _marks_of(directions: Sequence[Direction], n_steps: int, device: torch.devic
     return torch.stack([plain if marks is None else marks for marks in found])
 
 
-class _Layer(torch.autograd.Function):
+class _FusedLayer(torch.autograd.Function):
     """The layer with its gradient; tensors come and go as a flat list, seven a direction."""
 
     @staticmethod

@@ -8,7 +8,7 @@ from elmo.kernels.device import HALVES
 
 
 @dataclass(frozen=True)
-class Tile:
+class LaunchTile:
     """How a launch is cut: a tile's rows and columns, the depth of a step of its sum."""
 
     rows: int
@@ -21,7 +21,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LaunchPlan:
     """Which way a layer is computed; None for a product of the library's.
 
     Attributes:
@@ -33,34 +33,34 @@ class Plan:
     """
 
     joint: bool
-    gates: Tile | None
-    projection: Tile | None
-    recurrent: Tile | None
+    gates: LaunchTile | None
+    projection: LaunchTile | None
+    recurrent: LaunchTile | None
 
 
-CELL = Tile(rows=32, columns=64, depth=16, warps=4, stages=1)
+CELL = LaunchTile(rows=32, columns=64, depth=16, warps=4, stages=1)
 """For a cell whose product is the library's, and for its gradient."""
-EXACT = Plan(joint=False, gates=None, projection=None, recurrent=None)
+EXACT = LaunchPlan(joint=False, gates=None, projection=None, recurrent=None)
 """For float32: products are the library's, in the precision that is set there."""
 BLOCK = 1024
 
 
-def plan_for(batch: int, dtype: torch.dtype) -> Plan:
+def plan_for(batch: int, dtype: torch.dtype) -> LaunchPlan:
     """Choose by what was measured (docs/log.md)."""
     if dtype not in HALVES:
         return EXACT
     rows = 16 if batch <= 16 else 32 if batch <= 32 else 64 if batch <= 64 else 128
     warps = 8 if rows == 128 else 4
     if batch <= 256:
-        return Plan(
+        return LaunchPlan(
             joint=False,
-            gates=Tile(rows, 64, 64, warps, 3),
-            projection=Tile(rows, 64, 64, 4, 4, split=8),
-            recurrent=Tile(rows, 128, 64, warps, 3, split=16),
+            gates=LaunchTile(rows, 64, 64, warps, 3),
+            projection=LaunchTile(rows, 64, 64, 4, 4, split=8),
+            recurrent=LaunchTile(rows, 128, 64, warps, 3, split=16),
         )
-    return Plan(
+    return LaunchPlan(
         joint=batch >= 512,
-        gates=Tile(128, 64, 64, 8, 3),
+        gates=LaunchTile(128, 64, 64, 8, 3),
         projection=None,
         recurrent=None,
     )

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from elmo.kernels.direction import Direction, Walk
-from elmo.kernels.narrow import wanted
-from elmo.kernels.native_calls import (
+from elmo.kernels.compute_precision import wanted
+from elmo.kernels.lstm_call import LSTMCall, Walk
+from elmo.kernels.native_ffi import (
     GROUP,
     LANES,
     PANEL,
@@ -85,12 +85,12 @@ WORTH_SHARING = 0.2
 WORTH_LOOKING = 2**22
 
 
-def can_run(directions: Sequence[Direction]) -> bool:
+def can_run(directions: Sequence[LSTMCall]) -> bool:
     """Tell whether this is a call without gradients on a CPU that the library was compiled for."""
     return all(map(_fits, directions)) and can_compute(kind_of(wanted()))
 
 
-def _fits(direction: Direction) -> bool:
+def _fits(direction: LSTMCall) -> bool:
     weights = (direction.weight_ih, direction.weight_hh)
     widths = (direction.weight_ih.shape[1], direction.h.shape[1], direction.c.shape[1])
     return (
@@ -102,11 +102,11 @@ def _fits(direction: Direction) -> bool:
     )
 
 
-def lstm(directions: Sequence[Direction]) -> list[Walk]:
+def lstm(directions: Sequence[LSTMCall]) -> list[Walk]:
     """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
     kind = kind_of(wanted())
     n_parts = _parts(len(directions), directions[0].h.shape[0], kind)
-    layers = [_Layer(direction, kind, n_parts) for direction in directions]
+    layers = [_NativeLayer(direction, kind, n_parts) for direction in directions]
     together(task for layer in layers for task in layer.before())
     together(task for layer in layers for task in layer.walks())
     return [(layer.outputs, layer.h, layer.c) for layer in layers]
@@ -177,10 +177,10 @@ class _First(NamedTuple):
     c: Tensor
 
 
-class _Layer:
+class _NativeLayer:
     """One direction: what is computed before the walks over its rows, and these walks."""
 
-    def __init__(self, direction: Direction, kind: Kind, n_parts: int) -> None:
+    def __init__(self, direction: LSTMCall, kind: Kind, n_parts: int) -> None:
         assert direction.active is not None
         self.direction = direction
         self.kind = kind

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo.kernels.direction import Direction, Walk
+from elmo.kernels.lstm_call import LSTMCall, Walk
 
 # The gates of a chunk of steps are computed in one product; a chunk holds at most this many
 # values, so that a sentence of any length fits in memory, and the chunk in the cache (16 MiB).
@@ -20,7 +20,7 @@ CHUNK_VALUES = 2**22
 SHARED_VALUES = 2**24
 
 
-def lstm(directions: Sequence[Direction]) -> list[Walk]:
+def lstm(directions: Sequence[LSTMCall]) -> list[Walk]:
     """Run the layer over time, in each direction.
 
     A step is `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `h' = clip(W_hr (σ(o)·tanh(c')))`.
@@ -28,7 +28,7 @@ def lstm(directions: Sequence[Direction]) -> list[Walk]:
     return [_walk(direction) for direction in directions]
 
 
-def _walk(direction: Direction) -> Walk:
+def _walk(direction: LSTMCall) -> Walk:
     places = direction.x if direction.index is None else direction.index
     n_steps, batch = places.shape[:2]
     inputs = _InputGates(direction.x, direction.index, direction.weight_ih, direction.bias)

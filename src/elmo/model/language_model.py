@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.config import RegularConfig
+from elmo.config import RegularizationConfig
 from elmo.model.bilm import BiLM
 from elmo.model.lstm import LSTMLayer, LSTMState, Side, Steps, run_stacks
 
@@ -17,7 +17,7 @@ from elmo.model.lstm import LSTMLayer, LSTMState, Side, Steps, run_stacks
 class LanguageModel(nn.Module):
     """Windows of word numbers to the vectors that predict their targets."""
 
-    def __init__(self, *, bilm: BiLM, regular: RegularConfig) -> None:
+    def __init__(self, *, bilm: BiLM, regular: RegularizationConfig) -> None:
         """Wrap a biLM; its weights are shared, not copied.
 
         Args:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import LSTMConfig
-from elmo.kernels import choose
-from elmo.kernels.direction import Direction
+from elmo.kernels import dispatch
+from elmo.kernels.lstm_call import LSTMCall
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,12 @@ class LSTMLayer(nn.Module):
         steps: Steps,
         reverse: bool,
         index: Tensor | None = None,
-    ) -> Direction:
+    ) -> LSTMCall:
         """Give what a kernel needs to run over x from state h, c; see there for the arguments."""
         weight_hh: Tensor = self.weight_hh
         if self.weight_drop:
             weight_hh = functional.dropout(weight_hh, self.weight_drop, self.training)
-        return Direction(
+        return LSTMCall(
             x,
             weight_ih=self.weight_ih,
             weight_hh=weight_hh,
@@ -220,7 +220,7 @@ def run_stacks(
     final_c: list[Tensor] = []
     n_layers = len(sides[0].stack.layers) if n_layers is None else n_layers
     for depth in range(n_layers):
-        directions: list[Direction] = []
+        directions: list[LSTMCall] = []
         for number, side in enumerate(sides):
             if drop is not None:
                 inputs[number] = drop(inputs[number], depth)
@@ -231,7 +231,7 @@ def run_stacks(
             directions.append(
                 layer.direction(inputs[number], h, c, side.steps, side.reverse, index)
             )
-        walks = choose.lstm(directions, sides[0].stack.kernel)
+        walks = dispatch.lstm(directions, sides[0].stack.kernel)
         for number, (side, (out, h, c)) in enumerate(zip(sides, walks, strict=True)):
             # The recurrent state is the output before the residual is added.
             is_added = side.stack.residual and depth > 0

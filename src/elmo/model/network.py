@@ -14,9 +14,9 @@ from torch.nn import functional
 from elmo.config import ModelConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM, without_boundaries
+from elmo.model.layer_mix import LayerMix, layer_norm
 from elmo.model.losses import Softmax
 from elmo.model.lstm import LSTMState
-from elmo.model.scalar_mix import ScalarMix, layer_norm
 
 # Each program's own constant under the root of its layer normalisation.
 BILM_TF_EPSILON = 1e-12
@@ -67,7 +67,7 @@ class ELMoNetwork(nn.Module):
         self.keep_boundaries = keep_boundaries
         self.bilm = BiLM(config=config)
         self.mixes = nn.ModuleList(
-            ScalarMix(
+            LayerMix(
                 n_layers=config.n_layers,
                 initial=fixed_mix,
                 trainable=fixed_mix is None,
@@ -123,7 +123,7 @@ class ELMoNetwork(nn.Module):
 
     def mix_penalty(self) -> Tensor:
         """Sum of squared mix weights over all mixes, to be scaled by λ and added to a loss."""
-        penalties = [mix.l2() for mix in self.mixes if isinstance(mix, ScalarMix)]
+        penalties = [mix.l2() for mix in self.mixes if isinstance(mix, LayerMix)]
         return torch.stack(penalties).sum() if penalties else torch.zeros(())
 
 

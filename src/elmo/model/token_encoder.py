@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.config import EncoderConfig
-from elmo.kernels import choose
+from elmo.kernels import dispatch
 
 # Tokens that are computed together; bounds the memory of a batch of any size.
 CHUNK_ROWS = {"cpu": 4096, "cuda": 2**16}
@@ -34,7 +34,7 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (tokens, dim) to (tokens, dim)."""
-        return choose.highway(x, self.linear.weight, self.linear.bias, self.kernel)
+        return dispatch.highway(x, self.linear.weight, self.linear.bias, self.kernel)
 
 
 class CharacterCNN(nn.Module):
@@ -77,7 +77,7 @@ class CharacterCNN(nn.Module):
         convolutions = [one for one in self.convolutions if isinstance(one, nn.Conv1d)]
         weights = [one.weight for one in convolutions]
         biases = [one.bias for one in convolutions if one.bias is not None]
-        pooled = choose.pooled(characters, self.embedding.weight, weights, biases, self.kernel)
+        pooled = dispatch.pooled(characters, self.embedding.weight, weights, biases, self.kernel)
         x = pooled.relu() if self.activation == "relu" else pooled.tanh()
         for layer in self.highway:
             x = layer(x)
@@ -159,5 +159,5 @@ class TokenEncoder(nn.Module):
         if self.projection is not None:
             weight, bias = self.projection.weight, self.projection.bias
             # All layers stand on it, and it is small: narrow products would save next to nothing.
-            x = choose.linear(x, weight, bias, self.kernel)
+            x = dispatch.linear(x, weight, bias, self.kernel)
         return x

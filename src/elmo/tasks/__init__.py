@@ -5,44 +5,44 @@ from typing import TYPE_CHECKING, Any
 from elmo.lazy import fetch
 
 if TYPE_CHECKING:
-    from elmo.tasks.estimator import (
-        Answerer,
+    from elmo.tasks.estimators import (
         Classifier,
         CoreferenceResolver,
-        PairClassifier,
-        RoleLabeller,
+        QuestionAnswerer,
+        SemanticRoleLabeler,
+        SentencePairClassifier,
         Tagger,
     )
     from elmo.tasks.examples import Example, Frame
-    from elmo.tasks.finders import NeighbourFinder, SenseFinder
-    from elmo.tasks.readers.registry import read
+    from elmo.tasks.lookup_estimators import NearestOccurrenceFinder, WordSenseDisambiguator
+    from elmo.tasks.readers.reader_registry import read
 
 __all__ = [
-    "Answerer",
+    "QuestionAnswerer",
     "Classifier",
     "CoreferenceResolver",
     "Example",
     "Frame",
-    "NeighbourFinder",
-    "PairClassifier",
-    "RoleLabeller",
-    "SenseFinder",
+    "NearestOccurrenceFinder",
+    "SentencePairClassifier",
+    "SemanticRoleLabeler",
+    "WordSenseDisambiguator",
     "Tagger",
     "read",
 ]
 
 _HOMES = {
-    "Answerer": "elmo.tasks.estimator",
-    "Classifier": "elmo.tasks.estimator",
-    "CoreferenceResolver": "elmo.tasks.estimator",
+    "QuestionAnswerer": "elmo.tasks.estimators",
+    "Classifier": "elmo.tasks.estimators",
+    "CoreferenceResolver": "elmo.tasks.estimators",
     "Example": "elmo.tasks.examples",
     "Frame": "elmo.tasks.examples",
-    "NeighbourFinder": "elmo.tasks.finders",
-    "PairClassifier": "elmo.tasks.estimator",
-    "RoleLabeller": "elmo.tasks.estimator",
-    "SenseFinder": "elmo.tasks.finders",
-    "Tagger": "elmo.tasks.estimator",
-    "read": "elmo.tasks.readers.registry",
+    "NearestOccurrenceFinder": "elmo.tasks.lookup_estimators",
+    "SentencePairClassifier": "elmo.tasks.estimators",
+    "SemanticRoleLabeler": "elmo.tasks.estimators",
+    "WordSenseDisambiguator": "elmo.tasks.lookup_estimators",
+    "Tagger": "elmo.tasks.estimators",
+    "read": "elmo.tasks.readers.reader_registry",
 }
 
 

@@ -10,13 +10,13 @@ from torch import Tensor
 from elmo.config import TaskConfig
 from elmo.embed.embedder import ELMo
 from elmo.model.network import ELMoNetwork
-from elmo.tasks.body import Body
-from elmo.tasks.kinds.kind import Kind
-from elmo.tasks.layers import ComputedLayers, LayerSource, chosen_layers
-from elmo.tasks.model import TaskModel
-from elmo.tasks.readers.words import Split
-from elmo.tasks.static import StaticTable
-from elmo.tasks.tokens import TokenFields, TokenInput
+from elmo.tasks.encoder import TaskEncoder
+from elmo.tasks.frozen_layers import ComputedLayers, LayerSource, chosen_layers
+from elmo.tasks.input_features import TokenFields, TokenInput
+from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.task_model import TaskModel
+from elmo.tasks.task_types.task import Task
+from elmo.tasks.word_vectors import WordVectors
 from elmo.text.tokenizer import WhitespaceTokenizer, get_tokenizer
 
 
@@ -34,7 +34,7 @@ class Built:
     model: TaskModel
     fields: TokenFields
     elmo: ELMo | None
-    static: StaticTable | None
+    static: WordVectors | None
 
 
 def load_elmo(config: TaskConfig) -> ELMo | None:
@@ -54,12 +54,12 @@ def splitter(config: TaskConfig, elmo: ELMo | None) -> Split:
 
 def build(
     config: TaskConfig,
-    kind: Kind,
+    kind: Task,
     labels: Sequence[str],
     elmo: ELMo | None,
     *,
     layers: LayerSource | None = None,
-    static: StaticTable | None = None,
+    static: WordVectors | None = None,
 ) -> Built:
     """Make a model with its first weights, which the seed of the run decides.
 
@@ -97,7 +97,7 @@ def build(
             n_marks=kind.n_marks,
             **sizes,
         )
-        body = Body(config=config.body, elmo=config.elmo, input_dim=tokens.dim, **sizes)
+        body = TaskEncoder(config=config.body, elmo=config.elmo, input_dim=tokens.dim, **sizes)
         head = kind.head(body.dim, labels, config.body)
     model = TaskModel(tokens=tokens, body=body, head=head, mix_penalty=config.elmo.mix_penalty)
     fields = TokenFields(
@@ -115,7 +115,7 @@ def _with_unknown(vectors: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(vectors[:1]), vectors])
 
 
-def _rows(static: StaticTable) -> dict[str, int]:
+def _rows(static: WordVectors) -> dict[str, int]:
     return {word: row for row, word in enumerate([*static.words, *static.others], 1)}
 
 

@@ -14,21 +14,21 @@ from elmo.embed.fingerprint import fingerprint
 from elmo.files import atomic_path
 from elmo.kernels.device import move
 from elmo.tasks.build import build, layers_folder, load_elmo, splitter
-from elmo.tasks.data import read_examples, training_examples
 from elmo.tasks.examples import Example
-from elmo.tasks.kinds.registry import kind_for
-from elmo.tasks.layers import BlankLayers, LayerSource, named_layers, stored_layers
-from elmo.tasks.memory import MEMORIES, Remembered, fit_memory
-from elmo.tasks.mix_picture import PICTURE, draw_mixes
-from elmo.tasks.readers.words import NotedSplit
-from elmo.tasks.scores.labels import Spread, mean_and_deviation
-from elmo.tasks.side_by_side import side_by_side
-from elmo.tasks.static import read_static
-from elmo.tasks.trained import Trained, load_trained
-from elmo.tasks.work import TaskJob, TaskRun
+from elmo.tasks.fitted_task import FittedTask, load_fitted_task
+from elmo.tasks.frozen_layers import BlankLayers, LayerSource, named_layers, stored_layers
+from elmo.tasks.load_examples import read_examples, training_examples
+from elmo.tasks.lookup_model import MEMORIES, LookupModel, fit_lookup
+from elmo.tasks.mix_plot import PICTURE, draw_mixes
+from elmo.tasks.parallel_seeds import run_in_parallel
+from elmo.tasks.readers.raw_text import NotedSplit
+from elmo.tasks.scores.label_scores import Spread, mean_and_deviation
+from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
+from elmo.tasks.task_types.task_registry import task_for
+from elmo.tasks.word_vectors import read_word_vectors
 from elmo.train.devices import make_fabric
-from elmo.train.folder import MODEL
 from elmo.train.loop import train
+from elmo.train.run_folder import MODEL
 
 RESULTS = "results.json"
 PARTS = ("development", "test")
@@ -113,7 +113,7 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
         # What all share is read and computed once, and what is wrong with it is told once.
         _job(own[0], load_elmo(own[0]))
         _test_examples(own[0])
-        runs = side_by_side(fit_and_measure, own, config.side_by_side)
+        runs = run_in_parallel(fit_and_measure, own, config.side_by_side)
     else:
         runs = [fit_and_measure(one) for one in own]
     measures = [run.pop("measure") for run in runs]
@@ -154,27 +154,27 @@ def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
     }
 
 
-def fit_once(config: TaskConfig) -> Trained | Remembered:
+def fit_once(config: TaskConfig) -> FittedTask | LookupModel:
     """Train a model with one seed, and give the best one; or fill a memory."""
     if config.task in MEMORIES:
-        return fit_memory(config)
+        return fit_lookup(config)
     sys.stderr.write(f"{train(_job(config, load_elmo(config)))}\n")
     device = str(make_fabric(config.run).device)
-    return load_trained(Path(config.out) / MODEL, device)
+    return load_fitted_task(Path(config.out) / MODEL, device)
 
 
-def _job(config: TaskConfig, elmo: ELMo | None) -> TaskJob:
+def _job(config: TaskConfig, elmo: ELMo | None) -> TaskTrainingJob:
     """Read the examples of a run and make its model."""
     split = NotedSplit(splitter(config, elmo))
     examples, dev = training_examples(config.examples, split, config.run.seed)
     trained = prepare(config, elmo, examples, dev)
     trained.raw = split.was_used
-    return TaskJob(trained, examples, dev)
+    return TaskTrainingJob(trained, examples, dev)
 
 
 def prepare(
     config: TaskConfig, elmo: ELMo | None, train: Sequence[Example], dev: Sequence[Example]
-) -> Trained:
+) -> FittedTask:
     """Make a model for examples, with its first weights.
 
     Args:
@@ -183,7 +183,7 @@ def prepare(
         train: examples to learn from.
         dev: examples to choose by.
     """
-    kind = kind_for(config.task, [*train, *dev], config)
+    kind = task_for(config.task, [*train, *dev], config)
     labels = kind.labels(train)
     pieces = [piece for example in [*train, *dev] for piece in kind.pieces(example)]
     words = [text for piece in pieces for text in piece.texts]
@@ -197,9 +197,9 @@ def prepare(
     static = None
     if config.words.static is not None:
         seen = {form for text in words for word in text for form in (word, word.lower())}
-        static = read_static(Path(config.words.static), seen, config.words.static_words)
+        static = read_word_vectors(Path(config.words.static), seen, config.words.static_words)
     built = build(config, kind, labels, elmo, layers=layers, static=static)
-    return Trained(config, kind, labels, built)
+    return FittedTask(config, kind, labels, built)
 
 
 def _test_examples(config: TaskConfig) -> list[Example] | None:

@@ -14,11 +14,11 @@ from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.files import atomic_path
 from elmo.kernels.device import default_device
 from elmo.tasks.build import splitter
-from elmo.tasks.data import read_examples
 from elmo.tasks.examples import Example
-from elmo.tasks.kinds.kind import Kind
-from elmo.tasks.memory import Memory, Remembered, load_task
-from elmo.tasks.trained import Trained
+from elmo.tasks.fitted_task import FittedTask
+from elmo.tasks.load_examples import read_examples
+from elmo.tasks.lookup_model import LookupIndex, LookupModel, load_task
+from elmo.tasks.task_types.task import Task
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
 # Texts that are answered together, and their words, where no text has more by itself: a stream of
@@ -94,7 +94,7 @@ def _says_conll(output: str) -> bool:
 
 
 def _texts(
-    trained: Trained | Remembered, lines: Iterable[str], name: str, *, raw: bool
+    trained: FittedTask | LookupModel, lines: Iterable[str], name: str, *, raw: bool
 ) -> Iterator[Example]:
     split = splitter(trained.config, trained.elmo) if raw else str.split
     kind = trained.kind
@@ -117,7 +117,7 @@ def _texts(
         yield replace(example, id=str(number))
 
 
-def _no_word(kind: Kind | Memory) -> str:
+def _no_word(kind: Task | LookupIndex) -> str:
     return "no word" if kind.n_texts == 1 else "a text without a word"
 
 
@@ -141,7 +141,7 @@ def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
 
 
 def _written(
-    trained: Trained | Remembered, example: Example, answer: object, *, is_conll: bool
+    trained: FittedTask | LookupModel, example: Example, answer: object, *, is_conll: bool
 ) -> str:
     record = trained.kind.record(example, answer)
     if not is_conll:

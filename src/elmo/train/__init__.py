@@ -7,7 +7,7 @@ from elmo.lazy import fetch
 __all__ = ["TrainResult", "finetune", "pretrain"]
 
 _HOMES = {
-    "TrainResult": "elmo.train.result",
+    "TrainResult": "elmo.train.train_result",
     "finetune": "elmo.train.finetune_model",
     "pretrain": "elmo.train.pretrain_model",
 }

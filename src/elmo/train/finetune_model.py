@@ -19,15 +19,15 @@ from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats.load import read, read_accumulators
 from elmo.formats.pretrained import FROM_ZERO, Pretrained
-from elmo.model.initialise import bias_from_counts, initialise_softmax
+from elmo.model.initialization import bias_from_counts, initialize_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.characters import SHIFT
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
-from elmo.train.data import opened_corpus
-from elmo.train.language_work import LanguageJob
+from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
-from elmo.train.plan import count_steps
-from elmo.train.result import TrainResult
+from elmo.train.run_corpus import opened_corpus
+from elmo.train.run_plan import count_steps
+from elmo.train.train_result import TrainResult
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _reading_of(model: Pretrained, corpus: CorpusConfig) -> CorpusConfig:
     return dataclasses.replace(corpus, reading=reading)
 
 
-def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> LanguageJob:
+def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> LMTrainingJob:
     """Make a model ready for a corpus.
 
     Args:
@@ -83,7 +83,7 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> Lan
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
     steps = _softmax_steps(config, corpus) if is_new else 0
-    return LanguageJob(
+    return LMTrainingJob(
         config,
         corpus,
         network,
@@ -146,7 +146,7 @@ def _with_new_softmax(model: Pretrained, corpus: Corpus, config: FinetuneConfig)
     )
     softmax = make_softmax(shape)
     assert softmax is not None
-    initialise_softmax(softmax, torch.Generator().manual_seed(config.run.seed))
+    initialize_softmax(softmax, torch.Generator().manual_seed(config.run.seed))
     if config.loss.unigram_bias:
         counts = corpus.vocabulary_counts(vocabulary)
         bias_from_counts(softmax, torch.from_numpy(counts))

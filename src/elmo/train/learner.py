@@ -12,14 +12,21 @@ import torch
 from torch import Tensor, nn
 
 from elmo.config import FinetuneConfig, PretrainConfig
-from elmo.corpus.streams import Window
-from elmo.corpus.tables import Batch, WordTables
+from elmo.corpus.bptt_segments import BPTTSegment
+from elmo.corpus.token_tables import SegmentBatch, TokenTables
 from elmo.errors import ConfigError
 from elmo.kernels.device import sent
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
-from elmo.train.heads import Drawn, ExactHead, Head, SampledHead, StepRows, gathered
+from elmo.train.cuda_graph import (
+    ROWS_MULTIPLE,
+    Arrays,
+    CudaGraphStep,
+    arrays_of,
+    can_capture,
+    rows_of,
+)
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,
@@ -27,15 +34,15 @@ from elmo.train.optim import (
     seed_step,
     set_rate,
 )
-from elmo.train.recorded import (
-    ROWS_MULTIPLE,
-    Arrays,
-    RecordedStep,
-    arrays_of,
-    can_record,
-    rows_of,
+from elmo.train.softmax_heads import (
+    Drawn,
+    ExactSoftmaxHead,
+    SampledSoftmaxHead,
+    SoftmaxHead,
+    StepRows,
+    gathered,
 )
-from elmo.train.work import StepResult
+from elmo.train.trainable import StepResult
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -72,7 +79,7 @@ class Learner:
         fabric: "Fabric",
         network: ELMoNetwork,
         config: TrainingConfig,
-        tables: WordTables,
+        tables: TokenTables,
         *,
         n_steps: int,
         softmax_steps: int = 0,
@@ -102,20 +109,20 @@ class Learner:
         self.head = self._make_head()
         self._broadcast_softmax()
         self._dense = [*self.model.parameters(), *self.head.dense_parameters()]
-        is_recorded = can_record(fabric, config)
-        self.recorded = RecordedStep(fabric.device) if is_recorded else None
+        is_recorded = can_capture(fabric, config)
+        self.recorded = CudaGraphStep(fabric.device) if is_recorded else None
         self.optimizer = make_optimizer(self._dense, config.optimizer, recorded=is_recorded)
         self.token_rows = torch.from_numpy(tables.rows).to(fabric.device)
         state = LSTMState.zeros(network.config.lstm, self.n_lanes, device=fabric.device)
         self.h, self.c = state.h, state.c
 
-    def _make_head(self) -> Head:
+    def _make_head(self) -> SoftmaxHead:
         config, softmax = self.config, self.network.softmax
         assert softmax is not None
         if config.loss.softmax == "sampled":
             if config.regular.tied or not isinstance(softmax, nn.Linear):
                 raise ConfigError("a sampled softmax cannot be tied to the input, nor be adaptive")
-            return SampledHead(
+            return SampledSoftmaxHead(
                 softmax,
                 config.loss,
                 config.optimizer,
@@ -124,7 +131,7 @@ class Learner:
             )
         words = self.network.bilm.encoder.words
         if not config.regular.tied:
-            return ExactHead(softmax)
+            return ExactSoftmaxHead(softmax)
         if words is None or not isinstance(softmax, nn.Linear):
             raise ConfigError(
                 "tied is for models whose input is words, with a full softmax: set word_dim, and "
@@ -135,7 +142,7 @@ class Learner:
                 f"tied: the softmax has {tuple(softmax.weight.shape)} weights, the input words "
                 f"{tuple(words.weight[1:].shape)}; word_dim and projection_dim must be equal"
             )
-        return ExactHead(softmax, tied_to=words)
+        return ExactSoftmaxHead(softmax, tied_to=words)
 
     def _broadcast_softmax(self) -> None:
         """Give every process the softmax of the first; the rest is broadcast with the module."""
@@ -145,7 +152,7 @@ class Learner:
 
     # ------------------------------------------------------------------------ one step
 
-    def batches(self, window: Window) -> list[Batch]:
+    def batches(self, window: BPTTSegment) -> list[SegmentBatch]:
         """Cut a window of this process into the parts computed one after another."""
         size = self.n_lanes // self.config.run.accumulate
         return [
@@ -153,19 +160,21 @@ class Learner:
             for first in range(0, self.n_lanes, size)
         ]
 
-    def draw(self, batches: list[Batch], number: int) -> Drawn | None:
+    def draw(self, batches: list[SegmentBatch], number: int) -> Drawn | None:
         """Find out what a step will touch of the softmax; ahead of it, where nobody else is asked.
 
         Args:
             batches: of the step.
             number: of the step, from 0.
         """
-        if self.fabric.world_size > 1 or isinstance(self.head, ExactHead):
+        if self.fabric.world_size > 1 or isinstance(self.head, ExactSoftmaxHead):
             return None
         targets = np.concatenate([batch.targets.ravel() for batch in batches])
         return self.head.draw(number, targets, 1 if self.recorded is None else ROWS_MULTIPLE)
 
-    def step(self, batches: list[Batch], number: int, drawn: Drawn | None = None) -> StepResult:
+    def step(
+        self, batches: list[SegmentBatch], number: int, drawn: Drawn | None = None
+    ) -> StepResult:
         """Learn from a window; the losses are those of the forward and the backward direction.
 
         Args:
@@ -191,9 +200,9 @@ class Learner:
         losses, norm = self._learn(parts, rows, frozen=frozen, number=number)
         return StepResult(losses, norm, rate)
 
-    def _draw_together(self, batches: list[Batch], number: int) -> Drawn | None:
+    def _draw_together(self, batches: list[SegmentBatch], number: int) -> Drawn | None:
         """Find out what a step will touch of the softmax in all processes."""
-        if self.fabric.world_size == 1 or isinstance(self.head, ExactHead):
+        if self.fabric.world_size == 1 or isinstance(self.head, ExactSoftmaxHead):
             return self.draw(batches, number)
         targets = np.concatenate([batch.targets for batch in batches], axis=2)
         everywhere = gathered(torch.from_numpy(targets).to(self.fabric.device), self.fabric)

@@ -23,13 +23,13 @@ from elmo.kernels.device import is_out_of_memory
 from elmo.train import checkpoint
 from elmo.train.curves import draw_curves
 from elmo.train.devices import make_fabric, reproducible
-from elmo.train.folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
-from elmo.train.line import TrainingLine, duration
 from elmo.train.prefetch import prefetched
+from elmo.train.progress_line import ProgressLine, duration
 from elmo.train.report import Report
+from elmo.train.run_folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
+from elmo.train.run_state import RunState
 from elmo.train.signals import StopRequest
-from elmo.train.standing import Standing
-from elmo.train.work import Evaluation, Job, Result, StepResult
+from elmo.train.trainable import Evaluation, Result, StepResult, TrainingJob
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -42,7 +42,7 @@ AHEAD = 4
 WARM_UP, TIMED = 3, 20
 
 
-def train(job: Job[Result]) -> Result:
+def train(job: TrainingJob[Result]) -> Result:
     """Train a model, from the beginning or from its last checkpoint."""
     fabric = make_fabric(job.config.run)
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ class Stopped(Exception):
 class Loop(Generic[Result]):
     """One run in one of its processes."""
 
-    def __init__(self, job: Job[Result], fabric: "Fabric", folder: Path) -> None:
+    def __init__(self, job: TrainingJob[Result], fabric: "Fabric", folder: Path) -> None:
         """Put the job on its device.
 
         Args:
@@ -70,10 +70,10 @@ class Loop(Generic[Result]):
         """
         self.job, self.fabric, self.folder = job, fabric, folder
         self.work = work = job.work(fabric)
-        self.standing = Standing(lowest=work.blind_loss)
+        self.standing = RunState(lowest=work.blind_loss)
         every = self.job.config.run.evaluate_every
         self.evaluate_every = every or max(1, round(work.steps_per_epoch))
-        self.line = TrainingLine(
+        self.line = ProgressLine(
             n_steps=work.n_steps,
             steps_per_epoch=work.steps_per_epoch,
             show=fabric.is_global_zero,
@@ -218,7 +218,7 @@ class Loop(Generic[Result]):
         spent = left * n_steps / max(1, n_steps - standing.step)
         speed = f"{self.line.tokens_per_second:,.0f} tokens/s: the run would take about "
         note = f"dry run, nothing written; {speed}{duration(spent)}"
-        return self.work.result(Standing(), note)
+        return self.work.result(RunState(), note)
 
     def _asked_to_stop(self) -> bool:
         """Whether any process was told to stop; several agree on it, now and then."""
@@ -292,7 +292,7 @@ class Loop(Generic[Result]):
                     found["threads"],
                     torch.get_num_threads(),
                 )
-            self.standing = Standing(**found["standing"])
+            self.standing = RunState(**found["standing"])
             self._sums = torch.tensor(self.standing.sums, device=self.fabric.device)
             self.line.step = self.standing.step
             self.line.write(f"going on from step {self.standing.step:,}")

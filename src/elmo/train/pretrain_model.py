@@ -13,15 +13,15 @@ from elmo.config import (
 )
 from elmo.corpus.shards import Corpus
 from elmo.evaluate.perplexity import model_tables
-from elmo.formats import native
+from elmo.formats import model_folder
 from elmo.formats.pretrained import Pretrained
-from elmo.model.initialise import bias_from_counts, initialise
+from elmo.model.initialization import bias_from_counts, initialize
 from elmo.model.network import ELMoNetwork
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, build_dictionary, fitted_width
-from elmo.train.data import opened_corpus
-from elmo.train.language_work import LanguageJob
+from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
-from elmo.train.result import TrainResult
+from elmo.train.run_corpus import opened_corpus
+from elmo.train.train_result import TrainResult
 
 
 def pretrain(config: PretrainConfig) -> TrainResult:
@@ -30,7 +30,7 @@ def pretrain(config: PretrainConfig) -> TrainResult:
         return train(new_job(config, corpus))
 
 
-def new_job(config: PretrainConfig, corpus: Corpus) -> LanguageJob:
+def new_job(config: PretrainConfig, corpus: Corpus) -> LMTrainingJob:
     """Make a network for a corpus, with its first weights."""
     vocabulary = corpus.vocabulary
     characters = _character_dictionary(config.input, corpus)
@@ -44,7 +44,7 @@ def new_job(config: PretrainConfig, corpus: Corpus) -> LanguageJob:
         n_words=len(vocabulary),
     )
     network = ELMoNetwork(config=shape)
-    initialise(network, config.run.seed)
+    initialize(network, config.run.seed)
     if config.loss.unigram_bias:
         assert network.softmax is not None
         counts = corpus.vocabulary_counts(vocabulary)
@@ -52,12 +52,12 @@ def new_job(config: PretrainConfig, corpus: Corpus) -> LanguageJob:
     model = Pretrained(
         shape,
         {name: value.detach() for name, value in network.state_dict().items()},
-        native.ORIGIN,
+        model_folder.ORIGIN,
         vocabulary,
         characters=characters,
         words=vocabulary.ids if shape.encoder.n_words else None,
     )
-    return LanguageJob(config, corpus, network, model_tables(model, corpus.words), model)
+    return LMTrainingJob(config, corpus, network, model_tables(model, corpus.words), model)
 
 
 def model_config(

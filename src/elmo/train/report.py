@@ -17,8 +17,8 @@ from typing import Any
 
 from elmo.errors import MissingExtra, OutputError
 from elmo.files import atomic_path
-from elmo.train.tracking import Tracking
-from elmo.train.work import RunSettings
+from elmo.train.mlflow_tracking import Tracking
+from elmo.train.trainable import RunSettings
 
 LOG = "log.jsonl"
 TENSORBOARD = "tensorboard"

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from elmo.tasks.readers import read
-from elmo.tasks.scores.answers import answer_scores
-from elmo.tasks.scores.clusters import cluster_scores
-from elmo.tasks.scores.labels import span_scores
-from elmo.tasks.scores.pronouns import pronoun_scores
-from elmo.tasks.scores.roles import role_scores
+from elmo.tasks.scores.coreference_scores import cluster_scores
+from elmo.tasks.scores.label_scores import span_scores
+from elmo.tasks.scores.pronoun_scores import pronoun_scores
+from elmo.tasks.scores.question_answering_scores import answer_scores
+from elmo.tasks.scores.semantic_role_scores import role_scores
 from elmo.tasks.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_allowed
 from elmo.text.tokenizer import EnglishTokenizer
 

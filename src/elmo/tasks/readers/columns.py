@@ -6,7 +6,7 @@ from pathlib import Path
 
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example, WordLines
-from elmo.tasks.readers.lines import is_blank, read_lines
+from elmo.tasks.readers.text_lines import is_blank, read_lines
 
 DOCUMENT = "-DOCSTART-"
 # Columns of CoNLL-U that may be asked for as tags.

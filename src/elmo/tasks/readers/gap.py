@@ -5,8 +5,8 @@ from pathlib import Path
 
 from elmo.errors import FormatError, InputError
 from elmo.tasks.examples import Example, NamesOfPronoun, Passage, Place
-from elmo.tasks.readers.lines import lines_of, read_text
-from elmo.tasks.readers.words import Split
+from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.text_lines import lines_of, read_text
 from elmo.text.sentences import split_sentences
 
 COLUMNS = (

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elmo.errors import FormatError
-from elmo.tasks.readers.lines import is_blank, read_lines
-from elmo.tasks.readers.parts import part_of
+from elmo.tasks.readers.part_paths import part_of
+from elmo.tasks.readers.text_lines import is_blank, read_lines
 
 WORD, NUMBER, LEMMA, SPEAKER, FRAMES = 3, 2, 6, 9, 11
 # What stands where there is nothing to say.

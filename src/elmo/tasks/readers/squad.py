@@ -12,10 +12,10 @@ from typing import Any
 
 from elmo.errors import FormatError, InputError
 from elmo.tasks.examples import Example, GoldAnswers, Passage
-from elmo.tasks.readers.inside import Inside, Where
-from elmo.tasks.readers.lines import read_text
-from elmo.tasks.readers.records import parsed, records, whole
-from elmo.tasks.readers.words import Split
+from elmo.tasks.readers.json_location import Inside, Where
+from elmo.tasks.readers.json_records import parsed, records, whole
+from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.text_lines import read_text
 
 # An answer and its first character, where that is known.
 Answer = tuple[str, int | None]

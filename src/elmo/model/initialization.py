@@ -1,0 +1,101 @@
+"""All initial weights in one place, as bilm-tf draws them, from one seed."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from elmo.model.losses import Softmax
+from elmo.model.lstm import LSTMLayer
+from elmo.model.network import ELMoNetwork
+from elmo.model.token_encoder import CharacterCNN, Highway
+
+# Initial bias of the highway gate: mostly pass the input through.
+HIGHWAY_GATE_BIAS = -2.0
+
+
+def initialize(network: ELMoNetwork, seed: int) -> None:
+    """Draw the biLM and the softmax anew; mixes keep their values.
+
+    Args:
+        network: its weights are overwritten.
+        seed: the same seed gives the same weights.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    encoder = network.bilm.encoder
+    with torch.no_grad():
+        if encoder.characters is not None:
+            _character_cnn(encoder.characters, generator)
+        if encoder.words is not None:
+            # The original table has no mask row.
+            _glorot(encoder.words.weight, generator, fan_sum=sum(encoder.words.weight.shape) - 1)
+            encoder.words.weight[0] = 0.0
+        if encoder.projection is not None:
+            _normal_linear(encoder.projection, generator)
+        if network.softmax is not None:
+            initialize_softmax(network.softmax, generator)
+        for stack in (network.bilm.forward_lstm, network.bilm.backward_lstm):
+            for layer in stack.layers:
+                assert isinstance(layer, LSTMLayer)
+                _lstm_layer(layer, generator)
+
+
+def initialize_softmax(softmax: Softmax, generator: torch.Generator) -> None:
+    """Draw the weights of a softmax anew."""
+    with torch.no_grad():
+        for part in softmax.modules():
+            if isinstance(part, nn.Linear):
+                _normal_linear(part, generator)
+
+
+def bias_from_counts(softmax: Softmax, counts: Tensor) -> None:
+    """Begin with every word as likely as its count says: a bias of ln(count), shifted to sum to 1.
+
+    Words a sampled softmax has not met yet then do not outshine those it has. The clusters of an
+    adaptive softmax have no bias, and are made of words that are rare anyway.
+    """
+    if isinstance(softmax, nn.Linear):
+        # No word is impossible, seen or not.
+        smoothed = counts.double() + 0.5
+        with torch.no_grad():
+            softmax.bias.copy_((smoothed / smoothed.sum()).log())
+
+
+def _character_cnn(cnn: CharacterCNN, generator: torch.Generator) -> None:
+    cnn.embedding.weight.uniform_(-1.0, 1.0, generator=generator)
+    cnn.embedding.weight[0] = 0.0
+    for convolution in cnn.convolutions:
+        assert isinstance(convolution, nn.Conv1d)
+        assert convolution.bias is not None
+        if cnn.activation == "relu":
+            convolution.weight.uniform_(-0.05, 0.05, generator=generator)
+        else:
+            fan_in = convolution.weight[0].numel()
+            convolution.weight.normal_(0.0, 1.0 / math.sqrt(fan_in), generator=generator)
+        convolution.bias.zero_()
+    for highway in cnn.highway:
+        assert isinstance(highway, Highway)
+        _normal_linear(highway.linear, generator)
+        highway.linear.bias.chunk(2)[1].fill_(HIGHWAY_GATE_BIAS)
+
+
+def _lstm_layer(layer: LSTMLayer, generator: torch.Generator) -> None:
+    # The original draws input and recurrent weights as one matrix, which sets the bound.
+    n_inputs = layer.weight_ih.shape[1] + layer.weight_hh.shape[1]
+    for weight in (layer.weight_ih, layer.weight_hh):
+        _glorot(weight, generator, fan_sum=weight.shape[0] + n_inputs)
+    layer.bias.zero_()
+    if layer.weight_hr is not None:
+        _glorot(layer.weight_hr, generator)
+
+
+def _normal_linear(linear: nn.Linear, generator: torch.Generator) -> None:
+    linear.weight.normal_(0.0, 1.0 / math.sqrt(linear.in_features), generator=generator)
+    # The clusters of an adaptive softmax have no bias.
+    if linear.bias is not None:
+        linear.bias.zero_()
+
+
+def _glorot(weight: Tensor, generator: torch.Generator, fan_sum: int | None = None) -> None:
+    bound = math.sqrt(6.0 / (fan_sum or sum(weight.shape)))
+    weight.uniform_(-bound, bound, generator=generator)

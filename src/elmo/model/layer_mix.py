@@ -1,0 +1,70 @@
+"""Mixing the layers: `γ·Σ softmax(w)_k·layer_k`, with either program's layer normalisation."""
+
+import torch
+from torch import Tensor, nn
+
+
+def layer_norm(layers: Tensor, mask: Tensor, epsilon: float) -> Tensor:
+    """Normalise each layer by one mean and one variance over all real positions and features.
+
+    Not the usual per-token norm: both older programs use the statistics of the whole batch, and
+    normalise padding too.
+
+    Args:
+        layers: (layers, batch, time, dim).
+        mask: true at real positions, (batch, time).
+        epsilon: added to the variance.
+    """
+    real = mask[None, :, :, None]
+    # Sums over a batch overflow float16; a batch of empty sentences has nothing to divide by.
+    wide = layers.to(torch.promote_types(layers.dtype, torch.float32))
+    n_values = (mask.sum() * layers.shape[3]).clamp(min=1)
+    mean = (wide * real).sum(dim=(1, 2, 3), keepdim=True) / n_values
+    variance = (((wide - mean) * real) ** 2).sum(dim=(1, 2, 3), keepdim=True) / n_values
+    return ((wide - mean) / torch.sqrt(variance + epsilon)).to(layers.dtype)
+
+
+def mix_layers(layers: Tensor, weights: Tensor, gamma: Tensor) -> Tensor:
+    """Weigh (layers, ...) by softmax(weights) and scale the sum by gamma."""
+    shares = weights.softmax(dim=0).to(layers.dtype)
+    return gamma.to(layers.dtype) * torch.einsum("l,l...->...", shares, layers)
+
+
+class LayerMix(nn.Module):
+    """A trained or fixed mix of the layers (Peters et al., 2018, equation 1)."""
+
+    def __init__(
+        self,
+        *,
+        n_layers: int,
+        initial: list[float] | None = None,
+        trainable: bool = True,
+        top_only: bool = False,
+    ) -> None:
+        """Make a mix.
+
+        Args:
+            n_layers: layers to mix.
+            initial: weights before the softmax; zeros where None.
+            trainable: whether weights and gamma are trained.
+            top_only: scale the top layer alone, without weights.
+        """
+        super().__init__()
+        values = torch.zeros(n_layers) if initial is None else torch.tensor(initial)
+        self.weights = nn.Parameter(values.float(), requires_grad=trainable and not top_only)
+        self.gamma = nn.Parameter(torch.ones(1), requires_grad=trainable)
+        self.top_only = top_only
+
+    def forward(self, layers: Tensor) -> Tensor:
+        """Map (layers, batch, time, dim) to (batch, time, dim)."""
+        if self.top_only:
+            return self.gamma.to(layers.dtype) * layers[-1]
+        return mix_layers(layers, self.weights, self.gamma)
+
+    def l2(self) -> Tensor:
+        """Sum of squared weights, the paper's regulariser before its λ; 0 for the top alone."""
+        return torch.zeros_like(self.gamma).sum() if self.top_only else (self.weights**2).sum()
+
+    def is_trained(self) -> bool:
+        """Whether weights or gamma differ from their initial values."""
+        return bool((self.weights != 0).any() or (self.gamma != 1).any())

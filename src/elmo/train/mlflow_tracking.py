@@ -1,0 +1,136 @@
+"""The run in an MLflow store: a folder, a database or a server."""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from elmo.config.serialization import to_dict
+from elmo.errors import ConfigError, MissingExtra
+from elmo.files import atomic_path
+from elmo.train.trainable import RunSettings
+
+EXPERIMENT = "elmo"
+RUN_FILE = "mlflow.json"
+STORE = "mlruns"
+# MLflow refuses longer values, and more of them in one call.
+MAX_VALUE = 500
+MAX_PARAMETERS = 100
+
+logger = logging.getLogger(__name__)
+
+
+class Tracking:
+    """One run in the store; a resumed training goes on with the same one."""
+
+    def __init__(self, folder: Path, config: RunSettings, *, is_new: bool) -> None:
+        """Open the store, and the run in it.
+
+        Args:
+            folder: the training folder, which remembers the run.
+            config: of the run; its values are logged as parameters.
+            is_new: whether training begins anew.
+        """
+        store = config.run.mlflow_store or str(folder / STORE)
+        self._client = _client(store)
+        self._works = True
+        remembered = folder / RUN_FILE
+        try:
+            self._run_id = None if is_new else self._go_on(remembered)
+            if self._run_id is None:
+                self._run_id = self._begin(folder.resolve().name, config)
+        except Exception as error:
+            raise ConfigError(
+                f"the MLflow store {store} cannot be used: {_reason(error)}"
+            ) from error
+        with atomic_path(remembered) as partial:
+            partial.write_text(json.dumps({"run_id": self._run_id}) + "\n", encoding="ascii")
+
+    def _go_on(self, remembered: Path) -> str | None:
+        """Open the run the folder remembers; None where there is none, or not in this store."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            run_id: str = json.loads(remembered.read_bytes())["run_id"]
+            self._client.update_run(run_id, status="RUNNING")
+        except (OSError, ValueError, KeyError, MlflowException):
+            return None
+        return run_id
+
+    def _begin(self, name: str, config: RunSettings) -> str:
+        from mlflow.entities import Param
+
+        experiment = self._client.get_experiment_by_name(EXPERIMENT)
+        number = experiment.experiment_id if experiment else None
+        number = number or self._client.create_experiment(EXPERIMENT)
+        run_id: str = self._client.create_run(number, run_name=name).info.run_id
+        values = [Param(key, str(value)[:MAX_VALUE]) for key, value in flatten(config).items()]
+        for start in range(0, len(values), MAX_PARAMETERS):
+            self._client.log_batch(run_id, params=values[start : start + MAX_PARAMETERS])
+        return run_id
+
+    def log(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Log numbers; a store that fails is given up with a warning, the training goes on.
+
+        Steps that are trained again after a resume are logged again: the values are the same.
+        """
+        from mlflow.entities import Metric
+
+        if not self._works or not numbers:
+            return
+        now = int(time.time() * 1000)
+        try:
+            metrics = [Metric(name, value, now, step) for name, value in numbers.items()]
+            self._client.log_batch(self._run_id, metrics=metrics)
+        except Exception as error:
+            self._works = False
+            logger.warning("MLflow failed and is told no more: %s", _reason(error))
+
+    def close(self, finished: bool) -> None:
+        """Say how the run ended."""
+        if not self._works:
+            return
+        try:
+            self._client.set_terminated(self._run_id, "FINISHED" if finished else "KILLED")
+        except Exception as error:
+            logger.warning("MLflow was not told that the run ended: %s", _reason(error))
+
+
+def flatten(config: Any) -> dict[str, Any]:
+    """Give the values of a config by their dotted names."""
+    flat: dict[str, Any] = {}
+    waiting = list(to_dict(config).items())
+    while waiting:
+        name, value = waiting.pop(0)
+        if isinstance(value, dict):
+            waiting += [(f"{name}.{key}", item) for key, item in value.items()]
+        else:
+            flat[name] = value
+    return flat
+
+
+def _client(store: str) -> Any:
+    # Its default is to report home what is used; nobody asked for that here.
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    if "://" not in store:
+        # MLflow would rather have a database, but a folder needs nothing beside it.
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        store = Path(store).absolute().as_uri()
+    try:
+        from mlflow import MlflowClient
+    except ImportError:
+        raise MissingExtra("--mlflow", "mlflow") from None
+    try:
+        return MlflowClient(tracking_uri=store)
+    except Exception as error:
+        raise ConfigError(
+            f"the MLflow store {store} cannot be opened: {_reason(error)}; a folder or a server's "
+            "address works with mlflow-skinny, a database needs the whole of mlflow"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -1,0 +1,100 @@
+"""Runs of words, merged: exact whatever the sizes of runs and buffers."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo.corpus import external_sort
+from elmo.corpus.external_sort import RunWriter, merge_runs, merged_counts, run_table, write_table
+from elmo.corpus.shards import open_table
+
+any_word = st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=6)
+some_words = st.lists(
+    st.sampled_from(["a", "b", "aa", "ab", "é", "日本", "z"]) | any_word, max_size=12
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    runs=st.lists(some_words, min_size=1, max_size=6), merge_bytes=st.sampled_from([1, 20, 2**22])
+)
+def test_runs_are_merged(tmp_path_factory, runs, merge_bytes):
+    folder = tmp_path_factory.mktemp("runs")
+    writer = RunWriter(folder, "run", limit=0)
+    numbers = []
+    for part in runs:
+        numbers.append(writer.number([part], len(part)))
+        writer.count(numbers[-1])
+        writer.write()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(external_sort, "MERGE_BYTES", merge_bytes)
+        patch.setattr(external_sort, "MIN_RUN_BYTES", 1)
+        patch.setattr(external_sort, "ORDER_BYTES", merge_bytes)
+        n_words = merge_runs(folder, writer.runs)
+        rank = write_table(folder, folder, merged_counts(folder))
+    counts = Counter(word for part in runs for word in part)
+    ordered = sorted(counts, key=lambda word: (-counts[word], word.encode()))
+    table, found = open_table(folder)
+    assert n_words == len(table) == len(ordered)
+    if ordered:
+        assert table.strings(0, len(table)) == ordered
+    assert found.tolist() == [counts[word] for word in ordered]
+    for part, name, own in zip(runs, writer.runs, numbers, strict=True):
+        assert [ordered[number] for number in run_table(folder, name, rank)[own]] == part
+
+
+def test_words_that_were_not_counted(tmp_path):
+    writer = RunWriter(tmp_path, "run", limit=1000)
+    writer.count(writer.number([["b", "a", "b"]], 3))
+    writer.number([["c", "a"]], 2)
+    writer.write()
+    assert merge_runs(tmp_path, writer.runs) == 3
+    assert merged_counts(tmp_path).tolist() == [1, 2, 0]
+    assert write_table(tmp_path, tmp_path, merged_counts(tmp_path)).tolist() == [1, 0, 2]
+
+
+def test_a_dictionary_knows_when_it_is_full(tmp_path):
+    writer = RunWriter(tmp_path, "run", limit=100_000)
+    assert not writer.is_full()
+    numbers = writer.number([[str(number) for number in range(1000)] * 2], 2000)
+    assert numbers.tolist() == [*range(1000)] * 2
+    assert writer.is_full()
+    assert writer.run == "run-00000"
+    writer.write()
+    assert not writer.is_full()
+    assert writer.run == "run-00001"
+
+
+def test_the_estimate_of_memory_is_near(tmp_path):
+    import tracemalloc
+
+    writer = RunWriter(tmp_path, "run", limit=0)
+    sample = [f"word{number}" for number in range(100_000)]
+    tracemalloc.start()
+    writer.number([[word + "x" for word in sample]], len(sample))
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 0.6 * used < writer._words.n_bytes < 1.6 * used
+
+
+def test_long_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(external_sort, "ORDER_BYTES", 100)
+    monkeypatch.setattr(external_sort, "MERGE_BYTES", 100)
+    monkeypatch.setattr(external_sort, "MIN_RUN_BYTES", 10)
+    writer = RunWriter(tmp_path, "run", limit=0)
+    sample = ["x" * 1000, "y", "x" * 999, "z" * 150]
+    writer.count(writer.number([sample], 4))
+    writer.write()
+    merge_runs(tmp_path, writer.runs)
+    write_table(tmp_path, tmp_path, merged_counts(tmp_path))
+    assert open_table(tmp_path)[0].strings(0, 4) == sorted(sample)
+
+
+def test_nothing(tmp_path):
+    writer = RunWriter(tmp_path, "run", limit=0)
+    writer.write()
+    assert merge_runs(tmp_path, writer.runs) == 0
+    assert write_table(tmp_path, tmp_path, merged_counts(tmp_path)).dtype == np.uint32

@@ -1,0 +1,110 @@
+"""Workers in processes: the same result, and nothing left of them whatever happens."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from corpus_texts import TEXT, prepared, snapshot
+
+from elmo.corpus import text_sources, word_counts
+from elmo.corpus.shards import Corpus
+from elmo.errors import OutputError
+
+
+def test_the_result_does_not_depend_on_the_workers(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 3000)
+    whole = {}
+    for n_workers, limit in ((1, 2**29), (2, 40_000)):
+        monkeypatch.setattr(word_counts, "DICTIONARY_BYTES", limit)
+        folder = tmp_path / str(n_workers)
+        folder.mkdir()
+        prepared(folder, TEXT, workers=n_workers, shard_words=1000)
+        whole[n_workers] = snapshot(folder / "corpus")
+    assert whole[1] == whole[2]
+    assert {"train-00005.tokens", "valid-00000.starts"} < whole[1].keys()
+
+
+def test_a_script_without_a_main_guard(tmp_path):
+    """Workers run nothing of the script that calls."""
+    (tmp_path / "text.txt").write_text(TEXT * 300)
+    script = (
+        "from elmo.config import *\nfrom elmo.corpus.prepare_corpus import prepare\nprint('once')\n"
+        f"prepare(PrepareConfig(({str(tmp_path / 'text.txt')!r},), {str(tmp_path / 'c')!r}, "
+        "corpus=CorpusConfig(workers=2)))\n"
+    )
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "once\n", "")
+    assert Corpus.open(tmp_path / "c").splits["train"].n_sentences == 297_000
+
+
+@pytest.fixture
+def preparing(tmp_path):
+    """A run in the middle of its work, and its two workers."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "elmo", "prepare", "-", "--out", tmp_path / "c", "--workers", "2"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # A shell that runs the tests in the background has Ctrl-C ignored, children included.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        process.stdin.write((TEXT * 400).encode())
+        process.stdin.flush()
+        deadline = time.monotonic() + 120
+        while not list(tmp_path.glob(".c.*/unfinished/worker-*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        children = children_of(process.pid)
+        assert len(children) == 2
+        yield process, children
+        process.kill()
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return file.read().split()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals(tmp_path, preparing, number):
+    """Ctrl-C reaches the whole group of a terminal; the workers must not speak of it."""
+    process, children = preparing
+    os.killpg(process.pid, number)
+    message = process.stderr.read().decode()
+    assert process.wait() == 128 + number
+    assert "Traceback" not in message
+    assert list(tmp_path.iterdir()) == []
+    assert not any(os.path.exists(f"/proc/{child}") for child in children)
+
+
+def test_workers_end_with_their_parent(preparing):
+    process, children = preparing
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 120
+    while any(os.path.exists(f"/proc/{child}") for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_worker_that_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 1000)
+    (tmp_path / "input.txt").write_text(TEXT)
+    blocks = word_counts.read_blocks
+    # Other tests' helpers are children of this process too.
+    before = children_of(os.getpid())
+
+    def kill_first(*arguments):
+        for number, block in enumerate(blocks(*arguments)):
+            if number == 4:
+                for child in set(children_of(os.getpid())) - set(before):
+                    os.kill(int(child), signal.SIGKILL)
+            yield block
+
+    monkeypatch.setattr(word_counts, "read_blocks", kill_first)
+    with pytest.raises(OutputError, match=r"ended too early \(exit status -9\).*fewer --workers"):
+        prepared(tmp_path, TEXT, workers=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["input.txt"]

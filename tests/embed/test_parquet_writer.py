@@ -1,0 +1,149 @@
+"""Tests of Parquet's writer by itself: the tables Arrow's own writer makes, and files by rules."""
+
+import errno
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import elmo
+from elmo.embed import parquet_writer
+from elmo.embed.parquet_writer import ParquetWriter
+
+pytest.importorskip("pyarrow")
+import pyarrow.parquet
+from arrow_store import ArrowWriter
+
+WORDS = ["a", "", "word", "나는", "\0", "\U0001f600", "x" * 300]
+DIM = 5
+
+
+def make_sentences(lengths, storage, all_layers, seed=0):
+    rng = np.random.default_rng(seed)
+    layers = (3,) if all_layers else ()
+    return [
+        (
+            [WORDS[place] for place in rng.integers(len(WORDS), size=length)],
+            rng.standard_normal((*layers, length, DIM)).astype(storage),
+        )
+        for length in lengths
+    ]
+
+
+def written(writer, sentences):
+    for words, vectors in sentences:
+        writer.write(" ".join(words), words, vectors)
+    writer.close()
+
+
+LENGTHS = {
+    "nothing": [],
+    "blank": [0],
+    "blanks": [0, 0, 0],
+    "word": [1],
+    "blank first": [0, 4, 2],
+    "blank last": [3, 1, 0],
+    "blank between": [3, 0, 0, 1],
+    "groups": [int(n) for n in np.random.default_rng(1).integers(0, 12, 100)],
+    "groups of blanks": [0] * 70 + [2] + [0] * 70,
+    "long": [2, 100, 0, 3],
+}
+
+
+@pytest.mark.parametrize("all_layers", [False, True])
+@pytest.mark.parametrize("storage", ["float16", "float32"])
+@pytest.mark.parametrize("case", LENGTHS)
+def test_the_table_is_arrows(tmp_path, monkeypatch, case, storage, all_layers):
+    monkeypatch.setattr(parquet_writer, "SHARD_GROUP_WORDS", 32)
+    sentences = make_sentences(LENGTHS[case], storage, all_layers)
+    settings = {"all_layers": all_layers, "storage": storage, "first": 7}
+    paths = tmp_path / "arrow.parquet", tmp_path / "ours.parquet"
+    written(ArrowWriter(paths[0], **settings, group_words=32), sentences)
+    written(ParquetWriter(paths[1], **settings, is_shard=True), sentences)
+    expected, found = map(pyarrow.parquet.read_table, paths)
+    found.validate(full=True)
+    assert found.schema.equals(expected.schema, check_metadata=True)
+    assert found.equals(expected)
+    arrow, ours = (pyarrow.parquet.ParquetFile(path) for path in paths)
+    assert str(ours.schema).splitlines()[1:] == str(arrow.schema).splitlines()[1:]
+    assert groups(ours.metadata) == groups(arrow.metadata)
+
+
+def groups(metadata):
+    """Give the rows of each row group, and what is told of its columns."""
+    found = []
+    for place in range(metadata.num_row_groups):
+        group = metadata.row_group(place)
+        columns = [group.column(number) for number in range(3)]
+        bounds = columns[0].statistics
+        counts = [column.num_values for column in columns]
+        known = [column.is_stats_set for column in columns]
+        found.append((group.num_rows, bounds.min, bounds.max, bounds.null_count, counts, known))
+    return found
+
+
+@pytest.mark.parametrize(("is_shard", "n_words"), [(True, 2**9), (False, 2**13)])
+def test_words_of_a_group(tmp_path, is_shard, n_words):
+    """A sentence counts as a word more, so that blank ones fill a group too."""
+    path = tmp_path / "x.parquet"
+    sentences = make_sentences([31] * (n_words // 16), "float16", False)
+    written(ParquetWriter(path, all_layers=False, storage="float16", is_shard=is_shard), sentences)
+    metadata = pyarrow.parquet.ParquetFile(path).metadata
+    sizes = [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)]
+    assert sizes == [n_words // 32] * 2
+    assert metadata.created_by == f"elmo-torch version {elmo.__version__}"
+
+
+@pytest.mark.parametrize("all_layers", [False, True])
+def test_sentences_are_looked_up(tmp_path, monkeypatch, all_layers):
+    monkeypatch.setattr(parquet_writer, "ROW_GROUP_WORDS", 20)
+    sentences = make_sentences([0, *range(12), 0], "float32", all_layers)
+    path = tmp_path / "x.parquet"
+    written(ParquetWriter(path, all_layers=all_layers), sentences)
+    with elmo.open_embeddings(path) as found:
+        for place in np.random.default_rng(0).permutation(len(sentences)):
+            words, vectors = sentences[place]
+            assert found[int(place)].words == words
+            assert found[int(place)].vectors.shape == vectors.shape
+            assert found[int(place)].vectors.tobytes() == vectors.tobytes()
+
+
+def test_numbers_are_stored_as_asked(tmp_path):
+    """Also from arrays that are of another type, or do not lie in one piece."""
+    vectors = np.arange(24, dtype=np.float32).reshape(4, 6)
+    path = tmp_path / "x.parquet"
+    sentences = [(["a"] * 4, vectors), (["b"] * 6, vectors.T[:, ::-1])]
+    written(ParquetWriter(path, all_layers=False, storage="float16"), sentences)
+    found = pyarrow.parquet.read_table(path)["vectors"].to_pylist()
+    assert found == [vectors.tolist(), vectors.T[:, ::-1].tolist()]
+
+
+def test_the_same_bytes(tmp_path):
+    files = []
+    for name in ("a.parquet", "b.parquet"):
+        writer = ParquetWriter(tmp_path / name, all_layers=True, storage="float16", first=3)
+        written(writer, make_sentences(LENGTHS["groups"], "float16", True))
+        files.append((tmp_path / name).read_bytes())
+    assert files[0] == files[1]
+
+
+def test_a_disk_that_fills(tmp_path):
+    """What the disk refuses is raised by whoever writes it, and the file is closed then."""
+    path = tmp_path / "x.parquet"
+    code = (
+        "import numpy as np, resource, sys\n"
+        "from pathlib import Path\n"
+        "from elmo.embed.parquet_writer import ParquetWriter\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, {resource.RLIM_INFINITY}))\n"
+        f"writer = ParquetWriter(Path({str(path)!r}), all_layers=False, is_shard=True)\n"
+        "for call in (lambda: [writer.write('', ['a'], np.ones((1, 64), np.float32))\n"
+        "                      for _ in range(600)], writer.close):\n"
+        "    try: call()\n"
+        "    except OSError as error: print(error.errno)\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(errno.EFBIG)] * 2
+    assert done.stderr == ""

@@ -1,0 +1,55 @@
+"""Words and tags in two files."""
+
+import pytest
+
+from elmo.errors import ConfigError, FormatError
+from elmo.tasks.readers.parallel_files import read_parallel
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(words, tags, name="train.words.txt"):
+        path = tmp_path / name
+        path.write_text(words, encoding="utf-8", newline="")
+        path.with_name(name.replace("words", "tags")).write_text(tags, newline="")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_read(write, end):
+    path = write(f"나 의 1\xa0000{end}끝{end}{end}", f"O  O B-X {end}O{end}")
+    found = [(example.words, example.target) for example in read_parallel(path)]
+    assert found == [(("나", "의", "1\xa0000"), ("O", "O", "B-X")), (("끝",), ("O",))]
+
+
+def test_tags_by_name(write, tmp_path):
+    path = write("a b\n", "O\n")
+    (tmp_path / "others").write_text("X Y\n")
+    assert read_parallel(path, tags=tmp_path / "others")[0].target == ("X", "Y")
+    assert read_parallel(path, tags=str(tmp_path / "others"))[0].target == ("X", "Y")
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "message"),
+    [
+        ("a b\nc d\n", "O O\nO\n", "line 2 of .*words.txt has 2 words, of .*tags.txt 1 tags"),
+        ("a\nb\n", "O\n", "words.txt has 2 lines, .*tags.txt has 1"),
+        ("a\n\nb\n", "O\n\nO\n", "line 2 .* has 0 words, .* at least one"),
+        ("", "", "holds no sentence"),
+    ],
+)
+def test_broken(write, words, tags, message):
+    with pytest.raises(FormatError, match=message):
+        read_parallel(write(words, tags))
+
+
+def test_no_tags(write):
+    path = write("a\n", "O\n", name="plain.txt")
+    with pytest.raises(ConfigError, match=r"has no 'words' in it, .* such as train.words.txt"):
+        read_parallel(path)
+    path = write("a\n", "O\n")
+    path.with_name("train.tags.txt").unlink()
+    with pytest.raises(FormatError, match=r"cannot read .*train.tags.txt"):
+        read_parallel(path)

@@ -1,0 +1,104 @@
+"""The one entry: kinds by name, found out, and their options."""
+
+import gzip
+from typing import get_args
+
+import pytest
+
+from elmo.config import ReaderName
+from elmo.errors import ConfigError, FormatError
+from elmo.tasks.readers import READERS, read
+from elmo.tasks.readers.reader_registry import detect_kind
+
+UD = "1\ta\ta\tX\tY\t_\t_\t_\t_\t_\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("a.conllu", UD, "conllu"),
+        ("a.TSV", "text\tlabel\na\t1\n", "table"),
+        ("a.csv", "text,label\na,1\n", "table"),
+        ("a.jsonl", "{}", "jsonl"),
+        ("a.json", "[]", "jsonl"),
+        ("a.txt", "(3 (2 It) (4 's))\n", "sst5"),
+        ("a.txt", '{"text": "a"}\n', "jsonl"),
+        ("ner.train", "; a b\n$a <b:PS>\n1\ta\tNN\tO\n", "klp"),
+        ("ner.dev", "a\tNN\tB_PS\nb\tNN\tI\n\nc\tNN\tO\n", "klp"),
+        ("ner.dev", "a\tNN\tB-PS\nb\tNN\tI-PS\n\nc\tNN\tO\n", "conll"),
+        ("a.txt", "# sent_id = 1\n" + UD, "conllu"),
+        ("a.txt", "1-2\tab\t_\t_\t_\t_\t_\t_\t_\t_\n" + UD, "conllu"),
+        ("a.txt", "-DOCSTART- O\n\na O\n", "conll"),
+        ("eng.train", "\na NN O\nb NN O\n\nc NN O\n", "conll"),
+        ("a.txt", "a\tO\n\nb\tO\n\n\n", "conll"),
+        ("a.txt", "( ( O\n3 CD O\n\n[ [ O\n", "conll"),
+        ("ratings.txt", "id\tdocument\tlabel\n1\ta\t0\n\n", "table"),
+        ("a.words.txt", "a b\n", None),
+        ("a.conll", "#begin document (a)\n", None),
+        ("a.txt", "just a text\n", None),
+        ("a.txt", "just\n\ntexts\n", None),
+        ("a.txt", "\n\n", None),
+        ("a.txt", "[" * 100_000, None),
+    ],
+)
+def test_kinds_found_out(tmp_path, name, text, kind):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    if kind is None:
+        with pytest.raises(FormatError, match=r"cannot tell what kind of file .* is; say it"):
+            detect_kind(path)
+    else:
+        assert detect_kind(path) == kind
+        packed = tmp_path / f"{name}.gz"
+        packed.write_bytes(gzip.compress(text.encode()))
+        assert detect_kind(packed) == kind
+
+
+def test_parallel_is_found_out(tmp_path):
+    path = tmp_path / "a.words.txt"
+    path.write_text("a b\n")
+    path.with_name("a.tags.txt").write_text("O X\n")
+    assert detect_kind(path) == "parallel"
+    assert read(str(path))[0].target == ("O", "X")
+
+
+def test_names():
+    assert set(READERS) == set(get_args(ReaderName)) - {"auto"}
+    assert list(READERS) == sorted(READERS)
+
+
+def test_options_are_handed_on(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("title\tlabel\nab\t1\n", encoding="utf-16")
+    assert read(path, text="title", split=list)[0].words == ("a", "b")
+    assert read(path, "table", text="title")[0].words == ("ab",)
+
+
+def test_split_is_for_raw_text_alone(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("ab O\n")
+    assert read(path, "conll", split=list)[0].words == ("ab",)
+    path.write_text("(3 ab)\n")
+    assert read(path, "sst5", split=list)[0].words == ("ab",)
+
+
+@pytest.mark.parametrize("kind", sorted(READERS.keys() - {"senses"}))  # those are of folders
+def test_each_kind_refuses_as_the_others(tmp_path, kind):
+    path = tmp_path / "a.words.txt"
+    with pytest.raises(FormatError, match=r"cannot read .*a.words.txt"):
+        read(path, kind)
+    path.write_bytes(b"\xff\n")
+    path.with_name("a.tags.txt").write_bytes(b"O\n")
+    with pytest.raises(FormatError, match="line 1 is not utf-8"):
+        read(path, kind)
+    with pytest.raises(FormatError, match="line 1 is not ascii"):
+        read(path, kind, encoding="ascii")
+
+
+def test_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a O\n")
+    with pytest.raises(ConfigError, match="no kind of file 'xml'; expected conll, "):
+        read(path, "xml")
+    with pytest.raises(ConfigError, match="kind conll has no option column, text; it has encoding"):
+        read(path, "conll", text="a", column=3)

@@ -1,0 +1,269 @@
+"""Answers to questions: their head, windows of long passages, and models for them."""
+
+import json
+import math
+
+import pytest
+import torch
+from small_tasks import ASKED, DIALS, UNANSWERED, asked, fabric, make_trained, wider, write_elmo
+from typer.testing import CliRunner
+
+from elmo import cli
+from elmo.config import QuestionAnsweringConfig, TaskConfig, TaskEncoderConfig, WordFeaturesConfig
+from elmo.errors import ConfigError, InputError
+from elmo.tasks import QuestionAnswerer
+from elmo.tasks.examples import Example, GoldAnswers, Passage
+from elmo.tasks.heads.question_answering_head import FoundSpan, QuestionAnsweringHead
+from elmo.tasks.packed_batch import PackedBatch
+from elmo.tasks.task_model import Texts
+from elmo.tasks.task_trainable import TaskTrainingJob
+from elmo.tasks.task_types.task_registry import make_task, task_for
+from elmo.train import loop
+
+SETTINGS = {"longest": 3, "window": 6, "overlap": 2, "may_be_none": True, "f1_of": "words"}
+
+
+@pytest.fixture(autouse=True)
+def no_picture(monkeypatch):
+    monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_elmo(tmp_path_factory.mktemp("elmo"))
+
+
+# ---------------------------------------------------------------------------------------- passages
+
+
+def test_words_in_their_text():
+    passage = Passage.of("a cat,  a  dog", ["a", "cat", ",", "a", "dog"])
+    assert passage.places == ((0, 1), (2, 5), (5, 6), (8, 9), (11, 14))
+    assert passage.piece((1, 4)) == "cat,  a"
+    assert passage.place_of("cat,") == (1, 3)
+    # The word comes before the letter in one.
+    assert passage.place_of("a") == (0, 1)
+    assert passage.place_of("a", 8) == (3, 4)
+    assert passage.place_of("at") == (1, 2)
+    for wrong in (("dot",), ("cat", 3), ("  ", 6), ("a", -6)):
+        assert passage.place_of(*wrong) is None
+    with pytest.raises(InputError, match="the word 'b' is not found after character 1"):
+        Passage.of("a c", ["a", "b"])
+
+
+# -------------------------------------------------------------------------------------------- head
+
+
+@pytest.fixture(scope="module")
+def head():
+    torch.manual_seed(0)
+    return QuestionAnsweringHead(dim=6, longest=3, config=TaskEncoderConfig(hidden=5)).eval()
+
+
+def texts_of(*lengths):
+    generator = torch.Generator().manual_seed(1)
+    return [
+        Texts(torch.randn(2, n, 6, generator=generator), PackedBatch.of([n, n])) for n in lengths
+    ]
+
+
+def test_all_spans_and_no_answer_share_one_softmax(head):
+    scores = head(texts_of(4, 5)).detach().log_softmax(dim=1)
+    assert scores.shape == (2, 5 * 3 + 1)
+    # Spans of 1, 2 and 3 words that end in the passage: 5 + 4 + 3.
+    assert torch.isfinite(scores).sum(dim=1).tolist() == [12 + 1] * 2
+    (found, _) = head.answers(texts_of(4, 5))
+    best = scores[0, :-1].argmax()
+    assert found.start == best // 3
+    assert found.end == found.start + best % 3 + 1 <= 5
+    assert found.log_probability == pytest.approx(float(scores[0, best]))
+    assert found.log_none == pytest.approx(float(scores[0, -1]))
+
+
+def test_the_loss_is_that_of_the_right_span(head):
+    texts = texts_of(4, 5)
+    scores = head(texts).log_softmax(dim=1)
+    loss = head.loss(texts, torch.tensor([[1, 3], [-1, -1]]))
+    torch.testing.assert_close(loss, -(scores[0, 1 * 3 + 1] + scores[1, -1]) / 2)
+    # Of an answer that is too long its beginning is learned.
+    assert head.loss(texts, torch.tensor([[1, 5], [0, 1]])) == head.loss(
+        texts, torch.tensor([[1, 4], [0, 1]])
+    )
+
+
+def test_padding_is_no_answer(head):
+    texts = texts_of(4, 5)
+    expected = head.answers(texts)
+    wide = []
+    for x, layout, _ in texts:
+        more = torch.full((2, 3, 6), 50.0)
+        wide.append(Texts(torch.cat([x, more], dim=1), wider(layout, 3)))
+    for found, other in zip(head.answers(wide), expected, strict=True):
+        assert found == pytest.approx(other, abs=1e-5)
+
+
+# ----------------------------------------------------------------------------------------- windows
+
+
+def test_long_passages_are_cut_into_windows():
+    kind = make_task("answers", SETTINGS)
+    words = tuple(f"w{n}" for n in range(15))
+    example = asked("where ?", " ".join(words), "w4 w5")
+    pieces = kind.pieces(example)
+    assert [piece.texts[1] for piece in pieces] == [words[0:6], words[4:10], words[8:14], words[9:]]
+    assert [piece.target.place for piece in pieces] == [(4, 6), (0, 2), None, None]
+    for piece in pieces:
+        assert piece.texts[0] == example.texts[0]
+        assert piece.given.piece((0, 6)) == " ".join(piece.texts[1])
+    assert kind.pieces(asked("where ?", "a b", "a")) == [asked("where ?", "a b", "a")]
+    # What is only asked has no target.
+    assert {p.target for p in kind.pieces(kind.asked(["a", " ".join(words)], str.split))} == {None}
+
+
+def test_the_answer_stands_highest_above_none():
+    kind = make_task("answers", SETTINGS)
+    example = asked("where ?", " ".join(f"w{n}" for n in range(10)), "w4")
+    pieces = kind.pieces(example)
+    spans = [FoundSpan(0, 1, math.log(0.6), math.log(0.3)), FoundSpan(1, 3, -1.0, -5.0)]
+    answer = kind.joined(example, pieces, spans)
+    assert (answer.text, answer.start, answer.end) == ("w5 w6", 15, 20)
+    assert answer.score == pytest.approx(math.exp(-1))
+    none = [FoundSpan(0, 1, math.log(0.2), math.log(0.7))] * 2
+    answer = kind.joined(example, pieces, none)
+    assert (answer.text, answer.start, answer.score) == ("", None, pytest.approx(0.7))
+    record = kind.record(example, answer)
+    assert record == {"question": "where ?", "answer": "", "start": None, "end": None, "score": 0.7}
+    # A model that saw no question without an answer always gives one.
+    always = make_task("answers", {**SETTINGS, "may_be_none": False})
+    assert always.joined(example, pieces, none).text == "w0"
+
+
+def test_words_of_both_texts_are_marked():
+    kind = make_task("answers", SETTINGS)
+    questions, passages = kind.groups([asked("where is Kim ?", "Is it Kim", "it")])
+    assert questions.marks == [[0, 1, 1, 0]]
+    assert passages.marks == [[1, 0, 1]]
+
+
+def test_what_windows_cannot_be():
+    with pytest.raises(ConfigError, match="overlap is 9 and window 9; windows must go on"):
+        QuestionAnsweringConfig(window=9, overlap=9)
+    with pytest.raises(ConfigError, match="longest_answer is 0"):
+        QuestionAnsweringConfig(longest_answer=0)
+    with pytest.raises(ConfigError, match="mark_dim is 0; it must be at least 1"):
+        WordFeaturesConfig(mark_dim=0)
+    with pytest.raises(ConfigError, match="batch_words is 0; it must be at least 1"):
+        TaskConfig(out="", batch_words=0)
+
+
+# ------------------------------------------------------------------------------------------ models
+
+
+@pytest.mark.parametrize(
+    "settings", [{"batch_words": 40}, {"place": "both", "window": 7, "overlap": 4}]
+)
+def test_answers_are_learned_by_heart(tmp_path, model, settings):
+    if "place" in settings:
+        settings = {**settings, "model": model}
+    examples = ASKED + UNANSWERED
+    trained = make_trained(tmp_path, examples, examples, task="answers", hidden=16, **settings)
+    assert trained.kind.may_be_none
+    work = TaskTrainingJob(trained, examples, examples).work(fabric())
+    for number, batch in zip(range(90), work.batches(0), strict=False):
+        work.step(batch, number)
+    found = work.evaluation(work.measure(90, iter))
+    assert found.figures["f1"] > 0.9
+    assert found.measure == "f1"
+
+
+def test_windows_have_layers_on_the_disk(tmp_path, model):
+    trained = make_trained(
+        tmp_path, ASKED, task="answers", model=model, window=7, overlap=4, place="output"
+    )
+    pieces = [piece for example in ASKED for piece in trained.kind.pieces(example)]
+    assert len(pieces) > len(ASKED)
+    found = trained.built.fields.layers([piece.texts[1] for piece in pieces])
+    assert {len(one) for one in found} == {7}
+
+
+def test_a_tuned_elmo_learns_from_both_texts(tmp_path, model):
+    trained = make_trained(tmp_path, ASKED, task="answers", model=model, use="tuned")
+    work = TaskTrainingJob(trained, ASKED, ()).work(fabric())
+    before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]
+    work.step(next(work.batches(0)), 0)
+    after = work.model.tokens.network.bilm.parameters()
+    assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_an_answerer(tmp_path):
+    texts = [(" ".join(e.texts[0]), e.given.text) for e in ASKED]
+    answers = [e.target.texts[0] for e in ASKED]
+    settings = {**DIALS, "hidden": 16, "epochs": 25, "evaluate_every": 100}
+    model = QuestionAnswerer(**settings).fit(
+        texts, answers, dev=(texts, [[one] for one in answers])
+    )
+    assert model.score(texts, answers) > 0.9
+    assert model.labels == []
+    found = model.answers(texts)
+    assert model.predict(texts) == [answer.text for answer in found]
+    for (_, passage), answer in zip(texts, found, strict=True):
+        assert passage[answer.start : answer.end] == answer.text
+        assert 0 < answer.score <= 1
+    model.save(tmp_path / "model")
+    assert QuestionAnswerer.load(tmp_path / "model").answers(texts) == found
+    # Words that are split already are a text with spaces.
+    (answer,) = model.answers([("where is Kim ?".split(), ASKED[0].texts[1])])
+    assert answer.text in " ".join(ASKED[0].texts[1])
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("Busan", "text 0: its passage does not hold 'Busan'"),
+        ([("Kim", 1)], "text 0: its passage does not hold 'Kim'"),
+        (3, "'0' has 3 for its target, expected answers, and a passage"),
+    ],
+)
+def test_answers_that_do_not_fit(target, message):
+    with pytest.raises(InputError, match=message):
+        QuestionAnswerer(**DIALS).fit([("who ?", "Kim left")], [target])
+
+
+def test_targets_as_they_are_given():
+    estimator = QuestionAnswerer()
+    example = task_for("answers", ASKED).asked(("who ?", "Kim left Kim"), str.split)
+    for target, expected in (
+        ("", GoldAnswers()),
+        ([], GoldAnswers()),
+        ("Kim", GoldAnswers(("Kim",), (0, 1))),
+        ([("Kim", 9), "left"], GoldAnswers(("Kim", "left"), (2, 3))),
+    ):
+        assert estimator._target(example, target, 0) == expected
+
+
+def test_examples_without_a_passage():
+    with pytest.raises(InputError, match="expected answers, and a passage with the places of its"):
+        task_for("answers", [Example((("a",), ("b",)), GoldAnswers())])
+
+
+def test_fit_evaluate_and_predict_as_typed(tmp_path):
+    def elmo(*words, given=None):
+        return CliRunner().invoke(cli.application(), ["task", *map(str, words)], input=given)
+
+    records = [
+        {"question": " ".join(e.words), "context": e.given.text, "answer": e.target.texts[0]}
+        for e in ASKED
+    ]
+    file = tmp_path / "questions.json"
+    file.write_text(json.dumps(records))
+    flags = ["--model", "none", "--hidden", "4", "--max-steps", "2", "--accelerator", "cpu"]
+    run = elmo("fit", "squad", "--train", file, "--dev", file, "--out", tmp_path / "run", *flags)
+    assert run.exit_code == 0, run.stderr
+    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--as-json").stdout)
+    assert set(shown) == {"exact_match", "f1", "examples"}
+    passage = "now Kim  is at home ."
+    result = elmo("predict", tmp_path / "run", "-", given=f"where is Kim ?\t{passage}\n")
+    record = json.loads(result.stdout)
+    assert record["question"] == "where is Kim ?"
+    assert record["answer"] == passage[record["start"] : record["end"]]
+    assert 0 < record["score"] <= 1

@@ -1,0 +1,145 @@
+"""The examples a config names."""
+
+import pytest
+from small_tasks import LABELLED, TAGGED, write_conll, write_jsonl
+
+from elmo.config import ExamplesConfig
+from elmo.errors import ConfigError, FormatError, InputError
+from elmo.tasks.examples import Example
+from elmo.tasks.load_examples import held_out, read_examples, thinned, training_examples
+
+MANY = [Example(((f"w{n}",),), "x") for n in range(100)]
+
+
+def test_a_tenth_is_held_out_always_the_same(tmp_path):
+    path = write_jsonl(tmp_path / "train.jsonl", MANY)
+    parts = [training_examples(ExamplesConfig(train=path), str.split, seed) for seed in (1, 2)]
+    assert parts[0] == parts[1]
+    train, dev = parts[0]
+    assert (len(train), len(dev)) == (90, 10)
+    # Both are in the order of the file, and together all of it.
+    numbers = [[int(example.words[0][1:]) for example in part] for part in (train, dev)]
+    assert numbers == [sorted(part) for part in numbers]
+    assert sorted(numbers[0] + numbers[1]) == list(range(100))
+    # Those of seed 0, on every machine and in every version.
+    assert numbers[1] == [5, 16, 20, 36, 52, 72, 82, 90, 93, 94]
+
+
+def test_a_fraction_of_what_is_left(tmp_path):
+    path = write_jsonl(tmp_path / "train.jsonl", MANY)
+    whole, dev = training_examples(ExamplesConfig(train=path), str.split, 1)
+    config = ExamplesConfig(train=path, fraction=0.2)
+    some, same = training_examples(config, str.split, 1)
+    assert same == dev
+    assert len(some) == 18
+    assert [example for example in whole if example in some] == some
+    assert training_examples(config, str.split, 1)[0] == some
+    assert training_examples(config, str.split, 2)[0] != some
+
+
+def test_a_dev_that_is_named(tmp_path):
+    config = ExamplesConfig(
+        train=write_conll(tmp_path / "train.txt", TAGGED),
+        dev=write_conll(tmp_path / "dev.txt", TAGGED[:3]),
+    )
+    train, dev = training_examples(config, str.split, 1)
+    assert [example.target for example in train] == [example.target for example in TAGGED]
+    assert [example.texts for example in dev] == [example.texts for example in TAGGED[:3]]
+
+
+def test_shares_that_leave_little():
+    assert len(held_out(LABELLED[:2], 0.01)[1]) == 1
+    with pytest.raises(InputError, match="1 examples are too few to hold some out: name a --dev"):
+        held_out(LABELLED[:1], 0.1)
+    assert len(thinned(LABELLED, 0.001, 1)) == 1
+    assert thinned(LABELLED, 1, 1) == LABELLED
+
+
+def test_nothing_to_learn_from(tmp_path):
+    with pytest.raises(ConfigError, match="--train is not given"):
+        training_examples(ExamplesConfig(), str.split, 1)
+    (tmp_path / "empty.tsv").write_text("text\tlabel\n\tx\n")
+    with pytest.raises(FormatError, match=r"empty.tsv holds no row"):
+        read_examples(ExamplesConfig(empty="skip"), str(tmp_path / "empty.tsv"), str.split)
+
+
+def test_what_the_dials_mean_to_each_reader(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,title,topic\n1,Ein Film,x\n2,,y\n", encoding="utf-8")
+    config = ExamplesConfig(text="title", label="topic", empty="keep")
+    found = read_examples(config, str(path), lambda text: text.lower().split())
+    assert [(e.words, e.target) for e in found] == [(("ein", "film"), "x"), ((".",), "y")]
+
+    path = tmp_path / "a.txt"
+    path.write_text("a DT O\nb NN B-X\n\nc NN O\n", encoding="utf-8")
+    tags = {None: ("O", "B-X"), "1": ("DT", "NN")}
+    for label, expected in tags.items():
+        found = read_examples(ExamplesConfig(label=label), str(path), str.split)
+        assert found[0].target == expected
+    with pytest.raises(ConfigError, match="label is 'ner'; CoNLL columns have numbers, from 0"):
+        read_examples(ExamplesConfig(label="ner"), str(path), str.split)
+
+    path = tmp_path / "a.conllu"
+    path.write_text("1\ta\t_\tDT\tX\t_\t0\t_\t_\t_\n\n", encoding="utf-8")
+    for label, expected in ((None, ("DT",)), ("xpos", ("X",))):
+        found = read_examples(ExamplesConfig(label=label), str(path), str.split)
+        assert found[0].target == expected
+
+    path = tmp_path / "trees.txt"
+    path.write_text("(3 (4 good) (2 film))\n", encoding="utf-8")
+    config = ExamplesConfig(reader="sst5", phrases=True)
+    assert len(read_examples(config, str(path), str.split)) == 1
+    assert len(read_examples(config, str(path), str.split, is_training=True)) == 3
+
+
+def test_no_phrase_of_a_sentence_to_choose_by_is_learned(tmp_path):
+    path = tmp_path / "trees.txt"
+    path.write_text("".join(f"(3 (2 w{n}) (4 v{n}))\n" for n in range(20)))
+    config = ExamplesConfig(train=str(path), reader="sst5", phrases=True)
+    train, dev = training_examples(config, str.split, 1)
+    assert (len(train), len(dev)) == (18 * 3, 2)
+    assert all(len(example.words) == 2 for example in dev)
+    chosen_by = {word for example in dev for word in example.words}
+    assert chosen_by.isdisjoint(word for example in train for word in example.words)
+
+
+def test_phrases_are_of_trees(tmp_path):
+    path = write_conll(tmp_path / "tags.txt", TAGGED)
+    config = ExamplesConfig(train=path, phrases=True)
+    with pytest.raises(ConfigError, match="phrases are of trees, and this is conll"):
+        training_examples(config, str.split, 1)
+    # A model that has learned from them may be measured on anything.
+    assert len(read_examples(config, path, str.split)) == len(TAGGED)
+
+
+@pytest.mark.parametrize("reader", ["auto", "table", "pairs"])
+def test_two_columns_of_texts(tmp_path, reader):
+    path = tmp_path / "a.tsv"
+    path.write_text("one\ttwo\tsame\na b\tc\tyes\n", encoding="utf-8")
+    config = ExamplesConfig(reader=reader, text="one, two", label="same")
+    (example,) = read_examples(config, str(path), str.split, is_training=True)
+    assert (example.texts, example.target) == ((("a", "b"), ("c",)), "yes")
+
+
+def test_pairs_whose_columns_are_known(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("premise\thypothesis\tlabel\tsame\na\tb\tx\ty\n", encoding="utf-8")
+    for label, expected in ((None, "x"), ("same", "y")):
+        config = ExamplesConfig(reader="pairs", label=label)
+        assert read_examples(config, str(path), str.split)[0].target == expected
+    with pytest.raises(ConfigError, match="text is 'premise'; pairs have two columns of texts"):
+        read_examples(ExamplesConfig(reader="pairs", text="premise"), str(path), str.split)
+
+
+def test_columns_that_cannot_be_named(tmp_path):
+    path = tmp_path / "trees.txt"
+    path.write_text("(3 (4 good) (2 film))\n", encoding="utf-8")
+    for config, flag in (
+        (ExamplesConfig(text="title"), "text"),
+        (ExamplesConfig(label="x"), "label"),
+    ):
+        message = f"--{flag} names a column, and files of the reader sst5 have none"
+        with pytest.raises(ConfigError, match=message):
+            read_examples(config, str(path), str.split, is_training=True)
+        # A model that learned from a table can be measured on trees.
+        assert len(read_examples(config, str(path), str.split)) == 1

@@ -1,0 +1,297 @@
+"""Memories: senses and nearest occurrences, from files to folders to answers."""
+
+import json
+
+import numpy as np
+import pytest
+from small_tasks import task_config, write_elmo
+from typer.testing import CliRunner
+
+from elmo import cli
+from elmo.embed.embedder import ELMo
+from elmo.errors import ConfigError, FormatError, InputError
+from elmo.evaluate.word_senses import SenseData, sense_accuracy
+from elmo.tasks.examples import Example
+from elmo.tasks.fit import fit
+from elmo.tasks.lookup_model import load_task
+from elmo.tasks.readers import read
+
+INDEX = """\
+bank%1:14:00:: 08420278 2 20
+bank%1:17:01:: 09213565 1 25
+owl%1:05:00:: 01621127 2 0
+owl%1:18:00:: 01621128 1 0
+run%2:38:00:: 01926311 1 106
+run%2:33:00:: 01926312 2 10
+"""
+
+
+def sgml(words):
+    """Write a sentence of SemCor: a word, or a word with its lemma, number and key."""
+    lines = [
+        f"<wf cmd=done pos=XX lemma={word[1]} wnsn={word[2]} lexsn={word[3]}>{word[0]}</wf>"
+        if isinstance(word, tuple)
+        else f"<wf cmd=ignore pos=XX>{word}</wf>"
+        for word in words
+    ]
+    return "\n".join(["<s snum=1>", *lines, "</s>", ""])
+
+
+RIVER, MONEY = ("bank", "bank", 1, "1:17:01::"), ("Bank", "bank", 2, "1:14:00::")
+RAN = ("ran", "run", 1, "2:38:00::")
+SEMCOR = (
+    "".join(
+        map(sgml, [["the", RIVER, "of", "it"], [MONEY, "pays"], ["a", RIVER], ["it", RAN, "out"]])
+    )
+    + "</contextfile>\n"
+)
+XML = """\
+<corpus><text>
+<sentence><wf>the</wf><instance id="a" lemma="bank" pos="NOUN">bank</instance><wf>of</wf></sentence>
+<sentence><instance id="b" lemma="owl" pos="NOUN">owls</instance></sentence>
+<sentence><instance id="c" lemma="bank" pos="NOUN">Bank</instance><wf>pays</wf></sentence>
+<sentence><wf>nothing</wf></sentence>
+</text></corpus>
+"""
+KEYS = "a bank%1:17:01::\nb owl%1:18:00::\nc bank%1:14:00::\n"
+SENSES = """\
+bat\tanimal\ta small bat flew
+bat\tanimal\tthe small bat flew
+bat\tclub\this wooden bat broke
+bat\tclub\this heavy bat broke
+
+seal\tanimal\tthe seal
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_elmo(tmp_path_factory.mktemp("elmo"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in {
+        "wordnet-3.0/index.sense": INDEX,
+        "semcor3.0/brown1/tagfiles/br-a01": SEMCOR,
+        "Evaluation_Datasets/ALL/ALL.data.xml": XML,
+        "Evaluation_Datasets/ALL/ALL.gold.key.txt": KEYS,
+    }.items():
+        path = tmp_path / "wsd" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path / "wsd"
+
+
+@pytest.fixture(scope="module")
+def elmo():
+    """Run `elmo task` with some words, and text on its standard input."""
+    runner, app = CliRunner(), cli.application()
+    return lambda *words, given=None: runner.invoke(app, ["task", *map(str, words)], input=given)
+
+
+def senses_config(folder, out, model, **settings):
+    given = {
+        "task": "senses",
+        "reader": "senses",
+        "train": str(folder / "semcor3.0"),
+        "test": str(folder / "Evaluation_Datasets" / "ALL"),
+        "model": model,
+        "layers": "2",
+    }
+    return task_config(out, **{**given, **settings})
+
+
+def nearest_config(path, out, model, **settings):
+    given = {"task": "nearest", "reader": "occurrences", "train": str(path), "model": model}
+    return task_config(out, **{**given, "layers": "top", **settings})
+
+
+# ------------------------------------------------------------------------------------------ senses
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_senses_as_the_probe_counts_them(tmp_path, folder, model, layer):
+    result = fit(senses_config(folder, tmp_path / "run", model, layers=str(layer)))
+    elmo = ELMo.from_pretrained(model)
+    data = SenseData.read(folder)
+    expected = sense_accuracy(lambda sentences: elmo.encode(sentences, layers="all"), data)
+    (run,) = result.runs
+    assert run["test"] == {"f1": expected.layers[layer], "first_sense": expected.first_sense}
+    assert run["test"]["f1"] == 1  # bank by its context, the owl by WordNet
+    assert run["development"] is None
+    assert str(result).splitlines()[0] == "test         f1 1.0000, first sense 0.6667"
+
+
+def test_senses_of_a_folder_that_was_moved(tmp_path, folder, model):
+    first = fit(senses_config(folder, tmp_path / "run", model))
+    (folder / "semcor3.0").rename(folder / "gone")
+    # Done before, it is not done again, wherever the same examples lie.
+    again = senses_config(folder, tmp_path / "run", model, train=str(folder / "gone"))
+    assert fit(again) == first
+    (tmp_path / "run" / "model").rename(tmp_path / "moved")
+    examples = read(folder / "Evaluation_Datasets" / "ALL", "senses")
+    assert load_task(tmp_path / "moved", "cpu").scores(examples) == first.runs[0]["test"]
+
+
+def test_senses_of_plain_sentences(tmp_path, folder, model, elmo):
+    fit(senses_config(folder, tmp_path / "run", model))
+    shown = elmo("predict", tmp_path / "run", "-", given="the bank of\nBank pays\nhe Ran\n")
+    assert shown.exit_code == 0
+    records = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert records[0] == {
+        "words": ["the", "bank", "of"],
+        "senses": [
+            {"text": "bank", "start": 1, "end": 2, "sense": "bank%1:17:01::", "by": "nearest"}
+        ],
+    }
+    # An inflected form that was met is known.
+    assert [one["sense"] for one in records[2]["senses"]] == ["run%2:38:00::"]
+    assert len(records[1]["senses"]) == 1
+
+
+def test_a_lemma_without_occurrences_takes_the_first_sense(tmp_path, folder, model):
+    fit(senses_config(folder, tmp_path / "run", model))
+    memory = load_task(tmp_path / "run")
+    example = read(folder / "Evaluation_Datasets" / "ALL", "senses")[1]
+    (answer,) = memory.answers([example])
+    assert memory.kind.record(example, answer)["senses"] == [
+        {"text": "owls", "start": 0, "end": 1, "sense": "owl%1:18:00::", "by": "first sense"}
+    ]
+
+
+def test_what_senses_cannot_be_made_of(tmp_path, folder, model):
+    with pytest.raises(FormatError, match=r"cannot read .*nowhere"):
+        fit(senses_config(folder, tmp_path / "a", model, wordnet=str(folder / "nowhere")))
+    with pytest.raises(ConfigError, match="vectors of a frozen ELMo"):
+        fit(senses_config(folder, tmp_path / "b", None))
+    with pytest.raises(ConfigError, match="nothing is left to chance"):
+        senses_config(folder, tmp_path / "c", model, seeds=2)
+    with pytest.raises(ConfigError, match="--train is not given"):
+        fit(senses_config(folder, tmp_path / "d", model, train=None))
+    with pytest.raises(FormatError, match=r"is no folder; expected semcor3\.0"):
+        read(folder / "x", "senses")
+    with pytest.raises(ConfigError, match="can be read as UTF-8 only"):
+        read(folder / "semcor3.0", "senses", encoding="cp949")
+    (folder / "wordnet-3.0" / "index.sense").write_text("x%1:00:00:: 1 1 0\n")
+    with pytest.raises(InputError, match="no sense of the examples is one of"):
+        fit(senses_config(folder, tmp_path / "e", model))
+
+
+# ----------------------------------------------------------------------------------------- nearest
+
+
+def test_reading_occurrences(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("one sentence\nBank\tthe bank of a bank\n\nbat\tclub\this bat\n")
+    assert read(path, "occurrences") == [
+        Example((("one", "sentence"),), None, "1"),
+        Example((("the", "bank", "of", "a", "bank"),), None, "2", 1),
+        Example((("his", "bat"),), "club", "4", 1),
+    ]
+    for text, message in (
+        ("a\tb\tc\td\n", "line 1 is .*; expected a sentence; word, sentence"),
+        ("\ta bat\n", "line 1 is"),
+        ("bat\tno such\n", "line 1: 'bat' is no word of its sentence, which has no such"),
+        ("bat\t\n", "line 1 holds no word"),
+        ("\n", "holds no sentence"),
+    ):
+        path.write_text(text)
+        with pytest.raises(FormatError, match=message):
+            read(path, "occurrences")
+
+
+def test_nearest_by_sense(tmp_path, model, elmo):
+    path = tmp_path / "senses.tsv"
+    path.write_text(SENSES)
+    result = fit(nearest_config(path, tmp_path / "run", model, dev=str(path), n_nearest=1))
+    # No sentence is its own neighbour, so the seal has none.
+    assert result.runs[0]["development"] == {"accuracy": 0.8, "nearest": 0.8}
+    shown = elmo("evaluate", tmp_path / "run", path)
+    assert shown.stdout == "accuracy        0.8000\nnearest         0.8000\nexamples        5\n"
+    given = "Bat\this heavy bat broke\nowl\tan owl\n"
+    shown = elmo("predict", tmp_path / "run", "-", given=given)
+    first, second = map(json.loads, shown.stdout.splitlines())
+    (found,) = first["occurrences"]
+    assert (found["word"], found["place"]) == ("bat", 2)
+    (nearest,) = found["nearest"]
+    assert (nearest["text"], nearest["sense"]) == ("his wooden bat broke", "club")
+    assert 0 < nearest["cosine"] < 1
+    assert second["occurrences"] == [{"word": "owl", "place": 1, "nearest": []}]
+
+
+def test_nearest_in_a_plain_text(tmp_path, model, elmo):
+    path = tmp_path / "text.txt"
+    path.write_text("a bat\nA bat here\nthe end\n")
+    fit(nearest_config(path, tmp_path / "run", model, per_word=1, layers="all"))
+    (tmp_path / "senses.tsv").write_text(SENSES)
+    shown = elmo("evaluate", tmp_path / "run", tmp_path / "senses.tsv")
+    assert "what is remembered has no senses to compare with" in shown.stderr
+    memory = load_task(tmp_path / "run" / "model")
+    assert [tuple(one) for one in memory.kind.occurrences] == [
+        (0, 0, None),
+        (0, 1, None),
+        (1, 2, None),
+        (2, 0, None),
+        (2, 1, None),
+    ]
+    assert memory.kind.vectors.dtype == np.float16
+    assert memory.raw
+    (answer,) = memory.answers([Example((("A", "bat"),))])
+    assert [[other.sentence for other, _ in one.nearest] for one in answer] == [[0], [0]]
+    # Layers are averaged where all are asked for.
+    vectors = ELMo.from_pretrained(memory.config.elmo.model).encode([["a", "bat"]], layers="all")
+    np.testing.assert_allclose(memory.kind.vectors[:2], vectors[0].mean(axis=0), rtol=2e-3)
+    with pytest.raises(InputError, match="expected the name of a sense"):
+        memory.scores([Example((("a", "bat"),), None, "", 1)])
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("memory.json", b"{}"),
+        ("memory.json", b'{"sentences": [["a"]], "occurrences": [[0, 0, null]]}'),
+        ("memory.safetensors", b"torn"),
+    ],
+)
+def test_a_damaged_memory(tmp_path, model, name, data):
+    path = tmp_path / "text.txt"
+    path.write_text("a bat\n")
+    fit(nearest_config(path, tmp_path / "run", model))
+    (tmp_path / "run" / "model" / name).write_bytes(data)
+    with pytest.raises(FormatError, match="is no whole model of a task"):
+        load_task(tmp_path / "run")
+
+
+def test_a_dry_run_of_a_memory(tmp_path, model):
+    config = nearest_config(tmp_path / "text.txt", tmp_path / "run", model, dry_run=True)
+    assert "nothing is trained" in str(fit(config))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_examples_under_the_same_name(tmp_path, model):
+    path = tmp_path / "text.txt"
+    path.write_text("a bat\n")
+    fit(nearest_config(path, tmp_path / "run", model))
+    fit(nearest_config(path, tmp_path / "run", model))
+    path.write_text("a bat\nanother bat\n")
+    with pytest.raises(ConfigError, match="run remembers other examples, or"):
+        fit(nearest_config(path, tmp_path / "run", model))
+
+
+def test_another_word_of_the_same_sentence_is_another_example(tmp_path, model):
+    path = tmp_path / "senses.tsv"
+    path.write_text("bat\tx\tthe bat club\n")
+    fit(nearest_config(path, tmp_path / "run", model))
+    path.write_text("club\tx\tthe bat club\n")
+    with pytest.raises(ConfigError, match="run remembers other examples, or"):
+        fit(nearest_config(path, tmp_path / "run", model))
+
+
+def test_what_is_wrong_with_a_line_names_it(tmp_path, model, elmo):
+    path = tmp_path / "text.txt"
+    path.write_text("a bat\n")
+    fit(nearest_config(path, tmp_path / "run", model))
+    shown = elmo("predict", tmp_path / "run", "-", given="bat\ta bat\nKim\tShe left\n")
+    assert shown.exit_code == 1
+    assert "standard input, line 2: the text: 'Kim' is no word of its sentence" in shown.stderr

@@ -1,0 +1,236 @@
+"""The training folder: one run at a time, and a run that goes on is the same run."""
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+
+import pytest
+
+from elmo.config import (
+    CorpusConfig,
+    FinetuneConfig,
+    InputConfig,
+    LossConfig,
+    LSTMConfig,
+    OptimizerConfig,
+    PretrainConfig,
+    RegularizationConfig,
+    RunConfig,
+    StreamConfig,
+    TaskConfig,
+    TuneConfig,
+)
+from elmo.errors import ConfigError, OutputError
+from elmo.files import LOCK
+from elmo.train.run_folder import CONFIG, MAY_CHANGE, check_same_run, locked, write_config
+
+RUN = PretrainConfig(("corpus",), "run")
+
+
+# ------------------------------------------------------------------------------------ the lock
+
+
+def test_a_second_run_is_kept_out(tmp_path):
+    folder = tmp_path / "deep" / "run"
+    with locked(folder):
+        assert (folder / LOCK).exists()
+        with pytest.raises(OutputError, match="in use by another run"), locked(folder):
+            raise AssertionError
+        with locked(tmp_path / "other"):
+            pass
+    with locked(folder):
+        pass
+
+
+def test_an_error_opens_the_lock(tmp_path):
+    with pytest.raises(ValueError, match="torn"), locked(tmp_path):
+        raise ValueError("torn")
+    with locked(tmp_path):
+        pass
+
+
+def hold(folder, ready):
+    with locked(folder):
+        ready.send(True)
+        signal.pause()
+
+
+def test_the_lock_of_a_killed_run_is_open(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=hold, args=(tmp_path, theirs))
+    process.start()
+    try:
+        assert ours.poll(60)
+        with pytest.raises(OutputError, match="another run"), locked(tmp_path):
+            raise AssertionError
+    finally:
+        process.kill()
+        process.join()
+    with locked(tmp_path):
+        pass
+
+
+def test_a_file_in_the_way(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for name in ("file", "file/run"):
+        with pytest.raises(OutputError, match="cannot write to"), locked(tmp_path / name):
+            raise AssertionError
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_not_ours(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(OutputError, match="Permission denied"), locked(tmp_path / "run"):
+            raise AssertionError
+    finally:
+        tmp_path.chmod(0o700)
+
+
+# ------------------------------------------------------------------------------------ the same run
+
+
+def test_a_new_folder_takes_any_run(tmp_path):
+    check_same_run(tmp_path, RUN)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        RUN,
+        FinetuneConfig("model", ("corpus",), "run"),
+        PretrainConfig(
+            ("a", "b"),
+            "run",
+            input=InputConfig(filters=((1, 2), (3, 4))),
+            optimizer=OptimizerConfig(learning_rate=1e-5, loss_scale=3.0),
+            loss=LossConfig("adaptive", cutoffs=(1, 2)),
+            lstm=LSTMConfig(cell_clip=None),
+        ),
+    ],
+    ids=["plain", "finetune", "rich"],
+)
+def test_the_same_run_goes_on(tmp_path, config):
+    write_config(tmp_path, config)
+    check_same_run(tmp_path, config)
+
+
+DIFFERENT = {
+    "input": (InputConfig(n_highway=1), "n_highway was 2, now 1"),
+    "lstm": (LSTMConfig(cell_dim=8), "cell_dim was 4096, now 8"),
+    "stream": (StreamConfig(batch_size=3), "batch_size was 128, now 3"),
+    "loss": (LossConfig("sampled"), "softmax was full, now sampled"),
+    "optimizer": (OptimizerConfig(learning_rate=0.5), "learning_rate was 0.2, now 0.5"),
+    "regular": (RegularizationConfig(output_dropout=0.1), "output_dropout was None, now 0.1"),
+    "run": (RunConfig(seed=5), "seed was 1, now 5"),
+}
+
+
+@pytest.mark.parametrize("section", DIFFERENT)
+def test_another_run_is_refused(tmp_path, section):
+    write_config(tmp_path, RUN)
+    value, message = DIFFERENT[section]
+    with pytest.raises(ConfigError) as caught:
+        check_same_run(tmp_path, dataclasses.replace(RUN, **{section: value}))
+    assert str(caught.value) == (
+        f"{tmp_path} holds a run with other settings: {message}. Use those, or another --out"
+    )
+
+
+def test_all_that_differs_is_listed(tmp_path):
+    write_config(tmp_path, RUN)
+    other = dataclasses.replace(
+        RUN,
+        lstm=LSTMConfig(cell_dim=8, n_layers=1),
+        input=InputConfig(filters=((1, 2),)),
+        run=RunConfig(seed=2, epochs=3.0),
+    )
+    with pytest.raises(ConfigError) as caught:
+        check_same_run(tmp_path, other)
+    for part in (
+        "cell_dim was 4096, now 8",
+        "n_layers was 2, now 1",
+        "now [[1, 2]]",
+        "seed was 1, now 2",
+    ):
+        assert part in str(caught.value)
+    assert "epochs" not in str(caught.value)
+
+
+def test_what_may_change(tmp_path):
+    write_config(tmp_path, RUN)
+    run = RunConfig(
+        epochs=99.0,
+        max_steps=7,
+        precision="bf16-mixed",
+        kernel="reference",
+        accelerator="cpu",
+        devices=2,
+        num_nodes=3,
+        accumulate=4,
+        log_every=5,
+        evaluate_every=6,
+        checkpoint_every=7,
+        patience=8,
+        mlflow=True,
+        dry_run=True,
+    )
+    moved = PretrainConfig(
+        ("elsewhere",), "moved", ("valid",), corpus=CorpusConfig(workers=3), run=run
+    )
+    check_same_run(tmp_path, moved)
+    # Everything of a run but its seed may change.
+    names = {item.name for item in dataclasses.fields(RunConfig)}
+    assert names - MAY_CHANGE == {"seed"}
+
+
+def test_what_may_change_in_fine_tuning(tmp_path):
+    config = FinetuneConfig("model", ("corpus",), "run")
+    write_config(tmp_path, config)
+    check_same_run(tmp_path, dataclasses.replace(config, data=("moved",)))
+    with pytest.raises(ConfigError, match="model was model, now other"):
+        check_same_run(tmp_path, dataclasses.replace(config, model="other"))
+    with pytest.raises(ConfigError, match="new_words was 2, now 5"):
+        check_same_run(tmp_path, dataclasses.replace(config, tune=TuneConfig(new_words=5)))
+
+
+def test_another_verb_is_another_run(tmp_path):
+    write_config(tmp_path, RUN)
+    with pytest.raises(ConfigError, match="other settings"):
+        check_same_run(tmp_path, FinetuneConfig("model", ("corpus",), "run"))
+
+
+@pytest.mark.parametrize("content", ["", "- 1\n", "optimizer: [1", "a: b: c", "\0"])
+def test_a_spoiled_config(tmp_path, content):
+    (tmp_path / CONFIG).write_text(content)
+    with pytest.raises(ConfigError, match=str(tmp_path)):
+        check_same_run(tmp_path, RUN)
+
+
+def test_names_that_may_change_are_names():
+    """A dial that was renamed must not stay here under its old name."""
+    known = set()
+
+    def collect(kind):
+        for item in dataclasses.fields(kind):
+            known.add(item.name)
+            if dataclasses.is_dataclass(item.type):
+                collect(item.type)
+
+    collect(PretrainConfig)
+    collect(FinetuneConfig)
+    collect(TaskConfig)
+    assert known >= MAY_CHANGE
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    (tmp_path / "model" / ".77.partial").mkdir(parents=True)
+    (tmp_path / "model" / ".77.partial" / "model.safetensors").write_text("half")
+    (tmp_path / ".log.jsonl.77.partial").write_text("half")
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with locked(tmp_path):
+        assert not list(tmp_path.rglob("*.partial"))
+        assert (tmp_path / "model" / "config.json").exists()
