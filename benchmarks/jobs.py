@@ -65,7 +65,7 @@ def main() -> None:
                     str(home / "some.txt"),
                     str(home / "some"),
                     model=str(home / "model"),
-                    dtype=given.dtype,
+                    precision=given.dtype,
                     device="cuda",
                 )
             )
@@ -84,7 +84,7 @@ def main() -> None:
                     format=given.format,
                     shard_words=max(1, repeats * n_words // (given.shards * n_workers)),
                     workers=n_workers,
-                    dtype=given.dtype,
+                    precision=given.dtype,
                     device=given.device,
                 )
             )

@@ -68,7 +68,7 @@ COMMANDS = {
     "pretrain": Verb(PretrainConfig, "elmo.train.pretrain_model:pretrain", file="preset|file"),
     "finetune": Verb(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
     "evaluate": Verb(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
-    "embed": Verb(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "output"), is_native=True),
+    "embed": Verb(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "out"), is_native=True),
     "info": Verb(InfoConfig, "elmo.formats.info_and_convert:info", ("model",)),
     "convert": Verb(ConvertConfig, "elmo.formats.info_and_convert:convert", ("model", "output")),
     "task fit": Verb(TaskConfig, "elmo.tasks.fit:fit", ("config",), "preset|file", "tasks"),

@@ -25,7 +25,7 @@ class EmbedConfig:
     input: str
     """Text file in UTF-8, one sentence a line; - is standard input. For a folder of shards also a
     folder or a quoted glob; .gz .bz2 .xz .zst are unpacked."""
-    output: str
+    out: str
     """File to write; its ending is the format: .h5 .hdf5 .parquet .npz. Without an ending a folder
     of shards, which goes on where it was interrupted when the same is said again."""
     model: str = "small-en"
@@ -42,7 +42,7 @@ class EmbedConfig:
     """HDF5: leave out sentence_to_index, which holds the whole text."""
     device: str | None = None
     """Device such as cpu or cuda; the GPU where there is one."""
-    dtype: str | None = None
+    precision: str | None = None
     """Arithmetic: auto, float32, bfloat16, float16 (fast on a GPU) or int8 (CPU); the weights'
     where none is named."""
     options: str | None = None

@@ -33,12 +33,12 @@ def embed(config: EmbedConfig) -> EmbedResult:
     """Embed texts, one sentence a line, and write every word's vector."""
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state is {config.state!r}; expected reset or carry")
-    if _means_folder(config.output):
+    if _means_folder(config.out):
         from elmo.embed.sharded_job import embed_texts  # one file need not wait for it
 
         return embed_texts(config)
     _check_one_file(config)
-    output = Path(config.output)
+    output = Path(config.out)
     indexed = output.suffix.lower() in (".h5", ".hdf5") and not config.forget_sentences
     with (
         opened_input(config.input) as file,
@@ -57,7 +57,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
         # A carried state asks for batches exactly as the file has them.
         n_lines = (config.batch_size or CARRIED_ROWS) if config.state == "carry" else None
         run = model.encoding_run(
-            layers=config.layers, batch_size=n_lines or config.batch_size, dtype=config.dtype
+            layers=config.layers, batch_size=n_lines or config.batch_size, dtype=config.precision
         )
         run.remember_words()
         window_words = WINDOW_WORDS.get(run.device.type, WINDOW_WORDS["cpu"])
@@ -92,11 +92,11 @@ def _means_folder(output: str) -> bool:
 
 
 def _check_one_file(config: EmbedConfig) -> None:
-    known = Path(config.output).suffix.lower() in ENDINGS  # what is not is refused as such, later
+    known = Path(config.out).suffix.lower() in ENDINGS  # what is not is refused as such, later
     for name in JOB_ALONE:
         if known and getattr(config, name) is not None:
             raise ConfigError(
-                f"--{name.replace('_', '-')} is for a folder of shards, but {config.output} is one "
+                f"--{name.replace('_', '-')} is for a folder of shards, but {config.out} is one "
                 "file: leave it out, or name a folder"
             )
 

@@ -45,7 +45,7 @@ ENGINES: dict[str, Engine] = {"local": work_locally, "ray": work_on_ray}
 def embed_texts(config: EmbedConfig) -> JobResult:
     """Embed texts into a folder of shards; go on where that was begun before."""
     _check(config)
-    path = Path(config.output)
+    path = Path(config.out)
     texts = list_texts(config.input, path)
     model, fingerprint = load_model(config)
     device = config.device or default_device()
@@ -56,7 +56,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         model=fingerprint,
         layers=str(config.layers),
         # What it came to here: another machine is not to take another one.
-        dtype=resolve_compute_dtype(config.dtype, own, torch.device(device)).name,
+        dtype=resolve_compute_dtype(config.precision, own, torch.device(device)).name,
         device=torch.device(device).type,
         batch_size=config.batch_size,
         raw=config.raw,
@@ -65,7 +65,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         shard_words=config.shard_words or SHARD_WORDS,
     )
     # What no run can be made of is refused now, not by the first worker.
-    model.encoding_run(layers=config.layers, batch_size=config.batch_size, dtype=config.dtype)
+    model.encoding_run(layers=config.layers, batch_size=config.batch_size, dtype=config.precision)
     folder = JobFolder(path)
     with folder.held():
         plan = _plan(folder, settings, texts, model, config)
@@ -77,7 +77,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         if left:
             _tell(plan, left, check_room(path, estimated_bytes(plan, left)))
             names = tuple(text.name for text in texts)
-            whole = replace(with_whole_paths(config), dtype=settings.dtype)
+            whole = replace(with_whole_paths(config), precision=settings.dtype)
             job = ShardJob(path.absolute(), names, whole, device, plan.n_threads, settings)
             new = _work(job, plan, left)
             records |= new
@@ -85,7 +85,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         if left or not folder.is_finished():
             folder.write_manifest(plan, records)
     return JobResult(
-        output=config.output,
+        output=config.out,
         n_sentences=sum(record.n_sentences for record in records.values()),
         n_words=sum(record.n_words for record in records.values()),
         seconds=time.monotonic() - started,
