@@ -26,7 +26,7 @@ from elmo.config import EncoderConfig, LSTMConfig, ModelConfig
 from elmo.embed.embedder import ELMo
 from elmo.embed.word_cache import WordCache
 from elmo.formats.pretrained import Pretrained
-from elmo.kernels.compute_precision import Arithmetic
+from elmo.kernels.compute_precision import Precision
 from elmo.kernels.device import onednn_has_bfloat16
 from elmo.kernels.native_ffi import can_compute
 from elmo.model.initialization import initialize
@@ -48,7 +48,7 @@ SIZES = {
 N_SENTENCES, N_WORDS = 200, 25
 # What the older loop is best at is one of these.
 OLDER_BATCHES = (32, 64, 200)
-ARITHMETICS: tuple[Arithmetic, ...] = ("float32", "bfloat16", "int8")
+ARITHMETICS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
 
 
 class Given(NamedTuple):

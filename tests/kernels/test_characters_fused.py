@@ -47,8 +47,8 @@ def outcome(kernel, given, dtype):
 )
 def test_it_is_the_reference(dtype, n_words, length, dim, filters):
     given = draw(n_words, length, dim, filters)
-    found = outcome(characters_fused.pooled, given, dtype)
-    expected = outcome(characters_reference.pooled, given, torch.float64)
+    found = outcome(characters_fused.convolve_and_pool, given, dtype)
+    expected = outcome(characters_reference.convolve_and_pool, given, torch.float64)
     for ours, true in zip(found, expected, strict=True):
         assert ours.shape == true.shape
         assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm()
@@ -64,28 +64,30 @@ def test_it_is_the_same_each_time(dtype):
     table = table.to(dtype)
     weights, biases = [w.to(dtype) for w in weights], [b.to(dtype) for b in biases]
     given = (characters, table, weights, biases)
-    found = outcome(characters_fused.pooled, given, dtype)
-    expected = outcome(characters_reference.pooled, given, torch.float64)
+    found = outcome(characters_fused.convolve_and_pool, given, dtype)
+    expected = outcome(characters_reference.convolve_and_pool, given, torch.float64)
     for ours, true in zip(found, expected, strict=True):
         assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm()
     for _ in range(n_times - 1):
-        again = outcome(characters_fused.pooled, given, dtype)
+        again = outcome(characters_fused.convolve_and_pool, given, dtype)
         assert all(torch.equal(one, other) for one, other in zip(again, found, strict=True))
 
 
 def test_a_program_has_several_blocks_of_words(monkeypatch):
     given = draw(70, 9, 16, [(1, 3), (2, 70)])
-    expected = outcome(characters_fused.pooled, given, torch.float32)
+    expected = outcome(characters_fused.convolve_and_pool, given, torch.float32)
     monkeypatch.setattr(characters_fused, "PROGRAMS", 1)
     monkeypatch.setattr(characters_fused, "CHARACTERS", 16)
-    found = outcome(characters_fused.pooled, given, torch.float32)
+    found = outcome(characters_fused.convolve_and_pool, given, torch.float32)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
 
 
 def test_the_mask_is_not_trained():
     characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
     characters[:, 1] = 0
-    found = outcome(characters_fused.pooled, (characters, table, weights, biases), torch.float32)
+    found = outcome(
+        characters_fused.convolve_and_pool, (characters, table, weights, biases), torch.float32
+    )
     assert not found[1][0].any()
     assert found[1][1:].any()
 
@@ -112,15 +114,21 @@ def test_where_it_runs():
 
 def test_any_layout_of_characters():
     characters, table, weights, biases = draw(70, 9, 16, [(2, 20)])
-    expected = outcome(characters_fused.pooled, (characters, table, weights, biases), torch.float32)
+    expected = outcome(
+        characters_fused.convolve_and_pool, (characters, table, weights, biases), torch.float32
+    )
     other = torch.cat([characters.int(), characters.int()], dim=1)[:, :9]
-    found = outcome(characters_fused.pooled, (other, table, weights, biases), torch.float32)
+    found = outcome(
+        characters_fused.convolve_and_pool, (other, table, weights, biases), torch.float32
+    )
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_what_is_no_number_stays_none():
     characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
     weights[0][3] = float("nan")
-    found = outcome(characters_fused.pooled, (characters, table, weights, biases), torch.float32)[0]
+    found = outcome(
+        characters_fused.convolve_and_pool, (characters, table, weights, biases), torch.float32
+    )[0]
     assert found[:, 3].isnan().all()
     assert not found[:, :3].isnan().any()

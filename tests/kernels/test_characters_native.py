@@ -36,12 +36,12 @@ def test_it_is_the_reference(arithmetics, n_words, length, dim, filters, n_threa
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: n_threads)
     given = draw(n_words, length, dim, filters)
     with torch.inference_mode():
-        expected = characters_reference.pooled(*given)
+        expected = characters_reference.convolve_and_pool(*given)
         for arithmetic in arithmetics:
             with computing_in(arithmetic):
                 assert characters_native.can_run(*given[:3])
-                found = characters_native.pooled(*given)
-                assert torch.equal(found, dispatch.pooled(*given))
+                found = characters_native.convolve_and_pool(*given)
+                assert torch.equal(found, dispatch.convolve_and_pool(*given))
             assert found.shape == expected.shape
             assert (found - expected).norm() <= TOLERANCE * expected.norm()
 
@@ -51,8 +51,8 @@ def test_a_word_depends_on_itself_alone(arithmetics):
     with torch.inference_mode():
         for arithmetic in arithmetics:
             with computing_in(arithmetic):
-                whole = characters_native.pooled(characters, *rest)
-                part = characters_native.pooled(characters[33:35], *rest)
+                whole = characters_native.convolve_and_pool(characters, *rest)
+                part = characters_native.convolve_and_pool(characters[33:35], *rest)
             assert torch.equal(part, whole[33:35])
 
 
@@ -60,7 +60,7 @@ def test_what_is_no_number_stays_none(arithmetics):
     characters, table, weights, biases = draw(9, 6, 16, [(2, 8)])
     weights[0][3] = float("nan")
     with torch.inference_mode():
-        found = characters_native.pooled(characters, table, weights, biases)
+        found = characters_native.convolve_and_pool(characters, table, weights, biases)
     assert found[:, 3].isnan().all()
     assert not found[:, :3].isnan().any()
 
@@ -81,18 +81,18 @@ def test_where_it_runs(arithmetics):
 def test_characters_of_another_type_or_order(arithmetics):
     characters, *rest = draw(9, 6, 16, [(2, 8)])
     with torch.inference_mode():
-        expected = characters_native.pooled(characters, *rest)
-        assert torch.equal(characters_native.pooled(characters.int(), *rest), expected)
+        expected = characters_native.convolve_and_pool(characters, *rest)
+        assert torch.equal(characters_native.convolve_and_pool(characters.int(), *rest), expected)
         turned = characters.t().contiguous().t()
-        assert torch.equal(characters_native.pooled(turned, *rest), expected)
+        assert torch.equal(characters_native.convolve_and_pool(turned, *rest), expected)
 
 
 def test_a_word_without_padding_and_one_of_a_single_character(arithmetics):
     _, *rest = draw(3, 9, 16, [(1, 3), (4, 70)])
     characters = torch.tensor([[5, 6, 7, 8, 9, 8, 7, 6, 5], [3] * 9, [3] * 8 + [4]])
     with torch.inference_mode():
-        expected = characters_reference.pooled(characters, *rest)
-        found = characters_native.pooled(characters, *rest)
+        expected = characters_reference.convolve_and_pool(characters, *rest)
+        found = characters_native.convolve_and_pool(characters, *rest)
     assert (found - expected).norm() <= TOLERANCE * expected.norm()
 
 
@@ -102,11 +102,11 @@ def test_memory_that_was_used_before(arithmetics):
     with torch.inference_mode():
         for arithmetic in arithmetics:
             with computing_in(arithmetic):
-                expected = characters_native.pooled(characters, *rest)
+                expected = characters_native.convolve_and_pool(characters, *rest)
                 assert not expected.isnan().any()
                 for memory in native_ffi.room.named.values():
                     memory.fill_(255)
-                assert torch.equal(characters_native.pooled(characters, *rest), expected)
+                assert torch.equal(characters_native.convolve_and_pool(characters, *rest), expected)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -115,9 +115,9 @@ def test_filters_that_change_are_packed_anew(arithmetics, which, number):
     characters, table, weights, biases = draw(9, 6, 16, [(1, 8), (2, 8), (3, 70)])
     given = {"weights": weights, "biases": biases}
     with torch.inference_mode():
-        before = characters_native.pooled(characters, table, **given)
+        before = characters_native.convolve_and_pool(characters, table, **given)
         given[which][number].mul_(2).add_(1)
-        expected = characters_reference.pooled(characters, table, **given)
-        found = characters_native.pooled(characters, table, **given)
+        expected = characters_reference.convolve_and_pool(characters, table, **given)
+        found = characters_native.convolve_and_pool(characters, table, **given)
     assert not torch.equal(found, before)
     assert (found - expected).norm() <= TOLERANCE * expected.norm()

@@ -7,10 +7,10 @@ import torch
 
 from elmo.kernels import device, dispatch, lstm_fused
 from elmo.kernels.device import (
-    arithmetic_of,
     can_fuse,
     is_out_of_memory,
     on_device_of,
+    product_dtype,
     wide_product,
 )
 from elmo.kernels.lstm_call import LSTMCall
@@ -35,9 +35,9 @@ def test_what_says_that_memory_has_ended(error, expected):
 
 def test_the_precision_of_products():
     value = torch.zeros(2, dtype=torch.float64)
-    assert arithmetic_of(value) == torch.float64
+    assert product_dtype(value) == torch.float64
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert arithmetic_of(value) == torch.bfloat16
+        assert product_dtype(value) == torch.bfloat16
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
@@ -61,11 +61,11 @@ def test_without_triton(monkeypatch):
 
 def test_the_plain_convolution_by_name(monkeypatch):
     monkeypatch.setattr(dispatch.characters_fused, "can_run", lambda *_: True)
-    monkeypatch.setattr(dispatch.characters_fused, "pooled", lambda *_: "fused")
-    monkeypatch.setattr(dispatch.characters_reference, "pooled", lambda *_: "plain")
+    monkeypatch.setattr(dispatch.characters_fused, "convolve_and_pool", lambda *_: "fused")
+    monkeypatch.setattr(dispatch.characters_reference, "convolve_and_pool", lambda *_: "plain")
     given = (torch.zeros(1), torch.zeros(1), [], [])
-    assert dispatch.pooled(*given) == "fused"
-    assert dispatch.pooled(*given, "reference") == "plain"
+    assert dispatch.convolve_and_pool(*given) == "fused"
+    assert dispatch.convolve_and_pool(*given, "reference") == "plain"
 
 
 def direction(**given):

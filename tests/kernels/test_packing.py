@@ -54,32 +54,34 @@ def test_weights_made_for_inference():
 
 def test_what_no_version_tells():
     weight = torch.nn.Parameter(torch.ones(300))
-    before = packing.state_of(weight)
+    before = packing.weight_fingerprint(weight)
     weight.data.mul_(2)
-    assert packing.state_of(weight) != before
-    before = packing.state_of(weight)
+    assert packing.weight_fingerprint(weight) != before
+    before = packing.weight_fingerprint(weight)
     weight.grad = torch.ones(300)
     torch.optim.Adam([weight], fused=True).step()
-    assert packing.state_of(weight) != before
+    assert packing.weight_fingerprint(weight) != before
     for dtype in (torch.bfloat16, torch.int8, torch.float64, torch.complex128):
         narrow_or_wide = torch.ones(3, dtype=dtype)
-        assert packing.state_of(narrow_or_wide) == packing.state_of(narrow_or_wide)
+        assert packing.weight_fingerprint(narrow_or_wide) == packing.weight_fingerprint(
+            narrow_or_wide
+        )
 
 
 def test_weights_without_memory():
-    assert packing.state_of(torch.ones(0)) == packing.state_of(torch.ones(0))
+    assert packing.weight_fingerprint(torch.ones(0)) == packing.weight_fingerprint(torch.ones(0))
     weight = torch.ones(3)
-    before = packing.state_of(weight)
+    before = packing.weight_fingerprint(weight)
     weight.untyped_storage().resize_(0)
-    assert packing.state_of(weight) != before
+    assert packing.weight_fingerprint(weight) != before
 
 
 def test_numbers_in_another_order():
     weight = torch.arange(300.0).view(20, 15).t()
-    before = packing.state_of(weight)
-    assert before == packing.state_of(weight)
+    before = packing.weight_fingerprint(weight)
+    assert before == packing.weight_fingerprint(weight)
     weight.data.mul_(2)
-    assert packing.state_of(weight) != before
+    assert packing.weight_fingerprint(weight) != before
 
 
 def test_what_is_made_of_several_is_made_anew_when_one_has_changed():

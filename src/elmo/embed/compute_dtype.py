@@ -6,7 +6,7 @@ import torch
 
 from elmo.errors import ConfigError
 from elmo.kernels import compute_precision
-from elmo.kernels.device import HALVES, onednn_has_bfloat16
+from elmo.kernels.device import HALF_DTYPES, onednn_has_bfloat16
 from elmo.kernels.native_ffi import can_compute
 
 KNOWN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -24,7 +24,7 @@ class ComputeDtype:
     """
 
     weights: torch.dtype
-    cpu_precision: compute_precision.Arithmetic
+    cpu_precision: compute_precision.Precision
     results: torch.dtype
 
     @property
@@ -67,7 +67,7 @@ def _of_weights(kind: torch.dtype, device: torch.device) -> ComputeDtype:
     PyTorch would take hundreds of times as long for them.
     """
     is_fast = kind == torch.bfloat16 and onednn_has_bfloat16()
-    if device.type == "cpu" and kind in HALVES and not is_fast:
+    if device.type == "cpu" and kind in HALF_DTYPES and not is_fast:
         return ComputeDtype(torch.float32, "float32", kind)
     return ComputeDtype(kind, "float32", kind)
 

@@ -24,7 +24,7 @@ from elmo.embed.pending_batch import PendingBatch, alike, as_array, check_words,
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.compute_precision import computing_in
-from elmo.kernels.device import HALVES, is_out_of_memory, sent
+from elmo.kernels.device import HALF_DTYPES, is_out_of_memory, to_device
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.model.bilm import BiLMOutput
 from elmo.model.lstm import LSTMState
@@ -137,7 +137,7 @@ class EncodingRun:
         self._arithmetic = resolve_compute_dtype(dtype, own_dtype, self.device)
         self._dtype = self._arithmetic.results
         # Half precision, where it is asked for, is what travels from a GPU.
-        is_narrowed = self.is_cut_aside and self._dtype in HALVES and host not in HALVES
+        is_narrowed = self.is_cut_aside and self._dtype in HALF_DTYPES and host not in HALF_DTYPES
         self._travels = self._dtype if is_narrowed else host
         if self._arithmetic.weights != own_dtype:
             weights = {
@@ -306,7 +306,7 @@ class EncodingRun:
             if self.keep_on_device:
                 return PendingBatch(sentences, chosen.to(self._dtype), counts, output.state)
             stored = chosen.to(self._travels)
-            too_large = stored.isinf().any() if self._host in HALVES else None
+            too_large = stored.isinf().any() if self._host in HALF_DTYPES else None
             if self.device.type != "cuda":
                 return PendingBatch(sentences, stored.cpu(), counts, output.state, too_large)
             stored = sent_back(stored)
@@ -329,7 +329,7 @@ class EncodingRun:
         return torch.cat([marks, found])
 
     def _sent(self, array: NDArray[Any]) -> Tensor:
-        return sent(array, self.device)
+        return to_device(array, self.device)
 
     def _vectors(self, started: PendingBatch) -> list[Vectors]:
         """Give the sentences of a batch."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from elmo.errors import ConfigError
-from elmo.kernels.packing import state_of
+from elmo.kernels.packing import weight_fingerprint
 from elmo.model.token_encoder import TokenEncoder
 
 # Words there is room for at first; the room doubles when it is full.
@@ -102,7 +102,7 @@ class WordCache:
         if self._encoder is not None and self._encoder() is not encoder:
             raise ConfigError("the word cache belongs to another model: make one for each model")
         self._encoder = ref(encoder)
-        state = (arithmetic, *map(state_of, encoder.parameters()))
+        state = (arithmetic, *map(weight_fingerprint, encoder.parameters()))
         if state != self._state:
             self._places.clear()
             self._state, self._vectors = state, torch.empty(0)

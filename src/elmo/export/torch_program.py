@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from elmo.export.exportable import HasNetwork, n_columns
 from elmo.export.torch_scan import scan
-from elmo.kernels.characters_reference import pooled
+from elmo.kernels.characters_reference import convolve_and_pool
 from elmo.model.bilm import BiLM
 from elmo.model.lstm import LSTMLayer, LSTMStack
 from elmo.model.token_encoder import CharacterCNN, Highway, TokenEncoder
@@ -77,7 +77,7 @@ def _characters(cnn: CharacterCNN, ids: Tensor) -> Tensor:
     """Do what `CharacterCNN.forward` does in plain PyTorch, whatever kernel the model has."""
     convolutions = [one for one in cnn.convolutions if isinstance(one, nn.Conv1d)]
     biases = [one.bias for one in convolutions if one.bias is not None]
-    x = pooled(ids, cnn.embedding.weight, [one.weight for one in convolutions], biases)
+    x = convolve_and_pool(ids, cnn.embedding.weight, [one.weight for one in convolutions], biases)
     x = x.relu() if cnn.activation == "relu" else x.tanh()
     for layer in cnn.highway:
         assert isinstance(layer, Highway)

@@ -1,6 +1,6 @@
 """Convolutions over characters and their maximum, without anything as large as a convolution.
 
-The twin of `characters_reference.pooled`, for half precision on a GPU.
+The twin of `characters_reference.convolve_and_pool`, for half precision on a GPU.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo.kernels.device import HALVES, arithmetic_of, can_fuse, on_device_of
+from elmo.kernels.device import HALF_DTYPES, can_fuse, on_device_of, product_dtype
 
 WORDS = 64
 FILTERS = 64
@@ -26,7 +26,7 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
     """Tell whether this is for a GPU that Triton knows, in half precision, and fits its tiles."""
     return (
         characters.is_cuda
-        and arithmetic_of(table) in HALVES
+        and product_dtype(table) in HALF_DTYPES
         and len(characters) > 0
         # Positions are kept in a byte.
         and max(weight.shape[2] for weight in weights) <= characters.shape[1] <= 256
@@ -36,11 +36,11 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
     )
 
 
-def pooled(
+def convolve_and_pool(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
     """Give the maximum of each filter over the positions of each word; see the reference."""
-    dtype = arithmetic_of(table)
+    dtype = product_dtype(table)
     with torch.autocast(table.device.type, enabled=False), on_device_of(table):
         found: Tensor = _Pooled.apply(  # type: ignore[no-untyped-call]
             dtype, characters, table, *weights, *biases

@@ -1,6 +1,6 @@
 """Convolutions over characters and their maximum on a CPU through `native.c`.
 
-The twin of `characters_reference.pooled`, without gradients. A window of characters gives the sum
+The twin of `characters_reference.convolve_and_pool`, without gradients. A window of characters gives the sum
 of what each of them gives at its place in the filter. That is multiplied once for each distinct
 character, not for each window, and so in float32 whatever the arithmetic around it: the rounding
 of narrow products would cost half of all that is lost, and save nothing.
@@ -74,7 +74,7 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
     )
 
 
-def pooled(
+def convolve_and_pool(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
     """Give the maximum of each filter over the positions of each word; see the reference."""

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def pooled(
+def convolve_and_pool(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
     """Give the maximum of each filter over the positions of each word.

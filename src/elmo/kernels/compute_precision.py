@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
-Arithmetic = Literal["float32", "bfloat16", "int8"]
+Precision = Literal["float32", "bfloat16", "int8"]
 
-_wanted: ContextVar[Arithmetic] = ContextVar("arithmetic", default="float32")
+_wanted: ContextVar[Precision] = ContextVar("arithmetic", default="float32")
 
 
 @contextmanager
-def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
+def computing_in(arithmetic: Precision) -> Iterator[None]:
     """Let kernels multiply in this arithmetic, as far as they can; in this thread alone."""
     token = _wanted.set(arithmetic)
     try:
@@ -23,6 +23,6 @@ def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
         _wanted.reset(token)
 
 
-def wanted() -> Arithmetic:
+def wanted() -> Precision:
     """Give the arithmetic asked for; float32 where nothing is."""
     return _wanted.get()

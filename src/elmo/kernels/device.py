@@ -14,7 +14,7 @@ from elmo.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
-HALVES = (torch.float16, torch.bfloat16)
+HALF_DTYPES = (torch.float16, torch.bfloat16)
 
 
 def move(module: nn.Module, device: str | torch.device) -> None:
@@ -41,7 +41,7 @@ def _unusable(device: str | torch.device, reason: object) -> ConfigError:
     return ConfigError(f"device is {str(device)!r}, which cannot be used: {first}")
 
 
-def sent(values: Tensor | NDArray[Any], device: torch.device) -> Tensor:
+def to_device(values: Tensor | NDArray[Any], device: torch.device) -> Tensor:
     """Bring numbers of the host to a device; nobody waits for the copy."""
     if not isinstance(values, Tensor):
         values = torch.from_numpy(values)
@@ -92,7 +92,7 @@ def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
     return torch.cuda.device(tensor.device)
 
 
-def arithmetic_of(tensor: Tensor) -> torch.dtype:
+def product_dtype(tensor: Tensor) -> torch.dtype:
     """Give the precision of products with a tensor, autocast being on or not."""
     device = tensor.device.type
     if torch.is_autocast_enabled(device):
@@ -102,7 +102,7 @@ def arithmetic_of(tensor: Tensor) -> torch.dtype:
 
 def wide_product(a: Tensor, b: Tensor) -> Tensor:
     """Multiply matrices, or stacks of them, into float32: a long sum is not rounded to a half."""
-    if a.is_cuda and a.dtype in HALVES:
+    if a.is_cuda and a.dtype in HALF_DTYPES:
         multiply = torch.mm if a.dim() == 2 else torch.bmm
         return multiply(a, b, out_dtype=torch.float32)
     return a.float() @ b.float()

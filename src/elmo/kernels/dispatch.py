@@ -70,19 +70,19 @@ def lstm(directions: Sequence[LSTMCall], kernel: str = "auto") -> list[Walk]:
     return lstm_reference.lstm(directions)
 
 
-def pooled(
+def convolve_and_pool(
     characters: Tensor,
     table: Tensor,
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
     kernel: str = "auto",
 ) -> Tensor:
-    """Convolve the characters of words and give the maxima; see `characters_reference.pooled`."""
+    """Convolve the characters of words and give the maxima; see `characters_reference.convolve_and_pool`."""
     if kernel != "reference" and characters_fused.can_run(characters, table, weights):
-        return characters_fused.pooled(characters, table, weights, biases)
+        return characters_fused.convolve_and_pool(characters, table, weights, biases)
     if kernel != "reference" and characters_native.can_run(characters, table, weights):
-        return characters_native.pooled(characters, table, weights, biases)
-    return characters_reference.pooled(characters, table, weights, biases)
+        return characters_native.convolve_and_pool(characters, table, weights, biases)
+    return characters_reference.convolve_and_pool(characters, table, weights, biases)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:

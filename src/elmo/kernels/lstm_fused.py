@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo.kernels.device import HALVES, arithmetic_of, can_fuse, on_device_of
+from elmo.kernels.device import HALF_DTYPES, can_fuse, on_device_of, product_dtype
 from elmo.kernels.lstm_call import LSTMCall, Walk
 from elmo.kernels.lstm_fused_plan import plan_for
 from elmo.kernels.lstm_fused_steps import Backward, Forward, Shape
@@ -23,7 +23,7 @@ def can_run(directions: Sequence[LSTMCall]) -> bool:
     """Tell whether this is a call for a GPU that Triton knows, in a precision it computes in."""
     first = directions[0]
     return can_fuse(first.x) and all(
-        arithmetic_of(direction.x) in (*HALVES, torch.float32)
+        product_dtype(direction.x) in (*HALF_DTYPES, torch.float32)
         and direction.c.dtype == torch.float32
         and _alike(direction) == _alike(first)
         for direction in directions
@@ -51,7 +51,7 @@ def lstm(directions: Sequence[LSTMCall]) -> list[Walk]:
         tensors += [x, direction.weight_ih, direction.weight_hh, direction.bias]
         tensors += [direction.weight_hr, direction.h, direction.c]
     needs_gradient = any(tensor is not None and tensor.requires_grad for tensor in tensors)
-    dtype = arithmetic_of(inputs[0])
+    dtype = product_dtype(inputs[0])
     shape = Shape(
         n_directions=len(directions),
         n_steps=n_steps,

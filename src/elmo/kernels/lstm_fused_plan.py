@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from elmo.kernels.device import HALVES
+from elmo.kernels.device import HALF_DTYPES
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ BLOCK = 1024
 
 def plan_for(batch: int, dtype: torch.dtype) -> LaunchPlan:
     """Choose by what was measured (docs/log.md)."""
-    if dtype not in HALVES:
+    if dtype not in HALF_DTYPES:
         return EXACT
     rows = 16 if batch <= 16 else 32 if batch <= 32 else 64 if batch <= 64 else 128
     warps = 8 if rows == 128 else 4

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from elmo.kernels.device import HALVES, wide_product
+from elmo.kernels.device import HALF_DTYPES, wide_product
 from elmo.kernels.lstm_fused_plan import BLOCK, CELL, LaunchPlan, LaunchTile
 
 
@@ -411,7 +411,7 @@ def _bounds(clip: float | None, dtype: torch.dtype) -> tuple[float, float]:
 
 def _is_fast(shape: Shape) -> bool:
     """Approximate where the numbers that come in and go out are coarser than that."""
-    return shape.dtype in HALVES
+    return shape.dtype in HALF_DTYPES
 
 
 def _product(

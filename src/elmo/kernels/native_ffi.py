@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo.kernels.compute_precision import Arithmetic
+from elmo.kernels.compute_precision import Precision
 from elmo.kernels.native_library import library
 from elmo.kernels.packing import packed
 
@@ -50,7 +50,7 @@ def can_compute(kind: Kind) -> bool:
     return loaded is not None and bool(loaded.has(KINDS[kind]))
 
 
-def kind_of(arithmetic: Arithmetic) -> Kind:
+def kind_of(arithmetic: Precision) -> Kind:
     """Say how this CPU multiplies in an arithmetic: float32 by bytes where it has tiles."""
     return "int8x3" if arithmetic == "float32" and can_compute("int8x3") else arithmetic
 

@@ -20,7 +20,7 @@ LOOKED_AT = 16
 _NUMBERS: dict[int, Any] = {2: c_uint16, 4: c_uint32, 8: c_uint64}
 
 
-def state_of(weight: Tensor) -> tuple[int, int, list[int]]:
+def weight_fingerprint(weight: Tensor) -> tuple[int, int, list[int]]:
     """Tell a weight from what it was before: its memory, its version, some of its numbers.
 
     Not everything that changes a weight counts as a version: `weight.data` does not, nor do fused
@@ -47,7 +47,7 @@ def packed(
         pack: does it.
         beside: other weights that it looks at, as long as they are what they were, too.
     """
-    state = tuple(map(state_of, (weight, *beside)))
+    state = tuple(map(weight_fingerprint, (weight, *beside)))
     with _lock:
         ways = _kept.setdefault(weight, {})
         if key not in ways or ways[key][0] != state:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.kernels.device import sent
+from elmo.kernels.device import to_device
 from elmo.tasks.frozen_layers import Words
 
 # Length of the vector of a bag: scores grow as fast as with TF-IDF at the usual rates.
@@ -72,7 +72,7 @@ class NgramBags:
 
     def to(self, device: torch.device) -> "NgramBags":
         """Move everything."""
-        return NgramBags(*(sent(one, device) for one in (self.rows, self.starts, self.weights)))
+        return NgramBags(*(to_device(one, device) for one in (self.rows, self.starts, self.weights)))
 
 
 def _codes(text: str) -> NDArray[np.uint64]:

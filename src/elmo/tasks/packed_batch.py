@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from elmo.kernels.device import sent
+from elmo.kernels.device import to_device
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PackedBatch:
     def to(self, device: torch.device) -> "PackedBatch":
         """Move all but what the host is asked for."""
         mask, places, numbers = (
-            sent(one, device) for one in (self.mask, self.places, self.numbers)
+            to_device(one, device) for one in (self.mask, self.places, self.numbers)
         )
         return PackedBatch(mask, self.sizes, places, numbers)
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.kernels.device import sent
+from elmo.kernels.device import to_device
 from elmo.tasks.examples import Example
 from elmo.tasks.input_features import TokenBatch, TokenFields
 from elmo.tasks.task_types.task import Task, TextGroup
@@ -39,7 +39,7 @@ class TaskBatch:
     def to(self, device: torch.device) -> "TaskBatch":
         """Move everything."""
         groups = tuple(group.to(device) for group in self.groups)
-        return TaskBatch(groups, sent(self.targets, device), self.share)
+        return TaskBatch(groups, to_device(self.targets, device), self.share)
 
 
 def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) -> list[list[int]]:

@@ -17,7 +17,7 @@ from torch.nn import functional
 from elmo.config import LossConfig, OptimizerConfig
 from elmo.errors import ConfigError
 from elmo.kernels import sampled_fused
-from elmo.kernels.device import arithmetic_of
+from elmo.kernels.device import product_dtype
 from elmo.model.losses import (
     Softmax,
     draw_candidates,
@@ -250,7 +250,7 @@ class SampledSoftmaxHead:
         """Give the mean loss of targets against the candidates of their direction."""
         if self.kernel == "reference" or not sampled_fused.can_run(hidden, self.n_samples):
             return self.losses(hidden, targets, side).mean()
-        hidden = hidden.to(arithmetic_of(hidden))
+        hidden = hidden.to(product_dtype(hidden))
         return sampled_fused.mean_loss(
             hidden, weight=self._weight, bias=self._bias, **self._places(targets, side)
         )
