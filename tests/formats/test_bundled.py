@@ -12,6 +12,7 @@ from elmo.errors import FormatError
 from elmo.evaluate.perplexity import evaluate
 from elmo.formats import bundled, hub, model_folder
 from elmo.formats.load import read
+from elmo.formats.training_record import HELDOUT_PERPLEXITY
 from elmo.kernels.native_ffi import can_compute
 
 TOKENIZERS = {"small-en": "english", "small-ko": "korean"}
@@ -123,7 +124,7 @@ class TestTheRealOnes:
         assert model.config.n_softmax_words >= LEAST_WORDS
         assert len(model.vocabulary) == model.config.n_softmax_words
         assert model.config.text.tokenizer == TOKENIZERS[name]
-        assert model.training["held-out perplexity"]
+        assert model.training[HELDOUT_PERPLEXITY]
 
     def test_raw_text_and_words(self, loaded):
         for elmo, text in (
@@ -155,9 +156,9 @@ class TestTheRealOnes:
             sentences = [elmo.tokenizer.words(one.sentence) for one in occurrences()[::10]]
         else:
             sentences = [line.split() for line in KOREAN.strip().splitlines()]
-        expected = elmo.encode(sentences, layers="all", dtype="float32")
+        expected = elmo.encode(sentences, layers="all", precision="float32")
         for ours, true in zip(
-            elmo.encode(sentences, layers="all", dtype=dtype), expected, strict=True
+            elmo.encode(sentences, layers="all", precision=dtype), expected, strict=True
         ):
             lengths = np.linalg.norm(ours, axis=-1) * np.linalg.norm(true, axis=-1)
             assert ((ours * true).sum(axis=-1) / lengths).min() >= LEAST_COSINE[dtype]

@@ -23,6 +23,7 @@ from elmo.corpus.prepare_corpus import prepare
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, OutputError, TrainingError
 from elmo.formats.load import read
+from elmo.formats.training_record import HELDOUT_PERPLEXITY
 from elmo.train import checkpoint
 from elmo.train.loop import Loop
 from elmo.train.pretrain_model import pretrain
@@ -98,7 +99,7 @@ def test_the_best_model_is_kept(corpus, tmp_path):
     every = evaluations(out)
     best = min(every.values(), key=lambda pair: pair[0] * pair[1])
     assert (result.best.forward, result.best.backward) == pytest.approx(best)
-    record = read(out).training["held-out perplexity"]
+    record = read(out).training[HELDOUT_PERPLEXITY]
     assert f"forward {best[0]:.2f}" in record
 
 

@@ -11,6 +11,7 @@ from elmo.errors import ConfigError
 from elmo.formats import bilm_hdf5, model_folder, onnx_folder
 from elmo.formats.load import read
 from elmo.formats.model_card import describe
+from elmo.formats.training_record import with_labels
 
 _FORMATS = ("native", "allennlp", "onnx")
 
@@ -52,7 +53,7 @@ def info(config: InfoConfig) -> InfoResult:
         rows["weights"] = model.storage
     if model.vocabulary is not None:
         rows["vocabulary"] = f"{len(model.vocabulary):,} words"
-    for name, value in (model.training or {}).items():
+    for name, value in with_labels(model.training).items():
         rows[f"trained: {name}"] = str(value)
     return InfoResult(rows, model.notes, to_dict(model.config), config.json)
 

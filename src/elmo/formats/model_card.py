@@ -2,6 +2,7 @@
 
 from elmo.config import ModelConfig, Storage
 from elmo.formats.pretrained import Pretrained
+from elmo.formats.training_record import with_labels
 
 _STORED = {
     "int8": "as int8 with one float16 scale for each row of a matrix, and as float16 where they "
@@ -47,7 +48,7 @@ def model_card(model: Pretrained, dtype: Storage = "float32") -> str:
     ]
     if model.training:
         lines += ["", "## Training", "", "| | |", "| --- | --- |"]
-        lines += [f"| {name} | {value} |" for name, value in model.training.items()]
+        lines += [f"| {name} | {value} |" for name, value in with_labels(model.training).items()]
     if model.notes:
         lines += ["", "Mended or assumed when the model was read:", ""]
         lines += [f"- {note}" for note in model.notes]

@@ -18,6 +18,7 @@ from elmo.formats.container import Container, one_line, open_folder
 from elmo.formats.model_card import model_card
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.quantization import pack, storage_of, unpack
+from elmo.formats.training_record import with_current_keys
 from elmo.text.characters import SYMBOL_SCHEMES
 from elmo.text.vocabulary import Vocabulary
 
@@ -74,7 +75,7 @@ def read(folder: Container) -> Pretrained:
         words=_dictionary(folder, WORDS) if config.encoder.n_words else None,
         notes=tuple(map(str, notes)),
         options=head.get("options"),
-        training=head.get("training"),
+        training=with_current_keys(head.get("training")),
         source=source,
         storage=storage_of(stored),
     )

@@ -16,9 +16,6 @@ from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 from elmo.text.tokenizer import get_tokenizer
 from elmo.text.vocabulary import Vocabulary
 
-# What `training` calls the share of sentences that began from the zero state.
-FROM_ZERO = "sentences from zero"
-
 
 @dataclass(frozen=True)
 class Pretrained:

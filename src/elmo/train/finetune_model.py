@@ -18,7 +18,8 @@ from elmo.corpus.shards import Corpus
 from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import model_tables
 from elmo.formats.load import read, read_accumulators
-from elmo.formats.pretrained import FROM_ZERO, Pretrained
+from elmo.formats.pretrained import Pretrained
+from elmo.formats.training_record import RESET_SHARE
 from elmo.model.initialization import bias_from_counts, initialize_softmax
 from elmo.model.network import ELMoNetwork, make_softmax
 from elmo.text.characters import SHIFT
@@ -77,7 +78,7 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> LMT
         model = _with_new_softmax(found, corpus, config)
     else:
         model = _with_new_words(found, corpus, config)
-    if not is_new and not config.regular.tied and _is_tied(model):
+    if not is_new and not config.regularization.tied and _is_tied(model):
         logger.warning("the softmax is tied to the input words: without --tied they will part")
     config, accumulators = _with_optimizer(config, model)
     network = ELMoNetwork(config=model.config)
@@ -99,7 +100,7 @@ def _with_state(config: FinetuneConfig, model: Pretrained) -> FinetuneConfig:
     """Begin sentences as the model knows it, unless a share is asked for."""
     if config.stream.reset is not None:
         return config
-    share = (model.training or {}).get(FROM_ZERO, 0.0)
+    share = (model.training or {}).get(RESET_SHARE, 0.0)
     return dataclasses.replace(config, stream=dataclasses.replace(config.stream, reset=share))
 
 

@@ -24,7 +24,16 @@ from elmo.corpus.token_tables import SegmentBatch, TokenTables
 from elmo.errors import ConfigError, TrainingError
 from elmo.evaluate.perplexity import Perplexity, measure, perplexity_of
 from elmo.formats import model_folder
-from elmo.formats.pretrained import FROM_ZERO, Pretrained
+from elmo.formats.pretrained import Pretrained
+from elmo.formats.training_record import (
+    HELDOUT_BITS_PER_CHARACTER,
+    HELDOUT_OOV_RATE,
+    HELDOUT_PERPLEXITY,
+    PROGRAM,
+    RESET_SHARE,
+    STEPS,
+    TEXT,
+)
 from elmo.model.network import ELMoNetwork
 from elmo.train.learner import Learner, TrainingConfig, lanes_of_process
 from elmo.train.run_plan import available_memory, fitting_batch, plan
@@ -256,19 +265,19 @@ class LMTrainable:
         train = self.job.corpus.splits["train"]
         facts: dict[str, Any] = dict(self.job.model.training or {})
         facts |= {
-            "program": f"elmo-torch {__version__}",
-            "text": f"{train.n_words:,} words in {train.n_sentences:,} sentences",
-            "steps": f"{step:,} of {self.tokens_per_step:,} tokens, "
+            PROGRAM: f"elmo-torch {__version__}",
+            TEXT: f"{train.n_words:,} words in {train.n_sentences:,} sentences",
+            STEPS: f"{step:,} of {self.tokens_per_step:,} tokens, "
             f"{step / self.steps_per_epoch:.2f} epochs",
-            FROM_ZERO: self.config.stream.reset or 0.0,
+            RESET_SHARE: self.config.stream.reset or 0.0,
         }
         if found is not None:
             facts |= {
-                "held-out perplexity": f"forward {found.forward:.2f}, backward "
+                HELDOUT_PERPLEXITY: f"forward {found.forward:.2f}, backward "
                 f"{found.backward:.2f} (full softmax, "
                 f"{'state reset' if self.config.stream.reset else 'state carried'})",
-                "held-out bits per character": f"{found.values()['bits_per_character']:.4f}",
-                "held-out words out of vocabulary": f"{found.unknown_rate:.2%}",
+                HELDOUT_BITS_PER_CHARACTER: f"{found.values()['bits_per_character']:.4f}",
+                HELDOUT_OOV_RATE: f"{found.unknown_rate:.2%}",
             }
         weights = {
             name: value.detach().cpu() for name, value in self.job.network.state_dict().items()

@@ -1,0 +1,53 @@
+"""Keys of the training record that a model folder keeps in `config.json`.
+
+The record says how the model was trained. `LABELS` maps each key to the label shown to people in
+the model card and by `elmo info`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+PROGRAM = "program"
+TEXT = "text"
+STEPS = "steps"
+RESET_SHARE = "reset_share"
+HELDOUT_PERPLEXITY = "heldout_perplexity"
+HELDOUT_BITS_PER_CHARACTER = "heldout_bits_per_character"
+HELDOUT_OOV_RATE = "heldout_oov_rate"
+
+LABELS = {
+    PROGRAM: "program",
+    TEXT: "training text",
+    STEPS: "training steps",
+    RESET_SHARE: "share of sentences started from the zero state",
+    HELDOUT_PERPLEXITY: "held-out perplexity",
+    HELDOUT_BITS_PER_CHARACTER: "held-out bits per character",
+    HELDOUT_OOV_RATE: "held-out out-of-vocabulary rate",
+}
+
+# Earlier names of these keys. Model folders that use them are still read.
+_EARLIER_KEYS = {
+    "sentences from zero": RESET_SHARE,
+    "held-out perplexity": HELDOUT_PERPLEXITY,
+    "held-out bits per character": HELDOUT_BITS_PER_CHARACTER,
+    "held-out words out of vocabulary": HELDOUT_OOV_RATE,
+}
+
+
+def with_current_keys(record: Any) -> dict[str, Any] | None:
+    """Return a training record with earlier names of keys replaced by the current ones.
+
+    Args:
+        record: The value of `training` in `config.json`.
+
+    Returns:
+        None if there is no record, that is if the value is not a dictionary.
+    """
+    if not isinstance(record, dict):
+        return None
+    return {_EARLIER_KEYS.get(key, key): value for key, value in record.items()}
+
+
+def with_labels(record: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the values of a training record by label; a key without a label is kept as it is."""
+    return {LABELS.get(key, key): value for key, value in (record or {}).items()}

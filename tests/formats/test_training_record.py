@@ -1,0 +1,72 @@
+"""Tests of the keys and labels of the training record."""
+
+import dataclasses
+import json
+
+import pytest
+from conftest import random_model
+
+from elmo.config import InfoConfig
+from elmo.formats import model_folder
+from elmo.formats.container import open_folder
+from elmo.formats.info_and_convert import info
+from elmo.formats.model_card import model_card
+from elmo.formats.training_record import LABELS, with_current_keys, with_labels
+
+RECORD = {
+    "program": "elmo-torch 0.1.0",
+    "text": "56 words in 2 sentences",
+    "steps": "3 of 40 tokens, 2.00 epochs",
+    "reset_share": 1.0,
+    "heldout_perplexity": "forward 51.64, backward 51.69",
+    "heldout_bits_per_character": "1.0921",
+    "heldout_oov_rate": "5.95%",
+}
+EARLIER = {
+    "program": RECORD["program"],
+    "text": RECORD["text"],
+    "steps": RECORD["steps"],
+    "sentences from zero": RECORD["reset_share"],
+    "held-out perplexity": RECORD["heldout_perplexity"],
+    "held-out bits per character": RECORD["heldout_bits_per_character"],
+    "held-out words out of vocabulary": RECORD["heldout_oov_rate"],
+}
+
+
+@pytest.mark.parametrize("record", [RECORD, EARLIER], ids=["current", "earlier"])
+def test_with_current_keys_reads_current_and_earlier_records(record):
+    assert with_current_keys(record) == RECORD
+
+
+def test_with_current_keys_keeps_unknown_keys():
+    assert with_current_keys({"corpus": "news"}) == {"corpus": "news"}
+
+
+@pytest.mark.parametrize("record", [None, [], "text"])
+def test_with_current_keys_ignores_values_that_are_not_dictionaries(record):
+    assert with_current_keys(record) is None
+
+
+def test_every_key_has_a_label():
+    assert with_labels(RECORD) == {LABELS[key]: value for key, value in RECORD.items()}
+    assert with_labels({"corpus": "news"}) == {"corpus": "news"}
+    assert with_labels(None) == {}
+
+
+def test_model_folder_with_earlier_keys_is_read_with_current_keys(tmp_path):
+    model_folder.write(dataclasses.replace(random_model(), training=RECORD), tmp_path)
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text())
+    assert content["training"] == RECORD
+    content["training"] = EARLIER
+    path.write_text(json.dumps(content))
+    assert model_folder.read(open_folder(tmp_path)).training == RECORD
+
+
+def test_model_card_and_info_show_labels(tmp_path):
+    model = dataclasses.replace(random_model(), training=RECORD)
+    assert "| held-out perplexity | forward 51.64, backward 51.69 |\n" in model_card(model)
+    model_folder.write(model, tmp_path)
+    rows = info(InfoConfig(str(tmp_path))).rows
+    assert rows["trained: held-out bits per character"] == "1.0921"
+    assert "reset_share" not in model_card(model)
