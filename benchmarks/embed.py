@@ -130,13 +130,13 @@ def older(elmo: ELMo, sentences: list[list[str]], batch: int) -> Way:
     return [partial(older_layers, elmo.network, ids) for ids in batches]
 
 
-def knowing_words(elmo: ELMo, sentences: list[list[str]], dtype: str, given: Given) -> Part:
+def knowing_words(elmo: ELMo, sentences: list[list[str]], precision: str, given: Given) -> Part:
     """Give `encode` with a cache that knows the words of the rest of the text."""
     cache = WordCache()
-    elmo.encode(given.rest, layers=0, dtype=dtype, cache=cache)
+    elmo.encode(given.rest, layers=0, precision=precision, cache=cache)
     # Each call has what was there before the first one.
     twins = iter([_twin(cache) for _ in range(given.repeats + 1)])
-    return lambda: elmo.encode(sentences, dtype=dtype, cache=next(twins))
+    return lambda: elmo.encode(sentences, precision=precision, cache=next(twins))
 
 
 def _twin(cache: WordCache) -> WordCache:
@@ -167,7 +167,7 @@ def ways_of(
     for name in ("float32", "int8"):
         yield f"onnxruntime, {name}", partial(onnx_way, elmo, sentences, name)
     for name in filter(can_compute, ARITHMETICS):
-        yield f"ours, {name}", partial(partial, elmo.encode, sentences, dtype=name)
+        yield f"ours, {name}", partial(partial, elmo.encode, sentences, precision=name)
         if given.rest and n > 1:
             yield f"ours, {name}, cache", partial(knowing_words, elmo, sentences, name, given)
 
@@ -211,7 +211,7 @@ def table(
         if name not in yardsticks and arithmetic in rates:
             share = f"{100e-9 * flop * n_words / value.least / rates[arithmetic]:.0f} %"
         if name.startswith("ours"):
-            fidelity = f"{cosine(elmo.encode(sentences, dtype=arithmetic), expected):.5f}"
+            fidelity = f"{cosine(elmo.encode(sentences, precision=arithmetic), expected):.5f}"
         usual = f"{1000 * value.median:,.2f} | {n_words / value.median:,.0f}"
         ratios = (best / value.median, least / value.least)
         figures = f"{usual} | {ratios[0]:.2f} | {1000 * value.least:,.2f} | {ratios[1]:.2f}"

@@ -39,29 +39,29 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=25)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float16", "float32"])
+    parser.add_argument("--precisions", nargs="+", default=["bfloat16", "float16", "float32"])
     given = parser.parse_args()
     sentences = sentences_of(Corpus.open(Path(given.data)), given.sentences, given.words)
     n_words = sum(map(len, sentences))
     print(f"{describe()}; {len(sentences):,} sentences of {given.words} words")
-    print("| size | arithmetic | seconds | words/s | GiB |")
+    print("| size | precision | seconds | words/s | GiB |")
     print("| --- | --- | --- | --- | --- |")
     for size in given.sizes:
         model = model_of(SIZES[size])
-        for dtype in given.dtypes:
+        for precision in given.precisions:
             if torch.cuda.is_available():
                 torch.cuda.reset_peak_memory_stats()
             times = []
             for _ in range(given.repeats + 1):
                 started = time.perf_counter()
-                vectors = model.encode(sentences, device=given.device, dtype=dtype)
+                vectors = model.encode(sentences, device=given.device, precision=precision)
                 times.append(time.perf_counter() - started)
                 # A caller keeps them; giving a gigabyte back to the system takes its time, too.
                 del vectors
             seconds = statistics.median(times[1:])
             memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0
             print(
-                f"| {size} | {dtype} | {seconds:.3f} | {n_words / seconds / 1000:,.0f} k | "
+                f"| {size} | {precision} | {seconds:.3f} | {n_words / seconds / 1000:,.0f} k | "
                 f"{memory:.1f} |",
                 flush=True,
             )

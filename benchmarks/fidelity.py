@@ -2,7 +2,7 @@
 
     elmo convert my-elmo smaller --dtype int8
     python benchmarks/fidelity.py my-elmo smaller [--text sentences.txt]
-    python benchmarks/fidelity.py my-elmo --dtype int8
+    python benchmarks/fidelity.py my-elmo --precision int8
 
 For each layer, and for their average, the cosine of a word's two vectors: its mean over all words,
 and its worst.
@@ -21,9 +21,9 @@ from elmo.embed.embedder import ELMo
 HERE = Path(__file__).parent
 
 
-def vectors_of(elmo: ELMo, sentences: list[list[str]], dtype: str) -> Tensor:
+def vectors_of(elmo: ELMo, sentences: list[list[str]], precision: str) -> Tensor:
     """Give the vectors of all words in every layer, (layers, words, dim)."""
-    found = elmo.encode(sentences, layers="all", dtype=dtype, convert_to_tensor=True)
+    found = elmo.encode(sentences, layers="all", precision=precision, convert_to_tensor=True)
     return torch.cat(found, dim=1).double()
 
 
@@ -32,17 +32,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("other", nargs="?")
-    parser.add_argument("--dtype", help="the same model in this arithmetic")
+    parser.add_argument("--precision", help="the same model in this arithmetic")
     parser.add_argument("--text", default=str(HERE / "sentences.txt"), help="a sentence a line")
     given = parser.parse_args()
     lines = Path(given.text).read_text(encoding="utf-8").splitlines()
     sentences = [line.split() for line in lines if line.strip()]
-    if (given.dtype is None) == (given.other is None):
-        parser.error("name another model, or --dtype")
+    if (given.precision is None) == (given.other is None):
+        parser.error("name another model, or --precision")
     elmo = ELMo.from_pretrained(given.model)
     model = vectors_of(elmo, sentences, "float32")
     twin = ELMo.from_pretrained(given.other) if given.other else elmo
-    other = vectors_of(twin, sentences, given.dtype or "float32")
+    other = vectors_of(twin, sentences, given.precision or "float32")
     if model.shape != other.shape:
         parser.error(f"vectors of shape {tuple(model.shape)} and {tuple(other.shape)}: two models")
     print(f"{describe()}; {len(sentences):,} sentences, {model.shape[1]:,} words")

@@ -1,7 +1,7 @@
 """Words a second of a job against its workers: measured here, then modelled for more machines.
 
-Run it with `python benchmarks/jobs.py --text FILE --size bundled --dtype bfloat16`: a text of one
-sentence a line. Without one the sentences beside this file are repeated, which are few words.
+Run it with `python benchmarks/jobs.py --text FILE --size bundled --precision bfloat16`. The text
+has one sentence per line. Without `--text`, the few sentences next to this file are repeated.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=400_000, help="words for each worker")
     parser.add_argument("--shards", type=int, default=8, help="shards for each worker")
     parser.add_argument("--format", default="parquet", choices=["parquet", "hdf5", "safetensors"])
-    parser.add_argument("--dtype")
+    parser.add_argument("--precision")
     parser.add_argument("--device")
     parser.add_argument("--disk", type=float, default=1000, help="MB/s the shared disk takes")
     given = parser.parse_args()
@@ -65,7 +65,7 @@ def main() -> None:
                     str(home / "some.txt"),
                     str(home / "some"),
                     model=str(home / "model"),
-                    precision=given.dtype,
+                    precision=given.precision,
                     device="cuda",
                 )
             )
@@ -84,7 +84,7 @@ def main() -> None:
                     format=given.format,
                     shard_words=max(1, repeats * n_words // (given.shards * n_workers)),
                     workers=n_workers,
-                    precision=given.dtype,
+                    precision=given.precision,
                     device=given.device,
                 )
             )
@@ -93,7 +93,7 @@ def main() -> None:
             results[n_workers] = result, steady_rate(output, n_workers)
     bytes_a_word = max(result.n_bytes / result.n_words for result, _ in results.values())
     total = size(bytes_a_word * BILLION)
-    print(f"{describe()}; {given.size}, {given.dtype or 'float32'}, {given.format}")
+    print(f"{describe()}; {given.size}, {given.precision or 'float32'}, {given.format}")
     print(f"\n1 B words take {total} ({bytes_a_word:,.0f} bytes a word).\n")
     print("| | | words/s | MB/s written | hours for 1 B words | machine-hours |")
     print("| --- | --- | --- | --- | --- | --- |")

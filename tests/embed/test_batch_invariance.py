@@ -108,7 +108,7 @@ def test_bfloat16_changes_nothing_of_what_comes_after():
     elmo.network.bilm.use_kernel("reference")
     sentences = [["a", "few", "words"], ["and", "some", "more", "of", "them"]]
     before = elmo.encode(sentences, pooling="mean")
-    elmo.encode(sentences, dtype="bfloat16")
+    elmo.encode(sentences, precision="bfloat16")
     np.testing.assert_array_equal(elmo.encode(sentences, pooling="mean"), before)
 
 

@@ -99,7 +99,7 @@ def test_true_to_float32(wide, name, monkeypatch):
     wide.network.bilm.use_kernel("reference")
     expected = wide.encode(SENTENCES)
     wide.network.bilm.use_kernel("auto")
-    for ours, true in zip(wide.encode(SENTENCES, dtype=name), expected, strict=True):
+    for ours, true in zip(wide.encode(SENTENCES, precision=name), expected, strict=True):
         assert ours.shape == true.shape
         assert ours.dtype == np.float32
         lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(true, axis=1)
@@ -117,8 +117,10 @@ def test_every_vector_of_the_bundled_models_is_true_to_float32(model, sentences,
         pytest.skip(f"no kernel computes in {name} here")
     elmo = ELMo.from_pretrained(model)
     true, ours = (
-        torch.cat(elmo.encode(sentences, layers="all", dtype=dtype, convert_to_tensor=True), dim=1)
-        for dtype in ("float32", name)
+        torch.cat(
+            elmo.encode(sentences, layers="all", precision=precision, convert_to_tensor=True), dim=1
+        )
+        for precision in ("float32", name)
     )
     cosines = torch.cosine_similarity(true.double(), ours.double(), dim=-1)
     assert cosines.min() >= LEAST[name]
@@ -130,9 +132,9 @@ def test_every_vector_of_the_bundled_models_is_true_to_float32(model, sentences,
 def test_neighbours_decide_nothing(wide, name):
     if not can_compute(name):
         pytest.skip(f"no kernel computes in {name} here")
-    together = wide.encode(SENTENCES, dtype=name)
+    together = wide.encode(SENTENCES, precision=name)
     for sentence, found in zip(SENTENCES, together, strict=True):
-        assert (wide.encode([sentence], dtype=name)[0] == found).all()
+        assert (wide.encode([sentence], precision=name)[0] == found).all()
 
 
 def test_tensors_are_of_the_arithmetic(wide):
@@ -140,13 +142,13 @@ def test_tensors_are_of_the_arithmetic(wide):
     kinds = {name: kind for name, kind in kinds.items() if can_compute(name)}
     kinds["auto"] = kinds.get("bfloat16", torch.float32)
     for name, kind in kinds.items():
-        assert wide.encode(SENTENCES, dtype=name, convert_to_tensor=True)[0].dtype == kind
+        assert wide.encode(SENTENCES, precision=name, convert_to_tensor=True)[0].dtype == kind
 
 
 def test_carried_state_in_each_arithmetic(wide):
     expected = wide.encode(SENTENCES, state="carry", batch_size=2)
     for name in LEAST:
         if can_compute(name):
-            found = wide.encode(SENTENCES, state="carry", batch_size=2, dtype=name)
+            found = wide.encode(SENTENCES, state="carry", batch_size=2, precision=name)
             for ours, true in zip(found, expected, strict=True):
                 assert np.abs(ours - true).max(initial=0) < 0.1

@@ -149,14 +149,14 @@ def test_a_very_long_sentence():
     np.testing.assert_allclose(vectors[1], elmo.encode([["word"]])[0], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", torch.float16, torch.float64])
-def test_arithmetic(tiny, dtype):
+@pytest.mark.parametrize("precision", ["bfloat16", torch.float16, torch.float64])
+def test_arithmetic(tiny, precision):
     exact = tiny.encode(SENTENCES, pooling="mean")
-    found = tiny.encode(SENTENCES, pooling="mean", dtype=dtype)
+    found = tiny.encode(SENTENCES, pooling="mean", precision=precision)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, exact, rtol=0, atol=0.02)
-    tensors = tiny.encode(SENTENCES, dtype=dtype, convert_to_tensor=True)
-    assert tensors[0].dtype == (torch.bfloat16 if dtype == "bfloat16" else dtype)
+    tensors = tiny.encode(SENTENCES, precision=precision, convert_to_tensor=True)
+    assert tensors[0].dtype == (torch.bfloat16 if precision == "bfloat16" else precision)
     assert next(tiny.parameters()).dtype == torch.float32
 
 
@@ -193,11 +193,11 @@ def test_progress_is_shown_when_asked(tiny, capsys, monkeypatch):
         ({"batch_size": "3"}, "batch_size is '3'; it must be a whole number"),
         ({"batch_size": 2.5}, "whole number"),
         ({"batch_size": True}, "whole number"),
-        ({"dtype": "int32"}, "float32, bfloat16"),
+        ({"precision": "int32"}, "float32, bfloat16"),
         ({"device": "abacus"}, "device is 'abacus', which cannot be used"),
-        ({"dtype": "fast"}, "float32, bfloat16"),
-        ({"dtype": "float8_e4m3fn"}, "float32, bfloat16"),
-        ({"dtype": np.float32}, "float32, bfloat16"),
+        ({"precision": "fast"}, "float32, bfloat16"),
+        ({"precision": "float8_e4m3fn"}, "float32, bfloat16"),
+        ({"precision": np.float32}, "float32, bfloat16"),
     ],
 )
 def test_wrong_arguments(tiny, arguments, message):

@@ -22,19 +22,19 @@ SENTENCES = [[f"word{n * k % 71}" for k in range(n % 23)] for n in range(1500)]
 
 
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("float32", 1e-5), ("float16", 4e-3), ("bfloat16", 3e-2)]
+    ("precision", "tolerance"), [("float32", 1e-5), ("float16", 4e-3), ("bfloat16", 3e-2)]
 )
 @pytest.mark.parametrize("state", ["reset", "carry"])
-def test_vectors_of_the_cpu(monkeypatch, dtype, tolerance, state):
+def test_vectors_of_the_cpu(monkeypatch, precision, tolerance, state):
     monkeypatch.setitem(encoding.MAX_POSITIONS, "cuda", 4000)
     # A gentler model than most tests use: its rounding does not grow along a sentence.
     elmo = ELMo(random_model(CONFIG, seed=3, scale=1.0))
     expected = elmo.encode(SENTENCES, state=state, batch_size=40)
-    found = elmo.encode(SENTENCES, state=state, batch_size=40, device="cuda", dtype=dtype)
+    found = elmo.encode(SENTENCES, state=state, batch_size=40, device="cuda", precision=precision)
     assert {one.dtype for one in found} == {np.dtype(np.float32)}
     runs = [found]
     if state == "reset":
-        runs.append(elmo.encode(SENTENCES, dtype=dtype))
+        runs.append(elmo.encode(SENTENCES, precision=precision))
     true = np.concatenate(expected)
     for run in runs:
         assert [one.shape for one in run] == [one.shape for one in expected]

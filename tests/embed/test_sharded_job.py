@@ -178,7 +178,7 @@ OTHERS = {
     "storage": ({"storage": "float32"}, "storage was float16, now float32"),
     "shard_words": ({"shard_words": 60}, "shard_words was 50, now 60"),
     "batch_size": ({"batch_size": 3}, "batch_size was None, now 3"),
-    "dtype": ({"precision": "float64"}, "dtype was float32, now float64"),
+    "precision": ({"precision": "float64"}, "precision was float32, now float64"),
     "raw": ({"raw": True}, "raw was False, now True"),
 }
 

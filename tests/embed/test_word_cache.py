@@ -68,17 +68,17 @@ def test_it_grows_beyond_its_first_room(model):
 def test_another_arithmetic_and_changed_weights_are_new(model):
     cache = WordCache()
     model.encode(SENTENCES, cache=cache)
-    model.encode(SENTENCES, cache=cache, dtype="float64")
+    model.encode(SENTENCES, cache=cache, precision="float64")
     assert cache.n_computed == 8
     with torch.no_grad():
         model.network.bilm.encoder.projection.weight.mul_(2)
     same(model.encode(SENTENCES, cache=cache), model.encode(SENTENCES))
 
 
-@pytest.mark.parametrize("dtype", [None, "float64", "float16", "bfloat16"])
-def test_remembered_words_in_each_arithmetic(model, dtype):
-    expected = model.encode(SENTENCES, dtype=dtype)
-    run = model.encoding_run(dtype=dtype)
+@pytest.mark.parametrize("precision", [None, "float64", "float16", "bfloat16"])
+def test_remembered_words_in_each_arithmetic(model, precision):
+    expected = model.encode(SENTENCES, precision=precision)
+    run = model.encoding_run(precision=precision)
     run.remember_words()
     for _ in range(2):
         for ours, true in zip(run.encode(SENTENCES), expected, strict=True):

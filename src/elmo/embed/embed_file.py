@@ -57,7 +57,9 @@ def embed(config: EmbedConfig) -> EmbedResult:
         # A carried state asks for batches exactly as the file has them.
         n_lines = (config.batch_size or CARRIED_ROWS) if config.state == "carry" else None
         run = model.encoding_run(
-            layers=config.layers, batch_size=n_lines or config.batch_size, dtype=config.precision
+            layers=config.layers,
+            batch_size=n_lines or config.batch_size,
+            precision=config.precision,
         )
         run.remember_words()
         window_words = WINDOW_WORDS.get(run.device.type, WINDOW_WORDS["cpu"])

@@ -299,7 +299,7 @@ class ELMo(nn.Module):
         state: State = "reset",
         batch_size: int | None = None,
         device: str | torch.device | None = None,
-        dtype: torch.dtype | str | None = None,
+        precision: torch.dtype | str | None = None,
         show_progress_bar: bool = False,
         convert_to_tensor: bool = False,
         cache: WordCache | None = None,
@@ -317,7 +317,7 @@ class ELMo(nn.Module):
             batch_size: sentences computed together; None for what suits the device, and 32 where
                 the state is carried.
             device: moves the model there first.
-            dtype: the arithmetic: a type such as torch.bfloat16 or its name; "int8" (a CPU alone,
+            precision: the arithmetic: a type such as torch.bfloat16 or its name; "int8" (a CPU alone,
                 some fidelity lost); "auto", bfloat16 where the device multiplies it fast, else
                 float32; that of the weights where None. Halves that a CPU does not multiply are
                 float32 there until they are given back.
@@ -337,7 +337,7 @@ class ELMo(nn.Module):
                 pooling=pooling,
                 state=state,
                 device=device,
-                dtype=dtype,
+                precision=precision,
                 convert_to_tensor=convert_to_tensor,
                 cache=cache,
             )
@@ -351,7 +351,7 @@ class ELMo(nn.Module):
         run = self.encoding_run(
             layers=layers,
             batch_size=batch_size,
-            dtype=dtype,
+            precision=precision,
             keep_on_device=convert_to_tensor,
             cache=cache,
         )
@@ -371,7 +371,7 @@ class ELMo(nn.Module):
         *,
         layers: Layers = "average",
         batch_size: int | None = None,
-        dtype: torch.dtype | str | None = None,
+        precision: torch.dtype | str | None = None,
         keep_on_device: bool = False,
         host: torch.dtype = torch.float32,
         cache: WordCache | None = None,
@@ -382,7 +382,7 @@ class ELMo(nn.Module):
             self.mapper,
             layers=layers,
             batch_size=batch_size,
-            dtype=dtype,
+            precision=precision,
             keep_on_device=keep_on_device,
             host=host,
             cache=cache,

@@ -90,7 +90,7 @@ class EncodingRun:
         *,
         layers: Layers,
         batch_size: int | None,
-        dtype: torch.dtype | str | None = None,
+        precision: torch.dtype | str | None = None,
         keep_on_device: bool = False,
         host: torch.dtype = torch.float32,
         cache: WordCache | None = None,
@@ -102,7 +102,7 @@ class EncodingRun:
             mapper: turns words into ids.
             layers: "average", "mix", "top", "all" or a layer number.
             batch_size: sentences computed together, at most; None for what suits the device.
-            dtype: the arithmetic, or its name; that of the weights where None.
+            precision: the arithmetic, or its name; that of the weights where None.
             keep_on_device: give tensors of that arithmetic on the device of the network, not
                 arrays on the host.
             host: type of those arrays, float32 or float16; `DoesNotFit` where a number becomes
@@ -134,7 +134,7 @@ class EncodingRun:
         self._run: Callable[..., BiLMOutput] = network.bilm
         self._encode: Callable[..., Tensor] = network.bilm.encoder
         own_dtype = next(network.bilm.parameters()).dtype
-        self._arithmetic = resolve_compute_dtype(dtype, own_dtype, self.device)
+        self._arithmetic = resolve_compute_dtype(precision, own_dtype, self.device)
         self._dtype = self._arithmetic.results
         # Half precision, where it is asked for, is what travels from a GPU.
         is_narrowed = self.is_cut_aside and self._dtype in HALF_DTYPES and host not in HALF_DTYPES

@@ -27,6 +27,8 @@ SHARDS = "shards"
 RECORDS = "records"
 # Of the layout of the folder.
 VERSION = 1
+# Settings that earlier versions of elmo wrote under another name.
+RENAMED = {"dtype": "precision"}
 
 ENDINGS = {"parquet": ".parquet", "hdf5": ".h5", "safetensors": ".safetensors"}
 
@@ -40,7 +42,7 @@ class JobSettings:
     Attributes:
         model: fingerprint of the model.
         layers: which are kept.
-        dtype: the arithmetic.
+        precision: the arithmetic.
         device: its kind.
         batch_size: sentences computed together, as it was asked for.
         raw: whether the model's own tokeniser splits lines.
@@ -51,7 +53,7 @@ class JobSettings:
 
     model: str
     layers: str
-    dtype: str
+    precision: str
     device: str
     batch_size: int | None
     raw: bool
@@ -312,6 +314,9 @@ def read_manifest(folder: Path) -> JobManifest:
 
 def _versioned(kind: type[Thing], path: Path) -> Thing:
     data = _parsed(path)
+    settings = data.get("settings")
+    if isinstance(settings, dict):
+        data["settings"] = {RENAMED.get(name, name): value for name, value in settings.items()}
     if data.get("version") != VERSION:
         raise FormatError(
             f"{path} has version {data.get('version')}, expected {VERSION}: it was written by "

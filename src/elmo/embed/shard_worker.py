@@ -84,7 +84,7 @@ class ShardWorker:
         self.run = model.encoding_run(
             layers=config.layers,
             batch_size=config.batch_size,
-            dtype=config.precision,
+            precision=config.precision,
             host=getattr(torch, job.settings.storage),
         )
         self.window_words = WINDOW_WORDS.get(self.run.device.type, WINDOW_WORDS["cpu"])

@@ -56,7 +56,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         model=fingerprint,
         layers=str(config.layers),
         # What it came to here: another machine is not to take another one.
-        dtype=resolve_compute_dtype(config.precision, own, torch.device(device)).name,
+        precision=resolve_compute_dtype(config.precision, own, torch.device(device)).name,
         device=torch.device(device).type,
         batch_size=config.batch_size,
         raw=config.raw,
@@ -65,7 +65,9 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         shard_words=config.shard_words or SHARD_WORDS,
     )
     # What no run can be made of is refused now, not by the first worker.
-    model.encoding_run(layers=config.layers, batch_size=config.batch_size, dtype=config.precision)
+    model.encoding_run(
+        layers=config.layers, batch_size=config.batch_size, precision=config.precision
+    )
     folder = JobFolder(path)
     with folder.held():
         plan = _plan(folder, settings, texts, model, config)
@@ -77,7 +79,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         if left:
             _tell(plan, left, check_room(path, estimated_bytes(plan, left)))
             names = tuple(text.name for text in texts)
-            whole = replace(with_whole_paths(config), precision=settings.dtype)
+            whole = replace(with_whole_paths(config), precision=settings.precision)
             job = ShardJob(path.absolute(), names, whole, device, plan.n_threads, settings)
             new = _work(job, plan, left)
             records |= new

@@ -55,7 +55,7 @@ class ComputedLayers:
     def encode(self, texts: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
         """Give (layers, words, dim) for each text, all layers."""
         found: list[NDArray[np.float32]] = self.elmo.encode(
-            list(map(list, texts)), layers="all", dtype="auto"
+            list(map(list, texts)), layers="all", precision="auto"
         )
         return found
 
