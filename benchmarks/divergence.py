@@ -25,14 +25,14 @@ from elmo.model import losses
 from elmo.train import learner as learner_module
 from elmo.train.devices import make_fabric
 from elmo.train.learner import Learner
-from elmo.train.pretrain_model import new_job
-from elmo.train.run_corpus import opened_corpus
+from elmo.train.pretrain_model import pretrain_job
+from elmo.train.run_corpus import open_corpus
 
 
 @contextmanager
 def not_recorded() -> Iterator[None]:
     """Launch every kernel of a step by itself."""
-    with patch.object(learner_module, "can_record", lambda fabric, config: False):
+    with patch.object(learner_module, "can_capture", lambda fabric, config: False):
         yield
 
 
@@ -159,7 +159,7 @@ def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int, wait:
     """Train some steps in a way, looking at every so many; gives a line of the table."""
     _, surroundings, change = WAYS[way]
     with surroundings():
-        job = new_job(config, corpus)
+        job = pretrain_job(config, corpus)
         learner = Learner(make_fabric(config.run), job.network, config, job.tables, n_steps=10**5)
         change(learner)
         watch = Watch(learner)
@@ -200,7 +200,7 @@ def main() -> None:
         values = {"data": [given.data], "out": str(Path("unused")), "precision": given.precision}
         own = {**values, **settings, **WAYS[way][0]}
         config = load_config(PretrainConfig, given.config, own, presets())
-        with opened_corpus(config, config.corpus) as corpus:
+        with open_corpus(config, config.corpus) as corpus:
             try:
                 print(follow(config, corpus, way, given.steps, given.look_every), flush=True)
             except Exception as error:

@@ -33,7 +33,7 @@ from elmo.text.characters import N_BYTE_CHARACTERS
 from elmo.text.vocabulary import Vocabulary
 from elmo.train.devices import make_fabric
 from elmo.train.learner import Learner
-from elmo.train.loop import AHEAD
+from elmo.train.loop import PREFETCH_BATCHES
 from elmo.train.prefetch import prefetched
 from elmo.train.pretrain_model import model_config
 
@@ -94,7 +94,7 @@ def measure(size: str, batch: int, corpus: Corpus, given: argparse.Namespace) ->
     config = config_of(size, batch, given)
     learner = learner_of(config, corpus, given.words)
     is_cuda = learner.fabric.device.type == "cuda"
-    ready = prefetched(inputs(learner, corpus), AHEAD)
+    ready = prefetched(inputs(learner, corpus), PREFETCH_BATCHES)
     for _ in range(given.warm):
         learner.step(*next(ready))
     if is_cuda:

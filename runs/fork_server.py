@@ -76,7 +76,7 @@ class Request:
         """How many seeds learn in it at the same time; 0 where it is no fit."""
         if self.words[1:4] != ["elmo", "task", "fit"]:
             return 0
-        seeds, side_by_side = (self._number(flag) for flag in ("--seeds", "--side-by-side"))
+        seeds, side_by_side = (self._number(flag) for flag in ("--seeds", "--parallel-seeds"))
         return min(seeds, side_by_side)
 
     def _number(self, flag: str) -> int:

@@ -3,7 +3,7 @@
     python runs/static_vectors.py MODEL TASK FILE... > vectors.bin
 
 Writes a vector for each word of the example files of TASK (a preset of `elmo task fit`), in the
-binary format of word2vec: `elmo task fit TASK --model none --static vectors.bin` is then a baseline
+binary format of word2vec: `elmo task fit TASK --model none --word-vectors vectors.bin` is then a baseline
 that has read as much text as the model has. Name all parts, the test part too: of it words are
 taken, not answers, as any file of static vectors would have them. For models of coreference that
 are asked about GAP, name its file too.

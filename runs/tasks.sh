@@ -15,7 +15,7 @@
 #     DROPOUTS=  and dropouts; 0.1 0.3 0.5 where nothing is said
 #     JOBS=1     runs side by side (8 on a large GPU)
 #     SETS=...   some of the sets alone        PYTHON=python
-#     FLAGS=     further flags of every fit, --side-by-side 5 where nothing is said: seeds share a device
+#     FLAGS=     further flags of every fit, --parallel-seeds 5 where nothing is said: seeds share a device
 #     TUNE_FLAGS=     and of every fine-tuning
 #     RECORD=    a record of runs/results.py: what is in it is not run again
 #
@@ -88,7 +88,7 @@ known() {
     parts=(--train "$train" "${words[@]}")
     [ -z "$dev" ] || parts+=(--dev "$dev")
     files=("${parts[@]}" --test "$test")
-    static=(--static "$out/$1-static.bin")
+    static=(--word-vectors "$out/$1-static.bin")
     cache=(--cache "$out/layers")
 }
 
@@ -218,7 +218,7 @@ curve() {
 places() {
     known "$1"
     for place in input output; do
-        fit "$1-$place" "$1" "${files[@]}" "${static[@]}" --place $place "${cache[@]}"
+        fit "$1-$place" "$1" "${files[@]}" "${static[@]}" --placement $place "${cache[@]}"
     done
 }
 

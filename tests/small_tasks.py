@@ -68,14 +68,19 @@ UNANSWERED = [
     asked(f"where is {one} ?", f"now {other} is {place} .", None)
     for one, other, place in zip(PEOPLE, PEOPLE[1:] + PEOPLE[:1], PLACES_TO_BE, strict=True)
 ]
-EXAMPLES = {"classification": LABELLED, "tagging": TAGGED, "pairs": PAIRS, "answers": ASKED}
+EXAMPLES = {
+    "classification": LABELLED,
+    "tagging": TAGGED,
+    "sentence_pairs": PAIRS,
+    "question_answering": ASKED,
+}
 
 DIALS = {
     "model": None,
     "batch_size": 5,
     "hidden": 8,
-    "letter_dim": 4,
-    "letter_filters": [[1, 4], [2, 4]],
+    "character_dim": 4,
+    "character_filters": [[1, 4], [2, 4]],
     "input_dropout": 0.0,
     "dropout": 0.0,
     "elmo_dropout": 0.0,

@@ -287,7 +287,7 @@ def test_flags_win_over_the_file(seen, tmp_path):
     assert elmo("pretrain", *words).exit_code == 0
     assert seen[0] == tiny
     assert (seen[1].out, seen[1].data, seen[1].stream.unroll) == ("here", ("a",), 5)
-    assert not seen[1].regular.locked
+    assert not seen[1].regularization.locked
     assert seen[1].input.filters == ((1, 2),)
 
 

@@ -24,7 +24,7 @@ def language_model(config=TINY, **regular):
         for name, value in network.named_parameters():
             if "_lstm." in name:
                 value.mul_(3.0)
-    return LanguageModel(bilm=network.bilm, regular=RegularizationConfig(**regular)).train()
+    return LanguageModel(bilm=network.bilm, regularization=RegularizationConfig(**regular)).train()
 
 
 def window(seed=0, steps=STEPS):
@@ -65,7 +65,7 @@ def test_it_is_the_bilm():
 def test_weights_are_shared():
     model = language_model()
     network = ELMoNetwork(config=TINY)
-    wrapped = LanguageModel(bilm=network.bilm, regular=RegularizationConfig())
+    wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
     assert wrapped.bilm is network.bilm
     assert {name.removeprefix("bilm.") for name, _ in model.named_parameters()} == {
         name for name, _ in network.bilm.named_parameters()

@@ -53,14 +53,14 @@ def test_fits_take_places_and_do_not_overtake(tmp_path, forks, monkeypatch):
         server._running[len(started)] = request
 
     monkeypatch.setattr(server, "_start", start)
-    three = ("--seeds", "3", "--side-by-side", "5")
-    five = ("--seeds", "3", "--side-by-side", "9", "--seeds", "5")
+    three = ("--seeds", "3", "--parallel-seeds", "5")
+    five = ("--seeds", "3", "--parallel-seeds", "9", "--seeds", "5")
     server._waiting = [
         request("a", *three),
         request("b", *five),
         request("c", *three),
         request("d"),
-        request("e", "--seeds", "9", "--side-by-side", "9"),
+        request("e", "--seeds", "9", "--parallel-seeds", "9"),
     ]
     server._start_waiting()
     # Three places are left, enough for c, but b was there before; what is no fit needs none.

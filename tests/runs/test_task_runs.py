@@ -184,7 +184,7 @@ def test_seeds_static_vectors_and_words_of_a_set(asked, monkeypatch):
     assert first["conll2003-elmo"][:2] == first["conll2003-tuned"][:2] == ["--seeds", "5"]
     assert first["conll2003-elmo-0.1"][:2] == ["--seeds", "3"]
     # What ELMo comes to is the model with static vectors.
-    assert all("--static" in flags for flags in first.values())
+    assert all("--word-vectors" in flags for flags in first.values())
     without = {name for name, flags in first.items() if "none" in flags}
     shares = ("", "-0.01", "-0.03", "-0.1", "-0.3")
     assert without == {f"conll2003-static{share}" for share in shares}

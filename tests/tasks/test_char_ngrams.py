@@ -80,7 +80,7 @@ def test_a_bag_has_a_fixed_length_whatever_comes_again():
 
 def test_both_learn_by_themselves_and_answer_together():
     torch.manual_seed(0)
-    head = ClassificationHead(dim=6, n_labels=3, dropout=0.0, gram_rows=50)
+    head = ClassificationHead(dim=6, n_labels=3, dropout=0.0, ngram_buckets=50)
     torch.nn.init.normal_(head.vote.table)
     alone = ClassificationHead(dim=6, n_labels=3, dropout=0.0)
     alone.load_state_dict(head.state_dict(), strict=False)
@@ -108,7 +108,7 @@ def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
     write_jsonl(tmp_path / "train.jsonl", LABELLED)
     config = task_config(tmp_path / "run", train=str(tmp_path / "train.jsonl"), max_steps=3)
     config = dataclasses.replace(
-        config, body=dataclasses.replace(config.body, grams=3, gram_rows=70)
+        config, body=dataclasses.replace(config.encoder, char_ngrams=3, ngram_buckets=70)
     )
     trained = fit_once(config)
     table = trained.built.model.head.vote.table
@@ -126,18 +126,22 @@ def test_without_n_grams_there_is_no_vote(tmp_path):
     assert make_trained(tmp_path).built.model.head.vote is None
 
 
-@pytest.mark.parametrize("grams", [-1, 9])
-def test_n_grams_that_cannot_be(tmp_path, grams):
-    with pytest.raises(ConfigError, match=f"grams is {grams}; 0 to 8 characters are meant"):
-        task_config(tmp_path, grams=grams)
+@pytest.mark.parametrize("char_ngrams", [-1, 9])
+def test_n_grams_that_cannot_be(tmp_path, char_ngrams):
+    with pytest.raises(
+        ConfigError, match=f"char_ngrams is {char_ngrams}; 0 to 8 characters are meant"
+    ):
+        task_config(tmp_path, char_ngrams=char_ngrams)
 
 
 @pytest.mark.parametrize("rows", [0, 2**24 + 1])
 def test_tables_that_cannot_be(tmp_path, rows):
-    with pytest.raises(ConfigError, match=f"gram_rows is {rows}; 1 to 16,777,216 rows are meant"):
-        task_config(tmp_path, gram_rows=rows)
+    with pytest.raises(
+        ConfigError, match=f"ngram_buckets is {rows}; 1 to 16,777,216 rows are meant"
+    ):
+        task_config(tmp_path, ngram_buckets=rows)
 
 
 def test_only_labels_are_voted_for(tmp_path):
-    with pytest.raises(ConfigError, match="grams is 3, but in tagging no n-grams vote"):
-        task_config(tmp_path, task="tagging", grams=3)
+    with pytest.raises(ConfigError, match="char_ngrams is 3, but in tagging no n-grams vote"):
+        task_config(tmp_path, task="tagging", char_ngrams=3)

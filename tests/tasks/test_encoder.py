@@ -22,7 +22,7 @@ from elmo.tasks.packed_batch import PackedBatch
 def test_widths(place, hidden, width):
     body = TaskEncoder(
         config=TaskEncoderConfig(hidden=hidden, depth=2),
-        elmo=TaskELMoConfig(place=place),
+        elmo=TaskELMoConfig(placement=place),
         input_dim=7,
         n_layers=3,
         elmo_dim=10,
@@ -35,7 +35,7 @@ def test_widths(place, hidden, width):
 
 def test_without_elmo_there_is_no_mix():
     body = TaskEncoder(
-        config=TaskEncoderConfig(hidden=4), elmo=TaskELMoConfig(place="both"), input_dim=3
+        config=TaskEncoderConfig(hidden=4), elmo=TaskELMoConfig(placement="both"), input_dim=3
     )
     assert body.mix is None
     assert body.dim == 8
@@ -48,7 +48,7 @@ def test_neighbours_and_padding_change_nothing(tmp_path, use, task):
     model = write_elmo(tmp_path / "elmo")
     texts = [example.words for example in examples]
     trained = make_trained(
-        tmp_path / "run", examples, model=model, use=use, task=task, place="both", depth=2
+        tmp_path / "run", examples, model=model, use=use, task=task, placement="both", depth=2
     )
     network, fields = trained.built.model.eval(), trained.built.fields
     numbers = {name: number for number, name in enumerate(trained.labels)}

@@ -88,7 +88,7 @@ def test_a_tagger_that_is_tuned(tmp_path):
     ).fit(SENTENCES, map(tuple, TAGS))
     assert [len(tags) for tags in tagger.predict(SENTENCES)] == [len(tags) for tags in TAGS]
     assert tagger.predict([" ".join(SENTENCES[0])]) == tagger.predict([SENTENCES[0]])
-    assert set(tagger.evaluate(SENTENCES, TAGS)) == set(tagger.trained.kind.measures)
+    assert set(tagger.evaluate(SENTENCES, TAGS)) == set(tagger.trained.kind.metrics)
     assert 0 <= tagger.score(SENTENCES, TAGS) <= 1
     # The training folder is one of `elmo task fit` too.
     again = Tagger.load(tmp_path / "run")
@@ -114,7 +114,7 @@ def test_before_it_is_fitted():
 def test_settings_as_scikit_learn_asks_for_them(tmp_path):
     base = pytest.importorskip("sklearn.base")
     filters = [[1, 4], [2, 4]]
-    model = Classifier(out=tmp_path, **{**DIALS, "letter_filters": filters, "max_steps": 1})
+    model = Classifier(out=tmp_path, **{**DIALS, "character_filters": filters, "max_steps": 1})
     again = base.clone(model)
     assert again is not model
     assert again.get_params() == model.get_params()
@@ -209,7 +209,7 @@ def test_a_fraction_is_what_is_learned_from(monkeypatch):
 def test_a_model_that_is_loaded_has_its_settings(fitted, tmp_path):
     fitted.save(tmp_path / "saved")
     again = Classifier.load(tmp_path / "saved", device="cpu").get_params()
-    told = {**fitted.get_params(), "letter_filters": ((1, 4), (2, 4))}
+    told = {**fitted.get_params(), "character_filters": ((1, 4), (2, 4))}
     assert again["hidden"] == 8
     assert {name: told[name] for name in again} == again
     # What is as usual need not be told.

@@ -40,7 +40,9 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
     given = {"model": None} if use == "none" else {"model": model, "use": use, "place": "both"}
     words = [("odd\x85\u2028", "odd\r")]
     more = [type(examples[0])(tuple(words), "good" if task == "classification" else ("O", "O"))]
-    trained = make_trained(tmp_path, [*examples, *more], task=task, static=static, seed=7, **given)
+    trained = make_trained(
+        tmp_path, [*examples, *more], task=task, word_vectors=static, seed=7, **given
+    )
     trained = shaken(trained)
     trained.facts = {"steps": 3, "development": {"accuracy": 0.1 + 0.2}}
     trained.raw = True
@@ -74,7 +76,7 @@ def test_a_training_folder_is_its_model(tmp_path):
 
 
 def test_saving_over_an_older_model(tmp_path, static):
-    make_trained(tmp_path, static=static).save(tmp_path / "model")
+    make_trained(tmp_path, word_vectors=static).save(tmp_path / "model")
     make_trained(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
     assert not (tmp_path / "model" / "static.txt").exists()
     assert load_fitted_task(tmp_path / "model").config.task == "tagging"
@@ -173,7 +175,7 @@ def write(name, data):
     ],
 )
 def test_a_damaged_folder(tmp_path, static, damage, message):
-    make_trained(tmp_path, LABELLED, static=static).save(tmp_path / "model")
+    make_trained(tmp_path, LABELLED, word_vectors=static).save(tmp_path / "model")
     damage(tmp_path / "model")
     with pytest.raises(FormatError, match=message) as raised:
         load_fitted_task(tmp_path / "model")

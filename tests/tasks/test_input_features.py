@@ -32,7 +32,7 @@ def test_static_rows_fall_back_to_small_letters():
 
 
 def test_letters():
-    batch = TokenFields(has_letters=True).batch([*TEXTS, ("x" * 99, "한국")])
+    batch = TokenFields(has_characters=True).batch([*TEXTS, ("x" * 99, "한국")])
     spelled = batch.letters[batch.spelled]
     characters = ByteCharacters(25)
     for text, rows in zip([*TEXTS, ("x" * 99, "한국")], spelled, strict=True):
@@ -56,14 +56,14 @@ def test_to_moves_all_that_is_there(tiny):
         layers=ComputedLayers(tiny, "all"),
         mapper=tiny.mapper,
         static=STATIC,
-        has_letters=True,
-        longest_gram=2,
-        gram_rows=30,
+        has_characters=True,
+        max_ngram=2,
+        ngram_buckets=30,
     )
     marks = [[0] * len(text) for text in TEXTS]
     moved = fields.batch(TEXTS, marks).to(torch.device("meta"))
-    layout, grams = moved.layout, moved.grams
-    found = [layout.mask, layout.places, *vars(grams).values(), *vars(moved).values()]
+    layout, char_ngrams = moved.layout, moved.char_ngrams
+    found = [layout.mask, layout.places, *vars(char_ngrams).values(), *vars(moved).values()]
     inside = [value for value in found if value is not layout and value is not grams]
     assert {value.device.type for value in inside} == {"meta"}
     assert layout.sizes.device.type == "cpu"
@@ -74,7 +74,7 @@ def test_to_moves_all_that_is_there(tiny):
 def test_vectors_are_zero_at_padding_and_as_wide_as_said(tmp_path, model, use):
     static = tmp_path / "static.txt"
     static.write_text("fine 1 2\nfilm 3 4\n")
-    trained = make_trained(tmp_path / "run", model=model, use=use, static=str(static))
+    trained = make_trained(tmp_path / "run", model=model, use=use, word_vectors=str(static))
     tokens = trained.built.model.tokens
     batch = trained.built.fields.batch([example.words for example in LABELLED])
     found, layers = tokens(batch)
@@ -92,7 +92,9 @@ def test_vectors_are_zero_at_padding_and_as_wide_as_said(tmp_path, model, use):
 def test_tuned_and_frozen_begin_alike(tmp_path, model, layers):
     found = []
     for use in ("frozen", "tuned"):
-        trained = make_trained(tmp_path / "run", model=model, use=use, layers=layers, place="both")
+        trained = make_trained(
+            tmp_path / "run", model=model, use=use, layers=layers, placement="both"
+        )
         batch = trained.built.fields.batch([example.words for example in LABELLED])
         assert (batch.layers is None) == (use == "tuned")
         vectors, given = trained.built.model.tokens(batch)
@@ -132,9 +134,9 @@ def test_dropout_of_the_mix_is_for_training_alone():
 @pytest.mark.parametrize("tune", [True, False])
 def test_static_vectors_learn_where_they_are_to(tune):
     vectors = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    words = WordFeaturesConfig(tune_static=tune, letter_filters=((1, 4),))
+    words = WordFeaturesConfig(tune_word_vectors=tune, character_filters=((1, 4),))
     tokens = TokenInput(elmo=TaskELMoConfig(model=None), words=words, static=vectors)
-    found, layers = tokens(TokenFields(static=STATIC, has_letters=True).batch(TEXTS))
+    found, layers = tokens(TokenFields(static=STATIC, has_characters=True).batch(TEXTS))
     assert layers is None
     assert torch.equal(found[0, :3, :2], vectors[[3, 2, 1]])
     found.square().sum().backward()

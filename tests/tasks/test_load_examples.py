@@ -112,7 +112,7 @@ def test_phrases_are_of_trees(tmp_path):
     assert len(read_examples(config, path, str.split)) == len(TAGGED)
 
 
-@pytest.mark.parametrize("reader", ["auto", "table", "pairs"])
+@pytest.mark.parametrize("reader", ["auto", "table", "sentence_pairs"])
 def test_two_columns_of_texts(tmp_path, reader):
     path = tmp_path / "a.tsv"
     path.write_text("one\ttwo\tsame\na b\tc\tyes\n", encoding="utf-8")
@@ -125,10 +125,10 @@ def test_pairs_whose_columns_are_known(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("premise\thypothesis\tlabel\tsame\na\tb\tx\ty\n", encoding="utf-8")
     for label, expected in ((None, "x"), ("same", "y")):
-        config = ExamplesConfig(reader="pairs", label=label)
+        config = ExamplesConfig(reader="sentence_pairs", label=label)
         assert read_examples(config, str(path), str.split)[0].target == expected
     with pytest.raises(ConfigError, match="text is 'premise'; pairs have two columns of texts"):
-        read_examples(ExamplesConfig(reader="pairs", text="premise"), str(path), str.split)
+        read_examples(ExamplesConfig(reader="sentence_pairs", text="premise"), str(path), str.split)
 
 
 def test_columns_that_cannot_be_named(tmp_path):

@@ -92,8 +92,8 @@ def elmo():
 
 def senses_config(folder, out, model, **settings):
     given = {
-        "task": "senses",
-        "reader": "senses",
+        "task": "word_senses",
+        "reader": "word_senses",
         "train": str(folder / "semcor3.0"),
         "test": str(folder / "Evaluation_Datasets" / "ALL"),
         "model": model,
@@ -103,7 +103,12 @@ def senses_config(folder, out, model, **settings):
 
 
 def nearest_config(path, out, model, **settings):
-    given = {"task": "nearest", "reader": "occurrences", "train": str(path), "model": model}
+    given = {
+        "task": "nearest_occurrences",
+        "reader": "occurrences",
+        "train": str(path),
+        "model": model,
+    }
     return task_config(out, **{**given, "layers": "top", **settings})
 
 
@@ -130,7 +135,7 @@ def test_senses_of_a_folder_that_was_moved(tmp_path, folder, model):
     again = senses_config(folder, tmp_path / "run", model, train=str(folder / "gone"))
     assert fit(again) == first
     (tmp_path / "run" / "model").rename(tmp_path / "moved")
-    examples = read(folder / "Evaluation_Datasets" / "ALL", "senses")
+    examples = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")
     assert load_task(tmp_path / "moved", "cpu").scores(examples) == first.runs[0]["test"]
 
 
@@ -153,7 +158,7 @@ def test_senses_of_plain_sentences(tmp_path, folder, model, elmo):
 def test_a_lemma_without_occurrences_takes_the_first_sense(tmp_path, folder, model):
     fit(senses_config(folder, tmp_path / "run", model))
     memory = load_task(tmp_path / "run")
-    example = read(folder / "Evaluation_Datasets" / "ALL", "senses")[1]
+    example = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")[1]
     (answer,) = memory.answers([example])
     assert memory.kind.record(example, answer)["senses"] == [
         {"text": "owls", "start": 0, "end": 1, "sense": "owl%1:18:00::", "by": "first sense"}
@@ -170,9 +175,9 @@ def test_what_senses_cannot_be_made_of(tmp_path, folder, model):
     with pytest.raises(ConfigError, match="--train is not given"):
         fit(senses_config(folder, tmp_path / "d", model, train=None))
     with pytest.raises(FormatError, match=r"is no folder; expected semcor3\.0"):
-        read(folder / "x", "senses")
+        read(folder / "x", "word_senses")
     with pytest.raises(ConfigError, match="can be read as UTF-8 only"):
-        read(folder / "semcor3.0", "senses", encoding="cp949")
+        read(folder / "semcor3.0", "word_senses", encoding="cp949")
     (folder / "wordnet-3.0" / "index.sense").write_text("x%1:00:00:: 1 1 0\n")
     with pytest.raises(InputError, match="no sense of the examples is one of"):
         fit(senses_config(folder, tmp_path / "e", model))
@@ -223,7 +228,7 @@ def test_nearest_by_sense(tmp_path, model, elmo):
 def test_nearest_in_a_plain_text(tmp_path, model, elmo):
     path = tmp_path / "text.txt"
     path.write_text("a bat\nA bat here\nthe end\n")
-    fit(nearest_config(path, tmp_path / "run", model, per_word=1, layers="all"))
+    fit(nearest_config(path, tmp_path / "run", model, max_per_word=1, layers="all"))
     (tmp_path / "senses.tsv").write_text(SENSES)
     shown = elmo("evaluate", tmp_path / "run", tmp_path / "senses.tsv")
     assert "what is remembered has no senses to compare with" in shown.stderr

@@ -25,9 +25,9 @@ def test_seeds_side_by_side_equal_those_one_after_another(tmp_path, monkeypatch)
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
     monkeypatch.setattr(fit_module, "draw_mixes", lambda *given: None)
     one = fit(task_config(tmp_path / "one", **given))
-    both = fit(task_config(tmp_path / "both", **given, side_by_side=2))
+    both = fit(task_config(tmp_path / "both", **given, parallel_seeds=2))
     assert [run["development"] for run in both.runs] == [run["development"] for run in one.runs]
-    assert both.measure == one.measure == "accuracy"
+    assert both.metric == one.metric == "accuracy"
     for name in ("seed-1", "seed-2"):
         weights = [
             load_file(tmp_path / way / name / "model" / "model.safetensors")

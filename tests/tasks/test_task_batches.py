@@ -44,7 +44,7 @@ def test_examples_of_like_length_stand_together():
 def batches_of(task, examples, seed=1, size=6, words=10_000):
     kind = task_for(task, examples)
     numbers = {label: number for number, label in enumerate(kind.labels(examples))}
-    fields = TokenFields(has_letters=True)
+    fields = TokenFields(has_characters=True)
     return Batches(examples, fields, kind, numbers, batch_size=size, batch_words=words, seed=seed)
 
 
@@ -110,7 +110,7 @@ def test_what_is_learned_does_not_depend_on_the_parts(tmp_path, task):
     for words in (10_000, 12):
         examples = EXAMPLES[task]
         trained = make_trained(tmp_path, examples, task=task, batch_words=words, batch_size=10)
-        work = TaskTrainingJob(trained, examples, ()).work(fabric())
+        work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
         parts = next(work.batches(0))
         assert sum(part.share for part in parts) == pytest.approx(1)
         losses = [part.share * work.model.loss(part.groups, part.targets) for part in parts]

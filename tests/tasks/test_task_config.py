@@ -13,22 +13,22 @@ from elmo.tasks.load_examples import read_examples
 PRESETS = presets("tasks")
 TASKS = {
     "conll2003": "tagging",
-    "conll2012-coref": "clusters",
-    "conll2012-srl": "roles",
-    "klue-nli": "pairs",
+    "conll2012-coref": "coreference",
+    "conll2012-srl": "semantic_roles",
+    "klue-nli": "sentence_pairs",
     "kmou-ner": "tagging",
-    "litbank": "clusters",
-    "nearest": "nearest",
+    "litbank": "coreference",
+    "nearest": "nearest_occurrences",
     "nsmc": "classification",
     "pos-probe": "tagging",
-    "propbank-ewt": "roles",
-    "sick": "pairs",
-    "snli": "pairs",
-    "squad": "answers",
+    "propbank-ewt": "semantic_roles",
+    "sick": "sentence_pairs",
+    "snli": "sentence_pairs",
+    "squad": "question_answering",
     "sst2": "classification",
     "sst5": "classification",
     "ud-pos": "tagging",
-    "wsd": "senses",
+    "wsd": "word_senses",
     "ynat": "classification",
 }
 
@@ -82,23 +82,26 @@ def test_there_are_presets():
         ({"layers": "-1"}, "layers is '-1'"),
         ({"mix_penalty": -1.0}, "mix_penalty is -1.0"),
         ({"elmo_dropout": 1.0}, "elmo_dropout is 1.0; a share below 1"),
-        ({"elmo_rate": 0.0}, "elmo_rate is 0.0; it must be above 0"),
-        ({"mix_rate": -1.0}, "mix_rate is -1.0; it must be above 0"),
+        ({"elmo_learning_rate": 0.0}, "elmo_learning_rate is 0.0; it must be above 0"),
+        ({"mix_learning_rate": -1.0}, "mix_learning_rate is -1.0; it must be above 0"),
         ({"unfreeze_every": -1}, "unfreeze_every is -1"),
         ({"unfreeze_every": 1, "model": "x"}, "unfreeze_every is 1, but a frozen ELMo does not"),
         ({"use": "tuned"}, "use is tuned, but there is no ELMo"),
-        ({"measure": "macro_f1", "task": "tagging"}, "measure is macro_f1, but tagging has a sc"),
-        ({"widest": 5}, "widest is 5, which means nothing in classification: it is of clusters"),
+        ({"metric": "macro_f1", "task": "tagging"}, "metric is macro_f1, but tagging has a sc"),
         (
-            {"longest_answer": 9, "task": "pairs"},
-            "longest_answer is 9, which means nothing in pairs",
+            {"max_mention_words": 5},
+            "widest is 5, which means nothing in classification: it is of clusters",
         ),
-        ({"per_word": 9}, "per_word is 9, .* it is of senses and nearest"),
-        ({"static_words": -1}, "static_words is -1; it must be 0 or more"),
-        ({"letter_dim": 0}, "letter_dim is 0; it must be at least 1"),
-        ({"letter_filters": []}, r"letter_filters is \(\); expected pairs of a width"),
-        ({"letter_filters": [[26, 4]]}, r"letter_filters is \(\(26, 4\),\); .* 25 at most"),
-        ({"letter_filters": [[1, 0]]}, "letter_filters is"),
+        (
+            {"max_answer_words": 9, "task": "sentence_pairs"},
+            "max_answer_words is 9, which means nothing in pairs",
+        ),
+        ({"max_per_word": 9}, "max_per_word is 9, .* it is of senses and nearest"),
+        ({"max_word_vectors": -1}, "max_word_vectors is -1; it must be 0 or more"),
+        ({"character_dim": 0}, "character_dim is 0; it must be at least 1"),
+        ({"character_filters": []}, r"character_filters is \(\); expected pairs of a width"),
+        ({"character_filters": [[26, 4]]}, r"character_filters is \(\(26, 4\),\); .* 25 at most"),
+        ({"character_filters": [[1, 0]]}, "character_filters is"),
         ({"hidden": -1}, "hidden must be 0 or more"),
         ({"depth": 0}, "depth at least 1"),
         ({"dropout": 1.0}, "dropout is 1.0; a share below 1"),
@@ -110,7 +113,7 @@ def test_there_are_presets():
         ({"letters": "none"}, "the model has no input"),
         ({"letters": "none", "model": "x", "place": "output"}, "the model has no input"),
         ({"n_nearest": 0}, "n_nearest is 0; it must be at least 1"),
-        ({"per_word": 0}, "per_word is 0; it must be at least 1"),
+        ({"max_per_word": 0}, "max_per_word is 0; it must be at least 1"),
         ({"task": "parsing"}, "found 'parsing', expected one of classification, tagging"),
     ],
 )
@@ -120,9 +123,9 @@ def test_what_cannot_be_is_refused(settings, message):
 
 
 def test_what_can_be_is_not():
-    task_config("x", letters="none", model="x")
-    task_config("x", letters="none", static="x")
-    task_config("x", letter_filters=[[25, 1]], layers="12")
+    task_config("x", characters="none", model="x")
+    task_config("x", characters="none", word_vectors="x")
+    task_config("x", character_filters=[[25, 1]], layers="12")
 
 
 def test_a_number_needs_no_quotes():

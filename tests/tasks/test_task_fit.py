@@ -68,16 +68,16 @@ def test_a_run_from_files(tmp_path, model, files, task, capsys):
     result = fit(task_config(tmp_path / "run", epochs=16, evaluate_every=32, **given))
     (run,) = result.runs
     assert run["development"] == run["test"]
-    assert run["test"][result.measure] == 1.0
-    measure = result.measure.replace("_", " ")
+    assert run["test"][result.metric] == 1.0
+    metric = result.metric.replace("_", " ")
     shown = str(result).splitlines()
     assert shown[0].startswith("development  accuracy 1.0000")
-    assert f"{measure} 1.0000" in shown[1]
+    assert f"{metric} 1.0000" in shown[1]
     assert shown[2].startswith("mix at input: layers 0.")
     assert shown[3] == f"model: {tmp_path / 'run' / 'model'}"
     assert "20 examples to learn from, 20 to choose by" in capsys.readouterr().err
     written = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert written["measure"] == result.measure
+    assert written["metric"] == result.metric
     assert written["runs"] == [run]
     assert written["scores"]["test"]["accuracy"] == {"mean": 1.0, "deviation": 0.0, "n": 1}
     found = {entry.name for entry in (tmp_path / "run").iterdir()}
@@ -145,7 +145,7 @@ def test_the_best_is_kept_and_worse_ones_stop_it(tmp_path, monkeypatch):
     figures = iter([0.3, 0.6, 0.6, 0.5, 0.9])
     trained = make_trained(tmp_path / "run", dev=LABELLED, epochs=9, patience=2)
     with monkeypatch.context() as patch:
-        patch.setattr(TaskTrainable, "measure", lambda self, step, watch: [next(figures), 0.0])
+        patch.setattr(TaskTrainable, "metric", lambda self, step, watch: [next(figures), 0.0])
         run = train(TaskTrainingJob(trained, LABELLED, LABELLED))
     assert run.step == 16
     assert run.best.figures["accuracy"] == 0.6
@@ -217,7 +217,7 @@ def test_a_fraction_is_learned_from_as_long_as_the_whole(tmp_path, files):
     works = []
     for fraction in (1.0, 1 / 3, 0.1):
         config = task_config(tmp_path, fraction=fraction, **given)
-        works.append(fit_module._job(config, None).work(make_fabric(config.run)))
+        works.append(fit_module._job(config, None).make_trainable(make_fabric(config.run)))
     whole, part, tenth = works
     assert (len(whole.job.train), len(part.job.train)) == (18, 6)
     assert (whole.n_steps, part.n_steps) == (27, 27)
@@ -238,7 +238,7 @@ def test_other_examples_in_the_same_folder(tmp_path, files):
     with pytest.raises(ConfigError, match="run holds a run on other examples: another --out"):
         fit(config)
     with pytest.raises(ConfigError, match="holds a run with other settings: hidden was 8, now 9"):
-        fit(dataclasses.replace(config, body=dataclasses.replace(config.body, hidden=9)))
+        fit(dataclasses.replace(config, body=dataclasses.replace(config.encoder, hidden=9)))
 
 
 def test_runs_with_other_heads_share_their_layers(tmp_path, model, files):
@@ -264,8 +264,8 @@ def test_a_dry_run_writes_nothing_and_says_how_long(tmp_path, model, files, use)
 def test_static_vectors_of_all_words(tmp_path, files):
     path = tmp_path / "vectors.txt"
     path.write_text("5 3\nunheard 7 8 9\nfine 1 2 3\nrare 1 1 1\nfilm 4 5 6\nplay 1 0 1\n")
-    given = {"train": files["classification"], "static": str(path), "tune_static": False}
-    fit(task_config(tmp_path / "run", max_steps=2, static_words=1, **given))
+    given = {"train": files["classification"], "static": str(path), "tune_word_vectors": False}
+    fit(task_config(tmp_path / "run", max_steps=2, max_word_vectors=1, **given))
     path.unlink()  # the model has them
     trained = load_fitted_task(tmp_path / "run")
     fields, tokens = trained.built.fields, trained.built.model.tokens
@@ -312,12 +312,12 @@ def test_mixed_precision(tmp_path, model):
     assert train(TaskTrainingJob(trained, TAGGED, TAGGED)).step == 2
 
 
-@pytest.mark.parametrize("side_by_side", [1, 2])
+@pytest.mark.parametrize("parallel_seeds", [1, 2])
 def test_a_test_part_that_cannot_be_read_is_told_before_training(tmp_path, files, side_by_side):
     config = task_config(
         tmp_path / "run", train=files["classification"], test=str(tmp_path / "none.jsonl"), seeds=2
     )
-    config = dataclasses.replace(config, side_by_side=side_by_side)
+    config = dataclasses.replace(config, parallel_seeds=side_by_side)
     with pytest.raises(FormatError, match=r"cannot read .*none\.jsonl: No such file"):
         fit(config)
     assert not list((tmp_path / "run").rglob("log.jsonl"))
@@ -333,4 +333,4 @@ def test_the_scheme_of_tags_is_told_and_may_be_named(tmp_path, files, capsys):
     fit(task_config(tmp_path / "found", **settings))
     assert "tags of scheme IOB2" in capsys.readouterr().err
     found = fit(task_config(tmp_path / "named", **settings, scheme="none"))
-    assert found.measure == "accuracy"
+    assert found.metric == "accuracy"

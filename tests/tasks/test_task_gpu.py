@@ -20,7 +20,7 @@ STEPS = 12
 def losses(folder, examples, where, **settings):
     """Give the losses of some steps without anything random."""
     trained = make_trained(folder, examples, examples, **settings)
-    work = TaskTrainingJob(trained, examples, examples).work(where)
+    work = TaskTrainingJob(trained, examples, examples).make_trainable(where)
     batches = prefetched(work.batches(0), 4)
     found = [work.step(batch, n).losses for n, batch in zip(range(STEPS), batches, strict=False)]
     batches.close()

@@ -38,7 +38,7 @@ def elmo():
 def taught(folder, examples, steps, **settings):
     """Write a model that has learned its examples."""
     trained = make_trained(folder, examples, **settings)
-    work = TaskTrainingJob(trained, examples, ()).work(fabric())
+    work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
     for number, batch in zip(range(steps), work.batches(0), strict=False):
         work.step(batch, number)
     trained.save(folder)

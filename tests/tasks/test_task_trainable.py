@@ -17,7 +17,7 @@ def model(tmp_path_factory):
 
 
 def work_of(folder, train=LABELLED, dev=LABELLED, **settings):
-    return TaskTrainingJob(make_trained(folder, train, dev, **settings), train, dev).work(fabric())
+    return TaskTrainingJob(make_trained(folder, train, dev, **settings), train, dev).make_trainable(fabric())
 
 
 def take(work, first, last):
@@ -32,13 +32,13 @@ def take(work, first, last):
 )
 def test_a_few_examples_are_learned_by_heart(tmp_path, model, task, use):
     examples = EXAMPLES[task]
-    elmo = {} if use == "none" else {"model": model, "use": use, "elmo_rate": 0.01}
+    elmo = {} if use == "none" else {"model": model, "use": use, "elmo_learning_rate": 0.01}
     work = work_of(tmp_path, examples, examples, task=task, **elmo)
     losses = [float(result.losses) for result in take(work, 0, 60)]
-    assert losses[0] == pytest.approx(work.blind_loss, rel=0.3)
+    assert losses[0] == pytest.approx(work.chance_loss, rel=0.3)
     assert max(losses[-4:]) < 0.3
     found = work.evaluation(work.measure(60, iter))
-    assert found.figures == dict.fromkeys(work.trained.kind.measures, 1.0)
+    assert found.figures == dict.fromkeys(work.trained.kind.metrics, 1.0)
     assert found.rank == -1
 
 
@@ -100,8 +100,13 @@ def test_a_frozen_elmo_stays_and_a_tuned_one_moves(tmp_path, model):
 
 
 def test_mixes_and_a_tuned_elmo_have_rates_of_their_own(tmp_path, model):
-    rates = {"elmo_rate": 0.003, "mix_rate": 0.5, "warmup_steps": 4, "weight_decay": 0.1}
-    work = work_of(tmp_path, model=model, use="tuned", place="both", **rates)
+    rates = {
+        "elmo_learning_rate": 0.003,
+        "mix_learning_rate": 0.5,
+        "warmup_steps": 4,
+        "weight_decay": 0.1,
+    }
+    work = work_of(tmp_path, model=model, use="tuned", placement="both", **rates)
     found = [
         [value for group in optimizer.param_groups for value in group["params"]]
         for optimizer in work.optimizers
@@ -155,7 +160,9 @@ def test_without_unfreezing_all_layers_learn_at_once(tmp_path, model):
 def test_lambda_pulls_the_shares_together(tmp_path, model):
     spreads = []
     for penalty in (0.0, 10.0):
-        work = work_of(tmp_path, model=model, place="both", mix_penalty=penalty, mix_rate=0.05)
+        work = work_of(
+            tmp_path, model=model, placement="both", mix_penalty=penalty, mix_learning_rate=0.05
+        )
         for _, mix in work.model.mixes():
             mix.weights.data = torch.tensor([1.0, 0.0, -1.0])
         take(work, 0, 30)
@@ -205,7 +212,7 @@ def test_how_long_it_takes(tmp_path):
 
 
 def test_nothing_to_choose_by(tmp_path):
-    assert work_of(tmp_path, dev=[]).measure(3, iter) is None
+    assert work_of(tmp_path, dev=[]).metric(3, iter) is None
 
 
 def test_measuring_can_be_watched_and_changes_nothing(tmp_path, monkeypatch):

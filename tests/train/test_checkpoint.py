@@ -45,8 +45,8 @@ def snapshot(folder):
 
 
 def test_nothing_yet(tmp_path):
-    assert checkpoint.newest(tmp_path) is None
-    assert checkpoint.newest(tmp_path / "missing") is None
+    assert checkpoint.load_newest(tmp_path) is None
+    assert checkpoint.load_newest(tmp_path / "missing") is None
 
 
 def test_save_and_read(tmp_path):
@@ -54,13 +54,13 @@ def test_save_and_read(tmp_path):
     path = checkpoint.save(folder, 7, content(7))
     assert path.name.startswith("step-000000007-")
     assert [each.name for each in folder.iterdir()] == [path.name]
-    assert same(checkpoint.newest(folder), content(7))
+    assert same(checkpoint.load_newest(folder), content(7))
 
 
 def test_the_last_two_are_kept(tmp_path):
     paths = [checkpoint.save(tmp_path, step, content(step)) for step in (1, 2, 10, 9_999_999_999)]
     assert sorted(tmp_path.iterdir()) == sorted(paths[-2:])
-    assert same(checkpoint.newest(tmp_path), content(9_999_999_999))
+    assert same(checkpoint.load_newest(tmp_path), content(9_999_999_999))
 
 
 def test_a_step_saved_again(tmp_path):
@@ -69,7 +69,7 @@ def test_a_step_saved_again(tmp_path):
     for number in range(6):
         path = checkpoint.save(tmp_path, 2, {"number": number})
         assert sorted(tmp_path.iterdir()) == sorted([before, path])
-        assert checkpoint.newest(tmp_path) == {"number": number}
+        assert checkpoint.load_newest(tmp_path) == {"number": number}
 
 
 def test_other_files_stay(tmp_path):
@@ -77,7 +77,7 @@ def test_other_files_stay(tmp_path):
         (tmp_path / name).write_text("mine")
     for step in (1, 2, 3):
         checkpoint.save(tmp_path, step, content(step))
-    assert same(checkpoint.newest(tmp_path), content(3))
+    assert same(checkpoint.load_newest(tmp_path), content(3))
     assert len(list(tmp_path.iterdir())) == 5
 
 
@@ -112,21 +112,21 @@ def test_the_one_before_a_torn_one(tmp_path, caplog, damage):
     second = checkpoint.save(tmp_path, 2, content(2))
     second.write_bytes(damage(second.read_bytes()))
     with caplog.at_level(logging.WARNING):
-        found = checkpoint.newest(tmp_path)
+        found = checkpoint.load_newest(tmp_path)
     assert same(found, content(1))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert f"{second} is torn or damaged" in caplog.text
     assert list(tmp_path.iterdir()) == [first]
     # The next one is written as if the torn one had never been.
     checkpoint.save(tmp_path, 2, content(2))
-    assert same(checkpoint.newest(tmp_path), content(2))
+    assert same(checkpoint.load_newest(tmp_path), content(2))
 
 
 def test_all_torn(tmp_path, caplog):
     for step in (1, 2):
         path = checkpoint.save(tmp_path, step, content(step))
         path.write_bytes(b"")
-    assert checkpoint.newest(tmp_path) is None
+    assert checkpoint.load_newest(tmp_path) is None
     assert len(caplog.records) == 2
     assert not list(tmp_path.iterdir())
 
@@ -134,14 +134,14 @@ def test_all_torn(tmp_path, caplog):
 def test_a_renamed_one_is_torn(tmp_path):
     path = checkpoint.save(tmp_path, 1, content(1))
     path.rename(path.with_name("step-000000001-00000000.pt"))
-    assert checkpoint.newest(tmp_path) is None
+    assert checkpoint.load_newest(tmp_path) is None
 
 
 def test_what_a_killed_write_left(tmp_path, caplog):
     path = checkpoint.save(tmp_path, 1, content(1))
     for name in ("step-000000002.writing", ".step-000000002.writing.77.partial"):
         (tmp_path / name).write_bytes(path.read_bytes()[:50])
-    assert same(checkpoint.newest(tmp_path), content(1))
+    assert same(checkpoint.load_newest(tmp_path), content(1))
     assert list(tmp_path.iterdir()) == [path]
     assert not caplog.records
 
@@ -184,7 +184,7 @@ def test_killed_while_writing(tmp_path):
     path = checkpoint.save(tmp_path, 1, content(1))
     assert in_a_process(KILLED, tmp_path).returncode == -9
     assert len(list(tmp_path.iterdir())) == 2
-    assert same(checkpoint.newest(tmp_path), content(1))
+    assert same(checkpoint.load_newest(tmp_path), content(1))
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -263,5 +263,5 @@ def test_no_code_is_run(tmp_path):
     trap = tmp_path / "sprung"
     checkpoint.save(tmp_path, 1, {"a": Malicious(str(trap))})
     with pytest.raises(pickle.UnpicklingError):
-        checkpoint.newest(tmp_path)
+        checkpoint.load_newest(tmp_path)
     assert not trap.exists()

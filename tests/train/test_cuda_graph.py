@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from lightning.fabric import Fabric
-from tiny_runs import SPELLED, make_config, make_network, unrecorded, weights
+from tiny_runs import SPELLED, make_config, make_network, without_capture, weights
 
 from elmo.config import OptimizerConfig, RegularizationConfig
 from elmo.corpus.bptt_segments import BPTTSegment
@@ -22,15 +22,15 @@ from elmo.text.vocabulary import SPECIALS, Vocabulary
 from elmo.train import checkpoint
 from elmo.train import learner as learner_module
 from elmo.train.cuda_graph import (
-    _named,
-    arrays_of,
+    _split_by_name,
+    step_arrays,
     can_capture,
-    filled_up,
-    on_grid,
-    rows_of,
+    pad_words,
+    round_up,
+    step_rows,
 )
 from elmo.train.learner import Learner
-from elmo.train.softmax_heads import Drawn
+from elmo.train.softmax_heads import DrawnRows
 
 # ------------------------------------------------------------------------------------ what goes in
 
@@ -66,7 +66,7 @@ BATCH = SegmentBatch(
     targets=integers(2, 3, 4, seed=2),
     resets=integers(2, 3, 4, seed=3) > 50,
 )
-DRAWN = Drawn(
+DRAWN = DrawnRows(
     ids=integers(9, seed=4),
     valid=np.array([1, 1, 0, 1, 0, 1, 1, 1, 0]),
     sampled=integers(2, 5, seed=5),
@@ -75,19 +75,19 @@ DRAWN = Drawn(
 
 
 def test_arrays_of_a_step():
-    arrays = arrays_of(BATCH, DRAWN)
+    arrays = step_arrays(BATCH, DRAWN)
     assert all(array.dtype == np.int64 for array in arrays.values())
     expected = {**vars(BATCH), **vars(DRAWN)}
     assert arrays.keys() == expected.keys()
     for name, array in expected.items():
         assert np.array_equal(arrays[name], array), name
-    assert arrays_of(BATCH, None).keys() == vars(BATCH).keys()
-    assert arrays_of(None, DRAWN).keys() == vars(DRAWN).keys()
+    assert step_arrays(BATCH, None).keys() == vars(BATCH).keys()
+    assert step_arrays(None, DRAWN).keys() == vars(DRAWN).keys()
 
 
 def test_rows_of_a_step():
-    given = {name: torch.from_numpy(array) for name, array in arrays_of(BATCH, DRAWN).items()}
-    rows = rows_of(given)
+    given = {name: torch.from_numpy(array) for name, array in step_arrays(BATCH, DRAWN).items()}
+    rows = step_rows(given)
     for name, array in vars(DRAWN).items():
         assert np.array_equal(getattr(rows, name).numpy(), array), name
     # Rates are multiplied by it.
@@ -96,9 +96,9 @@ def test_rows_of_a_step():
 
 
 def test_one_piece_is_cut_again():
-    arrays = arrays_of(BATCH, DRAWN)
+    arrays = step_arrays(BATCH, DRAWN)
     flat = np.concatenate([array.ravel() for array in arrays.values()]).astype(np.int32)
-    named = _named(torch.from_numpy(flat), {name: array.shape for name, array in arrays.items()})
+    named = _split_by_name(torch.from_numpy(flat), {name: array.shape for name, array in arrays.items()})
     assert list(named) == list(arrays)
     for name, array in arrays.items():
         assert np.array_equal(named[name].numpy(), array), name
@@ -107,18 +107,18 @@ def test_one_piece_is_cut_again():
 
 def test_words_are_filled_up():
     words = np.arange(3, 10)
-    filled = filled_up({"words": words, "index": words}, 12)
+    filled = pad_words({"words": words, "index": words}, 12)
     assert filled["words"].dtype == words.dtype
     assert filled["words"].tolist() == [*words, 0, 0, 0, 0, 0]
     assert filled["index"] is words
 
 
 def test_there_are_few_sizes():
-    sizes = [on_grid(n) for n in range(1, 16_385)]
+    sizes = [round_up(n) for n in range(1, 16_385)]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) <= 64
     assert all(size - n < max(64, n / 8) for n, size in enumerate(sizes, start=1) if size != n)
-    assert all(on_grid(size) == size for size in set(sizes))
+    assert all(round_up(size) == size for size in set(sizes))
 
 
 # ------------------------------------------------------------------------------------ on a GPU
@@ -170,7 +170,7 @@ def exact():
         yield
 
 
-def config_of(softmax, optimizer=ADAGRAD, regular=DROPOUTS):
+def config_of(softmax, optimizer=ADAGRAD, regularization=DROPOUTS):
     return make_config(softmax, optimizer, regular, batch_size=LANES, unroll=STEPS, reset=0.5)
 
 
@@ -220,9 +220,9 @@ def unwaiting():
 
 def check_recorded(learner):
     """Check that the last size was recorded, and so done again at least once."""
-    assert learner.recorded._recording.graph is not None
+    assert learner.recorded._captured.graph is not None
     words = [learner.batches(window(number))[0].words for number in EVERY]
-    assert learner.recorded.n_words == max(on_grid(len(distinct)) for distinct in words)
+    assert learner.recorded.n_words == max(round_up(len(distinct)) for distinct in words)
 
 
 def check_same(recorded, plain, found, expected):
@@ -246,7 +246,7 @@ def test_windows_are_of_several_sizes():
     for number in EVERY:
         (batch,) = learner.batches(window(number))
         drawn = learner.head.draw(number, batch.targets, ROWS_MULTIPLE)
-        sizes.append((on_grid(len(batch.words)), len(drawn.ids)))
+        sizes.append((round_up(len(batch.words)), len(drawn.ids)))
     assert len(set(sizes)) >= 3
     for column in zip(*sizes, strict=True):
         assert column.count(max(column)) >= 3
@@ -259,7 +259,7 @@ def test_filled_up_is_plain(softmax, optimizer):
     """The same as below without a GPU: nothing is recorded, the sizes are as if it were."""
     config = config_of(softmax, optimizer)
     filled, plain = learner_of(config, "cpu"), learner_of(config, "cpu")
-    unrecorded(filled)
+    without_capture(filled)
     check_same(filled, plain, take(filled), take(plain))
 
 
@@ -292,9 +292,9 @@ class TestRecorded:
     def test_every_dropout_is_as_if_it_were_not_recorded(self, softmax, locked):
         """Leaving out words too, which is drawn for those that fill up as well."""
         regular = dataclasses.replace(DROPOUTS, embedding_dropout=0.2, locked=locked)
-        config = config_of(softmax, regular=regular)
+        config = config_of(softmax, regularization=regular)
         recorded, plain = learner_of(config), learner_of(config)
-        unrecorded(plain)
+        without_capture(plain)
         found, expected = take(recorded), take(plain)
         check_recorded(recorded)
         check_same(recorded, plain, found, expected)
@@ -345,7 +345,7 @@ class TestRecorded:
         expected = take(learner, left)
         # One begun anew, and one that has recorded what it must forget.
         for each in (again, learner):
-            each.load_state_dict(checkpoint.newest(tmp_path)["learner"])
+            each.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
             torch.testing.assert_close(take(each, left), expected, rtol=1e-3, atol=0)
 
     @pytest.mark.usefixtures("exact")
@@ -358,5 +358,5 @@ class TestRecorded:
         checkpoint.save(tmp_path, 6, {"learner": learner.state_dict()})
         left = range(6, len(SIZES))
         expected = take(learner, left)
-        again.load_state_dict(checkpoint.newest(tmp_path)["learner"])
+        again.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
         torch.testing.assert_close(take(again, left), expected, rtol=1e-3, atol=0)

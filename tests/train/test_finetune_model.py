@@ -25,7 +25,7 @@ from elmo.evaluate.perplexity import evaluate
 from elmo.formats import model_folder
 from elmo.formats.load import read, read_accumulators
 from elmo.text.vocabulary import Vocabulary
-from elmo.train.finetune_model import TUNING_OPTIMIZER, finetune, tuning_job
+from elmo.train.finetune_model import DEFAULT_OPTIMIZER, finetune, finetune_job
 from elmo.train.report import read_log
 
 KNOWN = ["<S>", "</S>", "<UNK>", "anna", "sees", "cats", "."]
@@ -73,7 +73,7 @@ def test_sentences_begin_as_the_model_knows_it(spoken, corpus, tmp_path):
 
     def share_of(folder, **flags):
         text = Corpus.open(corpus)
-        return tuning_job(config_of(folder, corpus, "", **flags), read(folder), text).config
+        return finetune_job(config_of(folder, corpus, "", **flags), read(folder), text).config
 
     assert share_of(spoken).stream.reset == 0
     first = finetune(config_of(spoken, corpus, tmp_path / "first", reset=1.0, max_steps=3))
@@ -87,7 +87,7 @@ def test_sentences_begin_as_the_model_knows_it(spoken, corpus, tmp_path):
 
 def test_new_words_share_what_the_unknown_word_had(spoken, corpus, tmp_path):
     old = read(spoken)
-    job = tuning_job(config_of(spoken, corpus, tmp_path / "out"), old, Corpus.open(corpus))
+    job = finetune_job(config_of(spoken, corpus, tmp_path / "out"), old, Corpus.open(corpus))
     words = job.model.vocabulary.words
     assert list(words[: len(KNOWN)]) == KNOWN
     assert set(words) > {"bert", "trees", "and"}
@@ -99,7 +99,7 @@ def test_new_words_share_what_the_unknown_word_had(spoken, corpus, tmp_path):
     ).exp()
     torch.testing.assert_close(after[:, : len(KNOWN)], before)
     torch.testing.assert_close(after[:, len(KNOWN) :].sum(1), before[:, 2])
-    none = tuning_job(
+    none = finetune_job(
         config_of(spoken, corpus, tmp_path / "out", new_words=0), old, Corpus.open(corpus)
     )
     assert list(none.model.vocabulary.words) == KNOWN
@@ -162,8 +162,8 @@ def test_from_a_checkpoint_of_bilm_tf(golden_path, tmp_path, caplog):
         old_vocab=str(golden_path("bilm-tf/train/vocab.txt")),
         batch_size=2,
     )
-    config = dataclasses.replace(config, optimizer=TUNING_OPTIMIZER)
-    job = tuning_job(
+    config = dataclasses.replace(config, optimizer=DEFAULT_OPTIMIZER)
+    job = finetune_job(
         config, read(config.model, vocab=config.old_vocab), Corpus.open(tmp_path / "corpus")
     )
     assert job.config.optimizer.optimizer == "adagrad"
@@ -198,11 +198,11 @@ def test_flags_win_over_what_a_checkpoint_of_bilm_tf_had(golden_path, tmp_path, 
     found = read(model, vocab=vocab)
     opened = Corpus.open(corpus)
     own = config_of(model, corpus, tmp_path / "out", optimizer="adagrad", learning_rate=0.01)
-    job = tuning_job(own, found, opened)
+    job = finetune_job(own, found, opened)
     assert job.config.optimizer == own.optimizer
     assert job.accumulators is not None
     other = config_of(model, corpus, tmp_path / "out", optimizer="adamw", learning_rate=0.02)
-    job = tuning_job(other, found, opened)
+    job = finetune_job(other, found, opened)
     assert job.config.optimizer.learning_rate == 0.02
     assert job.accumulators is None
     assert "not used" in caplog.text

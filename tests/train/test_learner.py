@@ -20,7 +20,7 @@ from tiny_runs import (
     make_learner,
     make_network,
     make_tables,
-    unrecorded,
+    without_capture,
     weights,
     windows,
 )
@@ -30,7 +30,7 @@ from elmo.errors import ConfigError
 from elmo.model.losses import exact_losses
 from elmo.train import checkpoint
 from elmo.train import learner as learner_module
-from elmo.train.learner import Learner, lanes_of_process
+from elmo.train.learner import Learner, streams_per_process
 
 DROPOUTS = RegularizationConfig(
     dropout=0.3, output_dropout=0.2, weight_drop=0.2, embedding_dropout=0.2
@@ -227,7 +227,7 @@ def test_parts_are_the_whole(kind, optimizer, parts):
 
 
 def test_parts_have_their_own_dropout():
-    learner = make_learner(make_config(regular=DROPOUTS, accumulate=2))
+    learner = make_learner(make_config(regularization=DROPOUTS, accumulate=2))
     seeds = []
     seed = learner._seed
 
@@ -247,11 +247,11 @@ def test_parts_have_their_own_dropout():
 def test_a_batch_that_cannot_be_cut(batch_size, accumulate, processes):
     config = make_config(batch_size=batch_size, accumulate=accumulate)
     with pytest.raises(ConfigError, match=f"batch_size is {batch_size}, which cannot be cut into"):
-        lanes_of_process(config, processes)
+        streams_per_process(config, processes)
 
 
 def test_lanes_of_a_process():
-    assert lanes_of_process(make_config(batch_size=12, accumulate=3), 2) == 6
+    assert streams_per_process(make_config(batch_size=12, accumulate=3), 2) == 6
     with pytest.raises(ConfigError, match="cannot be cut into 3 equal parts"):
         make_learner(make_config(accumulate=3))
 
@@ -295,7 +295,7 @@ def evaluate(learner):
 def test_the_seed_of_the_run_decides():
     losses = []
     for seed in (1, 1, 2):
-        learner = make_learner(make_config(regular=DROPOUTS, seed=seed))
+        learner = make_learner(make_config(regularization=DROPOUTS, seed=seed))
         step = learner.batches(windows(make_config(), 1)[0])
         losses.append(learner.step(step, 0).losses)
     assert torch.equal(losses[0], losses[1])
@@ -312,7 +312,7 @@ def test_resumed_is_uninterrupted(tmp_path, kind, optimizer):
     checkpoint.save(tmp_path, 3, {"learner": learner.state_dict()})
     expected = [learner.step(steps[number], number) for number in range(3, 6)]
     again = make_learner(config, shape, seed=99)
-    again.load_state_dict(checkpoint.newest(tmp_path)["learner"])
+    again.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
     found = [again.step(steps[number], number) for number in range(3, 6)]
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one.losses, other.losses)
@@ -350,7 +350,7 @@ def test_the_kind_of_rate_is_the_machines(tmp_path, optimizer, tensors):
     for number in range(3):
         learner.step(steps[number], number)
     checkpoint.save(tmp_path, 3, {"learner": learner.state_dict()})
-    again.load_state_dict(checkpoint.newest(tmp_path)["learner"])
+    again.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
     for number in range(3, 6):
         found, expected = (each.step(steps[number], number) for each in (again, learner))
         torch.testing.assert_close(found.losses, expected.losses, rtol=1e-4, atol=0)
@@ -405,7 +405,7 @@ def test_words_that_fill_up_change_nothing(softmax, optimizer):
     regular = dataclasses.replace(DROPOUTS, embedding_dropout=0.0)
     config = make_config(softmax, optimizer, regular)
     filled, plain = (make_learner(config, softmax_steps=1) for _ in range(2))
-    sizes = unrecorded(filled)
+    sizes = without_capture(filled)
     for number, step in enumerate(batches(plain, 4)):
         assert len(step[0].words) < 64
         # Ahead of the step, as the loop does it.
@@ -423,7 +423,7 @@ def test_a_learner_that_records_draws_in_multiples(monkeypatch):
     learner = make_learner(make_config("sampled"))
     (step,) = batches(learner, 1)
     n_plain = len(learner.draw(step, 0).ids)
-    unrecorded(learner)
+    without_capture(learner)
     assert n_plain < len(learner.draw(step, 0).ids) == 48
 
 
@@ -447,7 +447,7 @@ def test_the_targets_of_all_processes_are_among_the_rows(monkeypatch, parts):
     learner.fabric = SimpleNamespace(world_size=2, device=torch.device("cpu"))
     # Nothing can be found out ahead, where nobody else is asked.
     assert learner.draw(step, 5) is None
-    drawn = learner._draw_together(step, 5)
+    drawn = learner._draw_for_all_processes(step, 5)
     expected = {*drawn.sampled.flatten(), *own.flatten(), *others.flatten()}
     assert drawn.ids.tolist() == sorted(expected)
     assert drawn.valid.all()
@@ -476,7 +476,7 @@ def test_a_softmax_learns_alone_at_first(kind, optimizer):
 
 
 def test_tied_weights_move_together(optimizer):
-    config = make_config(optimizer=optimizer, regular=RegularizationConfig(tied=True))
+    config = make_config(optimizer=optimizer, regularization=RegularizationConfig(tied=True))
     learner = make_learner(config, BY_WORD)
     table, softmax = learner.network.bilm.encoder.words.weight, learner.network.softmax
     for number, step in enumerate(batches(learner, 3)):
@@ -489,7 +489,7 @@ def test_tied_weights_move_together(optimizer):
 
 
 def test_tied_gradient_is_that_of_both_places():
-    learner = make_learner(make_config(regular=RegularizationConfig(tied=True)), BY_WORD)
+    learner = make_learner(make_config(regularization=RegularizationConfig(tied=True)), BY_WORD)
     kept = {}
     step = learner.optimizer.step
 
@@ -536,7 +536,7 @@ def test_tied_gradient_is_that_of_both_places():
 )
 def test_what_cannot_be_tied(softmax, shape, message):
     with pytest.raises(ConfigError, match=message):
-        make_learner(make_config(softmax, regular=RegularizationConfig(tied=True)), shape)
+        make_learner(make_config(softmax, regularization=RegularizationConfig(tied=True)), shape)
 
 
 def test_an_adaptive_softmax_is_not_sampled():

@@ -10,7 +10,7 @@ from tiny_runs import SPELLED, fabric, make_config
 from elmo.config import InputConfig
 from elmo.corpus.shards import Corpus
 from elmo.errors import ConfigError, TrainingError
-from elmo.train.pretrain_model import new_job
+from elmo.train.pretrain_model import pretrain_job
 
 
 def work_of(corpus, **settings):
@@ -19,7 +19,7 @@ def work_of(corpus, **settings):
     config = dataclasses.replace(
         make_config(**settings), out="run/", input=given, lstm=SPELLED.lstm
     )
-    return new_job(config, Corpus.open(corpus)).work(fabric())
+    return pretrain_job(config, Corpus.open(corpus)).make_trainable(fabric())
 
 
 def test_numbers_are_a_perplexity(corpus):
@@ -33,13 +33,13 @@ def test_numbers_are_a_perplexity(corpus):
 
     found = work.evaluation(work.measure(1, watch))
     assert seen
-    assert found.rank == found.loss == pytest.approx(work.blind_loss, rel=0.2)
+    assert found.rank == found.loss == pytest.approx(work.chance_loss, rel=0.2)
     assert found.line().startswith(f"held-out perplexity forward {found.forward:,.2f}, backward ")
 
 
 def test_a_sampled_loss_has_another_blind_guess(corpus):
     work = work_of(corpus, softmax="sampled")
-    assert work.blind_loss == math.log(9)
+    assert work.chance_loss == math.log(9)
 
 
 def test_a_held_out_loss_astray(corpus):

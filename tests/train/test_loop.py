@@ -48,7 +48,7 @@ class NumberJob:
     has_held_out: bool = True
     aim: float = AIM
 
-    def work(self, fabric):
+    def make_trainable(self, fabric):
         self.made = NumberWork(self)
         return self.made
 
@@ -56,7 +56,7 @@ class NumberJob:
 class NumberWork:
     n_steps, steps_per_epoch, tokens_per_step = 20, 5.0, 7
     loss_names = ("loss",)
-    blind_loss = 10.0
+    chance_loss = 10.0
 
     def __init__(self, job):
         self.job, self.compare_at = job, job.compare_at
@@ -220,7 +220,7 @@ def test_a_signal_while_measuring(tmp_path, monkeypatch):
     monkeypatch.setattr(NumberWork, "measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(job_of(tmp_path / "run"))
-    found = checkpoint.newest(tmp_path / "run" / "checkpoints")
+    found = checkpoint.load_newest(tmp_path / "run" / "checkpoints")
     assert found["standing"]["step"] == 4
     assert set(found) == {"version", "standing", "threads", "number", "aim"}
     # What was cut short is made up for, and all is as if nothing had happened.

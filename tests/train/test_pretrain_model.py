@@ -207,7 +207,7 @@ def test_ctrl_c_saves(corpus, tmp_path):
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "a checkpoint is written" in errors
-    step = checkpoint.newest(out / "checkpoints")["standing"]["step"]
+    step = checkpoint.load_newest(out / "checkpoints")["standing"]["step"]
     assert step >= 5
     assert step == max(losses(out))
 
@@ -246,7 +246,7 @@ def test_divergence_stops_with_advice(corpus, tmp_path, flags):
     with pytest.raises(TrainingError, match="lower --learning-rate"):
         pretrain(config_of(corpus, out, **flags))
     assert not (out / "model").exists()
-    found = checkpoint.newest(out / "checkpoints")
+    found = checkpoint.load_newest(out / "checkpoints")
     if found is not None:
         assert all(torch.isfinite(v).all() for v in found["learner"]["weights"].values())
 
@@ -281,7 +281,7 @@ def test_ctrl_c_is_heard_while_evaluating(corpus, tmp_path, monkeypatch):
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         pretrain(config_of(corpus, out, max_steps=6, evaluate_every=3))
-    assert checkpoint.newest(out / "checkpoints")["standing"]["step"] == 3
+    assert checkpoint.load_newest(out / "checkpoints")["standing"]["step"] == 3
     monkeypatch.undo()
     pretrain(config_of(corpus, out, max_steps=6, evaluate_every=3))
     pretrain(config_of(corpus, tmp_path / "whole", max_steps=6, evaluate_every=3))
@@ -373,7 +373,7 @@ def test_two_processes_learn_what_one_does(corpus, tmp_path, softmax):
     done = run(corpus, outs[2], **flags, devices=2)
     assert done.returncode == 0, done.stderr
     assert ("going on from step 8" in done.stderr) == (softmax == "full")
-    one, two = (checkpoint.newest(outs[n] / "checkpoints")["learner"] for n in (1, 2))
+    one, two = (checkpoint.load_newest(outs[n] / "checkpoints")["learner"] for n in (1, 2))
     for name, value in one["weights"].items():
         torch.testing.assert_close(two["weights"][name], value, rtol=0, atol=1e-5)
     for name in ("h", "c"):

@@ -23,7 +23,7 @@ from elmo.config import (
 )
 from elmo.errors import ConfigError, OutputError
 from elmo.files import LOCK
-from elmo.train.run_folder import CONFIG, MAY_CHANGE, check_same_run, locked, write_config
+from elmo.train.run_folder import CONFIG, CHANGEABLE_OPTIONS, check_same_run, locked, write_config
 
 RUN = PretrainConfig(("corpus",), "run")
 
@@ -124,7 +124,7 @@ DIFFERENT = {
     "stream": (StreamConfig(batch_size=3), "batch_size was 128, now 3"),
     "loss": (LossConfig("sampled"), "softmax was full, now sampled"),
     "optimizer": (OptimizerConfig(learning_rate=0.5), "learning_rate was 0.2, now 0.5"),
-    "regular": (RegularizationConfig(output_dropout=0.1), "output_dropout was None, now 0.1"),
+    "regularization": (RegularizationConfig(output_dropout=0.1), "output_dropout was None, now 0.1"),
     "run": (RunConfig(seed=5), "seed was 1, now 5"),
 }
 
@@ -184,7 +184,7 @@ def test_what_may_change(tmp_path):
     check_same_run(tmp_path, moved)
     # Everything of a run but its seed may change.
     names = {item.name for item in dataclasses.fields(RunConfig)}
-    assert names - MAY_CHANGE == {"seed"}
+    assert names - CHANGEABLE_OPTIONS == {"seed"}
 
 
 def test_what_may_change_in_fine_tuning(tmp_path):
@@ -223,7 +223,7 @@ def test_names_that_may_change_are_names():
     collect(PretrainConfig)
     collect(FinetuneConfig)
     collect(TaskConfig)
-    assert known >= MAY_CHANGE
+    assert known >= CHANGEABLE_OPTIONS
 
 
 def test_what_a_killed_run_left_is_removed(tmp_path):

@@ -38,7 +38,7 @@ def make(model=ORIGINAL, stream=None, loss=None, optimizer=None, run=None, n_pai
 
 def test_steps():
     found = make(run=RunConfig(epochs=2))
-    assert found.n_together == 128 * 20
+    assert found.tokens_per_step == 128 * 20
     assert found.steps_per_epoch == 1_000_000 / 2560
     assert found.n_steps == 782  # the text is read twice at least, not a step less
     assert make(run=RunConfig(max_steps=5)).n_steps == 5
@@ -98,12 +98,12 @@ def test_the_formula_of_the_window_is_that_of_the_program(monkeypatch):
     bilm = BiLM(config=config)
     for weight in bilm.parameters():
         torch.nn.init.normal_(weight, std=0.1)
-    model = LanguageModel(bilm=bilm, regular=RegularizationConfig(dropout=0.1))
+    model = LanguageModel(bilm=bilm, regularization=RegularizationConfig(dropout=0.1))
     rows = torch.randint(1, 262, (distinct, 20))
     index = torch.randint(0, distinct, (2, steps, lanes))
     state = torch.zeros(2, 2, lanes, 32), torch.zeros(2, 2, lanes, 96)
     measured = kept_bytes(model, rows, index, None, *state)
-    estimated = planning.window_memory(
+    estimated = planning.segment_memory(
         config, lanes=lanes, steps=steps, shared=True, loss=LossConfig(), value=4
     )
     # The estimate counts a gradient too, which is not kept but made.

@@ -17,7 +17,7 @@ from elmo.model.losses import (
     log_expected_count,
     sampled_losses,
 )
-from elmo.train.cuda_graph import arrays_of, rows_of
+from elmo.train.cuda_graph import step_arrays, step_rows
 from elmo.train.softmax_heads import ExactSoftmaxHead, SampledSoftmaxHead
 
 N_WORDS = 40
@@ -49,8 +49,8 @@ def begin(head, number=0, targets=TARGETS, multiple=1, others=None):
     if drawn is None:
         head.begin(None)
         return
-    arrays = arrays_of(None, drawn)
-    head.begin(rows_of({name: torch.from_numpy(array) for name, array in arrays.items()}))
+    arrays = step_arrays(None, drawn)
+    head.begin(step_rows({name: torch.from_numpy(array) for name, array in arrays.items()}))
 
 
 def step(head, number=0, targets=TARGETS, **given):

@@ -24,7 +24,7 @@ from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
 from elmo.text.token_batches import token_mapper
 from elmo.text.vocabulary import SPECIALS, Vocabulary
-from elmo.train.cuda_graph import filled_up, on_grid
+from elmo.train.cuda_graph import pad_words, round_up
 from elmo.train.learner import Learner
 
 WORDS = [f"w{number}" for number in range(60)]
@@ -59,7 +59,7 @@ def fabric():
 
 
 def make_config(
-    softmax="full", optimizer=None, regular=None, accumulate=1, seed=1, **stream
+    softmax="full", optimizer=None, regularization=None, accumulate=1, seed=1, **stream
 ) -> PretrainConfig:
     return PretrainConfig(
         data=(),
@@ -67,7 +67,7 @@ def make_config(
         stream=StreamConfig(**{"batch_size": 4, "unroll": 5, **stream}),
         loss=LossConfig(softmax, n_samples=8),
         optimizer=optimizer or OptimizerConfig(),
-        regular=regular or RegularizationConfig(),
+        regularization=regular or RegularizationConfig(),
         run=RunConfig(accumulate=accumulate, seed=seed),
     )
 
@@ -100,7 +100,7 @@ def batches(learner, count):
     return [learner.batches(window) for window in windows(learner.config, count)]
 
 
-def unrecorded(learner):
+def without_capture(learner):
     """Let a learner take its steps as one that records them does, but for the recording.
 
     Gives a list to which each step adds how many words it was filled up to.
@@ -114,9 +114,9 @@ def unrecorded(learner):
             pass
 
         def __call__(self, update, arrays, *, frozen):
-            self.n_words = max(self.n_words, on_grid(len(arrays["words"])))
+            self.n_words = max(self.n_words, round_up(len(arrays["words"])))
             sizes.append(self.n_words)
-            return update(learner._on_device(filled_up(arrays, self.n_words)), frozen)
+            return update(learner._on_device(pad_words(arrays, self.n_words)), frozen)
 
     learner.recorded = Unrecorded()
     return sizes

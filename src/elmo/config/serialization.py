@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from elmo.config.renamed import upgrade
 from elmo.errors import ConfigError
 
 Config = TypeVar("Config")
@@ -45,6 +46,7 @@ def from_dict(
         base: gives what the data do not; the defaults of the class where None.
     """
     _check_mapping(data, where)
+    data = upgrade(cls, data)
     hints = get_type_hints(cls)
     fields = dataclasses.fields(typing.cast(Any, cls))
     names = [item.name for item in fields]

@@ -7,7 +7,14 @@ from elmo.config.training import OptimizerConfig, RunConfig
 from elmo.errors import ConfigError
 
 TaskName = Literal[
-    "classification", "tagging", "pairs", "answers", "roles", "clusters", "senses", "nearest"
+    "classification",
+    "tagging",
+    "sentence_pairs",
+    "question_answering",
+    "semantic_roles",
+    "coreference",
+    "word_senses",
+    "nearest_occurrences",
 ]
 ReaderName = Literal[
     "auto",
@@ -20,10 +27,10 @@ ReaderName = Literal[
     "jsonl",
     "klp",
     "occurrences",
-    "pairs",
+    "sentence_pairs",
     "parallel",
     "propbank",
-    "senses",
+    "word_senses",
     "squad",
     "sst2",
     "sst5",
@@ -31,7 +38,7 @@ ReaderName = Literal[
 ]
 
 # Letters of a word that are read, two marks included; more say little.
-MAX_LETTERS = 25
+MAX_WORD_CHARACTERS = 25
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ class TaskELMoConfig:
     """Name, folder or hub id; none for a model without ELMo."""
     use: Literal["frozen", "tuned"] = "frozen"
     """frozen: vectors are computed once and kept on the disk; tuned: the network learns too."""
-    place: Literal["input", "output", "both"] = "input"
+    placement: Literal["input", "output", "both"] = "input"
     """Where its vectors come in: before the model's own LSTM, after it, or both."""
     layers: str = "all"
     """Layers that are mixed: all, the top one, or some by their numbers, such as 1 or 1,2."""
@@ -92,12 +99,12 @@ class TaskELMoConfig:
     """Whether the mix has a scale that is learned."""
     mix_penalty: float = 0.001
     """The paper's lambda: penalty on the squares of the weights of the mix."""
-    mix_rate: float = 0.01
+    mix_learning_rate: float = 0.01
     """Highest learning rate of the weights of the mix: a few numbers that have far to go, where
     those of a matrix move by hundredths."""
     elmo_dropout: float = 0.5
     """Dropout of the mixed vectors."""
-    elmo_rate: float = 1e-4
+    elmo_learning_rate: float = 1e-4
     """tuned: highest learning rate of the network itself."""
     unfreeze_every: int = 0
     """tuned: epochs after which the next layer from the top begins to learn; 0 lets all learn."""
@@ -114,7 +121,7 @@ class TaskELMoConfig:
             raise ConfigError(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
         if not 0 <= self.elmo_dropout < 1:
             raise ConfigError(f"elmo_dropout is {self.elmo_dropout}; a share below 1 is meant")
-        for name in ("elmo_rate", "mix_rate"):
+        for name in ("elmo_learning_rate", "mix_learning_rate"):
             if not 0 < getattr(self, name) <= 1e6:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
         if self.unfreeze_every < 0:
@@ -132,37 +139,37 @@ class TaskELMoConfig:
 class WordFeaturesConfig:
     """What else a word is known by."""
 
-    static: str | None = None
+    word_vectors: str | None = None
     """File of word vectors, as word2vec and GloVe write them; a binary one ends in .bin."""
-    tune_static: bool = True
+    tune_word_vectors: bool = True
     """Whether static vectors learn too: those of words of the examples."""
-    static_words: int = 400_000
+    max_word_vectors: int = 400_000
     """Further words of that file which the model keeps for texts to come, the first in it; in
     float16, 2 bytes a number: 240 MB for all of GloVe's 400,000 words of width 300."""
-    letters: Literal["bytes", "none"] = "bytes"
+    characters: Literal["bytes", "none"] = "bytes"
     """Characters of a word, which a small CNN of the model's own reads."""
-    letter_dim: int = 16
+    character_dim: int = 16
     """Width of a character vector."""
-    letter_filters: tuple[tuple[int, int], ...] = ((1, 16), (2, 32), (3, 64))
+    character_filters: tuple[tuple[int, int], ...] = ((1, 16), (2, 32), (3, 64))
     """Convolutions over characters as [width, count] pairs."""
-    mark_dim: int = 16
+    indicator_dim: int = 16
     """Width of the vector of a mark, for tasks that mark words: pairs and answers mark those that
     both texts have, roles the predicate, clusters who speaks."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.static_words < 0:
-            raise ConfigError(f"static_words is {self.static_words}; it must be 0 or more")
-        if self.letter_dim < 1:
-            raise ConfigError(f"letter_dim is {self.letter_dim}; it must be at least 1")
-        if self.mark_dim < 1:
-            raise ConfigError(f"mark_dim is {self.mark_dim}; it must be at least 1")
-        widths = [width for width, _ in self.letter_filters]
-        counts = [count for _, count in self.letter_filters]
-        if not widths or min(widths) < 1 or max(widths) > MAX_LETTERS or min(counts) < 1:
+        if self.max_word_vectors < 0:
+            raise ConfigError(f"max_word_vectors is {self.max_word_vectors}; it must be 0 or more")
+        if self.character_dim < 1:
+            raise ConfigError(f"character_dim is {self.character_dim}; it must be at least 1")
+        if self.indicator_dim < 1:
+            raise ConfigError(f"indicator_dim is {self.indicator_dim}; it must be at least 1")
+        widths = [width for width, _ in self.character_filters]
+        counts = [count for _, count in self.character_filters]
+        if not widths or min(widths) < 1 or max(widths) > MAX_WORD_CHARACTERS or min(counts) < 1:
             raise ConfigError(
-                f"letter_filters is {self.letter_filters}; expected pairs of a width, "
-                f"{MAX_LETTERS} at most, and a count"
+                f"character_filters is {self.character_filters}; expected pairs of a width, "
+                f"{MAX_WORD_CHARACTERS} at most, and a count"
             )
 
 
@@ -184,19 +191,21 @@ class TaskEncoderConfig:
     crf: bool = True
     """Tagging and roles: whether the tags of a text are found together, by a conditional random
     field; each by itself, by a softmax, where not."""
-    grams: int = 0
+    char_ngrams: int = 0
     """Classification: characters of the longest n-grams of a text that vote beside the LSTM, by a
     linear map that learns by itself; 0 for none."""
-    gram_rows: int = 262_144
+    ngram_buckets: int = 262_144
     """Rows of the table that n-grams are hashed into, 4 bytes a label each; where there are more
     n-grams, some share a row."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if not 0 <= self.grams <= 8:
-            raise ConfigError(f"grams is {self.grams}; 0 to 8 characters are meant")
-        if not 1 <= self.gram_rows <= 2**24:
-            raise ConfigError(f"gram_rows is {self.gram_rows}; 1 to 16,777,216 rows are meant")
+        if not 0 <= self.char_ngrams <= 8:
+            raise ConfigError(f"char_ngrams is {self.char_ngrams}; 0 to 8 characters are meant")
+        if not 1 <= self.ngram_buckets <= 2**24:
+            raise ConfigError(
+                f"ngram_buckets is {self.ngram_buckets}; 1 to 16,777,216 rows are meant"
+            )
         if self.hidden < 0 or self.depth < 1:
             raise ConfigError("hidden must be 0 or more, depth at least 1")
         for name in ("input_dropout", "dropout"):
@@ -208,19 +217,19 @@ class TaskEncoderConfig:
 class QuestionAnsweringConfig:
     """Answers to questions."""
 
-    longest_answer: int = 30
+    max_answer_words: int = 30
     """Words of an answer at most."""
     window: int = 400
     """Words of a passage that are read at a time; a longer one is cut into windows."""
     overlap: int = 100
     """Words that a window shares with the one before."""
-    f1_of: Literal["words", "characters"] = "words"
+    f1_unit: Literal["words", "characters"] = "words"
     """What F1 counts: words, as SQuAD does, or characters, as KorQuAD does."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.longest_answer < 1:
-            raise ConfigError(f"longest_answer is {self.longest_answer}; it must be at least 1")
+        if self.max_answer_words < 1:
+            raise ConfigError(f"max_answer_words is {self.max_answer_words}; it must be at least 1")
         if not 0 <= self.overlap < self.window:
             raise ConfigError(
                 f"overlap is {self.overlap} and window {self.window}; windows must go on"
@@ -231,32 +240,32 @@ class QuestionAnsweringConfig:
 class CoreferenceConfig:
     """Coreference."""
 
-    widest: int = 20
+    max_mention_words: int = 20
     """Words of a mention at most."""
-    kept: float = 0.3
+    top_span_ratio: float = 0.3
     """Spans that are compared with each other, by words of the document: the likeliest mentions."""
-    n_antecedents: int = 150
+    max_antecedents: int = 150
     """Mentions before a mention that it may be linked to, the nearest."""
-    pair_dim: int = 150
+    scorer_dim: int = 150
     """Width of the layers that score mentions and links."""
-    longest_sentence: int = 150
+    max_sentence_words: int = 150
     """Words of a sentence that are read together; a longer one is cut."""
-    longest_document: int = 4000
+    max_document_words: int = 4000
     """Words of a document that are read at a time; a longer one is cut between two sentences, and
     nothing is linked across the cut."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        for name in ("widest", "n_antecedents", "pair_dim", "longest_sentence"):
+        for name in ("max_mention_words", "max_antecedents", "scorer_dim", "max_sentence_words"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.longest_document < self.longest_sentence:
+        if self.max_document_words < self.max_sentence_words:
             raise ConfigError(
-                f"longest_document is {self.longest_document} and longest_sentence "
-                f"{self.longest_sentence}; a document must hold a sentence"
+                f"max_document_words is {self.max_document_words} and max_sentence_words "
+                f"{self.max_sentence_words}; a document must hold a sentence"
             )
-        if self.kept <= 0:
-            raise ConfigError(f"kept is {self.kept}; it must be above 0")
+        if self.top_span_ratio <= 0:
+            raise ConfigError(f"top_span_ratio is {self.top_span_ratio}; it must be above 0")
 
 
 @dataclass(frozen=True)
@@ -268,13 +277,13 @@ class LookupConfig:
     none is named."""
     n_nearest: int = 3
     """Nearest: occurrences that are answered."""
-    per_word: int = 1000
+    max_per_word: int = 1000
     """Nearest: occurrences of a word that are kept at most, the first; each takes 2 bytes x width,
     1 kB with the bundled models."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        for name in ("n_nearest", "per_word"):
+        for name in ("n_nearest", "max_per_word"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
@@ -296,11 +305,11 @@ class TaskConfig:
     """What is to be found: one label for a text, a tag for each of its words, one label for a pair
     of texts, the answer to a question in a passage, predicates and their arguments, clusters of
     mentions; the senses of words, or their nearest occurrences in a text."""
-    measure: Literal["accuracy", "macro_f1"] = "accuracy"
+    metric: Literal["accuracy", "macro_f1"] = "accuracy"
     """Classification and pairs: score that a model is chosen by."""
     seeds: int = 1
     """Runs with different seeds; their mean and deviation are reported."""
-    side_by_side: int = 1
+    parallel_seeds: int = 1
     """Seeds that are trained at the same time, on the same device, each in a process of its own;
     what a run says is in told.txt in its folder."""
     batch_size: int = 32
@@ -315,15 +324,15 @@ class TaskConfig:
     """Examples."""
     elmo: TaskELMoConfig = field(default_factory=TaskELMoConfig)
     """ELMo."""
-    words: WordFeaturesConfig = field(default_factory=WordFeaturesConfig)
+    word_features: WordFeaturesConfig = field(default_factory=WordFeaturesConfig)
     """Words."""
-    body: TaskEncoderConfig = field(default_factory=TaskEncoderConfig)
+    encoder: TaskEncoderConfig = field(default_factory=TaskEncoderConfig)
     """The model's own layers."""
-    answers: QuestionAnsweringConfig = field(default_factory=QuestionAnsweringConfig)
+    question_answering: QuestionAnsweringConfig = field(default_factory=QuestionAnsweringConfig)
     """Answers to questions."""
-    clusters: CoreferenceConfig = field(default_factory=CoreferenceConfig)
+    coreference: CoreferenceConfig = field(default_factory=CoreferenceConfig)
     """Coreference."""
-    memory: LookupConfig = field(default_factory=LookupConfig)
+    lookup: LookupConfig = field(default_factory=LookupConfig)
     """Tasks that remember and do not learn."""
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(
@@ -341,17 +350,19 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         """Refuse what tasks do not have."""
-        for name in ("seeds", "side_by_side", "batch_size", "batch_words"):
+        for name in ("seeds", "parallel_seeds", "batch_size", "batch_words"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.body.grams and self.task != "classification":
-            raise ConfigError(f"grams is {self.body.grams}, but in {self.task} no n-grams vote")
-        if self.measure != "accuracy" and self.task not in ("classification", "pairs"):
-            raise ConfigError(f"measure is {self.measure}, but {self.task} has a score of its own")
+        if self.encoder.char_ngrams and self.task != "classification":
+            raise ConfigError(
+                f"char_ngrams is {self.encoder.char_ngrams}, but in {self.task} no n-grams vote"
+            )
+        if self.metric != "accuracy" and self.task not in ("classification", "sentence_pairs"):
+            raise ConfigError(f"metric is {self.metric}, but {self.task} has a score of its own")
         for part, tasks in (
-            (self.answers, ("answers",)),
-            (self.clusters, ("clusters",)),
-            (self.memory, ("senses", "nearest")),
+            (self.question_answering, ("question_answering",)),
+            (self.coreference, ("coreference",)),
+            (self.lookup, ("word_senses", "nearest_occurrences")),
         ):
             said = [f.name for f in fields(part) if getattr(part, f.name) != f.default]
             if said and self.task not in tasks:
@@ -359,13 +370,17 @@ class TaskConfig:
                     f"{said[0]} is {getattr(part, said[0])}, which means nothing in {self.task}: "
                     f"it is of {' and '.join(tasks)}"
                 )
-        if self.seeds > 1 and self.task in ("senses", "nearest"):
+        if self.seeds > 1 and self.task in ("word_senses", "nearest_occurrences"):
             raise ConfigError(f"{self.task}: nothing is left to chance, so that one seed will do")
         run = self.run
         if run.devices * run.num_nodes > 1 or run.accumulate > 1 or run.strategy != "auto":
             raise ConfigError("a task is trained on one device, each step as a whole")
-        has_input = self.elmo.model is not None and self.elmo.place != "output"
-        if not has_input and self.words.static is None and self.words.letters == "none":
+        has_input = self.elmo.model is not None and self.elmo.placement != "output"
+        if (
+            not has_input
+            and self.word_features.word_vectors is None
+            and self.word_features.characters == "none"
+        ):
             raise ConfigError(
                 "the model has no input: neither ELMo, nor static vectors, nor letters"
             )

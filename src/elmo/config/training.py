@@ -255,7 +255,7 @@ class PretrainConfig:
     """The loss."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """The optimiser."""
-    regular: RegularizationConfig = field(default_factory=RegularizationConfig)
+    regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
     """Regularisers."""
     run: RunConfig = field(default_factory=RunConfig)
     """The run."""
@@ -318,7 +318,9 @@ class FinetuneConfig:
         )
     )
     """The optimiser."""
-    regular: RegularizationConfig = field(default_factory=lambda: RegularizationConfig(dropout=0.1))
+    regularization: RegularizationConfig = field(
+        default_factory=lambda: RegularizationConfig(dropout=0.1)
+    )
     """Regularisers."""
     run: RunConfig = field(default_factory=lambda: RunConfig(epochs=3.0, patience=3))
     """The run."""

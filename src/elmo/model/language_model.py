@@ -17,20 +17,20 @@ from elmo.model.lstm import LSTMLayer, LSTMState, Side, Steps, run_stacks
 class LanguageModel(nn.Module):
     """Windows of word numbers to the vectors that predict their targets."""
 
-    def __init__(self, *, bilm: BiLM, regular: RegularizationConfig) -> None:
+    def __init__(self, *, bilm: BiLM, regularization: RegularizationConfig) -> None:
         """Wrap a biLM; its weights are shared, not copied.
 
         Args:
             bilm: the model to train.
-            regular: regularisers.
+            regularization: regularizers.
         """
         super().__init__()
         self.bilm = bilm
-        self.regular = regular
+        self.regularization = regularization
         for stack in (bilm.forward_lstm, bilm.backward_lstm):
             for layer in stack.layers:
                 assert isinstance(layer, LSTMLayer)
-                layer.weight_drop = regular.weight_drop
+                layer.weight_drop = regularization.weight_drop
 
     def forward(
         self, rows: Tensor, index: Tensor, resets: Tensor | None, h: Tensor, c: Tensor
@@ -56,25 +56,25 @@ class LanguageModel(nn.Module):
             tokens = functional.embedding(index[number], table)
             sides.append(Side(stack, tokens, steps, reverse=False))
         outputs, state = run_stacks(sides, LSTMState(h, c), drop=self._drop_input)
-        tops = [self._drop(layers[-1], self.regular.output_dropout) for layers in outputs]
+        tops = [self._drop(layers[-1], self.regularization.output_dropout) for layers in outputs]
         return torch.stack(tops), state.h, state.c
 
     def _drop_types(self, table: Tensor) -> Tensor:
         """Leave out all places of some of the words."""
-        if not self.training or not self.regular.embedding_dropout:
+        if not self.training or not self.regularization.embedding_dropout:
             return table
         ones = torch.ones(table.shape[0], 1, device=table.device, dtype=table.dtype)
-        return table * functional.dropout(ones, self.regular.embedding_dropout)
+        return table * functional.dropout(ones, self.regularization.embedding_dropout)
 
     def _drop_input(self, x: Tensor, depth: int) -> Tensor:
-        return self._drop(x, self.regular.input_dropout if depth == 0 else None)
+        return self._drop(x, self.regularization.input_dropout if depth == 0 else None)
 
     def _drop(self, x: Tensor, share: float | None) -> Tensor:
         """Apply dropout to (time, batch, dim), the general one where no other is set."""
         if share is None:
-            share = self.regular.dropout
+            share = self.regularization.dropout
         if not self.training or not share:
             return x
-        if not self.regular.locked:
+        if not self.regularization.locked:
             return functional.dropout(x, share)
         return x * functional.dropout(torch.ones_like(x[:1]), share)

@@ -89,7 +89,7 @@ def build(
         torch.manual_seed(config.run.seed)
         tokens = TokenInput(
             elmo=config.elmo,
-            words=config.words,
+            words=config.word_features,
             network=network,
             chosen=chosen,
             static=None if static is None else _with_unknown(static.vectors),
@@ -97,16 +97,16 @@ def build(
             n_marks=kind.n_marks,
             **sizes,
         )
-        body = TaskEncoder(config=config.body, elmo=config.elmo, input_dim=tokens.dim, **sizes)
-        head = kind.head(body.dim, labels, config.body)
+        body = TaskEncoder(config=config.encoder, elmo=config.elmo, input_dim=tokens.dim, **sizes)
+        head = kind.head(body.dim, labels, config.encoder)
     model = TaskModel(tokens=tokens, body=body, head=head, mix_penalty=config.elmo.mix_penalty)
     fields = TokenFields(
         layers=layers,
         mapper=None if network is None or elmo is None else elmo.mapper,
         static=None if static is None else _rows(static),
-        has_letters=config.words.letters == "bytes",
-        longest_gram=config.body.grams,
-        gram_rows=config.body.gram_rows,
+        has_characters=config.word_features.characters == "bytes",
+        max_ngram=config.encoder.char_ngrams,
+        ngram_buckets=config.encoder.ngram_buckets,
     )
     return Built(model, fields, elmo, static)
 

@@ -52,7 +52,7 @@ class TaskEncoder(nn.Module):
             self.dim = 2 * config.hidden
             self.upper.extend(HighwayLSTM(self.dim) for _ in range(config.depth - depth))
         self.mix: ELMoMix | None = None
-        if n_layers and elmo.place in ("output", "both"):
+        if n_layers and elmo.placement in ("output", "both"):
             self.mix = ELMoMix(elmo, n_layers)
             self.dim += elmo_dim
 

@@ -30,7 +30,7 @@ from elmo.train.run_folder import MODEL
 OF_FILES = frozenset(
     {
         *("task", "train", "dev", "test", "reader", "text", "label", "phrases", "empty"),
-        *("encoding", "seeds", "side_by_side", "dry_run"),
+        *("encoding", "seeds", "parallel_seeds", "dry_run"),
     }
 )
 
@@ -194,7 +194,7 @@ class Estimator:
 
     def score(self, texts: Iterable[Any], targets: Iterable[Any]) -> float:
         """Give the score that models are chosen by."""
-        return self.evaluate(texts, targets)[self.trained.kind.measure]
+        return self.evaluate(texts, targets)[self.trained.kind.metric]
 
     def mixes(self) -> dict[str, dict[str, Any]]:
         """Give what each mix of ELMo's layers has learned, by its place."""
@@ -267,7 +267,7 @@ class Classifier(Estimator):
 class SentencePairClassifier(Classifier):
     """One label for two texts; what is asked are pairs of them."""
 
-    task: ClassVar[TaskName] = "pairs"
+    task: ClassVar[TaskName] = "sentence_pairs"
 
 
 class Tagger(Estimator):
@@ -295,7 +295,7 @@ class QuestionAnswerer(Estimator):
     answer is a string, or a string and its first character where it stands there more than once.
     """
 
-    task: ClassVar[TaskName] = "answers"
+    task: ClassVar[TaskName] = "question_answering"
 
     def predict(self, texts: Iterable[Any]) -> list[str]:
         """Give the answers, empty ones where there are none."""
@@ -322,7 +322,7 @@ class SemanticRoleLabeler(Estimator):
     the predicate itself.
     """
 
-    task: ClassVar[TaskName] = "roles"
+    task: ClassVar[TaskName] = "semantic_roles"
 
     def predict(self, texts: Iterable[Any]) -> list[list[Frame]]:
         """Give the frames of each sentence, of all predicates that are found."""
@@ -348,7 +348,7 @@ class CoreferenceResolver(Estimator):
     the whole document.
     """
 
-    task: ClassVar[TaskName] = "clusters"
+    task: ClassVar[TaskName] = "coreference"
 
     def predict(self, texts: Iterable[Any]) -> list[list[list[Place]]]:
         """Give the clusters of each document."""

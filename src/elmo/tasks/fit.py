@@ -40,12 +40,12 @@ class FitResult:
 
     Attributes:
         out: folder of the runs.
-        measure: name of the score that counts.
+        metric: name of the score that counts.
         runs: of each seed its folder, its scores on the parts, and the shares of its mixes.
     """
 
     out: str
-    measure: str
+    metric: str
     runs: tuple[dict[str, Any], ...]
 
     def spreads(self) -> dict[str, dict[str, Spread]]:
@@ -75,7 +75,7 @@ class FitResult:
             part: {name: dataclasses.asdict(spread) for name, spread in spreads.items()}
             for part, spreads in self.spreads().items()
         }
-        return {"measure": self.measure, "scores": spreads, "runs": list(self.runs)}
+        return {"metric": self.metric, "scores": spreads, "runs": list(self.runs)}
 
     def __str__(self) -> str:
         """Say the scores, mean and deviation where there are several, and the mixes."""
@@ -109,15 +109,15 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     if config.run.dry_run:
         return train(_job(config, load_elmo(config)))
     own = [_of_seed(config, number) for number in range(config.seeds)]
-    if min(config.side_by_side, config.seeds) > 1:
+    if min(config.parallel_seeds, config.seeds) > 1:
         # What all share is read and computed once, and what is wrong with it is told once.
         _job(own[0], load_elmo(own[0]))
         _test_examples(own[0])
-        runs = run_in_parallel(fit_and_measure, own, config.side_by_side)
+        runs = run_in_parallel(fit_and_measure, own, config.parallel_seeds)
     else:
         runs = [fit_and_measure(one) for one in own]
-    measures = [run.pop("measure") for run in runs]
-    result = FitResult(config.out, measures[0], tuple(runs))
+    metrics = [run.pop("metric") for run in runs]
+    result = FitResult(config.out, metrics[0], tuple(runs))
     with atomic_path(Path(config.out) / RESULTS) as partial:
         partial.write_text(json.dumps(result.to_plain(), indent=1) + "\n")
     draw_mixes(Path(config.out) / PICTURE, result.shares(), named_layers(config.elmo.layers))
@@ -135,7 +135,7 @@ def _of_seed(config: TaskConfig, number: int) -> TaskConfig:
         out=str(Path(config.out) / f"seed-{run.seed}"),
         cache=str(layers_folder(config)),
         seeds=1,
-        side_by_side=1,
+        parallel_seeds=1,
     )
 
 
@@ -150,7 +150,7 @@ def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
         "development": trained.facts.get("development"),
         "test": None if test is None else trained.scores(test),
         "mixes": trained.facts.get("mixes"),
-        "measure": trained.kind.measure,
+        "metric": trained.kind.metric,
     }
 
 
@@ -195,9 +195,11 @@ def prepare(
         known = fingerprint(elmo.to_pretrained())
         layers = stored_layers(elmo, known, config.elmo.layers, words, layers_folder(config))
     static = None
-    if config.words.static is not None:
+    if config.word_features.word_vectors is not None:
         seen = {form for text in words for word in text for form in (word, word.lower())}
-        static = read_word_vectors(Path(config.words.static), seen, config.words.static_words)
+        static = read_word_vectors(
+            Path(config.word_features.word_vectors), seen, config.word_features.max_word_vectors
+        )
     built = build(config, kind, labels, elmo, layers=layers, static=static)
     return FittedTask(config, kind, labels, built)
 

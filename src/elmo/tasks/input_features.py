@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import TaskELMoConfig, WordFeaturesConfig
-from elmo.config.tasks import MAX_LETTERS
-from elmo.kernels.device import sent
+from elmo.config.tasks import MAX_WORD_CHARACTERS
+from elmo.kernels.device import to_device
 from elmo.model.layer_mix import LayerMix
 from elmo.model.network import ELMoNetwork
 from elmo.model.token_encoder import CharacterCNN
@@ -39,7 +39,7 @@ class TokenBatch:
         letters: letters of the distinct words, (distinct, letters).
         spelled: which of them stands where, (batch, time).
         marks: what a kind of task says of each word, (batch, time).
-        grams: n-grams of each text.
+        char_ngrams: n-grams of each text.
     """
 
     layout: PackedBatch
@@ -50,7 +50,7 @@ class TokenBatch:
     letters: Tensor | None = None
     spelled: Tensor | None = None
     marks: Tensor | None = None
-    grams: NgramBags | None = None
+    char_ngrams: NgramBags | None = None
 
     @property
     def mask(self) -> Tensor:
@@ -60,7 +60,7 @@ class TokenBatch:
     def to(self, device: torch.device) -> "TokenBatch":
         """Move everything."""
         moved: dict[str, Any] = {
-            item.name: sent(value, device) if isinstance(value, Tensor) else value.to(device)
+            item.name: to_device(value, device) if isinstance(value, Tensor) else value.to(device)
             for item in fields(self)
             if (value := getattr(self, item.name)) is not None
         }
@@ -76,9 +76,9 @@ class TokenFields:
         layers: LayerSource | None = None,
         mapper: TokenMapper | None = None,
         static: Mapping[str, int] | None = None,
-        has_letters: bool = False,
-        longest_gram: int = 0,
-        gram_rows: int = 1,
+        has_characters: bool = False,
+        max_ngram: int = 0,
+        ngram_buckets: int = 1,
     ) -> None:
         """Say what is read.
 
@@ -86,16 +86,16 @@ class TokenFields:
             layers: of a frozen ELMo.
             mapper: of a tuned ELMo.
             static: row of each word that has a static vector, from 1 on.
-            has_letters: whether letters are.
-            longest_gram: characters of n-grams of whole texts at most; 0 for none.
-            gram_rows: of the table that n-grams are hashed into.
+            has_characters: whether letters are.
+            max_ngram: characters of n-grams of whole texts at most; 0 for none.
+            ngram_buckets: of the table that n-grams are hashed into.
         """
         self.layers = layers
         self.mapper = mapper
         self.static = static
-        self.letters = TokenMapper(ByteCharacters(MAX_LETTERS)) if has_letters else None
-        self.longest_gram = longest_gram
-        self.gram_rows = gram_rows
+        self.letters = TokenMapper(ByteCharacters(MAX_WORD_CHARACTERS)) if has_characters else None
+        self.max_ngram = max_ngram
+        self.ngram_buckets = ngram_buckets
 
     def batch(
         self,
@@ -132,10 +132,10 @@ class TokenFields:
         if marks is not None:
             rows = [torch.tensor(row) for row in marks]
             found["marks"] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        grams = None
-        if self.longest_gram:
-            grams = NgramBags.of(texts, self.longest_gram, self.gram_rows)
-        return TokenBatch(layout, grams=grams, **found)
+        char_ngrams = None
+        if self.max_ngram:
+            char_ngrams = NgramBags.of(texts, self.max_ngram, self.ngram_buckets)
+        return TokenBatch(layout, char_ngrams=char_ngrams, **found)
 
     def _static(self, texts: Sequence[Words], n_steps: int) -> Tensor:
         assert self.static is not None
@@ -203,7 +203,7 @@ class TokenInput(nn.Module):
         self.chosen = list(chosen)
         self.mix: ELMoMix | None = None
         self.dim = 0
-        if n_layers and elmo.place in ("input", "both"):
+        if n_layers and elmo.placement in ("input", "both"):
             self.mix = ELMoMix(elmo, n_layers)
             self.dim += elmo_dim
         self.static: nn.Embedding | None = None
@@ -214,23 +214,23 @@ class TokenInput(nn.Module):
             n_words, width = static.shape
             self.static = nn.Embedding(n_words, width, padding_idx=0)
             self.static.weight.data.copy_(static)
-            self.static.weight.requires_grad_(words.tune_static)
+            self.static.weight.requires_grad_(words.tune_word_vectors)
             self.dim += width
         self.letters: CharacterCNN | None = None
-        if words.letters == "bytes":
+        if words.characters == "bytes":
             self.letters = CharacterCNN(
                 n_characters=N_BYTE_CHARACTERS + SHIFT,
-                character_dim=words.letter_dim,
-                filters=words.letter_filters,
+                character_dim=words.character_dim,
+                filters=words.character_filters,
                 activation="relu",
                 n_highway=0,
             )
             nn.init.uniform_(self.letters.embedding.weight, -0.5, 0.5)
-            self.dim += sum(count for _, count in words.letter_filters)
+            self.dim += sum(count for _, count in words.character_filters)
         self.marks: nn.Embedding | None = None
         if n_marks:
-            self.marks = nn.Embedding(n_marks, words.mark_dim)
-            self.dim += words.mark_dim
+            self.marks = nn.Embedding(n_marks, words.indicator_dim)
+            self.dim += words.indicator_dim
 
     def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
         """Give (batch, time, dim), and the layers of ELMo, (layers, batch, time, dim)."""

@@ -16,7 +16,7 @@ from elmo.tasks.readers.reader_registry import detect_kind
 # Decides which examples a model is chosen by, whatever the seed of the run.
 DEV_SEED = 0
 # Readers of files whose columns can be named.
-NAMED_TEXTS = ("table", "jsonl", "pairs")
+NAMED_TEXTS = ("table", "jsonl", "sentence_pairs")
 NAMED_LABELS = (*NAMED_TEXTS, "conll", "conllu")
 
 
@@ -41,7 +41,7 @@ def read_examples(
     if kind in ("table", "jsonl"):
         label = config.label or "label"
         options |= {"text": _names(config.text), "label": label, "empty": config.empty}
-    elif kind == "pairs":
+    elif kind == "sentence_pairs":
         own = _names(config.text) if _has_own_text(config) else None
         options |= {"text": own, "label": config.label, "empty": config.empty}
     elif kind == "conllu":

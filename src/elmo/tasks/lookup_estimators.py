@@ -100,18 +100,18 @@ class LookupEstimator:
 class WordSenseDisambiguator(LookupEstimator):
     """The senses of words: remembers those of examples, and answers for sentences.
 
-    Examples are what `elmo.tasks.read("semcor3.0", "senses")` gives; wordnet= names WordNet's
+    Examples are what `elmo.tasks.read("semcor3.0", "word_senses")` gives; wordnet= names WordNet's
     index.sense.
     """
 
-    task: ClassVar[TaskName] = "senses"
+    task: ClassVar[TaskName] = "word_senses"
     preset: ClassVar[str] = "wsd"
 
 
 class NearestOccurrenceFinder(LookupEstimator):
     """The nearest occurrences of words: remembers sentences, and answers for (word, sentence)."""
 
-    task: ClassVar[TaskName] = "nearest"
+    task: ClassVar[TaskName] = "nearest_occurrences"
     preset: ClassVar[str] = "nearest"
 
     def _example(self, text: Any, split: Split, number: int) -> Example:

@@ -64,7 +64,7 @@ class LookupIndex(Protocol):
     """Texts that are asked about at a time."""
     expects: ClassVar[str]
     """What a target is, in words."""
-    measure: str
+    metric: str
     """Name of the score that counts."""
 
     @classmethod
@@ -95,7 +95,10 @@ class LookupIndex(Protocol):
         """Give an answer as plain data, to be written down."""
 
 
-MEMORIES: dict[str, type[LookupIndex]] = {"senses": WordSenseLookup, "nearest": OccurrenceLookup}
+MEMORIES: dict[str, type[LookupIndex]] = {
+    "word_senses": WordSenseLookup,
+    "nearest_occurrences": OccurrenceLookup,
+}
 
 
 @dataclass
@@ -269,7 +272,9 @@ def encoder(elmo: ELMo, config: TaskConfig) -> Encode:
     chosen = chosen_layers(elmo, config.elmo.layers)
 
     def encode(sentences: Sequence[Sentence]) -> list[Vectors]:
-        found: list[Vectors] = elmo.encode(list(map(list, sentences)), layers="all", dtype="auto")
+        found: list[Vectors] = elmo.encode(
+            list(map(list, sentences)), layers="all", precision="auto"
+        )
         return [vectors[chosen].mean(axis=0, keepdims=True, dtype=np.float32) for vectors in found]
 
     return encode

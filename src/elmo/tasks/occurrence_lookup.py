@@ -44,7 +44,7 @@ class OccurrenceLookup:
 
     n_texts: ClassVar[int] = 2
     expects: ClassVar[str] = "the name of a sense: word, sense and sentence between tabs"
-    measure = "accuracy"
+    metric = "accuracy"
 
     def __init__(
         self,
@@ -73,19 +73,19 @@ class OccurrenceLookup:
 
     @classmethod
     def of(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Remember the words of examples, of each the first `per_word` occurrences."""
+        """Remember the words of examples, of each the first `max_per_word` occurrences."""
         counts: Counter[str] = Counter()
         occurrences = []
         for number, example in enumerate(examples):
             for place in _places(example):
                 word = example.words[place].lower()
                 counts[word] += 1
-                if counts[word] <= config.memory.per_word:
+                if counts[word] <= config.lookup.max_per_word:
                     occurrences.append(Stored(number, place, example.target))
         sentences = [example.words for example in examples]
         places = [(one.sentence, one.place) for one in occurrences]
         parts = [part.astype(np.float16) for part in _vectors(encode, sentences, places)]
-        return cls(sentences, occurrences, np.concatenate(parts), config.memory.n_nearest)
+        return cls(sentences, occurrences, np.concatenate(parts), config.lookup.n_nearest)
 
     @classmethod
     def from_state(cls, plain: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
@@ -94,7 +94,7 @@ class OccurrenceLookup:
         if len(occurrences) != len(vectors):
             raise ValueError(f"{len(occurrences):,} occurrences have {len(vectors):,} vectors")
         sentences = [tuple(words) for words in plain["sentences"]]
-        return cls(sentences, occurrences, vectors, config.memory.n_nearest)
+        return cls(sentences, occurrences, vectors, config.lookup.n_nearest)
 
     def state(self) -> tuple[Any, NDArray[np.float16]]:
         """Give all that is remembered: plain data, and vectors, (occurrences, dim)."""

@@ -18,12 +18,12 @@ class Texts(NamedTuple):
     Attributes:
         vectors: of their words, (texts, time, dim).
         layout: where these stand.
-        grams: n-grams of each text; None where the model does not read them.
+        char_ngrams: n-grams of each text; None where the model does not read them.
     """
 
     vectors: Tensor
     layout: PackedBatch
-    grams: NgramBags | None = None
+    char_ngrams: NgramBags | None = None
 
 
 class TaskHead(Protocol):
@@ -74,7 +74,7 @@ class TaskModel(nn.Module):
         return self.head.answers(self._texts(groups))
 
     def _texts(self, groups: Sequence[TokenBatch]) -> list[Texts]:
-        return [Texts(self.vectors(group), group.layout, group.grams) for group in groups]
+        return [Texts(self.vectors(group), group.layout, group.char_ngrams) for group in groups]
 
     def mixes(self) -> Iterator[tuple[str, LayerMix]]:
         """Give the mixes of ELMo's layers by their places, input and output."""

@@ -40,17 +40,17 @@ class TaskScores:
     """What a model scored.
 
     Attributes:
-        measure: name of the score that counts.
+        metric: name of the score that counts.
         figures: all scores by name.
     """
 
-    measure: str
+    metric: str
     figures: dict[str, float]
 
     @property
     def rank(self) -> float:
         """What models are compared by; lower is better."""
-        return -self.figures[self.measure]
+        return -self.figures[self.metric]
 
     def values(self) -> dict[str, float]:
         """Give the figures by name."""
@@ -106,7 +106,7 @@ class TaskTrainingJob:
         """Of the run."""
         return self.trained.config
 
-    def work(self, fabric: "Fabric") -> "TaskTrainable":
+    def make_trainable(self, fabric: "Fabric") -> "TaskTrainable":
         """Put it on its device."""
         return TaskTrainable(self, fabric)
 
@@ -145,7 +145,7 @@ class TaskTrainable:
             self.n_steps = min(self.n_steps, config.run.max_steps)
         total = sum(map(n_words, self.data.examples))
         self.tokens_per_step = max(1, round(total / self.data.per_epoch))
-        self.blind_loss = math.log(max(2, self.trained.kind.n_choices(self.trained.labels)))
+        self.chance_loss = math.log(max(2, self.trained.kind.n_choices(self.trained.labels)))
         self.optimizers: list[torch.optim.Optimizer] = []
         self.rates: list[OptimizerConfig] = []
         for weights, rates in self._by_rate():
@@ -160,9 +160,9 @@ class TaskTrainable:
         apart = {*mixes, *(() if network is None else network.parameters())}
         yield [value for value in self.model.parameters() if value not in apart], rates
         if mixes:
-            yield mixes, replace(rates, learning_rate=elmo.mix_rate, weight_decay=0.0)
+            yield mixes, replace(rates, learning_rate=elmo.mix_learning_rate, weight_decay=0.0)
         if network is not None:
-            own = replace(rates, learning_rate=elmo.elmo_rate, weight_decay=0.0)
+            own = replace(rates, learning_rate=elmo.elmo_learning_rate, weight_decay=0.0)
             yield list(network.bilm.parameters()), own
 
     def describe(self) -> str:
@@ -230,12 +230,12 @@ class TaskTrainable:
         for start in watch(range(0, len(examples), WATCHED)):
             answers += self.trained.answers(examples[start : start + WATCHED])
         found = self.trained.kind.scores(examples, answers)
-        return [found[name] for name in self.trained.kind.measures]
+        return [found[name] for name in self.trained.kind.metrics]
 
     def evaluation(self, numbers: list[float]) -> TaskScores:
-        """Give what `measure` found, now or before a restart."""
+        """Give what `metric` found, now or before a restart."""
         kind = self.trained.kind
-        return TaskScores(kind.measure, dict(zip(kind.measures, numbers, strict=True)))
+        return TaskScores(kind.metric, dict(zip(kind.metrics, numbers, strict=True)))
 
     def is_finite(self) -> bool:
         """Whether all weights are numbers."""

@@ -53,7 +53,7 @@ class WordSenseLookup:
 
     n_texts: ClassVar[int] = 1
     expects: ClassVar[str] = "the senses of its words"
-    measure = "f1"
+    metric = "f1"
 
     def __init__(self, memory: SenseIndex, forms: dict[str, list[Entry]]) -> None:
         """Take what is remembered.
@@ -69,7 +69,7 @@ class WordSenseLookup:
     def of(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Remember the senses of examples, and the order that WordNet has them in."""
         train = config.examples.train
-        path = config.memory.wordnet or (None if train is None else Path(train).parent / WORDNET)
+        path = config.lookup.wordnet or (None if train is None else Path(train).parent / WORDNET)
         if path is None:
             raise ConfigError("--wordnet is not given: where its index.sense lies")
         forms: dict[str, list[Entry]] = {}

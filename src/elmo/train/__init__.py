@@ -1,4 +1,4 @@
-"""Text to weights: the verbs `pretrain` and `finetune`."""
+"""Training of language models: the commands `pretrain` and `finetune`."""
 
 from typing import Any
 

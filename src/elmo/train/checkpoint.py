@@ -1,6 +1,7 @@
-"""Checkpoints: written whole or not at all, told from torn ones, the last two kept.
+"""Checkpoints of a training run: atomic writes, checksums, and removal of all but the last two.
 
-The name of a file holds the checksum of its content, so that one look tells whether it is whole.
+The name of a checkpoint file contains the checksum of its content, so that a damaged file is
+detected before it is loaded.
 """
 
 import logging
@@ -14,13 +15,13 @@ import torch
 
 from elmo.files import atomic_path
 
-KEPT = 2
+N_KEPT = 2
 _NAME = re.compile(r"step-(\d+)-([0-9a-f]{8})\.pt")
 logger = logging.getLogger(__name__)
 
 
-class _Checksummed:
-    """A file that adds up a checksum of what is written to it, and keeps the error of a write."""
+class _ChecksumWriter:
+    """A file wrapper that computes the CRC-32 of the written data and keeps the last write error."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -40,61 +41,69 @@ class _Checksummed:
 
 
 def save(folder: Path, step: int, content: dict[str, Any]) -> Path:
-    """Write a checkpoint and remove all but the newest.
+    """Write a checkpoint atomically and delete all but the newest checkpoints.
 
     Args:
-        folder: of the checkpoints; made where it is missing.
-        step: updates done.
-        content: tensors and plain data.
+        folder: Checkpoint folder; created if it does not exist.
+        step: Number of steps done.
+        content: Tensors, numbers, strings, and lists and dictionaries of them.
+
+    Returns:
+        The path of the new checkpoint.
     """
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f"step-{step:09d}.writing"
     with atomic_path(temporary) as partial:
         with partial.open("wb") as file:
-            summed = _Checksummed(file)
+            writer = _ChecksumWriter(file)
             try:
-                torch.save(content, cast(IO[bytes], summed))
+                torch.save(content, cast(IO[bytes], writer))
             except RuntimeError:
-                # Closing its archive, torch may cover up why it could not be written.
-                if summed.error is not None:
-                    raise summed.error from None
+                # While closing its archive, torch can replace the OSError by an error of its own.
+                if writer.error is not None:
+                    raise writer.error from None
                 raise
-        name = f"step-{step:09d}-{summed.checksum:08x}.pt"
+        name = f"step-{step:09d}-{writer.checksum:08x}.pt"
     final = folder / name
     temporary.replace(final)
-    for twin in folder.glob(f"step-{step:09d}-*.pt"):
-        if twin != final:
-            twin.unlink(missing_ok=True)
-    for older in _by_step(folder)[KEPT:]:
+    for same_step in folder.glob(f"step-{step:09d}-*.pt"):
+        if same_step != final:
+            same_step.unlink(missing_ok=True)
+    for older in _by_step(folder)[N_KEPT:]:
         if older != final:
             older.unlink(missing_ok=True)
     return final
 
 
-def newest(folder: Path) -> dict[str, Any] | None:
-    """Read the newest whole checkpoint; None where there is none. What is torn is removed."""
-    for left in folder.glob("*.writing"):
-        left.unlink(missing_ok=True)
-    for left in folder.glob(".*.partial"):
-        left.unlink(missing_ok=True)
+def load_newest(folder: Path) -> dict[str, Any] | None:
+    """Load the newest undamaged checkpoint and delete damaged or unfinished files.
+
+    Returns:
+        The content passed to `save`; None if there is no undamaged checkpoint.
+    """
+    for unfinished in folder.glob("*.writing"):
+        unfinished.unlink(missing_ok=True)
+    for unfinished in folder.glob(".*.partial"):
+        unfinished.unlink(missing_ok=True)
     for path in _by_step(folder):
         content = _read(path)
         if content is not None:
             return content
-        logger.warning("%s is torn or damaged; the checkpoint before it is used", path)
+        logger.warning("%s is truncated or damaged. The previous checkpoint is used instead.", path)
         with suppress(OSError):
             path.unlink()
     return None
 
 
 def _by_step(folder: Path) -> list[Path]:
-    """List checkpoints, the newest first."""
-    found = [(_NAME.fullmatch(path.name), path) for path in folder.glob("step-*.pt")]
-    numbered = [(int(match[1]), path) for match, path in found if match]
+    """Return the paths of all checkpoints, newest first."""
+    matches = [(_NAME.fullmatch(path.name), path) for path in folder.glob("step-*.pt")]
+    numbered = [(int(match[1]), path) for match, path in matches if match]
     return [path for _, path in sorted(numbered, reverse=True)]
 
 
 def _read(path: Path) -> dict[str, Any] | None:
+    """Load a checkpoint; None if its content does not match the checksum in its name."""
     checksum = 0
     with path.open("rb") as file:
         while block := file.read(2**22):

@@ -1,9 +1,10 @@
-"""A step that is launched as one: recorded once for each size of its inputs, then done again.
+"""Training steps as CUDA graphs: captured once per set of input shapes, then replayed.
 
-Python starts a few launches in the time a small step takes as a whole; a CUDA graph starts them all
-at once. Only sizes may not change: the numbers of distinct words and of softmax rows do, and are
-filled up to the largest there were, on a coarse grid. So they only grow, a few times in the first
-steps; and there is one recording at a time, since each holds the memory of a whole step.
+For a small model, launching the kernels of a step from Python takes longer than running them; a
+CUDA graph launches them all at once. A graph needs fixed shapes, but the numbers of distinct words
+and of softmax rows differ between steps. Both are therefore padded to the largest size so far,
+rounded up on a coarse grid, so that shapes change only a few times in the first steps. Only one
+graph is kept at a time, since each holds the memory of a whole step.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from elmo.config import FinetuneConfig, PretrainConfig
 from elmo.corpus.token_tables import SegmentBatch
-from elmo.train.softmax_heads import Drawn, StepRows
+from elmo.train.softmax_heads import DrawnRows, StepRows
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -24,14 +25,17 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[np.int64]]
 
 ROWS_MULTIPLE = 2048
-"""Softmax rows are filled up to a multiple of this, with rows that do not move."""
-WORD_STEPS = 16
-# Windows on their way to the device while one is computed.
-SLOTS = 2
+"""Softmax rows are padded to a multiple of this with rows that are not updated."""
+WORD_GRID = 16
+# Pinned buffers for copies to the device: one is filled while the other is in use.
+N_BUFFERS = 2
 
 
 def can_capture(fabric: "Fabric", config: PretrainConfig | FinetuneConfig) -> bool:
-    """Tell whether a step is always the same launches: one CUDA device, one part, fixed shapes."""
+    """Whether the steps of a run can be captured as a CUDA graph.
+
+    This needs one CUDA device, no gradient accumulation, and shapes that do not depend on the data.
+    """
     return (
         fabric.device.type == "cuda"
         and fabric.world_size == 1
@@ -42,8 +46,8 @@ def can_capture(fabric: "Fabric", config: PretrainConfig | FinetuneConfig) -> bo
     )
 
 
-def arrays_of(batch: SegmentBatch | None, drawn: Drawn | None) -> Arrays:
-    """Give what a step needs, by name; all integers."""
+def step_arrays(batch: SegmentBatch | None, drawn: DrawnRows | None) -> Arrays:
+    """Return the integer inputs of a step by name."""
     arrays: Arrays = {}
     if batch is not None:
         arrays |= {"words": batch.words, "index": batch.index, "targets": batch.targets}
@@ -54,63 +58,67 @@ def arrays_of(batch: SegmentBatch | None, drawn: Drawn | None) -> Arrays:
     return arrays
 
 
-def rows_of(given: dict[str, Tensor]) -> StepRows:
-    """Give the softmax's share of `arrays_of`, on the device."""
-    return StepRows(given["ids"], given["valid"].float(), given["sampled"], given["n_tries"])
+def step_rows(inputs: dict[str, Tensor]) -> StepRows:
+    """Return the softmax rows among the inputs of a step, as named by `step_arrays`."""
+    return StepRows(inputs["ids"], inputs["valid"].float(), inputs["sampled"], inputs["n_tries"])
 
 
 Update = Callable[[dict[str, Tensor], bool], tuple[Tensor, Tensor]]
-"""A step: named integers and whether the softmax learns alone, to losses and norm."""
+"""A training step: maps named inputs and `frozen` to the losses and the gradient norm."""
 
 
 class CudaGraphStep:
-    """Runs a function of named tensors: plainly when a size comes first, recorded from then on."""
+    """A training step that runs eagerly for new input shapes and as a CUDA graph afterwards."""
 
     def __init__(self, device: torch.device) -> None:
-        """Record nothing yet.
+        """Initialize without a captured graph.
 
         Args:
-            device: a CUDA device.
+            device: A CUDA device.
         """
-        self.courier = _Courier(device)
+        self.copier = _HostToDeviceCopier(device)
         self.n_words = 0
-        """Most distinct words there were, on the grid; part of what a run goes on with, since
-        leaving out words is drawn for those that fill up too."""
-        self._recording: _Recording | None = None
+        """Number of distinct words that steps are padded to: the largest so far, rounded up. It is
+        part of checkpoints, since embedding dropout draws a random number for padding words too."""
+        self._captured: _CapturedStep | None = None
 
     def forget(self) -> None:
-        """Record anew: something the step uses has been replaced."""
-        self._recording = None
+        """Discard the graph, because a tensor that the step uses was replaced."""
+        self._captured = None
 
     def __call__(self, update: Update, arrays: Arrays, *, frozen: bool) -> tuple[Tensor, Tensor]:
-        """Take a step; what it gives is overwritten by the next one.
+        """Run a step.
 
         Args:
-            update: the step, always the same.
-            arrays: what it is given.
-            frozen: whether the softmax learns alone.
+            update: The step; the same function in every call.
+            arrays: Inputs of the step.
+            frozen: Whether only the softmax is trained.
+
+        Returns:
+            Losses and gradient norm. The next call overwrites them.
         """
-        self.n_words = max(self.n_words, on_grid(len(arrays["words"])))
-        arrays = filled_up(arrays, self.n_words)
+        self.n_words = max(self.n_words, round_up(len(arrays["words"])))
+        arrays = pad_words(arrays, self.n_words)
         shapes = {name: array.shape for name, array in arrays.items()}
-        flat = self.courier.bring(list(arrays.values()))
-        recording = self._recording
-        if recording is None or recording.key != (frozen, shapes):
-            # Plainly at first: kernels are compiled and the optimiser's state is made on the way.
-            self._recording = None
-            self._recording = _Recording((frozen, shapes), torch.empty_like(flat))
-            return update(_named(flat, shapes), frozen)
-        recording.inputs.copy_(flat)
-        if recording.graph is None:
-            recording.record(update)
-        assert recording.graph is not None
-        assert recording.results is not None
-        recording.graph.replay()
-        return recording.results
+        flat = self.copier.copy(list(arrays.values()))
+        captured = self._captured
+        if captured is None or captured.key != (frozen, shapes):
+            # The first step of a shape is not captured: it compiles kernels and creates the state
+            # of the optimizer.
+            self._captured = None
+            self._captured = _CapturedStep((frozen, shapes), torch.empty_like(flat))
+            return update(_split_by_name(flat, shapes), frozen)
+        captured.inputs.copy_(flat)
+        if captured.graph is None:
+            captured.capture(update)
+        assert captured.graph is not None
+        assert captured.results is not None
+        captured.graph.replay()
+        return captured.results
 
 
-class _Recording:
-    """One size of a step, and its launches once they are recorded."""
+class _CapturedStep:
+    """Input buffer of a step for one set of shapes, and its graph once captured."""
 
     def __init__(self, key: tuple[bool, dict[str, tuple[int, ...]]], inputs: Tensor) -> None:
         self.key = key
@@ -118,28 +126,28 @@ class _Recording:
         self.graph: torch.cuda.CUDAGraph | None = None
         self.results: tuple[Tensor, Tensor] | None = None
 
-    def record(self, update: Update) -> None:
+    def capture(self, update: Update) -> None:
         frozen, shapes = self.key
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            results = update(_named(self.inputs, shapes), frozen)
+            results = update(_split_by_name(self.inputs, shapes), frozen)
         self.graph, self.results = graph, results
 
 
-def filled_up(arrays: Arrays, n_words: int) -> Arrays:
-    """Fill up with the first word, which nothing refers to there."""
+def pad_words(arrays: Arrays, n_words: int) -> Arrays:
+    """Pad the distinct words with word 0; no position of the batch refers to the padding."""
     words = arrays["words"]
     return {**arrays, "words": np.pad(words, (0, n_words - len(words)))}
 
 
-def on_grid(n: int) -> int:
-    """Give the next number on a grid that is a sixteenth to an eighth of the number."""
-    grain = max(64, (1 << n.bit_length()) // WORD_STEPS)
-    return n + -n % grain
+def round_up(n: int) -> int:
+    """Round up to a multiple of 64 or, if larger, of a sixteenth of the next power of two."""
+    multiple = max(64, (1 << n.bit_length()) // WORD_GRID)
+    return n + -n % multiple
 
 
-def _named(flat: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Cut one piece of integers into named tensors."""
+def _split_by_name(flat: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """Split a flat tensor of integers into tensors of the given names and shapes."""
     sizes = [int(np.prod(shape)) for shape in shapes.values()]
     parts = torch.split(flat, sizes)
     return {
@@ -148,37 +156,37 @@ def _named(flat: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor
     }
 
 
-class _Courier:
-    """Brings integers to the device in one piece, on a stream of its own."""
+class _HostToDeviceCopier:
+    """Copies the integer inputs of a step to the device in one transfer, on a separate stream."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self.turn = 0
-        self.slots = [_Slot() for _ in range(SLOTS)]
+        self.next_buffer = 0
+        self.buffers = [_PinnedBuffer() for _ in range(N_BUFFERS)]
 
-    def bring(self, arrays: list[NDArray[np.int64]]) -> Tensor:
-        """Give all arrays as one row of int32, to be used before the call after the next."""
+    def copy(self, arrays: list[NDArray[np.int64]]) -> Tensor:
+        """Return all arrays on the device as one flat int32 tensor."""
         size = sum(array.size for array in arrays)
-        slot = self.slots[self.turn]
-        self.turn = (self.turn + 1) % SLOTS
-        slot.sent.synchronize()
-        if slot.host.numel() < size:
-            slot.host = torch.empty(size + size // 4, dtype=torch.int32, pin_memory=True)
-        host = slot.host[:size]
+        buffer = self.buffers[self.next_buffer]
+        self.next_buffer = (self.next_buffer + 1) % N_BUFFERS
+        buffer.copied.synchronize()
+        if buffer.values.numel() < size:
+            buffer.values = torch.empty(size + size // 4, dtype=torch.int32, pin_memory=True)
+        host = buffer.values[:size]
         np.concatenate([array.ravel() for array in arrays], out=host.numpy(), casting="unsafe")
         current = torch.cuda.current_stream(self.device)
         with torch.cuda.stream(self.stream):
-            brought = host.to(self.device, non_blocking=True)
-            slot.sent.record(self.stream)
+            flat = host.to(self.device, non_blocking=True)
+            buffer.copied.record(self.stream)
         current.wait_stream(self.stream)
-        brought.record_stream(current)
-        return brought
+        flat.record_stream(current)
+        return flat
 
 
-class _Slot:
-    """Memory on the host that may not be written to before it was sent."""
+class _PinnedBuffer:
+    """Pinned host memory, and the event after which it can be overwritten."""
 
     def __init__(self) -> None:
-        self.host = torch.empty(0, dtype=torch.int32)
-        self.sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self.values = torch.empty(0, dtype=torch.int32)
+        self.copied = torch.cuda.Event()  # type: ignore[no-untyped-call]

@@ -1,6 +1,6 @@
-"""The course of a run as a picture: training loss, and what was found on what was held out.
+"""The plot of a run: training loss, and the metrics on the held-out data.
 
-Of a language model that is its perplexity, of anything else whatever figures were logged.
+For a language model the metrics are perplexities; for other models, all logged metrics are drawn.
 """
 
 import logging
@@ -12,13 +12,13 @@ from typing import Any
 from elmo.files import atomic_path
 from elmo.train.report import read_log
 
-PICTURE = "curves.png"
-# Points of a running mean, as a share of all: a batch's loss says little.
+FILE_NAME = "curves.png"
+# Time constant of the running mean, as a fraction of all logged steps; a single loss is noisy.
 SMOOTHING = 0.02
-# Names of a language model's evaluations to draw, and their colours.
+# Perplexities of a language model's evaluations, and their colors.
 PERPLEXITIES = {"forward": "tab:blue", "backward": "tab:orange", "mean": "tab:gray"}
-# Values of other evaluations that are no scores.
-NO_SCORES = frozenset(("kind", "step", "time", "loss"))
+# Fields of an evaluation event that are not metrics to draw.
+NON_SCORES = frozenset(("kind", "step", "time", "loss"))
 
 logger = logging.getLogger(__name__)
 
@@ -28,52 +28,52 @@ Points = list[tuple[int, float]]
 def draw_curves(folder: Path) -> Path | None:
     """Draw `curves.png` from `log.jsonl`.
 
-    Of the steps the value `loss` is drawn, of the evaluations `forward`, `backward` and `mean`,
-    which are perplexities; where there are none of these, everything but `loss`.
+    The left panel shows the `loss` of the steps. The right panel shows the perplexities `forward`,
+    `backward` and `mean` of the evaluations or, if there are none, all metrics except `loss`.
 
     Args:
-        folder: the training folder.
+        folder: The training folder.
 
     Returns:
-        The picture; None, with a warning, where matplotlib is not installed.
+        The path of the plot; None, with a warning, if matplotlib is not installed.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        logger.warning("%s is not drawn: pip install 'elmo-torch[train]'", PICTURE)
+        logger.warning("%s needs matplotlib: pip install 'elmo-torch[train]'", FILE_NAME)
         return None
-    losses, found = _read(folder)
-    # A log without evaluations is drawn as a language model's.
-    is_language = not found or any(name in PERPLEXITIES for name in found)
-    # A figure of its own, not pyplot's: nothing is shared with whoever else draws.
+    losses, metrics = _read(folder)
+    # A log without evaluations is drawn as that of a language model.
+    is_language_model = not metrics or any(name in PERPLEXITIES for name in metrics)
+    # Not pyplot, whose figures are global state shared with the caller.
     figure = Figure(figsize=(10, 4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    _draw_loss(left, losses, "nats a token, both directions" if is_language else "loss")
-    if is_language:
-        _draw_perplexity(right, {n: points for n, points in found.items() if n in PERPLEXITIES})
+    _draw_loss(left, losses, "nats per token, both directions" if is_language_model else "loss")
+    if is_language_model:
+        _draw_perplexity(right, {n: points for n, points in metrics.items() if n in PERPLEXITIES})
     else:
-        _draw_scores(right, found)
-    path = folder / PICTURE
+        _draw_scores(right, metrics)
+    path = folder / FILE_NAME
     with atomic_path(path) as partial:
         figure.savefig(partial, format="png")
     return path
 
 
 def _read(folder: Path) -> tuple[Points, dict[str, Points]]:
-    """Give the training loss, and the figures of all evaluations by name."""
+    """Return the training loss, and the metrics of all evaluations by name."""
     losses: Points = []
-    found: dict[str, Points] = defaultdict(list)
+    metrics: dict[str, Points] = defaultdict(list)
     for event in read_log(folder):
         for name, value in event.items():
-            if value is None:  # the log's way to say NaN
+            if value is None:  # NaN or infinity
                 continue
             if event["kind"] == "step" and name == "loss":
                 losses.append((event["step"], value))
-            elif event["kind"] == "evaluation" and name not in NO_SCORES:
-                found[name].append((event["step"], value))
-    return losses, found
+            elif event["kind"] == "evaluation" and name not in NON_SCORES:
+                metrics[name].append((event["step"], value))
+    return losses, metrics
 
 
 def _draw_loss(axes: Any, losses: Points, unit: str) -> None:
@@ -97,9 +97,9 @@ def _draw_perplexity(axes: Any, perplexities: dict[str, Points]) -> None:
         axes.plot(steps, values, "o-", markersize=3, color=PERPLEXITIES[name], label=label)
     if perplexities:
         axes.legend(frameon=False)
-        found = [value for points in perplexities.values() for _, value in points]
-        # The first evaluations are far from the rest; else a plain axis reads better.
-        if max(found) > 3 * min(found):
+        all_values = [value for points in perplexities.values() for _, value in points]
+        # The first evaluations can be far from the rest; otherwise a linear axis is clearer.
+        if max(all_values) > 3 * min(all_values):
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
             axes.yaxis.set_minor_locator(NullLocator())
@@ -108,7 +108,7 @@ def _draw_perplexity(axes: Any, perplexities: dict[str, Points]) -> None:
 
 
 def _draw_scores(axes: Any, scores: dict[str, Points]) -> None:
-    axes.set_title("on held-out examples")
+    axes.set_title("metrics on held-out examples")
     for name, points in scores.items():
         steps, values = zip(*points, strict=True)
         label = f"{name}, highest {max(values):.4g}"
@@ -125,7 +125,7 @@ def _finish(axes: Any) -> None:
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
-    """Smooth by an exponential mean that starts unbiased, as Adam's does."""
+    """Return the exponential moving average of the values, with Adam's bias correction."""
     keep = 1 - 1 / max(1.0, SMOOTHING * len(values))
     mean, weight, smooth = 0.0, 0.0, []
     for value in values:

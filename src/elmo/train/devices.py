@@ -1,4 +1,4 @@
-"""Devices and processes: starting them, and what is to be known of them."""
+"""Start-up of the devices and processes of a run, and deterministic training on a CPU."""
 
 import os
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def make_fabric(run: RunConfig) -> "Fabric":
-    """Start the processes of a run, of which this one is one."""
+    """Start the processes of a run and return the Fabric of this process."""
     try:
         from lightning.fabric import Fabric
     except ImportError:
         raise MissingExtra("training", "train") from None
-    _check_started_with(run)
+    _check_world_size(run)
     several = run.devices * run.num_nodes > 1
     try:
         fabric = Fabric(
@@ -34,26 +34,29 @@ def make_fabric(run: RunConfig) -> "Fabric":
         fabric.launch()
     except (ValueError, RuntimeError, ModuleNotFoundError) as error:
         raise ConfigError(
-            f"{run.devices} x {run.accelerator} cannot be used: {str(error).splitlines()[0]}"
+            f"Cannot use {run.devices} device(s) of type {run.accelerator!r}: "
+            f"{str(error).splitlines()[0]}"
         ) from None
     return fabric
 
 
-def _check_started_with(run: RunConfig) -> None:
-    """Refuse processes that a launcher started and the run does not know of."""
+def _check_world_size(run: RunConfig) -> None:
+    """Raise an error if a launcher started more processes than the run is configured for."""
     started = int(os.environ.get("WORLD_SIZE", "1"))
     if started > run.devices * run.num_nodes:
         raise ConfigError(
-            f"{started} processes were started, but the run is for {run.devices * run.num_nodes}: "
-            "give --devices (on each machine) and --num-nodes as the launcher has them"
+            f"The launcher started {started} processes, but the run is configured for "
+            f"{run.devices * run.num_nodes}. Set --devices (per machine) and --num-nodes to the "
+            "values of the launcher."
         )
 
 
 @contextmanager
 def reproducible(device: torch.device, run: RunConfig) -> Iterator[None]:
-    """On a CPU let no gradient depend on which thread came first, nor on what oneDNN lacks.
+    """Make CPU training deterministic, and bfloat16 usable on CPUs without oneDNN support for it.
 
-    A CPU too old for its bfloat16 still has PyTorch's own, which an LSTM would not find by itself.
+    On such CPUs oneDNN is disabled: PyTorch has bfloat16 kernels of its own, but its LSTM fails
+    as long as oneDNN is enabled.
     """
     onednn: Any = torch.backends.mkldnn
     before = torch.are_deterministic_algorithms_enabled(), onednn.enabled

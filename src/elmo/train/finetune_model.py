@@ -1,8 +1,9 @@
-"""The verb `finetune`: any readable model, made ready for a target text, then the loop.
+"""The command `finetune`: continue training a model of any readable format on a target text.
 
-A model with a softmax goes on with it; words of the text that are new to it share what it gave to
-`<UNK>`. A model without one (the published HDF5 files, ELMoForManyLangs) gets a new softmax over
-the text's vocabulary, which learns alone at first.
+A model with a softmax keeps it; words of the text that are missing from its vocabulary are added
+and share the probability of `<UNK>`. A model without a softmax (the published HDF5 files,
+ELMoForManyLangs) gets a new one over the vocabulary of the text. In the first steps only the new
+softmax is trained.
 """
 
 import dataclasses
@@ -26,60 +27,62 @@ from elmo.text.characters import SHIFT
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
-from elmo.train.run_corpus import opened_corpus
+from elmo.train.run_corpus import open_corpus
 from elmo.train.run_plan import count_steps
 from elmo.train.train_result import TrainResult
 
 logger = logging.getLogger(__name__)
 
-# Below this many words a text is learned by heart before it teaches anything (bilm-tf's advice).
+# A text with fewer words is quickly overfitted (advice of bilm-tf).
 SMALL_TEXT = 10_000_000
 INPUT_WORDS = "bilm.encoder.words.weight"
-# What the verb takes where nothing else is said.
-TUNING_OPTIMIZER = FinetuneConfig("", (), "").optimizer
+DEFAULT_OPTIMIZER = FinetuneConfig("", (), "").optimizer
 
 
 def finetune(config: FinetuneConfig) -> TrainResult:
-    """Go on with any readable model on a target text, and say what it brought."""
-    found = read(config.model, options=config.options, vocab=config.old_vocab)
-    with opened_corpus(config, _reading_of(found, config.corpus)) as corpus:
-        job = tuning_job(config, found, corpus)
+    """Fine-tune a model on a target text and compare its perplexity before and after."""
+    pretrained = read(config.model, options=config.options, vocab=config.old_vocab)
+    with open_corpus(config, _with_model_tokenizer(pretrained, config.corpus)) as corpus:
+        job = finetune_job(config, pretrained, corpus)
         n_words = corpus.splits["train"].n_words
         if n_words < SMALL_TEXT:
             logger.warning(
-                "the text has %s words, fewer than 10 million: keep to a few epochs and watch the "
-                "held-out perplexity%s",
+                "The text has %s words, fewer than 10 million. Train for a few epochs only and "
+                "watch the held-out perplexity.%s",
                 f"{n_words:,}",
-                "" if config.run.patience else "; --patience 3 would stop early",
+                "" if config.run.patience else " --patience 3 enables early stopping.",
             )
         return train(job)
 
 
-def _reading_of(model: Pretrained, corpus: CorpusConfig) -> CorpusConfig:
-    """Split text as the model records it, unless another way is asked for."""
+def _with_model_tokenizer(model: Pretrained, corpus: CorpusConfig) -> CorpusConfig:
+    """Use the tokenizer recorded in the model, unless the corpus options name one."""
     if corpus.reading.tokenizer is not None or model.config.text.tokenizer is None:
         return corpus
     reading = dataclasses.replace(corpus.reading, tokenizer=model.config.text.tokenizer)
     return dataclasses.replace(corpus, reading=reading)
 
 
-def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> LMTrainingJob:
-    """Make a model ready for a corpus.
+def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus) -> LMTrainingJob:
+    """Adapt a model to a corpus and return the training job.
 
     Args:
-        config: of the run.
-        found: the model as it was read.
-        corpus: the target text.
+        config: Options of the run.
+        pretrained: The model as read from its files.
+        corpus: The target text.
     """
-    found = _without_cache(found)
-    config = _with_state(config, found)
-    is_new = not found.config.n_softmax_words
+    pretrained = _without_cache(pretrained)
+    config = _with_reset_share(config, pretrained)
+    is_new = not pretrained.config.n_softmax_words
     if is_new:
-        model = _with_new_softmax(found, corpus, config)
+        model = _with_new_softmax(pretrained, corpus, config)
     else:
-        model = _with_new_words(found, corpus, config)
+        model = _with_new_words(pretrained, corpus, config)
     if not is_new and not config.regularization.tied and _is_tied(model):
-        logger.warning("the softmax is tied to the input words: without --tied they will part")
+        logger.warning(
+            "The softmax of this model is tied to its input words. Without --tied they are trained "
+            "as separate weights."
+        )
     config, accumulators = _with_optimizer(config, model)
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
@@ -96,8 +99,8 @@ def tuning_job(config: FinetuneConfig, found: Pretrained, corpus: Corpus) -> LMT
     )
 
 
-def _with_state(config: FinetuneConfig, model: Pretrained) -> FinetuneConfig:
-    """Begin sentences as the model knows it, unless a share is asked for."""
+def _with_reset_share(config: FinetuneConfig, model: Pretrained) -> FinetuneConfig:
+    """Use the reset share of the model's training, unless `--reset` is given."""
     if config.stream.reset is not None:
         return config
     share = (model.training or {}).get(RESET_SHARE, 0.0)
@@ -105,6 +108,7 @@ def _with_state(config: FinetuneConfig, model: Pretrained) -> FinetuneConfig:
 
 
 def _is_tied(model: Pretrained) -> bool:
+    """Whether the softmax weights equal the input word embeddings."""
     words, softmax = model.weights.get(INPUT_WORDS), model.weights.get("softmax.weight")
     return words is not None and softmax is not None and torch.equal(words[SHIFT:], softmax)
 
@@ -112,23 +116,34 @@ def _is_tied(model: Pretrained) -> bool:
 def _with_optimizer(
     config: FinetuneConfig, model: Pretrained
 ) -> tuple[FinetuneConfig, dict[str, Tensor] | None]:
-    """Go on with the Adagrad of a bilm-tf checkpoint, unless another optimiser was asked for."""
-    sums = None
+    """Continue with the Adagrad state of a bilm-tf checkpoint, unless another optimizer is set.
+
+    Returns:
+        The options of the run, and the Adagrad accumulators by parameter name; None if the run
+        starts with a new optimizer state.
+    """
+    accumulators = None
     if config.tune.keep_optimizer:
-        sums = read_accumulators(config.model, options=config.options)
-    if sums is None:
+        accumulators = read_accumulators(config.model, options=config.options)
+    if accumulators is None:
         return config, None
-    if config.optimizer == TUNING_OPTIMIZER:
+    if config.optimizer == DEFAULT_OPTIMIZER:
         config = dataclasses.replace(config, optimizer=OptimizerConfig())
-        logger.warning("the checkpoint holds Adagrad's sums: going on with bilm-tf's Adagrad")
+        logger.warning(
+            "The checkpoint contains Adagrad accumulators. Training continues with Adagrad and the "
+            "settings of bilm-tf."
+        )
     elif config.optimizer.optimizer != "adagrad":
-        logger.warning("the checkpoint's Adagrad sums are not used: another optimiser is asked for")
+        logger.warning(
+            "The Adagrad accumulators of the checkpoint are not used, because another optimizer "
+            "is set."
+        )
         return config, None
-    return config, _longer(sums, model.weights)
+    return config, _extend_accumulators(accumulators, model.weights)
 
 
 def _without_cache(model: Pretrained) -> Pretrained:
-    """Leave out token vectors computed beforehand: they would not follow the weights."""
+    """Remove cached token vectors, which would be outdated as soon as the weights change."""
     encoder = model.config.encoder
     if not encoder.n_words or encoder.word_role != "cache":
         return model
@@ -139,7 +154,7 @@ def _without_cache(model: Pretrained) -> Pretrained:
 
 
 def _with_new_softmax(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -> Pretrained:
-    """Give a model a softmax over the vocabulary of a corpus, as it is before training."""
+    """Return the model with a newly initialized softmax over the vocabulary of the corpus."""
     vocabulary = corpus.vocabulary
     cutoffs = config.loss.cutoffs if config.loss.softmax == "adaptive" else ()
     shape = dataclasses.replace(
@@ -157,26 +172,29 @@ def _with_new_softmax(model: Pretrained, corpus: Corpus, config: FinetuneConfig)
 
 
 def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -> Pretrained:
-    """Let words of the text join the vocabulary.
+    """Return the model with new words of the text added to its vocabulary.
 
-    A new word starts with the row of `<UNK>` and its share of what `<UNK>` was: the logarithm of
-    its count among the new words is added to the bias, so that together they are as likely as
-    `<UNK>` was.
+    The softmax row of a new word is a copy of the row of `<UNK>`. To its bias the log relative
+    frequency among the new words is added, so that together they are as likely as `<UNK>`.
     """
     if model.vocabulary is None:
         raise ConfigError(
-            f"this {model.origin} has a softmax but no vocabulary: name the file with --old-vocab"
+            f"This {model.origin} has a softmax but no vocabulary. Give its vocabulary file with "
+            "--old-vocab."
         )
     if config.loss.softmax == "adaptive" and not model.config.softmax_cutoffs:
         raise ConfigError(
-            f"this {model.origin} has a full softmax: fine-tune it with --softmax full or sampled"
+            f"This {model.origin} has a full softmax. Fine-tune it with --softmax full or sampled."
         )
     min_count = config.tune.new_words
     if not min_count:
         return model
     words, counts = _new_words(model.vocabulary, corpus, min_count)
     if words and model.config.softmax_cutoffs:
-        logger.warning("an adaptive softmax keeps its words: %d new ones are <UNK>", len(words))
+        logger.warning(
+            "Words cannot be added to an adaptive softmax. %d new words are treated as <UNK>.",
+            len(words),
+        )
         return model
     if not words:
         return model
@@ -192,14 +210,16 @@ def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -
     shape: ModelConfig = dataclasses.replace(model.config, n_softmax_words=len(vocabulary))
     input_words = model.words
     if input_words is not None and dict(input_words) == model.vocabulary.ids:
-        # Input and softmax have the same words: the new ones are read as <UNK> was, at first.
+        # Input and softmax share their words: new words start with the input vector of <UNK>.
         table = model.weights[INPUT_WORDS]
         fresh = table[unknown + SHIFT].expand(len(words), -1)
         grown[INPUT_WORDS] = torch.cat([table, fresh])
         encoder = dataclasses.replace(shape.encoder, n_words=shape.encoder.n_words + len(words))
         shape = dataclasses.replace(shape, encoder=encoder)
         input_words = vocabulary.ids
-    logger.info("%d new words join the vocabulary of %d", len(words), len(model.vocabulary))
+    logger.info(
+        "%d new words are added to the vocabulary of %d words.", len(words), len(model.vocabulary)
+    )
     return dataclasses.replace(
         model,
         config=shape,
@@ -210,28 +230,31 @@ def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -
 
 
 def _new_words(known: Vocabulary, corpus: Corpus, min_count: int) -> tuple[list[str], list[int]]:
-    """Give words that are frequent enough and not known, with their counts."""
+    """Return the words with at least `min_count` occurrences that are not known, and counts."""
     counts = np.asarray(corpus.counts)
     n_frequent = int(np.searchsorted(-counts, -min_count, side="right"))
-    found = [
+    new = [
         (word, int(counts[number]))
         for number, word in enumerate(corpus.words.strings(0, n_frequent))
         if word not in known.ids
     ]
-    return [word for word, _ in found], [count for _, count in found]
+    return [word for word, _ in new], [count for _, count in new]
 
 
-def _longer(sums: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Begin the sums of new softmax rows as Adagrad begins."""
-    grown = {}
-    for name, value in sums.items():
+def _extend_accumulators(
+    accumulators: Mapping[str, Tensor], weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Append Adagrad's initial value for new softmax rows to the accumulators."""
+    extended = {}
+    for name, value in accumulators.items():
         missing = len(weights[name]) - len(value)
         fresh = value.new_full((missing, *value.shape[1:]), OptimizerConfig.accumulator)
-        grown[name] = torch.cat([value, fresh])
-    return grown
+        extended[name] = torch.cat([value, fresh])
+    return extended
 
 
 def _softmax_steps(config: FinetuneConfig, corpus: Corpus) -> int:
+    """Return the number of steps in which only the softmax is trained."""
     if config.tune.softmax_steps is not None:
         return config.tune.softmax_steps
     return max(1, count_steps(corpus.splits["train"].n_pairs, config.stream, config.run) // 10)

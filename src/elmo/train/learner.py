@@ -1,7 +1,7 @@
-"""One update: forward, loss, backward, exchange, clip, step; and everything that a step changes.
+"""One training step: forward, loss, backward, gradient exchange, clipping, update.
 
-What is random in a step is seeded by its number, so nothing that happens between steps, a restart
-included, can change what a later one computes.
+The random generator is seeded with the step number before each step. A later step therefore does
+not depend on what happens in between, including a restart.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from elmo.config import FinetuneConfig, PretrainConfig
 from elmo.corpus.bptt_segments import BPTTSegment
 from elmo.corpus.token_tables import SegmentBatch, TokenTables
 from elmo.errors import ConfigError
-from elmo.kernels.device import sent
+from elmo.kernels.device import to_device
 from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
@@ -23,9 +23,9 @@ from elmo.train.cuda_graph import (
     ROWS_MULTIPLE,
     Arrays,
     CudaGraphStep,
-    arrays_of,
+    step_arrays,
     can_capture,
-    rows_of,
+    step_rows,
 )
 from elmo.train.optim import (
     clip_gradients,
@@ -35,12 +35,12 @@ from elmo.train.optim import (
     set_rate,
 )
 from elmo.train.softmax_heads import (
-    Drawn,
+    DrawnRows,
     ExactSoftmaxHead,
     SampledSoftmaxHead,
     SoftmaxHead,
     StepRows,
-    gathered,
+    all_gather,
 )
 from elmo.train.trainable import StepResult
 
@@ -50,29 +50,30 @@ if TYPE_CHECKING:
 TrainingConfig = PretrainConfig | FinetuneConfig
 
 
-class _Held:
-    """Tensors on their way through a wrapped module, which converts what it can see of them.
+class _OpaqueTensors:
+    """Arguments or results of a module, hidden from Fabric's automatic dtype conversion.
 
-    In mixed precision it would round the cells that are carried on, and widen all vectors.
+    In mixed precision Fabric would round the carried cell states to bfloat16 and convert all
+    outputs to float32.
     """
 
     def __init__(self, *values: Any) -> None:
         self.values = values
 
 
-class _Shell(nn.Module):
-    """A module whose arguments and results are held."""
+class _OpaqueModule(nn.Module):
+    """A wrapper that passes the arguments and results of a module as `_OpaqueTensors`."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
-    def forward(self, held: _Held) -> _Held:
-        return _Held(*self.module(*held.values))
+    def forward(self, arguments: _OpaqueTensors) -> _OpaqueTensors:
+        return _OpaqueTensors(*self.module(*arguments.values))
 
 
 class Learner:
-    """A network with its optimisers and the state of its lanes."""
+    """A network with its optimizers and the LSTM states of its streams."""
 
     def __init__(
         self,
@@ -84,15 +85,15 @@ class Learner:
         n_steps: int,
         softmax_steps: int = 0,
     ) -> None:
-        """Move the network to its device and make the optimisers.
+        """Move the network to its device and create the optimizers.
 
         Args:
-            fabric: device, processes and precision.
-            network: changed in place.
-            config: of the run.
-            tables: of the corpus; its token rows are kept on the device.
-            n_steps: of the whole run, which the schedule needs.
-            softmax_steps: steps in which the softmax learns alone.
+            fabric: Device, processes and precision.
+            network: Network to train; changed in place.
+            config: Options of the run.
+            tables: Token tables of the corpus; the token rows are kept on the device.
+            n_steps: Number of steps of the whole run, for the learning rate schedule.
+            softmax_steps: Number of first steps in which only the softmax is trained.
         """
         self.fabric = fabric
         self.network = network
@@ -100,28 +101,31 @@ class Learner:
         self.tables = tables
         self.n_steps = n_steps
         self.softmax_steps = softmax_steps
-        self.n_lanes = lanes_of_process(config, fabric.world_size)
+        self.n_streams = streams_per_process(config, fabric.world_size)
         network.requires_grad_(True)
         fabric.to_device(network)
-        self.model = LanguageModel(bilm=network.bilm, regular=config.regular)
+        self.model = LanguageModel(bilm=network.bilm, regularization=config.regularization)
         network.bilm.use_kernel(config.run.kernel)
-        self.wrapped = fabric.setup_module(_Shell(self.model))
+        self.wrapped = fabric.setup_module(_OpaqueModule(self.model))
         self.head = self._make_head()
         self._broadcast_softmax()
         self._dense = [*self.model.parameters(), *self.head.dense_parameters()]
-        is_recorded = can_capture(fabric, config)
-        self.recorded = CudaGraphStep(fabric.device) if is_recorded else None
-        self.optimizer = make_optimizer(self._dense, config.optimizer, recorded=is_recorded)
+        use_graph = can_capture(fabric, config)
+        self.graph_step = CudaGraphStep(fabric.device) if use_graph else None
+        self.optimizer = make_optimizer(self._dense, config.optimizer, capturable=use_graph)
         self.token_rows = torch.from_numpy(tables.rows).to(fabric.device)
-        state = LSTMState.zeros(network.config.lstm, self.n_lanes, device=fabric.device)
+        state = LSTMState.zeros(network.config.lstm, self.n_streams, device=fabric.device)
         self.h, self.c = state.h, state.c
 
     def _make_head(self) -> SoftmaxHead:
         config, softmax = self.config, self.network.softmax
         assert softmax is not None
         if config.loss.softmax == "sampled":
-            if config.regular.tied or not isinstance(softmax, nn.Linear):
-                raise ConfigError("a sampled softmax cannot be tied to the input, nor be adaptive")
+            if config.regularization.tied or not isinstance(softmax, nn.Linear):
+                raise ConfigError(
+                    "--softmax sampled cannot be combined with --tied, nor be used for a model "
+                    "with an adaptive softmax."
+                )
             return SampledSoftmaxHead(
                 softmax,
                 config.loss,
@@ -130,91 +134,98 @@ class Learner:
                 kernel=config.run.kernel,
             )
         words = self.network.bilm.encoder.words
-        if not config.regular.tied:
+        if not config.regularization.tied:
             return ExactSoftmaxHead(softmax)
         if words is None or not isinstance(softmax, nn.Linear):
             raise ConfigError(
-                "tied is for models whose input is words, with a full softmax: set word_dim, and "
-                "characters to none"
+                "--tied needs a model with word input and a full softmax. Set --word-dim and "
+                "--characters none."
             )
         if words.weight[1:].shape != softmax.weight.shape:
             raise ConfigError(
-                f"tied: the softmax has {tuple(softmax.weight.shape)} weights, the input words "
-                f"{tuple(words.weight[1:].shape)}; word_dim and projection_dim must be equal"
+                f"--tied needs softmax weights and input word embeddings of the same shape (got "
+                f"{tuple(softmax.weight.shape)} and {tuple(words.weight[1:].shape)}). Set "
+                "--word-dim and --projection-dim to the same value."
             )
         return ExactSoftmaxHead(softmax, tied_to=words)
 
     def _broadcast_softmax(self) -> None:
-        """Give every process the softmax of the first; the rest is broadcast with the module."""
+        """Copy the softmax of the first process to all others; Fabric does so for the biLM."""
         if self.fabric.world_size > 1 and self.network.softmax is not None:
             for value in self.network.softmax.parameters():
                 value.data.copy_(self.fabric.broadcast(value.data))
 
     # ------------------------------------------------------------------------ one step
 
-    def batches(self, window: BPTTSegment) -> list[SegmentBatch]:
-        """Cut a window of this process into the parts computed one after another."""
-        size = self.n_lanes // self.config.run.accumulate
+    def batches(self, segment: BPTTSegment) -> list[SegmentBatch]:
+        """Split a segment of this process into batches for gradient accumulation."""
+        size = self.n_streams // self.config.run.accumulate
         return [
-            self.tables.batch(window, slice(first, first + size))
-            for first in range(0, self.n_lanes, size)
+            self.tables.batch(segment, slice(first, first + size))
+            for first in range(0, self.n_streams, size)
         ]
 
-    def draw(self, batches: list[SegmentBatch], number: int) -> Drawn | None:
-        """Find out what a step will touch of the softmax; ahead of it, where nobody else is asked.
+    def draw(self, batches: list[SegmentBatch], number: int) -> DrawnRows | None:
+        """Draw the softmax rows of a step in advance, if they do not depend on other processes.
 
         Args:
-            batches: of the step.
-            number: of the step, from 0.
+            batches: Batches of the step.
+            number: Step number, from 0.
+
+        Returns:
+            None if the softmax is not sampled, or if there are several processes.
         """
         if self.fabric.world_size > 1 or isinstance(self.head, ExactSoftmaxHead):
             return None
         targets = np.concatenate([batch.targets.ravel() for batch in batches])
-        return self.head.draw(number, targets, 1 if self.recorded is None else ROWS_MULTIPLE)
+        return self.head.draw(number, targets, 1 if self.graph_step is None else ROWS_MULTIPLE)
 
     def step(
-        self, batches: list[SegmentBatch], number: int, drawn: Drawn | None = None
+        self, batches: list[SegmentBatch], number: int, drawn: DrawnRows | None = None
     ) -> StepResult:
-        """Learn from a window; the losses are those of the forward and the backward direction.
+        """Train on one segment.
 
         Args:
-            batches: its parts, from `batches`.
-            number: of the step, from 0.
-            drawn: what `draw` found, if that was asked ahead.
+            batches: The segment, as split by `batches`.
+            number: Step number, from 0.
+            drawn: Result of `draw`, if it was called in advance.
+
+        Returns:
+            The result, with the losses of the forward and the backward direction.
         """
         if drawn is None:
-            drawn = self._draw_together(batches, number)
+            drawn = self._draw_for_all_processes(batches, number)
         rate = learning_rate(self.config.optimizer, number, self.n_steps)
         set_rate(self.optimizer, rate)
         frozen = number < self.softmax_steps
-        if self.recorded is not None:
+        if self.graph_step is not None:
             (batch,) = batches
             self._seed(number, 0)
-            arrays = arrays_of(batch, drawn)
-            losses, norm = self.recorded(self._update, arrays, frozen=frozen)
+            arrays = step_arrays(batch, drawn)
+            losses, norm = self.graph_step(self._update, arrays, frozen=frozen)
             return StepResult(losses, norm, rate)
-        parts = [self._on_device(arrays_of(batch, None)) for batch in batches]
+        parts = [self._on_device(step_arrays(batch, None)) for batch in batches]
         rows = None
         if drawn is not None:
-            rows = rows_of(self._on_device(arrays_of(None, drawn)))
+            rows = step_rows(self._on_device(step_arrays(None, drawn)))
         losses, norm = self._learn(parts, rows, frozen=frozen, number=number)
         return StepResult(losses, norm, rate)
 
-    def _draw_together(self, batches: list[SegmentBatch], number: int) -> Drawn | None:
-        """Find out what a step will touch of the softmax in all processes."""
+    def _draw_for_all_processes(self, batches: list[SegmentBatch], number: int) -> DrawnRows | None:
+        """Draw the softmax rows of a step for the targets of all processes."""
         if self.fabric.world_size == 1 or isinstance(self.head, ExactSoftmaxHead):
             return self.draw(batches, number)
         targets = np.concatenate([batch.targets for batch in batches], axis=2)
-        everywhere = gathered(torch.from_numpy(targets).to(self.fabric.device), self.fabric)
+        everywhere = all_gather(torch.from_numpy(targets).to(self.fabric.device), self.fabric)
         return self.head.draw(number, torch.stack(everywhere).cpu().numpy())
 
     def _on_device(self, arrays: Arrays) -> dict[str, Tensor]:
-        return {name: sent(array, self.fabric.device) for name, array in arrays.items()}
+        return {name: to_device(array, self.fabric.device) for name, array in arrays.items()}
 
-    def _update(self, given: dict[str, Tensor], frozen: bool) -> tuple[Tensor, Tensor]:
-        """Learn from a window that is one part, as it can be recorded."""
-        rows = rows_of(given) if "ids" in given else None
-        return self._learn([given], rows, frozen=frozen, number=None)
+    def _update(self, inputs: dict[str, Tensor], frozen: bool) -> tuple[Tensor, Tensor]:
+        """Train on a segment in one batch; this is the function captured as a CUDA graph."""
+        rows = step_rows(inputs) if "ids" in inputs else None
+        return self._learn([inputs], rows, frozen=frozen, number=None)
 
     def _learn(
         self,
@@ -224,13 +235,16 @@ class Learner:
         frozen: bool,
         number: int | None,
     ) -> tuple[Tensor, Tensor]:
-        """Find the gradients and move; gives losses and norm.
+        """Compute the gradients and update the weights.
 
         Args:
-            parts: of the window, from `arrays_of`.
-            rows: of the softmax.
-            frozen: whether the softmax learns alone.
-            number: of the step, which seeds each part; None where that was done before.
+            parts: Batches of the segment, as arrays of `step_arrays`.
+            rows: Softmax rows of the step.
+            frozen: Whether only the softmax is trained.
+            number: Step number, used as a seed for each batch; None if the seed is already set.
+
+        Returns:
+            Losses of both directions, (2,), and the gradient norm before clipping.
         """
         self.head.begin(rows)
         losses = self._gradients(parts, frozen, number)
@@ -245,23 +259,23 @@ class Learner:
     def _gradients(
         self, parts: list[dict[str, Tensor]], frozen: bool, number: int | None
     ) -> Tensor:
-        """Fill the gradients of a step and move the state on; gives the mean losses."""
+        """Compute the gradients of a step, update the LSTM states and return the mean losses."""
         optimizer = self.config.optimizer
         scale = optimizer.loss_scale
         if scale is None:
             scale = float(self.config.stream.unroll) if optimizer.optimizer == "adagrad" else 1.0
         total = torch.zeros(2, device=self.fabric.device)
         states: list[tuple[Tensor, Tensor]] = []
-        for place, (part, h, c) in enumerate(self._with_states(parts)):
+        for part_number, (part, h, c) in enumerate(self._with_states(parts)):
             if number is not None:
-                self._seed(number, place)
-            is_last = place == len(parts) - 1
+                self._seed(number, part_number)
+            is_last = part_number == len(parts) - 1
             with self.fabric.no_backward_sync(self.wrapped, enabled=not is_last):
                 losses, new_h, new_c = self._losses(part, h, c, frozen=frozen)
                 self.fabric.backward(losses.mean() * (scale / len(parts)))
             total += losses.detach() / len(parts)
             states.append((new_h.detach(), new_c.detach()))
-        # In their place, where a recorded step finds them.
+        # In place, since a captured graph reads these tensors.
         torch.cat([state[0] for state in states], dim=2, out=self.h)
         torch.cat([state[1] for state in states], dim=2, out=self.c)
         return total
@@ -269,18 +283,18 @@ class Learner:
     def _with_states(
         self, parts: list[dict[str, Tensor]]
     ) -> Iterator[tuple[dict[str, Tensor], Tensor, Tensor]]:
-        size = self.n_lanes // len(parts)
+        size = self.n_streams // len(parts)
         states = (torch.split(self.h, size, dim=2), torch.split(self.c, size, dim=2))
         yield from zip(parts, *states, strict=True)
 
     def _losses(
         self, part: dict[str, Tensor], h: Tensor, c: Tensor, *, frozen: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Give the mean loss of each direction, (2,), and the state after the window."""
+        """Return the mean loss of each direction, (2,), and the LSTM state after the segment."""
         rows = self.token_rows[part["words"]].long()
         resets = part["resets"].bool() if self.config.stream.reset else None
         with torch.set_grad_enabled(not frozen):
-            hidden, h, c = self.wrapped(_Held(rows, part["index"], resets, h, c)).values
+            hidden, h, c = self.wrapped(_OpaqueTensors(rows, part["index"], resets, h, c)).values
         with self.fabric.autocast():
             losses = [
                 self.head.mean_loss(
@@ -294,75 +308,85 @@ class Learner:
         seed_step(self.fabric.device, self.config.run.seed, number, part, self.fabric.global_rank)
 
     def _clip(self) -> Tensor:
-        """Scale all gradients to the norm allowed; gives the norm they had."""
+        """Clip the norm of all gradients and return their norm before clipping."""
         gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
         gradients += self.head.gradients()
         return clip_gradients(gradients, self.config.optimizer.clip_norm)
 
     def _copy_tied(self) -> None:
-        """Keep the softmax of a tied model what its input words are, as it will be saved."""
-        if self.config.regular.tied:
+        """Copy the input word embeddings of a tied model to its softmax, which is saved too."""
+        if self.config.regularization.tied:
             softmax, words = self.network.softmax, self.network.bilm.encoder.words
             assert isinstance(softmax, nn.Linear)
             assert words is not None
             softmax.weight.data.copy_(words.weight.data[1:])
 
-    # ------------------------------------------------------------------------ what is kept
+    # ------------------------------------------------------------------------ checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Give weights, optimisers and the state of all lanes; every process must call it."""
+        """Return weights, optimizer states and the LSTM states of all streams.
+
+        Every process must call this method.
+        """
         states = [self.h, self.c]
         if self.fabric.world_size > 1:
-            states = [torch.cat(gathered(state, self.fabric), dim=2) for state in states]
+            states = [torch.cat(all_gather(state, self.fabric), dim=2) for state in states]
         return {
             "weights": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "rows": [one.state_dict() for one in self.head.row_optimizers()],
+            "rows": [optimizer.state_dict() for optimizer in self.head.row_optimizers()],
             "h": states[0],
             "c": states[1],
-            "n_words": 0 if self.recorded is None else self.recorded.n_words,
+            "n_words": 0 if self.graph_step is None else self.graph_step.n_words,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take what `state_dict` gave, in any number of processes."""
+        """Load a state of `state_dict`; the number of processes can differ."""
         self.network.load_state_dict(state["weights"])
-        # How it is computed is this machine's: the run may have been on another before.
-        dials = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": dials})
+        # Options such as `fused` depend on the device: the run may have started on another one.
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})
         for optimizer, rows in zip(self.head.row_optimizers(), state["rows"], strict=True):
             optimizer.load_state_dict(rows)
-        first = self.fabric.global_rank * self.n_lanes
-        own = slice(first, first + self.n_lanes)
-        self.h.copy_(state["h"][:, :, own])
-        self.c.copy_(state["c"][:, :, own])
-        if self.recorded is not None:
-            self.recorded.forget()
-            self.recorded.n_words = state.get("n_words", 0)
+        first = self.fabric.global_rank * self.n_streams
+        streams = slice(first, first + self.n_streams)
+        self.h.copy_(state["h"][:, :, streams])
+        self.c.copy_(state["c"][:, :, streams])
+        if self.graph_step is not None:
+            self.graph_step.forget()
+            self.graph_step.n_words = state.get("n_words", 0)
 
-    def load_accumulators(self, sums: Mapping[str, Tensor]) -> None:
-        """Take the sums of squares of an earlier Adagrad, by the names of the network.
+    def load_accumulators(self, accumulators: Mapping[str, Tensor]) -> None:
+        """Load the Adagrad accumulators of an earlier run.
 
-        Names that are missing keep their first value, and so does the mask row, which is ours: a
-        sum of 0 would divide by 0.
+        Parameters without an accumulator keep the initial value. So does the row of the padding
+        character, which bilm-tf does not have: its accumulator of 0 would lead to division by 0.
+
+        Args:
+            accumulators: Sums of squared gradients by parameter name of the network.
         """
         named = dict(self.network.named_parameters())
-        for name, value in sums.items():
+        for name, value in accumulators.items():
             state = self.optimizer.state.get(named[name]) if name in named else None
             if state:
                 state["sum"].copy_(torch.where(value > 0, value, self.config.optimizer.accumulator))
         for optimizer, name in zip(
             self.head.row_optimizers(), ("softmax.weight", "softmax.bias"), strict=False
         ):
-            if name in sums:
-                optimizer.state["sum"].copy_(sums[name])
+            if name in accumulators:
+                optimizer.state["sum"].copy_(accumulators[name])
 
 
-def lanes_of_process(config: TrainingConfig, n_processes: int) -> int:
-    """Count the lanes of each process; a batch that cannot be shared out evenly is refused."""
+def streams_per_process(config: TrainingConfig, n_processes: int) -> int:
+    """Return the number of streams (batch rows) of each process.
+
+    Raises:
+        ConfigError: The batch cannot be divided evenly.
+    """
     parts = n_processes * config.run.accumulate
     if config.stream.batch_size % parts:
         raise ConfigError(
-            f"batch_size is {config.stream.batch_size}, which cannot be cut into {parts} equal "
-            f"parts ({n_processes} processes, each accumulating over {config.run.accumulate})"
+            f"batch_size ({config.stream.batch_size}) must be a multiple of {parts} "
+            f"({n_processes} process(es) with --accumulate {config.run.accumulate})."
         )
     return config.stream.batch_size // n_processes

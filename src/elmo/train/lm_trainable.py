@@ -35,10 +35,10 @@ from elmo.formats.training_record import (
     TEXT,
 )
 from elmo.model.network import ELMoNetwork
-from elmo.train.learner import Learner, TrainingConfig, lanes_of_process
+from elmo.train.learner import Learner, TrainingConfig, streams_per_process
 from elmo.train.run_plan import available_memory, fitting_batch, plan
-from elmo.train.run_state import ADVICE, DIVERGED, RunState
-from elmo.train.softmax_heads import Drawn
+from elmo.train.run_state import DIVERGENCE_ADVICE, DIVERGENCE_MARGIN, RunState
+from elmo.train.softmax_heads import DrawnRows
 from elmo.train.train_result import TrainResult
 from elmo.train.trainable import StepResult, Watch
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 # Rows side by side when the held-out text is read.
-EVALUATION_LANES = 64
+EVALUATION_STREAMS = 64
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class LMTrainingJob:
 
     def __post_init__(self) -> None:
         """Refuse a batch that the processes cannot share, before any is started."""
-        lanes_of_process(self.config, self.config.run.devices * self.config.run.num_nodes)
+        streams_per_process(self.config, self.config.run.devices * self.config.run.num_nodes)
 
-    def work(self, fabric: "Fabric") -> "LMTrainable":
+    def make_trainable(self, fabric: "Fabric") -> "LMTrainable":
         """Put it on its device."""
         return LMTrainable(self, fabric)
 
@@ -93,7 +93,7 @@ class LMBatch:
     """
 
     parts: list[SegmentBatch]
-    drawn: Drawn | None
+    drawn: DrawnRows | None
     position: Position
 
 
@@ -124,7 +124,7 @@ class LMTrainable:
         )
         self.n_steps = self.plan.n_steps
         self.steps_per_epoch = self.plan.steps_per_epoch
-        self.tokens_per_step = self.plan.n_together
+        self.tokens_per_step = self.plan.tokens_per_step
         self.learner = Learner(
             fabric,
             network,
@@ -137,15 +137,15 @@ class LMTrainable:
             self.learner.load_accumulators(job.accumulators)
         is_sampled = config.loss.softmax == "sampled"
         n_words = network.config.n_softmax_words
-        self.blind_loss = math.log(config.loss.n_samples + 1 if is_sampled else n_words)
+        self.chance_loss = math.log(config.loss.n_samples + 1 if is_sampled else n_words)
         can_compare = job.compare and "valid" in job.corpus.splits
         self.compare_at: int | None = job.softmax_steps if can_compare else None
-        first = fabric.global_rank * self.learner.n_lanes
+        first = fabric.global_rank * self.learner.n_streams
         self.stream = SegmentLoader(
             job.corpus.splits["train"],
             config.stream,
             seed=config.run.seed,
-            own=range(first, first + self.learner.n_lanes),
+            own=range(first, first + self.learner.n_streams),
         )
         # That of the step done last: the stream itself is ahead.
         self.position: Position = self.stream.position()
@@ -190,7 +190,7 @@ class LMTrainable:
         fabric, stream = self.fabric, self.config.stream
         if "valid" not in self.job.corpus.splits:
             return None
-        each = max(1, min(stream.batch_size, EVALUATION_LANES) // fabric.world_size)
+        each = max(1, min(stream.batch_size, EVALUATION_STREAMS) // fabric.world_size)
         windows = read_once(
             self.job.corpus.splits["valid"],
             lanes=each * fabric.world_size,
@@ -224,10 +224,10 @@ class LMTrainable:
     def _check(self, loss: float, step: int) -> None:
         """Stop a run whose held-out loss is no number, or twice that of a blind guess."""
         guess = math.log(self.job.network.config.n_softmax_words)
-        if not loss <= 2 * guess + DIVERGED:
+        if not loss <= 2 * guess + DIVERGENCE_MARGIN:
             raise TrainingError(
                 f"training diverged before step {step:,}: the held-out loss is {loss:.4g}, "
-                f"that of a blind guess {guess:.4g}; {ADVICE}"
+                f"that of a blind guess {guess:.4g}; {DIVERGENCE_ADVICE}"
             )
 
     # ------------------------------------------------------------------------ what is kept
@@ -241,21 +241,21 @@ class LMTrainable:
         return {
             "learner": self.learner.state_dict(),
             "position": self.position,
-            "corpus": self._corpus_mark(),
+            "corpus": self._corpus_fingerprint(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take what `state_dict` gave, in any number of processes; refuse another corpus."""
-        if state["corpus"] != self._corpus_mark():
+        if state["corpus"] != self._corpus_fingerprint():
             raise ConfigError(
                 f"{Path(self.config.out)} holds a run on another corpus ({state['corpus']}, now "
-                f"{self._corpus_mark()}): use that one, or another --out"
+                f"{self._corpus_fingerprint()}): use that one, or another --out"
             )
         self.learner.load_state_dict(state["learner"])
         self.position = state["position"]
         self.stream.restore(self.position)
 
-    def _corpus_mark(self) -> list[int]:
+    def _corpus_fingerprint(self) -> list[int]:
         train = self.job.corpus.splits["train"]
         counts = zlib.crc32(np.ascontiguousarray(self.job.corpus.counts).tobytes())
         return [train.n_words, train.n_sentences, len(self.job.corpus.words), counts]

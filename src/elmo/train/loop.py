@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Batches made ahead of the step that takes them.
-AHEAD = 4
+PREFETCH_BATCHES = 4
 # Steps timed before the length of the run is foretold, after a first few that are not.
 WARM_UP, TIMED = 3, 20
 
@@ -69,8 +69,8 @@ class Loop(Generic[Result]):
             folder: the training folder.
         """
         self.job, self.fabric, self.folder = job, fabric, folder
-        self.work = work = job.work(fabric)
-        self.standing = RunState(lowest=work.blind_loss)
+        self.work = work = job.make_trainable(fabric)
+        self.standing = RunState(lowest=work.chance_loss)
         every = self.job.config.run.evaluate_every
         self.evaluate_every = every or max(1, round(work.steps_per_epoch))
         self.line = ProgressLine(
@@ -114,11 +114,11 @@ class Loop(Generic[Result]):
         """Take steps until there is a reason to stop, and give the reason."""
         standing, run = self.standing, self.job.config.run
         # A signal may have cut the evaluation of this step short.
-        if standing.step and self._is_due() and standing.evaluated != standing.step:
+        if standing.step and self._evaluation_is_due() and standing.evaluated != standing.step:
             self._evaluate()
-        if self._has_given_up():
+        if self._is_out_of_patience():
             return "stopped early before, nothing to do"
-        batches = prefetched(self.work.batches(standing.step), AHEAD)
+        batches = prefetched(self.work.batches(standing.step), PREFETCH_BATCHES)
         try:
             while standing.step < self.work.n_steps:
                 if standing.step == self.work.compare_at and not standing.before:
@@ -132,23 +132,23 @@ class Loop(Generic[Result]):
                 self.line.update(
                     standing.step, self.work.tokens_per_step, learning_rate=result.rate
                 )
-                self._foretell()
-                if self._is_due():
+                self._print_time_estimate()
+                if self._evaluation_is_due():
                     self._evaluate()
-                    if self._has_given_up():
+                    if self._is_out_of_patience():
                         return f"stopped early, {standing.n_worse} evaluations without a better one"
                 if standing.step % run.checkpoint_every == 0:
                     self._save()
-                if self._asked_to_stop():
+                if self._stop_requested():
                     raise Stopped
         finally:
             batches.close()
         return "finished"
 
-    def _is_due(self) -> bool:
+    def _evaluation_is_due(self) -> bool:
         return self.standing.step % self.evaluate_every == 0
 
-    def _has_given_up(self) -> bool:
+    def _is_out_of_patience(self) -> bool:
         patience = self.job.config.run.patience
         return patience is not None and self.standing.n_worse >= patience
 
@@ -188,7 +188,7 @@ class Loop(Generic[Result]):
             mean = self.fabric.all_reduce(mean, reduce_op="mean")
         return [float(value) for value in mean]
 
-    def _foretell(self) -> None:
+    def _print_time_estimate(self) -> None:
         """Say how long it will take, once the speed is known."""
         done = self.standing.step - self._first_step
         if done == WARM_UP:
@@ -203,7 +203,7 @@ class Loop(Generic[Result]):
         """Take a few steps for the clock alone; nothing is written."""
         standing, n_steps = self.standing, self.work.n_steps
         with self.line:
-            for batch in prefetched(self.work.batches(0), AHEAD):
+            for batch in prefetched(self.work.batches(0), PREFETCH_BATCHES):
                 result = self._step(batch)
                 standing.step += 1
                 self.line.update(standing.step, self.work.tokens_per_step)
@@ -220,7 +220,7 @@ class Loop(Generic[Result]):
         note = f"dry run, nothing written; {speed}{duration(spent)}"
         return self.work.result(RunState(), note)
 
-    def _asked_to_stop(self) -> bool:
+    def _stop_requested(self) -> bool:
         """Whether any process was told to stop; several agree on it, now and then."""
         stop = self.stop
         if self.fabric.world_size == 1:
@@ -234,7 +234,7 @@ class Loop(Generic[Result]):
             stop.number = signal.SIGINT
         return bool(float(asked))
 
-    def _watched(self, items: Iterable[Any]) -> Iterator[Any]:
+    def _stop_on_signal(self, items: Iterable[Any]) -> Iterator[Any]:
         """Give items until a signal comes; processes that wait for each other go on."""
         for item in items:
             if self.fabric.world_size == 1 and self.stop.number is not None:
@@ -246,7 +246,7 @@ class Loop(Generic[Result]):
     def _evaluate(self) -> None:
         """Measure on what was held out, and keep the model where it is the best so far."""
         standing, work = self.standing, self.work
-        numbers = work.measure(standing.step, self._watched)
+        numbers = work.measure(standing.step, self._stop_on_signal)
         standing.evaluated = standing.step
         if numbers is None:
             return
@@ -281,9 +281,9 @@ class Loop(Generic[Result]):
             check_same_run(self.folder, self.job.config)
             if self.fabric.world_size > 1:
                 # Torn files are gone before the other processes look.
-                checkpoint.newest(self.folder / CHECKPOINTS)
+                checkpoint.load_newest(self.folder / CHECKPOINTS)
         self.fabric.barrier()
-        found = checkpoint.newest(self.folder / CHECKPOINTS)
+        found = checkpoint.load_newest(self.folder / CHECKPOINTS)
         if found is not None:
             self.work.load_state_dict(found)
             if found["threads"] != torch.get_num_threads() and self.fabric.device.type == "cpu":

@@ -36,12 +36,12 @@ class Tracking:
         """
         store = config.run.mlflow_store or str(folder / STORE)
         self._client = _client(store)
-        self._works = True
+        self._enabled = True
         remembered = folder / RUN_FILE
         try:
-            self._run_id = None if is_new else self._go_on(remembered)
+            self._run_id = None if is_new else self._resume_run(remembered)
             if self._run_id is None:
-                self._run_id = self._begin(folder.resolve().name, config)
+                self._run_id = self._create_run(folder.resolve().name, config)
         except Exception as error:
             raise ConfigError(
                 f"the MLflow store {store} cannot be used: {_reason(error)}"
@@ -49,7 +49,7 @@ class Tracking:
         with atomic_path(remembered) as partial:
             partial.write_text(json.dumps({"run_id": self._run_id}) + "\n", encoding="ascii")
 
-    def _go_on(self, remembered: Path) -> str | None:
+    def _resume_run(self, remembered: Path) -> str | None:
         """Open the run the folder remembers; None where there is none, or not in this store."""
         from mlflow.exceptions import MlflowException
 
@@ -60,7 +60,7 @@ class Tracking:
             return None
         return run_id
 
-    def _begin(self, name: str, config: RunSettings) -> str:
+    def _create_run(self, name: str, config: RunSettings) -> str:
         from mlflow.entities import Param
 
         experiment = self._client.get_experiment_by_name(EXPERIMENT)
@@ -79,19 +79,19 @@ class Tracking:
         """
         from mlflow.entities import Metric
 
-        if not self._works or not numbers:
+        if not self._enabled or not numbers:
             return
         now = int(time.time() * 1000)
         try:
             metrics = [Metric(name, value, now, step) for name, value in numbers.items()]
             self._client.log_batch(self._run_id, metrics=metrics)
         except Exception as error:
-            self._works = False
+            self._enabled = False
             logger.warning("MLflow failed and is told no more: %s", _reason(error))
 
     def close(self, finished: bool) -> None:
         """Say how the run ended."""
-        if not self._works:
+        if not self._enabled:
             return
         try:
             self._client.set_terminated(self._run_id, "FINISHED" if finished else "KILLED")

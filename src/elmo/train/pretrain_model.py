@@ -20,17 +20,17 @@ from elmo.model.network import ELMoNetwork
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT, build_dictionary, fitted_width
 from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
-from elmo.train.run_corpus import opened_corpus
+from elmo.train.run_corpus import open_corpus
 from elmo.train.train_result import TrainResult
 
 
 def pretrain(config: PretrainConfig) -> TrainResult:
     """Train a bidirectional language model on a text."""
-    with opened_corpus(config, config.corpus) as corpus:
-        return train(new_job(config, corpus))
+    with open_corpus(config, config.corpus) as corpus:
+        return train(pretrain_job(config, corpus))
 
 
-def new_job(config: PretrainConfig, corpus: Corpus) -> LMTrainingJob:
+def pretrain_job(config: PretrainConfig, corpus: Corpus) -> LMTrainingJob:
     """Make a network for a corpus, with its first weights."""
     vocabulary = corpus.vocabulary
     characters = _character_dictionary(config.input, corpus)

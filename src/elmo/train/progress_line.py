@@ -38,7 +38,7 @@ class ProgressLine:
         self.loss: float | None = None
         self.learning_rate: float | None = None
         # Time, step and tokens at the latest updates.
-        self._marks: deque[tuple[float, int, int]] = deque(maxlen=WINDOW)
+        self._samples: deque[tuple[float, int, int]] = deque(maxlen=WINDOW)
         self._n_tokens = 0
         self._last_line = 0.0
         self._bars: Any = None
@@ -67,8 +67,8 @@ class ProgressLine:
 
     def restart_clock(self) -> None:
         """Forget the speed so far, after a pause that says nothing of it."""
-        self._marks.clear()
-        self._marks.append((time.monotonic(), self.step, self._n_tokens))
+        self._samples.clear()
+        self._samples.append((time.monotonic(), self.step, self._n_tokens))
 
     def update(
         self,
@@ -88,7 +88,7 @@ class ProgressLine:
         """
         self.step = step
         self._n_tokens += n_tokens
-        self._marks.append((time.monotonic(), step, self._n_tokens))
+        self._samples.append((time.monotonic(), step, self._n_tokens))
         self.loss = self.loss if loss is None else loss
         self.learning_rate = self.learning_rate if learning_rate is None else learning_rate
         if self._bars is not None:
@@ -107,13 +107,13 @@ class ProgressLine:
     @property
     def tokens_per_second(self) -> float:
         """Speed of the latest updates; 0 before the first."""
-        (begin, _, first), (end, _, last) = self._marks[0], self._marks[-1]
+        (begin, _, first), (end, _, last) = self._samples[0], self._samples[-1]
         return (last - first) / (end - begin) if end > begin else 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """Time to the last step at the present speed; None before it is known."""
-        (begin, first, _), (end, last, _) = self._marks[0], self._marks[-1]
+        (begin, first, _), (end, last, _) = self._samples[0], self._samples[-1]
         if last == first:
             return None
         return (end - begin) / (last - first) * max(0, self.n_steps - self.step)

@@ -77,7 +77,7 @@ class Report:
             values: numbers and other plain data; a number that is none (NaN) is null in the log.
         """
         line = {"kind": kind, "step": step, "time": round(time.time(), 3)}
-        line |= {name: _plain(value) for name, value in values.items()}
+        line |= {name: _json_value(value) for name, value in values.items()}
         numbers = {
             f"{kind}/{name}": float(value)
             for name, value in values.items()
@@ -140,7 +140,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield line, event
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

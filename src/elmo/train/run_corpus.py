@@ -16,11 +16,11 @@ from elmo.train.run_folder import CORPUS
 logger = logging.getLogger(__name__)
 
 # Below this many words a perplexity is an anecdote.
-FEW_WORDS = 300
+MIN_VALID_WORDS = 300
 
 
 @contextmanager
-def opened_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus]:
+def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus]:
     """Open the corpus of a run, made first where the data is text.
 
     Args:
@@ -43,7 +43,7 @@ def opened_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corp
                 f"{given} is a prepared corpus: {', '.join(ignored)} was settled then; prepare it "
                 "again to change that"
             )
-        yield _checked(Corpus.open(given), str(given))
+        yield _check_corpus(Corpus.open(given), str(given))
         return
     with tempfile.TemporaryDirectory() as nowhere:
         # A dry run leaves nothing behind.
@@ -56,15 +56,15 @@ def opened_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corp
                 )
             folder.parent.mkdir(parents=True, exist_ok=True)
             prepare(PrepareConfig(config.data, str(folder), config.valid, corpus=corpus))
-        yield _checked(Corpus.open(folder), ", ".join(config.data))
+        yield _check_corpus(Corpus.open(folder), ", ".join(config.data))
 
 
-def _checked(corpus: Corpus, name: str) -> Corpus:
+def _check_corpus(corpus: Corpus, name: str) -> Corpus:
     if not corpus.splits.get("train") or not corpus.splits["train"].n_words:
         raise ConfigError(f"{name}: there is no word to train on")
     corpus.vocabulary.require_specials()
     valid = corpus.splits.get("valid")
-    if valid is not None and valid.n_words < FEW_WORDS:
+    if valid is not None and valid.n_words < MIN_VALID_WORDS:
         logger.warning(
             "the held-out text has %d words only: its perplexity says little; give a longer one "
             "with --valid, or hold out more with --held-out",

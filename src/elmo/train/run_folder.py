@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from elmo import files
+from elmo.config.renamed import upgrade
 from elmo.config.serialization import to_dict, to_yaml
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
@@ -27,14 +28,14 @@ MODEL = "model"
 CORPUS = "corpus"
 
 # A run that goes on may have these changed: where it runs, how long, what it tells.
-MAY_CHANGE = frozenset(
+CHANGEABLE_OPTIONS = frozenset(
     "out workers epochs max_steps precision kernel accelerator devices num_nodes strategy "
     "accumulate log_every evaluate_every checkpoint_every patience mlflow mlflow_store "
     "dry_run test cache".split()
 )
 # And these where the text was prepared or read beforehand: it is known by its content, wherever
 # it lies.
-OF_TEXT = frozenset("data valid corpus train dev".split())
+DATA_OPTIONS = frozenset("data valid corpus train dev".split())
 
 
 @contextmanager
@@ -55,8 +56,8 @@ def check_same_run(folder: Path, config: RunSettings) -> None:
         before = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    may_change = MAY_CHANGE if (folder / CORPUS).exists() else MAY_CHANGE | OF_TEXT
-    changed = list(_differences(before, to_dict(config), "", may_change))
+    may_change = CHANGEABLE_OPTIONS if (folder / CORPUS).exists() else CHANGEABLE_OPTIONS | DATA_OPTIONS
+    changed = list(_differences(upgrade(type(config), before), to_dict(config), "", may_change))
     if changed:
         raise ConfigError(
             f"{folder} holds a run with other settings: {'; '.join(changed[:5])}. Use those, or "

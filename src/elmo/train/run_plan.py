@@ -51,7 +51,7 @@ class RunPlan:
         n_bilm: weights of the biLM.
         n_softmax: weights of the softmax.
         n_pairs: predictions of one direction in an epoch: every word and every sentence end.
-        n_together: of them in a step, over all processes.
+        tokens_per_step: of them in a step, over all processes.
         n_steps: of the whole run.
         memory: estimate for one device.
     """
@@ -59,21 +59,21 @@ class RunPlan:
     n_bilm: int
     n_softmax: int
     n_pairs: int
-    n_together: int
+    tokens_per_step: int
     n_steps: int
     memory: MemoryEstimate
 
     @property
     def steps_per_epoch(self) -> float:
         """Steps in which the text is read once; an epoch may end within a step."""
-        return self.n_pairs / self.n_together
+        return self.n_pairs / self.tokens_per_step
 
     def __str__(self) -> str:
         """Write the table."""
         rows = {
             "weights": f"{_millions(self.n_bilm)} biLM, {_millions(self.n_softmax)} softmax",
             "epoch": f"{self.n_pairs:,} tokens, sentence ends included; "
-            f"{self.steps_per_epoch:,.1f} steps of {self.n_together:,}",
+            f"{self.steps_per_epoch:,.1f} steps of {self.tokens_per_step:,}",
             "run": f"{self.n_steps:,} steps, {self.n_steps / self.steps_per_epoch:,.3g} epochs",
             "memory": f"about {self.memory.total / GIB:.2f} GiB a device: "
             f"{self.memory.fixed / GIB:.2f} for weights, gradients and optimiser, "
@@ -109,13 +109,13 @@ def plan(
         optimizer: what it keeps for each weight.
         run: how long, and on how many devices.
     """
-    n_together = stream.batch_size * stream.unroll
+    tokens_per_step = stream.batch_size * stream.unroll
     n_steps = count_steps(n_pairs, stream, run)
     is_narrow = run.precision != "32-true"
     lanes = math.ceil(stream.batch_size / (run.devices * run.num_nodes * run.accumulate))
     memory = MemoryEstimate(
         fixed_memory(n_bilm, n_softmax, loss=loss, optimizer=optimizer, run=run),
-        window_memory(
+        segment_memory(
             model,
             lanes=lanes,
             steps=stream.unroll,
@@ -124,7 +124,7 @@ def plan(
             value=2 if is_narrow else FLOAT,
         ),
     )
-    return RunPlan(n_bilm, n_softmax, n_pairs, n_together, n_steps, memory)
+    return RunPlan(n_bilm, n_softmax, n_pairs, tokens_per_step, n_steps, memory)
 
 
 def count_steps(n_pairs: int, stream: StreamConfig, run: RunConfig) -> int:
@@ -153,7 +153,7 @@ def fixed_memory(
     return FLOAT * (bilm * n_bilm + softmax * n_softmax) + narrow
 
 
-def window_memory(
+def segment_memory(
     model: ModelConfig, *, lanes: int, steps: int, shared: bool, loss: LossConfig, value: int
 ) -> int:
     """Estimate the bytes kept for the gradient of a window.

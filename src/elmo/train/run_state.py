@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from elmo.errors import TrainingError
 
 # A loss this many nats above a multiple of what was expected is no noise.
-DIVERGED = 3.0
-ADVICE = (
+DIVERGENCE_MARGIN = 3.0
+DIVERGENCE_ADVICE = (
     "nothing was saved since. Try a lower --learning-rate, a longer --warmup-steps, or a lower "
     "--clip-norm, with another --out"
 )
@@ -44,9 +44,9 @@ class RunState:
 
     def check_loss(self, loss: float, norm: float = 0.0) -> None:
         """Stop a run whose loss or gradient is no number, or has left all it was before."""
-        if math.isfinite(loss) and math.isfinite(norm) and loss <= 3 * self.lowest + DIVERGED:
+        if math.isfinite(loss) and math.isfinite(norm) and loss <= 3 * self.lowest + DIVERGENCE_MARGIN:
             return
         raise TrainingError(
             f"training diverged before step {self.step:,}: loss {loss:.4g}, gradient norm "
-            f"{norm:.4g}, where {self.lowest:.4g} was reached or could be guessed; {ADVICE}"
+            f"{norm:.4g}, where {self.lowest:.4g} was reached or could be guessed; {DIVERGENCE_ADVICE}"
         )

@@ -39,7 +39,7 @@ def average(value: Tensor, fabric: "Fabric") -> None:
     value.copy_(mean)
 
 
-def gathered(value: Tensor, fabric: "Fabric") -> list[Tensor]:
+def all_gather(value: Tensor, fabric: "Fabric") -> list[Tensor]:
     """Give the tensors of all processes, which have the same shape."""
     parts = [torch.empty_like(value) for _ in range(fabric.world_size)]
     torch.distributed.all_gather(parts, value.contiguous())
@@ -47,7 +47,7 @@ def gathered(value: Tensor, fabric: "Fabric") -> list[Tensor]:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnRows:
     """What a step will touch of a big softmax, found out on the host; all integers.
 
     Attributes:
@@ -79,7 +79,7 @@ class SoftmaxHead(Protocol):
     def dense_parameters(self) -> list[nn.Parameter]:
         """Weights that the general optimiser moves."""
 
-    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> Drawn | None:
+    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows | None:
         """Find out what a step will touch, told its targets; on the host and ahead of the step."""
 
     def begin(self, rows: StepRows | None) -> None:
@@ -121,7 +121,7 @@ class ExactSoftmaxHead:
             return [self.softmax.bias]
         return list(self.softmax.parameters())
 
-    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> Drawn | None:
+    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows | None:
         """Touch everything."""
         return None
 
@@ -163,7 +163,7 @@ class ExactSoftmaxHead:
 class SampledSoftmaxHead:
     """Candidates and targets alone; no other row of the table is touched.
 
-    The same candidates are drawn in every process, and the targets of all of them are gathered, so
+    The same candidates are drawn in every process, and the targets of all of them are all_gather, so
     that all work on the same rows and their gradients can be averaged as they are.
     """
 
@@ -195,7 +195,7 @@ class SampledSoftmaxHead:
         self.n_samples = loss.n_samples
         self.seed = seed
         self.kernel = kernel
-        self._n_filled = 0
+        self._n_padded = 0
         self._optimizers = (
             RowOptimizer(softmax.weight.data, optimizer),
             RowOptimizer(softmax.bias.data, optimizer),
@@ -207,7 +207,7 @@ class SampledSoftmaxHead:
         """Give none."""
         return []
 
-    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> Drawn:
+    def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows:
         """Draw the candidates of both directions, and list the rows of the step.
 
         Args:
@@ -227,12 +227,12 @@ class SampledSoftmaxHead:
         n_real = int(np.count_nonzero(is_real))
         n_wanted = n_real + -n_real % multiple
         if multiple > 1:
-            n_wanted = self._n_filled = max(self._n_filled, n_wanted)
+            n_wanted = self._n_padded = max(self._n_padded, n_wanted)
         n_missing = min(n_wanted, n_words) - n_real
         is_listed = is_real.copy()
         is_listed[np.flatnonzero(~is_real[: n_real + n_missing])[:n_missing]] = True
         ids = np.flatnonzero(is_listed)
-        return Drawn(
+        return DrawnRows(
             ids,
             is_real[ids].astype(np.int64),
             np.stack([one.ids for one in found]),
@@ -252,12 +252,12 @@ class SampledSoftmaxHead:
             return self.losses(hidden, targets, side).mean()
         hidden = hidden.to(product_dtype(hidden))
         return sampled_fused.mean_loss(
-            hidden, weight=self._weight, bias=self._bias, **self._places(targets, side)
+            hidden, weight=self._weight, bias=self._bias, **self._row_positions(targets, side)
         )
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
         """Give the loss of each target against the candidates of its direction."""
-        places = self._places(targets, side)
+        places = self._row_positions(targets, side)
         true_rows, sampled_rows = places.pop("true_rows"), places.pop("sampled_rows")
         bias = self._bias.unsqueeze(1)
         return sampled_losses(
@@ -270,7 +270,7 @@ class SampledSoftmaxHead:
             **places,
         )
 
-    def _places(self, targets: Tensor, side: int) -> dict[str, Tensor]:
+    def _row_positions(self, targets: Tensor, side: int) -> dict[str, Tensor]:
         """Give where targets and candidates stand among the rows, and how likely they were."""
         assert self._rows is not None
         ids, n_words = self._rows.ids, self.softmax.out_features

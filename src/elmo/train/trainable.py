@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 Batch = TypeVar("Batch")
-Found = TypeVar("Found", bound="Evaluation")
+EvaluationT = TypeVar("EvaluationT", bound="Evaluation")
 Result = TypeVar("Result", covariant=True)
 
 # Gives the same things, until a signal asks the run to stop.
@@ -66,7 +66,7 @@ class StepResult:
     rate: float
 
 
-class Trainable(Protocol[Batch, Found, Result]):
+class Trainable(Protocol[Batch, EvaluationT, Result]):
     """A model in training, on its device, in one of the processes of a run.
 
     Attributes:
@@ -74,7 +74,7 @@ class Trainable(Protocol[Batch, Found, Result]):
         steps_per_epoch: steps in which everything is read once.
         tokens_per_step: over all processes; what speed is told in.
         loss_names: of the losses of a step, by which they are logged beside `loss`, their mean.
-        blind_loss: loss of a model that knows nothing; one far above it has gone astray.
+        chance_loss: loss of a model that knows nothing; one far above it has gone astray.
         compare_at: the step before which a first evaluation is made, to compare later ones with.
     """
 
@@ -82,7 +82,7 @@ class Trainable(Protocol[Batch, Found, Result]):
     steps_per_epoch: float
     tokens_per_step: int
     loss_names: tuple[str, ...]
-    blind_loss: float
+    chance_loss: float
     compare_at: int | None
 
     def describe(self) -> str:
@@ -116,7 +116,7 @@ class Trainable(Protocol[Batch, Found, Result]):
             Numbers that `evaluation` makes sense of; None where nothing was held out.
         """
 
-    def evaluation(self, numbers: list[float]) -> Found:
+    def evaluation(self, numbers: list[float]) -> EvaluationT:
         """Give what `measure` found, now or before a restart."""
 
     def is_finite(self) -> bool:
@@ -132,7 +132,7 @@ class Trainable(Protocol[Batch, Found, Result]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take what `state_dict` gave; refuse that of a run on other data."""
 
-    def save_model(self, folder: Path, step: int, found: Found | None) -> None:
+    def save_model(self, folder: Path, step: int, found: EvaluationT | None) -> None:
         """Write the model as it is now.
 
         Args:
@@ -157,5 +157,5 @@ class TrainingJob(Protocol[Result]):
     def config(self) -> RunSettings:
         """Of the run."""
 
-    def work(self, fabric: "Fabric") -> Trainable[Any, Any, Result]:
+    def make_trainable(self, fabric: "Fabric") -> Trainable[Any, Any, Result]:
         """Put it on its device."""

@@ -150,7 +150,7 @@ def test_ud_ewt(unpacked, part, n_sentences):
     ],
 )
 def test_pairs(unpacked, name, path, n):
-    examples = read(unpacked(name) / path, "pairs")
+    examples = read(unpacked(name) / path, "sentence_pairs")
     assert len(examples) == n
     assert len({example.target for example in examples}) == 3
     assert all(len(example.texts) == 2 for example in examples)

@@ -82,7 +82,7 @@ def test_split_is_for_raw_text_alone(tmp_path):
     assert read(path, "sst5", split=list)[0].words == ("ab",)
 
 
-@pytest.mark.parametrize("kind", sorted(READERS.keys() - {"senses"}))  # those are of folders
+@pytest.mark.parametrize("kind", sorted(READERS.keys() - {"word_senses"}))  # those are of folders
 def test_each_kind_refuses_as_the_others(tmp_path, kind):
     path = tmp_path / "a.words.txt"
     with pytest.raises(FormatError, match=r"cannot read .*a.words.txt"):

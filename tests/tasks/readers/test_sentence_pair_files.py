@@ -33,7 +33,7 @@ EXPECTED = [
 
 def test_snli_in_json_lines(write):
     path = write("".join(json.dumps(record) + "\n" for record in SNLI), "snli.jsonl")
-    assert read_pairs(path) == read(path, "pairs") == EXPECTED
+    assert read_pairs(path) == read(path, "sentence_pairs") == EXPECTED
 
 
 def test_snli_in_a_table(write):

@@ -117,8 +117,8 @@ def test_against_seqeval(seqeval, data, scheme):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = [
-            measure(gold, answers, zero_division=0)
-            for measure in (metrics.precision_score, metrics.recall_score, metrics.f1_score)
+            metric(gold, answers, zero_division=0)
+            for metric in (metrics.precision_score, metrics.recall_score, metrics.f1_score)
         ]
         each = (
             metrics.classification_report(gold, answers, output_dict=True, zero_division=0)

@@ -70,10 +70,10 @@ def test_the_mean_is_over_questions():
 
 def test_characters():
     """KorQuAD: no articles, marks are spaces, F1 by characters."""
-    assert one(["《바그너》"], "바그너", f1_of="characters") == (1, 1)
-    assert one(["바그너는"], "바그너", f1_of="characters") == (0, 2 * 3 / (4 + 3))
+    assert one(["《바그너》"], "바그너", f1_unit="characters") == (1, 1)
+    assert one(["바그너는"], "바그너", f1_unit="characters") == (0, 2 * 3 / (4 + 3))
     assert one(["바그너는"], "바그너") == (0, 0)
-    assert one(["the 바"], "바", f1_of="characters") == (0, 2 * 1 / (4 + 1))
+    assert one(["the 바"], "바", f1_unit="characters") == (0, 2 * 1 / (4 + 1))
 
 
 def test_what_does_not_fit():

@@ -28,7 +28,13 @@ from elmo.train import loop
 
 DIALS = {
     **DIALS,
-    **{"widest": 2, "kept": 0.5, "n_antecedents": 8, "pair_dim": 32, "batch_size": 1},
+    **{
+        "max_mention_words": 2,
+        "kept": 0.5,
+        "max_antecedents": 8,
+        "scorer_dim": 32,
+        "batch_size": 1,
+    },
 }
 
 
@@ -67,7 +73,7 @@ def no_picture(monkeypatch):
 
 def make_head(has_single=True, **dials):
     torch.manual_seed(0)
-    dials = {"widest": 3, "kept": 0.5, "n_antecedents": 4, "pair_dim": 7, **dials}
+    dials = {"max_mention_words": 3, "kept": 0.5, "max_antecedents": 4, "scorer_dim": 7, **dials}
     return CoreferenceHead(
         dim=6, dials=CoreferenceConfig(**dials), has_single=has_single, dropout=0.2
     )
@@ -85,7 +91,7 @@ def texts_of(*lengths):
 
 
 def test_spans_end_in_their_sentence():
-    head = make_head(kept=9.0).eval()
+    head = make_head(top_span_ratio=9.0).eval()
     kept = head(texts_of(4, 1, 2))
     # Of 4 words 4 + 3 + 2 spans, of 1 word 1, of 2 words 2 + 1.
     assert len(kept.spans) == 13
@@ -111,7 +117,7 @@ def test_a_span_is_known_by_its_ends_its_head_and_its_width():
 
 
 def test_the_best_spans_are_kept():
-    head = make_head(kept=0.5).eval()
+    head = make_head(top_span_ratio=0.5).eval()
     kept = head(texts_of(5, 2))
     assert len(kept.spans) == math.ceil(0.5 * 7)
     best = kept.scores.flatten().topk(4).indices
@@ -155,7 +161,7 @@ def of_mentions(kept, *places):
 
 
 def test_the_loss_is_that_of_any_right_antecedent():
-    head = make_head(kept=1.0, widest=1).eval()
+    head = make_head(top_span_ratio=1.0, max_mention_words=1).eval()
     kept = head(texts_of(4))
     chances = kept.links.softmax(dim=1)
     targets = torch.tensor([[0, 1, 7], [1, 2, 7], [3, 4, 7]])
@@ -175,7 +181,7 @@ def test_the_loss_is_that_of_any_right_antecedent():
     [(True, [[(0, 1), (1, 2), (3, 4)], [(2, 3)]]), (False, [[(0, 1), (1, 2), (3, 4)]])],
 )
 def test_links_make_clusters(monkeypatch, has_single, expected):
-    head = make_head(has_single, kept=1.0, widest=1).eval()
+    head = make_head(has_single, top_span_ratio=1.0, max_mention_words=1).eval()
     kept = head(texts_of(5))
     links = torch.full_like(kept.links, -9.0)
     links[:, 0] = 0.0
@@ -209,7 +215,7 @@ class Largest(TorchDispatchMode):
 
 def test_memory_is_linear_in_words():
     """Twice the words take twice the numbers, in all and at most, backwards too."""
-    head = make_head(n_antecedents=10)
+    head = make_head(max_antecedents=10)
     seen = []
     for n in (20, 40, 80):
         texts, targets = texts_of(*[10] * n), torch.tensor([[0, 1, 0], [5, 6, 0]])
@@ -225,12 +231,12 @@ def test_memory_is_linear_in_words():
 
 # ------------------------------------------------------------------------------------------- kind
 
-SETTINGS = {"has_single": True, "longest_sentence": 3, "longest_document": 5}
+SETTINGS = {"has_single": True, "max_sentence_words": 3, "max_document_words": 5}
 
 
 def test_long_documents_are_cut_between_sentences(caplog):
     clusters_module._tell.cache_clear()
-    kind = make_task("clusters", SETTINGS)
+    kind = make_task("coreference", SETTINGS)
     texts = (("a", "b"), ("c", "d", "e", "f"), ("g",))
     clusters = (((0, 2), (5, 6)), ((4, 5), (6, 7)), ((2, 3),))
     example = Example(texts, clusters, "x", ("Kim", "Lee", ""))
@@ -258,7 +264,7 @@ def test_long_documents_are_cut_between_sentences(caplog):
 
 
 def test_words_are_marked_by_who_speaks():
-    kind = make_task("clusters", {"has_single": False})
+    kind = make_task("coreference", {"has_single": False})
     texts = (("a", "b"), ("c",), ("d",), ("e",))
     (piece,) = kind.pieces(Example(texts, (), given=("Kim", "", "Lee", "Kim")))
     (group,) = kind.groups([piece])
@@ -273,10 +279,10 @@ def test_words_are_marked_by_who_speaks():
 @pytest.mark.parametrize("single", [True, False])
 def test_gold_in_gold_out(single):
     examples = documents(single)
-    kind = task_for("clusters", examples, task_config("x", task="clusters", **DIALS))
+    kind = task_for("coreference", examples, task_config("x", task="coreference", **DIALS))
     assert kind.has_single is single
-    assert kind.dials.n_antecedents == 8
-    assert vars(make_task("clusters", kind.settings())) == vars(kind)
+    assert kind.dials.max_antecedents == 8
+    assert vars(make_task("coreference", kind.settings())) == vars(kind)
     answers = []
     for example in examples:
         (piece,) = kind.pieces(example)
@@ -288,12 +294,12 @@ def test_gold_in_gold_out(single):
         answers.append(kind.joined(example, [piece], [found]))
     assert answers == [example.target for example in examples]
     scores = kind.scores(examples, answers)
-    assert tuple(scores) == kind.measures
+    assert tuple(scores) == kind.metrics
     assert set(scores.values()) == {1.0}
 
 
 def test_clusters_of_one_mention_count_as_the_examples_have_them():
-    kind = make_task("clusters", {"has_single": True})
+    kind = make_task("coreference", {"has_single": True})
     example = Example((("a", "b", "c"),), (((0, 1), (1, 2)), ((2, 3),)))
     scores = kind.scores([example], [(((0, 1), (1, 2)),)])
     assert scores["muc_f1"] == 1
@@ -317,16 +323,16 @@ def test_clusters_of_one_mention_count_as_the_examples_have_them():
 )
 def test_examples_without_clusters(target):
     with pytest.raises(InputError, match="for its target, expected clusters of mentions"):
-        task_for("clusters", [Example((("a", "b"), ("c",)), target)])
+        task_for("coreference", [Example((("a", "b"), ("c",)), target)])
 
 
 def test_dials_that_cannot_be():
     with pytest.raises(ConfigError, match="widest is 0; it must be at least 1"):
-        CoreferenceConfig(widest=0)
+        CoreferenceConfig(max_mention_words=0)
     with pytest.raises(ConfigError, match="kept is 0; it must be above 0"):
-        CoreferenceConfig(kept=0)
-    with pytest.raises(ConfigError, match="longest_document is 9 and longest_sentence 10"):
-        CoreferenceConfig(longest_document=9, longest_sentence=10)
+        CoreferenceConfig(top_span_ratio=0)
+    with pytest.raises(ConfigError, match="max_document_words is 9 and max_sentence_words 10"):
+        CoreferenceConfig(max_document_words=9, max_sentence_words=10)
 
 
 # --------------------------------------------------------------------------------------------- GAP
@@ -352,7 +358,7 @@ GAP = Example(
     ],
 )
 def test_names_of_pronouns(clusters, right):
-    kind = make_task("clusters", {"has_single": True})
+    kind = make_task("coreference", {"has_single": True})
     assert kind.fits(GAP)
     he = replace(GAP, given=replace(GAP.given, gender="masculine"))
     scores = kind.scores([GAP, he], [clusters, (((4, 5), (6, 7)),)])
@@ -363,7 +369,7 @@ def test_names_of_pronouns(clusters, right):
 
 def test_names_of_pronouns_are_not_learned_from():
     with pytest.raises(InputError, match="clusters: GAP says of two names alone"):
-        task_for("clusters", [GAP])
+        task_for("coreference", [GAP])
 
 
 # ------------------------------------------------------------------------------------------ models
@@ -375,19 +381,21 @@ def test_clusters_are_learned_by_heart(tmp_path, settings):
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
     examples = documents(single)
-    trained = make_trained(tmp_path, examples, examples, task="clusters", **{**DIALS, **settings})
-    work = TaskTrainingJob(trained, examples, examples).work(fabric())
+    trained = make_trained(
+        tmp_path, examples, examples, task="coreference", **{**DIALS, **settings}
+    )
+    work = TaskTrainingJob(trained, examples, examples).make_trainable(fabric())
     for number, batch in zip(range(160), work.batches(0), strict=False):
         work.step(batch, number)
     found = work.evaluation(work.measure(160, iter))
-    assert found.measure == "mean_f1"
+    assert found.metric == "mean_f1"
     assert found.figures["mean_f1"] > 0.9
 
 
 def test_documents_are_computed_one_by_one(tmp_path):
     examples = documents(True)
-    trained = make_trained(tmp_path, examples, task="clusters", **{**DIALS, "batch_size": 2})
-    work = TaskTrainingJob(trained, examples, ()).work(fabric())
+    trained = make_trained(tmp_path, examples, task="coreference", **{**DIALS, "batch_size": 2})
+    work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
     assert [part.share for part in next(work.batches(0))] == [0.5, 0.5]
     together = trained.answers(examples)
     assert together == [trained.answers([example])[0] for example in examples]
@@ -406,10 +414,12 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
     settings = {**DIALS, **settings, "model": write_elmo(tmp_path / "elmo")}
     shapes, gradients, found = [], [], []
     for words in (20, 9):
-        trained = make_trained(tmp_path, [example], task="clusters", batch_words=words, **settings)
+        trained = make_trained(
+            tmp_path, [example], task="coreference", batch_words=words, **settings
+        )
         # Nothing is learned yet: without it there would be no mention to compare.
         trained.built.model.head.mention.bias.data.fill_(5.0)
-        (part,) = next(TaskTrainingJob(trained, [example], ()).work(fabric()).batches(0))
+        (part,) = next(TaskTrainingJob(trained, [example], ()).make_trainable(fabric()).batches(0))
         shapes.append([tuple(group.mask.shape) for group in part.groups])
         loss = trained.built.model.loss(part.groups, part.targets)
         loss.backward()
@@ -426,8 +436,8 @@ def test_a_tuned_elmo_learns_from_all_sentences(tmp_path):
     examples = documents(True)
     model = write_elmo(tmp_path / "elmo")
     settings = {**DIALS, "model": model, "use": "tuned", "place": "output"}
-    trained = make_trained(tmp_path, examples, task="clusters", **settings)
-    work = TaskTrainingJob(trained, examples, ()).work(fabric())
+    trained = make_trained(tmp_path, examples, task="coreference", **settings)
+    work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
     before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]
     work.step(next(work.batches(0)), 0)
     after = work.model.tokens.network.bilm.parameters()

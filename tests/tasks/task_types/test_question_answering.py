@@ -20,7 +20,7 @@ from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import make_task, task_for
 from elmo.train import loop
 
-SETTINGS = {"longest": 3, "window": 6, "overlap": 2, "may_be_none": True, "f1_of": "words"}
+SETTINGS = {"longest": 3, "window": 6, "overlap": 2, "may_be_none": True, "f1_unit": "words"}
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,7 @@ def test_padding_is_no_answer(head):
 
 
 def test_long_passages_are_cut_into_windows():
-    kind = make_task("answers", SETTINGS)
+    kind = make_task("question_answering", SETTINGS)
     words = tuple(f"w{n}" for n in range(15))
     example = asked("where ?", " ".join(words), "w4 w5")
     pieces = kind.pieces(example)
@@ -121,7 +121,7 @@ def test_long_passages_are_cut_into_windows():
 
 
 def test_the_answer_stands_highest_above_none():
-    kind = make_task("answers", SETTINGS)
+    kind = make_task("question_answering", SETTINGS)
     example = asked("where ?", " ".join(f"w{n}" for n in range(10)), "w4")
     pieces = kind.pieces(example)
     spans = [FoundSpan(0, 1, math.log(0.6), math.log(0.3)), FoundSpan(1, 3, -1.0, -5.0)]
@@ -134,12 +134,12 @@ def test_the_answer_stands_highest_above_none():
     record = kind.record(example, answer)
     assert record == {"question": "where ?", "answer": "", "start": None, "end": None, "score": 0.7}
     # A model that saw no question without an answer always gives one.
-    always = make_task("answers", {**SETTINGS, "may_be_none": False})
+    always = make_task("question_answering", {**SETTINGS, "may_be_none": False})
     assert always.joined(example, pieces, none).text == "w0"
 
 
 def test_words_of_both_texts_are_marked():
-    kind = make_task("answers", SETTINGS)
+    kind = make_task("question_answering", SETTINGS)
     questions, passages = kind.groups([asked("where is Kim ?", "Is it Kim", "it")])
     assert questions.marks == [[0, 1, 1, 0]]
     assert passages.marks == [[1, 0, 1]]
@@ -148,10 +148,10 @@ def test_words_of_both_texts_are_marked():
 def test_what_windows_cannot_be():
     with pytest.raises(ConfigError, match="overlap is 9 and window 9; windows must go on"):
         QuestionAnsweringConfig(window=9, overlap=9)
-    with pytest.raises(ConfigError, match="longest_answer is 0"):
-        QuestionAnsweringConfig(longest_answer=0)
-    with pytest.raises(ConfigError, match="mark_dim is 0; it must be at least 1"):
-        WordFeaturesConfig(mark_dim=0)
+    with pytest.raises(ConfigError, match="max_answer_words is 0"):
+        QuestionAnsweringConfig(max_answer_words=0)
+    with pytest.raises(ConfigError, match="indicator_dim is 0; it must be at least 1"):
+        WordFeaturesConfig(indicator_dim=0)
     with pytest.raises(ConfigError, match="batch_words is 0; it must be at least 1"):
         TaskConfig(out="", batch_words=0)
 
@@ -166,19 +166,27 @@ def test_answers_are_learned_by_heart(tmp_path, model, settings):
     if "place" in settings:
         settings = {**settings, "model": model}
     examples = ASKED + UNANSWERED
-    trained = make_trained(tmp_path, examples, examples, task="answers", hidden=16, **settings)
+    trained = make_trained(
+        tmp_path, examples, examples, task="question_answering", hidden=16, **settings
+    )
     assert trained.kind.may_be_none
-    work = TaskTrainingJob(trained, examples, examples).work(fabric())
+    work = TaskTrainingJob(trained, examples, examples).make_trainable(fabric())
     for number, batch in zip(range(90), work.batches(0), strict=False):
         work.step(batch, number)
     found = work.evaluation(work.measure(90, iter))
     assert found.figures["f1"] > 0.9
-    assert found.measure == "f1"
+    assert found.metric == "f1"
 
 
 def test_windows_have_layers_on_the_disk(tmp_path, model):
     trained = make_trained(
-        tmp_path, ASKED, task="answers", model=model, window=7, overlap=4, place="output"
+        tmp_path,
+        ASKED,
+        task="question_answering",
+        model=model,
+        window=7,
+        overlap=4,
+        placement="output",
     )
     pieces = [piece for example in ASKED for piece in trained.kind.pieces(example)]
     assert len(pieces) > len(ASKED)
@@ -187,8 +195,8 @@ def test_windows_have_layers_on_the_disk(tmp_path, model):
 
 
 def test_a_tuned_elmo_learns_from_both_texts(tmp_path, model):
-    trained = make_trained(tmp_path, ASKED, task="answers", model=model, use="tuned")
-    work = TaskTrainingJob(trained, ASKED, ()).work(fabric())
+    trained = make_trained(tmp_path, ASKED, task="question_answering", model=model, use="tuned")
+    work = TaskTrainingJob(trained, ASKED, ()).make_trainable(fabric())
     before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]
     work.step(next(work.batches(0)), 0)
     after = work.model.tokens.network.bilm.parameters()
@@ -231,7 +239,7 @@ def test_answers_that_do_not_fit(target, message):
 
 def test_targets_as_they_are_given():
     estimator = QuestionAnswerer()
-    example = task_for("answers", ASKED).asked(("who ?", "Kim left Kim"), str.split)
+    example = task_for("question_answering", ASKED).asked(("who ?", "Kim left Kim"), str.split)
     for target, expected in (
         ("", GoldAnswers()),
         ([], GoldAnswers()),
@@ -243,7 +251,7 @@ def test_targets_as_they_are_given():
 
 def test_examples_without_a_passage():
     with pytest.raises(InputError, match="expected answers, and a passage with the places of its"):
-        task_for("answers", [Example((("a",), ("b",)), GoldAnswers())])
+        task_for("question_answering", [Example((("a",), ("b",)), GoldAnswers())])
 
 
 def test_fit_evaluate_and_predict_as_typed(tmp_path):

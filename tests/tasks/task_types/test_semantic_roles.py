@@ -55,7 +55,7 @@ def no_picture(monkeypatch):
 
 
 def test_a_sentence_is_asked_for_predicates_and_for_each_frame():
-    kind = task_for("roles", SENTENCES)
+    kind = task_for("semantic_roles", SENTENCES)
     pieces = kind.pieces(SENTENCES[0])
     assert [(piece.given, piece.target) for piece in pieces] == [
         (None, ("O", "B-V", "O", "B-V", "O")),
@@ -75,11 +75,11 @@ def test_a_sentence_is_asked_for_predicates_and_for_each_frame():
 def test_one_word_may_be_two_predicates():
     tags = ("B-V", "B-A0")
     example = Example((("a", "b"),), (Frame(0, tags), Frame(0, tags)), given=(0, 0))
-    assert task_for("roles", [example]).pieces(example)[0].target == ("B-V", "O")
+    assert task_for("semantic_roles", [example]).pieces(example)[0].target == ("B-V", "O")
 
 
 def test_gold_in_gold_out():
-    kind = task_for("roles", SENTENCES)
+    kind = task_for("semantic_roles", SENTENCES)
     labels = kind.labels(SENTENCES)
     assert labels == ["B-A0", "B-A1", "B-LOC", "B-V", "I-A1", "I-LOC", "O"]
     numbers = {name: number for number, name in enumerate(labels)}
@@ -95,7 +95,7 @@ def test_gold_in_gold_out():
 
 
 def test_predicates_do_not_count_as_arguments():
-    kind = make_task("roles", {"scheme": "IOB2"})
+    kind = make_task("semantic_roles", {"scheme": "IOB2"})
     example = sentence("Kim saw Lee", (1, "B-A0 B-V B-A1"))
     answer = FoundFrames((1, 2), (Frame(1, ("B-A0", "B-V", "O")),))
     assert kind.scores([example], [answer]) == {
@@ -117,7 +117,7 @@ def test_predicates_do_not_count_as_arguments():
     ],
 )
 def test_the_predicate_is_no_argument(tags, expected):
-    kind = make_task("roles", {"scheme": "IOB2"})
+    kind = make_task("semantic_roles", {"scheme": "IOB2"})
     asked = Example((("a", "b", "c"),), given=(1,))
     pieces = kind.pieces(asked)
     answer = kind.joined(asked, pieces, [("O", "O", "O"), tuple(tags.split())])
@@ -126,12 +126,12 @@ def test_the_predicate_is_no_argument(tags, expected):
 
 def test_other_schemes():
     example = sentence("Kim saw Lee", (1, "S-A0 S-V S-A1"))
-    kind = task_for("roles", [example])
+    kind = task_for("semantic_roles", [example])
     assert kind.settings() == {"scheme": "BIOES"}
     assert kind.labels([example]) == ["B-A0", "B-A1", "B-V", "O"]
     assert kind.pieces(example)[0].target == ("O", "S-V", "O")
     with pytest.raises(InputError, match="of no scheme; expected such as B-ARG0"):
-        task_for("roles", [sentence("Kim saw", (1, "A0 V"))])
+        task_for("semantic_roles", [sentence("Kim saw", (1, "A0 V"))])
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_other_schemes():
 )
 def test_examples_without_frames(target, given):
     with pytest.raises(InputError, match="for its target, expected frames, each a predicate"):
-        task_for("roles", [Example((("a",),), target, given=given)])
+        task_for("semantic_roles", [Example((("a",),), target, given=given)])
 
 
 # ------------------------------------------------------------------------------------------ models
@@ -176,13 +176,20 @@ def test_frames_are_learned_by_heart(tmp_path, settings):
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
     trained = make_trained(
-        tmp_path, SENTENCES, SENTENCES, task="roles", hidden=16, depth=2, highway=True, **settings
+        tmp_path,
+        SENTENCES,
+        SENTENCES,
+        task="semantic_roles",
+        hidden=16,
+        depth=2,
+        highway=True,
+        **settings,
     )
-    work = TaskTrainingJob(trained, SENTENCES, SENTENCES).work(fabric())
+    work = TaskTrainingJob(trained, SENTENCES, SENTENCES).make_trainable(fabric())
     for number, batch in zip(range(50), work.batches(0), strict=False):
         work.step(batch, number)
     found = work.evaluation(work.measure(50, iter))
-    assert found.measure == "span_f1"
+    assert found.metric == "span_f1"
     assert set(found.figures.values()) == {1.0}
     # Asked without predicates, it finds them first.
     blind = [replace(example, target=None, given=None) for example in SENTENCES]

@@ -64,16 +64,18 @@ def model(tmp_path_factory):
 def test_pairs_are_learned_by_heart(tmp_path, model, settings):
     if settings:
         settings = {**settings, "model": model}
-    trained = make_trained(tmp_path, PAIRS, PAIRS, task="pairs", **settings)
-    work = TaskTrainingJob(trained, PAIRS, PAIRS).work(fabric())
+    trained = make_trained(tmp_path, PAIRS, PAIRS, task="sentence_pairs", **settings)
+    work = TaskTrainingJob(trained, PAIRS, PAIRS).make_trainable(fabric())
     for number, batch in zip(range(50), work.batches(0), strict=False):
         work.step(batch, number)
     assert work.evaluation(work.measure(50, iter)).figures == {"accuracy": 1.0, "macro_f1": 1.0}
 
 
 def test_a_tuned_elmo_learns_from_both_texts(tmp_path, model):
-    trained = make_trained(tmp_path, PAIRS, task="pairs", model=model, use="tuned", place="output")
-    work = TaskTrainingJob(trained, PAIRS, ()).work(fabric())
+    trained = make_trained(
+        tmp_path, PAIRS, task="sentence_pairs", model=model, use="tuned", placement="output"
+    )
+    work = TaskTrainingJob(trained, PAIRS, ()).make_trainable(fabric())
     before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]
     work.step(next(work.batches(0)), 0)
     after = work.model.tokens.network.bilm.parameters()
@@ -81,7 +83,7 @@ def test_a_tuned_elmo_learns_from_both_texts(tmp_path, model):
 
 
 def test_both_texts_have_layers_on_the_disk(tmp_path, model):
-    trained = make_trained(tmp_path, PAIRS, task="pairs", model=model)
+    trained = make_trained(tmp_path, PAIRS, task="sentence_pairs", model=model)
     texts = {text for example in PAIRS for text in example.texts}
     assert len(trained.built.fields.layers(list(texts))) == len(texts)
 
@@ -107,7 +109,7 @@ def test_a_pair_classifier(tmp_path):
 
 def test_examples_with_one_text():
     with pytest.raises(InputError, match="pairs: the example 'a' has 1 texts, expected 2"):
-        task_for("pairs", [Example((("a",),), "x")])
+        task_for("sentence_pairs", [Example((("a",),), "x")])
     with pytest.raises(InputError, match="classification: the example 'a' has 2 texts, expected 1"):
         task_for("classification", [Example((("a",), ("b",)), "x")])
 

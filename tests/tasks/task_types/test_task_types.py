@@ -97,7 +97,7 @@ def test_no_answer_breaks_its_scheme(scheme):
 def test_plain_tags_are_left_as_they_are():
     examples = [Example((("a", "b"),), ("DT", "NN")), Example((("c",),), ("B-X",))]
     kind = task_for("tagging", examples)
-    assert (kind.measure, kind.measures) == ("accuracy", ("accuracy",))
+    assert (kind.metric, kind.metrics) == ("accuracy", ("accuracy",))
     labels = kind.labels(examples)
     assert labels == ["B-X", "DT", "NN"]
     assert kind.answers([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
@@ -166,8 +166,8 @@ def test_a_tagging_loss_is_by_word():
 def test_scores_have_the_names_they_are_said_to_have(tmp_path, task, examples):
     trained = make_trained(tmp_path, examples, task=task)
     found = trained.scores(examples)
-    assert tuple(found) == trained.kind.measures
-    assert trained.kind.measure in found
+    assert tuple(found) == trained.kind.metrics
+    assert trained.kind.metric in found
     assert all(0 <= value <= 1 for value in found.values())
     again = make_task(task, trained.kind.settings())
     assert vars(again) == vars(trained.kind)

@@ -7,7 +7,7 @@ whichever. Unlike there, mentions are learned by themselves too: at first hardly
 together are among the spans that are kept, and a mention that stands alone has no link to learn by.
 
 Memory is linear in the words of a document, with `d` numbers for a span: `words x widest x d` for
-all spans, then `kept x words x n_antecedents x d` for the pairs. First layers of what reads several
+all spans, then `kept x words x max_antecedents x d` for the pairs. First layers of what reads several
 vectors side by side are computed by word and added, so that the vectors are never put together.
 """
 
@@ -65,12 +65,12 @@ class CoreferenceHead(nn.Module):
         """
         super().__init__()
         self.dials, self.has_single = dials, has_single
-        width = dials.pair_dim
+        width = dials.scorer_dim
         self.first = nn.Linear(dim, width)
         self.last = nn.Linear(dim, width, bias=False)
         self.inner = nn.Linear(dim, width, bias=False)
         self.attention = nn.Linear(dim, 1)
-        self.n_words = nn.Embedding(dials.widest, width)
+        self.n_words = nn.Embedding(dials.max_mention_words, width)
         self.mention = nn.Linear(width, 1)
         nn.init.constant_(self.mention.bias, FIRST_SCORE)
         self.later = nn.Linear(width, width)
@@ -86,14 +86,14 @@ class CoreferenceHead(nn.Module):
         x, sentences = _in_order(groups)
         vectors, is_there = self._spans(x, sentences)
         scores = self.mention(vectors).squeeze(2).float().masked_fill(~is_there, -torch.inf)
-        n_kept = min(int(is_there.sum()), math.ceil(self.dials.kept * len(scores)))
+        n_kept = min(int(is_there.sum()), math.ceil(self.dials.top_span_ratio * len(scores)))
         spans = scores.flatten().topk(n_kept).indices.sort().values
-        offsets = torch.arange(1, min(self.dials.n_antecedents + 1, n_kept), device=spans.device)
+        offsets = torch.arange(1, min(self.dials.max_antecedents + 1, n_kept), device=spans.device)
         before = torch.arange(n_kept, device=spans.device).unsqueeze(1) - offsets
         links = self._links(
             vectors.flatten(0, 1)[spans],
             scores.flatten()[spans],
-            sentences[spans // self.dials.widest],
+            sentences[spans // self.dials.max_mention_words],
             before.clamp(min=0),
         ).masked_fill(before < 0, -torch.inf)
         links = functional.pad(links, (1, 0))
@@ -106,7 +106,7 @@ class CoreferenceHead(nn.Module):
         inner = self.inner(x) * weights
         total, weight = torch.zeros_like(inner), torch.zeros_like(weights)
         vectors, is_there = [], []
-        for more in range(self.dials.widest):
+        for more in range(self.dials.max_mention_words):
             # The word that ends the span joins those whose mean is its head.
             total = total + _ahead(inner, more)
             weight = weight + _ahead(weights, more)
@@ -148,7 +148,9 @@ class CoreferenceHead(nn.Module):
         """
         kept = self(groups)
         gold = torch.full_like(kept.scores, -1, dtype=torch.int64)
-        start, end, cluster = targets[targets[:, 1] - targets[:, 0] <= self.dials.widest].unbind(1)
+        start, end, cluster = targets[
+            targets[:, 1] - targets[:, 0] <= self.dials.max_mention_words
+        ].unbind(1)
         gold[start, end - start - 1] = cluster
         own = gold.flatten()[kept.spans]
         same = (own[kept.before] == own.unsqueeze(1)) & (own >= 0).unsqueeze(1)
@@ -165,8 +167,8 @@ class CoreferenceHead(nn.Module):
     def answers(self, groups: Sequence[Texts]) -> list[list[list[Place]]]:
         """Give the clusters of the document, the only one: each mention joins its best before."""
         kept = self(groups)
-        starts = kept.spans // self.dials.widest
-        ends = starts + kept.spans % self.dials.widest + 1
+        starts = kept.spans // self.dials.max_mention_words
+        ends = starts + kept.spans % self.dials.max_mention_words + 1
         scores = kept.scores.flatten()[kept.spans]
         columns = (starts, ends, kept.links.argmax(dim=1), scores)
         of: list[list[Place]] = []

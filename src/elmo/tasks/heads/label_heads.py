@@ -18,21 +18,21 @@ class ClassificationHead(nn.Module):
     Where n-grams vote too, the answer is the mean of both log probabilities.
     """
 
-    def __init__(self, *, dim: int, n_labels: int, dropout: float, gram_rows: int = 0) -> None:
+    def __init__(self, *, dim: int, n_labels: int, dropout: float, ngram_buckets: int = 0) -> None:
         """Make it.
 
         Args:
             dim: width of a word's vector.
             n_labels: labels to choose from.
             dropout: between the two layers.
-            gram_rows: rows of the table by which n-grams of the text vote; 0 where they do not.
+            ngram_buckets: rows of the table by which n-grams of the text vote; 0 where they do not.
         """
         super().__init__()
         self.attention = nn.Linear(dim, 1)
         self.hidden = nn.Linear(3 * dim, dim)
         self.out = nn.Linear(dim, n_labels)
         self.dropout = nn.Dropout(dropout)
-        self.vote = NgramClassifier(n_labels, gram_rows) if gram_rows else None
+        self.vote = NgramClassifier(n_labels, ngram_buckets) if ngram_buckets else None
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Map (batch, time, dim) to logits, (batch, labels)."""
@@ -57,11 +57,11 @@ class ClassificationHead(nn.Module):
         return found
 
     def _logits(self, groups: Sequence[Texts]) -> list[Tensor]:
-        ((x, layout, grams),) = groups
+        ((x, layout, char_ngrams),) = groups
         found: list[Tensor] = [self(x, layout.mask).float()]
         if self.vote is not None:
-            assert grams is not None
-            found.append(self.vote(grams))
+            assert char_ngrams is not None
+            found.append(self.vote(char_ngrams))
         return found
 
 

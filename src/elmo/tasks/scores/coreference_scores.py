@@ -21,7 +21,7 @@ Cluster = Collection[Hashable]
 
 @dataclass(frozen=True)
 class Fit:
-    """Precision, recall and F1 of one measure."""
+    """Precision, recall and F1 of one metric."""
 
     precision: float
     recall: float
@@ -51,7 +51,7 @@ class ClusterScores:
 
 @dataclass
 class _ScoreSums:
-    """What a measure has counted: of how much, on both sides."""
+    """What a metric has counted: of how much, on both sides."""
 
     recalled: float = 0.0
     gold: float = 0.0

@@ -24,7 +24,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 # KorQuAD's, in place of which a space is read.
 _KOREAN_MARKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 
-F1Of = Literal["words", "characters"]
+F1Unit = Literal["words", "characters"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class AnswerScores:
 
 
 def answer_scores(
-    gold: Sequence[Sequence[str]], found: Sequence[str], f1_of: F1Of = "words"
+    gold: Sequence[Sequence[str]], found: Sequence[str], f1_unit: F1Unit = "words"
 ) -> AnswerScores:
     """Score answers.
 
@@ -51,7 +51,7 @@ def answer_scores(
         gold: the right answers to each question; none where there is no answer. Where no question
             is without one, the definitions are those of 1.1, else of 2.0.
         found: what was answered, empty for no answer, in the same order.
-        f1_of: what F1 counts: words, as SQuAD does, or characters, as KorQuAD does.
+        f1_unit: what F1 counts: words, as SQuAD does, or characters, as KorQuAD does.
     """
     if len(gold) != len(found):
         raise InputError(
@@ -62,25 +62,25 @@ def answer_scores(
     may_be_none = not all(gold)
     exact, overlap = 0.0, 0.0
     for answers, answer in zip(gold, found, strict=True):
-        bare = normalised(answer, f1_of)
-        right = [normalised(text, f1_of) for text in answers]
+        bare = normalised(answer, f1_unit)
+        right = [normalised(text, f1_unit) for text in answers]
         if may_be_none:
             right = list(filter(None, right)) or [""]
         exact += bare in right
         if bare or may_be_none:
-            overlap += max(shared_f1(_units(one, f1_of), _units(bare, f1_of)) for one in right)
+            overlap += max(shared_f1(_units(one, f1_unit), _units(bare, f1_unit)) for one in right)
     return AnswerScores(exact / len(gold), overlap / len(gold), len(gold))
 
 
-def normalised(answer: str, f1_of: F1Of = "words") -> str:
+def normalised(answer: str, f1_unit: F1Unit = "words") -> str:
     """Give an answer in small letters, without punctuation and spaces that say nothing."""
-    if f1_of == "characters":
+    if f1_unit == "characters":
         return " ".join(answer.translate(_KOREAN_MARKS).lower().translate(_PUNCTUATION).split())
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
 
 
-def _units(answer: str, f1_of: F1Of) -> list[str]:
-    return answer.split() if f1_of == "words" else list(answer.replace(" ", ""))
+def _units(answer: str, f1_unit: F1Unit) -> list[str]:
+    return answer.split() if f1_unit == "words" else list(answer.replace(" ", ""))
 
 
 def shared_f1(gold: Sequence[str], found: Sequence[str]) -> float:

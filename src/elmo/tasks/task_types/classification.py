@@ -28,15 +28,15 @@ class Classification(BaseTask):
 
     expects: ClassVar[str] = "a label"
 
-    def __init__(self, measure: str = "accuracy") -> None:
+    def __init__(self, metric: str = "accuracy") -> None:
         """Choose models by accuracy or by macro_f1."""
-        self.measure = measure
-        self.measures: tuple[str, ...] = ("accuracy", "macro_f1")
+        self.metric = metric
+        self.metrics: tuple[str, ...] = ("accuracy", "macro_f1")
 
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind that a config says."""
-        return cls(config.measure)
+        return cls(config.metric)
 
     @staticmethod
     def fits(example: Example) -> bool:
@@ -53,7 +53,7 @@ class Classification(BaseTask):
             dim=dim,
             n_labels=len(labels),
             dropout=config.dropout,
-            gram_rows=config.gram_rows if config.grams else 0,
+            ngram_buckets=config.ngram_buckets if config.char_ngrams else 0,
         )
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
@@ -88,4 +88,4 @@ class Classification(BaseTask):
 
     def settings(self) -> dict[str, Any]:
         """Give what `make_kind` makes the same kind of again."""
-        return {"measure": self.measure}
+        return {"metric": self.metric}

@@ -53,8 +53,8 @@ class Coreference(BaseTask):
             dials: of `CoreferenceConfig`.
         """
         self.has_single, self.dials = has_single, CoreferenceConfig(**dials)
-        self.measure = "mean_f1"
-        self.measures: tuple[str, ...] = ("muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1")
+        self.metric = "mean_f1"
+        self.metrics: tuple[str, ...] = ("muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1")
 
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
@@ -65,7 +65,7 @@ class Coreference(BaseTask):
                 "is nothing to learn clusters from; a trained model can be evaluated on it"
             )
         has_single = any(len(cluster) == 1 for one in examples for cluster in one.target)
-        return cls(has_single, **asdict(config.clusters))
+        return cls(has_single, **asdict(config.coreference))
 
     @staticmethod
     def fits(example: Example) -> bool:
@@ -97,13 +97,13 @@ class Coreference(BaseTask):
     def pieces(self, example: Example) -> list[Example]:
         """Cut long sentences, and a long document between sentences."""
         sentences = [
-            (text[at : at + self.dials.longest_sentence], number)
+            (text[at : at + self.dials.max_sentence_words], number)
             for number, text in enumerate(example.texts)
-            for at in range(0, len(text), self.dials.longest_sentence)
+            for at in range(0, len(text), self.dials.max_sentence_words)
         ]
         runs = list(self._runs(sentences))
         if len(runs) > 1:
-            _tell(self.dials.longest_document)
+            _tell(self.dials.max_document_words)
         firsts = [0, *accumulate(sum(len(text) for text, _ in run) for run in runs)]
         return [
             Example(
@@ -121,7 +121,7 @@ class Coreference(BaseTask):
         n_words = 0
         for sentence in sentences:
             n_words += len(sentence[0])
-            if run and n_words > self.dials.longest_document:
+            if run and n_words > self.dials.max_document_words:
                 yield run
                 run, n_words = [], len(sentence[0])
             run.append(sentence)
@@ -142,7 +142,7 @@ class Coreference(BaseTask):
 
     def n_choices(self, labels: Sequence[str]) -> int:
         """Give how many mentions a mention may be linked to, and none."""
-        return self.dials.n_antecedents + 1
+        return self.dials.max_antecedents + 1
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
         """Make a head for vectors of a width."""

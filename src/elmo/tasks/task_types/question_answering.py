@@ -13,7 +13,7 @@ from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.heads.question_answering_head import QuestionAnsweringHead
 from elmo.tasks.readers.raw_text import Split
-from elmo.tasks.scores.question_answering_scores import F1Of, answer_scores
+from elmo.tasks.scores.question_answering_scores import F1Unit, answer_scores
 from elmo.tasks.task_model import TaskHead
 from elmo.tasks.task_types.task import BaseTask, TextGroup, marked_pairs, to_words
 
@@ -44,7 +44,7 @@ class QuestionAnswering(BaseTask):
     expects: ClassVar[str] = "answers, and a passage with the places of its words"
 
     def __init__(
-        self, longest: int, window: int, overlap: int, may_be_none: bool, f1_of: F1Of = "words"
+        self, longest: int, window: int, overlap: int, may_be_none: bool, f1_unit: F1Unit = "words"
     ) -> None:
         """Say what an answer may be.
 
@@ -53,19 +53,19 @@ class QuestionAnswering(BaseTask):
             window: words of a passage that are read at a time.
             overlap: words that a window shares with the one before.
             may_be_none: whether there are questions without one.
-            f1_of: what F1 counts.
+            f1_unit: what F1 counts.
         """
         self.longest, self.window, self.overlap = longest, window, overlap
-        self.may_be_none, self.f1_of = may_be_none, f1_of
-        self.measure = "f1"
-        self.measures: tuple[str, ...] = ("exact_match", "f1")
+        self.may_be_none, self.f1_unit = may_be_none, f1_unit
+        self.metric = "f1"
+        self.metrics: tuple[str, ...] = ("exact_match", "f1")
 
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind that a config says; examples tell whether some have no answer."""
-        dials = config.answers
+        dials = config.question_answering
         may_be_none = any(not example.target.texts for example in examples)
-        return cls(dials.longest_answer, dials.window, dials.overlap, may_be_none, dials.f1_of)
+        return cls(dials.max_answer_words, dials.window, dials.overlap, may_be_none, dials.f1_unit)
 
     @staticmethod
     def fits(example: Example) -> bool:
@@ -139,7 +139,7 @@ class QuestionAnswering(BaseTask):
     def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
         """Give exact match and F1 as SQuAD's own program computes them."""
         gold = [example.target.texts for example in examples]
-        found = answer_scores(gold, [answer.text for answer in answers], self.f1_of)
+        found = answer_scores(gold, [answer.text for answer in answers], self.f1_unit)
         return {"exact_match": found.exact_match, "f1": found.f1}
 
     def record(self, example: Example, answer: Any) -> dict[str, Any]:
@@ -159,5 +159,5 @@ class QuestionAnswering(BaseTask):
             "window": self.window,
             "overlap": self.overlap,
             "may_be_none": self.may_be_none,
-            "f1_of": self.f1_of,
+            "f1_unit": self.f1_unit,
         }

@@ -52,7 +52,7 @@ class SemanticRoles(Tagging):
             scheme: of the examples.
         """
         super().__init__(scheme)
-        self.measures = ("span_precision", "span_recall", "span_f1", "predicate_f1")
+        self.metrics = ("span_precision", "span_recall", "span_f1", "predicate_f1")
 
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:

@@ -32,9 +32,9 @@ class Tagging(BaseTask):
         """
         self.scheme = scheme
         self.has_spans = scheme != spans.NONE
-        self.measure = "span_f1" if self.has_spans else "accuracy"
+        self.metric = "span_f1" if self.has_spans else "accuracy"
         spanned = ("span_precision", "span_recall", "span_f1") if self.has_spans else ()
-        self.measures: tuple[str, ...] = ("accuracy", *spanned)
+        self.metrics: tuple[str, ...] = ("accuracy", *spanned)
 
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:

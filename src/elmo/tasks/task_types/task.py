@@ -47,9 +47,9 @@ class Task(Protocol):
     """What a target is, in words."""
     n_marks: ClassVar[int]
     """Marks a word may have, 0 for no marks at all."""
-    measure: str
+    metric: str
     """Name of the score a model is chosen by."""
-    measures: tuple[str, ...]
+    metrics: tuple[str, ...]
     """Names of all scores, in the order `scores` gives them."""
 
     @classmethod

@@ -17,10 +17,10 @@ from elmo.tasks.task_types.task import Task
 KINDS: dict[TaskName, type[Task]] = {
     "classification": Classification,
     "tagging": Tagging,
-    "pairs": SentencePairs,
-    "answers": QuestionAnswering,
-    "roles": SemanticRoles,
-    "clusters": Coreference,
+    "sentence_pairs": SentencePairs,
+    "question_answering": QuestionAnswering,
+    "semantic_roles": SemanticRoles,
+    "coreference": Coreference,
 }
 
 
