@@ -95,7 +95,7 @@ def draw_weights(config, seed):
 def reference_of(pretrained):
     config = pretrained.config
     return ReferenceBiLM(
-        weight_names.to_theirs(weight_names.bilm_hdf5(config), pretrained.weights),
+        weight_names.export_weights(weight_names.bilm_hdf5(config), pretrained.weights),
         config.encoder.activation,
         Clips(config.lstm.cell_clip, config.lstm.projection_clip),
         config.lstm.residual,

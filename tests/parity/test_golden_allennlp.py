@@ -14,7 +14,7 @@ from elmo.embed import embed
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError
 from elmo.formats.load import read
-from elmo.formats.weight_names import allennlp_modules, to_theirs
+from elmo.formats.weight_names import allennlp_modules, export_weights
 
 TOLERANCE = 1e-5
 MIXES = (([0.1, 0.3, 0.5], 1.1), ([0.2, 0.4, 0.6], 0.88))
@@ -97,7 +97,7 @@ def test_archive_equals_converted_hdf5(golden_path, pair, name):
     for key, value in inside.items():
         if "scalar_mix" not in key:
             assert torch.equal(from_hdf5[key], value), key
-    written = to_theirs(allennlp_modules(archive.config), archive.weights)
+    written = export_weights(allennlp_modules(archive.config), archive.weights)
     for key, value in written.items():
         assert np.array_equal(value, inside[key].numpy()), key
     assert torch.equal(archive.weights["mixes.0.gamma"], inside["scalar_mix_0.gamma"])

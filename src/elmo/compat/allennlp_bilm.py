@@ -15,7 +15,7 @@ from torch.func import functional_call
 from elmo.config import ModelConfig
 from elmo.errors import FormatError, InputError
 from elmo.formats.load import read
-from elmo.formats.weight_names import allennlp_modules, to_theirs
+from elmo.formats.weight_names import allennlp_modules, export_weights
 from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.token_encoder import Highway
@@ -131,12 +131,12 @@ class ElmoBiLM(nn.Module):
             raise FormatError(f"AllenNLP's classes take byte-character models, not {found.origin}")
         # AllenNLP holds the forget bias inside the bias.
         found = found.with_forget_bias(0.0)
-        rules = [rule for rule in allennlp_modules(config) if rule.ours[0] in found.weights]
+        rules = [rule for rule in allennlp_modules(config) if rule.names[0] in found.weights]
         self._bare = BareBiLM(found.config)
-        self._names = {rule.ours[0]: next(iter(rule.theirs))[len(_SCOPE) :] for rule in rules}
+        self._names = {rule.names[0]: next(iter(rule.foreign))[len(_SCOPE) :] for rule in rules}
         self._token_embedder = nn.Module()
         self._elmo_lstm = StateTable()
-        for name, array in to_theirs(rules, found.weights).items():
+        for name, array in export_weights(rules, found.weights).items():
             value = nn.Parameter(torch.from_numpy(array), requires_grad=requires_grad)
             _plant(self, name.removeprefix(_SCOPE), value)
         self.num_layers = config.n_layers

@@ -1,4 +1,7 @@
-"""Other people's files to and from (config, weights, vocabulary). Builds no model."""
+"""Readers and writers of model file formats.
+
+They convert between files and `Pretrained` (config, weights, vocabulary); they build no network.
+"""
 
 from typing import Any
 

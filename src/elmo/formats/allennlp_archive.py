@@ -1,7 +1,8 @@
-"""AllenNLP's own models which hold an ELMo: `model.tar.gz`, `best.th`, or a saved `Elmo` module.
+"""ELMo models inside AllenNLP files: `model.tar.gz`, `best.th` or a saved `Elmo` module.
 
-The geometry is read off the tensors. What they cannot tell (clips, activation) is taken from the
-options file where the archive has it, and otherwise from the published models, said aloud.
+The geometry is inferred from the tensor shapes. Clip values and activation function are not stored
+in the tensors: they come from the options file if the archive contains one, and otherwise from the
+published models, with a warning.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ from elmo.formats.pretrained import Pretrained
 ORIGIN = "AllenNLP archive"
 _TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
 _MIX = re.compile(r"scalar_mix_(\d+)\.(gamma|scalar_parameters\.(\d+))")
-# Made from the rest of the model for a given vocabulary, which is not in the archive.
+# Computed from the other weights for a vocabulary that is not in the archive.
 _DERIVED = (
     "_elmo_lstm._word_embedding.weight",
     "_elmo_lstm._bos_embedding",
@@ -33,24 +34,27 @@ _DERIVED = (
 
 
 def read_archive(archive: Container, options: Any = None) -> Pretrained:
-    """Read the ELMo out of a `model.tar.gz`.
+    """Read the ELMo model in a `model.tar.gz`.
 
     Args:
-        archive: its files.
-        options: parsed options.json, where the user has it.
+        archive: Files of the archive.
+        options: Parsed options.json, if the user has it.
+
+    Returns:
+        The ELMo model without the task model around it.
     """
     weights = next((name for name in ("weights.th", "best.th") if name in archive.names), None)
     if weights is None:
         raise FormatError(
-            f"{archive.label}: no weights.th inside, so this is no AllenNLP archive; found "
-            f"{archive.listing()}"
+            f"{archive.label}: not an AllenNLP archive, because it contains neither weights.th nor "
+            f"best.th (found {archive.listing()})."
         )
     config = archive.read_json("config.json") if "config.json" in archive.names else {}
     if options is None:
-        options = _options_inside(archive)
+        options = _packed_options(archive)
     with archive.open(weights) as file:
         state = read_state_dict(file, f"{archive.label}: {weights}")
-    model = read_state(state, f"{archive.label}: {weights}", options, _kind(config))
+    model = read_state(state, f"{archive.label}: {weights}", options, _model_description(config))
     if not _has_layer_norm(config):
         return model
     mix = dataclasses.replace(model.config.mix, layer_norm="allennlp")
@@ -58,7 +62,7 @@ def read_archive(archive: Container, options: Any = None) -> Pretrained:
 
 
 def _has_layer_norm(config: Any) -> bool:
-    """Whether an ELMo in the experiment's config, however deep, was trained with layer norm."""
+    """Whether any ELMo token embedder in a (nested) experiment config uses layer norm."""
     if isinstance(config, list):
         return any(map(_has_layer_norm, config))
     if not isinstance(config, dict):
@@ -67,13 +71,13 @@ def _has_layer_norm(config: Any) -> bool:
     return bool(is_elmo and config.get("do_layer_norm")) or _has_layer_norm(list(config.values()))
 
 
-def _options_inside(archive: Container) -> Any:
-    """Find the options file among the files AllenNLP packed with the model, under `fta/`."""
+def _packed_options(archive: Container) -> Any:
+    """Return the parsed options file that AllenNLP packed under `fta/`, if there is exactly one."""
     names = [name for name in archive.names if name.startswith("fta/") and "options" in name]
     return archive.read_json(names[0]) if len(names) == 1 else None
 
 
-def _kind(config: Any) -> str:
+def _model_description(config: Any) -> str:
     model = config.get("model") if isinstance(config, dict) else None
     if not isinstance(model, dict):
         return "a model of unknown type"
@@ -88,73 +92,78 @@ def read_state(
     state: Mapping[str, Tensor],
     label: str,
     options: Any = None,
-    kind: str = "a model",
+    description: str = "a model",
 ) -> Pretrained:
-    """Read the ELMo out of a state dict, whatever else is in it.
+    """Read the ELMo model in a state dict, ignoring all other tensors.
 
     Args:
-        state: tensors by AllenNLP's names.
-        label: the file, for messages.
-        options: parsed options.json, where it is known.
-        kind: what the model around the ELMo is, for messages.
+        state: Tensors by AllenNLP name.
+        label: File name for error messages.
+        options: Parsed options.json, if known.
+        description: Type of the surrounding model, for error messages.
     """
     prefixes = [name.removesuffix(_TABLE) for name in state if name.endswith(_TABLE)]
     if not prefixes:
         raise FormatError(
-            f"{label} holds {kind}, not an ELMo: there is no character table of a biLSTM ELMo in it"
+            f"{label} contains {description}, not an ELMo: it has no ELMo character embedding (a "
+            f"tensor named *{_TABLE})."
         )
     if len(prefixes) > 1:
         raise FormatError(
-            f"{label} holds {len(prefixes)} ELMos ({', '.join(sorted(prefixes))}): save the one "
-            "you want with torch.save(module.state_dict(), ...) first"
+            f"{label} contains {len(prefixes)} ELMo models ({', '.join(sorted(prefixes))}), "
+            "expected one. Save the one you want with torch.save(module.state_dict(), ...) first."
         )
     prefix = prefixes[0]
-    inside = {
+    tensors = {
         name.removeprefix(prefix): tensor
         for name, tensor in state.items()
         if name.startswith(prefix)
     }
-    mixes = {name: inside.pop(name) for name in list(inside) if _MIX.fullmatch(name)}
+    mix_tensors = {name: tensors.pop(name) for name in list(tensors) if _MIX.fullmatch(name)}
     for name in _DERIVED:
-        inside.pop(name, None)
-    inside = {name: tensor for name, tensor in inside.items() if name.startswith("_elmo_lstm.")}
-    config, notes = _geometry(inside, options, label)
-    weights = weight_names.to_ours(
+        tensors.pop(name, None)
+    tensors = {name: tensor for name, tensor in tensors.items() if name.startswith("_elmo_lstm.")}
+    config, notes = _geometry(tensors, options, label)
+    weights = weight_names.import_weights(
         weight_names.allennlp_modules(config),
-        to_arrays(inside, label),
+        to_arrays(tensors, label),
         label,
     )
-    mixed = _mixes(mixes, config.n_layers, label)
-    n_mixes = len(mixed) // 2
+    mixes = _mixes(mix_tensors, config.n_layers, label)
+    n_mixes = len(mixes) // 2
     if n_mixes:
         config = ModelConfig(config.text, config.encoder, config.lstm, MixConfig(n_mixes))
     return Pretrained(
         config,
-        {**weights, **(mixed or initial_mixes(config.n_layers))},
+        {**weights, **(mixes or initial_mixes(config.n_layers))},
         ORIGIN,
         notes=tuple(notes),
         source=label,
     )
 
 
-def _mixes(found: Mapping[str, Tensor], n_layers: int, label: str) -> dict[str, Tensor]:
-    numbers = sorted({int(name.split(".")[0].removeprefix("scalar_mix_")) for name in found})
+def _mixes(tensors: Mapping[str, Tensor], n_layers: int, label: str) -> dict[str, Tensor]:
+    numbers = sorted({int(name.split(".")[0].removeprefix("scalar_mix_")) for name in tensors})
     mixes: dict[str, Tensor] = {}
-    for place, number in enumerate(numbers):
+    for position, number in enumerate(numbers):
         scope = f"scalar_mix_{number}"
         names = [f"{scope}.scalar_parameters.{depth}" for depth in range(n_layers)]
         expected = [*names, f"{scope}.gamma"]
-        odd = sorted(set(expected) ^ {name for name in found if name.startswith(f"{scope}.")})
-        if odd:
-            what = "missing" if odd[0] in expected else f"too much for {n_layers} layers"
-            raise FormatError(f"{label}: {odd[0]} is {what}; the mix is not whole")
-        arrays = to_arrays({name: found[name] for name in expected}, label)
+        mismatched = sorted(
+            set(expected) ^ {name for name in tensors if name.startswith(f"{scope}.")}
+        )
+        if mismatched:
+            problem = (
+                "missing" if mismatched[0] in expected else f"unexpected for {n_layers} layers"
+            )
+            raise FormatError(f"{label}: incomplete layer mix: {mismatched[0]} is {problem}.")
+        arrays = to_arrays({name: tensors[name] for name in expected}, label)
         for name, array in arrays.items():
             if array.size != 1:
-                raise FormatError(f"{label}: {name} has shape {array.shape}, expected one number")
+                raise FormatError(f"{label}: {name} has shape {array.shape}, expected one value.")
         *weights, gamma = (torch.from_numpy(array).view(1) for array in arrays.values())
-        mixes[f"mixes.{place}.weights"] = torch.cat(weights)
-        mixes[f"mixes.{place}.gamma"] = gamma
+        mixes[f"mixes.{position}.weights"] = torch.cat(weights)
+        mixes[f"mixes.{position}.gamma"] = gamma
     return mixes
 
 
@@ -172,33 +181,34 @@ def _geometry(
             filters.append((width, count))
         projection_dim, cell_dim = state[f"{lstm}.forward_layer_0.state_projection.weight"].shape
     except (KeyError, ValueError) as error:
-        raise FormatError(f"{label}: the ELMo in it is not whole ({error})") from None
-    told, notes = ModelConfig(), list[str]()
+        raise FormatError(f"{label}: the ELMo weights are incomplete ({error}).") from None
+    options_config, notes = ModelConfig(), list[str]()
     if options is None:
         notes.append(
-            "the archive does not say its clips and activation: those of the published models are "
-            f"assumed (clips {told.lstm.cell_clip:g} and {told.lstm.projection_clip:g}, "
-            f"{told.encoder.activation})"
+            "The archive does not record clip values and activation function. Assuming those of "
+            f"the published models: cell clip {options_config.lstm.cell_clip:g}, projection clip "
+            f"{options_config.lstm.projection_clip:g}, activation "
+            f"{options_config.encoder.activation}."
         )
     else:
-        told, notes = config_from_options(options, f"the options of {label}")
+        options_config, notes = config_from_options(options, f"{label}: options")
     try:
         config = ModelConfig(
-            TextConfig(max_characters=told.text.max_characters),
+            TextConfig(max_characters=options_config.text.max_characters),
             EncoderConfig(
                 n_characters=n_characters,
                 character_dim=character_dim,
                 filters=tuple(filters),
-                activation=told.encoder.activation,
+                activation=options_config.encoder.activation,
                 n_highway=_count(state, f"{encoder}._highways._layers.", ".weight"),
             ),
             LSTMConfig(
                 cell_dim=cell_dim,
                 projection_dim=projection_dim,
                 n_layers=_count(state, f"{lstm}.forward_layer_", ".state_linearity.bias"),
-                cell_clip=told.lstm.cell_clip,
-                projection_clip=told.lstm.projection_clip,
-                # AllenNLP builds no other kind, and its state dicts hold the forget bias already.
+                cell_clip=options_config.lstm.cell_clip,
+                projection_clip=options_config.lstm.projection_clip,
+                # AllenNLP always uses residual connections, and its biases include the forget bias.
                 residual=True,
                 forget_bias=0.0,
             ),
@@ -206,20 +216,26 @@ def _geometry(
     except ConfigError as error:
         raise FormatError(f"{label}: {error}") from None
     if options is not None:
-        _compare(config.encoder, dataclasses.replace(told.encoder, project=True), label)
-        _compare(config.lstm, dataclasses.replace(told.lstm, forget_bias=0.0), label)
+        _check_options_match(
+            config.encoder, dataclasses.replace(options_config.encoder, project=True), label
+        )
+        _check_options_match(
+            config.lstm, dataclasses.replace(options_config.lstm, forget_bias=0.0), label
+        )
     return config, notes
 
 
-def _compare(
-    found: EncoderConfig | LSTMConfig, told: EncoderConfig | LSTMConfig, label: str
+def _check_options_match(
+    tensor_config: EncoderConfig | LSTMConfig,
+    options_config: EncoderConfig | LSTMConfig,
+    label: str,
 ) -> None:
-    for name, value in dataclasses.asdict(found).items():
-        said = getattr(told, name)
-        if value != said:
+    for name, value in dataclasses.asdict(tensor_config).items():
+        option_value = getattr(options_config, name)
+        if value != option_value:
             raise FormatError(
-                f"{label}: {name} is {value} by its tensors and {said} by the options: the options "
-                "belong to another model"
+                f"{label}: {name} is {value} according to the tensors but {option_value} according "
+                "to the options. The options belong to another model."
             )
 
 

@@ -1,7 +1,6 @@
-"""options.json and weights.hdf5, as bilm-tf dumps them, AllenNLP reads them and NLPL packs them.
+"""options.json and weights.hdf5 as written by bilm-tf, read by AllenNLP and published by NLPL.
 
-Also the two files that may go with them: a softmax, and vectors of a whole vocabulary computed
-beforehand (bilm-tf's token input).
+Two optional files go with them: a softmax, and token embeddings precomputed for a vocabulary.
 """
 
 import dataclasses
@@ -24,7 +23,7 @@ from elmo.formats.weight_names import Array
 from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 from elmo.text.vocabulary import Vocabulary
 
-# The optional datasets of a softmax, and our names for them.
+# HDF5 datasets of the optional softmax, and the names of the tensors in `Pretrained.weights`.
 SOFTMAX = {"softmax/W": "softmax.weight", "softmax/b": "softmax.bias"}
 
 
@@ -36,34 +35,34 @@ def read(
     origin: str,
     vocabulary: Vocabulary | None = None,
 ) -> Pretrained:
-    """Turn parsed options and the arrays of a weight file into a model.
+    """Build a model from parsed options and the arrays of a weight file.
 
     Args:
-        options: the parsed options.json.
-        arrays: the datasets by name, a softmax perhaps among them.
-        label: the weight file, for messages.
-        origin: the kind of file, in words.
-        vocabulary: words of the softmax, and of the input where that is word ids.
+        options: Parsed options.json.
+        arrays: Datasets by name, optionally including those of a softmax.
+        label: Name of the weight file for error messages.
+        origin: Description of the file format.
+        vocabulary: Words of the softmax, and of the input if the model reads word ids.
     """
     arrays = dict(arrays)
     softmax = {name: arrays.pop(name) for name in SOFTMAX if name in arrays}
     n_words = len(np.atleast_1d(arrays["embedding"])) if "embedding" in arrays else 0
-    config, notes = config_from_options(options, f"the options of {label}", n_words)
+    config, notes = config_from_options(options, f"{label}: options", n_words)
     if "CNN_proj/W_proj" in arrays and not config.encoder.project:
-        # AllenNLP projects also where the width is the same already.
+        # AllenNLP has a projection even if input and output dimension are equal.
         encoder = dataclasses.replace(config.encoder, project=True)
         config = dataclasses.replace(config, encoder=encoder)
     if "char_embed" in arrays:
-        arrays["char_embed"], more = _without_mask_row(arrays["char_embed"])
-        notes += more
-    weights = weight_names.to_ours(weight_names.bilm_hdf5(config), arrays, label)
+        arrays["char_embed"], row_notes = _without_mask_row(arrays["char_embed"])
+        notes += row_notes
+    weights = weight_names.import_weights(weight_names.bilm_hdf5(config), arrays, label)
     weights |= initial_mixes(config.n_layers)
     words = None
     if config.encoder.n_words:
         if vocabulary is None:
             raise FormatError(
-                f"{label}: this model reads word ids, so its vocabulary is needed: pass vocab=, or "
-                "put vocab.txt beside the weights"
+                f"{label}: this model reads word ids and needs its vocabulary. Pass vocab= or put "
+                "vocab.txt next to the weights."
             )
         words = _ids_of_rows(vocabulary, n_words, label)
     if vocabulary is not None:
@@ -83,65 +82,82 @@ def read(
 
 def _without_mask_row(table: Array) -> tuple[Array, list[str]]:
     if table.shape[:1] == (N_BYTE_CHARACTERS + SHIFT,) and not table[0].any():
-        return table[1:], ["char_embed has 262 rows, the first of them zero: read as 261"]
+        return table[1:], ["char_embed has 262 rows and the first is zero: dropped the first row."]
     return table, []
 
 
 def with_softmax(model: Pretrained, arrays: Mapping[str, Array], label: str) -> Pretrained:
-    """Add a softmax, whose datasets are `softmax/W` (words, projection) and `softmax/b`."""
+    """Return the model with a softmax.
+
+    Args:
+        model: Model without a softmax.
+        arrays: Datasets `softmax/W` (words, projection) and `softmax/b` (words,).
+        label: File name for error messages.
+    """
     missing = [name for name in SOFTMAX if name not in arrays]
     if missing:
         raise FormatError(
-            f"{label}: {missing[0]} is missing; a softmax has softmax/W and softmax/b"
+            f"{label}: {missing[0]} is missing. A softmax file has the datasets softmax/W and "
+            "softmax/b."
         )
     table = arrays["softmax/W"]
     dim = model.config.lstm.projection_dim
     if table.ndim != 2 or table.shape[1] != dim or arrays["softmax/b"].shape != table.shape[:1]:
         raise FormatError(
-            f"{label}: softmax/W has shape {table.shape}, softmax/b {arrays['softmax/b'].shape}; "
-            f"expected (words, {dim}) and (words,)"
+            f"{label}: softmax/W has shape {table.shape} and softmax/b "
+            f"{arrays['softmax/b'].shape}, expected (words, {dim}) and (words,)."
         )
-    added = {
-        ours: torch.from_numpy(np.asarray(arrays[name], dtype=np.float32))
-        for name, ours in SOFTMAX.items()
+    tensors = {
+        name: torch.from_numpy(np.asarray(arrays[dataset], dtype=np.float32))
+        for dataset, name in SOFTMAX.items()
     }
-    check_finite(added, label)
+    check_finite(tensors, label)
     config = dataclasses.replace(model.config, n_softmax_words=table.shape[0])
-    return dataclasses.replace(model, config=config, weights={**model.weights, **added})
+    return dataclasses.replace(model, config=config, weights={**model.weights, **tensors})
 
 
 def with_token_embeddings(
     model: Pretrained, arrays: Mapping[str, Array], vocabulary: Vocabulary | None, label: str
 ) -> Pretrained:
-    """Add the vectors of a vocabulary; words outside it go on being spelled."""
+    """Return the model with precomputed token embeddings for the words of a vocabulary.
+
+    Other words are still computed from their characters.
+
+    Args:
+        model: Character-based model.
+        arrays: The dataset `embedding` (words, projection).
+        vocabulary: Words of the rows, in order.
+        label: File name for error messages.
+    """
     if set(arrays) != {"embedding"}:
         raise FormatError(
-            f"{label}: found {', '.join(sorted(arrays)) or 'nothing'}, expected one dataset, "
-            "embedding: this is no token-embedding file"
+            f"{label}: not a token-embedding file: found "
+            f"{', '.join(sorted(arrays)) or 'no datasets'}, expected only the dataset embedding."
         )
     if vocabulary is None:
         raise FormatError(
-            f"{label}: a token-embedding file needs the vocabulary it was made from: pass vocab="
+            f"{label}: a token-embedding file needs the vocabulary it was computed for. Pass "
+            "vocab=."
         )
     if not model.config.encoder.n_characters:
         raise FormatError(
-            f"{label}: the model reads word ids already; it takes no token embeddings"
+            f"{label}: token embeddings cannot be added to a model that reads word ids."
         )
     table = arrays["embedding"]
     dim = model.config.lstm.projection_dim
     if table.ndim != 2 or table.shape[1] != dim:
-        raise FormatError(f"{label}: embedding has shape {table.shape}, expected (words, {dim})")
+        raise FormatError(f"{label}: embedding has shape {table.shape}, expected (words, {dim}).")
     words = _ids_of_rows(vocabulary, table.shape[0], label)
     encoder = dataclasses.replace(
         model.config.encoder, n_words=table.shape[0] + SHIFT, word_dim=dim, word_role="cache"
     )
     padded = np.concatenate([np.zeros_like(table[:1]), table])
-    added = {"bilm.encoder.words.weight": torch.from_numpy(padded)}
-    check_finite(added, label)
+    tensors = {"bilm.encoder.words.weight": torch.from_numpy(padded)}
+    check_finite(tensors, label)
     return dataclasses.replace(
         model,
         config=dataclasses.replace(model.config, encoder=encoder),
-        weights={**model.weights, **added},
+        weights={**model.weights, **tensors},
         words=words,
     )
 
@@ -149,43 +165,50 @@ def with_token_embeddings(
 def _ids_of_rows(vocabulary: Vocabulary, n_rows: int, label: str) -> dict[str, int]:
     if len(vocabulary) != n_rows:
         raise FormatError(
-            f"{label}: the word table has {n_rows} rows, the vocabulary {len(vocabulary)} lines: "
-            "they belong to two models"
+            f"{label}: the word embedding has {n_rows} rows but the vocabulary has "
+            f"{len(vocabulary)} lines. They belong to different models."
         )
     return vocabulary.ids
 
 
 def write(model: Pretrained, folder: Path) -> None:
-    """Write options.json and weights.hdf5, which AllenNLP and bilm-tf read.
+    """Write options.json and weights.hdf5, readable by AllenNLP and bilm-tf.
 
-    A model that came from such files gives the same datasets again, bit for bit. Other models are
-    refused by name where the format cannot hold them.
+    A model read from such files is written back with bit-identical datasets.
+
+    Args:
+        model: Character-based model whose characters are bytes.
+        folder: Output folder.
+
+    Raises:
+        FormatError: The format cannot store this model.
+        OutputError: The folder contains a model in another format.
     """
     config = model.config
     if config.text.characters != "bytes":
-        kinds = {"none": "word ids", "dictionary": "a character dictionary"}
-        kind = kinds.get(config.text.characters, f"{config.text.characters} as characters")
+        schemes = {"none": "word ids", "dictionary": "a character dictionary"}
+        scheme = schemes.get(config.text.characters, f"{config.text.characters} as characters")
         raise FormatError(
-            f"a model with {kind} ({model.origin}) cannot be written in AllenNLP's format, which "
-            "spells words in bytes: write our own folder"
+            f"A model with {scheme} ({model.origin}) cannot be written in AllenNLP's format, which "
+            "represents words as bytes. Use --to native."
         )
     if config.encoder.n_words:
         raise FormatError(
-            "a model with a cached token table cannot be written in AllenNLP's format: load it "
-            "without the token-embedding file"
+            "A model with precomputed token embeddings cannot be written in AllenNLP's format. "
+            "Load it without token_embeddings=."
         )
     if (folder / "config.json").exists():
         raise OutputError(
-            f"cannot write AllenNLP's files into {folder}: the config.json in it belongs to a "
-            "model of another format; name another folder"
+            f"Cannot write AllenNLP's files into {folder}: its config.json belongs to a model in "
+            "another format. Choose another output folder."
         )
-    # Readers of this format add 1 to the forget gate.
-    arrays = weight_names.to_theirs(
+    # Readers of this format add 1 to the bias of the forget gate.
+    arrays = weight_names.export_weights(
         weight_names.bilm_hdf5(config), model.with_forget_bias(1.0).weights
     )
-    for theirs, ours in SOFTMAX.items():
-        if ours in model.weights:
-            arrays[theirs] = model.weights[ours].float().numpy()
+    for dataset, name in SOFTMAX.items():
+        if name in model.weights:
+            arrays[dataset] = model.weights[name].float().numpy()
     options = json.dumps(options_from_config(config, model.options)).encode("ascii")
     lines = None if model.vocabulary is None else model.vocabulary.to_bytes()
     write_folder(
@@ -198,11 +221,14 @@ def write(model: Pretrained, folder: Path) -> None:
     )
 
 
-def left_out(model: Pretrained) -> list[str]:
-    """Say what of a model AllenNLP's files have no place for, in sentences."""
+def omissions(model: Pretrained) -> list[str]:
+    """Return one sentence for each part of the model that AllenNLP's format cannot store."""
     notes = []
     if has_trained_mixes(model):
-        notes.append("the trained mixes are not written: the format has no place for them")
+        notes.append("The trained layer mixes are not written: the format cannot store them.")
     if model.config.text.tokenizer is not None:
-        notes.append(f"the tokeniser, {model.config.text.tokenizer}, is not written")
+        notes.append(
+            f"The tokenizer ({model.config.text.tokenizer}) is not written: the format cannot "
+            "store it."
+        )
     return notes

@@ -1,4 +1,7 @@
-"""bilm-tf's options.json to our config and back; its defaults and the 261/262 trap live here."""
+"""Conversion between bilm-tf's options.json and `ModelConfig`.
+
+bilm-tf's `n_characters` is 261 during training and 262 afterwards; both are accepted.
+"""
 
 from collections.abc import Mapping
 from sys import float_info
@@ -10,38 +13,38 @@ from elmo.text.characters import N_BYTE_CHARACTERS, SHIFT
 
 
 class Section:
-    """A JSON object whose values are taken out by type, with the full name in every complaint."""
+    """A JSON object with typed accessors whose errors name the full path of the key."""
 
     def __init__(self, data: Any, label: str) -> None:
         if not isinstance(data, dict):
-            raise FormatError(f"{label} is {type(data).__name__}, expected a JSON object")
+            raise FormatError(f"{label} is of type {type(data).__name__}, expected a JSON object.")
         self.data = data
         self.label = label
 
     def section(self, name: str) -> "Section":
-        """Take a JSON object."""
+        """Return a nested JSON object."""
         return Section(self.required(name), f"{self.label}.{name}")
 
-    def flag(self, name: str) -> bool:
-        """Take true or false; absent means false."""
+    def boolean(self, name: str) -> bool:
+        """Return a boolean; a missing key is false."""
         value = self.data.get(name)
         if value is not None and not isinstance(value, bool):
-            raise FormatError(f"{self.label}.{name} is {value!r}, expected true or false")
+            raise FormatError(f"{self.label}.{name} is {value!r}, expected true or false.")
         return bool(value)
 
-    def whole(self, name: str, default: int | None = None) -> int:
-        """Take a whole number, not negative."""
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return a non-negative integer."""
         value = self.data.get(name, default) if default is not None else self.required(name)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise FormatError(
-                f"{self.label}.{name} is {value!r}, expected a whole number, 0 or more"
+                f"{self.label}.{name} is {value!r}, expected an integer of at least 0."
             )
         return value
 
     def clip(self, name: str) -> float | None:
-        """Take a positive number; absent means none."""
+        """Return a clip value (non-negative float); a missing key is None."""
         value = self.data.get(name)
         if value is None:
             return None
@@ -51,30 +54,30 @@ class Section:
             or not 0 <= value <= float_info.max
         ):
             raise FormatError(
-                f"{self.label}.{name} is {value!r}, expected a positive number or null"
+                f"{self.label}.{name} is {value!r}, expected a positive number or null."
             )
         return float(value)
 
     def activation(self) -> Literal["relu", "tanh"]:
-        """Take the activation of a character CNN."""
+        """Return the activation function of a character CNN."""
         value: Any = self.data.get("activation")
         if value not in ("relu", "tanh"):
-            raise FormatError(f"{self.label}.activation is {value!r}, expected relu or tanh")
+            raise FormatError(f"{self.label}.activation is {value!r}, expected relu or tanh.")
         return cast(Literal["relu", "tanh"], value)
 
     def filters(self) -> tuple[tuple[int, int], ...]:
-        """Take the filters of a character CNN."""
+        """Return the (width, count) pairs of the filters of a character CNN."""
         value = self.data.get("filters")
         if not _is_filters(value):
-            raise FormatError(f"{self.label}.filters is {value!r}, expected [width, count] pairs")
+            raise FormatError(f"{self.label}.filters is {value!r}, expected [width, count] pairs.")
         assert isinstance(value, list)
         return tuple((width, count) for width, count in value)
 
     def required(self, name: str) -> Any:
-        """Take any value, which must be there."""
+        """Return the value of a key that must be present."""
         if name not in self.data:
-            found = ", ".join(map(str, self.data)) or "nothing"
-            raise FormatError(f"{self.label} has no {name}; it has {found}")
+            names = ", ".join(map(str, self.data)) or "none"
+            raise FormatError(f"{self.label} has no key {name!r}. Its keys are: {names}.")
         return self.data[name]
 
 
@@ -83,21 +86,23 @@ def config_from_options(
     label: str,
     n_words: int = 0,
 ) -> tuple[ModelConfig, list[str]]:
-    """Read the geometry of a model; keys only training needs are passed over.
+    """Read the model geometry, ignoring keys that only matter for training.
 
     Args:
-        options: the parsed JSON.
-        label: the file, for messages.
-        n_words: rows of the word table, for a model without characters.
+        options: Parsed JSON.
+        label: File name for error messages.
+        n_words: Rows of the word embedding, for a model without characters.
 
     Returns:
-        The config, and what was mended or assumed, in sentences.
+        The config, and one sentence for each value that was corrected or assumed.
     """
     top = Section(options, label)
     if "lstm" not in top.data:
-        raise FormatError(f"{label} has no lstm section: it is not the options.json of a biLM")
+        raise FormatError(f"{label} has no lstm section, so it is not the options.json of a biLM.")
     if top.data.get("bidirectional") is False:
-        raise FormatError(f"{label}: a unidirectional language model is no biLM and cannot be read")
+        raise FormatError(
+            f"{label}: this is a unidirectional language model, which cannot be read as a biLM."
+        )
     try:
         lstm, notes = _lstm(top.section("lstm"))
         if "char_cnn" not in top.data:
@@ -112,9 +117,9 @@ def config_from_options(
             )
             return ModelConfig(TextConfig(characters="none"), encoder, lstm), notes
         cnn = top.section("char_cnn")
-        encoder, more = _encoder(cnn, lstm.projection_dim)
-        text = TextConfig(max_characters=cnn.whole("max_characters_per_token"))
-        return ModelConfig(text, encoder, lstm), notes + more
+        encoder, encoder_notes = _encoder(cnn, lstm.projection_dim)
+        text = TextConfig(max_characters=cnn.integer("max_characters_per_token"))
+        return ModelConfig(text, encoder, lstm), notes + encoder_notes
     except ConfigError as error:
         raise FormatError(f"{label}: {error}") from None
 
@@ -124,34 +129,34 @@ def _lstm(section: Section) -> tuple[LSTMConfig, list[str]]:
     clips = {name: section.clip(name) for name in ("cell_clip", "proj_clip")}
     for name, value in clips.items():
         if value == 0:
-            notes.append(f"{name} is 0: read as no clip, as AllenNLP does")
+            notes.append(f"{name} is 0: treated as no clipping, as in AllenNLP.")
     config = LSTMConfig(
-        cell_dim=section.whole("dim"),
-        projection_dim=section.whole("projection_dim"),
-        n_layers=section.whole("n_layers", default=1),
+        cell_dim=section.integer("dim"),
+        projection_dim=section.integer("projection_dim"),
+        n_layers=section.integer("n_layers", default=1),
         cell_clip=clips["cell_clip"] or None,
         projection_clip=clips["proj_clip"] or None,
-        residual=section.flag("use_skip_connections"),
+        residual=section.boolean("use_skip_connections"),
     )
     return config, notes
 
 
 def _encoder(section: Section, projection_dim: int) -> tuple[EncoderConfig, list[str]]:
     notes = []
-    n_characters = section.whole("n_characters", default=N_BYTE_CHARACTERS + SHIFT)
+    n_characters = section.integer("n_characters", default=N_BYTE_CHARACTERS + SHIFT)
     if n_characters == N_BYTE_CHARACTERS:
-        notes.append("n_characters is 261, the count of training: read as 262, that of use")
+        notes.append("n_characters is 261, the value during training: read as 262.")
     elif n_characters != N_BYTE_CHARACTERS + SHIFT:
         raise FormatError(
-            f"{section.label}.n_characters is {n_characters}, expected 262 (or 261 from training)"
+            f"{section.label}.n_characters is {n_characters}, expected 262 (or 261 from training)."
         )
     filters = section.filters()
     config = EncoderConfig(
         n_characters=N_BYTE_CHARACTERS + SHIFT,
-        character_dim=section.section("embedding").whole("dim"),
+        character_dim=section.section("embedding").integer("dim"),
         filters=filters,
         activation=section.activation(),
-        n_highway=section.whole("n_highway", default=0) if section.data.get("n_highway") else 0,
+        n_highway=section.integer("n_highway", default=0) if section.data.get("n_highway") else 0,
         project=sum(count for _, count in filters) != projection_dim,
     )
     return config, notes
@@ -167,11 +172,12 @@ def _is_filters(value: Any) -> bool:
 def options_from_config(
     config: ModelConfig, original: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Write the options the older programs need to use a byte-character model.
+    """Return the options that bilm-tf and AllenNLP need to use a byte-character model.
 
     Args:
-        config: the model.
-        original: the options it came with, which are given back but for training's 261.
+        config: Model geometry.
+        original: Options the model came with, returned unchanged except that `n_characters` becomes
+            262.
     """
     encoder, lstm = config.encoder, config.lstm
     if original is not None:

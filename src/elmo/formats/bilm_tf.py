@@ -1,4 +1,7 @@
-"""bilm-tf's TensorFlow checkpoints: variables renamed to the names its own dump gives them."""
+"""bilm-tf's TensorFlow checkpoints.
+
+Variables are renamed to the dataset names of bilm-tf's HDF5 dump and then read like such a file.
+"""
 
 import re
 from pathlib import Path
@@ -15,9 +18,9 @@ from elmo.text.vocabulary import Vocabulary
 
 ORIGIN = "bilm-tf TensorFlow checkpoint"
 SCOPE = "lm/"
-_OPTIMISER_SLOT = "/Adagrad"
+_OPTIMIZER_SLOT = "/Adagrad"
 _COUNTERS = ("global_step", "train_perplexity")
-# Applied in this order, to recurrent variables only; the projection before the plain kernel.
+# Applied in this order to the LSTM variables: /projection/kernel must come before /kernel.
 _RENAMES = (
     ("/rnn/", "/RNN/"),
     ("/multi_rnn_cell/", "/MultiRNNCell/"),
@@ -30,7 +33,7 @@ _RENAMES = (
 
 
 def hdf5_name(variable: str) -> str:
-    """Give the name `dump_weights` writes for a variable below the scope `lm`."""
+    """Return the dataset name that bilm-tf's `dump_weights` uses for a variable."""
     name = variable.removeprefix(SCOPE)
     if not name.startswith("RNN_"):
         return name
@@ -40,30 +43,37 @@ def hdf5_name(variable: str) -> str:
 
 
 def read(prefix: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
-    """Read a checkpoint with its softmax.
+    """Read a checkpoint including its softmax.
 
     Args:
-        prefix: path of the checkpoint without `.index`.
-        options: the parsed options.json of its training.
-        vocabulary: words of the softmax, where the file is at hand.
+        prefix: Path of the checkpoint without `.index`.
+        options: Parsed options.json of the training run.
+        vocabulary: Words of the softmax, if the file is available.
     """
     weights = {
         name: value
         for name, value in read_checkpoint(prefix).items()
-        if not name.endswith(_OPTIMISER_SLOT) and name not in _COUNTERS
+        if not name.endswith(_OPTIMIZER_SLOT) and name not in _COUNTERS
     }
     return _read(prefix, options, weights, vocabulary)
 
 
 def read_accumulators(prefix: Path, options: Any) -> dict[str, Tensor] | None:
-    """Read the sums of squares Adagrad keeps of each weight, by our names; None without any.
+    """Read Adagrad's sum of squared gradients for each weight.
 
-    They are laid out as the weights are, so they are read as a model is.
+    The sums have the same names and shapes as the weights, so they are read like a model.
+
+    Args:
+        prefix: Path of the checkpoint without `.index`.
+        options: Parsed options.json of the training run.
+
+    Returns:
+        Tensors by the names of `ELMoNetwork`, or None if the checkpoint has no optimizer state.
     """
     sums = {
-        name.removesuffix(_OPTIMISER_SLOT): value
+        name.removesuffix(_OPTIMIZER_SLOT): value
         for name, value in read_checkpoint(prefix).items()
-        if name.endswith(_OPTIMISER_SLOT)
+        if name.endswith(_OPTIMIZER_SLOT)
     }
     if not sums:
         return None
@@ -77,12 +87,13 @@ def _read(
     foreign = sorted(name for name in weights if not name.startswith(SCOPE))
     if foreign or not weights:
         raise FormatError(
-            f"{prefix}: variables of a biLM begin with {SCOPE}, found "
-            f"{', '.join(foreign[:3]) or 'none'}: this checkpoint is of another program"
+            f"{prefix}: not a bilm-tf checkpoint: expected variable names that start with {SCOPE}, "
+            f"found {', '.join(foreign[:3]) or 'no variables'}."
         )
     if not any(re.match(r"lm/RNN_1/", name) for name in weights):
         raise FormatError(
-            f"{prefix}: no backward LSTM in it; a unidirectional language model is no biLM"
+            f"{prefix}: no backward LSTM found. A unidirectional language model cannot be read as "
+            "a biLM."
         )
     arrays = {hdf5_name(name): value for name, value in weights.items()}
     return bilm_hdf5.read(options, arrays, label=str(prefix), origin=ORIGIN, vocabulary=vocabulary)

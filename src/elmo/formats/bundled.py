@@ -1,17 +1,17 @@
-"""The models that come with the package: a folder of ours for each name."""
+"""Models that are installed with the package: one model folder per name."""
 
 from pathlib import Path
 
-# Names that are promised; an installation may lack their weights.
+# All bundled models; an installation may lack their weights.
 NAMES = ("small-en", "small-ko")
 FOLDER = Path(__file__).parents[1] / "models"
 
 
 def installed() -> dict[str, Path]:
-    """Give the bundled models of this installation, by name."""
+    """Return the folder of each bundled model in this installation, by name."""
     return {path.parent.name: path.parent for path in sorted(FOLDER.glob("*/config.json"))}
 
 
 def listing() -> str:
-    """List the bundled models of this installation, for a message."""
+    """Return the names of the installed bundled models for a message."""
     return ", ".join(installed()) or "none"

@@ -1,6 +1,6 @@
-"""A folder, a zip or a tar as one set of named files.
+"""A folder, zip or tar file as a set of named files.
 
-Nothing is ever unpacked to disk, so no name inside an archive can reach a path outside it.
+Archives are never unpacked to disk, so a name inside an archive cannot reach a path outside it.
 """
 
 import io
@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 from elmo.errors import FormatError
 
-# What torn archives make their readers raise; names inside that are no UTF-8 are a ValueError.
-_BROKEN = (
+# Errors raised by the readers of damaged archives; ValueError: a name that is not valid UTF-8.
+_READ_ERRORS = (
     OSError,
     EOFError,
     RuntimeError,
@@ -33,13 +33,14 @@ _BROKEN = (
 
 @dataclass(frozen=True)
 class Container:
-    """Named files and a way to open them.
+    """Named files and a function that opens them.
 
     Attributes:
-        label: what to call it in a message.
-        names: the files, by their paths inside.
-        opener: opens one of them for reading from any position.
-        deeper: whether a file that is not among the names, in a folder below, can be opened too.
+        label: Name for error messages.
+        names: Paths of the files inside.
+        opener: Function that opens a file for random-access reading.
+        has_nested: Whether a path in a subfolder, not listed in `names`, is a file that can be
+            opened.
     """
 
     label: str
@@ -48,86 +49,88 @@ class Container:
     deeper: Callable[[str], bool] = lambda name: False
 
     def holds(self, name: str) -> bool:
-        """Whether there is a file of this path inside."""
-        return name in self.names or self.deeper(name)
+        """Whether a file of this path exists inside."""
+        return name in self.names or self.has_nested(name)
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file; one that cannot be read is a `FormatError`."""
+        """Open a file; raise `FormatError` if it is missing or cannot be read."""
         if not self.holds(name):
-            raise FormatError(f"{self.label}: there is no {name}; found {self.listing()}")
+            raise FormatError(f"{self.label}: no file {name} (found {self.listing()}).")
         try:
             return self.opener(name)
-        except _BROKEN as error:
-            raise FormatError(f"{self.label}: {name} cannot be read: {one_line(error)}") from None
+        except _READ_ERRORS as error:
+            raise FormatError(f"{self.label}: cannot read {name}: {one_line(error)}") from None
 
     def read(self, name: str) -> bytes:
-        """Read a whole file."""
+        """Return the content of a file."""
         with self.open(name) as file:
             return file.read()
 
     def read_json(self, name: str) -> Any:
-        """Read a JSON file."""
+        """Return the parsed content of a JSON file."""
         return parse_json(self.read(name), f"{self.label}: {name}")
 
     def listing(self) -> str:
-        """List the first names, for a message."""
+        """Return the first file names for an error message."""
         shown = ", ".join(self.names[:8]) or "no files"
         return shown + (f" and {len(self.names) - 8} more" if len(self.names) > 8 else "")
 
 
 def one_line(error: Exception) -> str:
-    """Give the text of another library's error so that it fits into a message."""
+    """Return the message of another library's error on one line of at most 200 characters."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def parse_json(data: bytes, label: str) -> Any:
-    """Parse JSON; what is no JSON is a `FormatError`."""
+    """Parse JSON; raise `FormatError` if it is invalid."""
     try:
         return json.loads(data)
-    except (ValueError, RecursionError) as error:  # among them too many digits, and no UTF-8
-        raise FormatError(f"{label} is not JSON: {error}") from None
+    # ValueError: also invalid UTF-8, or a number with too many digits
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{label} is not valid JSON: {error}") from None
 
 
 def read_file(path: Path) -> bytes:
-    """Read a whole file; a path that cannot be read is a `FormatError`."""
+    """Return the content of a file; raise `FormatError` if it cannot be read."""
     with open_file(path) as file:
         return file.read()
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading; a path that cannot be opened is a `FormatError`."""
+    """Open a file for reading; raise `FormatError` if that fails."""
     try:
         return path.open("rb")
     except OSError as error:
-        raise FormatError(f"cannot read {path}: {error.strerror}") from None
+        raise FormatError(f"Cannot read {path}: {error.strerror}") from None
 
 
 def open_folder(path: Path) -> Container:
-    """Take the files of a folder; only those directly inside are listed.
+    """Return the files directly inside a folder.
 
-    A folder may hold anything, so what lies below it is looked for by its whole path alone.
+    The folder may contain anything, so subfolders are not listed; a file in them is found by its
+    path.
     """
     try:
         names = tuple(sorted(item.name for item in path.iterdir() if item.is_file()))
     except OSError as error:
-        raise FormatError(f"cannot read the folder {path}: {error.strerror}") from None
+        raise FormatError(f"Cannot read the folder {path}: {error.strerror}") from None
 
-    def below(name: str) -> bool:
-        found = os.path.normpath(path / name)
-        return Path(found).is_relative_to(os.path.normpath(path)) and os.path.isfile(found)
+    def has_nested(name: str) -> bool:
+        nested = os.path.normpath(path / name)
+        return Path(nested).is_relative_to(os.path.normpath(path)) and os.path.isfile(nested)
 
-    return Container(str(path), names, lambda name: open_file(path / name), below)
+    return Container(str(path), names, lambda name: open_file(path / name), has_nested)
 
 
 def open_zip(path: Path) -> Container:
-    """Take the files of a zip; a single folder around them is looked through.
+    """Return the files of a zip, without a common top-level folder.
 
-    What macOS adds to a zip is passed over.
+    Metadata folders that macOS adds are ignored.
     """
     try:
         archive = zipfile.ZipFile(path)
-    except _BROKEN as error:
-        raise FormatError(f"{path} is not a whole zip file: {one_line(error)}") from None
+    except _READ_ERRORS as error:
+        raise FormatError(f"{path} is not a complete zip file: {one_line(error)}") from None
     members = {
         item.filename: item
         for item in archive.infolist()
@@ -142,20 +145,20 @@ def open_zip(path: Path) -> Container:
 
 
 def open_tar(path: Path) -> Container:
-    """Take the regular files of a tar, compressed or not; links in it are passed over."""
+    """Return the regular files of a tar, compressed or not; links are ignored."""
     try:
         with tarfile.open(path) as archive:
             members = {item.name.removeprefix("./"): item for item in archive if item.isreg()}
-            # The checksum of a compressed archive is only looked at where it ends.
+            # Read to the end: only there is the checksum of a compressed archive verified.
             while archive.fileobj is not None and archive.fileobj.read(1 << 20):
                 pass
-    except _BROKEN as error:
-        raise FormatError(f"{path} is not a whole tar archive: {one_line(error)}") from None
+    except _READ_ERRORS as error:
+        raise FormatError(f"{path} is not a complete tar archive: {one_line(error)}") from None
 
     def read(name: str) -> BinaryIO:
         with tarfile.open(path) as archive:
             file = archive.extractfile(members[name])
-            assert file is not None  # only None for what is no regular file
+            assert file is not None  # it is None only if the member is not a regular file
             return io.BytesIO(file.read())
 
     return Container(str(path), tuple(members), read)

@@ -1,4 +1,4 @@
-"""CRC-32C as TensorFlow stores it, in numpy: fast enough to check every tensor of a checkpoint."""
+"""CRC-32C as stored by TensorFlow, vectorized with NumPy to check every tensor quickly."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,10 +7,10 @@ _POLYNOMIAL = 0x82F63B78  # bit-reversed
 _CHUNK_SIZE = 1 << 23
 _FOLD_UNITS = (16, 1)
 
-# The polynomial x^5685 + x^1362 + x^426 + 1 is a multiple of the CRC's own, so a message keeps its
-# remainder when its leading term is taken away and added 5685 - 1362, 5685 - 426 and 5685 places
-# later. Over GF(2) the same holds with every exponent times a power of two: places may be bytes or
-# groups of 16 bytes, and thousands of them are moved by three array operations.
+# The polynomial x^5685 + x^1362 + x^426 + 1 is a multiple of the CRC polynomial. A message
+# therefore keeps its remainder if its leading term is removed and added at the distances 5685 -
+# 1362, 5685 - 426 and 5685. Over GF(2) this also holds with all exponents multiplied by a power of
+# two, so the unit can be a byte or 16 bytes, and three array operations move thousands of units.
 _FOLD_DISTANCES = (4323, 5259, 5685)
 
 
@@ -27,7 +27,7 @@ _TABLE = _make_table()
 
 
 def masked_crc32c(data: npt.NDArray[np.uint8]) -> int:
-    """Compute the CRC-32C in the form TensorFlow stores: rotated, plus a constant."""
+    """Return the CRC-32C in TensorFlow's stored form: rotated, plus a constant."""
     register = 0xFFFFFFFF
     for start in range(0, data.size, _CHUNK_SIZE):
         register = _advance(register, data[start : start + _CHUNK_SIZE])
@@ -38,7 +38,7 @@ def masked_crc32c(data: npt.NDArray[np.uint8]) -> int:
 def _advance(register: int, data: npt.NDArray[np.uint8]) -> int:
     if data.size > _FOLD_DISTANCES[-1]:
         data = data.copy()
-        # The register enters with the first four bytes, so the rest can start from zero.
+        # XOR the register into the first four bytes, so that it can restart from zero.
         data[:4] ^= np.frombuffer(register.to_bytes(4, "little"), np.uint8)
         register = 0
         for unit in _FOLD_UNITS:

@@ -1,6 +1,6 @@
-"""HDF5 files: flat dictionaries of float32 arrays read, and files written without surprises.
+"""HDF5: read datasets as float32 arrays, and write files that survive a full disk.
 
-h5py is loaded with the first file: most runs read and write none.
+h5py is imported when the first file is opened: most runs use no HDF5.
 """
 
 import io
@@ -21,8 +21,11 @@ def read_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
     """Read every dataset of a file; links to other files are not followed.
 
     Args:
-        file: open for reading.
-        label: what to call it in a message.
+        file: File open for reading.
+        label: File name for error messages.
+
+    Returns:
+        Float32 arrays by dataset path.
     """
     import h5py
 
@@ -32,61 +35,60 @@ def read_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
         if not isinstance(item, h5py.Dataset):
             return
         if item.external is not None or item.is_virtual:
-            raise FormatError(f"{label}: {name} points into another file; it is not read")
+            raise FormatError(f"{label}: {name} refers to another file, which is not supported.")
         if item.dtype.kind != "f":
-            raise FormatError(
-                f"{label}: {name} holds {item.dtype}, expected floating-point numbers"
-            )
-        with np.errstate(over="ignore"):  # infinite values are refused later, by name
+            raise FormatError(f"{label}: {name} has dtype {item.dtype}, expected floating point.")
+        with np.errstate(over="ignore"):  # infinite values raise later, with the name of the tensor
             arrays[name] = np.asarray(item[()], dtype=np.float32)
 
     try:
         with h5py.File(file, "r") as content:
             content.visititems(visit)
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:
-        raise FormatError(f"{label} is not a whole HDF5 file: {one_line(error)}") from None
+        raise FormatError(f"{label} is not a complete HDF5 file: {one_line(error)}") from None
     return arrays
 
 
 class HDF5File:
-    """An HDF5 file being written, which survives a full disk.
+    """An HDF5 file opened for writing that survives a full disk.
 
-    HDF5 cannot close a file whose disk refused a write: it fails again and again, and takes the
-    process down at exit. So it is given a file that never refuses: what the disk does not take
-    stays in memory until the file is closed, and `check` raises the disk's error.
+    The HDF5 library cannot close a file after a failed write: it keeps failing, and the process
+    crashes at exit. This class therefore gives it a file whose writes always succeed: data that
+    could not be written is buffered in memory until the file is closed, and `check` raises the
+    error.
     """
 
     def __init__(self, path: Path) -> None:
-        """Begin a file.
+        """Create the file.
 
         Args:
-            path: file to write.
+            path: File to write.
         """
         import h5py
 
-        self._sink = _PatientFile(path)
+        self._sink = _BufferingFile(path)
         self.content = h5py.File(self._sink, "w")
 
     def check(self) -> None:
-        """Raise what the disk answered, if it refused a write."""
+        """Raise the disk's error if a write failed."""
         if self._sink.error is not None:
             raise self._sink.error
 
     def close(self) -> None:
-        """Finish the file; raises what the disk answered."""
+        """Finish the file; raise the disk's error if a write failed."""
         self.content.close()
         self._sink.close()
         self.check()
 
 
-class _PatientFile(io.RawIOBase):
-    """A file whose writes always succeed; those the disk refused are remembered."""
+class _BufferingFile(io.RawIOBase):
+    """A file whose writes always succeed; data the disk did not accept is buffered."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._file = path.open("w+b", buffering=0)
         self._position = 0
-        self._kept: list[tuple[int, bytes]] = []
+        self._unwritten: list[tuple[int, bytes]] = []
         self.error: BaseException | None = None
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -99,7 +101,7 @@ class _PatientFile(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        # An interrupt must not reach HDF5 either.
+        # BaseException: an interrupt must not reach HDF5 either.
         try:
             if self.error is None:
                 self._file.seek(self._position)
@@ -109,7 +111,7 @@ class _PatientFile(io.RawIOBase):
         except BaseException as error:
             self.error = error
         if self.error is not None:
-            self._kept.append((self._position, bytes(view)))
+            self._unwritten.append((self._position, bytes(view)))
         self._position += len(view)
         return len(view)
 
@@ -119,10 +121,10 @@ class _PatientFile(io.RawIOBase):
         self._file.seek(start)
         stored = self._file.read(len(view))
         view[: len(stored)] = stored
-        for place, data in self._kept:
-            low, high = max(start, place), min(end, place + len(data))
+        for offset, data in self._unwritten:
+            low, high = max(start, offset), min(end, offset + len(data))
             if low < high:
-                view[low - start : high - start] = data[low - place : high - place]
+                view[low - start : high - start] = data[low - offset : high - offset]
         self._position = end
         return len(view)
 
@@ -141,7 +143,7 @@ class _PatientFile(io.RawIOBase):
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write datasets as bilm-tf does: contiguous float32, no attributes."""
+    """Write datasets like bilm-tf does: contiguous float32 without attributes."""
     file = HDF5File(path)
     try:
         for name, array in arrays.items():

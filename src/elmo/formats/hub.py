@@ -1,7 +1,8 @@
-"""Model folders on a hub: one repository is one folder, fetched into the hub's own cache.
+"""Model folders on a Hugging Face hub: one repository holds one model folder.
 
-All talk with the hub goes through `huggingface_hub` (extra `hub`), which also minds HF_ENDPOINT,
-HF_HUB_OFFLINE and HF_TOKEN. What is inside a folder is for the other readers to say.
+All requests go through `huggingface_hub` (extra `hub`), which also reads HF_ENDPOINT,
+HF_HUB_OFFLINE and HF_TOKEN and caches downloads. The content of a folder is left to the format
+readers.
 """
 
 import json
@@ -14,9 +15,15 @@ from elmo.errors import FormatError, MissingExtra, OutputError
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
 
-OWN_FILES = ("config.json", "model.safetensors", "vocab.txt", "characters.json", "words.json")
+MODEL_FOLDER_FILES = (
+    "config.json",
+    "model.safetensors",
+    "vocab.txt",
+    "characters.json",
+    "words.json",
+)
 MODEL_FILES = (
-    *OWN_FILES,
+    *MODEL_FOLDER_FILES,
     "README.md",
     # bilm-tf and AllenNLP
     "*options*.json",
@@ -37,65 +44,65 @@ MODEL_FILES = (
     "cnn_*.json",
     "*/cnn_*.json",
 )
-_LOG_IN = "run hf auth login or set HF_TOKEN"
-_NO_ID = "it is no hub id, which looks like owner/name"
+_HOW_TO_LOG_IN = "Run hf auth login or set HF_TOKEN."
+_NOT_A_HUB_ID = "a hub id has the form owner/name"
 
 
 def download(repository: str) -> Path:
-    """Fetch a repository into the hub's cache and give its folder there.
+    """Download a repository into the hub's cache and return its folder there.
 
-    Only the files of a model are fetched, from the main branch. Where the hub cannot be asked, the
-    cache alone decides.
+    Only the model files of the main branch are downloaded. If the hub cannot be reached, a copy in
+    the cache is used.
 
     Args:
-        repository: hub id, owner/name.
+        repository: Hub id (owner/name).
     """
     try:
         import huggingface_hub
     except ImportError:
-        missing = MissingExtra("downloading it from a hub", "hub")
-        raise FormatError(f"there is no file or folder {repository}, and {missing}") from None
+        missing_extra = MissingExtra("downloading it from a hub", "hub")
+        raise FormatError(f"No file or folder {repository} exists, and {missing_extra}") from None
 
     if "/" not in repository:
-        raise FormatError(f"there is no file or folder {repository}, and {_NO_ID}")
+        raise FormatError(f"No file or folder {repository} exists; {_NOT_A_HUB_ID}.")
 
     def fetch(*, from_cache: bool) -> Path:
         return Path(
             huggingface_hub.snapshot_download(
                 repository,
                 allow_patterns=list(MODEL_FILES),
-                ignore_patterns=["*/*"],  # a star of the list above would reach into subfolders
+                ignore_patterns=["*/*"],  # the patterns above would also match in subfolders
                 local_files_only=from_cache,
             )
         )
 
-    # Anything may come out of the layers below (httpx, xet, file system); one kind leaves here.
+    # httpx, xet and the file system raise many exception types: convert all to FormatError.
     try:
         try:
             folder = fetch(from_cache=False)
         except Exception as error:
-            # A refused connection makes snapshot_download look into the cache; one that breaks
-            # off, a proxy that fails or a login page in between does not.
+            # snapshot_download falls back to its cache only if the connection cannot be opened,
+            # not after an interrupted connection, a proxy error or a login page.
             if not _is_unreachable(error):
                 raise
             folder = fetch(from_cache=True)
     except Exception as error:
-        raise FormatError(_why_no_download(error, repository)) from error
+        raise FormatError(_download_error(error, repository)) from error
     if not folder.is_dir():
-        raise FormatError(f"the repository {repository} on the hub holds no file of a model")
+        raise FormatError(f"The repository {repository} on the hub contains no model files.")
     return folder
 
 
 def upload(folder: Path, repository: str, *, private: bool = False) -> str:
-    """Put a model folder on the hub and give the address of the commit.
+    """Upload a model folder to the hub and return the URL of the commit.
 
-    The repository is made where there is none. Of an older model there, the files that the new
-    one lacks are removed in the same commit, so that the two never mix.
+    The repository is created if it does not exist. The same commit deletes files of a previous
+    model that the new one lacks, so that two models never mix.
 
     Args:
-        folder: all its files are uploaded.
-        repository: hub id, owner/name.
-        private: whether only its owner may see it; an existing public one is refused.
+        folder: Folder whose files are all uploaded.
+        repository: Hub id (owner/name).
+        private: Make the repository private; an existing public repository raises an error.
     """
     try:
         import huggingface_hub
@@ -103,11 +110,11 @@ def upload(folder: Path, repository: str, *, private: bool = False) -> str:
         raise MissingExtra("uploading to a hub", "hub") from None
 
     if "/" not in repository:
-        raise OutputError(f"cannot upload to {repository}: {_NO_ID}")
+        raise OutputError(f"Cannot upload to {repository}: {_NOT_A_HUB_ID}.")
     if not folder.is_dir():
-        raise OutputError(f"cannot upload {folder}: there is no such folder")
+        raise OutputError(f"Cannot upload {folder}: the folder does not exist.")
     if not any(path.is_file() for path in folder.iterdir()):
-        raise OutputError(f"cannot upload {folder}: it holds no files")
+        raise OutputError(f"Cannot upload {folder}: the folder contains no files.")
     api = huggingface_hub.HfApi()
     try:
         api.create_repo(repository, private=private, exist_ok=True)
@@ -117,95 +124,98 @@ def upload(folder: Path, repository: str, *, private: bool = False) -> str:
                 repo_id=repository,
                 folder_path=folder,
                 commit_message="Upload ELMo model",
-                delete_patterns=list(OWN_FILES),
+                delete_patterns=list(MODEL_FOLDER_FILES),
             )
             return str(commit.commit_url)
     except Exception as error:
-        raise OutputError(f"cannot upload to {repository}: {_why_no_upload(error)}") from error
+        raise OutputError(f"Cannot upload to {repository}: {_upload_error(error)}") from error
     raise OutputError(
-        f"cannot upload to {repository}: it should be private, but exists already and is public; "
-        "change that on its page or take another name"
+        f"Cannot upload to {repository}: private=True was given, but the repository already exists "
+        "and is public. Make it private on its page or choose another name."
     )
 
 
-def _why_no_download(error: Exception, repository: str) -> str:
+def _download_error(error: Exception, repository: str) -> str:
     from huggingface_hub import errors
 
-    nowhere = f"there is no file or folder {repository}"
+    not_local = f"No file or folder {repository} exists"
     if isinstance(error, errors.HFValidationError):
-        return f"{nowhere}, and {_NO_ID}"
-    answer = _answer(error)
-    if answer is None:
-        reason = _why_no_answer(error)
-        # Older versions of the library do not tell a part from the whole.
+        return f"{not_local}; {_NOT_A_HUB_ID}."
+    http_error = _http_error(error)
+    if http_error is None:
+        reason = _connection_error(error)
+        # Older versions of the library do not distinguish incomplete from missing.
         if isinstance(error, getattr(errors, "IncompleteSnapshotError", ())):
-            return f"only a part of {repository} is in the hub's cache, and {reason}"
+            return f"The hub's cache contains only a part of {repository}, and {reason}"
         if isinstance(error, errors.LocalEntryNotFoundError):
-            return f"{nowhere}, {repository} is not in the hub's cache, and {reason}"
-        return f"cannot download {repository}: {reason}"
-    if isinstance(answer, errors.RevisionNotFoundError):
-        return f"the repository {repository} on the hub has no branch main"
-    if isinstance(answer, errors.GatedRepoError):
-        return f"{repository} is gated: ask for access on its page on the hub, then {_LOG_IN}"
-    # To a stranger the hub gives the same answer for what is private and what does not exist.
-    if _is_unauthorised(answer) and not _has_token(answer):
+            return f"{not_local}, it is not in the hub's cache, and {reason}"
+        return f"Cannot download {repository}: {reason}"
+    if isinstance(http_error, errors.RevisionNotFoundError):
+        return f"The repository {repository} on the hub has no branch main."
+    if isinstance(http_error, errors.GatedRepoError):
+        return f"{repository} is gated. Request access on its hub page first. {_HOW_TO_LOG_IN}"
+    # Without a login the hub answers the same for private and for missing repositories.
+    if _is_unauthorized(http_error) and not _has_token(http_error):
         return (
-            f"{nowhere}, and the hub shows no repository of that name without a login: "
-            f"check the spelling, or if it is private, {_LOG_IN}"
+            f"{not_local}, and the hub has no public repository of that name. Check the "
+            f"spelling. If the repository is private: {_HOW_TO_LOG_IN}"
         )
-    if isinstance(answer, errors.RepositoryNotFoundError) and not _is_unauthorised(answer):
+    if isinstance(http_error, errors.RepositoryNotFoundError) and not _is_unauthorized(http_error):
         return (
-            f"{nowhere}, and no repository of that name which you may read is on the hub: "
-            "check the spelling, or if it is private, the rights of your token"
+            f"{not_local}, and the hub has no repository of that name that you can read. Check "
+            "the spelling or, if it is private, the permissions of your token."
         )
-    return f"cannot download {repository}: {_why_refused(answer)}"
+    return f"Cannot download {repository}: {_response_error(http_error)}"
 
 
-def _why_no_upload(error: Exception) -> str:
+def _upload_error(error: Exception) -> str:
     from huggingface_hub.errors import HFValidationError
 
     if isinstance(error, HFValidationError):
-        return _NO_ID
-    answer = _answer(error)
-    if answer is None:
-        return _why_no_answer(error)
-    # Of a faulty file the library tells more than the hub's answer: which one it is.
-    if error is not answer and isinstance(error, ValueError):
+        return f"{_NOT_A_HUB_ID}."
+    http_error = _http_error(error)
+    if http_error is None:
+        return _connection_error(error)
+    # For an invalid file the library's error is better than the response: it names the file.
+    if error is not http_error and isinstance(error, ValueError):
         return _one_line(error)
-    return _why_refused(answer)
+    return _response_error(http_error)
 
 
-def _why_refused(answer: "HfHubHTTPError") -> str:
-    """Say why the hub answered with an error, as the end of a sentence."""
-    if _is_unauthorised(answer):
-        if _has_token(answer):
-            return "the hub does not accept your token: run hf auth login again or set HF_TOKEN"
-        return f"you are not logged in to the hub: {_LOG_IN}"
-    status = answer.response.status_code
-    said = _one_line(answer.server_message or answer)
+def _response_error(http_error: "HfHubHTTPError") -> str:
+    """Return why the hub answered with an error, as the end of a message."""
+    if _is_unauthorized(http_error):
+        if _has_token(http_error):
+            return f"the hub rejects your token. {_HOW_TO_LOG_IN}"
+        return f"you are not logged in to the hub. {_HOW_TO_LOG_IN}"
+    status = http_error.response.status_code
+    server_message = _one_line(http_error.server_message or http_error)
     if status in (403, 404):
-        return f"the hub refuses it ({status}: {said}): check the name and the rights of your token"
+        return (
+            f"the hub denies access ({status}: {server_message}). Check the name and the "
+            "permissions of your token."
+        )
     if status == 429 or status >= 500:
-        return f"the hub is in trouble or busy ({status}: {said}): try again later"
-    return f"the hub refuses it ({status}: {said})"
+        return f"the hub is busy or unavailable ({status}: {server_message}). Try again later."
+    return f"the hub rejects the request ({status}: {server_message})."
 
 
-def _why_no_answer(error: Exception) -> str:
-    """Say why no answer of the hub was to be had, as the end of a sentence."""
+def _connection_error(error: Exception) -> str:
+    """Return why the hub sent no response, as the end of a message."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     for cause in _causes(error):
         if isinstance(cause, OfflineModeIsEnabled):
-            return "offline mode is on: unset HF_HUB_OFFLINE to ask the hub"
+            return "offline mode is on. Unset HF_HUB_OFFLINE to use the hub."
         if _is_unreachable(cause):
-            return f"the hub cannot be reached ({_one_line(cause)}): check the connection"
+            return f"the hub cannot be reached ({_one_line(cause)}). Check the connection."
         if isinstance(cause, OSError) and cause.errno is not None:
             return _one_line(cause)
     return _one_line(error) or type(error).__name__
 
 
-def _answer(error: Exception) -> "HfHubHTTPError | None":
-    """Find the hub's own answer among the causes of an error."""
+def _http_error(error: Exception) -> "HfHubHTTPError | None":
+    """Return the HTTP error of the hub among the causes of an error, if there is one."""
     from huggingface_hub.errors import HfHubHTTPError
 
     return next((cause for cause in _causes(error) if isinstance(cause, HfHubHTTPError)), None)
@@ -225,17 +235,17 @@ def _is_unreachable(error: BaseException) -> bool:
 
     if isinstance(error, json.JSONDecodeError):
         return True
-    # By name, for huggingface_hub has changed its HTTP library from version to version.
+    # Compared by name because versions of huggingface_hub use different HTTP libraries.
     library = type(error).__module__.partition(".")[0]
     return library in ("httpx", "httpx2") and not isinstance(error, HfHubHTTPError)
 
 
-def _is_unauthorised(answer: "HfHubHTTPError") -> bool:
-    return answer.response.status_code == 401
+def _is_unauthorized(http_error: "HfHubHTTPError") -> bool:
+    return http_error.response.status_code == 401
 
 
-def _has_token(answer: "HfHubHTTPError") -> bool:
-    return "authorization" in answer.response.request.headers
+def _has_token(http_error: "HfHubHTTPError") -> bool:
+    return "authorization" in http_error.response.request.headers
 
 
 def _one_line(text: object) -> str:

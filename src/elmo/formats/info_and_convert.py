@@ -1,4 +1,4 @@
-"""The verbs `info` and `convert`: say what a model file is; turn it into another format."""
+"""The commands `info` (describe a model) and `convert` (write it in another format)."""
 
 import json
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ _FORMATS = ("native", "allennlp", "onnx")
 
 @dataclass(frozen=True)
 class InfoResult:
-    """What a model is.
+    """Description of a model.
 
     Attributes:
-        rows: format, geometry and vocabulary, for people.
-        notes: what was mended or assumed while reading.
-        config: every dial, as plain data.
-        as_json: whether to print JSON.
+        rows: Format, geometry and vocabulary as labeled values.
+        notes: Corrections and assumptions made while reading.
+        config: All options of the model as plain data.
+        as_json: Whether `str` returns JSON.
     """
 
     rows: dict[str, str | int]
@@ -33,7 +33,7 @@ class InfoResult:
     as_json: bool = False
 
     def __str__(self) -> str:
-        """Lay the rows out as a table, or give everything as JSON."""
+        """Return the rows as a table, or everything as JSON."""
         if self.as_json:
             content = {**self.rows, "notes": list(self.notes), "config": self.config}
             return json.dumps(content, indent=2)
@@ -46,7 +46,7 @@ class InfoResult:
 
 
 def info(config: InfoConfig) -> InfoResult:
-    """Say what a model file or folder is: format, geometry, vocabulary, what was mended."""
+    """Describe a model file or folder: format, geometry, vocabulary, corrections made."""
     model = read(config.model, options=config.options)
     rows = describe(model)
     if model.storage is not None:
@@ -77,18 +77,20 @@ class ConvertResult:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Say it in a line, and a line for each note."""
+        """Return a one-line summary, followed by one line per note."""
         storage = "" if self.dtype == "float32" else f" in {self.dtype}"
-        first = f"{self.output}: written as {self.to}{storage}, read from {self.origin}"
-        return "\n".join([first, *(f"note: {note}" for note in self.notes)])
+        summary = f"{self.output}: written as {self.to}{storage}, read from {self.origin}"
+        return "\n".join([summary, *(f"note: {note}" for note in self.notes)])
 
 
 def convert(config: ConvertConfig) -> ConvertResult:
-    """Turn any readable model into our folder, AllenNLP's files or an ONNX graph."""
+    """Write any supported model as an elmo-torch folder, AllenNLP files or an ONNX graph."""
     if config.to not in _FORMATS:
-        raise ConfigError(f"to is {config.to!r}; expected {', '.join(_FORMATS)}")
+        raise ConfigError(
+            f"Unknown output format {config.to!r} (--to). Expected one of: {', '.join(_FORMATS)}."
+        )
     if config.to == "allennlp" and config.tokenizer is not None:
-        raise ConfigError("AllenNLP's format has no place for a tokeniser: leave --tokenizer out")
+        raise ConfigError("AllenNLP's format cannot store a tokenizer. Omit --tokenizer.")
     if config.to == "allennlp" and config.dtype != "float32":
         raise ConfigError(
             f"AllenNLP's format holds float32 alone, dtype is {config.dtype!r}: leave --dtype out"
@@ -105,7 +107,7 @@ def convert(config: ConvertConfig) -> ConvertResult:
     notes = model.notes
     if config.to == "allennlp":
         bilm_hdf5.write(model, Path(config.output))
-        notes += tuple(bilm_hdf5.left_out(model))
+        notes += tuple(bilm_hdf5.omissions(model))
     elif config.to == "onnx":
         notes += tuple(onnx_folder.write(model, Path(config.output), config.dtype))
     else:

@@ -1,4 +1,7 @@
-"""ELMoForManyLangs folders: two pickles, two dictionaries, and a config that points elsewhere."""
+"""ELMoForManyLangs folders: two pickles, two dictionaries, and a config file.
+
+The config usually points to an architecture file that is not part of the folder.
+"""
 
 import posixpath
 from typing import Any
@@ -13,10 +16,10 @@ from elmo.formats.pickles import read_state_dict, to_arrays
 from elmo.formats.pretrained import Pretrained
 
 ORIGIN = "ELMoForManyLangs folder"
-# What the two configs of these names hold, which the program carries itself and published models
-# point to by a path on their authors' machine.
-_PACKAGED = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
-_PACKAGED_CONTENT: dict[str, Any] = {
+# Architecture files that ELMoForManyLangs ships; both have the content below. Published models
+# refer to them by a path on their authors' machine.
+_PACKAGED_CONFIGS = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+_PACKAGED_ARCHITECTURE: dict[str, Any] = {
     "encoder": {
         "name": "elmo",
         "projection_dim": 512,
@@ -38,7 +41,7 @@ _PACKAGED_CONTENT: dict[str, Any] = {
 
 
 def is_folder(names: tuple[str, ...]) -> bool:
-    """Whether these are the files of such a model."""
+    """Whether these are the file names of an ELMoForManyLangs model."""
     return "encoder.pkl" in names and "token_embedder.pkl" in names
 
 
@@ -51,7 +54,7 @@ def read(folder: Container) -> Pretrained:
             tensors = read_state_dict(file, f"{folder.label}: {part}.pkl")
         arrays = to_arrays(tensors, f"{folder.label}: {part}.pkl")
         state |= {f"{part}.{name}": array for name, array in arrays.items()}
-    # The tables are sized by their tensors: dictionaries with odd white space miscount.
+    # Sizes come from the tensors: dictionaries with unusual white space would be miscounted.
     n_words = _n_rows(state, "token_embedder.word_emb_layer.embedding.weight")
     n_characters = _n_rows(state, "token_embedder.char_emb_layer.embedding.weight")
     config = _config(architecture, n_words, n_characters, folder.label)
@@ -60,10 +63,10 @@ def read(folder: Container) -> Pretrained:
         characters = _dictionary(folder, "char.dic")
     if config.encoder.n_words:
         words = _dictionary(folder, "word.dic")
-        missing = [mark for mark in config.text.word_marks if mark not in words]
+        missing = [token for token in config.text.word_marks if token not in words]
         if missing:
-            raise FormatError(f"{folder.label}: word.dic has no {', '.join(missing)}")
-    weights = weight_names.to_ours(weight_names.many_langs(config), state, folder.label)
+            raise FormatError(f"{folder.label}: word.dic lacks {', '.join(missing)}.")
+    weights = weight_names.import_weights(weight_names.many_langs(config), state, folder.label)
     return Pretrained(
         config,
         {**weights, **initial_mixes(config.n_layers)},
@@ -83,38 +86,41 @@ def _architecture(folder: Container) -> tuple[Any, list[str]]:
     config = folder.read_json("config.json")
     path = config.get("config_path") if isinstance(config, dict) else None
     if not isinstance(path, str):
-        raise FormatError(f"{folder.label}: config.json has no config_path")
-    inside = posixpath.normpath(path.replace("\\", "/"))
-    base = posixpath.basename(inside)
-    for name in (inside, base):
+        raise FormatError(f"{folder.label}: config.json has no config_path.")
+    relative_path = posixpath.normpath(path.replace("\\", "/"))
+    base = posixpath.basename(relative_path)
+    for name in (relative_path, base):
         if folder.holds(name):
             return folder.read_json(name), []
-    if base in _PACKAGED:
-        note = f"{base} is not in the folder: the architecture the program carries is assumed"
-        return _PACKAGED_CONTENT, [note]
+    if base in _PACKAGED_CONFIGS:
+        note = (
+            f"{base} is not in the folder: assuming the architecture that ELMoForManyLangs ships."
+        )
+        return _PACKAGED_ARCHITECTURE, [note]
     raise FormatError(
-        f"{folder.label}: config.json points to {path}, which is not here: put {base} there"
+        f"{folder.label}: config.json refers to {path}, which does not exist. Put {base} into the "
+        "folder."
     )
 
 
 def _config(architecture: Any, n_words: int, n_characters: int, label: str) -> ModelConfig:
-    whole = Section(architecture, f"{label}: its architecture")
-    encoder, embedder = whole.section("encoder"), whole.section("token_embedder")
+    root = Section(architecture, f"{label}: architecture")
+    encoder, embedder = root.section("encoder"), root.section("token_embedder")
     for section, name in ((encoder, "elmo"), (embedder, "cnn")):
         if section.data.get("name") != name:
             raise FormatError(
-                f"{label}: its architecture has a part {section.data.get('name')!r}; only {name!r},"
-                " which all published models have, can be read"
+                f"{label}: the architecture has a component named {section.data.get('name')!r}. "
+                f"Only {name!r}, which all published models use, is supported."
             )
     for name in ("cell_clip", "proj_clip"):
         encoder.required(name)
-    word_dim, character_dim = embedder.whole("word_dim"), embedder.whole("char_dim")
+    word_dim, character_dim = embedder.integer("word_dim"), embedder.integer("char_dim")
     has_words, has_characters = word_dim > 0, character_dim > 0
     try:
         return ModelConfig(
             TextConfig(
                 characters="dictionary" if has_characters else "none",
-                max_characters=embedder.whole("max_characters_per_token"),
+                max_characters=embedder.integer("max_characters_per_token"),
                 word_marks=("<bos>", "<eos>", "<oov>"),
                 cut_words=True,
             ),
@@ -123,14 +129,14 @@ def _config(architecture: Any, n_words: int, n_characters: int, label: str) -> M
                 character_dim=character_dim,
                 filters=embedder.filters() if has_characters else (),
                 activation=embedder.activation() if has_characters else "relu",
-                n_highway=embedder.whole("n_highway") if has_characters else 0,
+                n_highway=embedder.integer("n_highway") if has_characters else 0,
                 n_words=n_words + 1 if has_words else 0,
                 word_dim=word_dim,
             ),
             LSTMConfig(
-                cell_dim=encoder.whole("dim"),
-                projection_dim=encoder.whole("projection_dim"),
-                n_layers=encoder.whole("n_layers"),
+                cell_dim=encoder.integer("dim"),
+                projection_dim=encoder.integer("projection_dim"),
+                n_layers=encoder.integer("n_layers"),
                 cell_clip=encoder.clip("cell_clip") or None,
                 projection_clip=encoder.clip("proj_clip") or None,
                 residual=True,
@@ -142,9 +148,9 @@ def _config(architecture: Any, n_words: int, n_characters: int, label: str) -> M
 
 
 def _dictionary(folder: Container, name: str) -> dict[str, int]:
-    """Read `symbol<TAB>id` lines; a symbol lost to stripping was U+3000.
+    """Read `symbol<TAB>id` lines; an empty symbol is read as U+3000, which was stripped.
 
-    Split by hand: other line breaks and white space are symbols here like any other.
+    Lines are split at newlines only: other line breaks and white space are valid symbols.
     """
     entries: dict[str, int] = {}
     for number, line in enumerate(folder.read(name).split(b"\n"), start=1):
@@ -153,8 +159,8 @@ def _dictionary(folder: Container, name: str) -> dict[str, int]:
         symbol, _, digits = line.rpartition(b"\t")
         try:
             entries[symbol.decode("utf-8") or "\u3000"] = int(digits)
-        except ValueError:  # which a decoding error is too
+        except ValueError:  # includes UnicodeDecodeError
             raise FormatError(
-                f"{folder.label}: {name} line {number} is not a symbol, a TAB and a number"
+                f"{folder.label}: line {number} of {name} is not a symbol, a tab and an integer."
             ) from None
     return entries

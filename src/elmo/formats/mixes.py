@@ -1,4 +1,4 @@
-"""The mixes of a model as it is read: initial ones, and those a user asks for."""
+"""Layer mixes of a loaded model: initial values, and the mixes requested by the user."""
 
 import dataclasses
 import logging
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
-    """Give the mixes of a model that came without any."""
+    """Return the parameters of untrained mixes: equal weights and gamma 1."""
     mixes: dict[str, Tensor] = {}
     for number in range(n_mixes):
         mixes[f"mixes.{number}.weights"] = torch.zeros(n_layers)
@@ -24,7 +24,7 @@ def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
 
 
 def has_trained_mixes(model: Pretrained) -> bool:
-    """Whether a mix of a model is anything else than the plain mean of its layers."""
+    """Whether any mix of a model differs from the plain mean of its layers."""
     initial = initial_mixes(model.config.n_layers, model.config.mix.n_mixes)
     return any(not torch.equal(model.weights[name], value) for name, value in initial.items())
 
@@ -37,40 +37,43 @@ def with_mixes(
     top_only: bool = False,
     fixed: Sequence[float] | None = None,
 ) -> Pretrained:
-    """Give a model the mixes asked for; those it came with are kept as far as they go.
+    """Return the model with the requested number and type of mixes.
 
-    A mix was trained with or without its layer norm, so False leaves that as it is recorded.
+    Existing mixes are kept up to `n_mixes`; additional ones are untrained.
 
     Args:
-        model: as it was read.
-        n_mixes: how many; the model's own come first.
-        layer_norm: a program's layer norm, True for AllenNLP's, "none" to take one away.
-        top_only: scale the top layer alone.
-        fixed: weights before the softmax, in place of the model's own.
+        model: Model as it was read.
+        n_mixes: Number of mixes.
+        layer_norm: Layer norm before mixing: "allennlp" (or True), "bilm-tf" or "none". False keeps
+            the setting the model was trained with.
+        top_only: Use only the top layer, scaled by gamma.
+        fixed: Mix weights before the softmax that replace the weights of the model.
     """
-    recorded = model.config.mix
+    stored = model.config.mix
     if layer_norm is False:
-        layer_norm = recorded.layer_norm
+        layer_norm = stored.layer_norm
     elif layer_norm is True:
         layer_norm = "allennlp"
     if layer_norm not in ("none", "allennlp", "bilm-tf"):
         raise ConfigError(
-            f"do_layer_norm is {layer_norm!r}; expected True, False, allennlp, bilm-tf or none"
+            f"do_layer_norm is {layer_norm!r}, expected True, False, 'allennlp', 'bilm-tf' or "
+            "'none'."
         )
-    if n_mixes < recorded.n_mixes:
+    if n_mixes < stored.n_mixes:
         logger.warning(
-            "%s: it comes with %d mixes, of which %d are used: num_output_representations=%d keeps "
-            "them all",
+            "%s: the model has %d mixes, but only the first %d are used. Set "
+            "num_output_representations=%d to keep all.",
             model.origin,
-            recorded.n_mixes,
+            stored.n_mixes,
             n_mixes,
-            recorded.n_mixes,
+            stored.n_mixes,
         )
-    mix = MixConfig(n_mixes, layer_norm, top_only or recorded.top_only)
+    mix = MixConfig(n_mixes, layer_norm, top_only or stored.top_only)
     config = dataclasses.replace(model.config, mix=mix)
     if fixed is not None and len(fixed) != config.n_layers:
         raise ConfigError(
-            f"scalar_mix_parameters has {len(fixed)} weights, the model {config.n_layers} layers"
+            f"scalar_mix_parameters has {len(fixed)} weights, but the model has {config.n_layers} "
+            "layers."
         )
     mixes = initial_mixes(config.n_layers, mix.n_mixes)
     for name in mixes:
@@ -78,5 +81,7 @@ def with_mixes(
             mixes[name] = model.weights[name].clone()
         if fixed is not None and name.endswith(".weights"):
             mixes[name] = torch.tensor(fixed, dtype=torch.float32)
-    rest = {name: value for name, value in model.weights.items() if not name.startswith("mixes.")}
-    return dataclasses.replace(model, config=config, weights={**rest, **mixes})
+    other_weights = {
+        name: value for name, value in model.weights.items() if not name.startswith("mixes.")
+    }
+    return dataclasses.replace(model, config=config, weights={**other_weights, **mixes})

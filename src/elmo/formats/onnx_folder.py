@@ -1,4 +1,7 @@
-"""A folder for programs without PyTorch: an ONNX graph, and all it takes to make ids of words."""
+"""ONNX export folder for programs without PyTorch.
+
+It contains the graph and the files needed to convert words to ids.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,20 +21,24 @@ FORMAT = "elmo-torch onnx"
 VERSION = 1
 GRAPH = "model.onnx"
 GRAPH_WEIGHTS = f"{GRAPH}.data"
-# Of a model's dials, those that others than its mixes and its softmax have.
+# Sections of the model config that apply to the graph, which has no mixes and no softmax.
 SECTIONS = ("text", "encoder", "lstm")
 
 
-def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> list[str]:
-    """Write a folder, all of it or nothing; files of an older export in it are replaced.
+def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> list[str]:
+    """Write an export folder atomically; files of a previous export in it are replaced.
 
     Args:
-        model: what is written.
-        folder: made where it does not exist; one with another model in it is refused.
-        dtype: how the graph stores weights.
+        model: Model to export.
+        folder: Output folder, created if it does not exist.
+        storage: How the graph stores weights.
 
     Returns:
-        What is not in it, and how near it is to the model, in sentences.
+        One sentence for each part that is not exported, and one on how closely the graph matches
+        the model.
+
+    Raises:
+        OutputError: The folder contains another model.
     """
     names = (
         model_folder.CONFIG,
@@ -48,35 +55,35 @@ def write(model: Pretrained, folder: Path, dtype: Storage = "float32") -> list[s
         for name, value in model.weights.items()
         if name.startswith(prefix)
     }
-    file = OnnxFile(model.config, weights, dtype)
-    dials = to_dict(model.config)
-    head = {
+    file = OnnxFile(model.config, weights, storage)
+    config = to_dict(model.config)
+    header = {
         "format": FORMAT,
         "version": VERSION,
-        "dtype": dtype,
+        "dtype": storage,
         "origin": model.origin,
         "notes": list(model.notes),
         "training": model.training,
-        "model": {name: dials[name] for name in SECTIONS},
+        "model": {name: config[name] for name in SECTIONS},
     }
     files: dict[str, Callable[[Path], Any] | None] = file.writers(GRAPH)
     contents = {
         model_folder.CHARACTERS: model_folder.dictionary_json(model.characters),
         model_folder.WORDS: model_folder.dictionary_json(model.words),
-        model_folder.CARD: onnx_card(model, dtype).encode("utf-8", "replace"),
-        model_folder.CONFIG: model_folder.as_json(head),
+        model_folder.CARD: onnx_card(model, storage).encode("utf-8", "replace"),
+        model_folder.CONFIG: model_folder.as_json(header),
     }
     for name, content in contents.items():
         files[name] = None if content is None else partial(Path.write_bytes, data=content)
     write_folder(folder, files)
-    return [*left_out(model), file.fidelity]
+    return [*omissions(model), file.fidelity]
 
 
-def left_out(model: Pretrained) -> list[str]:
-    """Say what of a model the graph does not have, in sentences."""
+def omissions(model: Pretrained) -> list[str]:
+    """Return one sentence for each part of the model that the graph lacks."""
     notes = []
     if has_trained_mixes(model):
-        notes.append("the trained mixes are not written: the graph gives every layer")
+        notes.append("The trained layer mixes are not written: the graph returns every layer.")
     if model.config.n_softmax_words:
-        notes.append("the softmax of the language model is not written")
+        notes.append("The softmax of the language model is not written.")
     return notes

@@ -1,8 +1,8 @@
-"""Parquet files, written at the speed of copying memory: plain values, one page a column, unpacked.
+"""Minimal Parquet writer: plain encoding, one page per column, uncompressed.
 
-Rows hold numbers, strings, or nested lists of them that are regular, as arrays are: of a list all
-that has to be known is its shape (`parquet_levels.py`), and the values go to the file from where
-they lie. Nothing is null, though the schema allows it, as Arrow's does. The format:
+Cells contain numbers, strings or regular nested lists of them (arrays). The list structure follows
+from the array shapes (`parquet_levels.py`), and the values are written directly from their memory.
+Nothing is null, although the schema allows it, as Arrow's does. The format:
 https://parquet.apache.org/docs/file-format/
 """
 
@@ -18,18 +18,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import OutputError
-from elmo.formats.parquet_levels import Shape, cut_at_nothing, definition_levels, repetition_levels
-from elmo.formats.thrift import BINARY, I32, STRUCT, Value, binary, i32, i64, many, string, struct
+from elmo.formats.parquet_levels import (
+    Shape,
+    definition_levels,
+    repetition_levels,
+    truncate_at_zero,
+)
+from elmo.formats.thrift import (
+    BINARY,
+    I32,
+    STRUCT,
+    Value,
+    binary,
+    i32,
+    i64,
+    list_of,
+    string,
+    struct,
+)
 
 MAGIC = b"PAR1"
-# The version that every reader knows; what it means beyond that was never agreed upon.
+# Format version 1 is readable everywhere; the meaning of version 2 was never agreed upon.
 VERSION = 1
 OPTIONAL, REPEATED = 1, 2
 LIST_CONVERTED, LIST_LOGICAL = 3, 3
 PLAIN, RLE = 0, 3
 UNCOMPRESSED = 0
 DATA_PAGE = 0
-# The header of a page counts its bytes in 32 bits.
+# The page header stores the page size in 32 bits.
 MAX_PAGE_BYTES = 2**31 - 1
 LENGTH = Struct("<I")
 
@@ -38,13 +54,13 @@ EMPTY = struct({})
 
 @dataclass(frozen=True)
 class ColumnType:
-    """What the values of a column are.
+    """Type of the values of a column.
 
     Attributes:
-        physical: type in the file.
-        n_bytes: of each value, where the type does not tell.
-        converted: what they mean, as older readers are told.
-        logical: what they mean.
+        physical: Physical type number.
+        n_bytes: Size of a value, for fixed-length byte arrays.
+        converted: Converted type number, for older readers.
+        logical: Logical type number.
     """
 
     physical: int
@@ -64,38 +80,38 @@ class Column:
     """A column of the table.
 
     Attributes:
-        name: of the column.
-        kind: of its values.
-        depth: how many lists stand around a value.
+        name: Column name.
+        value_type: Type of the innermost values.
+        depth: Number of nested lists around a value.
     """
 
     name: str
-    kind: ColumnType
+    value_type: ColumnType
     depth: int = 0
 
-    def path(self) -> list[str]:
-        """Give the names on the way to the values."""
+    def path_in_schema(self) -> list[str]:
+        """Return the path from the root of the schema to the values."""
         return [self.name, *["list", "element"] * self.depth]
 
     def schema(self) -> Iterator[Value]:
-        """Give the elements of the schema, from the outside to the values."""
+        """Yield the schema elements from the outermost list to the values."""
         name = self.name
         for _ in range(self.depth):
             yield _element(name, OPTIONAL, None, 1, LIST_CONVERTED, LIST_LOGICAL)
             yield _element("list", REPEATED, None, 1)
             name = "element"
-        kind = self.kind
-        yield _element(name, OPTIONAL, kind, None, kind.converted, kind.logical)
+        value_type = self.value_type
+        yield _element(name, OPTIONAL, value_type, None, value_type.converted, value_type.logical)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """What some rows hold in a column.
+    """The content of one column for a group of rows.
 
     Attributes:
-        shapes: of each row, `depth` numbers.
-        data: the values of all rows, little-endian, in as many pieces as they lie in.
-        bounds: bytes of the least and the greatest value, where that is to be told.
+        shapes: Shape of each row's nested list: `depth` sizes.
+        data: Values of all rows, little-endian, in one or more buffers.
+        bounds: Encoded minimum and maximum for the column statistics, or None.
     """
 
     shapes: Sequence[Shape]
@@ -104,64 +120,64 @@ class Cells:
 
 
 class ParquetFile:
-    """A file being written, a group of rows at a time."""
+    """A Parquet file opened for writing, one row group at a time."""
 
     def __init__(self, path: Path, columns: Sequence[Column], program: str) -> None:
-        """Begin a file.
+        """Create the file.
 
         Args:
-            path: file to write.
-            columns: of the table.
-            program: who writes it: a name, "version" and a version.
+            path: File to write.
+            columns: Columns of the table.
+            program: Value of the `created_by` field: a name, "version" and a version.
         """
         self._columns = columns
         self._program = program
         self._groups: list[Value] = []
         self._n_rows = 0
         self._file = path.open("wb")
-        self._place = 0
+        self._position = 0
         self._write(MAGIC)
 
     def write(self, cells: Sequence[Cells]) -> None:
-        """Add a group of rows.
+        """Write a row group.
 
         Args:
-            cells: of each column.
+            cells: Content of each column.
         """
         n_rows = len(cells[0].shapes)
-        start = self._place
+        start = self._position
         chunks = [
             self._write_chunk(column, content)
             for column, content in zip(self._columns, cells, strict=True)
         ]
-        size = i64(self._place - start)
-        group = {1: many(STRUCT, chunks), 2: size, 3: i64(n_rows), 5: i64(start), 6: size}
+        size = i64(self._position - start)
+        group = {1: list_of(STRUCT, chunks), 2: size, 3: i64(n_rows), 5: i64(start), 6: size}
         self._groups.append(struct(group))
         self._n_rows += n_rows
 
     def _write_chunk(self, column: Column, cells: Cells) -> Value:
-        """Write a page of values, and give what the end of the file will say of it."""
-        start = self._place
-        shapes = [cut_at_nothing(shape) for shape in cells.shapes]
+        """Write a data page and return its column metadata for the footer."""
+        start = self._position
+        shapes = [truncate_at_zero(shape) for shape in cells.shapes]
         n_entries = sum(map(prod, shapes))
         levels = _sized(definition_levels(shapes))
         if column.depth:
             levels = _sized(repetition_levels(shapes)) + levels
-        size = len(levels) + sum(memoryview(piece).nbytes for piece in cells.data)
+        size = len(levels) + sum(memoryview(part).nbytes for part in cells.data)
         if size > MAX_PAGE_BYTES:
             raise OutputError(
-                f"{size:,} bytes of {column.name} are more than a page of Parquet counts: split "
-                "long lines, or write HDF5"
+                f"Column {column.name} has {size:,} bytes in a row group, more than a Parquet page "
+                f"can hold ({MAX_PAGE_BYTES:,}). Split long lines or write HDF5."
             )
         page = {1: i32(n_entries), 2: i32(PLAIN), 3: i32(RLE), 4: i32(RLE)}
         header = struct({1: i32(DATA_PAGE), 2: i32(size), 3: i32(size), 5: struct(page)})
-        for piece in (header.data, levels, *cells.data):
-            self._write(piece)
-        written = i64(self._place - start)
+        for part in (header.data, levels, *cells.data):
+            self._write(part)
+        written = i64(self._position - start)
         metadata = {
-            1: i32(column.kind.physical),
-            2: many(I32, [i32(RLE), i32(PLAIN)]),
-            3: many(BINARY, [string(name) for name in column.path()]),
+            1: i32(column.value_type.physical),
+            2: list_of(I32, [i32(RLE), i32(PLAIN)]),
+            3: list_of(BINARY, [string(name) for name in column.path_in_schema()]),
             4: i32(UNCOMPRESSED),
             5: i64(n_entries),
             6: written,
@@ -172,23 +188,23 @@ class ParquetFile:
         return struct({2: i64(0), 3: struct(metadata)})
 
     def _write(self, data: bytes | memoryview) -> None:
-        self._place += self._file.write(data)
+        self._position += self._file.write(data)
 
     def close(self) -> None:
-        """Finish the file."""
+        """Write the footer and close the file."""
         with self._file:
             root = struct({4: string("schema"), 5: i32(len(self._columns))})
             elements = [element for column in self._columns for element in column.schema()]
-            # Bounds are those of the type's own order; without a word on it they do not count.
+            # Readers ignore the statistics unless the column order is declared.
             orders = [struct({1: EMPTY}) for _ in self._columns]
             footer = struct(
                 {
                     1: i32(VERSION),
-                    2: many(STRUCT, [root, *elements]),
+                    2: list_of(STRUCT, [root, *elements]),
                     3: i64(self._n_rows),
-                    4: many(STRUCT, self._groups),
+                    4: list_of(STRUCT, self._groups),
                     6: string(self._program),
-                    7: many(STRUCT, orders),
+                    7: list_of(STRUCT, orders),
                 }
             )
             self._write(footer.data + LENGTH.pack(len(footer.data)) + MAGIC)
@@ -197,15 +213,15 @@ class ParquetFile:
 def _element(
     name: str,
     repetition: int,
-    kind: ColumnType | None,
+    value_type: ColumnType | None,
     n_children: int | None,
     converted: int | None = None,
     logical: int | None = None,
 ) -> Value:
     return struct(
         {
-            1: i32(kind.physical) if kind else None,
-            2: i32(kind.n_bytes) if kind and kind.n_bytes else None,
+            1: i32(value_type.physical) if value_type else None,
+            2: i32(value_type.n_bytes) if value_type and value_type.n_bytes else None,
             3: i32(repetition),
             4: string(name),
             5: None if n_children is None else i32(n_children),
@@ -225,12 +241,12 @@ def _sized(data: bytes) -> bytes:
 
 
 def plain_strings(texts: Iterable[str]) -> bytes:
-    """Write strings as values: the number of bytes, then the bytes, of each."""
-    spelled = [text.encode() for text in texts]
-    sizes = map(LENGTH.pack, map(len, spelled))
-    return b"".join(chain.from_iterable(zip(sizes, spelled, strict=True)))
+    """Return strings in plain encoding: the length in bytes, then the bytes, of each."""
+    encoded = [text.encode() for text in texts]
+    sizes = map(LENGTH.pack, map(len, encoded))
+    return b"".join(chain.from_iterable(zip(sizes, encoded, strict=True)))
 
 
-def plain_numbers(numbers: NDArray[Any], kind: str) -> memoryview:
-    """Give an array as values, as it lies in memory where it has that type."""
-    return np.ascontiguousarray(numbers, np.dtype(kind).newbyteorder("<")).reshape(-1).data
+def plain_numbers(numbers: NDArray[Any], dtype: str) -> memoryview:
+    """Return an array in plain encoding, without a copy if it already has this dtype."""
+    return np.ascontiguousarray(numbers, np.dtype(dtype).newbyteorder("<")).reshape(-1).data

@@ -1,8 +1,9 @@
-"""Levels of Parquet, which tell where nested lists begin and end, of lists as regular as arrays.
+"""Repetition and definition levels of Parquet columns that contain arrays.
 
-A row is a number of entries: all its innermost values and, for each list that is empty, one entry
-in its place. Two levels of each entry (Dremel's) are told, as runs of equal ones. Of an array these
-follow from its shape, two runs for each vector, and no value is looked at.
+Parquet describes nested lists by two levels per entry (from the Dremel paper), stored as runs of
+equal levels. Entries are the innermost values of a row, plus one entry for each empty list. For
+arrays the levels follow from the shape alone: two runs per innermost list, without looking at any
+value.
 """
 
 from collections.abc import Sequence
@@ -15,33 +16,33 @@ from elmo.formats.thrift import varint
 Shape = tuple[int, ...]
 
 
-def cut_at_nothing(shape: Shape) -> Shape:
-    """Cut a shape where it is 0: below an empty list there is nothing to tell."""
+def truncate_at_zero(shape: Shape) -> Shape:
+    """Cut a shape before its first 0: an empty list has no nested entries."""
     return shape[: shape.index(0)] if 0 in shape else shape
 
 
 def definition_levels(shapes: Sequence[Shape]) -> bytes:
-    """Say how deep each entry goes: a level for being there, two for each list that has it.
+    """Encode how deeply each entry is defined: 1 for the row, plus 2 per nested list.
 
     Args:
-        shapes: of the rows, cut.
+        shapes: Shape of each row, truncated at zero.
     """
-    alike = groupby(shapes, len)
-    return b"".join(_run(sum(map(prod, rows)), 1 + 2 * depth) for depth, rows in alike)
+    groups = groupby(shapes, len)
+    return b"".join(_run(sum(map(prod, rows)), 1 + 2 * depth) for depth, rows in groups)
 
 
 def repetition_levels(shapes: Sequence[Shape]) -> bytes:
-    """Say of each entry which list goes on with it, from the outside; 0 begins a row.
+    """Encode at which nesting depth each entry continues a list; 0 starts a new row.
 
     Args:
-        shapes: of the rows, cut.
+        shapes: Shape of each row, truncated at zero.
     """
     return b"".join(map(_repetition, shapes))
 
 
 def _repetition(shape: Shape) -> bytes:
     *outer, inner = shape or (1,)
-    # An innermost list is two runs: its first entry, which tells where it begins, and the others.
+    # An innermost list is two runs: its first entry, which starts the list, and the others.
     levels = _run(1, len(outer)) + _run(inner - 1, len(shape))
     for axis in reversed(range(len(outer))):
         head = _run(1, axis)
@@ -49,8 +50,8 @@ def _repetition(shape: Shape) -> bytes:
     return levels
 
 
-# Rows are of few lengths, so the same runs come again and again.
+# Most rows have one of few lengths, so the same runs recur.
 @lru_cache(1024)
 def _run(count: int, level: int) -> bytes:
-    """Write a run: twice its length as a varint, then the level, which fits a byte."""
+    """Encode a run: twice its length as a varint, then the level in one byte."""
     return varint(2 * count) + bytes([level]) if count else b""

@@ -1,4 +1,4 @@
-"""PyTorch pickles as state dicts, opened with `weights_only=True` and in no other way."""
+"""PyTorch pickles as state dicts, always loaded with `weights_only=True`."""
 
 import pickle
 import re
@@ -17,39 +17,40 @@ def read_state_dict(file: BinaryIO, label: str) -> dict[str, Tensor]:
     """Read a pickled state dict onto the CPU.
 
     Args:
-        file: open for reading.
-        label: what to call it in a message.
+        file: File open for reading.
+        label: File name for error messages.
     """
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        # PyTorch's own text advises to open the file unsafely, so it is not passed on.
-        asked = re.search(r"GLOBAL (\S+)", str(error))
+        # PyTorch's message suggests loading the file unsafely, so it is not passed on.
+        requested = re.search(r"GLOBAL (\S+)", str(error))
         raise FormatError(
-            f"{label} is damaged, or no plain state dict of tensors; other pickles are not "
-            f"opened, since they can run code{f' (this one asks for {asked[1]})' if asked else ''}"
+            f"{label} is damaged or not a plain state dict of tensors. Other pickles are not "
+            "loaded because they can execute code"
+            f"{f' (this one references {requested[1]})' if requested else ''}."
         ) from None
-    # Garbage makes the unpickler fail in many ways, none of which tells more than that.
+    # Damaged files make the unpickler raise many exception types.
     except Exception as error:
-        raise FormatError(f"{label} is not a whole PyTorch file: {one_line(error)}") from None
+        raise FormatError(f"{label} is not a complete PyTorch file: {one_line(error)}") from None
     if not isinstance(content, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()
     ):
-        raise FormatError(f"{label} holds no state dict (names with tensors)")
+        raise FormatError(f"{label} does not contain a state dict (names mapped to tensors).")
     return content
 
 
 def to_arrays(tensors: Mapping[str, Tensor], label: str) -> dict[str, Array]:
-    """Give tensors of a state dict as arrays; only plain floating-point ones can be.
+    """Convert the tensors of a state dict to float32 arrays.
 
     Args:
-        tensors: by name.
-        label: the file, for messages.
+        tensors: Dense floating-point tensors by name.
+        label: File name for error messages.
     """
     for name, tensor in tensors.items():
         if tensor.layout != torch.strided or tensor.is_meta or not tensor.is_floating_point():
-            kind = "no values" if tensor.is_meta else f"{tensor.dtype}, {tensor.layout}"
+            problem = "no values" if tensor.is_meta else f"dtype {tensor.dtype}, {tensor.layout}"
             raise FormatError(
-                f"{label}: {name} holds {kind}; expected plain floating-point numbers"
+                f"{label}: {name} has {problem}, expected dense floating-point values."
             )
     return {name: tensor.detach().float().numpy() for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""What every reader gives and every writer takes: a model as plain data, checked in one place."""
+"""`Pretrained`: a model as plain data, returned by every reader and accepted by every writer."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ class Pretrained:
     """A model read from a file.
 
     Attributes:
-        config: its dials.
-        weights: tensors by the names of `ELMoNetwork`.
-        origin: the kind of file, in words.
-        vocabulary: words of the softmax, where the model has one.
-        characters: raw id of each symbol, in a scheme that has a dictionary.
-        words: raw id of each input word, where the model has a word table.
-        notes: what was mended or assumed while reading, in sentences.
-        options: the options.json the model came with, written back with it.
-        source: the file it was read from, for messages.
-        training: how it was trained, in names and values, where we trained it.
-        storage: type and size of the weights in the file, where it is ours.
+        config: Options of the model.
+        weights: Tensors by the names of `ELMoNetwork`.
+        origin: Description of the file format.
+        vocabulary: Words of the softmax, if the model has one.
+        characters: Raw id of each symbol, if the character scheme has a dictionary.
+        words: Raw id of each input word, if the model has word embeddings.
+        notes: Corrections and assumptions made while reading, one sentence each.
+        options: The options.json the model came with, written back with it.
+        source: File the model was read from, for error messages.
+        training: How the model was trained, if it was trained by elmo-torch.
+        storage: Dtype and size of the weights in the file, if it is an elmo-torch folder.
     """
 
     config: ModelConfig
@@ -48,55 +48,56 @@ class Pretrained:
     storage: str | None = None
 
     def __post_init__(self) -> None:
-        """Compare every tensor with what the config implies; refuse what does not fit."""
+        """Check tensors and dictionaries against the config; raise `FormatError` on a mismatch."""
         expected = expected_shapes(self.config)
-        found = {name: tuple(tensor.shape) for name, tensor in self.weights.items()}
-        missing, unknown = sorted(expected.keys() - found), sorted(found.keys() - expected)
+        shapes = {name: tuple(tensor.shape) for name, tensor in self.weights.items()}
+        missing, unknown = sorted(expected.keys() - shapes), sorted(shapes.keys() - expected)
         if missing or unknown:
             raise FormatError(
-                f"the weights of this {self.origin} do not fit its configuration: "
-                f"missing {_some(missing)}; not expected {_some(unknown)}"
+                f"The weights of this {self.origin} do not match its configuration. Missing: "
+                f"{_listing(missing)}. Unexpected: {_listing(unknown)}."
             )
         for name, shape in expected.items():
-            if found[name] != shape:
+            if shapes[name] != shape:
                 raise FormatError(
-                    f"{name} has shape {found[name]}, but the configuration implies {shape}: the "
-                    f"weights and the configuration of this {self.origin} belong to two models"
+                    f"{name} has shape {shapes[name]}, but the configuration implies {shape}. The "
+                    f"weights and the configuration of this {self.origin} belong to different "
+                    "models."
                 )
         check_finite(self.weights, self.source or f"this {self.origin}")
-        self._check_words()
+        self._check_dictionaries()
 
-    def _check_words(self) -> None:
+    def _check_dictionaries(self) -> None:
         n_characters = self.config.encoder.n_characters
         if self.config.text.characters == "bytes" and n_characters != N_BYTE_CHARACTERS + SHIFT:
             raise FormatError(
-                f"the character table of this {self.origin} has {n_characters} rows, expected "
-                f"{N_BYTE_CHARACTERS + SHIFT}: one for each byte, five marks and the mask"
+                f"The character embedding of this {self.origin} has {n_characters} rows, expected "
+                f"{N_BYTE_CHARACTERS + SHIFT}: 256 bytes, five special characters and the mask."
             )
         n_softmax = self.config.n_softmax_words
         if self.vocabulary is not None and n_softmax not in (0, len(self.vocabulary)):
             raise FormatError(
-                f"the softmax has {n_softmax} words, the vocabulary {len(self.vocabulary)}: it is "
-                "the vocabulary of another model"
+                f"The softmax has {n_softmax} words but the vocabulary has {len(self.vocabulary)}. "
+                "The vocabulary belongs to another model."
             )
-        for table, n_rows, what in (
+        for table, n_rows, name in (
             (self.words, self.config.encoder.n_words, "word"),
             (self.characters, self.config.encoder.n_characters, "character"),
         ):
             largest = max(table.values(), default=-1) if table else -1
             if table is not None and (largest + 1 >= n_rows or min(table.values(), default=0) < 0):
                 raise FormatError(
-                    f"the {what} dictionary goes up to id {largest}, but the {what} table of this "
-                    f"{self.origin} has {n_rows - 1} rows: they belong to two models"
+                    f"The {name} dictionary goes up to id {largest}, but the {name} embedding of "
+                    f"this {self.origin} has {n_rows - 1} rows. They belong to different models."
                 )
 
     def with_tokenizer(self, name: str) -> "Pretrained":
-        """Record a tokeniser; an unknown name is refused."""
+        """Return the model with a recorded tokenizer; raise `ConfigError` for an unknown name."""
         text = dataclasses.replace(self.config.text, tokenizer=get_tokenizer(name).name)
         return dataclasses.replace(self, config=dataclasses.replace(self.config, text=text))
 
     def with_forget_bias(self, value: float) -> "Pretrained":
-        """Give the same model with `value` as its forget bias and the rest inside the biases."""
+        """Return an equivalent model with this forget bias, adjusting the LSTM biases to match."""
         surplus = value - self.config.lstm.forget_bias
         if not surplus:
             return self
@@ -111,7 +112,7 @@ class Pretrained:
 
     @property
     def n_parameters(self) -> int:
-        """Trained values of the biLM, without mask rows, mixes and softmax."""
+        """Number of parameters of the biLM, without mask rows, mixes and softmax."""
         names = [name for name in self.weights if name.startswith("bilm.")]
         masks = sum(
             self.weights[name].shape[1]
@@ -122,34 +123,34 @@ class Pretrained:
 
 
 def check_finite(weights: Mapping[str, Tensor], label: str) -> None:
-    """Refuse NaN and infinite values.
+    """Raise `FormatError` if a tensor contains NaN or infinite values.
 
     Args:
-        weights: tensors by name.
-        label: the file, for messages.
+        weights: Tensors by name.
+        label: File name for error messages.
     """
     for name, tensor in weights.items():
-        # A sum is quick, and no number only if one of its numbers is none or it ran over.
-        is_sound = tensor.sum(dtype=torch.float32).isfinite() or torch.isfinite(tensor).all()
-        if not is_sound:
+        # The sum is a quick test: it is finite unless a value is not, or the sum itself overflowed.
+        is_finite = tensor.sum(dtype=torch.float32).isfinite() or torch.isfinite(tensor).all()
+        if not is_finite:
             raise FormatError(
-                f"{label}: {name} holds NaN or infinite values: the file is damaged, or training "
-                "had diverged when it was saved; take an earlier copy"
+                f"{label}: {name} contains NaN or infinite values. The file is damaged, or "
+                "training had diverged when it was saved. Use an earlier copy."
             )
 
 
-@lru_cache(maxsize=16)  # a model is checked several times on its way to the user
+@lru_cache(maxsize=16)  # the same config is checked several times while a model is loaded
 def expected_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
-    """Give name and shape of every tensor a model of this config has."""
+    """Return the name and shape of every tensor of a model with this config."""
     try:
         with torch.device("meta"):
             network = ELMoNetwork(config=config)
     except (RuntimeError, TypeError) as error:  # negative sizes, or too large ones
         reason = str(error).splitlines()[0]
-        raise FormatError(f"no network has the sizes of this configuration: {reason}") from None
+        raise FormatError(f"The sizes in this configuration are invalid: {reason}") from None
     return {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
 
 
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:4]) or "nothing"
+def _listing(names: list[str]) -> str:
+    shown = ", ".join(names[:4]) or "none"
     return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown

@@ -1,7 +1,7 @@
-"""Weights in fewer bytes: float16, or int8 with one float16 scale for each row of a matrix.
+"""Compact storage of weights: float16, or int8 with one float16 scale per matrix row.
 
-A row is what one unit reads, so that a single large weight coarsens its own row alone. Nothing
-above `formats` knows of it: what is read is float32 again.
+A row holds the weights of one output unit, so a single large weight reduces the precision of its
+own row only. Code outside `formats` never sees quantized tensors: they are loaded as float32.
 """
 
 from collections.abc import Mapping
@@ -14,31 +14,34 @@ from elmo.config import Storage
 from elmo.errors import ConfigError, FormatError
 
 SCALE = ".scale"
-_LARGEST = 127  # -128 is left out, so that a weight and its negative lose the same
+_LARGEST = 127  # -128 is unused, so that quantization is symmetric
 
 
-def pack(weights: Mapping[str, Tensor], dtype: Storage) -> dict[str, Tensor]:
-    """Give tensors as they are stored, `NAME` and for int8 `NAME.scale` beside it.
+def pack(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
+    """Return tensors in their stored form: `NAME`, and for int8 also `NAME.scale`.
 
-    A tensor with values too large for float16, or for a scale in float16, stays float32: fixed
-    mixes are written with weights such as -9e10 to leave a layer out.
+    A tensor with values too large for float16, or for a float16 scale, stays float32: fixed mixes
+    use weights such as -9e10 to exclude a layer.
 
     Args:
-        weights: finite tensors by name.
-        dtype: float32, float16 or int8, which is for matrices: what has one dimension is float16.
+        weights: Finite tensors by name.
+        storage: float32, float16 or int8; int8 applies to matrices, and one-dimensional tensors are
+            stored as float16.
     """
-    if dtype not in get_args(Storage):
-        raise ConfigError(f"dtype is {dtype!r}; expected {', '.join(get_args(Storage))}")
+    if storage not in get_args(Storage):
+        raise ConfigError(
+            f"Unknown storage {storage!r}. Expected one of: {', '.join(get_args(Storage))}."
+        )
     stored: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         values = tensor.float().contiguous()
-        if dtype == "int8" and values.dim() > 1:
-            scale = _scale_of(values)
+        if storage == "int8" and values.dim() > 1:
+            scale = _row_scales(values)
             if scale.isfinite().all():
-                stored[name] = _rounded(values, scale)
+                stored[name] = _quantize(values, scale)
                 stored[name + SCALE] = scale
                 continue
-        elif dtype != "float32":
+        elif storage != "float32":
             half = values.half()
             if half.isfinite().all():
                 values = half
@@ -47,11 +50,11 @@ def pack(weights: Mapping[str, Tensor], dtype: Storage) -> dict[str, Tensor]:
 
 
 def unpack(stored: Mapping[str, Tensor], label: str) -> dict[str, Tensor]:
-    """Give stored tensors as float32, each matrix of int8 multiplied by the scales of its rows.
+    """Return stored tensors as float32; int8 matrices are multiplied by their row scales.
 
     Args:
-        stored: tensors by name, as `pack` gives them.
-        label: the file, for messages.
+        stored: Tensors by name, as returned by `pack`.
+        label: File name for error messages.
     """
     matrices = {name for name, tensor in stored.items() if tensor.dtype == torch.int8}
     scales = {name + SCALE for name in matrices}
@@ -61,41 +64,41 @@ def unpack(stored: Mapping[str, Tensor], label: str) -> dict[str, Tensor]:
             continue
         if name.endswith(SCALE):
             raise FormatError(
-                f"{label}: {name} has no int8 matrix {name.removesuffix(SCALE)} to scale: the file "
-                "is not whole; take another copy"
+                f"{label}: {name} is a scale, but the int8 matrix {name.removesuffix(SCALE)} is "
+                "missing. The file is incomplete; use another copy."
             )
         values = tensor.float()
         if name in matrices:
             scale = _checked_scale(stored, name, label)
-            values *= _by_row(scale.float(), tensor)
+            values *= _broadcast_rows(scale.float(), tensor)
         weights[name] = values
     return weights
 
 
-def storage_of(stored: Mapping[str, Tensor]) -> str:
-    """Say how tensors are stored: the narrowest type among them, and their size."""
+def describe_storage(stored: Mapping[str, Tensor]) -> str:
+    """Return how tensors are stored: the narrowest dtype among them and the total size."""
     dtypes = {tensor.dtype for tensor in stored.values()}
     narrowest = min(dtypes, key=lambda dtype: dtype.itemsize, default=torch.float32)
     n_bytes = sum(tensor.nbytes for tensor in stored.values())
     return f"{str(narrowest).removeprefix('torch.')}, {n_bytes / 1e6:,.1f} MB"
 
 
-def _scale_of(values: Tensor) -> Tensor:
-    """Give the least float16 of each row by which its largest value is at most 127; (rows,)."""
+def _row_scales(values: Tensor) -> Tensor:
+    """Return for each row the smallest float16 scale that maps its values to at most 127."""
     largest = values.flatten(1).abs().amax(dim=1)
     scale = (largest / _LARGEST).half()
-    # Rounded to the nearest it may be too small, and zero for a tiny row. The product is exact; one
-    # more in the last bit is the next float16, and infinity after the last of them.
-    is_short = scale.float() * _LARGEST < largest
-    return (scale.view(torch.int16) + is_short.to(torch.int16)).view(torch.float16)
+    # Rounded to nearest, a scale can be too small, or zero for a row of tiny values. The product is
+    # exact. Adding 1 to the bit pattern gives the next float16, or infinity after the largest.
+    is_too_small = scale.float() * _LARGEST < largest
+    return (scale.view(torch.int16) + is_too_small.to(torch.int16)).view(torch.float16)
 
 
-def _rounded(values: Tensor, scale: Tensor) -> Tensor:
+def _quantize(values: Tensor, scale: Tensor) -> Tensor:
     divisor = torch.where(scale == 0, 1, scale.float())  # a row of zeros
-    return (values / _by_row(divisor, values)).round().to(torch.int8)
+    return (values / _broadcast_rows(divisor, values)).round().to(torch.int8)
 
 
-def _by_row(scale: Tensor, matrix: Tensor) -> Tensor:
+def _broadcast_rows(scale: Tensor, matrix: Tensor) -> Tensor:
     return scale.view(scale.shape + (1,) * (matrix.dim() - 1))
 
 
@@ -104,12 +107,12 @@ def _checked_scale(stored: Mapping[str, Tensor], name: str, label: str) -> Tenso
     scale = stored.get(name + SCALE)
     if scale is None:
         raise FormatError(
-            f"{label}: {name} is int8, but there is no {name + SCALE} for its rows: the file is "
-            "not whole; take another copy"
+            f"{label}: {name} is int8, but its row scales {name + SCALE} are missing. The file is "
+            "incomplete; use another copy."
         )
     if scale.shape != expected or scale.dtype != torch.float16:
         raise FormatError(
-            f"{label}: {name + SCALE} has shape {tuple(scale.shape)} and type {scale.dtype}; "
-            f"expected {tuple(expected)} and {torch.float16}, one for each row of {name}"
+            f"{label}: {name + SCALE} has shape {tuple(scale.shape)} and dtype {scale.dtype}, "
+            f"expected {tuple(expected)} and {torch.float16} (one scale per row of {name})."
         )
     return scale

@@ -1,7 +1,7 @@
-"""TensorFlow V2 checkpoints as a container: a prefix in, named numpy arrays out, no TensorFlow.
+"""Reader of TensorFlow V2 checkpoints without TensorFlow: a prefix in, named NumPy arrays out.
 
-Reads the `.index` table and the `.data` shards and checks every checksum on the way. It knows
-nothing of ELMo's variable names, of graphs (`.meta`) or of the older V1 format, and writes nothing.
+It reads the `.index` table and the `.data` shards and verifies every checksum. It does not know
+ELMo's variable names and supports neither graphs (`.meta`) nor the V1 format nor writing.
 """
 
 import math
@@ -37,20 +37,20 @@ _STORED_DTYPES: dict[str, np.dtype[Any]] = {
     "uint8": np.dtype("u1"),
 }
 
-_MAX_RANK = 32  # what every numpy can hold
+_MAX_RANK = 32  # supported by all NumPy versions
 _MAX_LISTED = 8
 
 
 def find_checkpoint(path: Path) -> Path:
-    """Find the checkpoint a user means and return its prefix, the path without `.index`.
+    """Return the prefix of a checkpoint: its path without `.index`.
 
     Args:
-        path: a folder, any file of the checkpoint (`.index`, `.data-…`, `.meta` or the text file
+        path: A folder, any file of the checkpoint (`.index`, `.data-…`, `.meta` or the text file
             `checkpoint`), or the prefix itself. In a folder the text file `checkpoint` decides;
-            without one, the only `.index` or the one with the highest step.
+            without it, the only `.index` or the one with the highest step.
 
     Raises:
-        FormatError: no index file is there, or several are and none is the newest.
+        FormatError: There is no index file, or there are several and none is the newest.
     """
     if os.path.isdir(path):
         return _find_in_folder(path)
@@ -64,35 +64,35 @@ def find_checkpoint(path: Path) -> Path:
     if os.path.isdir(index_path):
         found = f"a folder named {index_path.name}"
     elif os.path.exists(path):
-        found = f"{path.name} without {index_path.name} beside it"
+        found = f"{path.name} without {index_path.name} next to it"
     else:
         found = "no such file"
-    raise _refusal(
+    raise _format_error(
         path,
         found,
         f"a TensorFlow V2 checkpoint with the file {index_path}",
-        "Give the folder of the checkpoint or its .index file. A single file without an index "
-        f"may be of the older V1 format. {SAVE_AGAIN}",
+        "Pass the folder of the checkpoint or its .index file. A single file without an index "
+        f"may be in the older V1 format. {SAVE_AGAIN}",
     )
 
 
 def read_checkpoint(prefix: Path) -> dict[str, npt.NDArray[Any]]:
     """Read all tensors of a checkpoint.
 
-    Verified are the CRC-32C of each index block, that a tensor's byte count fits its shape and
-    lies inside its data file apart from the other tensors, and the CRC-32C of every tensor,
-    whatever its size.
+    Three things are verified: the CRC-32C of each index block, the CRC-32C of every tensor, and
+    that a tensor's byte count matches its shape and its bytes lie inside the data file without
+    overlapping another tensor.
 
     Args:
-        prefix: path of the checkpoint without `.index`, as `find_checkpoint` returns it.
+        prefix: Path of the checkpoint without `.index`, as returned by `find_checkpoint`.
 
     Returns:
-        Name to writable array in native byte order, in the order of the index. bfloat16 becomes
-        float32, which holds the same values.
+        Writable arrays in native byte order by name, in the order of the index. bfloat16 is
+        converted to float32 without loss.
 
     Raises:
-        FormatError: a file is missing or damaged, or a tensor has a type this reader does not
-            support or is stored in slices.
+        FormatError: A file is missing or damaged, or a tensor has an unsupported dtype or is stored
+            in slices.
     """
     index_path = _index_path(prefix)
     n_shards, entries = _read_index(index_path)
@@ -114,13 +114,13 @@ def _index_path(prefix: Path) -> Path:
 
 
 def _has_index(prefix: Path) -> bool:
-    # os.path.isfile answers False where Path.is_file raises: a garbled `checkpoint` file can
-    # name a path too long for the system.
+    # Path.is_file raises where os.path.isfile returns False: a damaged `checkpoint` file can
+    # contain a path that is too long for the file system.
     return os.path.isfile(_index_path(prefix))
 
 
 def _find_in_folder(folder: Path) -> Path:
-    # Names with a leading dot are left by file managers and are no checkpoints.
+    # Names with a leading dot are created by file managers and are not checkpoints.
     prefixes = sorted(
         path.with_name(path.name.removesuffix(".index"))
         for path in folder.glob("*.index")
@@ -133,13 +133,13 @@ def _find_in_folder(folder: Path) -> Path:
     if len(newest) == 1:
         return newest[0]
     listing = _listing([prefix.name + ".index" for prefix in prefixes])
-    raise _refusal(
+    raise _format_error(
         folder,
         f"no text file `checkpoint` and these index files: {listing}",
         "one .index file, or one with the highest step",
-        "Give the .index file itself."
+        "Pass the .index file itself."
         if prefixes
-        else "Give the folder that holds the .index and .data files.",
+        else "Pass the folder that contains the .index and .data files.",
     )
 
 
@@ -151,38 +151,38 @@ def _step(prefix: Path) -> int:
 def _follow_checkpoint_file(path: Path, prefixes: list[Path]) -> Path:
     listing = _listing([prefix.name + ".index" for prefix in prefixes])
     with _open(path) as file:
-        # The wanted line comes first; a large file of this name is something else.
+        # The line is near the start; a large file of this name is something else.
         text = file.read(1 << 20)
     match = re.search(rb'^\s*model_checkpoint_path:\s*"((?:[^"\\\n]|\\.)*)"', text, re.MULTILINE)
     if match is None:
-        raise _refusal(
+        raise _format_error(
             path,
             "no line model_checkpoint_path",
             'a text file with model_checkpoint_path: "…"',
-            f"Give the .index file itself; its folder holds these: {listing}.",
+            f"Pass the .index file itself; the folder contains: {listing}.",
         )
     recorded = _unescape(match.group(1))
-    # The recorded path is often absolute and of the machine that trained the model.
+    # The recorded path is often an absolute path on the machine that trained the model.
     base_name = re.split(r"[\\/]", recorded)[-1]
     for prefix in (path.parent / recorded, path.parent / base_name):
         if _has_index(prefix):
             return prefix
-    raise _refusal(
+    raise _format_error(
         path,
-        f"model_checkpoint_path {recorded!r}, whose index file is neither there nor in this folder",
-        f"{base_name}.index beside it",
-        f"Copy that file here or give another .index file; its folder holds these: {listing}.",
+        f"model_checkpoint_path {recorded!r}, whose index file is missing there and in this folder",
+        f"{base_name}.index next to it",
+        f"Copy that file here or pass another .index file; the folder contains: {listing}.",
     )
 
 
 def _unescape(text: bytes) -> str:
-    """Undo the escapes of protocol buffer text: octal bytes, and a backslash before a mark."""
+    """Undo the escapes of protocol buffer text: octal bytes and backslashes."""
 
-    def plain(match: re.Match[bytes]) -> bytes:
-        octal, mark = match.groups()
-        return bytes([int(octal, 8) & 0xFF]) if octal else mark
+    def unescaped(match: re.Match[bytes]) -> bytes:
+        octal, character = match.groups()
+        return bytes([int(octal, 8) & 0xFF]) if octal else character
 
-    return re.sub(rb"\\(?:([0-7]{1,3})|(.))", plain, text).decode("utf-8", "replace")
+    return re.sub(rb"\\(?:([0-7]{1,3})|(.))", unescaped, text).decode("utf-8", "replace")
 
 
 def _open(path: Path) -> BinaryIO:
@@ -190,21 +190,23 @@ def _open(path: Path) -> BinaryIO:
         return path.open("rb")
     except FileNotFoundError:
         stem = re.split(r"\.(?:index|data-)", path.name)[0]
-        beside = sorted(entry.name for entry in path.parent.glob("*") if stem in entry.name)
-        raise _refusal(
+        similar_files = sorted(entry.name for entry in path.parent.glob("*") if stem in entry.name)
+        raise _format_error(
             path,
-            f"no such file; beside it: {_listing(beside)}",
-            "every file of the checkpoint under its original name",
+            f"no such file (similar files: {_listing(similar_files)})",
+            "all files of the checkpoint under their original names",
             "Copy the missing file into the folder.",
         ) from None
     except IsADirectoryError:
-        raise _refusal(path, "a folder", "a file", "Give the folder that holds the file.") from None
+        raise _format_error(
+            path, "a folder", "a file", "Pass the folder that contains the file."
+        ) from None
     except (OSError, ValueError) as error:
-        raise _refusal(
+        raise _format_error(
             path,
-            f"a file that does not open ({error})",
+            f"a file that cannot be opened ({error})",
             "a readable file",
-            "Check path and rights.",
+            "Check the path and its permissions.",
         ) from error
 
 
@@ -212,7 +214,7 @@ def _listing(names: list[str]) -> str:
     return (", ".join(names[:_MAX_LISTED]) or "none") + (", …" if len(names) > _MAX_LISTED else "")
 
 
-def _refusal(path: Path, found: str, expected: str, action: str) -> FormatError:
+def _format_error(path: Path, found: str, expected: str, action: str) -> FormatError:
     return FormatError(f"{path}: found {found}; expected {expected}. {action}")
 
 
@@ -225,18 +227,18 @@ def _read_index(path: Path) -> tuple[int, dict[str, TensorEntry]]:
         file.seek(max(0, size - FOOTER_SIZE))
         footer = file.read()
         if len(footer) < FOOTER_SIZE or not footer.endswith(MAGIC):
-            raise _refusal(
+            raise _format_error(
                 path,
-                f"{size} bytes that end in {footer[-8:].hex() or 'nothing'}",
-                f"at least {FOOTER_SIZE} bytes that end in {MAGIC.hex()}",
-                f"It is not the whole index of a V2 checkpoint. {COPY_AGAIN}",
+                f"{size} bytes ending in {footer[-8:].hex() or 'nothing'}",
+                f"at least {FOOTER_SIZE} bytes ending in {MAGIC.hex()}",
+                f"This is not a complete index of a V2 checkpoint. {COPY_AGAIN}",
             )
         file.seek(0)
         table = file.read()
     try:
         return parse_table(table)
     except DefectError as defect:
-        raise _refusal(path, defect.found, defect.expected, defect.action) from None
+        raise _format_error(path, defect.found, defect.expected, defect.action) from None
 
 
 # The data files
@@ -244,29 +246,29 @@ def _read_index(path: Path) -> tuple[int, dict[str, TensorEntry]]:
 
 def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> None:
     if entry.is_sliced:
-        raise _refusal(
+        raise _format_error(
             path,
             f"tensor {name} stored in slices",
-            "each tensor in one piece",
-            "It was saved from a partitioned variable: load it in TensorFlow without a "
+            "unsliced tensors",
+            "It was saved from a partitioned variable. Load it in TensorFlow without a "
             "partitioner and save it again.",
         )
     if entry.dtype not in _STORED_DTYPES:
-        raise _refusal(
+        raise _format_error(
             path,
-            f"tensor {name} of type {entry.dtype}",
+            f"tensor {name} of dtype {entry.dtype}",
             f"one of {', '.join(_STORED_DTYPES)}",
-            "Save the checkpoint without this tensor, or the tensor with another type.",
+            "Save the checkpoint without this tensor, or convert it to a supported dtype.",
         )
     if entry.shard >= n_shards:
-        raise _refusal(
+        raise _format_error(
             path,
             f"tensor {name} in data file number {entry.shard}",
             f"a number below {n_shards}",
             COPY_AGAIN,
         )
     if len(entry.shape) > _MAX_RANK:
-        raise _refusal(
+        raise _format_error(
             path,
             f"tensor {name} of {len(entry.shape)} dimensions",
             f"at most {_MAX_RANK}",
@@ -274,7 +276,7 @@ def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> No
         )
     n_bytes = math.prod(entry.shape) * _STORED_DTYPES[entry.dtype].itemsize
     if n_bytes != entry.n_bytes:
-        raise _refusal(
+        raise _format_error(
             path,
             f"tensor {name} of {entry.n_bytes} bytes",
             f"{n_bytes} for {entry.dtype} of shape {entry.shape}",
@@ -287,22 +289,22 @@ def _read_shard(path: Path, entries: dict[str, TensorEntry]) -> dict[str, npt.ND
     previous_end = 0
     with _open(path) as file:
         size = os.fstat(file.fileno()).st_size
-        # Bytes are given out once and in order, so a garbled index cannot ask for more memory
-        # than the file is long.
+        # Every byte is read at most once, so a damaged index cannot request more memory than the
+        # size of the file.
         for name, entry in sorted(entries.items(), key=lambda item: _extent(item[1])):
             start, end = _extent(entry)
             if end > size:
-                raise _refusal(
+                raise _format_error(
                     path,
-                    f"{size} bytes, while tensor {name} lies at bytes {start} to {end}",
+                    f"{size} bytes, but tensor {name} is at bytes {start} to {end}",
                     f"at least {end} bytes",
                     COPY_AGAIN,
                 )
             if start < previous_end:
-                raise _refusal(
+                raise _format_error(
                     path,
-                    f"tensor {name} at byte {start}, inside the tensor before it",
-                    f"a start from byte {previous_end} on",
+                    f"tensor {name} at byte {start}, which overlaps the previous tensor",
+                    f"a start at byte {previous_end} or later",
                     COPY_AGAIN,
                 )
             previous_end = end
@@ -319,11 +321,13 @@ def _read_bytes(path: Path, file: BinaryIO, entry: TensorEntry) -> npt.NDArray[n
         file.seek(entry.offset)
         raw = np.fromfile(file, np.uint8, entry.n_bytes)
     except OSError as error:
-        raise _refusal(
+        raise _format_error(
             path, f"a read error ({error})", "a readable file", "Check the disk and try again."
         ) from error
     if raw.size != entry.n_bytes:
-        raise _refusal(path, f"{raw.size} bytes at {entry.offset}", f"{entry.n_bytes}", COPY_AGAIN)
+        raise _format_error(
+            path, f"{raw.size} bytes at {entry.offset}", f"{entry.n_bytes}", COPY_AGAIN
+        )
     return raw
 
 
@@ -332,14 +336,16 @@ def _decode(
 ) -> npt.NDArray[Any]:
     checksum = masked_crc32c(raw)
     if checksum != entry.checksum:
-        raise _refusal(
+        raise _format_error(
             path,
             f"checksum {checksum:08x} for tensor {name}",
-            f"{entry.checksum:08x} as in the index",
+            f"{entry.checksum:08x} according to the index",
             COPY_AGAIN,
         )
-    stored = _STORED_DTYPES[entry.dtype]
-    array: npt.NDArray[Any] = raw.view(stored).astype(stored.newbyteorder("="), copy=False)
+    stored_dtype = _STORED_DTYPES[entry.dtype]
+    array: npt.NDArray[Any] = raw.view(stored_dtype).astype(
+        stored_dtype.newbyteorder("="), copy=False
+    )
     if entry.dtype == "bool":
         array = array != 0
     elif entry.dtype == "bfloat16":
@@ -350,6 +356,6 @@ def _decode(
     try:
         return array.reshape(entry.shape)
     except (ValueError, OverflowError):
-        raise _refusal(
-            path, f"tensor {name} of shape {entry.shape}", "a shape numpy can hold", COPY_AGAIN
+        raise _format_error(
+            path, f"tensor {name} of shape {entry.shape}", "a shape that NumPy supports", COPY_AGAIN
         ) from None

@@ -1,6 +1,6 @@
-"""The `.index` of a TensorFlow V2 checkpoint: the bytes of a sorted table in, tensor entries out.
+"""Parser of the `.index` table of a TensorFlow V2 checkpoint: bytes in, tensor entries out.
 
-Knows blocks, prefix-compressed keys and the few protocol buffer fields in use, and no file.
+It handles blocks, prefix-compressed keys and the protocol buffer fields in use; it opens no files.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ FOOTER_SIZE = 48
 MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _BLOCK_TRAILER_SIZE = 5  # one byte for the compression, four for the checksum
 
-# By TensorFlow's type number, from 0.
+# Indexed by TensorFlow's dtype number.
 _DTYPE_NAMES = (
     "invalid float32 float64 int32 uint8 int16 int8 string complex64 int64 bool qint8 quint8 "
     "qint32 bfloat16 qint16 quint16 uint16 complex128 float16 resource variant uint32 uint64"
@@ -26,26 +26,26 @@ SAVE_AGAIN = "Load it in TensorFlow and save it again with a plain tf.train.Save
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """What the index says about one tensor."""
+    """Metadata of one tensor in the index."""
 
     dtype: str
-    """Name of the TensorFlow type, such as `float32`."""
+    """Name of the TensorFlow dtype, such as `float32`."""
     shape: tuple[int, ...]
     """Dimensions; empty for a scalar."""
     shard: int
-    """Number of the data file that holds the bytes."""
+    """Number of the data file that contains the tensor."""
     offset: int
-    """First byte in that data file."""
+    """Position of the first byte in the data file."""
     n_bytes: int
-    """Number of bytes in that data file."""
+    """Number of bytes in the data file."""
     checksum: int
-    """Masked CRC-32C of those bytes."""
+    """Masked CRC-32C of the bytes."""
     is_sliced: bool
-    """Whether the values lie in pieces under other keys (a partitioned variable)."""
+    """Whether the values are stored in slices under other keys (a partitioned variable)."""
 
 
 class DefectError(Exception):
-    """A defect found by code that does not know the file's name."""
+    """A defect of the index, raised by code that does not know the file name."""
 
     def __init__(self, found: str, expected: str, action: str = COPY_AGAIN) -> None:
         super().__init__(found, expected, action)
@@ -55,15 +55,19 @@ class DefectError(Exception):
 
 
 def parse_table(table: bytes) -> tuple[int, dict[str, TensorEntry]]:
-    """Give the number of data files and the entry of each tensor; a defect is a `DefectError`."""
+    """Return the number of data files and the entry of each tensor.
+
+    Raises:
+        DefectError: The table is damaged or not supported.
+    """
     rows = _iterate_rows(table)
     key, header = next(rows, (None, b""))
     if key != b"":
-        raise DefectError("no header entry in the index", "the empty key first")
+        raise DefectError("no header entry in the index", "the empty key as the first key")
     n_shards = _parse_header(header)
     entries: dict[str, TensorEntry] = {}
     for key, value in rows:
-        # The pieces of a sliced tensor lie under binary keys that start with a zero byte.
+        # Slices of a partitioned tensor have binary keys that start with a zero byte.
         if key.startswith(b"\0"):
             continue
         try:
@@ -75,7 +79,7 @@ def parse_table(table: bytes) -> tuple[int, dict[str, TensorEntry]]:
 
 
 def _iterate_rows(table: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield all keys and values of the table, refusing keys that do not rise."""
+    """Yield all keys and values of the table; raise `DefectError` if the keys are not sorted."""
     footer = table[-FOOTER_SIZE : -len(MAGIC)]
     _, after_metaindex = _parse_handle(footer, 0)
     index_handle, _ = _parse_handle(footer, after_metaindex)
@@ -84,7 +88,7 @@ def _iterate_rows(table: bytes) -> Iterator[tuple[bytes, bytes]]:
         handle, _ = _parse_handle(value, 0)
         for key, entry in _iterate_block(table, *handle):
             if previous is not None and key <= previous:
-                raise DefectError(f"key {key!r} after {previous!r}", "keys in rising order")
+                raise DefectError(f"key {key!r} after {previous!r}", "keys in ascending order")
             previous = key
             yield key, entry
 
@@ -101,7 +105,7 @@ def _iterate_block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes
     entries_end = len(block) - 4 * (n_restarts + 1)
     if entries_end < 0:
         raise DefectError(
-            f"{n_restarts} restart points in a block of {len(block)} bytes", "a block that fits"
+            f"{n_restarts} restart points in a block of {len(block)} bytes", "fewer restart points"
         )
     key = b""
     position = 0
@@ -115,7 +119,7 @@ def _iterate_block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes
             raise DefectError(
                 f"an entry of lengths {n_shared}, {n_unshared}, {n_value} at byte {position} of "
                 f"the block at {offset}",
-                f"a shared part of at most {len(key)} bytes and an end by byte {entries_end}",
+                f"a shared prefix of at most {len(key)} bytes and an end by byte {entries_end}",
             )
         key = key[:n_shared] + block[position:value_start]
         yield key, block[value_start:value_end]
@@ -138,31 +142,35 @@ def _checked_block(table: bytes, offset: int, size: int) -> bytes:
         )
     compression = table[end]
     if compression != 0:
-        kind = "Snappy-compressed" if compression == 1 else f"of compression type {compression}"
+        compression_name = (
+            "Snappy-compressed" if compression == 1 else f"of compression type {compression}"
+        )
         raise DefectError(
-            f"a block that is {kind} at byte {offset}", "uncompressed blocks", SAVE_AGAIN
+            f"a block that is {compression_name} at byte {offset}",
+            "uncompressed blocks",
+            SAVE_AGAIN,
         )
     return table[offset:end]
 
 
-# The messages inside the index
+# Protocol buffer messages in the index
 
 
 def _parse_varint(buffer: bytes, position: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(buffer):
-            raise DefectError("a number that runs off the end of its record", "its last byte")
+            raise DefectError("a varint that exceeds the end of its record", "its last byte")
         byte = buffer[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
-    raise DefectError("a number of more than ten bytes", "at most ten")
+    raise DefectError("a varint of more than ten bytes", "at most ten bytes")
 
 
 def _parse_message(message: bytes) -> tuple[dict[int, int], dict[int, list[bytes]]]:
-    """Split a protocol buffer message into its numbers and its byte strings, by field number."""
+    """Split a protocol buffer message into its numbers and byte strings, by field number."""
     numbers: dict[int, int] = {}
     strings: dict[int, list[bytes]] = {}
     position = 0
@@ -181,7 +189,9 @@ def _parse_message(message: bytes) -> tuple[dict[int, int], dict[int, list[bytes
         content = message[position : position + length]
         position += length
         if position > len(message):
-            raise DefectError(f"field {field} of {length} bytes", f"{len(content)} that are left")
+            raise DefectError(
+                f"field {field} of {length} bytes", f"at most the remaining {len(content)}"
+            )
         if wire_type == 2:
             strings.setdefault(field, []).append(content)
         else:
@@ -195,11 +205,11 @@ def _parse_header(message: bytes) -> int:
         raise DefectError(
             "a checkpoint written on a big-endian machine",
             "little-endian data",
-            "Load it in TensorFlow on such a machine and export the arrays from there.",
+            "Load it in TensorFlow on a big-endian machine and export the arrays there.",
         )
     n_shards = numbers.get(1, 0)
     if n_shards < 1:
-        raise DefectError("a header that counts no data file", "at least one")
+        raise DefectError("a header with 0 data files", "at least 1")
     return n_shards
 
 

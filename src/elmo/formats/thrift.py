@@ -1,26 +1,26 @@
-"""Thrift's compact protocol, as much of it as the metadata of a Parquet file takes; writing only.
+"""Writer for the part of Thrift's compact protocol that Parquet metadata needs.
 
-A value is made first and put somewhere later, so it carries the type that will be told before it:
-https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+A value is encoded before it is placed in a struct or list, so it carries its type, which is written
+in front of it: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
-# Fields and lists that tell more than this do so in bytes of their own.
-MAX_SHORT_STEP, MAX_SHORT_LIST = 15, 14
+# Larger field id deltas and list lengths need additional bytes.
+MAX_SHORT_ID_DELTA, MAX_SHORT_LIST = 15, 14
 
 
 class Value(NamedTuple):
-    """A value and its type."""
+    """An encoded value and its type."""
 
-    kind: int
+    type_id: int
     data: bytes
 
 
 def varint(number: int) -> bytes:
-    """Write a number that is not negative in groups of seven bits, lowest first."""
+    """Encode a non-negative integer in groups of seven bits, lowest first."""
     data = bytearray()
     while number > 0x7F:
         data.append(number & 0x7F | 0x80)
@@ -30,57 +30,59 @@ def varint(number: int) -> bytes:
 
 
 def zigzag(number: int) -> int:
-    """Fold negative numbers between the others: 0, -1, 1, -2, ... become 0, 1, 2, 3, ..."""
+    """Map signed integers to unsigned ones: 0, -1, 1, -2, ... become 0, 1, 2, 3, ..."""
     return 2 * number if number >= 0 else -2 * number - 1
 
 
 def i32(number: int) -> Value:
-    """Make an integer of 32 bits, or an enum."""
+    """Encode a 32-bit integer or an enum."""
     return Value(I32, varint(zigzag(number)))
 
 
 def i64(number: int) -> Value:
-    """Make an integer of 64 bits."""
+    """Encode a 64-bit integer."""
     return Value(I64, varint(zigzag(number)))
 
 
 def binary(data: bytes) -> Value:
-    """Make a string of bytes."""
+    """Encode a byte string."""
     return Value(BINARY, varint(len(data)) + data)
 
 
 def string(text: str) -> Value:
-    """Make a text."""
+    """Encode a string as UTF-8."""
     return binary(text.encode())
 
 
-def many(kind: int, values: Sequence[Value]) -> Value:
-    """Make a list.
+def list_of(type_id: int, values: Sequence[Value]) -> Value:
+    """Encode a list.
 
     Args:
-        kind: of the values, which an empty list tells too.
-        values: all of that kind.
+        type_id: Type of the elements, also written for an empty list.
+        values: Elements, all of that type.
     """
-    count = len(values)
-    if count <= MAX_SHORT_LIST:
-        head = bytes([count << 4 | kind])
+    length = len(values)
+    if length <= MAX_SHORT_LIST:
+        header = bytes([length << 4 | type_id])
     else:
-        head = bytes([0xF0 | kind]) + varint(count)
-    return Value(LIST, head + b"".join(value.data for value in values))
+        header = bytes([0xF0 | type_id]) + varint(length)
+    return Value(LIST, header + b"".join(value.data for value in values))
 
 
 def struct(fields: Mapping[int, Value | None]) -> Value:
-    """Make a struct.
+    """Encode a struct.
 
     Args:
-        fields: by their ids, which ascend by 15 at most; None where one is left out.
+        fields: Values by field id, in ascending order with steps of at most 15; None is omitted.
     """
     data = bytearray()
-    last = 0
-    for number, value in fields.items():
+    previous_id = 0
+    for field_id, value in fields.items():
         if value is not None:
-            assert 0 < number - last <= MAX_SHORT_STEP, "a field out of order"
-            data.append((number - last) << 4 | value.kind)
+            assert 0 < field_id - previous_id <= MAX_SHORT_ID_DELTA, (
+                "field ids must ascend in steps of at most 15"
+            )
+            data.append((field_id - previous_id) << 4 | value.type_id)
             data += value.data
-            last = number
+            previous_id = field_id
     return Value(STRUCT, bytes(data) + b"\0")

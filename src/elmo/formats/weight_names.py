@@ -1,7 +1,7 @@
-"""Renaming weights: ordered, reversible tables between other programs' names and ours.
+"""Conversion tables between the weight names of other programs and those of `ELMoNetwork`.
 
-A rule moves a group of their arrays to a group of ours and back without changing a bit. Readers
-and writers share the tables.
+A rule converts a group of foreign arrays to a group of weights, and back, without changing a bit.
+Readers and writers share the tables.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,75 +17,80 @@ from elmo.errors import FormatError
 
 Array = NDArray[np.float32]
 Arrays = list[Array]
-Move = Callable[[Arrays], Arrays]
+Conversion = Callable[[Arrays], Arrays]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One group of arrays under both names.
+    """A group of arrays under both naming schemes.
 
     Attributes:
-        theirs: name and shape of each array in the foreign file.
-        ours: names in `ELMoNetwork`.
-        read: their arrays to ours.
-        write: ours to theirs, the exact inverse.
+        foreign: Name and shape of each array in the foreign file.
+        names: Names in `ELMoNetwork`.
+        read: Conversion from foreign arrays to weights.
+        write: The exact inverse of `read`.
     """
 
-    theirs: Mapping[str, tuple[int, ...]]
-    ours: tuple[str, ...]
-    read: Move
-    write: Move
+    foreign: Mapping[str, tuple[int, ...]]
+    names: tuple[str, ...]
+    read: Conversion
+    write: Conversion
 
 
-def to_ours(table: Sequence[Rule], arrays: Mapping[str, Array], label: str) -> dict[str, Tensor]:
-    """Rename and turn foreign arrays; names and shapes must be exactly those of the table.
+def import_weights(
+    table: Sequence[Rule], arrays: Mapping[str, Array], label: str
+) -> dict[str, Tensor]:
+    """Convert foreign arrays to weights; names and shapes must match the table exactly.
 
     Args:
-        table: the rules.
-        arrays: their arrays by name.
-        label: the file, for messages.
+        table: Conversion rules.
+        arrays: Foreign arrays by name.
+        label: File name for error messages.
+
+    Returns:
+        Tensors by the names of `ELMoNetwork`.
     """
-    expected = {name: shape for rule in table for name, shape in rule.theirs.items()}
+    expected = {name: shape for rule in table for name, shape in rule.foreign.items()}
     missing = [name for name in expected if name not in arrays]
     if missing:
         raise FormatError(
-            f"{label}: {missing[0]} is missing ({len(missing)} of {len(expected)} arrays are): the "
-            "file is not whole, or its options describe another model"
+            f"{label}: {missing[0]} is missing ({len(missing)} of {len(expected)} arrays are). The "
+            "file is incomplete, or its options describe another model."
         )
     unknown = sorted(arrays.keys() - expected)
     if unknown:
         raise FormatError(
-            f"{label}: {unknown[0]} is not expected ({len(unknown)} such): its options describe "
-            "another model, or this is no biLM of a known kind"
+            f"{label}: unexpected array {unknown[0]} ({len(unknown)} in total). The options "
+            "describe another model, or this is not a known type of biLM."
         )
     for name, shape in expected.items():
         if arrays[name].shape != shape:
             raise FormatError(
-                f"{label}: {name} has shape {arrays[name].shape}, but the options imply {shape}: "
-                "the options belong to another model"
+                f"{label}: {name} has shape {arrays[name].shape}, but the options imply {shape}. "
+                "The options belong to another model."
             )
     weights: dict[str, Tensor] = {}
     for rule in table:
-        turned = rule.read([np.asarray(arrays[name], dtype=np.float32) for name in rule.theirs])
-        for name, array in zip(rule.ours, turned, strict=True):
+        converted = rule.read([np.asarray(arrays[name], dtype=np.float32) for name in rule.foreign])
+        for name, array in zip(rule.names, converted, strict=True):
             weights[name] = torch.from_numpy(np.ascontiguousarray(array))
     return weights
 
 
-def to_theirs(table: Sequence[Rule], weights: Mapping[str, Tensor]) -> dict[str, Array]:
-    """Turn our weights into foreign arrays by the same table."""
+def export_weights(table: Sequence[Rule], weights: Mapping[str, Tensor]) -> dict[str, Array]:
+    """Convert weights to foreign arrays by the same table."""
     arrays: dict[str, Array] = {}
     for rule in table:
-        turned = rule.write([weights[name].float().cpu().numpy() for name in rule.ours])
-        for name, array in zip(rule.theirs, turned, strict=True):
+        converted = rule.write([weights[name].float().cpu().numpy() for name in rule.names])
+        for name, array in zip(rule.foreign, converted, strict=True):
             arrays[name] = np.ascontiguousarray(array)
     return arrays
 
 
-# ------------------------------------------------------------------------------------ moves
+# -------------------------------------------------------------------------------- conversions
 
 
-def _same(arrays: Arrays) -> Arrays:
+def _identity(arrays: Arrays) -> Arrays:
     return arrays
 
 
@@ -102,14 +107,14 @@ def _drop_mask_row(arrays: Arrays) -> Arrays:
 
 
 def _swap_middle_blocks(array: Array) -> Array:
-    """Turn gate blocks i, j, f, o of the last axis into i, f, j, o, or back."""
+    """Reorder the gate blocks of the last axis from i, j, f, o to i, f, j, o, or back."""
     i, second, third, o = np.split(array, 4, axis=-1)
     return np.concatenate([i, third, second, o], axis=-1)
 
 
 def _split_kernel(arrays: Arrays) -> Arrays:
-    of_input, of_state = np.split(_swap_middle_blocks(arrays[0]), 2, axis=0)
-    return [of_input.T, of_state.T]
+    weight_ih, weight_hh = np.split(_swap_middle_blocks(arrays[0]), 2, axis=0)
+    return [weight_ih.T, weight_hh.T]
 
 
 def _join_kernel(arrays: Arrays) -> Arrays:
@@ -121,7 +126,7 @@ def _join_transposed(arrays: Arrays) -> Arrays:
 
 
 def _split_transposed(arrays: Arrays) -> Arrays:
-    return [half.T for half in np.split(arrays[0], 2)]
+    return [part.T for part in np.split(arrays[0], 2)]
 
 
 def _join(arrays: Arrays) -> Arrays:
@@ -133,7 +138,7 @@ def _split(arrays: Arrays) -> Arrays:
 
 
 def _flip_gate(arrays: Arrays) -> Arrays:
-    """Change the sign of the gate: AllenNLP's opens for the input, ours for the transform."""
+    """Negate the gate: AllenNLP's gate weights the input, ours the transformed value."""
     transform, gate = np.split(arrays[0], 2)
     return [np.concatenate([transform, -gate])]
 
@@ -144,49 +149,49 @@ CHARACTERS = "bilm.encoder.characters"
 
 
 def bilm_hdf5(config: ModelConfig) -> list[Rule]:
-    """Rules for the arrays `dump_weights` of bilm-tf writes, which AllenNLP reads."""
+    """Return the rules for the datasets that bilm-tf's `dump_weights` writes."""
     encoder, lstm = config.encoder, config.lstm
     rules: list[Rule] = []
     if encoder.n_characters:
         rows = (encoder.n_characters - 1, encoder.character_dim)
-        ours = (f"{CHARACTERS}.embedding.weight",)
-        rules.append(Rule({"char_embed": rows}, ours, _add_mask_row, _drop_mask_row))
+        names = (f"{CHARACTERS}.embedding.weight",)
+        rules.append(Rule({"char_embed": rows}, names, _add_mask_row, _drop_mask_row))
         for number, (width, count) in enumerate(encoder.filters):
-            theirs: dict[str, tuple[int, ...]] = {
+            foreign: dict[str, tuple[int, ...]] = {
                 f"CNN/W_cnn_{number}": (1, width, encoder.character_dim, count)
             }
-            ours = (f"{CHARACTERS}.convolutions.{number}.weight",)
+            names = (f"{CHARACTERS}.convolutions.{number}.weight",)
             rules.append(
                 Rule(
-                    theirs,
-                    ours,
+                    foreign,
+                    names,
                     lambda arrays: [arrays[0][0].transpose(2, 1, 0)],
                     lambda arrays: [arrays[0].transpose(2, 1, 0)[None]],
                 )
             )
-            ours = (f"{CHARACTERS}.convolutions.{number}.bias",)
-            rules.append(Rule({f"CNN/b_cnn_{number}": (count,)}, ours, _same, _same))
+            names = (f"{CHARACTERS}.convolutions.{number}.bias",)
+            rules.append(Rule({f"CNN/b_cnn_{number}": (count,)}, names, _identity, _identity))
         n_filters = encoder.n_filters
         for number in range(encoder.n_highway):
             scope, layer = f"CNN_high_{number}", f"{CHARACTERS}.highway.{number}.linear"
             square = (n_filters, n_filters)
-            theirs = {f"{scope}/W_transform": square, f"{scope}/W_carry": square}
-            rules.append(Rule(theirs, (f"{layer}.weight",), _join_transposed, _split_transposed))
-            theirs = {f"{scope}/b_transform": (n_filters,), f"{scope}/b_carry": (n_filters,)}
-            rules.append(Rule(theirs, (f"{layer}.bias",), _join, _split))
+            foreign = {f"{scope}/W_transform": square, f"{scope}/W_carry": square}
+            rules.append(Rule(foreign, (f"{layer}.weight",), _join_transposed, _split_transposed))
+            foreign = {f"{scope}/b_transform": (n_filters,), f"{scope}/b_carry": (n_filters,)}
+            rules.append(Rule(foreign, (f"{layer}.bias",), _join, _split))
     else:
         rows = (encoder.n_words - 1, encoder.word_dim)
-        ours = ("bilm.encoder.words.weight",)
-        rules.append(Rule({"embedding": rows}, ours, _add_mask_row, _drop_mask_row))
+        names = ("bilm.encoder.words.weight",)
+        rules.append(Rule({"embedding": rows}, names, _add_mask_row, _drop_mask_row))
     if encoder.project:
         shape = (encoder.width, lstm.projection_dim)
-        ours = ("bilm.encoder.projection.weight",)
-        rules.append(Rule({"CNN_proj/W_proj": shape}, ours, _transpose, _transpose))
-        ours = ("bilm.encoder.projection.bias",)
-        rules.append(Rule({"CNN_proj/b_proj": (lstm.projection_dim,)}, ours, _same, _same))
+        names = ("bilm.encoder.projection.weight",)
+        rules.append(Rule({"CNN_proj/W_proj": shape}, names, _transpose, _transpose))
+        names = ("bilm.encoder.projection.bias",)
+        rules.append(Rule({"CNN_proj/b_proj": (lstm.projection_dim,)}, names, _identity, _identity))
     for number, direction in enumerate(("forward", "backward")):
         for depth in range(lstm.n_layers):
-            # TensorFlow leaves out the level of the multi-layer cell where there is one layer.
+            # TensorFlow omits the scope of the multi-layer cell if there is only one layer.
             level = f"MultiRNNCell/Cell{depth}/" if lstm.n_layers > 1 else ""
             rules += _lstm_layer(config, f"RNN_{number}/RNN/{level}LSTMCell", direction, depth)
     return rules
@@ -211,13 +216,13 @@ def _lstm_layer(config: ModelConfig, scope: str, direction: str, depth: int) -> 
     ]
     if lstm.has_projection:
         shape = (lstm.cell_dim, lstm.projection_dim)
-        ours = (f"{layer}.weight_hr",)
-        rules.append(Rule({f"{scope}/W_P_0": shape}, ours, _transpose, _transpose))
+        names = (f"{layer}.weight_hr",)
+        rules.append(Rule({f"{scope}/W_P_0": shape}, names, _transpose, _transpose))
     return rules
 
 
 def torch_lstms(config: ModelConfig, scope: str) -> list[Rule]:
-    """Rules for the LSTM modules of AllenNLP and ELMoForManyLangs below `scope`."""
+    """Return the rules for the LSTM modules of AllenNLP and ELMoForManyLangs below `scope`."""
     lstm = config.lstm
     n_gates = 4 * lstm.cell_dim
     square = (n_gates, lstm.projection_dim)
@@ -225,55 +230,63 @@ def torch_lstms(config: ModelConfig, scope: str) -> list[Rule]:
     for depth in range(lstm.n_layers):
         for direction in ("forward", "backward"):
             layer = f"bilm.{direction}_lstm.layers.{depth}"
-            theirs = f"{scope}{direction}_layer_{depth}"
-            for name, ours, shape in (
+            foreign = f"{scope}{direction}_layer_{depth}"
+            for name, weight, shape in (
                 ("input_linearity.weight", "weight_ih", square),
                 ("state_linearity.weight", "weight_hh", square),
                 ("state_linearity.bias", "bias", (n_gates,)),
                 ("state_projection.weight", "weight_hr", (lstm.projection_dim, lstm.cell_dim)),
             ):
-                rules.append(Rule({f"{theirs}.{name}": shape}, (f"{layer}.{ours}",), _same, _same))
+                rules.append(
+                    Rule({f"{foreign}.{name}": shape}, (f"{layer}.{weight}",), _identity, _identity)
+                )
     return rules
 
 
 def torch_encoder(
     config: ModelConfig, *, embedding: str, convolution: str, highway: str, projection: str
 ) -> list[Rule]:
-    """Rules for the character part of AllenNLP's and ELMoForManyLangs' token encoders.
+    """Return the rules for the character encoders of AllenNLP and ELMoForManyLangs.
 
     Args:
-        config: the model.
-        embedding: name of the character table.
-        convolution: name of a convolution, with `{}` for its number.
-        highway: name of a highway layer, with `{}` for its number.
-        projection: name of the projection.
+        config: Model geometry.
+        embedding: Name of the character embedding.
+        convolution: Name of a convolution, with `{}` for its number.
+        highway: Name of a highway layer, with `{}` for its number.
+        projection: Name of the projection.
     """
     encoder, width = config.encoder, config.encoder.width
     rules: list[Rule] = []
     if encoder.n_characters:
         shape: tuple[int, ...] = (encoder.n_characters, encoder.character_dim)
-        rules.append(Rule({embedding: shape}, (f"{CHARACTERS}.embedding.weight",), _same, _same))
+        rules.append(
+            Rule({embedding: shape}, (f"{CHARACTERS}.embedding.weight",), _identity, _identity)
+        )
         for number, (size, count) in enumerate(encoder.filters):
-            theirs, ours = convolution.format(number), f"{CHARACTERS}.convolutions.{number}"
+            foreign, layer = convolution.format(number), f"{CHARACTERS}.convolutions.{number}"
             shape = (count, encoder.character_dim, size)
-            rules.append(Rule({f"{theirs}.weight": shape}, (f"{ours}.weight",), _same, _same))
-            rules.append(Rule({f"{theirs}.bias": (count,)}, (f"{ours}.bias",), _same, _same))
+            rules.append(
+                Rule({f"{foreign}.weight": shape}, (f"{layer}.weight",), _identity, _identity)
+            )
+            rules.append(
+                Rule({f"{foreign}.bias": (count,)}, (f"{layer}.bias",), _identity, _identity)
+            )
         n_filters = encoder.n_filters
         for number in range(encoder.n_highway):
-            theirs, ours = highway.format(number), f"{CHARACTERS}.highway.{number}.linear"
+            foreign, layer = highway.format(number), f"{CHARACTERS}.highway.{number}.linear"
             for name, shape in (("weight", (2 * n_filters, n_filters)), ("bias", (2 * n_filters,))):
                 rules.append(
-                    Rule({f"{theirs}.{name}": shape}, (f"{ours}.{name}",), _flip_gate, _flip_gate)
+                    Rule({f"{foreign}.{name}": shape}, (f"{layer}.{name}",), _flip_gate, _flip_gate)
                 )
     dim = config.lstm.projection_dim
     for name, shape in (("weight", (dim, width)), ("bias", (dim,))):
-        ours = f"bilm.encoder.projection.{name}"
-        rules.append(Rule({f"{projection}.{name}": shape}, (ours,), _same, _same))
+        weight = f"bilm.encoder.projection.{name}"
+        rules.append(Rule({f"{projection}.{name}": shape}, (weight,), _identity, _identity))
     return rules
 
 
 def allennlp_modules(config: ModelConfig) -> list[Rule]:
-    """Rules for the state dict of AllenNLP's `Elmo` module, without its mixes."""
+    """Return the rules for the state dict of AllenNLP's `Elmo` module, without its mixes."""
     scope = "_elmo_lstm._token_embedder."
     return [
         *torch_encoder(
@@ -288,7 +301,7 @@ def allennlp_modules(config: ModelConfig) -> list[Rule]:
 
 
 def many_langs(config: ModelConfig) -> list[Rule]:
-    """Rules for ELMoForManyLangs: its token embedder and its encoder, tables with a mask row."""
+    """Return the rules for ELMoForManyLangs, whose embeddings have no mask row."""
     encoder = config.encoder
     character_rows = (encoder.n_characters - 1, encoder.character_dim)
     rules = [
@@ -300,15 +313,15 @@ def many_langs(config: ModelConfig) -> list[Rule]:
             highway="token_embedder.highways._layers.{}",
             projection="token_embedder.projection",
         )
-        if rule.ours != (f"{CHARACTERS}.embedding.weight",)
+        if rule.names != (f"{CHARACTERS}.embedding.weight",)
     ]
     if encoder.n_characters:
         name = "token_embedder.char_emb_layer.embedding.weight"
-        ours = (f"{CHARACTERS}.embedding.weight",)
-        rules.append(Rule({name: character_rows}, ours, _add_mask_row, _drop_mask_row))
+        names = (f"{CHARACTERS}.embedding.weight",)
+        rules.append(Rule({name: character_rows}, names, _add_mask_row, _drop_mask_row))
     if encoder.n_words:
         name = "token_embedder.word_emb_layer.embedding.weight"
-        ours = ("bilm.encoder.words.weight",)
+        names = ("bilm.encoder.words.weight",)
         shape = (encoder.n_words - 1, encoder.word_dim)
-        rules.append(Rule({name: shape}, ours, _add_mask_row, _drop_mask_row))
+        rules.append(Rule({name: shape}, names, _add_mask_row, _drop_mask_row))
     return [*rules, *torch_lstms(config, "encoder.")]
