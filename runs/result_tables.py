@@ -1,4 +1,4 @@
-"""What the runs of runs/tasks.sh came to, as tables; runs/results.py makes a page of them."""
+"""Tables of the results of runs/tasks.sh, for the page that runs/results.py writes."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -15,30 +15,30 @@ SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
 WAYS = {
     "static": "static vectors",
     "layer0": "layer 0",
-    "elmo": "ELMo",
+    "elmo": "ELMo, frozen",
 }
-TUNED = {"tuned": "ELMo, learning"}
-FURTHER_WAYS = TUNED | {"finetuned": "ELMo, fine-tuned first"}
-ALL_WAYS = WAYS | FURTHER_WAYS
+TUNED = {"tuned": "ELMo, tuned"}
+TRAINED_WAYS = TUNED | {"finetuned": "ELMo, adapted"}
+ALL_WAYS = WAYS | TRAINED_WAYS
 LAYERS = {
     "static": "none",
     "layer0": "layer 0 alone",
-    "top": "last alone",
-    "lambda1": "all, λ = 1",
-    "elmo": "all, λ = 0.001",
+    "top": "last layer alone",
+    "lambda1": "all layers, λ = 1",
+    "elmo": "all layers, λ = 0.001",
 }
-PLACES = {"static": "none", "input": "input", "elmo": "input and output", "output": "output"}
+PLACEMENTS = {"static": "none", "input": "input", "elmo": "input and output", "output": "output"}
 
 
 @dataclass(frozen=True)
-class Task:
-    """A set and what is known of it.
+class DataSet:
+    """A data set and its reported score.
 
     Attributes:
-        title: of its rows.
-        measure: name of the score that is reported.
-        unit: what the score is, and of which part.
-        published: figures of others.
+        title: Name in the tables.
+        measure: Key of the reported score.
+        unit: Split and score, for the tables.
+        published: Published scores.
     """
 
     title: str
@@ -48,52 +48,52 @@ class Task:
 
 
 TAGGING = {
-    "conll2003": Task(
-        "CoNLL-2003 names", "span_f1", "test F1", "90.15 → 92.22 ± 0.10 (ELMo paper)"
+    "conll2003": DataSet(
+        "CoNLL-2003 NER", "span_f1", "test F1", "90.15 → 92.22 ± 0.10 (ELMo paper)"
     ),
-    "kmou-ner": Task("KMOU names", "span_f1", "test F1", "85.9 → 88.2 (GloVe → ELMo, BiLSTM-CRF)"),
-    "ud-pos": Task("UD English EWT, universal tags", "accuracy", "test accuracy", ""),
+    "kmou-ner": DataSet("KMOU NER", "span_f1", "test F1", "85.9 → 88.2 (GloVe → ELMo, BiLSTM-CRF)"),
+    "ud-pos": DataSet("UD English EWT POS (universal tags)", "accuracy", "test accuracy", ""),
 }
 CLASSIFICATION = {
-    "sst5": Task("SST-5", "accuracy", "test accuracy", "51.4 → 54.7 ± 0.5 (ELMo paper)"),
-    "sst2": Task("SST-2", "accuracy", "test accuracy", ""),
-    "ynat": Task(
+    "sst5": DataSet("SST-5", "accuracy", "test accuracy", "51.4 → 54.7 ± 0.5 (ELMo paper)"),
+    "sst2": DataSet("SST-2", "accuracy", "test accuracy", ""),
+    "ynat": DataSet(
         "KLUE-YNAT",
         "macro_f1",
         "dev macro F1",
-        "76.39 (a student ELMo); test: 81.55 (mBERT), 84.98 (KLUE-RoBERTa-small)",
+        "76.39 (a student project's ELMo); test: 81.55 (mBERT), 84.98 (KLUE-RoBERTa-small)",
     ),
-    "nsmc": Task(
+    "nsmc": DataSet(
         "NSMC", "accuracy", "test accuracy", "87.44 (Korean ELMo), 89.36 (KoELECTRA-small)"
     ),
 }
 PAIRS = {
-    "sick": Task("SICK", "accuracy", "test accuracy", "SNLI: 88.0 → 88.7 (ELMo paper)"),
-    "klue-nli": Task("KLUE-NLI", "accuracy", "dev accuracy", ""),
+    "sick": DataSet("SICK", "accuracy", "test accuracy", "SNLI: 88.0 → 88.7 (ELMo paper)"),
+    "klue-nli": DataSet("KLUE-NLI", "accuracy", "dev accuracy", ""),
 }
 STRUCTURES = {
-    "squad": Task("SQuAD part", "f1", "XQuAD-en F1", "all of SQuAD: 81.1 → 85.8 (ELMo paper)"),
-    "propbank-ewt": Task(
-        "PropBank-EWT roles", "span_f1", "test F1", "OntoNotes: 81.4 → 84.6 (ELMo paper)"
+    "squad": DataSet("SQuAD subset", "f1", "XQuAD-en F1", "full SQuAD: 81.1 → 85.8 (ELMo paper)"),
+    "propbank-ewt": DataSet(
+        "PropBank-EWT SRL", "span_f1", "test F1", "OntoNotes: 81.4 → 84.6 (ELMo paper)"
     ),
-    "litbank": Task(
-        "LitBank clusters", "mean_f1", "test mean F1", "OntoNotes: 67.2 → 70.4 (ELMo paper)"
+    "litbank": DataSet(
+        "LitBank coreference", "mean_f1", "test mean F1", "OntoNotes: 67.2 → 70.4 (ELMo paper)"
     ),
-    "gap": Task("GAP, by the models of LitBank", "gap_f1", "test F1", ""),
+    "gap": DataSet("GAP, LitBank models", "gap_f1", "test F1", ""),
 }
 TASKS = TAGGING | CLASSIFICATION | PAIRS | STRUCTURES
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A set of which shares were learned from.
+    """A data set that was trained on fractions of its examples.
 
     Attributes:
-        task: the set.
-        ways: names in runs, and titles: without ELMo, and with it.
+        task: The data set.
+        ways: Setups without and with ELMo: key in the run's name, and title.
     """
 
-    task: Task
+    task: DataSet
     ways: dict[str, str]
 
 
@@ -101,17 +101,17 @@ _WITH_AND_WITHOUT = {way: WAYS[way] for way in ("static", "elmo")}
 CURVES = {
     **{name: Curve(TASKS[name], _WITH_AND_WITHOUT) for name in ("conll2003", "ud-pos", "ynat")},
     "pos-probe": Curve(
-        Task("parts of speech by a linear map", "accuracy", "test accuracy", ""),
-        {"static": "static vectors", "0": "layer 0", "all": "ELMo"},
+        DataSet("POS, linear probe", "accuracy", "test accuracy", ""),
+        {"static": "static vectors", "0": "layer 0", "all": "ELMo, frozen"},
     ),
 }
-# Table 1 of the ELMo paper: what is measured, without and with ELMo; and sets of ours beside it.
+# Table 1 of the ELMo paper: score, without and with ELMo, and our data sets for the same task.
 PAPER = (
     ("SQuAD, F1", 81.1, 85.8, ("squad",)),
     ("SNLI, accuracy", 88.0, 88.7, ("sick", "klue-nli")),
-    ("semantic roles, F1", 81.4, 84.6, ("propbank-ewt",)),
+    ("SRL, F1", 81.4, 84.6, ("propbank-ewt",)),
     ("coreference, mean F1", 67.2, 70.4, ("litbank",)),
-    ("CoNLL-2003 names, F1", 90.15, 92.22, ("conll2003",)),
+    ("CoNLL-2003 NER, F1", 90.15, 92.22, ("conll2003",)),
     ("SST-5, accuracy", 51.4, 54.7, ("sst5",)),
 )
 PERPLEXITIES = {
@@ -123,20 +123,20 @@ PERPLEXITIES = {
 
 
 class Runs:
-    """What the runs of a record came to."""
+    """Results of the recorded runs."""
 
     def __init__(self, record: Record) -> None:
-        """Take the record."""
+        """Initialize from a record."""
         self._record = record
 
     def result(self, name: str) -> dict[str, Any] | None:
-        """Give what a run came to; None where it is not there."""
+        """Return the result of a run, or None if it is not recorded."""
         return self._record[name]["found"] if name in self._record else None
 
     def spread(
         self, name: str, measure: str, *, part: str = "test", times: float = 100
     ) -> Spread | None:
-        """Give mean and deviation of a score, of the development part where there is no other."""
+        """Return mean and deviation of a score; on the development set if the part is missing."""
         found = self.result(name)
         if found is None:
             return None
@@ -144,13 +144,13 @@ class Runs:
         return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
 
     def ends(self, name: str, way: str, tail: str = "") -> list[str]:
-        """Give the dials that a way of a task has runs with, as their names have them, or none."""
+        """Return the hyperparameter suffixes of the recorded runs of a setup, sorted."""
         pattern = re.compile(rf"{re.escape(f'{name}-{way}')}({END})?{re.escape(tail)}")
         found = [match[1] or "" for run in self._record if (match := pattern.fullmatch(run))]
         return sorted(found, key=order)
 
     def tries(self, name: str, way: str) -> dict[str, float]:
-        """Give what the first seed of a way has on the development part, by its dials."""
+        """Return the development score of the first seed by hyperparameter suffix."""
         measure = TASKS[name].measure
         found = {}
         for end in sorted({*self.ends(name, way), *self.ends(name, way, "-try")}, key=order):
@@ -161,25 +161,25 @@ class Runs:
         return found
 
     def best_try(self, name: str, way: str, dials: Collection[str] = DIALS) -> str | None:
-        """Give what did best of the tries that turn no other dials; None where there are none."""
+        """Return the suffix with the best development score of the first seed, or None."""
         tries = self.tries(name, way)
         ends = [end for end in tries if set(dials_of(end)) <= set(dials)]
-        # Of two that are equal it is the one that is nearer to the preset.
+        # On a tie, prefer the one nearer to the preset.
         return max(ends, key=lambda end: (tries[end], -len(dials_of(end))), default=None)
 
     def at_best(self, name: str, way: str, tail: str = "") -> str:
-        """Give the run of a way whose dials did best on the development part, of all seeds.
+        """Return the run of a setup with the best mean development score over all seeds.
 
         Args:
-            name: of the task.
-            way: with ELMo or without.
-            tail: what else the run has in its name, the share of the examples.
+            name: Name of the task.
+            way: Setup, with or without ELMo.
+            tail: End of the run's name: the fraction of the examples.
         """
         ends = self.ends(name, way, tail)
         if len(ends) > 1:
-            # Nothing is chosen by pronouns: they are asked of the models of LitBank.
+            # GAP is only evaluated, with the models that were selected on LitBank.
             chooses = "litbank" if name == "gap" else name
-            # Of two that are equal it is the preset's.
+            # On a tie, prefer the preset.
             ends.sort(
                 key=lambda end: (self._chosen_by(chooses, f"{way}{end}{tail}"), end == ""),
                 reverse=True,
@@ -187,14 +187,14 @@ class Runs:
         return f"{name}-{way}{ends[0] if ends else ''}{tail}"
 
     def by_share(self, name: str, way: str) -> dict[float, str]:
-        """Give the run that `at_best` gives, for each share of the training examples."""
+        """Return the run of `at_best` for each fraction of the training examples."""
         return {
             share: self.at_best(name, way, f"-{share}" if share < 1 else "") for share in SHARES
         }
 
     def chosen(self, name: str) -> str | None:
-        """Give the way with all of ELMo's layers that does best on the development part."""
-        runs = {way: self.at_best(name, way) for way in ("elmo", *FURTHER_WAYS)}
+        """Return the setup with all ELMo layers that does best on the development set."""
+        runs = {way: self.at_best(name, way) for way in ("elmo", *TRAINED_WAYS)}
         ways = [way for way, run in runs.items() if self.result(run)]
         if len(ways) > 1:
             ways.sort(
@@ -204,27 +204,27 @@ class Runs:
         return ways[0] if ways else None
 
     def with_elmo(self, name: str) -> Spread | None:
-        """Give the score of that way."""
+        """Return the score of the setup that `chosen` returns."""
         way = self.chosen(name)
         return None if way is None else self.spread(self.at_best(name, way), TASKS[name].measure)
 
     def _chosen_by(self, name: str, way: str) -> float:
-        """Give the score that a run was chosen by."""
+        """Return the mean development score of a run."""
         found = self.spread(f"{name}-{way}", TASKS[name].measure, part="development")
         assert found is not None
         return found.mean
 
     def cell(self, name: str, measure: str, *, part: str = "test", times: float = 100) -> str:
-        """Write a score."""
-        return _written(self.spread(name, measure, part=part, times=times))
+        """Format a score for a table."""
+        return _format(self.spread(name, measure, part=part, times=times))
 
     def number(self, name: str, key: str) -> float | None:
-        """Give a number out of a file of numbers."""
+        """Return one value of a run that holds plain numbers."""
         found = self.result(name)
         return None if found is None else float(found[key])
 
     def shares(self) -> dict[str, list[float]]:
-        """Give the mean shares of the layers in the mixes of all tasks, by task and place."""
+        """Return the mean layer weights of all tasks, by task and placement."""
         found = {}
         for name, task in TASKS.items():
             runs = (self.result(self.at_best(name, "elmo")) or {"runs": []})["runs"]
@@ -236,19 +236,19 @@ class Runs:
         return found
 
 
-def _written(spread: Spread | None) -> str:
+def _format(spread: Spread | None) -> str:
     if spread is None:
         return ""
     return f"{spread.mean:.2f}" + (f" ± {spread.deviation:.2f}" if spread.n > 1 else "")
 
 
 def _gain(before: float, after: float) -> str:
-    """Write a gain, and the share of the errors that is gone, as the ELMo paper does."""
+    """Format a gain and the relative error reduction, as the ELMo paper does."""
     return f"{after - before:+.2f} / {(after - before) / (100 - before):.1%}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Give a table in Markdown, its first column to the left."""
+    """Return a Markdown table with a left-aligned first column."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -256,8 +256,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 # ------------------------------------------------------------------------------------------ tables
 
 
-def beside_the_paper(runs: Runs) -> str:
-    """Give Table 1 of the ELMo paper with our sets beside it."""
+def paper_comparison(runs: Runs) -> str:
+    """Return Table 1 of the ELMo paper next to our data sets."""
     rows = []
     for title, before, after, names in PAPER:
         for name in names:
@@ -267,16 +267,16 @@ def beside_the_paper(runs: Runs) -> str:
             if baseline is None or elmo is None:
                 continue
             theirs = [title, f"{before}", f"{after}", _gain(before, after)]
-            ours = [_written(baseline), _written(elmo), _gain(baseline.mean, elmo.mean)]
+            ours = [_format(baseline), _format(elmo), _gain(baseline.mean, elmo.mean)]
             rows.append([*theirs, f"{task.title}, {task.unit}", *ours])
     header = ["without", "with ELMo", "gain"]
-    return table(["ELMo paper", *header, "ours", *header], rows)
+    return table(["ELMo paper", *header, "this project", *header], rows)
 
 
-def by_way(
-    runs: Runs, tasks: dict[str, Task], ways: dict[str, str], *, with_tfidf: bool = False
+def compare_setups(
+    runs: Runs, tasks: dict[str, DataSet], ways: dict[str, str], *, with_tfidf: bool = False
 ) -> str:
-    """Compare all ways of all tasks of a kind."""
+    """Return the scores of all setups of several data sets."""
     rows = []
     for name, task in tasks.items():
         found = {way: runs.spread(runs.at_best(name, way), task.measure) for way in ways}
@@ -289,15 +289,15 @@ def by_way(
         line = [f"{100 * tfidf:.2f}" if tfidf is not None else ""] if with_tfidf else []
         chosen = runs.chosen(name)
         cells = [
-            f"**{_written(one)}**" if way == chosen else _written(one) for way, one in found.items()
+            f"**{_format(one)}**" if way == chosen else _format(one) for way, one in found.items()
         ]
         rows.append([f"{task.title}, {task.unit}", *line, *cells, gain, task.published])
     first = ["TF-IDF"] if with_tfidf else []
-    return table(["set", *first, *ways.values(), "gain of ELMo", "published"], rows)
+    return table(["data set", *first, *ways.values(), "gain", "published"], rows)
 
 
 def perplexities(runs: Runs) -> str:
-    """Tell what fine-tuning did to the language models."""
+    """Return perplexity and score before and after adapting ELMo to the text of a task."""
     rows = []
     for name, published in PERPLEXITIES.items():
         task = TASKS[name]
@@ -305,12 +305,12 @@ def perplexities(runs: Runs) -> str:
         cells = [f"{number:.1f}" if number is not None else "" for number in numbers]
         scores = [runs.cell(f"{name}-{way}", task.measure) for way in ("elmo", "finetuned")]
         rows.append([task.title, *cells, published, *scores])
-    header = ["set", "perplexity before", "after", "published", "score before", "after"]
+    header = ["data set", "perplexity before", "after", "published", "score before", "after"]
     return table(header, rows)
 
 
 def layers(runs: Runs) -> str:
-    """Compare what is taken of ELMo's layers."""
+    """Return the scores of several layer selections."""
     names = ("sst5", "conll2003")
     header = ["layers", *(f"{TASKS[name].title}, {TASKS[name].unit}" for name in names)]
     rows = [
@@ -320,18 +320,18 @@ def layers(runs: Runs) -> str:
     return table(header, rows)
 
 
-def places(runs: Runs) -> str:
-    """Compare where ELMo comes in."""
+def placements(runs: Runs) -> str:
+    """Return the scores with ELMo at the input, the output or both."""
     rows = [
         [title, *(runs.cell(f"sick-{way}", "accuracy", part=part) for part in PARTS)]
-        for way, title in PLACES.items()
+        for way, title in PLACEMENTS.items()
         if runs.result(f"sick-{way}")
     ]
-    return table(["ELMo at", "SICK, dev accuracy", "test accuracy"], rows)
+    return table(["placement of ELMo", "SICK, dev accuracy", "test accuracy"], rows)
 
 
 def pronouns(runs: Runs) -> str:
-    """Tell how well pronouns are understood, and whether both genders alike."""
+    """Return the GAP scores by gender."""
     measures = {"F1": "gap_f1", "masculine F1": "masculine_f1", "feminine F1": "feminine_f1"}
     rows = [
         [
@@ -346,7 +346,7 @@ def pronouns(runs: Runs) -> str:
 
 
 def gamma(runs: Runs) -> str:
-    """Compare a mix with and without its scale."""
+    """Return the scores of a layer mix with and without the scale γ."""
     measures = ("macro_f1", "accuracy")
     rows = [
         [title, *(runs.cell(name, measure) for measure in measures)]
@@ -356,7 +356,7 @@ def gamma(runs: Runs) -> str:
 
 
 def efficiency(runs: Runs) -> str:
-    """Compare parts of the training examples."""
+    """Return the scores by fraction of the training examples."""
     rows = []
     for name, curve in CURVES.items():
         measure, title = curve.task.measure, f"{curve.task.title}, {curve.task.unit}"
@@ -372,28 +372,32 @@ def efficiency(runs: Runs) -> str:
             cells = [runs.cell(run, measure) for run in made.values()]
             rows.append([title, way_title, *cells, next(enough, "")])
             baselines += [one.mean] if (one := found[1.0]) else []
-    return table(["set", "way", *(f"{share:.0%}" for share in SHARES), "enough"], rows)
+    return table(["data set", "setup", *(f"{share:.0%}" for share in SHARES), "sufficient"], rows)
 
 
 def mixes(runs: Runs) -> str:
-    """Give the shares of the layers by task."""
+    """Return the learned layer weights by task."""
     rows = [
         [title, *(f"{share:.2f}" for share in shares)] for title, shares in runs.shares().items()
     ]
-    return table(["set", "layer 0", "layer 1", "layer 2"], rows)
+    return table(["data set", "layer 0", "layer 1", "layer 2"], rows)
 
 
 def probes(runs: Runs) -> str:
-    """Give what each layer knows."""
+    """Return the probe scores by layer."""
     first = runs.spread("wsd-2", "first_sense")
     rows = [
-        ["parts of speech, tags of the Penn Treebank, test accuracy", "pos-probe", "accuracy"],
-        [f"word senses, F1; first sense {_written(first)}", "wsd", "f1"],
-        ["nearest occurrences, most mean the same", "nearest", "accuracy"],
+        ["POS (Penn Treebank tags), test accuracy", "pos-probe", "accuracy"],
+        [f"word sense disambiguation, F1 (first-sense baseline {_format(first)})", "wsd", "f1"],
+        ["nearest occurrences, same sense, accuracy", "nearest", "accuracy"],
     ]
-    published = ["97.3, 96.8 (layers 1, 2; other text)", "67.4, 69.0; first sense 65.9", ""]
+    published = [
+        "97.3, 96.8 (layers 1, 2; other text)",
+        "67.4, 69.0 (layers 1, 2); first sense 65.9",
+        "",
+    ]
     return table(
-        ["probe", "layer 0", "layer 1", "layer 2", "all", "ELMo paper"],
+        ["probe", "layer 0", "layer 1", "layer 2", "all layers", "ELMo paper"],
         [
             [title, *(runs.cell(f"{name}-{layer}", measure) for layer in (0, 1, 2, "all")), others]
             for (title, name, measure), others in zip(rows, published, strict=True)

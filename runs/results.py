@@ -1,13 +1,12 @@
-"""The runs of runs/tasks.sh as the page docs/results.md, with its two pictures.
+"""Write docs/results.md and its two figures from the runs of runs/tasks.sh.
 
     python runs/results.py OUT --docs docs --commit ... --machine "..."
 
-Runs go into the record beside the page, results.jsonl, where they take the place of earlier ones of
-the same name; the page is made of all that the record has. Without OUT it is made anew.
+Runs are added to the record next to the page, results.jsonl, and replace earlier runs of the same
+name; the page is made from the whole record. Without OUT the page is only regenerated.
 
-A figure is the mean over seeds with its deviation, in hundredths, as papers give them; a run that
-is not there yet leaves its place empty, and a set without any is left out. Figures of others stand
-beside ours.
+A score is the mean over seeds with its standard deviation, in percent. A missing run leaves its
+cell empty, and a data set without runs is omitted. Published scores are listed next to ours.
 """
 
 import argparse
@@ -26,16 +25,17 @@ from result_tables import (
     TUNED,
     WAYS,
     Runs,
-    beside_the_paper,
-    by_way,
+    compare_setups,
     efficiency,
     gamma,
     layers,
     mixes,
+    paper_comparison,
     perplexities,
-    places,
+    placements,
     probes,
     pronouns,
+    table,
 )
 from search_space import PRESET_RATE
 from search_tables import other_dials, rates, unfinished
@@ -45,14 +45,14 @@ from elmo.tasks.mix_plot import draw_mixes
 CURVES_PICTURE = "sample-efficiency.png"
 MIXES_PICTURE = "mixes.png"
 RECORD = "results.jsonl"
-COLORS = {"static vectors": "tab:gray", "layer 0": "tab:orange", "ELMo": "tab:blue"}
+COLORS = {"static vectors": "tab:gray", "layer 0": "tab:orange", "ELMo, frozen": "tab:blue"}
 
 
 # ---------------------------------------------------------------------------------------- pictures
 
 
 def draw_curves(runs: Runs, path: Path) -> None:
-    """Draw scores over the share of the training examples."""
+    """Plot scores over the fraction of the training examples."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -81,7 +81,7 @@ def draw_curves(runs: Runs, path: Path) -> None:
         axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
         axes.minorticks_off()
         axes.set_title(task.title)
-        axes.set_xlabel("share of the training examples")
+        axes.set_xlabel("fraction of the training examples")
         axes.set_ylabel(task.unit)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
@@ -92,188 +92,203 @@ def draw_curves(runs: Runs, path: Path) -> None:
 # ---------------------------------------------------------------------------------------- the page
 
 
-def origins(record: Record) -> str:
-    """Say where runs are from, most of them first."""
-    found = Counter((entry["commit"], entry["machine"]) for entry in record.values())
-    return "; ".join(
-        f"{count} of commit {commit} on {machine}"
-        for (commit, machine), count in found.most_common()
+def provenance(record: Record) -> str:
+    """Return a table of the commits and machines of the runs, most frequent first."""
+    counts = Counter((entry["commit"], entry["machine"]) for entry in record.values())
+    return table(
+        ["runs", "commit", "machine"],
+        [[f"{count}", commit, machine] for (commit, machine), count in counts.most_common()],
     )
 
 
-def page(runs: Runs, origin: str) -> str:
-    """Give the whole page.
+def page(runs: Runs, record: Record) -> str:
+    """Return the text of the page.
 
     Args:
-        runs: what it tells of.
-        origin: commits and machines.
+        runs: Results of the recorded runs.
+        record: The record itself, for the table of commits and machines.
     """
     return f"""\
 # Results
 
-What the bundled models bring to tasks. Each model is trained with and without ELMo, all else being
-equal: body, head and the characters of words; dials are searched for
-[without ELMo and with it](#dials). Mean and deviation are over seeds; models are chosen on the
-development part, and the one that is reported is scored once, after training.
+What the bundled models bring to tasks: each model is trained with and without ELMo, everything
+else being equal (encoder, head, character CNN), with the same
+[hyperparameter search](#hyperparameter-search) for both. Scores are means and standard deviations
+over seeds, in percent. Models are selected on the development set; the reported set is scored once,
+after training.
+
+| setup | meaning |
+| --- | --- |
+| static vectors | baseline: trainable word vectors from ELMo's layer 0, and a character CNN |
+| layer 0 | the baseline with ELMo's layer 0 (no context) |
+| ELMo, frozen | the baseline with a learned mix of all ELMo layers |
+| ELMo, tuned | the same, with ELMo's weights trained with the task (`--use tuned`) |
+| ELMo, adapted | `elmo finetune` on the task's training text first, then frozen |
+
+- **Gain** is the difference to static vectors of the setup in bold: the setup with all ELMo layers
+  that did best on the development set.
+- The static vectors come from a model that has read the same text as ELMo, which makes the
+  baseline strong.
+- KLUE-YNAT, NSMC, KLUE-NLI and the SQuAD subset have no separate development set: a fixed tenth of
+  the training set replaces it.
+- An empty cell is a run that is missing. Published scores are from papers and project pages.
+
+## Comparison with the ELMo paper
+
+Table 1 of the paper next to our results. CoNLL-2003 and SST-5 are the same data sets; the others
+are smaller ones for the same task, so only gains can be compared. A gain is given in points and as
+relative error reduction.
+
+{paper_comparison(runs)}
+
+## Tagging
+
+Named entity recognition (span F1) and part-of-speech tagging.
+
+{compare_setups(runs, TAGGING, ALL_WAYS)}
+
+## Text classification
+
+TF-IDF is a logistic regression over character n-grams (1 to 3, NSMC 1 to 4; C = 4), trained on the
+whole training set. On KLUE-YNAT and NSMC all our models, with and without ELMo, include such an
+n-gram classifier (NSMC up to 6 characters).
+
+{compare_setups(runs, CLASSIFICATION, ALL_WAYS, with_tfidf=True)}
+
+## Sentence pairs
+
+Natural language inference: entailment, contradiction or neutral.
+
+{compare_setups(runs, PAIRS, WAYS | TUNED)}
+
+## Question answering, semantic roles and coreference
+
+- **SQuAD subset**: trained on 4,330 questions of SQuAD's training set, evaluated on the 1,190 of
+  XQuAD-en, which are from SQuAD's development set.
+- **PropBank-EWT**: argument spans of given predicates, excluding the predicate.
+- **LitBank**: mean F1 of MUC, B³ and CEAFe; the files, sorted by name, are split 80/10/10.
+
+{compare_setups(runs, STRUCTURES, WAYS)}
+
+## Pronoun resolution
+
+GAP: which of two names a pronoun refers to, answered by the LitBank models without training on GAP.
+Bias is feminine F1 divided by masculine F1; 1 is unbiased.
+
+{pronouns(runs)}
+
+## Hyperparameter search
+
+The search is the same without and with ELMo. The tables show development scores of the first seed;
+the best trial and the preset are then run with all seeds. Bold marks the hyperparameters that do
+best with all seeds, which the other tables report.
+
+Layer 0, tuned and adapted ELMo use the preset. A single trial is noisy: on a GPU the same seed does
+not give the same score twice (SQuAD without ELMo at 0.004: 40.25 and 38.56).
+
+Learning rate ({PRESET_RATE} in the presets; an empty cell was not tried):
+
+{rates(runs)}
+
+Dropout of the encoder and twice the epochs, each changed alone at the learning rate shown (data
+sets without a row were not tried):
+
+{other_dials(runs)}
+
+{unfinished(runs)}
+
+## Adapting ELMo to the task's text
+
+Effect of `elmo finetune` on perplexity and on the task, at the preset's learning rate. Perplexity
+is the mean of both directions under the full softmax on the development text, with the same
+vocabulary before and after. Published values are those of the original ELMo after one epoch, with
+another vocabulary.
+
+{perplexities(runs)}
+
+## Layers
+
+Which ELMo layers are used, at the preset's learning rate; λ is the penalty on the layer weights.
+The last layer alone and λ = 1 have three seeds, the others five. The paper reports on SQuAD (dev):
+none 80.8, last layer alone 84.7, all with λ = 1 85.0, all with λ = 0.001 85.2.
+
+{layers(runs)}
+
+## Placement
+
+Where ELMo enters the model, at the preset's learning rate, which is not the best one for the model
+without ELMo. The paper reports on SNLI (dev): input 88.9, input and output 89.5, output 88.7.
+
+{placements(runs)}
+
+## The scale γ
+
+A learned against a fixed scale of the layer mix. A student project's ELMo on Korean petitions has
+accuracy 79 with γ and 74 without.
+
+{gamma(runs)}
+
+## Sample efficiency
+
+Scores by fraction of the training examples, with as many steps as the whole set. Fractions have
+three seeds, CoNLL-2003 with all examples five. Each cell has the best learning rate on the
+development set; dropout and epochs of the fractions are the preset's.
+
+"Sufficient" is the smallest fraction with which a setup reaches the setups above it with all
+examples.
+
+{efficiency(runs)}
+
+![Scores over the fraction of the training examples]({CURVES_PICTURE})
+
+## Learned layer weights
+
+Softmax weights of the layers in the learned mix, mean over seeds, for frozen ELMo.
+
+{mixes(runs)}
+
+![Weights of the layers in the learned mixes]({MIXES_PICTURE})
+
+## Probes
+
+What the vectors of a layer encode, without a trained model except a linear layer (`pos-probe`,
+`wsd` and `nearest` of `elmo task fit`). "All layers" is the learned mix for POS, otherwise the
+mean of the layers.
+
+{probes(runs)}
+
+## Reproduce
+
+The scores of every seed are in [{RECORD}]({RECORD}), from which this page is generated.
 
 ```bash
 bash runs/tasks.sh DATA OUT
 python runs/results.py OUT --docs docs --commit ... --machine "..."
 ```
 
-Each run is told by seed in [{RECORD}]({RECORD}), from which this page is made. Its runs are
-{origin}. An empty place is a run that is not made yet.
-
-- **static vectors**: the model's own layer 0, a vector for each word of all parts, which learns
-  with the task, beside a CNN over the characters of a word: a baseline that has read as much text
-  as ELMo. All ways with ELMo have both too.
-- **layer 0**: of ELMo layer 0 alone, all there is without context.
-- **ELMo**: all layers, frozen; **learning**: its weights learn with the task (`--use tuned`).
-- **fine-tuned first**: `elmo finetune` on the training text of the task, then as ELMo, frozen.
-- **gain of ELMo**: over static vectors; of the ways with all layers of ELMo the one that did best
-  on the part that models are chosen by, in bold.
-- KLUE-YNAT, NSMC, KLUE-NLI and the SQuAD part have no part to choose by: a fixed tenth of the
-  training part is it.
-- Figures of others are from their papers and pages, not from runs of ours.
-
-## Beside the ELMo paper
-
-Its Table 1, and what we have for the same tasks. CoNLL-2003 and SST-5 are the same sets; in the
-place of the others stand smaller ones, of which gains can be compared, not figures. A gain is the
-difference, and the share of the errors that is gone; without ELMo there are static vectors.
-
-{beside_the_paper(runs)}
-
-## Tagging
-
-{by_way(runs, TAGGING, ALL_WAYS)}
-
-## Classification
-
-TF-IDF is a logistic regression over character n-grams (1 to 3, NSMC 1 to 4; C = 4), with all of
-the training part. In KLUE-YNAT and NSMC such n-grams vote in all models of ours, also in those
-without ELMo; in NSMC those of up to 6 characters.
-
-{by_way(runs, CLASSIFICATION, ALL_WAYS, with_tfidf=True)}
-
-## Pairs
-
-Whether a text entails another, contradicts it, or neither.
-
-{by_way(runs, PAIRS, WAYS | TUNED)}
-
-## Answers, roles and clusters
-
-- **SQuAD part**: learned from 4,330 questions of its training part, asked the 1,190 of XQuAD-en,
-  which are of SQuAD's development part.
-- **PropBank-EWT**: spans of the arguments of given predicates, the predicate left out.
-- **LitBank**: mean F1 of MUC, B³ and CEAFe; its files, sorted by name, are cut 80/10/10.
-
-{by_way(runs, STRUCTURES, WAYS)}
-
-## Pronouns
-
-Which of two names a pronoun means: GAP, asked of the models of LitBank, which learned nothing of
-it. Bias is feminine by masculine F1, 1 where both are understood alike.
-
-{pronouns(runs)}
-
-## Dials
-
-Dials are searched for in the same way without ELMo and with it. Scores are those of the first seed
-on the part that models are chosen by. The best of them has all seeds, as the preset has; whichever
-does best on that part with all seeds is in bold here and stands in the tables above. Layer 0, ELMo
-that learns and ELMo that was fine-tuned first stay with the preset.
-
-A try says little by itself: on a GPU the same seed does not come to the same figure twice (SQuAD
-without ELMo at 0.004: 40.25 and 38.56). An empty place was not tried.
-
-The rate of learning, {PRESET_RATE} in the presets:
-
-{rates(runs)}
-
-Dropout of the body and twice the epochs, each by itself at such a rate; of what has no row here
-they were not tried:
-
-{other_dials(runs)}
-
-{unfinished(runs)}
-
-## Fine-tuned first
-
-Perplexity is the mean of both directions under the full softmax, on the text of the part that
-models are chosen by; the vocabulary is the same before and after. Published ones are those of the
-original ELMo after one epoch, over another vocabulary. Scores are those at the preset's rate.
-
-{perplexities(runs)}
-
-## Layers
-
-The ELMo paper has on SQuAD (dev): none 80.8, last alone 84.7, all with λ = 1 85.0, all with
-λ = 0.001 85.2. The last alone and λ = 1 have three seeds here, the others five;
-all at the preset's rate.
-
-{layers(runs)}
-
-## Placement
-
-The ELMo paper has on SNLI (dev): input 88.9, input and output 89.5, output 88.7. All are at the
-preset's rate, at which the model without ELMo is not at its best.
-
-{places(runs)}
-
-## The scale γ
-
-A student ELMo on petitions: accuracy 79 with it, 74 without.
-
-{gamma(runs)}
-
-## Sample efficiency
-
-A share is learned from in as many steps as the whole, with three seeds; all of CoNLL-2003 has
-five. Each place has the dials that do best there on the part that models are chosen by, of those
-that were run: of shares rates alone were tried, dropout and epochs are the preset's. Enough is the
-least share with which a way does no worse than those above it with all examples.
-
-{efficiency(runs)}
-
-![Scores over the share of the training examples]({CURVES_PICTURE})
-
-## Learned mixes
-
-{mixes(runs)}
-
-![Shares of the layers in the learned mixes]({MIXES_PICTURE})
-
-## Probes
-
-What the vectors of a layer know, with no model above them but a linear map (`pos-probe`, `wsd` and
-`nearest` of `elmo task fit`); of all layers it is the learned mix for parts of speech, else the
-mean.
-
-{probes(runs)}
+{provenance(record)}
 """
 
 
 def main() -> None:
-    """Write the record, then the page, and draw the pictures."""
+    """Update the record, write the page and draw the figures."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path, nargs="?", help="folder of runs to be recorded")
-    parser.add_argument("--docs", type=Path, required=True, help="folder of the page")
-    parser.add_argument("--commit", help="of the runs to be recorded")
-    parser.add_argument("--machine", help="that they ran on")
-    given = parser.parse_args()
-    path = given.docs / RECORD
+    parser.add_argument("out", type=Path, nargs="?", help="Folder of runs to record.")
+    parser.add_argument("--docs", type=Path, required=True, help="Folder of the page.")
+    parser.add_argument("--commit", help="Commit of these runs.")
+    parser.add_argument("--machine", help="Machine of these runs.")
+    args = parser.parse_args()
+    path = args.docs / RECORD
     record = read(path)
-    if given.out is not None:
-        if not (given.commit and given.machine):
-            parser.error("runs are recorded with their --commit and --machine")
-        record |= gather(given.out, given.commit, given.machine)
+    if args.out is not None:
+        if not (args.commit and args.machine):
+            parser.error("OUT requires --commit and --machine")
+        record |= gather(args.out, args.commit, args.machine)
         write(path, record)
     runs = Runs(record)
-    (given.docs / "results.md").write_text(page(runs, origins(record)), encoding="utf-8")
-    draw_mixes(given.docs / MIXES_PICTURE, runs.shares())
-    draw_curves(runs, given.docs / CURVES_PICTURE)
+    (args.docs / "results.md").write_text(page(runs, record), encoding="utf-8")
+    draw_mixes(args.docs / MIXES_PICTURE, runs.shares())
+    draw_curves(runs, args.docs / CURVES_PICTURE)
 
 
 if __name__ == "__main__":

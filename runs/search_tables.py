@@ -16,7 +16,7 @@ def rates(runs: Runs) -> str:
             rows[name, way] = _scores(runs, name, way, tries)
     columns = sorted({end for row in rows.values() for end in row}, key=rate_of)
     return table(
-        ["set", "way", *(end.removeprefix("@") or PRESET_RATE for end in columns)],
+        ["data set", "setup", *(end.removeprefix("@") or PRESET_RATE for end in columns)],
         [[*_named(*of), *(row.get(end, "") for end in columns)] for of, row in rows.items()],
     )
 
@@ -39,8 +39,8 @@ def other_dials(runs: Runs) -> str:
                     *(twice or [""]),
                 ]
                 rows.append([*_named(name, way), rate.removeprefix("@") or PRESET_RATE, *cells])
-    header = ["preset", "dropout 0.1", "0.3", "0.5", "twice the epochs"]
-    return table(["set", "way", "rate", *header], rows)
+    header = ["preset", "dropout 0.1", "dropout 0.3", "dropout 0.5", "twice the epochs"]
+    return table(["data set", "setup", "learning rate", *header], rows)
 
 
 def unfinished(runs: Runs) -> str:
@@ -50,7 +50,7 @@ def unfinished(runs: Runs) -> str:
         for name, way in _SEARCHED
         if (best := runs.best_try(name, way)) and not runs.result(f"{name}-{way}{best}")
     ]
-    return f"Without all seeds yet: {', '.join(found)}." if found else ""
+    return f"Not yet run with all seeds: {', '.join(found)}." if found else ""
 
 
 def _is_rate(end: str) -> bool:
@@ -74,4 +74,7 @@ def _scores(runs: Runs, name: str, way: str, tries: dict[str, float]) -> dict[st
 
 
 def _named(name: str, way: str) -> list[str]:
-    return [f"{TASKS[name].title}, {TASKS[name].measure.replace('_', ' ')}", WAYS[way]]
+    return [
+        f"{TASKS[name].title}, {TASKS[name].measure.replace('_', ' ').replace('f1', 'F1')}",
+        WAYS[way],
+    ]

@@ -1,11 +1,11 @@
-"""The record of runs, the best of their dials, and the page that is made of them."""
+"""The record of runs, the best hyperparameters, and the page made from them."""
 
 import json
 
 import pytest
 from conftest import RUNS
 
-pytestmark = pytest.mark.skipif(not RUNS.is_dir(), reason="an installed copy has no runs")
+pytestmark = pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs folder of a checkout")
 
 MEASURES = (
     "accuracy",
@@ -34,7 +34,7 @@ def write_run(out, name, values, shares=None, development=0.1):
     (out / name / "results.json").write_text(json.dumps({"runs": runs, "measure": "accuracy"}))
 
 
-def test_the_page_has_pairs_answers_roles_and_clusters(tmp_path, script):
+def test_page_shows_sentence_pairs_qa_srl_and_coreference(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     for way, value in (("static", 0.8), ("elmo", 0.85), ("input", 0.84)):
@@ -47,19 +47,19 @@ def test_the_page_has_pairs_answers_roles_and_clusters(tmp_path, script):
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     paper = "| SNLI, accuracy | 88.0 | 88.7 | +0.70 / 5.8% | SICK, test accuracy |"
     assert f"{paper} 80.00 | 85.00 | +5.00 / 25.0% |" in page
-    # What got worse is told as well.
+    # A loss is shown like a gain.
     assert "51.00 ± 1.41 | 50.00 ± 0.00 | -1.00 / -2.0% |" in page
     assert "| SICK, test accuracy | 80.00 |  | **85.00** |  | +5.00 | SNLI: 88.0" in page
-    assert "| SQuAD part, XQuAD-en F1 | 30.00 |  |  |  | all of SQuAD" in page
+    assert "| SQuAD subset, XQuAD-en F1 | 30.00 |  |  |  | full SQuAD" in page
     assert "| input | 10.00 | 84.00 |\n| input and output | 10.00 | 85.00 |\n" in page
     assert "| static vectors | 90.00 | 90.00 | 90.00 | 0.90 |" in page
     assert "| SICK, at the output | 0.20 | 0.50 | 0.30 |" in page
-    # A set without any run is left out, and one that lacks half of them is not compared.
+    # A data set without runs is omitted; one without ELMo runs is not compared to the paper.
     assert "| KLUE-NLI" not in page
     assert "| SQuAD, F1 |" not in page
 
 
-def test_the_page_of_results(tmp_path, script):
+def test_page_shows_classification_scores_and_figures(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     write_run(out, "ynat-static", [0.7, 0.8])
@@ -71,19 +71,19 @@ def test_the_page_of_results(tmp_path, script):
     given = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
     script("results.py", out, *given)
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "\n6 of commit c0ffee on a GPU" in page
+    assert "| 6 | c0ffee | a GPU |" in page
     row = "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 |  | **81.00 ± 1.41** |  |  | +6.00 |"
     assert row in page
     assert "| KLUE-YNAT | 200.0 |  |  | 81.00 ± 1.41 |  |" in page
     assert "| γ = 1 | 74.00 | 74.00 |" in page
-    curve = "| KLUE-YNAT, dev macro F1 | ELMo |  |  | 75.00 |  | 81.00 ± 1.41 | 10% |"
+    curve = "| KLUE-YNAT, dev macro F1 | ELMo, frozen |  |  | 75.00 |  | 81.00 ± 1.41 | 10% |"
     assert curve in page
     assert "| KLUE-YNAT | 0.20 | 0.50 | 0.30 |" in page
     for name in ("mixes.png", "sample-efficiency.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_runs_are_recorded_and_the_page_is_made_of_the_record(tmp_path, script):
+def test_runs_are_recorded_and_page_is_made_from_record(tmp_path, script):
     pytest.importorskip("matplotlib")
     write_run(tmp_path / "first", "sst2-static", [1 / 3, 0.8])
     write_run(tmp_path / "first", "sst2-elmo", [0.7])
@@ -100,14 +100,14 @@ def test_runs_are_recorded_and_the_page_is_made_of_the_record(tmp_path, script):
     assert entries["sst2-static"]["found"]["runs"][0]["test"]["accuracy"] == 0.333333
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "| SST-2, test accuracy |  | 56.67 ± 33.00 |  | **90.00** |" in page
-    assert "\n1 of commit bbb on a GPU; 1 of commit aaa on a GPU" in page
+    assert "| 1 | bbb | a GPU |\n| 1 | aaa | a GPU |" in page
     script("results.py", "--docs", tmp_path)
     assert (tmp_path / "results.md").read_text(encoding="utf-8") == page
     with pytest.raises(SystemExit):
         script("results.py", tmp_path / "first", "--docs", tmp_path)
 
 
-def test_of_the_ways_with_elmo_the_one_is_told_that_was_chosen(tmp_path, script):
+def test_gain_is_of_the_elmo_setup_with_best_development_score(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     write_run(out, "sst5-static", [0.5])
@@ -123,10 +123,10 @@ def test_of_the_ways_with_elmo_the_one_is_told_that_was_chosen(tmp_path, script)
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "| NSMC, test accuracy |  | 50.00 |  |  | 55.00 | **60.00** | +10.00 |" in page
     assert "| SST-5, test accuracy |  | 50.00 |  | 60.00 | **55.00** |  | +5.00 |" in page
-    assert "| CoNLL-2003 names, test F1 | 50.00 |  | **60.00** | 70.00 |  | +10.00 |" in page
+    assert "| CoNLL-2003 NER, test F1 | 50.00 |  | **60.00** | 70.00 |  | +10.00 |" in page
 
 
-def test_the_best_dials_are_those_of_the_first_seed_on_the_development_part(tmp_path, script):
+def test_best_run_uses_development_score_of_first_seed(tmp_path, script):
     out, record = tmp_path / "out", tmp_path / "results.jsonl"
 
     def best(way, *dials):
@@ -142,7 +142,7 @@ def test_the_best_dials_are_those_of_the_first_seed_on_the_development_part(tmp_
     write_run(tmp_path / "new", "sst5-static", [0.5], development=0.4)
     script("results.py", tmp_path / "new", *given)
     assert best("static", "rate") == "\n"
-    # Of two that are equal it is the preset's; any rate may be tried.
+    # On a tie the preset wins; any learning rate may be tried.
     write_run(out, "sst5-static@0.0001-try", [0.5], development=0.4)
     assert best("static", "rate") == "\n"
     write_run(out, "sst5-static@0.03-try", [0.5], development=0.5)
@@ -153,7 +153,7 @@ def test_the_best_dials_are_those_of_the_first_seed_on_the_development_part(tmp_
     assert best("static", "rate", "dropout", "epochs") == "@0.03+epochs8\n"
 
 
-def test_the_page_has_the_dials_that_do_best_with_all_seeds(tmp_path, script):
+def test_page_uses_hyperparameters_that_do_best_with_all_seeds(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     for name, value, development in (
@@ -170,7 +170,7 @@ def test_the_page_has_the_dials_that_do_best_with_all_seeds(tmp_path, script):
         ("sst2-static@0.002", 0.6, 0.3),
         ("ud-pos-static@0.004", 0.6, 0.2),
         ("ud-pos-static", 0.6, 0.1),
-        # Of a share, and of pronouns, the rate that does best there, of those that are known.
+        # Fractions and GAP use the best learning rate among their own runs.
         ("ud-pos-static-0.1", 0.3, 0.2),
         ("ud-pos-static@0.004-0.1", 0.2, 0.1),
         ("litbank-static", 0.6, 0.1),
@@ -184,18 +184,18 @@ def test_the_page_has_the_dials_that_do_best_with_all_seeds(tmp_path, script):
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "| SST-5, test accuracy |  | 60.00 |  | **70.00** |  |  | +10.00 |" in page
     assert "| SST-5, accuracy | static vectors | 20.00 | **40.00** |  |" in page
-    assert "| SST-5, accuracy | ELMo | **40.00** | 50.00 |  |" in page
-    header = "preset | dropout 0.1 | 0.3 | 0.5 | twice the epochs"
-    assert f"| set | way | rate | {header} |" in page
-    assert "| SST-5, accuracy | ELMo | 0.001 | **40.00** | 35.00 |  |  | 45.00 |" in page
+    assert "| SST-5, accuracy | ELMo, frozen | **40.00** | 50.00 |  |" in page
+    header = "preset | dropout 0.1 | dropout 0.3 | dropout 0.5 | twice the epochs"
+    assert f"| data set | setup | learning rate | {header} |" in page
+    assert "| SST-5, accuracy | ELMo, frozen | 0.001 | **40.00** | 35.00 |  |  | 45.00 |" in page
     assert "| SST-2, accuracy | static vectors | 0.002 | 30.00 | **45.00** |  |  |  |" in page
     assert "| SST-2, test accuracy |  | 63.00 |" in page
-    # What has all seeds but is not the best with them is finished too.
-    assert "Without all seeds yet: SST-5" not in page
+    # A trial with all seeds is complete even if it is not the best one.
+    assert "Not yet run with all seeds: SST-5" not in page
     write_run(out, "sst5-elmo@0.002+dropout0.1-try", [0.9], development=0.6)
     script("results.py", out, "--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU")
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
-    assert "Without all seeds yet: SST-5 (ELMo, 0.002+dropout0.1)." in page
+    assert "Not yet run with all seeds: SST-5 (ELMo, frozen, 0.002+dropout0.1)." in page
     ends = "test accuracy | static vectors |  |  | 30.00 |  | 60.00 |"
-    assert f"| UD English EWT, universal tags, {ends}" in page
+    assert f"| UD English EWT POS (universal tags), {ends}" in page
     assert "| static vectors | 35.00 | 35.00 | 35.00 | 0.35 |" in page
