@@ -63,7 +63,7 @@ def measured(model, *, carry=False, lanes=2, steps=3, order="queue", **given):
     words, split = corpus_of(SENTENCES)
     windows = read_once(split, lanes=lanes, steps=steps, reset=not carry, order=order, **given)
     network = network_of(model)
-    wrapped = LanguageModel(bilm=network.bilm, regular=RegularizationConfig())
+    wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
     return measure(wrapped, network.softmax, model_tables(model, words), windows, carry=carry)
 
 
@@ -230,7 +230,7 @@ def test_evaluation_has_no_dropout_and_leaves_the_model_training():
     words, split = corpus_of(SENTENCES)
     network = network_of(model)
     regular = RegularizationConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
-    wrapped = LanguageModel(bilm=network.bilm, regular=regular).train()
+    wrapped = LanguageModel(bilm=network.bilm, regularization=regular).train()
     modes = []
     inner = wrapped.bilm.encoder.forward
     wrapped.bilm.encoder.forward = lambda rows: modes.append(wrapped.training) or inner(rows)
@@ -287,7 +287,7 @@ def test_counts_of_a_tiny_text():
     words, split = corpus_of([["cat", "日本"], ["unseen", "mat"], []])
     network = network_of(model)
     sums = measure(
-        LanguageModel(bilm=network.bilm, regular=RegularizationConfig()),
+        LanguageModel(bilm=network.bilm, regularization=RegularizationConfig()),
         network.softmax,
         model_tables(model, words),
         read_once(split, lanes=2, steps=2, reset=True),

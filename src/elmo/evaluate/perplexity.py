@@ -281,7 +281,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     )
     with Progress("evaluate", split.n_pairs, "predictions") as progress, exact_float32():
         sums = measure(
-            LanguageModel(bilm=network.bilm, regular=RegularizationConfig()),
+            LanguageModel(bilm=network.bilm, regularization=RegularizationConfig()),
             network.softmax,
             tables,
             _counted(windows, progress),
