@@ -37,7 +37,7 @@ def shaken(trained):
 @pytest.mark.parametrize("task", ["classification", "tagging"])
 def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
     examples = EXAMPLES[task]
-    given = {"model": None} if use == "none" else {"model": model, "use": use, "place": "both"}
+    given = {"model": None} if use == "none" else {"model": model, "use": use, "placement": "both"}
     words = [("odd\x85\u2028", "odd\r")]
     more = [type(examples[0])(tuple(words), "good" if task == "classification" else ("O", "O"))]
     trained = make_trained(

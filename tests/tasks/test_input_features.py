@@ -64,7 +64,7 @@ def test_to_moves_all_that_is_there(tiny):
     moved = fields.batch(TEXTS, marks).to(torch.device("meta"))
     layout, char_ngrams = moved.layout, moved.char_ngrams
     found = [layout.mask, layout.places, *vars(char_ngrams).values(), *vars(moved).values()]
-    inside = [value for value in found if value is not layout and value is not grams]
+    inside = [value for value in found if value is not layout and value is not char_ngrams]
     assert {value.device.type for value in inside} == {"meta"}
     assert layout.sizes.device.type == "cpu"
     assert TokenFields().batch(TEXTS).to(torch.device("meta")).layers is None

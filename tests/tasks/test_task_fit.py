@@ -264,7 +264,11 @@ def test_a_dry_run_writes_nothing_and_says_how_long(tmp_path, model, files, use)
 def test_static_vectors_of_all_words(tmp_path, files):
     path = tmp_path / "vectors.txt"
     path.write_text("5 3\nunheard 7 8 9\nfine 1 2 3\nrare 1 1 1\nfilm 4 5 6\nplay 1 0 1\n")
-    given = {"train": files["classification"], "static": str(path), "tune_word_vectors": False}
+    given = {
+        "train": files["classification"],
+        "word_vectors": str(path),
+        "tune_word_vectors": False,
+    }
     fit(task_config(tmp_path / "run", max_steps=2, max_word_vectors=1, **given))
     path.unlink()  # the model has them
     trained = load_fitted_task(tmp_path / "run")

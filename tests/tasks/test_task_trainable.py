@@ -17,7 +17,9 @@ def model(tmp_path_factory):
 
 
 def work_of(folder, train=LABELLED, dev=LABELLED, **settings):
-    return TaskTrainingJob(make_trained(folder, train, dev, **settings), train, dev).make_trainable(fabric())
+    return TaskTrainingJob(make_trained(folder, train, dev, **settings), train, dev).make_trainable(
+        fabric()
+    )
 
 
 def take(work, first, last):
@@ -45,9 +47,15 @@ def test_a_few_examples_are_learned_by_heart(tmp_path, model, task, use):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"schedule": "cosine", "dropout": 0.5, "input_dropout": 0.3, "letters": "bytes"},
+        {"schedule": "cosine", "dropout": 0.5, "input_dropout": 0.3, "characters": "bytes"},
         {"model": True, "elmo_dropout": 0.5, "optimizer": "adagrad", "weight_decay": 0.0},
-        {"model": True, "use": "tuned", "unfreeze_every": 1, "place": "both", "task": "tagging"},
+        {
+            "model": True,
+            "use": "tuned",
+            "unfreeze_every": 1,
+            "placement": "both",
+            "task": "tagging",
+        },
     ],
 )
 def test_a_restart_changes_no_bit(tmp_path, model, settings):

@@ -72,7 +72,9 @@ class NgramBags:
 
     def to(self, device: torch.device) -> "NgramBags":
         """Move everything."""
-        return NgramBags(*(to_device(one, device) for one in (self.rows, self.starts, self.weights)))
+        return NgramBags(
+            *(to_device(one, device) for one in (self.rows, self.starts, self.weights))
+        )
 
 
 def _codes(text: str) -> NDArray[np.uint64]:

@@ -30,7 +30,7 @@ DIALS = {
     **DIALS,
     **{
         "max_mention_words": 2,
-        "kept": 0.5,
+        "top_span_ratio": 0.5,
         "max_antecedents": 8,
         "scorer_dim": 32,
         "batch_size": 1,
@@ -73,7 +73,13 @@ def no_picture(monkeypatch):
 
 def make_head(has_single=True, **dials):
     torch.manual_seed(0)
-    dials = {"max_mention_words": 3, "kept": 0.5, "max_antecedents": 4, "scorer_dim": 7, **dials}
+    dials = {
+        "max_mention_words": 3,
+        "top_span_ratio": 0.5,
+        "max_antecedents": 4,
+        "scorer_dim": 7,
+        **dials,
+    }
     return CoreferenceHead(
         dim=6, dials=CoreferenceConfig(**dials), has_single=has_single, dropout=0.2
     )
@@ -327,7 +333,7 @@ def test_examples_without_clusters(target):
 
 
 def test_dials_that_cannot_be():
-    with pytest.raises(ConfigError, match="widest is 0; it must be at least 1"):
+    with pytest.raises(ConfigError, match="max_mention_words is 0; it must be at least 1"):
         CoreferenceConfig(max_mention_words=0)
     with pytest.raises(ConfigError, match="kept is 0; it must be above 0"):
         CoreferenceConfig(top_span_ratio=0)
@@ -375,7 +381,7 @@ def test_names_of_pronouns_are_not_learned_from():
 # ------------------------------------------------------------------------------------------ models
 
 
-@pytest.mark.parametrize("settings", [{"single": True}, {"single": False, "place": "both"}])
+@pytest.mark.parametrize("settings", [{"single": True}, {"single": False, "placement": "both"}])
 def test_clusters_are_learned_by_heart(tmp_path, settings):
     single = settings.pop("single")
     if settings:
@@ -401,7 +407,7 @@ def test_documents_are_computed_one_by_one(tmp_path):
     assert together == [trained.answers([example])[0] for example in examples]
 
 
-@pytest.mark.parametrize("settings", [{"place": "both"}, {"use": "tuned"}])
+@pytest.mark.parametrize("settings", [{"placement": "both"}, {"use": "tuned"}])
 def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
     """A long sentence does not pad the short ones; losses, gradients and answers stay."""
     texts = (
@@ -435,7 +441,7 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
 def test_a_tuned_elmo_learns_from_all_sentences(tmp_path):
     examples = documents(True)
     model = write_elmo(tmp_path / "elmo")
-    settings = {**DIALS, "model": model, "use": "tuned", "place": "output"}
+    settings = {**DIALS, "model": model, "use": "tuned", "placement": "output"}
     trained = make_trained(tmp_path, examples, task="coreference", **settings)
     work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
     before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]

@@ -160,7 +160,7 @@ def test_what_windows_cannot_be():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"batch_words": 40}, {"place": "both", "window": 7, "overlap": 4}]
+    "settings", [{"batch_words": 40}, {"placement": "both", "window": 7, "overlap": 4}]
 )
 def test_answers_are_learned_by_heart(tmp_path, model, settings):
     if "place" in settings:

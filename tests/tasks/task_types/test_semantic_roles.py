@@ -171,7 +171,7 @@ def test_deep_layers_with_highways():
     torch.testing.assert_close(body(x, layout, None), shallow(x, layout, None))
 
 
-@pytest.mark.parametrize("settings", [{}, {"place": "both"}])
+@pytest.mark.parametrize("settings", [{}, {"placement": "both"}])
 def test_frames_are_learned_by_heart(tmp_path, settings):
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
@@ -240,7 +240,7 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
     assert shown["examples"] == len(SENTENCES)
     assert {"span_f1", "predicate_f1"} < set(shown)
     result = elmo("predict", tmp_path / "run", "-", "-", "--to", "conll", given="Kim ran\n")
-    assert "is a model for roles, and columns are a tag for each word" in result.stderr
+    assert "is a model for semantic_roles, and columns are a tag for each word" in result.stderr
     result = elmo("predict", tmp_path / "run", "-", "--raw", given="Kim saw Bo run there\n")
     assert json.loads(result.stdout) == {
         "words": ["Kim", "saw", "Bo", "run", "there"],

@@ -60,7 +60,7 @@ def model(tmp_path_factory):
     return write_elmo(tmp_path_factory.mktemp("elmo"))
 
 
-@pytest.mark.parametrize("settings", [{}, {"place": "both"}])
+@pytest.mark.parametrize("settings", [{}, {"placement": "both"}])
 def test_pairs_are_learned_by_heart(tmp_path, model, settings):
     if settings:
         settings = {**settings, "model": model}
@@ -97,7 +97,7 @@ def test_a_pair_classifier(tmp_path):
     model.save(tmp_path / "model")
     again = SentencePairClassifier.load(tmp_path / "model")
     assert np.array_equal(again.predict_proba(TEXTS), model.predict_proba(TEXTS))
-    with pytest.raises(ConfigError, match="holds a model for pairs, not classification"):
+    with pytest.raises(ConfigError, match="holds a model for sentence_pairs, not classification"):
         Classifier.load(tmp_path / "model")
     for wrong, message in (
         (("a", "b", "c"), "text 0 is 3 texts, expected 2"),
