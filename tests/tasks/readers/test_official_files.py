@@ -15,7 +15,7 @@ from elmo.tasks.scores.semantic_role_scores import role_scores
 from elmo.tasks.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_allowed
 from elmo.text.tokenizer import EnglishTokenizer
 
-# The data sets may not be redistributed, and every test of this file needs one of them.
+# Every test of this file needs a data set that is too large, or not licensed, for the repository.
 if not (SHARED / "data").is_dir():
     pytest.skip(f"no data sets at {SHARED / 'data'}; set ELMO_SHARED", allow_module_level=True)
 
