@@ -152,7 +152,7 @@ def test_a_bundled_model_is_a_model_to_every_verb(tmp_path, models, model):
         done = elmo(*words)
         assert done.exit_code == 1
         assert done.stderr.startswith(
-            "elmo: small-en is the name of a bundled model, but it is not"
+            "elmo: small-en is a bundled model that is missing from this"
         )
         assert done.stderr.count("\n") == 1
     shutil.copytree(model, models / "small-en")
