@@ -57,6 +57,8 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
         "senses": "word_senses",
         "nearest": "nearest_occurrences",
     },
+    ("RunConfig", "precision"): {"32-true": "float32", "bf16-mixed": "bfloat16"},
+    ("ExamplesConfig", "empty"): {"refuse": "error"},
     ("ExamplesConfig", "reader"): {"pairs": "sentence_pairs", "senses": "word_senses"},
 }
 # Name of the config class, then fields that no longer exist and the only value they could have.
