@@ -18,7 +18,7 @@ def clock(monkeypatch):
 
 @pytest.mark.usefixtures("clock")
 def test_plain_lines(capsys, monkeypatch):
-    monkeypatch.setattr(progress_line, "PLAIN_INTERVAL", 0.0)
+    monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
     with ProgressLine(n_steps=100, steps_per_epoch=40) as shown:
         assert shown.tokens_per_second == 0.0
         assert shown.seconds_left is None
@@ -39,7 +39,7 @@ def test_lines_are_rare(capsys):
 
 
 def test_nothing_is_shown_by_other_processes(capsys, monkeypatch):
-    monkeypatch.setattr(progress_line, "PLAIN_INTERVAL", 0.0)
+    monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
     with ProgressLine(n_steps=100, steps_per_epoch=40, show=False) as shown:
         shown.update(1, 100, loss=1.0)
         shown.write("text")
