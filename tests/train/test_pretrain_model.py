@@ -350,7 +350,7 @@ def test_another_run_in_the_same_folder_is_refused(corpus, tmp_path):
 def test_a_folder_without_a_model_says_so(tmp_path):
     (tmp_path / "config.yaml").write_text("data: []\n")
     (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(FormatError, match="without a model yet"):
+    with pytest.raises(FormatError, match="has not written a model yet"):
         ELMo.from_pretrained(tmp_path)
 
 
