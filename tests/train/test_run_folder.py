@@ -165,7 +165,7 @@ def test_what_may_change(tmp_path):
     run = RunConfig(
         epochs=99.0,
         max_steps=7,
-        precision="bf16-mixed",
+        precision="bfloat16",
         kernel="reference",
         accelerator="cpu",
         devices=2,

@@ -53,7 +53,7 @@ def test_memory_grows_with_what_needs_it():
     assert make(run=RunConfig(accumulate=2)).memory.window < base.window
     assert make(run=RunConfig(devices=2)).memory.window < base.window
     assert make(run=RunConfig(devices=2)).memory.fixed > base.fixed
-    assert make(run=RunConfig(precision="bf16-mixed")).memory.window < base.window
+    assert make(run=RunConfig(precision="bfloat16")).memory.window < base.window
     assert make(optimizer=OptimizerConfig(optimizer="adamw")).memory.fixed > base.fixed
     full, adaptive = (make(loss=LossConfig(softmax=kind)).memory for kind in ("full", "adaptive"))
     assert full.fixed > base.fixed
