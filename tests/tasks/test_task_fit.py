@@ -237,7 +237,9 @@ def test_other_examples_in_the_same_folder(tmp_path, files):
     write_jsonl(path, LABELLED[::-1])
     with pytest.raises(ConfigError, match="run holds a run on other examples: another --out"):
         fit(config)
-    with pytest.raises(ConfigError, match="contains a run with other settings: hidden was 8, now 9"):
+    with pytest.raises(
+        ConfigError, match="contains a run with other settings: hidden was 8, now 9"
+    ):
         fit(dataclasses.replace(config, body=dataclasses.replace(config.encoder, hidden=9)))
 
 
