@@ -202,26 +202,26 @@ class TestConvert:
 def test_convert_to_allennlp_notes_omissions(tmp_path):
     elmo = ELMo(random_model().with_tokenizer("english"))
     elmo.network.mixes[0].gamma.data.fill_(2.0)
-    elmo.save_pretrained(tmp_path / "ours")
-    result = convert(ConvertConfig(str(tmp_path / "ours"), str(tmp_path / "old"), to="allennlp"))
+    elmo.save_pretrained(tmp_path / "model")
+    result = convert(ConvertConfig(str(tmp_path / "model"), str(tmp_path / "old"), to="allennlp"))
     assert "The trained layer mixes are not written" in str(result)
     assert "The tokenizer (english) is not written" in str(result)
     with pytest.raises(OutputError, match=r"its config\.json belongs to a model"):
-        convert(ConvertConfig(str(tmp_path / "old"), str(tmp_path / "ours"), to="allennlp"))
-    assert ELMo.from_pretrained(tmp_path / "ours").network.mixes[0].gamma == 2
+        convert(ConvertConfig(str(tmp_path / "old"), str(tmp_path / "model"), to="allennlp"))
+    assert ELMo.from_pretrained(tmp_path / "model").network.mixes[0].gamma == 2
 
 
 def test_convert_back_returns_original_options(tmp_path):
     options = {**make_options(), "dropout": 0.1, "n_train_tokens": 7}
     folder = hdf5_folder(tmp_path / "old", options=options)
-    convert(ConvertConfig(str(folder), str(tmp_path / "ours")))
-    convert(ConvertConfig(str(tmp_path / "ours"), str(tmp_path / "new"), to="allennlp"))
+    convert(ConvertConfig(str(folder), str(tmp_path / "model")))
+    convert(ConvertConfig(str(tmp_path / "model"), str(tmp_path / "new"), to="allennlp"))
     written = (tmp_path / "new" / "options.json").read_text()
     assert written == json.dumps(options)
 
 
 def test_model_folder_accepts_vocabulary_but_not_options(tmp_path):
-    folder = tmp_path / "ours"
+    folder = tmp_path / "model"
     ELMo(random_model()).save_pretrained(folder)
     (tmp_path / "words.txt").write_bytes(vocabulary_bytes())
     assert list(read(folder, vocab=tmp_path / "words.txt").vocabulary.words) == list(VOCABULARY)

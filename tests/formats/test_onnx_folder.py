@@ -119,12 +119,12 @@ def test_write_replaces_previous_export_and_keeps_other_files(tmp_path):
 
 def test_formats_do_not_overwrite_each_other(tmp_path):
     model = random_model(scale=1.5)
-    model_folder.write(model, tmp_path / "ours")
+    model_folder.write(model, tmp_path / "model")
     onnx_folder.write(model, tmp_path / "onnx")
     before = snapshot(tmp_path)
     phrase = "do not belong to an elmo-torch model in this format"
     assert_error(
-        lambda: onnx_folder.write(model, tmp_path / "ours"), phrase, error_type=OutputError
+        lambda: onnx_folder.write(model, tmp_path / "model"), phrase, error_type=OutputError
     )
     assert_error(
         lambda: model_folder.write(model, tmp_path / "onnx"), phrase, error_type=OutputError
