@@ -1,4 +1,4 @@
-"""The wording of code, docs and tests: phrases that `docs/language.md` replaces do not come back."""
+"""Tests of wording: phrases that `docs/language.md` replaces do not come back."""
 
 import ast
 import re
