@@ -144,7 +144,7 @@ def test_contextualise_takes_vectors_that_are_known(bilm):
     rows, index, mask = draw_batch((3, 6))
     state = draw_state(2)
     whole = bilm(rows, index, mask, state, [3, 6])
-    parts = bilm.contextualise(bilm.encoder(rows), index, mask, state, [3, 6])
+    parts = bilm.contextualize(bilm.encoder(rows), index, mask, state, [3, 6])
     assert torch.equal(whole.layers, parts.layers)
     assert torch.equal(whole.state.c, parts.state.c)
 
@@ -216,7 +216,7 @@ def test_words_without_their_marks(bilm, lengths, known):
     inside = words.mask
     torch.testing.assert_close(words.average()[inside], average[inside])
     torch.testing.assert_close(words.layers[:, inside], layers[:, inside])
-    assert bool((words.sides[0][0].transpose(0, 1)[~inside] == 0).all())
+    assert bool((words.direction_pairs[0][0].transpose(0, 1)[~inside] == 0).all())
 
 
 def test_an_average_has_gradients():

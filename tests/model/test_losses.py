@@ -17,7 +17,7 @@ from elmo.model.losses import (
     full_losses,
     log_expected_count,
     sampled_losses,
-    with_fillers,
+    pad_vocabulary,
 )
 
 N_WORDS, DIM, N = 11, 16, 7
@@ -271,7 +271,7 @@ def test_fillers_change_nothing(n_words):
     bias = torch.randn(n_words, generator=generator, dtype=torch.float64).requires_grad_()
     targets = torch.tensor([0, 3, n_words - 1, 7, 2])
     outcomes = []
-    for rows in ((weight, bias), with_fillers(weight, bias)):
+    for rows in ((weight, bias), pad_vocabulary(weight, bias)):
         loss = full_losses(hidden, *rows, targets)
         outcomes.append([loss, *torch.autograd.grad(loss.sum(), (weight, bias))])
         assert len(rows[0]) == len(rows[1])

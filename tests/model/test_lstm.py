@@ -8,15 +8,15 @@ import torch
 from elmo.config import LSTMConfig
 from elmo.errors import ConfigError
 from elmo.kernels import dispatch
-from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, Side, Steps, run_stacks
+from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, StackCall, StepMask, run_stacks
 
 CONFIG = LSTMConfig(
     cell_dim=5, projection_dim=3, n_layers=3, cell_clip=0.5, projection_clip=0.3, residual=True
 )
 LENGTHS = (6, 4, 4, 2)
 MASK = torch.arange(max(LENGTHS))[:, None] < torch.tensor(LENGTHS)
-BY_MASK = Steps(MASK, None)
-BY_COUNT = Steps(MASK, MASK.sum(dim=1).tolist())
+BY_MASK = StepMask(MASK, None)
+BY_COUNT = StepMask(MASK, MASK.sum(dim=1).tolist())
 
 
 def filled(module, seed=0):
@@ -44,7 +44,7 @@ def inputs(seed=2):
 def run(stack, x, h, c, steps, reverse):
     """Run one stack alone; gives the output of each layer, final h and final c."""
     state = LSTMState(h.unsqueeze(1), c.unsqueeze(1))
-    (outputs,), final = run_stacks([Side(stack, x, steps, reverse)], state)
+    (outputs,), final = run_stacks([StackCall(stack, x, steps, reverse)], state)
     return outputs, final.h[:, 0], final.c[:, 0]
 
 
@@ -147,7 +147,7 @@ def test_equal_widths_have_no_projection():
 
 def test_a_layer_hands_everything_on():
     layer = filled(LSTMLayer(config=dataclasses.replace(CONFIG, forget_bias=0.0)))
-    steps = Steps(MASK, BY_COUNT.active, resets=~MASK)
+    steps = StepMask(MASK, BY_COUNT.active, resets=~MASK)
     x, index, state = inputs()[0], torch.zeros_like(MASK).long(), random_state(4)
     given = layer.direction(x, state.h[0, 1], state.c[0, 1], steps, True, index)
     for name in ("weight_ih", "weight_hh", "bias", "weight_hr"):
@@ -220,8 +220,8 @@ def test_padding_gives_zeros_in_every_layer(reverse, padding):
 def test_a_sequence_in_two_halves_is_the_sequence():
     stack = filled(LSTMStack(config=CONFIG))
     x = torch.randn(8, 2, 3, generator=torch.Generator().manual_seed(4))
-    padding = Steps(torch.ones(8, 2, dtype=torch.bool), None)
-    half = Steps(torch.ones(4, 2, dtype=torch.bool), None)
+    padding = StepMask(torch.ones(8, 2, dtype=torch.bool), None)
+    half = StepMask(torch.ones(4, 2, dtype=torch.bool), None)
     state = random_state(2)
     whole, whole_h, whole_c = run(stack, x, state.h[:, 0], state.c[:, 0], padding, False)
     first, h, c = run(stack, x[:4], state.h[:, 0], state.c[:, 0], half, False)
@@ -240,11 +240,11 @@ def two_sides():
     vectors = inputs(seed=3).flatten(0, 1)[:5]
     index = torch.arange(MASK.numel()).view(MASK.shape) * 7 % 5
     return [
-        Side(filled(LSTMStack(config=CONFIG)), inputs(), BY_COUNT, reverse=False),
-        Side(
+        StackCall(filled(LSTMStack(config=CONFIG)), inputs(), BY_COUNT, reverse=False),
+        StackCall(
             filled(LSTMStack(config=CONFIG), seed=5),
             vectors,
-            Steps(MASK, None, resets),
+            StepMask(MASK, None, resets),
             reverse=True,
             index=index,
         ),
