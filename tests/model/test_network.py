@@ -282,18 +282,18 @@ def test_adaptive_softmax_round_trip_through_model_folder(tmp_path):
 
 def test_weights_of_other_softmax_type_are_rejected():
     plain = random_model(with_softmax())
-    with pytest.raises(FormatError, match=r"missing softmax\.head"):
+    with pytest.raises(FormatError, match=r"Missing: softmax\.head"):
         dataclasses.replace(plain, config=with_softmax(cutoffs=(3,)))
 
 
 @pytest.mark.parametrize("cutoffs", [(0, 3), (-1,), (3, 3), (7, 3), (12,), (3, 13)])
 def test_invalid_softmax_cutoffs_are_rejected(cutoffs):
-    with pytest.raises(ConfigError, match="must grow and stay below its 12 words"):
+    with pytest.raises(ConfigError, match="must be increasing and below its vocabulary size of 12"):
         with_softmax(cutoffs=cutoffs)
 
 
 def test_softmax_clusters_need_minimum_projection_dim():
-    with pytest.raises(ConfigError, match="projection_dim of at least 16, not 15"):
+    with pytest.raises(ConfigError, match=r"projection_dim of at least 16 \(got 15\)"):
         with_softmax(cutoffs=(3, 7), projection_dim=15)
     assert with_softmax(cutoffs=(3, 7), projection_dim=16).softmax_cutoffs == (3, 7)
     assert with_softmax(projection_dim=1).n_softmax_words == 12
