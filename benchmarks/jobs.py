@@ -14,7 +14,7 @@ from machine import describe
 
 from elmo.config import EmbedConfig
 from elmo.embed import JobResult, embed
-from elmo.embed.embed_result import count, size
+from elmo.embed.embed_result import format_count, format_size
 from elmo.embed.job_folder import ShardRecord, read_json
 
 MACHINES = (4, 16, 64)
@@ -92,13 +92,13 @@ def main() -> None:
             print(result, file=sys.stderr)
             results[n_workers] = result, steady_rate(output, n_workers)
     bytes_a_word = max(result.n_bytes / result.n_words for result, _ in results.values())
-    total = size(bytes_a_word * BILLION)
+    total = format_size(bytes_a_word * BILLION)
     print(f"{describe()}; {given.size}, {given.precision or 'float32'}, {given.format}")
     print(f"\n1 B words take {total} ({bytes_a_word:,.0f} bytes a word).\n")
     print("| | | words/s | MB/s written | hours for 1 B words | machine-hours |")
     print("| --- | --- | --- | --- | --- | --- |")
     for n_workers, (_, rate) in results.items():
-        print(row(count(n_workers, "worker"), "measured", rate, 1, bytes_a_word))
+        print(row(format_count(n_workers, "worker"), "measured", rate, 1, bytes_a_word))
     # Machines share nothing but the disk: they add up until it takes no more.
     best = max(rate for _, rate in results.values())
     limit = given.disk * 1e6 / bytes_a_word

@@ -137,28 +137,28 @@ class Runs:
         self, name: str, measure: str, *, part: str = "test", times: float = 100
     ) -> Spread | None:
         """Return mean and deviation of a score; on the development set if the part is missing."""
-        found = self.result(name)
-        if found is None:
+        result = self.result(name)
+        if result is None:
             return None
-        part = part if found["runs"][0].get(part) else "development"
-        return mean_and_deviation([times * run[part][measure] for run in found["runs"]])
+        part = part if result["runs"][0].get(part) else "development"
+        return mean_and_deviation([times * run[part][measure] for run in result["runs"]])
 
     def ends(self, name: str, way: str, tail: str = "") -> list[str]:
         """Return the hyperparameter suffixes of the recorded runs of a setup, sorted."""
         pattern = re.compile(rf"{re.escape(f'{name}-{way}')}({END})?{re.escape(tail)}")
-        found = [match[1] or "" for run in self._record if (match := pattern.fullmatch(run))]
-        return sorted(found, key=order)
+        suffixes = [match[1] or "" for run in self._record if (match := pattern.fullmatch(run))]
+        return sorted(suffixes, key=order)
 
     def tries(self, name: str, way: str) -> dict[str, float]:
         """Return the development score of the first seed by hyperparameter suffix."""
         measure = TASKS[name].measure
-        found = {}
+        scores = {}
         for end in sorted({*self.ends(name, way), *self.ends(name, way, "-try")}, key=order):
             run = f"{name}-{way}{end}"
-            one = self.result(f"{run}-try") or self.result(run)
-            assert one is not None
-            found[end] = one["runs"][0]["development"][measure]
-        return found
+            result = self.result(f"{run}-try") or self.result(run)
+            assert result is not None
+            scores[end] = result["runs"][0]["development"][measure]
+        return scores
 
     def best_try(self, name: str, way: str, dials: Collection[str] = DIALS) -> str | None:
         """Return the suffix with the best development score of the first seed, or None."""
@@ -178,10 +178,13 @@ class Runs:
         ends = self.ends(name, way, tail)
         if len(ends) > 1:
             # GAP is only evaluated, with the models that were selected on LitBank.
-            chooses = "litbank" if name == "gap" else name
+            selected_on = "litbank" if name == "gap" else name
             # On a tie, prefer the preset.
             ends.sort(
-                key=lambda end: (self._chosen_by(chooses, f"{way}{end}{tail}"), end == ""),
+                key=lambda end: (
+                    self._development_mean(selected_on, f"{way}{end}{tail}"),
+                    end == "",
+                ),
                 reverse=True,
             )
         return f"{name}-{way}{ends[0] if ends else ''}{tail}"
@@ -198,7 +201,7 @@ class Runs:
         ways = [way for way, run in runs.items() if self.result(run)]
         if len(ways) > 1:
             ways.sort(
-                key=lambda way: self._chosen_by(name, runs[way].removeprefix(f"{name}-")),
+                key=lambda way: self._development_mean(name, runs[way].removeprefix(f"{name}-")),
                 reverse=True,
             )
         return ways[0] if ways else None
@@ -208,35 +211,36 @@ class Runs:
         way = self.chosen(name)
         return None if way is None else self.spread(self.at_best(name, way), TASKS[name].measure)
 
-    def _chosen_by(self, name: str, way: str) -> float:
+    def _development_mean(self, name: str, way: str) -> float:
         """Return the mean development score of a run."""
-        found = self.spread(f"{name}-{way}", TASKS[name].measure, part="development")
-        assert found is not None
-        return found.mean
+        spread = self.spread(f"{name}-{way}", TASKS[name].measure, part="development")
+        assert spread is not None
+        return spread.mean
 
     def cell(self, name: str, measure: str, *, part: str = "test", times: float = 100) -> str:
         """Format a score for a table."""
-        return _format(self.spread(name, measure, part=part, times=times))
+        return _score_text(self.spread(name, measure, part=part, times=times))
 
     def number(self, name: str, key: str) -> float | None:
         """Return one value of a run that holds plain numbers."""
-        found = self.result(name)
-        return None if found is None else float(found[key])
+        result = self.result(name)
+        return None if result is None else float(result[key])
 
     def shares(self) -> dict[str, list[float]]:
         """Return the mean layer weights of all tasks, by task and placement."""
-        found = {}
+        weights = {}
         for name, task in TASKS.items():
             runs = (self.result(self.at_best(name, "elmo")) or {"runs": []})["runs"]
-            for place in ("input", "output"):
-                mixes = [one[place]["shares"] for run in runs if place in (one := run["mixes"])]
+            for placement in ("input", "output"):
+                mixes = [run["mixes"][placement] for run in runs if placement in run["mixes"]]
                 if mixes:
-                    title = task.title if place == "input" else f"{task.title}, at the output"
-                    found[title] = [sum(one) / len(mixes) for one in zip(*mixes, strict=True)]
-        return found
+                    title = task.title if placement == "input" else f"{task.title}, at the output"
+                    by_layer = zip(*(mix["shares"] for mix in mixes), strict=True)
+                    weights[title] = [sum(layer) / len(mixes) for layer in by_layer]
+        return weights
 
 
-def _format(spread: Spread | None) -> str:
+def _score_text(spread: Spread | None) -> str:
     if spread is None:
         return ""
     return f"{spread.mean:.2f}" + (f" ± {spread.deviation:.2f}" if spread.n > 1 else "")
@@ -266,9 +270,9 @@ def paper_comparison(runs: Runs) -> str:
             elmo = runs.with_elmo(name)
             if baseline is None or elmo is None:
                 continue
-            theirs = [title, f"{before}", f"{after}", _gain(before, after)]
-            ours = [_format(baseline), _format(elmo), _gain(baseline.mean, elmo.mean)]
-            rows.append([*theirs, f"{task.title}, {task.unit}", *ours])
+            paper = [title, f"{before}", f"{after}", _gain(before, after)]
+            project = [_score_text(baseline), _score_text(elmo), _gain(baseline.mean, elmo.mean)]
+            rows.append([*paper, f"{task.title}, {task.unit}", *project])
     header = ["without", "with ELMo", "gain"]
     return table(["ELMo paper", *header, "this project", *header], rows)
 
@@ -279,17 +283,18 @@ def compare_setups(
     """Return the scores of all setups of several data sets."""
     rows = []
     for name, task in tasks.items():
-        found = {way: runs.spread(runs.at_best(name, way), task.measure) for way in ways}
-        if not any(found.values()):
+        spreads = {way: runs.spread(runs.at_best(name, way), task.measure) for way in ways}
+        if not any(spreads.values()):
             continue
-        without = found["static"]
+        without = spreads["static"]
         elmo = runs.with_elmo(name)
         gain = f"{elmo.mean - without.mean:+.2f}" if elmo and without else ""
         tfidf = runs.number(f"{name}-tfidf", task.measure)
         line = [f"{100 * tfidf:.2f}" if tfidf is not None else ""] if with_tfidf else []
         chosen = runs.chosen(name)
         cells = [
-            f"**{_format(one)}**" if way == chosen else _format(one) for way, one in found.items()
+            f"**{_score_text(spread)}**" if way == chosen else _score_text(spread)
+            for way, spread in spreads.items()
         ]
         rows.append([f"{task.title}, {task.unit}", *line, *cells, gain, task.published])
     first = ["TF-IDF"] if with_tfidf else []
@@ -362,16 +367,16 @@ def efficiency(runs: Runs) -> str:
         measure, title = curve.task.measure, f"{curve.task.title}, {curve.task.unit}"
         baselines: list[float] = []
         for way, way_title in curve.ways.items():
-            made = runs.by_share(name, way)
-            found = {share: runs.spread(run, measure) for share, run in made.items()}
-            enough = (
+            by_share = runs.by_share(name, way)
+            spreads = {share: runs.spread(run, measure) for share, run in by_share.items()}
+            sufficient = (
                 f"{share:.0%}"
-                for share, one in found.items()
-                if one and baselines and one.mean >= max(baselines)
+                for share, spread in spreads.items()
+                if spread and baselines and spread.mean >= max(baselines)
             )
-            cells = [runs.cell(run, measure) for run in made.values()]
-            rows.append([title, way_title, *cells, next(enough, "")])
-            baselines += [one.mean] if (one := found[1.0]) else []
+            cells = [runs.cell(run, measure) for run in by_share.values()]
+            rows.append([title, way_title, *cells, next(sufficient, "")])
+            baselines += [spread.mean] if (spread := spreads[1.0]) else []
     return table(["data set", "setup", *(f"{share:.0%}" for share in SHARES), "sufficient"], rows)
 
 
@@ -388,7 +393,7 @@ def probes(runs: Runs) -> str:
     first = runs.spread("wsd-2", "first_sense")
     rows = [
         ["POS (Penn Treebank tags), test accuracy", "pos-probe", "accuracy"],
-        [f"word sense disambiguation, F1 (first-sense baseline {_format(first)})", "wsd", "f1"],
+        [f"word sense disambiguation, F1 (first-sense baseline {_score_text(first)})", "wsd", "f1"],
         ["nearest occurrences, same sense, accuracy", "nearest", "accuracy"],
     ]
     published = [

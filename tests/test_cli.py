@@ -87,7 +87,7 @@ def test_embed_info_convert(tmp_path, model):
     assert done.exit_code == 0
     assert "1 sentence, 2 words" in done.stdout
     told = elmo("info", model)
-    assert "vector width   16" in told.stdout
+    assert "vector dimension  16" in told.stdout
     parsed = json.loads(elmo("info", model, "--json").stdout)
     assert parsed["config"]["lstm"]["cell_dim"] == 16
     done = elmo("convert", model, str(tmp_path / "old"), "--to", "allennlp")
@@ -114,7 +114,7 @@ def test_wrong_usage_exits_with_2(words):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["info", "no-such-model"], "there is no file or folder no-such-model"),
+        (["info", "no-such-model"], "No file or folder no-such-model exists"),
         (["embed", "missing.txt", "b.h5", "--model", "m"], "cannot read missing.txt"),
     ],
 )

@@ -1,7 +1,7 @@
-"""Tiny models of every readable format, made from the format descriptions alone.
+"""Tiny models in every supported format, built from the format descriptions alone.
 
-Nothing here calls the package's own readers or writers: names, shapes and conversions are written
-down a second time, so that a slip in either shows.
+Nothing here calls the readers or writers of the package: names, shapes and conversions are written
+a second time, so that a mistake in either is noticed.
 """
 
 import gzip
@@ -68,15 +68,15 @@ def make_options(
     return options
 
 
-# Every geometry that changes names, drops arrays or flips a switch.
+# One entry for each option that changes the names or the set of arrays.
 GEOMETRIES: dict[str, dict[str, Any]] = {
     "plain": {},
     "one layer": {"layers": 1},
     "three layers": {"layers": 3},
     "no highway": {"highway": 0},
     "two highways": {"highway": 2},
-    "cell as wide as projection": {"dim": 8},
-    "filters as wide as projection": {"filters": ((1, 3), (2, 5))},
+    "cell and projection equal": {"dim": 8},
+    "filters and projection equal": {"filters": ((1, 3), (2, 5))},
     "no residual": {"skip": False},
     "no clips": {"clip": None},
     "tanh": {"activation": "tanh"},
@@ -86,7 +86,7 @@ GEOMETRIES: dict[str, dict[str, Any]] = {
 def bilm_arrays(
     options: Mapping[str, Any], *, n_words: int = 0, n_softmax: int = 0, seed: int = 0
 ) -> Arrays:
-    """Give random datasets of a weight file for these options."""
+    """Return random datasets of a weight file for these options."""
     rng = np.random.default_rng(seed)
     lstm = options["lstm"]
     cell, projection, layers = lstm["dim"], lstm["projection_dim"], lstm["n_layers"]
@@ -130,16 +130,16 @@ def write_hdf5(path: Path, arrays: Arrays) -> Path:
 
 
 def read_hdf5(path: Path) -> Arrays:
-    """Give every dataset with its exact type."""
-    found: Arrays = {}
+    """Return every dataset with its exact dtype."""
+    arrays: Arrays = {}
 
     def visit(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset):
-            found[name] = item[()]
+            arrays[name] = item[()]
 
     with h5py.File(path) as file:
         file.visititems(visit)
-    return found
+    return arrays
 
 
 def vocabulary_bytes(words: Sequence[str] = VOCABULARY) -> bytes:
@@ -155,14 +155,14 @@ def hdf5_folder(
     options_name: str = "options.json",
     vocab: str | None = None,
 ) -> Path:
-    """Write options and weights, and a vocabulary under the name `vocab`."""
+    """Write options and weights, and a vocabulary if `vocab` names its file."""
     folder.mkdir(parents=True, exist_ok=True)
     options = make_options() if options is None else options
     write_hdf5(folder / weights, bilm_arrays(options) if arrays is None else arrays)
     (folder / options_name).write_text(json.dumps(options))
     if vocab is not None:
         data = vocabulary_bytes()
-        # No time stamp, so that two runs write the same bytes.
+        # No time stamp, so that two calls write the same bytes.
         data = gzip.compress(data, mtime=0) if vocab.endswith(".gz") else data
         (folder / vocab).write_bytes(data)
     return folder
@@ -190,7 +190,7 @@ def write_zip(path: Path, members: Mapping[str, bytes]) -> Path:
 
 
 def checkpoint_name(dataset: str) -> str:
-    """Give the variable whose dump is this dataset."""
+    """Return the TensorFlow variable name of a dataset."""
     name = "lm/" + dataset
     if not dataset.startswith("RNN_"):
         return name
@@ -201,7 +201,7 @@ def checkpoint_name(dataset: str) -> str:
 
 
 def checkpoint_variables(arrays: Arrays) -> Arrays:
-    """Give the variables of a training run: weights, their Adagrad slots, two counters."""
+    """Return the variables of a training run: weights, Adagrad slots and two counters."""
     variables = {checkpoint_name(name): array for name, array in arrays.items()}
     slots = {f"{name}/Adagrad": np.ones_like(array) for name, array in variables.items()}
     counters = {"global_step": np.float32(7), "train_perplexity": np.float32(0)}
@@ -239,7 +239,7 @@ def checkpoint_folder(
 def elmo_state(
     arrays: Arrays, options: Mapping[str, Any], *, prefix: str = ELMO, n_mixes: int = 1
 ) -> dict[str, torch.Tensor]:
-    """Turn the datasets of a weight file into the state dict AllenNLP makes of them."""
+    """Convert the datasets of a weight file to the state dict of AllenNLP's module."""
 
     def tensor(array: Any) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array))
@@ -289,7 +289,7 @@ def elmo_state(
 
 
 def tagger_state(**changes: Any) -> dict[str, torch.Tensor]:
-    """Give the state of a model around a plain ELMo, with tensors of its own."""
+    """Return the state dict of a tagger that contains an ELMo."""
     options = make_options()
     state = elmo_state(bilm_arrays(options), options, **changes)
     return {**state, "tag_projection_layer.weight": torch.ones(3, 16)}
@@ -307,7 +307,7 @@ def archive_members(
     options: Any = None,
     legacy: bool = False,
 ) -> dict[str, bytes]:
-    """Give the files of a model.tar.gz, the options among them where they are given."""
+    """Return the files of a model.tar.gz, including the options if they are given."""
     members = {
         "config.json": json.dumps({"model": {"type": "simple_tagger"}}).encode(),
         "weights.th": torch_bytes(tagger_state() if state is None else state, legacy=legacy),
@@ -329,7 +329,7 @@ def write_tar(path: Path, members: Mapping[str, bytes], mode: str = "w:gz") -> P
 
 
 def serialization_folder(folder: Path, *, packed: bool = False) -> Path:
-    """Write what AllenNLP leaves behind after training."""
+    """Write the output folder of an AllenNLP training run."""
     folder.mkdir(parents=True)
     members = archive_members()
     (folder / "config.json").write_bytes(members["config.json"])
@@ -344,10 +344,10 @@ def serialization_folder(folder: Path, *, packed: bool = False) -> Path:
 
 # ------------------------------------------------------------------ ELMoForManyLangs
 
-MARKS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
+SPECIAL_SYMBOLS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
 CHARACTER_LINES = [
     *(f"{symbol}\t{number}" for number, symbol in enumerate("thecasnï.好")),
-    *(f"{mark}\t{number}" for number, mark in enumerate(MARKS, start=10)),
+    *(f"{symbol}\t{number}" for number, symbol in enumerate(SPECIAL_SYMBOLS, start=10)),
 ]
 WORD_LINES = [
     f"{word}\t{number}"
@@ -356,7 +356,7 @@ WORD_LINES = [
 
 
 def make_architecture(**changes: Any) -> dict[str, Any]:
-    """Give an architecture file; keys of either section may be replaced."""
+    """Return the content of an architecture file; keys of either section can be replaced."""
     encoder = {
         "name": "elmo",
         "projection_dim": 8,
@@ -382,7 +382,7 @@ def make_architecture(**changes: Any) -> dict[str, Any]:
 def many_langs_state(
     architecture: Mapping[str, Any], n_words: int, n_characters: int
 ) -> dict[str, dict[str, torch.Tensor]]:
-    """Give the content of both pickles."""
+    """Return the content of both pickles."""
     rng = np.random.default_rng(1)
 
     def tensor(*shape: int) -> torch.Tensor:
@@ -390,32 +390,32 @@ def many_langs_state(
 
     embedder, encoder = architecture["token_embedder"], architecture["encoder"]
     word_dim, char_dim = embedder["word_dim"], embedder["char_dim"]
-    first: dict[str, torch.Tensor] = {}
+    token_embedder: dict[str, torch.Tensor] = {}
     width = word_dim
     if word_dim:
-        first["word_emb_layer.embedding.weight"] = tensor(n_words, word_dim)
+        token_embedder["word_emb_layer.embedding.weight"] = tensor(n_words, word_dim)
     if char_dim:
-        first["char_emb_layer.embedding.weight"] = tensor(n_characters, char_dim)
+        token_embedder["char_emb_layer.embedding.weight"] = tensor(n_characters, char_dim)
         for number, (size, count) in enumerate(embedder["filters"]):
-            first[f"convolutions.{number}.weight"] = tensor(count, char_dim, size)
-            first[f"convolutions.{number}.bias"] = tensor(count)
+            token_embedder[f"convolutions.{number}.weight"] = tensor(count, char_dim, size)
+            token_embedder[f"convolutions.{number}.bias"] = tensor(count)
         total = sum(count for _, count in embedder["filters"])
         width += total
         for number in range(embedder["n_highway"]):
-            first[f"highways._layers.{number}.weight"] = tensor(2 * total, total)
-            first[f"highways._layers.{number}.bias"] = tensor(2 * total)
+            token_embedder[f"highways._layers.{number}.weight"] = tensor(2 * total, total)
+            token_embedder[f"highways._layers.{number}.bias"] = tensor(2 * total)
     projection, cell = encoder["projection_dim"], encoder["dim"]
-    first["projection.weight"] = tensor(projection, width)
-    first["projection.bias"] = tensor(projection)
-    second: dict[str, torch.Tensor] = {}
+    token_embedder["projection.weight"] = tensor(projection, width)
+    token_embedder["projection.bias"] = tensor(projection)
+    lstm: dict[str, torch.Tensor] = {}
     for direction in ("forward", "backward"):
         for depth in range(encoder["n_layers"]):
             layer = f"{direction}_layer_{depth}"
-            second[f"{layer}.input_linearity.weight"] = tensor(4 * cell, projection)
-            second[f"{layer}.state_linearity.weight"] = tensor(4 * cell, projection)
-            second[f"{layer}.state_linearity.bias"] = tensor(4 * cell)
-            second[f"{layer}.state_projection.weight"] = tensor(projection, cell)
-    return {"token_embedder": first, "encoder": second}
+            lstm[f"{layer}.input_linearity.weight"] = tensor(4 * cell, projection)
+            lstm[f"{layer}.state_linearity.weight"] = tensor(4 * cell, projection)
+            lstm[f"{layer}.state_linearity.bias"] = tensor(4 * cell)
+            lstm[f"{layer}.state_projection.weight"] = tensor(projection, cell)
+    return {"token_embedder": token_embedder, "encoder": lstm}
 
 
 def many_langs_folder(
@@ -428,28 +428,28 @@ def many_langs_folder(
     legacy: bool = True,
     **changes: Any,
 ) -> Path:
-    """Write a model; `changes` go into its architecture, and into the tensors with it.
+    """Write an ELMoForManyLangs folder.
 
     Args:
-        folder: made.
-        character_lines: lines of char.dic; its table has as many rows.
-        word_lines: lines of word.dic; its table has as many rows.
-        architecture: what the architecture file says where that is not what the tensors are.
-        config_path: what config.json says.
-        legacy: pickles as PyTorch wrote them then.
-        changes: of the architecture.
+        folder: Folder to create.
+        character_lines: Lines of char.dic; the character embedding has one row per line.
+        word_lines: Lines of word.dic; the word embedding has one row per line.
+        architecture: Content of the architecture file, if it is to differ from the tensors.
+        config_path: Value of `config_path` in config.json.
+        legacy: Write pickles in the old format of PyTorch.
+        changes: Values that replace those of the architecture and determine the tensors.
     """
     folder.mkdir(parents=True)
-    true = make_architecture(**changes)
-    state = many_langs_state(true, len(word_lines), len(character_lines))
+    actual = make_architecture(**changes)
+    state = many_langs_state(actual, len(word_lines), len(character_lines))
     for part, tensors in state.items():
         (folder / f"{part}.pkl").write_bytes(torch_bytes(tensors, legacy=legacy))
-    if true["token_embedder"]["char_dim"]:
+    if actual["token_embedder"]["char_dim"]:
         (folder / "char.dic").write_bytes("".join(f"{x}\n" for x in character_lines).encode())
-    if true["token_embedder"]["word_dim"]:
+    if actual["token_embedder"]["word_dim"]:
         (folder / "word.dic").write_bytes("".join(f"{x}\n" for x in word_lines).encode())
     (folder / "config.json").write_text(json.dumps({"seed": 1, "config_path": config_path}))
-    written = true if architecture is None else architecture
+    written = actual if architecture is None else architecture
     (folder / ARCHITECTURE).write_text(json.dumps(written))
     return folder
 
@@ -458,9 +458,9 @@ def many_langs_folder(
 
 
 def damaged(data: bytes, n_variants: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """Give broken copies of a file: cut at any place, or with a few bytes changed.
+    """Yield damaged copies of a file: truncated anywhere, or with a few bytes changed.
 
-    Both ends of a file, where most formats keep their directory, are hit more often.
+    Both ends of the file, where most formats keep their index, are damaged more often.
     """
     rng = random.Random(seed)
     for number in range(n_variants):
@@ -469,10 +469,10 @@ def damaged(data: bytes, n_variants: int, seed: int) -> Iterator[tuple[str, byte
         span = spans[number % 3]
         if number // 3 % 3 == 0:
             cut = rng.choice(span)
-            yield f"variant {number}, cut at {cut}", data[:cut]
+            yield f"variant {number}, truncated to {cut} bytes", data[:cut]
             continue
         broken = bytearray(data)
-        places = [rng.choice(span) for _ in range(rng.choice((1, 1, 2, 8)))]
-        for place in places:
-            broken[place] ^= rng.randrange(1, 256)
-        yield f"variant {number}, changed at {places}", bytes(broken)
+        positions = [rng.choice(span) for _ in range(rng.choice((1, 1, 2, 8)))]
+        for position in positions:
+            broken[position] ^= rng.randrange(1, 256)
+        yield f"variant {number}, changed at bytes {positions}", bytes(broken)

@@ -1,6 +1,6 @@
-"""A stand-in for a hub: the few addresses `huggingface_hub` asks for, files kept in memory.
+"""A minimal hub server for tests: the endpoints that `huggingface_hub` uses, with files in memory.
 
-It knows models, one branch and commits. It has no xet storage, no pull requests and no CDN.
+It supports models, one branch and commits, but no xet storage, pull requests or CDN.
 """
 
 import base64
@@ -22,7 +22,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 @dataclass
 class Commit:
-    """The files of a repository at one time."""
+    """The files of a repository at one commit."""
 
     oid: str
     message: str
@@ -35,10 +35,10 @@ class Repository:
 
     Attributes:
         name: owner/name.
-        is_private: whether only a known token may see it.
-        is_gated: whether its files are kept back from everyone.
-        branch: its only one.
-        commits: never empty.
+        is_private: Whether only known tokens can read it.
+        is_gated: Whether all downloads are denied.
+        branch: Name of the only branch.
+        commits: Never empty.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Repository:
     commits: list[Commit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Begin, as the real hub does, with a commit."""
+        """Create an initial commit, as the real hub does."""
         self.commit("initial commit", {})
 
     @property
@@ -57,38 +57,38 @@ class Repository:
         return self.commits[-1].files
 
     def commit(self, message: str, files: Files) -> Commit:
-        """Add a commit with these files and no others."""
+        """Add a commit with exactly these files."""
         content = repr((self.name, len(self.commits), sorted(files.items())))
         commit = Commit(hashlib.sha1(content.encode()).hexdigest(), message, files)
         self.commits.append(commit)
         return commit
 
-    def at(self, revision: str) -> Commit | None:
-        """Find the commit of a revision."""
+    def commit_at(self, revision: str) -> Commit | None:
+        """Return the commit of a revision, if it exists."""
         if revision == self.branch:
             return self.commits[-1]
         return next((commit for commit in self.commits if commit.oid == revision), None)
 
 
-class Refusal(Exception):
-    """An answer that is an error."""
+class HTTPError(Exception):
+    """An error response."""
 
     def __init__(self, status: int, message: str, code: str | None = None) -> None:
-        """Hold status, message and the hub's own error code."""
+        """Store the status, the message and the hub's error code."""
         super().__init__(message)
         self.status, self.message, self.code = status, message, code
 
 
 class HubServer:
-    """The hub, running between `with` and its end.
+    """A hub that runs inside a `with` block.
 
     Attributes:
-        repositories: by name.
-        write_token: may read and write everything; where None, everyone may.
-        read_token: may read everything.
-        large_endings: files with these endings go through Git LFS.
-        fault: a status that every answer has, 0 to hang up without one, or bytes to answer with.
-        requests: method and path of all that was asked, in order.
+        repositories: Repositories by name.
+        write_token: Token that can read and write everything; None allows everyone.
+        read_token: Token that can read everything.
+        large_endings: File endings that are uploaded through Git LFS.
+        fault: Status of every response, 0 to close the connection, or bytes of every response.
+        requests: Method and path of all requests, in order.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class HubServer:
         read_token: str | None = None,
         large_endings: tuple[str, ...] = (".safetensors", ".hdf5"),
     ) -> None:
-        """Open a free port; nothing is answered before `with`."""
+        """Bind a free port; requests are served only inside `with`."""
         self.repositories: dict[str, Repository] = {}
         self.large_files: dict[str, bytes] = {}
         self.write_token, self.read_token = write_token, read_token
@@ -117,44 +117,44 @@ class HubServer:
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> "HubServer":
-        """Begin to answer."""
+        """Start serving."""
         self._thread.start()
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Wait for the last answer and close the port."""
+        """Wait for the last response and close the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
     def add(self, name: str, files: Files, *, is_private: bool = False) -> Repository:
-        """Put a repository there, as if uploaded before."""
+        """Add a repository as if it had been uploaded before."""
         repository = self.repositories[name] = Repository(name, is_private)
         repository.commit("files", dict(files))
         return repository
 
 
 class _Server(ThreadingHTTPServer):
-    # Joined at the end: no thread of the stand-in outlives its test.
+    # Joined at the end: no thread of the server outlives its test.
     daemon_threads = False
     request_queue_size = 64
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Stay silent: clients hang up when they have seen enough."""
+        """Ignore errors: clients may close the connection early."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    # HTTP/1.0, so that every connection ends with its answer and none is left open.
+    # HTTP/1.0, so that every connection is closed after its response.
     protocol_version = "HTTP/1.0"
     hub: HubServer
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing on stderr."""
+        """Do not log to stderr."""
 
     def do_GET(self) -> None:
         self._serve()
@@ -172,16 +172,16 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             if isinstance(fault, int):
-                raise Refusal(fault, "the stand-in was told to fail")
+                raise HTTPError(fault, "the test server is set to fail")
             if isinstance(fault, bytes):
                 self._send(200, fault, {"Content-Type": "text/html"})
             else:
                 self._route(path)
-        except Refusal as refusal:
-            headers = {"X-Error-Message": refusal.message}
-            if refusal.code is not None:
-                headers["X-Error-Code"] = refusal.code
-            self._send_json({"error": refusal.message}, refusal.status, headers)
+        except HTTPError as error:
+            headers = {"X-Error-Message": error.message}
+            if error.code is not None:
+                headers["X-Error-Code"] = error.code
+            self._send_json({"error": error.message}, error.status, headers)
 
     def _read_chunks(self) -> bytes:
         parts = []
@@ -192,12 +192,12 @@ class _Handler(BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def _route(self, path: str) -> None:
-        for method, pattern, answer in _ROUTES:
-            found = re.fullmatch(pattern, path)
-            if found and self.command in method:
-                answer(self, **found.groupdict())
+        for method, pattern, handler in _ROUTES:
+            match = re.fullmatch(pattern, path)
+            if match and self.command in method:
+                handler(self, **match.groupdict())
                 return
-        raise Refusal(404, f"the stand-in has no {self.command} {path}")
+        raise HTTPError(404, f"the test server does not support {self.command} {path}")
 
     def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -213,25 +213,25 @@ class _Handler(BaseHTTPRequestHandler):
         content = json.dumps(value).encode()
         self._send(status, content, {"Content-Type": "application/json", **(headers or {})})
 
-    # Who may do what. A stranger is told 401, be it private or not there.
+    # Permissions. Without a token the status is 401 for private and for missing repositories.
 
     def _token(self) -> str | None:
-        given = self.headers.get("Authorization")
+        header = self.headers.get("Authorization")
         known = [token for token in (self.hub.write_token, self.hub.read_token) if token]
-        if given is None:
+        if header is None:
             return None
-        if given.removeprefix("Bearer ") not in known:
-            raise Refusal(401, "Invalid credentials in Authorization header")
-        return given.removeprefix("Bearer ")
+        if header.removeprefix("Bearer ") not in known:
+            raise HTTPError(401, "Invalid credentials in Authorization header")
+        return header.removeprefix("Bearer ")
 
     def _check_may_write(self) -> None:
         token = self._token()
         if self.hub.write_token is None:
             return
         if token is None:
-            raise Refusal(401, "Invalid username or password.")
+            raise HTTPError(401, "Invalid username or password.")
         if token != self.hub.write_token:
-            raise Refusal(403, "You don't have the rights to do this")
+            raise HTTPError(403, "You don't have the rights to do this")
 
     def _repository(self, name: str) -> Repository:
         token = self._token()
@@ -239,41 +239,41 @@ class _Handler(BaseHTTPRequestHandler):
         if repository is not None and (token is not None or not repository.is_private):
             return repository
         if token is None:
-            raise Refusal(401, "Invalid username or password.")
-        raise Refusal(404, "Repository not found", "RepoNotFound")
+            raise HTTPError(401, "Invalid username or password.")
+        raise HTTPError(404, "Repository not found", "RepoNotFound")
 
-    def _commit_at(self, name: str, revision: str) -> Commit:
-        commit = self._repository(name).at(revision)
+    def _find_commit(self, name: str, revision: str) -> Commit:
+        commit = self._repository(name).commit_at(revision)
         if commit is None:
-            raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
+            raise HTTPError(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return commit
 
     def _is_large(self, path: str, content: bytes) -> bool:
         return path.endswith(self.hub.large_endings) and bool(content)
 
-    # Answers
+    # Endpoints
 
     def answer_create(self) -> None:
         self._check_may_write()
-        asked = json.loads(self.body)
-        name = f"{asked['organization']}/{asked['name']}"
-        address = {"url": f"{self.hub.endpoint}/{name}"}
+        request = json.loads(self.body)
+        name = f"{request['organization']}/{request['name']}"
+        url = {"url": f"{self.hub.endpoint}/{name}"}
         if name in self.hub.repositories:
-            self._send_json({"error": "You already created this model repo", **address}, 409)
+            self._send_json({"error": "You already created this model repo", **url}, 409)
             return
-        # Older clients say it the second way.
-        is_private = asked.get("visibility") == "private" or asked.get("private", False)
+        # Older clients send `private`.
+        is_private = request.get("visibility") == "private" or request.get("private", False)
         self.hub.repositories[name] = Repository(name, is_private)
-        self._send_json(address)
+        self._send_json(url)
 
     def answer_card_check(self) -> None:
         if "broken: [" in json.loads(self.body)["content"]:
-            self._send_json({"errors": [{"message": "the metadata is no YAML"}]}, 400)
+            self._send_json({"errors": [{"message": "the metadata is not valid YAML"}]}, 400)
             return
         self._send_json({"errors": [], "warnings": []})
 
     def answer_info(self, name: str, revision: str | None = None) -> None:
-        commit = self._commit_at(name, revision or "main")
+        commit = self._find_commit(name, revision or "main")
         self._send_json(
             {
                 "id": name,
@@ -285,7 +285,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer_tree(self, name: str, revision: str) -> None:
         entries = []
-        for path, content in self._commit_at(name, revision).files.items():
+        for path, content in self._find_commit(name, revision).files.items():
             entry: dict[str, Any] = {"type": "file", "path": path, "size": len(content)}
             entry["oid"] = self._oid(path, content)
             if self._is_large(path, content):
@@ -294,57 +294,57 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(entries)
 
     def answer_file(self, name: str, revision: str, path: str) -> None:
-        commit = self._commit_at(name, revision)
+        commit = self._find_commit(name, revision)
         headers = {"X-Repo-Commit": commit.oid, "Accept-Ranges": "bytes"}
         if self.hub.repositories[name].is_gated:
-            raise Refusal(403, f"Access to model {name} is restricted", "GatedRepo")
+            raise HTTPError(403, f"Access to model {name} is restricted", "GatedRepo")
         if path not in commit.files:
-            raise Refusal(404, "Entry not found", "EntryNotFound")
+            raise HTTPError(404, "Entry not found", "EntryNotFound")
         content = commit.files[path]
         headers["ETag"] = f'"{self._oid(path, content)}"'
-        wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
-        if wanted is None:
+        byte_range = _RANGE.fullmatch(self.headers.get("Range", ""))
+        if byte_range is None:
             self._send(200, content, headers)
             return
-        start = int(wanted[1])
-        part = content[start : int(wanted[2]) + 1 if wanted[2] else None]
+        start = int(byte_range[1])
+        part = content[start : int(byte_range[2]) + 1 if byte_range[2] else None]
         headers["Content-Range"] = f"bytes {start}-{start + len(part) - 1}/{len(content)}"
         self._send(206, part, headers)
 
     def answer_preupload(self, name: str, revision: str) -> None:
         self._check_may_write()
-        present = self._commit_at(name, revision).files
-        answers = []
+        existing = self._find_commit(name, revision).files
+        entries = []
         for file in json.loads(self.body)["files"]:
             path = file["path"]
             mode = "lfs" if path.endswith(self.hub.large_endings) else "regular"
-            answer = {"path": path, "uploadMode": mode, "shouldIgnore": False}
-            if path in present:
-                answer["oid"] = self._oid(path, present[path])
-            answers.append(answer)
-        self._send_json({"files": answers})
+            entry = {"path": path, "uploadMode": mode, "shouldIgnore": False}
+            if path in existing:
+                entry["oid"] = self._oid(path, existing[path])
+            entries.append(entry)
+        self._send_json({"files": entries})
 
     def answer_large_batch(self, name: str) -> None:
         self._check_may_write()
         self._repository(name)
         objects = []
         for file in json.loads(self.body)["objects"]:
-            answer = {"oid": file["oid"], "size": file["size"]}
+            entry = {"oid": file["oid"], "size": file["size"]}
             if file["oid"] not in self.hub.large_files:
-                address = f"{self.hub.endpoint}/large/{file['oid']}"
-                answer["actions"] = {"upload": {"href": address}}
-            objects.append(answer)
+                url = f"{self.hub.endpoint}/large/{file['oid']}"
+                entry["actions"] = {"upload": {"href": url}}
+            objects.append(entry)
         self._send_json({"transfer": "basic", "objects": objects})
 
     def answer_large_file(self, oid: str) -> None:
         if _sha256(self.body) != oid:
-            raise Refusal(400, "the content does not fit its address")
+            raise HTTPError(400, "the content does not match its hash")
         self.hub.large_files[oid] = self.body
         self._send(200, b"", {})
 
     def answer_commit(self, name: str, revision: str) -> None:
         self._check_may_write()
-        files = dict(self._commit_at(name, revision).files)
+        files = dict(self._find_commit(name, revision).files)
         message = ""
         for line in self.body.splitlines():
             operation = json.loads(line)
@@ -359,10 +359,10 @@ class _Handler(BaseHTTPRequestHandler):
                 case "deletedFile":
                     del files[value["path"]]
                 case other:
-                    raise Refusal(400, f"the stand-in has no operation {other}")
+                    raise HTTPError(400, f"the test server does not support the operation {other}")
         commit = self.hub.repositories[name].commit(message, files)
-        address = f"{self.hub.endpoint}/{name}/commit/{commit.oid}"
-        self._send_json({"success": True, "commitOid": commit.oid, "commitUrl": address})
+        url = f"{self.hub.endpoint}/{name}/commit/{commit.oid}"
+        self._send_json({"success": True, "commitOid": commit.oid, "commitUrl": url})
 
     def _oid(self, path: str, content: bytes) -> str:
         if self._is_large(path, content):

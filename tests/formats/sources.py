@@ -1,4 +1,4 @@
-"""Every way a model can lie on disk, by name, and what the tests of this room assert in common."""
+"""All supported model formats on disk, by name, and assertions shared by the format tests."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,11 +24,11 @@ MANY_LANGS = "ELMoForManyLangs folder"
 
 
 class Source(NamedTuple):
-    """A kind of file: what the reader calls it, and how to make one inside a folder."""
+    """A file format: the origin its reader reports, and a function that writes a model."""
 
     origin: str
     make: Callable[[Path], dict[str, Any]]
-    """Gives the arguments of `from_pretrained`."""
+    """Write a model into a folder and return the arguments of `from_pretrained`."""
 
 
 def hdf5(*, words: bool = False, softmax: bool = False, zipped: str | None = None, **layout: Any):
@@ -48,11 +48,11 @@ def hdf5(*, words: bool = False, softmax: bool = False, zipped: str | None = Non
 
 def hdf5_pair(folder: Path) -> dict[str, Any]:
     path = builders.hdf5_folder(folder / "model")
-    apart = (path / "options.json").rename(folder / "elsewhere.json")
-    return {"options": apart, "weights": path / "weights.hdf5"}
+    options = (path / "options.json").rename(folder / "elsewhere.json")
+    return {"options": options, "weights": path / "weights.hdf5"}
 
 
-def hdf5_own_writer(folder: Path) -> dict[str, Any]:
+def hdf5_writer_output(folder: Path) -> dict[str, Any]:
     bilm_hdf5.write(random_model(), folder / "model")
     return {"source": folder / "model"}
 
@@ -124,24 +124,24 @@ def many_langs(*, zipped: str | None = None, **changes: Any) -> Source:
     return Source(MANY_LANGS, make)
 
 
-def own_folder(folder: Path) -> dict[str, Any]:
+def model_folder_source(folder: Path) -> dict[str, Any]:
     config = ModelConfig(TINY.text, TINY.encoder, TINY.lstm, n_softmax_words=len(VOCABULARY))
-    model = random_model(config, vocabulary=Vocabulary(VOCABULARY), notes=("mended",))
+    model = random_model(config, vocabulary=Vocabulary(VOCABULARY), notes=("a correction",))
     model_folder.write(model, folder / "model")
     return {"source": folder / "model"}
 
 
 SOURCES: dict[str, Source] = {
     **{f"hdf5, {name}": hdf5(geometry=name) for name in GEOMETRIES},
-    "hdf5, by our writer": Source(HDF5, hdf5_own_writer),
-    "hdf5, options apart": Source(HDF5, hdf5_pair),
-    "hdf5, softmax inside": hdf5(softmax=True, vocab="vocab.txt"),
-    "hdf5, softmax beside": Source(HDF5, hdf5_softmax_file),
+    "hdf5, written by bilm_hdf5": Source(HDF5, hdf5_writer_output),
+    "hdf5, options elsewhere": Source(HDF5, hdf5_pair),
+    "hdf5, softmax included": hdf5(softmax=True, vocab="vocab.txt"),
+    "hdf5, softmax file": Source(HDF5, hdf5_softmax_file),
     "hdf5, token embeddings": Source(HDF5, hdf5_token_embeddings),
     "hdf5, word ids": hdf5(words=True, vocab="vocab.txt"),
     "hdf5, word ids, one layer": hdf5(words=True, vocab="vocab.txt", geometry="one layer"),
     "NLPL folder": hdf5(weights="model.hdf5", vocab="vocab.txt"),
-    "NLPL folder, gzipped words": hdf5(weights="model.hdf5", vocab="vocab.txt.gz"),
+    "NLPL folder, gzipped vocabulary": hdf5(weights="model.hdf5", vocab="vocab.txt.gz"),
     "NLPL zip": hdf5(weights="model.hdf5", vocab="vocab.txt", zipped=""),
     "NLPL zip, top folder": hdf5(weights="model.hdf5", vocab="vocab.txt", zipped="144/"),
     "checkpoint": checkpoint(),
@@ -149,8 +149,8 @@ SOURCES: dict[str, Source] = {
     "checkpoint, word ids": checkpoint(words=True),
     "archive": archive(),
     "archive, old pickle": archive(legacy=True),
-    "archive, not compressed": archive("model.tar", "w"),
-    "archive, options inside": archive(options=make_options()),
+    "archive, uncompressed": archive("model.tar", "w"),
+    "archive, options included": archive(options=make_options()),
     "best.th": state_file(),
     "best.th, old pickle": state_file(legacy=True),
     "bare module, two mixes": state_file("elmo.pt", prefix="", n_mixes=2),
@@ -162,32 +162,34 @@ SOURCES: dict[str, Source] = {
     "many langs, zip, top folder": many_langs(zipped="zh/"),
     "many langs, no words": many_langs(word_dim=0),
     "many langs, no characters": many_langs(char_dim=0),
-    "our folder": Source("random model", own_folder),
+    "elmo-torch folder": Source("random model", model_folder_source),
 }
 
 
 # ------------------------------------------------------------------ assertions
 
 
-def refused(call: Callable[[], object], *words: str, kind: type[ElmoError] = ElmoError) -> str:
-    """Check that a call ends in one of our errors, a single line that holds the words."""
-    with pytest.raises(kind) as caught:
+def assert_error(
+    call: Callable[[], object], *phrases: str, error_type: type[ElmoError] = ElmoError
+) -> str:
+    """Check that a call raises a one-line error that contains the phrases; return the message."""
+    with pytest.raises(error_type) as caught:
         call()
     message = str(caught.value)
     assert message
     assert "\n" not in message
-    for word in words:
-        assert word in message
+    for phrase in phrases:
+        assert phrase in message
     return message
 
 
-def assert_same_model(found: ELMo, expected: ELMo) -> None:
-    """Compare everything a model is made of, and its vectors, without any tolerance."""
-    assert found.config == expected.config
-    assert found.tokenizer.name == expected.tokenizer.name
-    assert found.origin == expected.origin
-    assert found.notes == expected.notes
-    first, second = found.to_pretrained(), expected.to_pretrained()
+def assert_same_model(actual: ELMo, expected: ELMo) -> None:
+    """Compare config, weights, dictionaries and vectors exactly."""
+    assert actual.config == expected.config
+    assert actual.tokenizer.name == expected.tokenizer.name
+    assert actual.origin == expected.origin
+    assert actual.notes == expected.notes
+    first, second = actual.to_pretrained(), expected.to_pretrained()
     assert first.characters == second.characters
     assert first.words == second.words
     assert _words(first.vocabulary) == _words(second.vocabulary)
@@ -195,7 +197,9 @@ def assert_same_model(found: ELMo, expected: ELMo) -> None:
     for name, tensor in second.weights.items():
         assert torch.equal(first.weights[name], tensor), name
     for a, b in zip(
-        found.encode(SENTENCES, layers="all"), expected.encode(SENTENCES, layers="all"), strict=True
+        actual.encode(SENTENCES, layers="all"),
+        expected.encode(SENTENCES, layers="all"),
+        strict=True,
     ):
         np.testing.assert_array_equal(a, b)
 
@@ -205,7 +209,7 @@ def _words(vocabulary: Vocabulary | None) -> tuple[str, ...] | None:
 
 
 def snapshot(folder: Path) -> dict[str, bytes | None]:
-    """Give all files under a folder with their bytes, and its subfolders."""
+    """Return the content of all files under a folder; None for subfolders."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))

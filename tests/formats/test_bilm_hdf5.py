@@ -1,4 +1,4 @@
-"""Tests of options.json with weights.hdf5: the right numbers, exact rewriting, misfits refused."""
+"""Tests of reading and writing options.json with weights.hdf5."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from builders import (
 )
 from conftest import TINY, random_model
 from reference import Clips, ReferenceBiLM, character_batch, drop_marks, word_batch
-from sources import SOURCES, archive, refused
+from sources import SOURCES, archive, assert_error
 
 from elmo.config import ConvertConfig
 from elmo.embed.embedder import ELMo
@@ -51,9 +51,9 @@ def assert_vectors(elmo, layers, mask):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
-class TestTheRightNumbers:
+class TestVectors:
     @pytest.mark.parametrize("geometry", GEOMETRIES)
-    def test_every_geometry(self, tmp_path, geometry):
+    def test_encode_matches_reference_for_every_geometry(self, tmp_path, geometry):
         options = make_options(**GEOMETRIES[geometry])
         arrays = bilm_arrays(options)
         elmo = ELMo.from_pretrained(hdf5_folder(tmp_path / "model", options, arrays))
@@ -61,14 +61,14 @@ class TestTheRightNumbers:
         layers, mask = reference_layers(options, arrays, character_batch(SENTENCES, 12))
         assert_vectors(elmo, layers, mask)
 
-    def test_word_ids(self, tmp_path):
+    def test_encode_matches_reference_for_word_ids(self, tmp_path):
         options = make_options(characters=False)
         arrays = bilm_arrays(options, n_words=len(VOCABULARY))
         folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
         layers, mask = reference_layers(options, arrays, word_batch(SENTENCES, VOCABULARY))
         assert_vectors(ELMo.from_pretrained(folder), layers, mask)
 
-    def test_token_embeddings_stand_in_for_the_characters_of_their_words(self, tmp_path):
+    def test_token_embeddings_replace_characters_of_known_words(self, tmp_path):
         source = SOURCES["hdf5, token embeddings"].make(tmp_path)
         elmo = ELMo.from_pretrained(**source)
         plain = ELMo.from_pretrained(source["source"])
@@ -83,7 +83,7 @@ class TestTheRightNumbers:
 class TestWriting:
     @pytest.mark.parametrize("geometry", GEOMETRIES)
     @pytest.mark.parametrize("softmax", [False, True])
-    def test_read_and_written_again_no_bit_changes(self, tmp_path, geometry, softmax):
+    def test_converting_back_keeps_every_bit(self, tmp_path, geometry, softmax):
         options = make_options(**GEOMETRIES[geometry])
         arrays = bilm_arrays(options, n_softmax=len(VOCABULARY) * softmax)
         folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
@@ -104,7 +104,9 @@ class TestWriting:
             ),
         ],
     )
-    def test_golden_files_too(self, golden_path, tmp_path, options, weights):
+    def test_converting_golden_files_back_keeps_every_bit(
+        self, golden_path, tmp_path, options, weights
+    ):
         arguments = {"options": str(golden_path(options))}
         convert(ConvertConfig(str(golden_path(weights)), str(tmp_path / "native"), **arguments))
         convert(ConvertConfig(str(tmp_path / "native"), str(tmp_path / "back"), to="allennlp"))
@@ -116,15 +118,15 @@ class TestWriting:
         assert written == golden
 
     def assert_same_datasets(self, path, arrays):
-        found = read_hdf5(path)
-        assert found.keys() == arrays.keys()
+        actual = read_hdf5(path)
+        assert actual.keys() == arrays.keys()
         for name, array in arrays.items():
-            assert found[name].dtype == np.float32
-            assert found[name].shape == array.shape
-            assert found[name].tobytes() == array.tobytes(), name
+            assert actual[name].dtype == np.float32
+            assert actual[name].shape == array.shape
+            assert actual[name].tobytes() == array.tobytes(), name
 
-    def test_a_model_whose_bias_holds_the_one_loses_it(self, tmp_path):
-        """An archive has the forget bias inside; the HDF5 files of the same model have not."""
+    def test_write_subtracts_forget_bias_from_biases(self, tmp_path):
+        """The biases of an archive include the forget bias; those of the HDF5 files do not."""
         source = archive().make(tmp_path)["source"]
         convert(ConvertConfig(str(source), str(tmp_path / "old"), to="allennlp"))
         written = read_hdf5(tmp_path / "old" / "weights.hdf5")
@@ -139,8 +141,8 @@ class TestWriting:
         ):
             np.testing.assert_allclose(a, b, atol=1e-6)
 
-    def test_a_projection_between_equal_widths_is_kept(self, tmp_path):
-        """AllenNLP always projects; bilm-tf leaves the projection out where widths are equal."""
+    def test_write_keeps_projection_between_equal_dimensions(self, tmp_path):
+        """AllenNLP always projects; bilm-tf has no projection if the dimensions are equal."""
         options = make_options(filters=((1, 3), (2, 5)))
         rng = np.random.default_rng(0)
         arrays = bilm_arrays(options)
@@ -154,19 +156,24 @@ class TestWriting:
         np.testing.assert_array_equal(weight.numpy(), arrays["CNN_proj/W_proj"].T)
 
     @pytest.mark.parametrize(
-        ("name", "words"),
+        ("name", "phrases"),
         [
-            ("hdf5, word ids", ["word ids", "bytes", "our own folder"]),
+            ("hdf5, word ids", ["word ids", "bytes", "--to native"]),
             ("many langs", ["a character dictionary", "ELMoForManyLangs"]),
             ("many langs, no words", ["a character dictionary"]),
             ("many langs, no characters", ["word ids", "ELMoForManyLangs"]),
-            ("hdf5, token embeddings", ["cached token table", "without the token-embedding file"]),
+            (
+                "hdf5, token embeddings",
+                ["precomputed token embeddings", "without token_embeddings="],
+            ),
         ],
     )
-    def test_what_the_format_cannot_hold_is_refused_by_name(self, tmp_path, name, words):
+    def test_write_rejects_unsupported_models(self, tmp_path, name, phrases):
         model = read(**SOURCES[name].make(tmp_path))
         target = tmp_path / "old"
-        refused(lambda: bilm_hdf5.write(model, target), "AllenNLP", *words, kind=FormatError)
+        assert_error(
+            lambda: bilm_hdf5.write(model, target), "AllenNLP", *phrases, error_type=FormatError
+        )
         assert not target.exists()
 
     def test_half_precision_weights_are_written_as_float32(self, tmp_path):
@@ -177,25 +184,25 @@ class TestWriting:
         }
 
 
-class TestMended:
-    def test_262_rows_in_the_file(self, tmp_path):
+class TestCorrections:
+    def test_read_drops_zero_mask_row(self, tmp_path):
         arrays = bilm_arrays(make_options())
         table = arrays["char_embed"]
         arrays["char_embed"] = np.concatenate([np.zeros((1, 4), np.float32), table])
         model = read(hdf5_folder(tmp_path / "model", arrays=arrays))
         assert len(model.notes) == 1
         assert "262 rows" in model.notes[0]
-        found = model.weights["bilm.encoder.characters.embedding.weight"].numpy()
-        np.testing.assert_array_equal(found[1:], table)
-        assert not found[0].any()
+        actual = model.weights["bilm.encoder.characters.embedding.weight"].numpy()
+        np.testing.assert_array_equal(actual[1:], table)
+        assert not actual[0].any()
 
-    def test_262_rows_of_which_none_is_the_mask(self, tmp_path):
+    def test_read_rejects_262_rows_without_mask_row(self, tmp_path):
         arrays = bilm_arrays(make_options())
         arrays["char_embed"] = np.ones((262, 4), np.float32)
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
-        refused(lambda: read(folder), "char_embed has shape (262, 4)", "(261, 4)")
+        assert_error(lambda: read(folder), "char_embed has shape (262, 4)", "(261, 4)")
 
-    def test_notes_of_options_and_vocabulary_are_handed_on(self, tmp_path):
+    def test_notes_of_options_and_vocabulary_are_returned(self, tmp_path):
         options = make_options(clip=0)
         options["char_cnn"]["n_characters"] = 261
         folder = hdf5_folder(tmp_path / "model", options, bilm_arrays(options))
@@ -206,61 +213,63 @@ class TestMended:
             assert any(part in note for note in notes)
 
 
-class TestMisfits:
-    """Weights and options of two models, and weights that are none."""
+class TestMismatches:
+    """Weights and options that do not belong together, and invalid weights."""
 
     @pytest.mark.parametrize(
-        ("change", "word"),
+        ("change", "phrase"),
         [
             ({"dim": 32}, "W_0 has shape (16, 64), but the options imply (16, 128)"),
             ({"projection": 4}, "has shape"),
             ({"layers": 1}, "is missing"),
             ({"layers": 3}, "Cell2"),
-            ({"filters": ((1, 4), (2, 8))}, "W_cnn_2 is not expected"),
+            ({"filters": ((1, 4), (2, 8))}, "unexpected array CNN/W_cnn_2"),
             ({"filters": ((1, 4), (2, 8), (4, 8))}, "W_cnn_2 has shape (1, 3, 4, 8)"),
             ({"filters": ((1, 4), (2, 8), (3, 8), (4, 1))}, "W_cnn_3 is missing"),
             ({"highway": 0}, "CNN_high_0"),
             ({"highway": 2}, "CNN_high_1"),
-            ({"dim": 8}, "W_P_0 is not expected"),
+            ({"dim": 8}, "unexpected array RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0"),
             ({"characters": False}, "embedding is missing"),
         ],
     )
-    def test_options_of_another_model(self, tmp_path, change, word):
+    def test_read_rejects_options_of_another_model(self, tmp_path, change, phrase):
         arrays = bilm_arrays(make_options())
         folder = hdf5_folder(tmp_path / "model", make_options(**change), arrays)
-        refused(lambda: read(folder), "weights.hdf5", word, "options", kind=FormatError)
+        assert_error(
+            lambda: read(folder), "weights.hdf5", phrase, "options", error_type=FormatError
+        )
 
     @pytest.mark.parametrize("name", ["char_embed", "CNN/W_cnn_0", f"{CELL}/B", f"{CELL}/W_P_0"])
     @pytest.mark.parametrize("change", ["missing", "transposed", "scalar", "integer", "nan", "inf"])
-    def test_a_dataset_that_is_not_as_it_should_be(self, tmp_path, name, change):
+    def test_read_rejects_invalid_dataset(self, tmp_path, name, change):
         arrays = bilm_arrays(make_options())
-        words = [name]
+        phrases = [name]
         if change == "missing":
             del arrays[name]
-            words.append("is missing")
+            phrases.append("is missing")
         elif change == "transposed":
             arrays[name] = arrays[name].T[..., None]
-            words.append("has shape")
+            phrases.append("has shape")
         elif change == "scalar":
             arrays[name] = np.float32(1)
-            words.append("has shape ()")
+            phrases.append("has shape ()")
         elif change == "integer":
             arrays[name] = arrays[name].astype(np.int32)
-            words.append("holds int32")
+            phrases.append("has dtype int32")
         else:
             arrays[name] = arrays[name].copy()
             arrays[name].reshape(-1)[7 % arrays[name].size] = float(change)
-            words = ["weights.hdf5: bilm.", "NaN or infinite"]
+            phrases = ["weights.hdf5: bilm.", "NaN or infinite"]
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
-        refused(lambda: read(folder), *words, kind=FormatError)
+        assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
-    def test_an_unknown_dataset(self, tmp_path):
+    def test_read_rejects_unknown_dataset(self, tmp_path):
         arrays = {**bilm_arrays(make_options()), "extra/thing": np.zeros(1, np.float32)}
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
-        refused(lambda: read(folder), "extra/thing is not expected", kind=FormatError)
+        assert_error(lambda: read(folder), "unexpected array extra/thing", error_type=FormatError)
 
     @pytest.mark.parametrize("link", ["external", "soft"])
-    def test_a_dataset_that_is_a_link(self, tmp_path, link):
+    def test_read_does_not_follow_links(self, tmp_path, link):
         arrays = bilm_arrays(make_options())
         table = arrays.pop("char_embed")
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
@@ -270,43 +279,51 @@ class TestMisfits:
                 file["char_embed"] = h5py.ExternalLink(str(other), "char_embed")
             else:
                 file["char_embed"] = h5py.SoftLink("/CNN/b_cnn_0")
-        refused(lambda: read(folder), "char_embed is missing", kind=FormatError)
+        assert_error(lambda: read(folder), "char_embed is missing", error_type=FormatError)
 
     @pytest.mark.parametrize("array", [np.float32(1), np.zeros(8, np.float32)])
-    def test_a_word_table_of_another_rank(self, tmp_path, array):
+    def test_read_rejects_word_embedding_of_wrong_rank(self, tmp_path, array):
         options = make_options(characters=False)
         arrays = {**bilm_arrays(options, n_words=8), "embedding": array}
         folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
-        refused(lambda: read(folder), "embedding has shape", kind=FormatError)
+        assert_error(lambda: read(folder), "embedding has shape", error_type=FormatError)
 
-    def test_word_ids_without_their_words(self, tmp_path):
+    def test_read_rejects_word_ids_without_vocabulary(self, tmp_path):
         options = make_options(characters=False)
         folder = hdf5_folder(tmp_path / "model", options, bilm_arrays(options, n_words=8))
-        refused(lambda: read(folder), "word ids", "pass vocab=", "vocab.txt", kind=FormatError)
+        assert_error(
+            lambda: read(folder), "word ids", "Pass vocab=", "vocab.txt", error_type=FormatError
+        )
         (tmp_path / "words.txt").write_bytes(builders.vocabulary_bytes())
         assert read(folder, vocab=tmp_path / "words.txt").words["好"] == 7
 
     @pytest.mark.parametrize("n_words", [7, 9])
-    def test_a_vocabulary_of_the_wrong_length(self, tmp_path, n_words):
+    def test_read_rejects_vocabulary_of_wrong_length(self, tmp_path, n_words):
         options = make_options(characters=False)
         arrays = bilm_arrays(options, n_words=n_words)
         folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
-        refused(lambda: read(folder), f"{n_words} rows", "8 lines", "two models", kind=FormatError)
+        assert_error(
+            lambda: read(folder),
+            f"{n_words} rows",
+            "8 lines",
+            "different models",
+            error_type=FormatError,
+        )
 
     @pytest.mark.parametrize(
-        ("content", "word"),
+        ("content", "phrase"),
         [
             (b"the\ncaf\xe9\n", "not UTF-8 at line 2"),
             (b"", "no words"),
         ],
     )
-    @pytest.mark.parametrize("beside", [True, False])
-    def test_a_vocabulary_that_cannot_be_read(self, tmp_path, content, word, beside):
+    @pytest.mark.parametrize("next_to_weights", [True, False])
+    def test_read_rejects_invalid_vocabulary(self, tmp_path, content, phrase, next_to_weights):
         folder = hdf5_folder(tmp_path / "model")
-        path = (folder if beside else tmp_path) / "vocab.txt"
+        path = (folder if next_to_weights else tmp_path) / "vocab.txt"
         path.write_bytes(content)
-        arguments = {} if beside else {"vocab": path}
-        refused(lambda: read(folder, **arguments), "vocab.txt", word, kind=FormatError)
+        arguments = {} if next_to_weights else {"vocab": path}
+        assert_error(lambda: read(folder, **arguments), "vocab.txt", phrase, error_type=FormatError)
 
 
 class TestSoftmax:
@@ -314,62 +331,67 @@ class TestSoftmax:
     def folder(self, tmp_path):
         return hdf5_folder(tmp_path / "model", vocab="vocab.txt")
 
-    def test_inside_and_beside_are_one(self, tmp_path, folder):
+    def test_separate_and_included_softmax_are_equal(self, tmp_path, folder):
         arrays = bilm_arrays(make_options(), n_softmax=8)
         path = write_hdf5(tmp_path / "softmax.hdf5", arrays)
-        beside = read(folder, softmax=path)
-        inside = read(hdf5_folder(tmp_path / "other", arrays=arrays))
-        assert beside.config == inside.config
-        assert beside.config.n_softmax_words == 8
-        assert torch.equal(beside.weights["softmax.weight"], inside.weights["softmax.weight"])
-        np.testing.assert_array_equal(beside.weights["softmax.bias"].numpy(), arrays["softmax/b"])
+        separate = read(folder, softmax=path)
+        included = read(hdf5_folder(tmp_path / "other", arrays=arrays))
+        assert separate.config == included.config
+        assert separate.config.n_softmax_words == 8
+        assert torch.equal(separate.weights["softmax.weight"], included.weights["softmax.weight"])
+        np.testing.assert_array_equal(separate.weights["softmax.bias"].numpy(), arrays["softmax/b"])
 
     @pytest.mark.parametrize(
-        ("arrays", "words"),
+        ("arrays", "phrases"),
         [
             ({"softmax/W": (8, 8)}, ["softmax/b is missing"]),
             ({"softmax/b": (8,)}, ["softmax/W is missing"]),
             ({"softmax/W": (8, 9), "softmax/b": (8,)}, ["(8, 9)", "expected (words, 8)"]),
             ({"softmax/W": (8, 8), "softmax/b": (7,)}, ["(8, 8)", "(7,)"]),
             ({"softmax/W": (), "softmax/b": ()}, ["softmax/W has shape ()"]),
-            ({"softmax/W": (9, 8), "softmax/b": (9,)}, ["softmax has 9 words, the vocabulary 8"]),
+            (
+                {"softmax/W": (9, 8), "softmax/b": (9,)},
+                ["softmax has 9 words but the vocabulary has 8"],
+            ),
         ],
     )
-    @pytest.mark.parametrize("inside", [True, False])
-    def test_misfits(self, tmp_path, folder, arrays, words, inside):
+    @pytest.mark.parametrize("in_weight_file", [True, False])
+    def test_read_rejects_mismatched_softmax(
+        self, tmp_path, folder, arrays, phrases, in_weight_file
+    ):
         zeros = {name: np.zeros(shape, np.float32) for name, shape in arrays.items()}
         arguments = {}
-        if inside:
+        if in_weight_file:
             write_hdf5(folder / "weights.hdf5", {**bilm_arrays(make_options()), **zeros})
         else:
             arguments["softmax"] = write_hdf5(tmp_path / "softmax.hdf5", zeros)
-        refused(lambda: read(folder, **arguments), *words, kind=FormatError)
+        assert_error(lambda: read(folder, **arguments), *phrases, error_type=FormatError)
 
-    def test_of_another_kind(self, folder):
+    def test_read_rejects_softmax_file_without_softmax(self, folder):
         path = folder / "weights.hdf5"
-        refused(lambda: read(folder, softmax=path), "weights.hdf5: softmax/W is missing")
+        assert_error(lambda: read(folder, softmax=path), "weights.hdf5: softmax/W is missing")
 
-    def test_values(self, tmp_path):
-        source = SOURCES["hdf5, softmax beside"].make(tmp_path)
+    def test_read_rejects_infinite_softmax_values(self, tmp_path):
+        source = SOURCES["hdf5, softmax file"].make(tmp_path)
         arrays = read_hdf5(source["softmax"])
         arrays["softmax/b"][2] = np.inf
         write_hdf5(source["softmax"], arrays)
-        words = "softmax.hdf5: softmax.bias holds NaN or infinite"
-        refused(lambda: read(**source), words, kind=FormatError)
+        phrase = "softmax.hdf5: softmax.bias contains NaN or infinite"
+        assert_error(lambda: read(**source), phrase, error_type=FormatError)
 
 
 class TestTokenEmbeddings:
-    def refuse(self, tmp_path, arrays, *words, options=None, vocab="vocab.txt"):
+    def assert_rejected(self, tmp_path, arrays, *phrases, options=None, vocab="vocab.txt"):
         options = make_options() if options is None else options
         folder = hdf5_folder(tmp_path / "model", options, bilm_arrays(options, n_words=8))
         arguments = {"token_embeddings": write_hdf5(tmp_path / "table.hdf5", arrays)}
         if vocab is not None:
             (tmp_path / vocab).write_bytes(builders.vocabulary_bytes())
             arguments["vocab"] = tmp_path / vocab
-        refused(lambda: read(folder, **arguments), *words, kind=FormatError)
+        assert_error(lambda: read(folder, **arguments), *phrases, error_type=FormatError)
 
     @pytest.mark.parametrize(
-        ("shape", "words"),
+        ("shape", "phrases"),
         [
             ((7, 8), ["7 rows", "8 lines"]),
             ((8, 9), ["(8, 9)", "expected (words, 8)"]),
@@ -377,36 +399,41 @@ class TestTokenEmbeddings:
             ((), ["()", "expected (words, 8)"]),
         ],
     )
-    def test_of_another_shape(self, tmp_path, shape, words):
-        self.refuse(tmp_path, {"embedding": np.zeros(shape, np.float32)}, "table.hdf5", *words)
+    def test_read_rejects_token_embeddings_of_wrong_shape(self, tmp_path, shape, phrases):
+        self.assert_rejected(
+            tmp_path, {"embedding": np.zeros(shape, np.float32)}, "table.hdf5", *phrases
+        )
 
     @pytest.mark.parametrize(
-        ("names", "found"), [([], "found nothing"), (["embedding", "extra"], "embedding, extra")]
+        ("names", "listing"),
+        [([], "found no datasets"), (["embedding", "extra"], "embedding, extra")],
     )
-    def test_of_another_kind(self, tmp_path, names, found):
+    def test_read_rejects_file_with_other_datasets(self, tmp_path, names, listing):
         arrays = {name: np.zeros((8, 8), np.float32) for name in names}
-        self.refuse(tmp_path, arrays, found, "one dataset", "no token-embedding file")
+        self.assert_rejected(
+            tmp_path, arrays, listing, "only the dataset embedding", "not a token-embedding file"
+        )
 
-    def test_values(self, tmp_path):
+    def test_read_rejects_nan_values(self, tmp_path):
         arrays = {"embedding": np.full((8, 8), np.nan, np.float32)}
-        self.refuse(tmp_path, arrays, "table.hdf5: bilm.encoder.words.weight holds NaN")
+        self.assert_rejected(tmp_path, arrays, "table.hdf5: bilm.encoder.words.weight contains NaN")
 
-    def test_without_a_vocabulary(self, tmp_path):
+    def test_read_rejects_missing_vocabulary(self, tmp_path):
         arrays = {"embedding": np.zeros((8, 8), np.float32)}
-        self.refuse(tmp_path, arrays, "needs the vocabulary", "pass vocab=", vocab=None)
+        self.assert_rejected(tmp_path, arrays, "needs the vocabulary", "Pass vocab=", vocab=None)
 
-    def test_for_a_model_of_words(self, tmp_path):
+    def test_read_rejects_model_with_word_ids(self, tmp_path):
         arrays = {"embedding": np.zeros((8, 8), np.float32)}
         options = make_options(characters=False)
-        self.refuse(tmp_path, arrays, "word ids already", options=options)
+        self.assert_rejected(tmp_path, arrays, "reads word ids", options=options)
 
-    def test_the_vocabulary_beside_the_weights_will_do(self, tmp_path):
+    def test_vocabulary_next_to_weights_is_used(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model", vocab="vocab.txt")
         table = write_hdf5(tmp_path / "table.hdf5", {"embedding": np.ones((8, 8), np.float32)})
         assert read(folder, token_embeddings=table).words["cat"] == 4
 
 
-def test_writing_over_an_older_model_removes_its_vocabulary(tmp_path):
+def test_write_removes_vocabulary_of_previous_model(tmp_path):
     with_words = random_model(vocabulary=Vocabulary(VOCABULARY))
     bilm_hdf5.write(with_words, tmp_path / "old")
     (tmp_path / "old" / "mine.txt").write_text("mine")
@@ -417,8 +444,8 @@ def test_writing_over_an_older_model_removes_its_vocabulary(tmp_path):
     assert names == ["mine.txt", "options.json", "weights.hdf5"]
 
 
-def test_a_trained_bias_survives_the_forget_bias_of_one(tmp_path):
-    """Nothing is added or taken away where the file's convention is already the model's."""
+def test_write_keeps_biases_if_forget_bias_is_one(tmp_path):
+    """The biases are not changed if the model already uses the convention of the file."""
     config = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, forget_bias=1.0))
     model = random_model(config)
     name = "bilm.forward_lstm.layers.0.bias"

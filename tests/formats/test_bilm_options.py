@@ -1,10 +1,10 @@
-"""Tests of options.json: what every key means, its defaults, and every way to get it wrong."""
+"""Tests of options.json: the meaning of each key, defaults and invalid values."""
 
 import json
 
 import pytest
 from builders import GEOMETRIES, make_options
-from sources import refused
+from sources import assert_error
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import FormatError
@@ -14,7 +14,7 @@ REMOVED = "(removed)"
 
 
 def changed(path, value):
-    """Give good options with one key replaced or taken away; `path` is such as `lstm.dim`."""
+    """Return valid options with one key (a path such as `lstm.dim`) replaced or removed."""
     options = make_options()
     *sections, key = path.split(".")
     section = options
@@ -27,7 +27,7 @@ def changed(path, value):
     return options
 
 
-def test_every_key_has_its_place():
+def test_config_from_options_reads_every_key():
     options = make_options(clip=2.5, highway=2, activation="tanh")
     options["lstm"]["proj_clip"] = 4
     assert config_from_options(options, "x") == (
@@ -55,14 +55,14 @@ def test_every_key_has_its_place():
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_there_and_back(geometry):
+def test_options_from_config_inverts_config_from_options(geometry):
     config, _ = config_from_options(make_options(**GEOMETRIES[geometry]), "x")
     written = json.loads(json.dumps(options_from_config(config)))
     assert written == make_options(**GEOMETRIES[geometry])
     assert config_from_options(written, "x") == (config, [])
 
 
-def test_word_ids():
+def test_options_without_characters_give_word_ids():
     config, notes = config_from_options(make_options(characters=False), "x", n_words=8)
     assert config.text.characters == "none"
     assert (config.encoder.n_words, config.encoder.word_dim) == (9, 8)
@@ -70,7 +70,7 @@ def test_word_ids():
     assert notes == []
 
 
-def test_training_keys_are_passed_over():
+def test_training_keys_are_ignored():
     options = {
         **make_options(),
         "bidirectional": True,
@@ -82,7 +82,7 @@ def test_training_keys_are_passed_over():
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "where", "expected"),
+    ("path", "value", "field_path", "expected"),
     [
         ("lstm.n_layers", REMOVED, "lstm.n_layers", 1),
         ("lstm.use_skip_connections", REMOVED, "lstm.residual", False),
@@ -96,9 +96,9 @@ def test_training_keys_are_passed_over():
         ("char_cnn.filters", [[1, 3], [2, 5]], "encoder.project", False),
     ],
 )
-def test_defaults(path, value, where, expected):
+def test_missing_keys_have_defaults(path, value, field_path, expected):
     config, notes = config_from_options(changed(path, value), "x")
-    section, field = where.split(".")
+    section, field = field_path.split(".")
     assert getattr(getattr(config, section), field) == expected
     assert notes == []
 
@@ -107,11 +107,11 @@ def test_defaults(path, value, where, expected):
     ("path", "value", "note"),
     [
         ("char_cnn.n_characters", 261, "261"),
-        ("lstm.cell_clip", 0, "cell_clip is 0: read as no clip"),
-        ("lstm.proj_clip", 0.0, "proj_clip is 0: read as no clip"),
+        ("lstm.cell_clip", 0, "cell_clip is 0: treated as no clipping"),
+        ("lstm.proj_clip", 0.0, "proj_clip is 0: treated as no clipping"),
     ],
 )
-def test_what_is_mended_is_said(path, value, note):
+def test_corrections_are_noted(path, value, note):
     config, notes = config_from_options(changed(path, value), "x")
     assert len(notes) == 1
     assert note in notes[0]
@@ -119,11 +119,11 @@ def test_what_is_mended_is_said(path, value, note):
     assert None in (config.lstm.cell_clip, config.lstm.projection_clip) or "clip" not in path
 
 
-WRONG = [
+INVALID = [
     ("lstm", REMOVED, "no lstm section"),
-    ("lstm", [], "lstm is list, expected a JSON object"),
-    ("lstm.dim", REMOVED, "has no dim; it has projection_dim"),
-    ("lstm.projection_dim", REMOVED, "has no projection_dim"),
+    ("lstm", [], "lstm is of type list, expected a JSON object"),
+    ("lstm.dim", REMOVED, "has no key 'dim'. Its keys are: projection_dim"),
+    ("lstm.projection_dim", REMOVED, "has no key 'projection_dim'"),
     *(
         (f"lstm.{key}", value, key)
         for key in ("dim", "projection_dim", "n_layers")
@@ -153,16 +153,16 @@ WRONG = [
         for value in ("false", 0, 1, [])
     ),
     ("bidirectional", False, "unidirectional"),
-    ("char_cnn", None, "char_cnn is NoneType, expected a JSON object"),
+    ("char_cnn", None, "char_cnn is of type NoneType, expected a JSON object"),
     ("char_cnn", {}, "char_cnn"),
     ("char_cnn.n_characters", 100, "n_characters is 100, expected 262"),
     ("char_cnn.n_characters", 263, "n_characters is 263, expected 262"),
     ("char_cnn.n_characters", "262", "n_characters is '262'"),
-    ("char_cnn.max_characters_per_token", REMOVED, "has no max_characters_per_token"),
+    ("char_cnn.max_characters_per_token", REMOVED, "has no key 'max_characters_per_token'"),
     ("char_cnn.max_characters_per_token", 2, "max_characters is 2, but a token needs at least 3"),
     ("char_cnn.max_characters_per_token", -50, "max_characters_per_token is -50"),
-    ("char_cnn.embedding", REMOVED, "has no embedding"),
-    ("char_cnn.embedding", 4, "embedding is int, expected a JSON object"),
+    ("char_cnn.embedding", REMOVED, "has no key 'embedding'"),
+    ("char_cnn.embedding", 4, "embedding is of type int, expected a JSON object"),
     ("char_cnn.embedding.dim", "4", "embedding.dim is '4'"),
     ("char_cnn.activation", REMOVED, "activation is None, expected relu or tanh"),
     ("char_cnn.activation", "gelu", "activation is 'gelu', expected relu or tanh"),
@@ -181,12 +181,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), WRONG)
-def test_what_is_wrong_is_named(path, value, message):
+@pytest.mark.parametrize(("path", "value", "message"), INVALID)
+def test_invalid_value_is_rejected_by_name(path, value, message):
     options = changed(path, value)
-    refused(lambda: config_from_options(options, "my.json"), "my.json", message, kind=FormatError)
+    assert_error(
+        lambda: config_from_options(options, "my.json"), "my.json", message, error_type=FormatError
+    )
 
 
 @pytest.mark.parametrize("options", [None, [], "text", 3, {}, {"model": {"type": "tagger"}}])
-def test_some_other_json(options):
-    refused(lambda: config_from_options(options, "my.json"), "my.json", kind=FormatError)
+def test_other_json_is_rejected(options):
+    assert_error(lambda: config_from_options(options, "my.json"), "my.json", error_type=FormatError)

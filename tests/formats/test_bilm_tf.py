@@ -1,4 +1,4 @@
-"""Tests of bilm-tf checkpoints as models: names, softmax, what is passed over, what is refused."""
+"""Tests of reading bilm-tf checkpoints as models."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from builders import (
     make_options,
     read_hdf5,
 )
-from sources import refused
+from sources import assert_error
 
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError
@@ -25,7 +25,7 @@ from elmo.formats.load import read
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_names_are_those_of_the_dump(geometry):
+def test_hdf5_name_matches_dataset_names(geometry):
     for name in bilm_arrays(make_options(**GEOMETRIES[geometry]), n_softmax=2):
         assert hdf5_name(checkpoint_name(name)) == name
 
@@ -43,55 +43,57 @@ def test_names_are_those_of_the_dump(geometry):
         ("lm/softmax/W", "softmax/W"),
     ],
 )
-def test_some_names(variable, dataset):
+def test_hdf5_name_of_known_variables(variable, dataset):
     assert hdf5_name(variable) == dataset
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_a_run_of_every_geometry(tmp_path, geometry):
+def test_read_keeps_every_bit_for_every_geometry(tmp_path, geometry):
     options = make_options(**GEOMETRIES[geometry])
     model = read(checkpoint_folder(tmp_path / "run", options))
     assert model.config.n_softmax_words == 8
     assert tuple(model.vocabulary.words) == VOCABULARY
     assert any("261" in note for note in model.notes)
     bilm_hdf5.write(model, tmp_path / "dump")
-    found = read_hdf5(tmp_path / "dump" / "weights.hdf5")
+    actual = read_hdf5(tmp_path / "dump" / "weights.hdf5")
     expected = bilm_arrays(options, n_softmax=8)
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, array in expected.items():
-        assert found[name].tobytes() == array.tobytes(), name
+        assert actual[name].tobytes() == array.tobytes(), name
 
 
-def test_golden_dump(golden_path, tmp_path):
+def test_golden_checkpoint_matches_its_dump(golden_path, tmp_path):
     folder = golden_path("generated/bilm-tf")
     bilm_hdf5.write(read(folder / "checkpoint"), tmp_path / "dump")
-    found = read_hdf5(tmp_path / "dump" / "weights.hdf5")
+    actual = read_hdf5(tmp_path / "dump" / "weights.hdf5")
     expected = read_hdf5(folder / "checkpoint_dumped_weights.hdf5")
-    assert set(found) - set(expected) == {"softmax/W", "softmax/b"}
+    assert set(actual) - set(expected) == {"softmax/W", "softmax/b"}
     for name, array in expected.items():
-        assert found[name].tobytes() == array.tobytes(), name
+        assert actual[name].tobytes() == array.tobytes(), name
 
 
-def test_without_a_vocabulary_the_softmax_stays(tmp_path):
+def test_read_without_vocabulary_keeps_softmax(tmp_path):
     model = read(checkpoint_folder(tmp_path / "run", vocab=None))
     assert model.vocabulary is None
     assert model.config.n_softmax_words == 8
 
 
-def test_a_vocabulary_of_another_run(tmp_path):
+def test_read_rejects_vocabulary_of_another_run(tmp_path):
     folder = checkpoint_folder(tmp_path / "run")
     (folder / "vocab.txt").write_text("<S>\n</S>\n")
-    refused(lambda: read(folder), "softmax has 8 words, the vocabulary 2", kind=FormatError)
+    assert_error(
+        lambda: read(folder), "softmax has 8 words but the vocabulary has 2", error_type=FormatError
+    )
 
 
-def test_options_may_lie_elsewhere(tmp_path):
+def test_read_accepts_options_elsewhere(tmp_path):
     folder = checkpoint_folder(tmp_path / "run")
     shutil.move(folder / "options.json", tmp_path / "mine.json")
-    refused(lambda: read(folder), "one options.json", "pass options=", kind=FormatError)
+    assert_error(lambda: read(folder), "one options.json", "Pass options=", error_type=FormatError)
     assert read(folder, options=tmp_path / "mine.json").config.lstm.cell_dim == 16
 
 
-def test_other_precisions_become_float32(tmp_path):
+def test_other_dtypes_are_converted_to_float32(tmp_path):
     variables = checkpoint_variables(bilm_arrays(make_options(), n_softmax=8))
     for name in ("lm/softmax/W", "lm/char_embed"):
         variables[name] = variables[name].astype(np.float64)
@@ -109,13 +111,16 @@ def changed_variables(change):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "phrases"),
     [
         (
             lambda v: v.update({"dense/kernel": np.zeros(3, np.float32)}),
-            ["begin with lm/", "dense/kernel", "another program"],
+            ["start with lm/", "dense/kernel", "not a bilm-tf checkpoint"],
         ),
-        (lambda v: v.clear() or v.update(global_step=np.float32(1)), ["begin with lm/", "none"]),
+        (
+            lambda v: v.clear() or v.update(global_step=np.float32(1)),
+            ["start with lm/", "no variables"],
+        ),
         (
             lambda v: [v.pop(name) for name in list(v) if name.startswith("lm/RNN_1/")],
             ["no backward LSTM", "unidirectional"],
@@ -126,8 +131,8 @@ def changed_variables(change):
             ["char_embed has shape (3, 4)"],
         ),
         (
-            lambda v: v.update({"lm/what": np.zeros(3, np.float32)}),
-            ["what is not expected"],
+            lambda v: v.update({"lm/extra": np.zeros(3, np.float32)}),
+            ["unexpected array extra"],
         ),
         (lambda v: v.pop("lm/softmax/b"), ["softmax/b is missing"]),
         (
@@ -136,13 +141,13 @@ def changed_variables(change):
         ),
     ],
 )
-def test_what_is_no_bilm(tmp_path, change, words):
+def test_read_rejects_invalid_variables(tmp_path, change, phrases):
     folder = checkpoint_folder(tmp_path / "run", variables=changed_variables(change))
-    refused(lambda: read(folder), *words, kind=FormatError)
+    assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
 
-def test_a_run_in_one_direction(tmp_path):
+def test_read_rejects_unidirectional_run(tmp_path):
     folder = checkpoint_folder(tmp_path / "run")
     options = {**make_options(), "bidirectional": False}
     (folder / "options.json").write_text(json.dumps(options))
-    refused(lambda: read(folder), "unidirectional", kind=FormatError)
+    assert_error(lambda: read(folder), "unidirectional", error_type=FormatError)

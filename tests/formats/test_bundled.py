@@ -1,9 +1,9 @@
-"""Bundled names, in a folder made for the test; and the models that do come with the package."""
+"""Tests of bundled model names in a temporary folder, and of the models that are installed."""
 
 import numpy as np
 import pytest
 from conftest import random_model
-from sources import refused
+from sources import assert_error
 
 from elmo.config import EvaluateConfig
 from elmo.demo.sense_neighbors import occurrences
@@ -16,9 +16,9 @@ from elmo.formats.training_record import HELDOUT_PERPLEXITY
 from elmo.kernels.native_ffi import can_compute
 
 TOKENIZERS = {"small-en": "english", "small-ko": "korean"}
-MOST_BYTES, MOST_WEIGHTS, LEAST_WORDS = 32_000_000, 13_600_000, 30_000
-LEAST_COSINE = {"bfloat16": 0.999, "int8": 0.99}
-# Morphemes, as the tokeniser splits them.
+MAX_BYTES, MAX_WEIGHTS, MIN_WORDS = 32_000_000, 13_600_000, 30_000
+MIN_COSINE = {"bfloat16": 0.999, "int8": 0.99}
+# Split into morphemes, like the output of the tokenizer.
 KOREAN = """
 나 는 어제 은행 에 가서 돈 을 찾 았 다 .
 배 를 먹 고 배 를 타 고 강 을 건넜 다 .
@@ -36,7 +36,7 @@ KOREAN = """
 @pytest.fixture(autouse=True)
 def no_hub(monkeypatch):
     def download(name):
-        raise FormatError(f"the hub was asked for {name}")
+        raise FormatError(f"hub download of {name}")
 
     monkeypatch.setattr(hub, "download", download)
 
@@ -48,85 +48,89 @@ def loaded():
 
 @pytest.fixture
 def small(models):
-    model_folder.write(random_model(notes=("the bundled one",)), models / "small-en", "int8")
+    model_folder.write(random_model(notes=("the bundled model",)), models / "small-en", "int8")
     return models / "small-en"
 
 
-def test_found_by_name(models, small, tmp_path, monkeypatch):
+def test_read_finds_bundled_model_by_name(models, small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert bundled.installed() == {"small-en": small}
-    assert read("small-en").notes == ("the bundled one",)
+    assert read("small-en").notes == ("the bundled model",)
     assert ELMo.from_pretrained("small-en").encode(["a b"])[0].shape == (2, 16)
 
 
-def test_a_path_comes_first(small, tmp_path, monkeypatch):
+def test_path_takes_precedence_over_bundled_name(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model_folder.write(random_model(notes=("mine",)), tmp_path / "small-en")
     assert read("small-en").notes == ("mine",)
 
 
 @pytest.mark.parametrize("name", ["owner/name", "owner/small-en", "small-en/small-en"])
-def test_a_hub_id_comes_last(models, small, name):
-    refused(lambda: read(name), f"the hub was asked for {name}")
+def test_hub_id_is_tried_last(models, small, name):
+    assert_error(lambda: read(name), f"hub download of {name}")
 
 
 @pytest.mark.parametrize("name", bundled.NAMES)
-def test_a_name_that_is_not_in_this_installation(models, name):
-    refused(
-        lambda: read(name), name, "is not in this installation", "bundled: none", "name another"
+def test_read_rejects_bundled_name_that_is_not_installed(models, name):
+    assert_error(
+        lambda: read(name), name, "missing from this installation", "installed: none", "use another"
     )
     for other in ("other", "small"):
         model_folder.write(random_model(), models / other)
-    refused(lambda: read(name), name, "is not in this installation", "bundled: other, small)")
+    assert_error(
+        lambda: read(name), name, "missing from this installation", "installed: other, small)"
+    )
 
 
-def test_an_unknown_name_lists_the_bundled_ones(small):
-    refused(lambda: read("small-fr"), "small-fr", "no model of that name", "bundled: small-en)")
+def test_error_for_unknown_name_lists_bundled_models(small):
+    assert_error(
+        lambda: read("small-fr"), "small-fr", "no bundled model of that name", "bundled: small-en)"
+    )
 
 
-def test_no_folder_at_all(models):
+def test_missing_models_folder_means_no_bundled_models(models):
     models.rmdir()
     assert bundled.installed() == {}
-    refused(lambda: read("small-en"), "bundled: none")
+    assert_error(lambda: read("small-en"), "installed: none")
 
 
-def test_only_folders_of_models_count(models, small):
+def test_other_files_are_not_bundled_models(models, small):
     (models / "README.md").write_text("models")
     (models / "notes").mkdir()
     assert list(bundled.installed()) == ["small-en"]
     for name in ("notes", "README.md", "../bundled", ".", "*", "small-*", "SMALL-EN"):
-        refused(lambda name=name: read(f"{name}"), name)
+        assert_error(lambda name=name: read(f"{name}"), name)
 
 
-def test_the_folder_is_inside_the_package():
+def test_models_folder_is_inside_the_package():
     assert bundled.FOLDER.parent.name == "elmo"
     assert (bundled.FOLDER.parent / "py.typed").is_file()
 
 
-class TestTheRealOnes:
-    def test_all_that_are_promised_are_there(self):
+class TestInstalledModels:
+    def test_all_named_models_are_installed(self):
         assert list(bundled.installed()) == sorted(bundled.NAMES) == sorted(TOKENIZERS)
         expected = {"config.json", "model.safetensors", "vocab.txt", "README.md"}
         for folder in bundled.installed().values():
             assert {path.name for path in folder.iterdir()} == expected
 
-    def test_all_files_together_are_small(self):
+    def test_total_size_is_below_limit(self):
         files = [path for path in bundled.FOLDER.rglob("*") if path.is_file()]
-        assert sum(path.stat().st_size for path in files) <= MOST_BYTES
+        assert sum(path.stat().st_size for path in files) <= MAX_BYTES
 
     @pytest.mark.parametrize("name", bundled.NAMES)
-    def test_what_is_in_them(self, name, tmp_path, monkeypatch):
+    def test_model_sizes_and_metadata(self, name, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         model = read(name)
         sizes = {key: tensor.numel() for key, tensor in model.weights.items()}
-        besides = sum(size for key, size in sizes.items() if not key.startswith("softmax."))
-        assert besides <= MOST_WEIGHTS
-        assert model.config.n_softmax_words >= LEAST_WORDS
+        n_weights = sum(size for key, size in sizes.items() if not key.startswith("softmax."))
+        assert n_weights <= MAX_WEIGHTS
+        assert model.config.n_softmax_words >= MIN_WORDS
         assert len(model.vocabulary) == model.config.n_softmax_words
         assert model.config.text.tokenizer == TOKENIZERS[name]
         assert model.training[HELDOUT_PERPLEXITY]
 
-    def test_raw_text_and_words(self, loaded):
+    def test_encode_raw_text_equals_encode_words(self, loaded):
         for elmo, text in (
             (loaded["small-en"], "She didn't rob a bank."),
             (loaded["small-ko"], "나는 은행에 갔다."),
@@ -136,30 +140,32 @@ class TestTheRealOnes:
             assert raw.shape == (len(words), elmo.config.dim)
             assert np.array_equal(raw, split)
 
-    def test_perplexity_from_the_name_alone(self, tmp_path, monkeypatch):
+    def test_evaluate_by_name(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         lines = ["She opened an account at the bank.", "He was born in 1911.", "It rained all day."]
         (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in lines))
-        found = evaluate(EvaluateConfig(("text.txt",), "small-en", raw=True)).perplexity
-        assert found.n_predictions == 19 + 3
-        for perplexity in (found.forward, found.backward):
-            assert 1 < perplexity < 1000  # 30,000 for one that has learned nothing
+        result = evaluate(EvaluateConfig(("text.txt",), "small-en", raw=True)).perplexity
+        assert result.n_predictions == 19 + 3
+        for perplexity in (result.forward, result.backward):
+            assert 1 < perplexity < 1000  # an untrained model has 30,000
 
-    @pytest.mark.parametrize("dtype", LEAST_COSINE)
+    @pytest.mark.parametrize("dtype", MIN_COSINE)
     @pytest.mark.parametrize("name", bundled.NAMES)
-    def test_narrow_arithmetic_is_true_to_float32(self, loaded, name, dtype):
-        """Every word in every layer, of thirty English and ten Korean sentences."""
+    def test_low_precision_is_close_to_float32(self, loaded, name, dtype):
+        """Check every word and layer of thirty English and ten Korean sentences."""
         if not can_compute(dtype):
             pytest.skip(f"no kernel computes in {dtype} here")
         elmo = loaded[name]
         if name == "small-en":
-            sentences = [elmo.tokenizer.words(one.sentence) for one in occurrences()[::10]]
+            sentences = [
+                elmo.tokenizer.words(occurrence.sentence) for occurrence in occurrences()[::10]
+            ]
         else:
             sentences = [line.split() for line in KOREAN.strip().splitlines()]
         expected = elmo.encode(sentences, layers="all", precision="float32")
-        for ours, true in zip(
+        for actual, exact in zip(
             elmo.encode(sentences, layers="all", precision=dtype), expected, strict=True
         ):
-            lengths = np.linalg.norm(ours, axis=-1) * np.linalg.norm(true, axis=-1)
-            assert ((ours * true).sum(axis=-1) / lengths).min() >= LEAST_COSINE[dtype]
-            assert (ours != true).any()
+            lengths = np.linalg.norm(actual, axis=-1) * np.linalg.norm(exact, axis=-1)
+            assert ((actual * exact).sum(axis=-1) / lengths).min() >= MIN_COSINE[dtype]
+            assert (actual != exact).any()

@@ -1,4 +1,4 @@
-"""Tests of folders, zips and tars as sets of files: what is seen, and that nothing leaks out."""
+"""Tests of folders, zips and tars as sets of files, and of their isolation."""
 
 import io
 import json
@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 from builders import write_tar, write_zip
-from sources import refused, snapshot
+from sources import assert_error, snapshot
 
 from elmo.errors import FormatError
 from elmo.formats.container import (
@@ -42,10 +42,10 @@ CONTAINERS = {
 }
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("archive_type", CONTAINERS)
 class TestEveryContainer:
-    def test_names_and_content(self, tmp_path, kind):
-        files = CONTAINERS[kind](tmp_path)
+    def test_names_and_content_are_returned(self, tmp_path, archive_type):
+        files = CONTAINERS[archive_type](tmp_path)
         assert sorted(files.names) == sorted(MEMBERS)
         for _ in range(2):
             for name, content in MEMBERS.items():
@@ -55,26 +55,30 @@ class TestEveryContainer:
                     assert file.read(3) == content[5:8]
         assert files.read_json("options.json") == {"a": 1}
 
-    def test_a_missing_name(self, tmp_path, kind):
-        files = CONTAINERS[kind](tmp_path)
-        refused(lambda: files.read("weights.th"), files.label, "no weights.th", "model.hdf5")
+    def test_read_rejects_missing_name(self, tmp_path, archive_type):
+        files = CONTAINERS[archive_type](tmp_path)
+        assert_error(
+            lambda: files.read("weights.th"), files.label, "no file weights.th", "model.hdf5"
+        )
 
-    def test_a_file_that_is_no_json(self, tmp_path, kind):
-        files = CONTAINERS[kind](tmp_path)
-        refused(lambda: files.read_json("model.hdf5"), files.label, "model.hdf5 is not JSON")
+    def test_read_json_rejects_other_content(self, tmp_path, archive_type):
+        files = CONTAINERS[archive_type](tmp_path)
+        assert_error(
+            lambda: files.read_json("model.hdf5"), files.label, "model.hdf5 is not valid JSON"
+        )
 
 
-def test_a_file_in_a_folder_below_is_found_by_its_path(tmp_path):
+def test_nested_file_is_read_by_path_inside_folder_only(tmp_path):
     files = open_folder(make_folder(tmp_path / "model"))
     assert "sub/hidden" not in files.names
     assert files.read("sub/hidden") == b"not listed"
     (tmp_path / "outside").write_bytes(b"secret")
     for name in ("../outside", "sub/../../outside", str(tmp_path / "outside"), "sub", ".", "a\0"):
         assert not files.holds(name)
-        refused(lambda name=name: files.read(name), "there is no", kind=FormatError)
+        assert_error(lambda name=name: files.read(name), "no file", error_type=FormatError)
 
 
-def test_a_long_listing_is_cut():
+def test_long_listing_is_shortened():
     files = Container(
         "x", tuple(f"file{number}" for number in range(20)), lambda name: io.BytesIO()
     )
@@ -83,7 +87,7 @@ def test_a_long_listing_is_cut():
 
 
 @pytest.mark.parametrize(
-    ("names", "seen"),
+    ("names", "expected_names"),
     [
         (["144/a", "144/b"], ["a", "b"]),
         (["144/a", "144/sub/b"], ["a", "sub/b"]),
@@ -98,25 +102,25 @@ def test_a_long_listing_is_cut():
         (["/abs/a"], ["abs/a"]),
     ],
 )
-def test_the_top_folder_of_a_zip_is_looked_through(tmp_path, names, seen):
+def test_common_top_folder_of_zip_is_removed(tmp_path, names, expected_names):
     members = {name: name.encode() for name in names}
     files = open_zip(write_zip(tmp_path / "model.zip", members))
-    assert list(files.names) == seen
-    for name in seen:
+    assert list(files.names) == expected_names
+    for name in expected_names:
         assert files.read(name).decode().endswith(name)
 
 
-def test_a_zip_member_without_a_name(tmp_path):
+def test_zip_member_without_name_is_accepted(tmp_path):
     item = zipfile.ZipInfo("x")
     item.filename = ""
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr(item, b"content")
-    # What zipfile makes of it differs between versions; it must not matter.
+    # Versions of zipfile handle this differently; any result is accepted.
     assert len(open_zip(tmp_path / "model.zip").names) <= 1
 
 
-class TestNothingLeavesTheArchive:
-    """Names that point outside are just names: nothing is unpacked, no link is followed."""
+class TestIsolation:
+    """Paths that point outside are only names: nothing is unpacked, no link is followed."""
 
     NAMES = ("../outside", "/tmp/elmo-test-outside", "a/../../outside", "..\\outside", "C:\\x")
 
@@ -127,7 +131,7 @@ class TestNothingLeavesTheArchive:
         return tmp_path / "secret"
 
     @pytest.mark.parametrize("write", [write_zip, write_tar])
-    def test_names_that_point_outside(self, tmp_path, secret, write):
+    def test_names_outside_archive_write_no_files(self, tmp_path, secret, write):
         path = write(tmp_path / "inside" / "archive", {name: b"evil" for name in self.NAMES})
         before = snapshot(tmp_path)
         files = open_zip(path) if write is write_zip else open_tar(path)
@@ -137,19 +141,19 @@ class TestNothingLeavesTheArchive:
         assert snapshot(tmp_path) == before
         assert not os.path.exists("/tmp/elmo-test-outside")
 
-    @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-    def test_links_and_pipes_in_a_tar_are_passed_over(self, tmp_path, secret, kind):
+    @pytest.mark.parametrize("member_type", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+    def test_links_and_pipes_in_tar_are_ignored(self, tmp_path, secret, member_type):
         link = tarfile.TarInfo("weights.th")
-        link.type = kind
+        link.type = member_type
         link.linkname = str(secret)
         with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
             archive.addfile(link)
             archive.addfile(tarfile.TarInfo("config.json"), io.BytesIO())
         files = open_tar(tmp_path / "model.tar.gz")
         assert files.names == ("config.json",)
-        refused(lambda: files.read("weights.th"), "no weights.th")
+        assert_error(lambda: files.read("weights.th"), "no file weights.th")
 
-    def test_a_link_in_a_zip_is_its_own_text(self, tmp_path, secret):
+    def test_link_in_zip_is_read_as_text(self, tmp_path, secret):
         link = zipfile.ZipInfo("weights.hdf5")
         link.create_system = 3
         link.external_attr = 0o120777 << 16
@@ -158,57 +162,69 @@ class TestNothingLeavesTheArchive:
         assert open_zip(tmp_path / "model.zip").read("weights.hdf5") == str(secret).encode()
 
 
-class TestBrokenArchives:
+class TestDamagedArchives:
     @pytest.mark.parametrize(
-        ("opener", "kind"), [(open_zip, "zip file"), (open_tar, "tar archive")]
+        ("opener", "description"), [(open_zip, "zip file"), (open_tar, "tar archive")]
     )
     @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04" + b"x" * 99])
-    def test_no_archive(self, tmp_path, opener, kind, content):
+    def test_open_rejects_other_files(self, tmp_path, opener, description, content):
         path = tmp_path / "archive"
         path.write_bytes(content)
-        refused(lambda: opener(path), str(path), f"not a whole {kind}", kind=FormatError)
+        assert_error(
+            lambda: opener(path), str(path), f"not a complete {description}", error_type=FormatError
+        )
 
     @pytest.mark.parametrize("opener", [open_zip, open_tar, open_folder, open_file, read_file])
-    def test_missing(self, tmp_path, opener):
-        refused(lambda: opener(tmp_path / "gone"), "gone", "No such file", kind=FormatError)
+    def test_open_rejects_missing_path(self, tmp_path, opener):
+        assert_error(
+            lambda: opener(tmp_path / "gone"), "gone", "No such file", error_type=FormatError
+        )
 
     @pytest.mark.parametrize("opener", [open_zip, open_tar, open_file])
-    def test_a_folder_where_a_file_is_meant(self, tmp_path, opener):
-        refused(lambda: opener(tmp_path), str(tmp_path), "Is a directory", kind=FormatError)
+    def test_open_file_rejects_folder(self, tmp_path, opener):
+        assert_error(
+            lambda: opener(tmp_path), str(tmp_path), "Is a directory", error_type=FormatError
+        )
 
-    def test_a_file_where_a_folder_is_meant(self, tmp_path):
+    def test_open_folder_rejects_file(self, tmp_path):
         (tmp_path / "file").touch()
-        refused(lambda: open_folder(tmp_path / "file"), "Not a directory", kind=FormatError)
+        assert_error(
+            lambda: open_folder(tmp_path / "file"), "Not a directory", error_type=FormatError
+        )
 
-    def test_a_file_that_vanishes(self, tmp_path):
+    def test_read_rejects_file_deleted_after_open(self, tmp_path):
         files = CONTAINERS["folder"](tmp_path)
         (tmp_path / "model" / "model.hdf5").unlink()
-        refused(lambda: files.read("model.hdf5"), "No such file", kind=FormatError)
+        assert_error(lambda: files.read("model.hdf5"), "No such file", error_type=FormatError)
 
-    def test_a_checksum_that_does_not_fit(self, tmp_path):
+    def test_read_rejects_wrong_checksum(self, tmp_path):
         path = write_zip(tmp_path / "model.zip", {"a": b"content of a"})
         data = bytearray(path.read_bytes())
-        data[14] ^= 1  # of the local header; the central one, which counts, comes last
+        data[14] ^= 1  # in the local header; the central directory, which is verified, follows
         data[data.rindex(b"PK\x01\x02") + 16] ^= 1
         path.write_bytes(bytes(data))
-        refused(lambda: open_zip(path).read("a"), "a cannot be read", "CRC", kind=FormatError)
+        assert_error(
+            lambda: open_zip(path).read("a"), "cannot read a", "CRC", error_type=FormatError
+        )
 
-    def test_an_encrypted_zip(self, tmp_path):
+    def test_read_rejects_encrypted_zip(self, tmp_path):
         path = write_zip(tmp_path / "model.zip", {"a": b"content of a"})
         data = bytearray(path.read_bytes())
-        for place in (6, data.rindex(b"PK\x01\x02") + 8):
-            data[place] |= 1
+        for offset in (6, data.rindex(b"PK\x01\x02") + 8):
+            data[offset] |= 1
         path.write_bytes(bytes(data))
-        refused(lambda: open_zip(path).read("a"), "a cannot be read", "encrypted")
+        assert_error(lambda: open_zip(path).read("a"), "cannot read a", "encrypted")
 
-    def test_names_that_are_no_text(self, tmp_path):
+    def test_open_zip_rejects_names_that_are_not_utf8(self, tmp_path):
         path = write_zip(tmp_path / "model.zip", {"naïve": b""})
         path.write_bytes(path.read_bytes().replace("ï".encode(), b"\xff\xff"))
-        refused(lambda: open_zip(path), "not a whole zip file", "utf-8", kind=FormatError)
+        assert_error(
+            lambda: open_zip(path), "not a complete zip file", "utf-8", error_type=FormatError
+        )
 
     @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no list of open files")
     @pytest.mark.parametrize("mode", ["w", "w:gz"])
-    def test_no_tar_stays_open(self, tmp_path, mode):
+    def test_open_tar_leaves_no_open_file(self, tmp_path, mode):
         path = write_tar(tmp_path / "model.tar", MEMBERS, mode)
         files = open_tar(path)
         assert files.read("options.json")
@@ -219,7 +235,7 @@ class TestBrokenArchives:
 class TestJSON:
     @pytest.mark.parametrize("value", [{"a": [1, 2.5, None, "naïve"]}, [], "x", 3])
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-    def test_what_it_reads(self, value, encoding):
+    def test_parse_json_accepts_unicode_encodings(self, value, encoding):
         data = json.dumps(value, ensure_ascii=False).encode(encoding)
         assert parse_json(data, "x.json") == value
 
@@ -239,8 +255,10 @@ class TestJSON:
         ],
         ids=lambda data: repr(data[:8]),
     )
-    def test_what_it_refuses(self, data):
-        refused(lambda: parse_json(data, "x.json"), "x.json is not JSON", kind=FormatError)
+    def test_parse_json_rejects_invalid_data(self, data):
+        assert_error(
+            lambda: parse_json(data, "x.json"), "x.json is not valid JSON", error_type=FormatError
+        )
 
 
 @pytest.mark.parametrize(
@@ -251,10 +269,10 @@ class TestJSON:
         (ValueError("x" * 999), "x" * 200),
     ],
 )
-def test_one_line(error, text):
+def test_one_line_shortens_error_text(error, text):
     assert one_line(error) == text
 
 
-def test_what_macos_adds_to_a_zip_is_passed_over(tmp_path):
+def test_macos_metadata_in_zip_is_ignored(tmp_path):
     members = {"model/options.json": b"{}", "__MACOSX/model/._options.json": b"x"}
     assert open_zip(write_zip(tmp_path / "a.zip", members)).names == ("options.json",)

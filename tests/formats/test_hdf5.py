@@ -1,4 +1,4 @@
-"""Tests of HDF5 files as dictionaries of arrays: types, links into other files, exact bytes."""
+"""Tests of HDF5 files as dictionaries of arrays: dtypes, links, exact bytes, full disks."""
 
 import errno
 import io
@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from builders import read_hdf5, write_hdf5
-from sources import refused
+from sources import assert_error
 
 from elmo.errors import FormatError
 from elmo.formats.hdf5 import SIGNATURE, HDF5File, read_arrays, write_arrays
@@ -22,7 +22,7 @@ def read(path):
 @pytest.fixture
 def arrays():
     rng = np.random.default_rng(0)
-    # Every bit pattern but those of NaN and infinity, negative zero and subnormals among them.
+    # All finite bit patterns, including negative zero and subnormal numbers.
     bits = rng.integers(0, 2**32, 5000, dtype=np.uint32) & 0xBF7FFFFF
     return {
         "char_embed": bits.view(np.float32).reshape(50, 100),
@@ -32,18 +32,18 @@ def arrays():
     }
 
 
-def test_there_and_back(tmp_path, arrays):
+def test_read_arrays_returns_what_write_arrays_wrote(tmp_path, arrays):
     path = tmp_path / "w.hdf5"
     write_arrays(path, arrays)
-    for found in (read(path), read_hdf5(path)):
-        assert found.keys() == arrays.keys()
+    for actual in (read(path), read_hdf5(path)):
+        assert actual.keys() == arrays.keys()
         for name, array in arrays.items():
-            assert found[name].dtype == np.float32
-            assert found[name].shape == array.shape
-            assert found[name].tobytes() == array.tobytes()
+            assert actual[name].dtype == np.float32
+            assert actual[name].shape == array.shape
+            assert actual[name].tobytes() == array.tobytes()
 
 
-def test_datasets_are_written_plain(tmp_path, arrays):
+def test_datasets_are_contiguous_float32_without_attributes(tmp_path, arrays):
     write_arrays(tmp_path / "w.hdf5", arrays)
     assert (tmp_path / "w.hdf5").read_bytes()[:8] == SIGNATURE
     with h5py.File(tmp_path / "w.hdf5") as file:
@@ -56,28 +56,28 @@ def test_datasets_are_written_plain(tmp_path, arrays):
 
 
 @pytest.mark.parametrize("dtype", [">f4", "<f8", "<f2", ">f8"])
-def test_other_floating_points_become_float32(tmp_path, dtype):
+def test_other_float_dtypes_are_converted_to_float32(tmp_path, dtype):
     values = np.array([[1.5, -2.25], [0.0, 1024.0]])
     write_hdf5(tmp_path / "w.hdf5", {"a": values.astype(dtype)})
-    found = read(tmp_path / "w.hdf5")["a"]
-    assert found.dtype == np.dtype("float32")
-    np.testing.assert_array_equal(found, values)
+    actual = read(tmp_path / "w.hdf5")["a"]
+    assert actual.dtype == np.dtype("float32")
+    np.testing.assert_array_equal(actual, values)
 
 
-def test_compressed_and_chunked(tmp_path):
+def test_compressed_and_chunked_dataset_is_read(tmp_path):
     values = np.arange(1000, dtype=np.float32).reshape(10, 100)
     with h5py.File(tmp_path / "w.hdf5", "w") as file:
         file.create_dataset("a", data=values, chunks=(5, 10), compression="gzip", shuffle=True)
     np.testing.assert_array_equal(read(tmp_path / "w.hdf5")["a"], values)
 
 
-def test_too_large_for_float32_becomes_infinite_without_a_warning(tmp_path):
+def test_float32_overflow_is_infinite_without_warning(tmp_path):
     write_hdf5(tmp_path / "w.hdf5", {"a": np.array([1e300])})
     assert np.isinf(read(tmp_path / "w.hdf5")["a"]).all()
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"),
+    ("value", "dtype"),
     [
         (np.arange(3), "int64"),
         (np.arange(3, dtype=np.uint8), "uint8"),
@@ -90,17 +90,25 @@ def test_too_large_for_float32_becomes_infinite_without_a_warning(tmp_path):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_floating_point(tmp_path, value, kind):
+def test_read_rejects_other_dtypes(tmp_path, value, dtype):
     write_hdf5(tmp_path / "w.hdf5", {"group/a": value})
-    refused(lambda: read(tmp_path / "w.hdf5"), "w.hdf5", "group/a holds", kind, kind=FormatError)
+    assert_error(
+        lambda: read(tmp_path / "w.hdf5"),
+        "w.hdf5",
+        "group/a has dtype",
+        dtype,
+        error_type=FormatError,
+    )
 
 
-def test_a_dataset_without_a_space(tmp_path):
+def test_read_rejects_dataset_without_dataspace(tmp_path):
     write_hdf5(tmp_path / "w.hdf5", {"a": h5py.Empty("f4")})
-    refused(lambda: read(tmp_path / "w.hdf5"), "not a whole HDF5 file", kind=FormatError)
+    assert_error(
+        lambda: read(tmp_path / "w.hdf5"), "not a complete HDF5 file", error_type=FormatError
+    )
 
 
-class TestOtherFiles:
+class TestReferencesToOtherFiles:
     @pytest.fixture
     def other(self, tmp_path):
         return write_hdf5(tmp_path / "other.hdf5", {"secret": np.ones(3, np.float32)})
@@ -114,37 +122,41 @@ class TestOtherFiles:
             file["hanging"] = h5py.SoftLink("/gone")
         assert list(read(tmp_path / "w.hdf5")) == ["real"]
 
-    def test_external_storage_is_refused(self, tmp_path):
+    def test_external_storage_is_rejected(self, tmp_path):
         (tmp_path / "raw").write_bytes(b"secret" * 2)
         with h5py.File(tmp_path / "w.hdf5", "w") as file:
             storage = [(str(tmp_path / "raw"), 0, 12)]
             file.create_dataset("a", (3,), "f4", external=storage)
-        refused(lambda: read(tmp_path / "w.hdf5"), "a points into another file", kind=FormatError)
+        assert_error(
+            lambda: read(tmp_path / "w.hdf5"), "a refers to another file", error_type=FormatError
+        )
 
-    def test_virtual_datasets_are_refused(self, tmp_path, other):
+    def test_virtual_datasets_are_rejected(self, tmp_path, other):
         layout = h5py.VirtualLayout((3,), "f4")
         layout[:] = h5py.VirtualSource(str(other), "secret", (3,))
         with h5py.File(tmp_path / "w.hdf5", "w") as file:
             file.create_virtual_dataset("a", layout)
-        refused(lambda: read(tmp_path / "w.hdf5"), "a points into another file", kind=FormatError)
+        assert_error(
+            lambda: read(tmp_path / "w.hdf5"), "a refers to another file", error_type=FormatError
+        )
 
 
 @pytest.mark.parametrize("content", [b"", b"text", SIGNATURE, SIGNATURE + b"\xff" * 500])
-def test_no_hdf5(content):
-    message = refused(
+def test_read_rejects_files_that_are_not_hdf5(content):
+    message = assert_error(
         lambda: read_arrays(io.BytesIO(content), "w.hdf5"),
-        "w.hdf5 is not a whole HDF5 file",
-        kind=FormatError,
+        "w.hdf5 is not a complete HDF5 file",
+        error_type=FormatError,
     )
     assert len(message) < 300
 
 
-def test_an_empty_file_has_no_arrays(tmp_path):
+def test_empty_file_has_no_arrays(tmp_path):
     assert read(write_hdf5(tmp_path / "w.hdf5", {})) == {}
 
 
 class TestFullDisk:
-    """HDF5 itself would fail again at every later call, and take the process down at its end."""
+    """The HDF5 library would fail at every later call and crash the process at exit."""
 
     @pytest.fixture
     def limit(self):
@@ -153,7 +165,7 @@ class TestFullDisk:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
     @pytest.mark.parametrize("size", [0, 90, 1000, 21_000])
-    def test_the_disks_own_error_is_raised(self, tmp_path, arrays, limit, size):
+    def test_write_raises_error_of_the_disk(self, tmp_path, arrays, limit, size):
         path = tmp_path / "w.hdf5"
         limit(size)
         with pytest.raises(OSError, match="File too large") as caught:
@@ -164,7 +176,7 @@ class TestFullDisk:
         write_arrays(path, arrays)
         assert read(path).keys() == arrays.keys()
 
-    def test_what_was_refused_can_still_be_read_until_the_end(self, tmp_path, limit):
+    def test_unwritten_data_is_readable_until_close(self, tmp_path, limit):
         limit(5000)
         values = np.arange(5000, dtype=np.float32)
         file = HDF5File(tmp_path / "w.hdf5")
@@ -176,7 +188,7 @@ class TestFullDisk:
             with pytest.raises(OSError, match="File too large"):
                 step()
 
-    def test_an_interrupt_waits_until_hdf5_is_done(self, tmp_path):
+    def test_interrupt_is_raised_after_hdf5_returns(self, tmp_path):
         file = HDF5File(tmp_path / "w.hdf5")
         file.content.create_dataset("a", data=np.zeros(10, np.float32))
         file.check()

@@ -1,4 +1,4 @@
-"""Tests of the hub: there and back over the stand-in, from the cache, and every kind of refusal."""
+"""Tests of the hub: upload, download, cache, and every kind of error."""
 
 import json
 import os
@@ -37,14 +37,14 @@ FILES = {
 SOURCE = Path(hub.__file__).parents[2]
 
 pytestmark = [
-    # huggingface_hub hands open files to its HTTP library in a way that one is about to drop.
+    # huggingface_hub passes open files to its HTTP library in a deprecated way.
     pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning"),
 ]
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A machine that never met a hub: no cache, no login, and nowhere to go."""
+    """Simulate a machine without cache, login or network."""
     for name in list(os.environ):
         if name.startswith(("HF_", "HUGGING_FACE_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -75,10 +75,10 @@ def server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
 
 @pytest.fixture
 def unreachable(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    # A port that is taken but not listened to refuses everyone, and nobody else can get it.
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        set_endpoint(monkeypatch, f"http://127.0.0.1:{taken.getsockname()[1]}")
+    # A bound port without a listener rejects connections, and no other process can use it.
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        set_endpoint(monkeypatch, f"http://127.0.0.1:{occupied.getsockname()[1]}")
         yield
 
 
@@ -101,32 +101,32 @@ def content_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def sentence_of(caught: pytest.ExceptionInfo[Exception]) -> str:
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    assert "Traceback" not in sentence
-    return sentence
+def message_of(caught: pytest.ExceptionInfo[Exception]) -> str:
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "Traceback" not in message
+    return message
 
 
-class TestThereAndBack:
-    def test_bytes_are_the_same(self, server, folder, monkeypatch):
+class TestRoundTrip:
+    def test_download_returns_uploaded_bytes(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
-        address = hub.upload(folder, NAME)
+        url = hub.upload(folder, NAME)
         repository = server.repositories[NAME]
-        assert address == f"{server.endpoint}/{NAME}/commit/{repository.commits[-1].oid}"
+        assert url == f"{server.endpoint}/{NAME}/commit/{repository.commits[-1].oid}"
         assert repository.commits[-1].message == "Upload ELMo model"
         assert not repository.is_private
         assert set(server.large_files.values()) == {FILES["model.safetensors"]}
         monkeypatch.delenv("HF_TOKEN")
         assert content_of(hub.download(NAME)) == FILES
 
-    def test_again_changes_nothing(self, server, folder, monkeypatch):
+    def test_second_upload_adds_no_commit(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         first = hub.upload(folder, NAME)
         assert hub.upload(folder, NAME) == first
         assert len(server.repositories[NAME].commits) == 2
 
-    def test_another_model_leaves_nothing_of_the_first(self, server, folder, monkeypatch):
+    def test_upload_deletes_files_of_previous_model(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         old = {"words.json": b"{}", "notes.txt": b"keep", "parts/config.json": b"keep"}
         server.add(NAME, old)
@@ -134,7 +134,7 @@ class TestThereAndBack:
         del old["words.json"]
         assert server.repositories[NAME].files == {**old, **FILES}
 
-    def test_private(self, server, folder, monkeypatch):
+    def test_upload_creates_private_repository(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         hub.upload(folder, NAME, private=True)
         assert server.repositories[NAME].is_private
@@ -142,13 +142,13 @@ class TestThereAndBack:
         hub.upload(folder, NAME)
         assert server.repositories[NAME].is_private
 
-    def test_open_hub_needs_no_token(self, server, folder):
+    def test_hub_without_tokens_needs_no_login(self, server, folder):
         server.write_token = None
         hub.upload(folder, NAME)
         assert content_of(hub.download(NAME)) == FILES
 
-    def test_environment_alone(self, server, folder, tmp_path):
-        """Through the variables a user sets, in a fresh process, by the road hf_xet takes."""
+    def test_environment_variables_are_used(self, server, folder, tmp_path):
+        """Use only environment variables, in a new process, without Git LFS uploads."""
         server.large_endings = ()
         script = (
             "import json, sys, pathlib\n"
@@ -177,13 +177,13 @@ class TestThereAndBack:
             return content_of(Path(done.stdout.strip()))
 
         assert run(upload=True) == FILES
-        asked = len(server.requests)
+        n_requests = len(server.requests)
         assert run(upload=False, HF_HUB_OFFLINE="1") == FILES
-        assert len(server.requests) == asked
+        assert len(server.requests) == n_requests
 
 
 class TestDownload:
-    def test_only_files_of_a_model(self, server):
+    def test_download_skips_other_files(self, server):
         others = {"training.log": b"", "pytorch_model.bin": b"0", "old/weights.hdf5": b"0"}
         server.add(NAME, {**FILES, **others})
         assert content_of(hub.download(NAME)) == FILES
@@ -197,67 +197,71 @@ class TestDownload:
             ("config.json", "encoder.pkl", "token_embedder.pkl", "char.dic", "word.dic"),
         ],
     )
-    def test_older_formats(self, server, names):
+    def test_download_includes_other_formats(self, server, names):
         server.add(NAME, dict.fromkeys(names, b"content"))
         assert content_of(hub.download(NAME)) == dict.fromkeys(names, b"content")
 
-    def test_our_own_names(self):
-        native = pytest.importorskip("elmo.formats.model_folder")
-        own = (native.CONFIG, native.WEIGHTS, native.VOCABULARY, native.CHARACTERS, native.WORDS)
-        assert own == hub.OWN_FILES
-        assert native.CARD in hub.MODEL_FILES
+    def test_file_names_match_model_folder(self):
+        model_folder = pytest.importorskip("elmo.formats.model_folder")
+        names = (
+            model_folder.CONFIG,
+            model_folder.WEIGHTS,
+            model_folder.VOCABULARY,
+            model_folder.CHARACTERS,
+            model_folder.WORDS,
+        )
+        assert names == hub.MODEL_FOLDER_FILES
+        assert model_folder.CARD in hub.MODEL_FILES
 
-    def test_no_main_branch(self, server):
+    def test_download_rejects_repository_without_main_branch(self, server):
         server.add(NAME, FILES).branch = "trunk"
-        with pytest.raises(FormatError, match=r"has no branch main$") as caught:
+        with pytest.raises(FormatError, match=r"has no branch main\.$") as caught:
             hub.download(NAME)
-        assert NAME in sentence_of(caught)
+        assert NAME in message_of(caught)
 
-    def test_newer_commit_is_seen(self, server):
+    def test_download_returns_newest_commit(self, server):
         repository = server.add(NAME, FILES)
         hub.download(NAME)
         repository.commit("newer", {**FILES, "config.json": b"{}"})
         assert (hub.download(NAME) / "config.json").read_bytes() == b"{}"
 
-    def test_not_a_model(self, server):
+    def test_download_rejects_repository_without_model(self, server):
         server.add(NAME, {"song.mp3": b"la"})
-        with pytest.raises(FormatError, match="holds no file of a model"):
+        with pytest.raises(FormatError, match="contains no model files"):
             hub.download(NAME)
 
-    def test_unknown(self, server, monkeypatch):
+    def test_download_rejects_unknown_repository(self, server, monkeypatch):
         with pytest.raises(
-            FormatError, match=r"^there is no file or folder ada/nobody, and"
+            FormatError, match=r"^No file or folder ada/nobody exists, and"
         ) as caught:
             hub.download("ada/nobody")
-        assert "the hub shows no repository of that name" in sentence_of(caught)
+        assert "the hub has no public repository of that name" in message_of(caught)
         monkeypatch.setenv("HF_TOKEN", READ)
         with pytest.raises(
-            FormatError, match=r"^there is no file or folder ada/nobody, and"
+            FormatError, match=r"^No file or folder ada/nobody exists, and"
         ) as caught:
             hub.download("ada/nobody")
-        assert "no repository of that name which you may read is on the hub" in sentence_of(caught)
+        assert "no repository of that name that you can read" in message_of(caught)
 
-    def test_private(self, server, monkeypatch):
+    def test_download_of_private_repository_needs_token(self, server, monkeypatch):
         server.add(NAME, FILES, is_private=True)
-        with pytest.raises(
-            FormatError, match="if it is private, run hf auth login or set HF_TOKEN"
-        ):
+        with pytest.raises(FormatError, match="is private: Run hf auth login or set HF_TOKEN"):
             hub.download(NAME)
         monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-        with pytest.raises(FormatError, match="the hub does not accept your token"):
+        with pytest.raises(FormatError, match="the hub rejects your token"):
             hub.download(NAME)
         monkeypatch.setenv("HF_TOKEN", READ)
         assert content_of(hub.download(NAME)) == FILES
 
-    def test_gated(self, server):
+    def test_download_rejects_gated_repository(self, server):
         server.add(NAME, FILES).is_gated = True
-        with pytest.raises(FormatError, match="is gated: ask for access") as caught:
+        with pytest.raises(FormatError, match=r"is gated\. Request access") as caught:
             hub.download(NAME)
-        sentence_of(caught)
+        message_of(caught)
 
     @pytest.mark.parametrize("name", ["elmo", "a/b/c", "ada/..", "-ada/elmo", "ada/elmo.git", ""])
-    def test_no_id(self, server, name):
-        with pytest.raises(FormatError, match="it is no hub id, which looks like owner/name"):
+    def test_download_rejects_invalid_hub_id(self, server, name):
+        with pytest.raises(FormatError, match="a hub id has the form owner/name"):
             hub.download(name)
         assert not server.requests
 
@@ -266,78 +270,78 @@ class TestDownload:
         [
             (0, "the hub cannot be reached"),
             (b"<html>Welcome to our hotel</html>", "the hub cannot be reached"),
-            (403, r"the hub refuses it \(403: "),
-            (418, r"the hub refuses it \(418: "),
-            (429, "try again later"),
-            (503, "try again later"),
+            (403, r"the hub denies access \(403: "),
+            (418, r"the hub rejects the request \(418: "),
+            (429, "Try again later"),
+            (503, "Try again later"),
         ],
     )
-    def test_fault(self, server, fault, expected):
+    def test_server_fault_is_reported_or_cache_is_used(self, server, fault, expected):
         server.add(NAME, FILES)
         server.fault = fault
         with pytest.raises(FormatError, match=expected) as caught:
             hub.download(NAME)
-        assert NAME in sentence_of(caught)
+        assert NAME in message_of(caught)
         server.fault = None
         cached = hub.download(NAME)
         server.fault = fault
         assert hub.download(NAME) == cached
 
-    def test_anything_else(self, monkeypatch):
+    def test_other_errors_become_format_errors(self, monkeypatch):
         def fail(*arguments, **options):
             raise RuntimeError("a thread\ncould not start")
 
         monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
         with pytest.raises(FormatError, match="a thread could not start") as caught:
             hub.download(NAME)
-        assert sentence_of(caught).startswith(f"cannot download {NAME}: ")
+        assert message_of(caught).startswith(f"Cannot download {NAME}: ")
 
-    def test_unwritable_cache(self, server, home):
+    def test_unwritable_cache_is_reported(self, server, home):
         server.add(NAME, FILES)
         home.mkdir()
-        (home / "hub").write_bytes(b"a file where the cache should be")
-        with pytest.raises(FormatError, match=f"^cannot download {NAME}: ") as caught:
+        (home / "hub").write_bytes(b"a file instead of the cache folder")
+        with pytest.raises(FormatError, match=f"^Cannot download {NAME}: ") as caught:
             hub.download(NAME)
-        sentence_of(caught)
+        message_of(caught)
 
 
 class TestCache:
-    def test_offline(self, server, monkeypatch):
+    def test_offline_mode_uses_cache(self, server, monkeypatch):
         server.add(NAME, FILES)
         folder = hub.download(NAME)
-        asked = len(server.requests)
+        n_requests = len(server.requests)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
         assert hub.download(NAME) == folder
         assert content_of(folder) == FILES
-        assert len(server.requests) == asked
+        assert len(server.requests) == n_requests
 
-    def test_offline_without_cache(self, server, monkeypatch):
+    def test_offline_mode_without_cache_is_reported(self, server, monkeypatch):
         server.add(NAME, FILES)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
         with pytest.raises(
             FormatError, match="is not in the hub's cache, and offline mode"
         ) as caught:
             hub.download(NAME)
-        assert "unset HF_HUB_OFFLINE" in sentence_of(caught)
+        assert "Unset HF_HUB_OFFLINE" in message_of(caught)
 
-    def test_unreachable(self, server, unreachable):
+    def test_unreachable_hub_without_cache_is_reported(self, server, unreachable):
         with pytest.raises(
             FormatError, match="is not in the hub's cache, and the hub cannot be"
         ) as caught:
             hub.download(NAME)
-        assert sentence_of(caught).startswith(f"there is no file or folder {NAME}, {NAME} is not")
+        assert message_of(caught).startswith(f"No file or folder {NAME} exists, it is not")
 
-    def test_unreachable_with_cache(self, server, monkeypatch, request):
+    def test_unreachable_hub_falls_back_to_cache(self, server, monkeypatch, request):
         server.add(NAME, FILES)
         folder = hub.download(NAME)
         request.getfixturevalue("unreachable")
         assert hub.download(NAME) == folder
 
     @pytest.mark.skipif(
-        not hasattr(errors, "IncompleteSnapshotError"), reason="this version cannot tell"
+        not hasattr(errors, "IncompleteSnapshotError"), reason="not supported by this version"
     )
     @pytest.mark.parametrize("fault", ["offline", "hang up"])
-    def test_part_of_a_model(self, server, monkeypatch, fault):
+    def test_incomplete_cache_is_reported(self, server, monkeypatch, fault):
         server.add(NAME, FILES)
         (hub.download(NAME) / "model.safetensors").unlink()
         if fault == "offline":
@@ -345,77 +349,79 @@ class TestCache:
         else:
             server.fault = 0
         with pytest.raises(
-            FormatError, match=f"^only a part of {NAME} is in the hub's cache"
+            FormatError, match=f"^The hub's cache contains only a part of {NAME}"
         ) as caught:
             hub.download(NAME)
-        sentence_of(caught)
+        message_of(caught)
 
 
-class TestUploadRefused:
+class TestUploadErrors:
     @pytest.mark.parametrize("exists", [False, True])
-    def test_not_logged_in(self, server, folder, exists):
+    def test_upload_without_token_is_rejected(self, server, folder, exists):
         if exists:
             server.add(NAME, {})
-        with pytest.raises(OutputError, match="run hf auth login or set HF_TOKEN") as caught:
+        with pytest.raises(OutputError, match="Run hf auth login or set HF_TOKEN") as caught:
             hub.upload(folder, NAME)
-        assert "you are not logged in" in sentence_of(caught)
+        assert "you are not logged in" in message_of(caught)
         assert exists == (NAME in server.repositories)
 
-    def test_wrong_token(self, server, folder, monkeypatch):
+    def test_upload_with_wrong_token_is_rejected(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-        with pytest.raises(OutputError, match="the hub does not accept your token"):
+        with pytest.raises(OutputError, match="the hub rejects your token"):
             hub.upload(folder, NAME)
 
     @pytest.mark.parametrize("exists", [False, True])
-    def test_token_may_only_read(self, server, folder, monkeypatch, exists):
+    def test_upload_with_read_token_is_rejected(self, server, folder, monkeypatch, exists):
         if exists:
             server.add(NAME, {})
         monkeypatch.setenv("HF_TOKEN", READ)
-        with pytest.raises(OutputError, match=r"refuses it \(403: You don't have") as caught:
+        with pytest.raises(OutputError, match=r"denies access \(403: You don't have") as caught:
             hub.upload(folder, NAME)
-        sentence_of(caught)
+        message_of(caught)
 
-    def test_large_file_refused(self, server, folder, monkeypatch):
+    def test_rejected_large_file_is_reported(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         monkeypatch.setattr("hub_server._sha256", lambda content: "0")
-        with pytest.raises(OutputError, match="does not fit its address") as caught:
+        with pytest.raises(OutputError, match="does not match its hash") as caught:
             hub.upload(folder, NAME)
-        assert sentence_of(caught).startswith(f"cannot upload to {NAME}: ")
+        assert message_of(caught).startswith(f"Cannot upload to {NAME}: ")
 
-    def test_existing_public_for_private(self, server, folder, monkeypatch):
+    def test_private_upload_rejects_public_repository(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         server.add(NAME, {})
-        with pytest.raises(OutputError, match="exists already and is public"):
+        with pytest.raises(OutputError, match="already exists and is public"):
             hub.upload(folder, NAME, private=True)
         assert server.repositories[NAME].files == {}
 
-    def test_broken_card(self, server, folder, monkeypatch):
+    def test_invalid_model_card_is_reported(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         (folder / "README.md").write_text("---\nbroken: [\n---\n")
-        with pytest.raises(OutputError, match=r"README\.md\. - the metadata is no YAML") as caught:
+        with pytest.raises(
+            OutputError, match=r"README\.md\. - the metadata is not valid YAML"
+        ) as caught:
             hub.upload(folder, NAME)
-        sentence_of(caught)
+        message_of(caught)
 
-    def test_unreachable(self, unreachable, folder):
+    def test_upload_to_unreachable_hub_is_reported(self, unreachable, folder):
         with pytest.raises(OutputError, match="the hub cannot be reached") as caught:
             hub.upload(folder, NAME)
-        assert sentence_of(caught).startswith(f"cannot upload to {NAME}: ")
+        assert message_of(caught).startswith(f"Cannot upload to {NAME}: ")
 
-    def test_offline(self, server, folder, monkeypatch):
+    def test_upload_in_offline_mode_is_rejected(self, server, folder, monkeypatch):
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-        with pytest.raises(OutputError, match="offline mode is on: unset HF_HUB_OFFLINE"):
+        with pytest.raises(OutputError, match=r"offline mode is on\. Unset HF_HUB_OFFLINE"):
             hub.upload(folder, NAME)
 
-    def test_bad_arguments(self, server, folder, tmp_path):
-        with pytest.raises(OutputError, match="cannot upload to elmo: it is no hub id"):
+    def test_upload_rejects_invalid_arguments(self, server, folder, tmp_path):
+        with pytest.raises(OutputError, match="Cannot upload to elmo: a hub id has the form"):
             hub.upload(folder, "elmo")
-        with pytest.raises(OutputError, match="cannot upload to ada/-elmo: it is no hub id"):
+        with pytest.raises(OutputError, match="Cannot upload to ada/-elmo: a hub id has the form"):
             hub.upload(folder, "ada/-elmo")
-        with pytest.raises(OutputError, match="there is no such folder"):
+        with pytest.raises(OutputError, match="the folder does not exist"):
             hub.upload(tmp_path / "nowhere", NAME)
         shutil.rmtree(folder)
         folder.mkdir()
-        with pytest.raises(OutputError, match="it holds no files"):
+        with pytest.raises(OutputError, match="the folder contains no files"):
             hub.upload(folder, NAME)
         assert not server.requests
 
@@ -425,23 +431,25 @@ class TestWithoutExtra:
     def _without(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "huggingface_hub", None)
 
-    def test_download(self):
+    def test_download_names_missing_extra(self):
         with pytest.raises(FormatError, match=r"pip install 'elmo-torch\[hub\]'$") as caught:
             hub.download(NAME)
-        assert sentence_of(caught).startswith(f"there is no file or folder {NAME}, and")
+        assert message_of(caught).startswith(f"No file or folder {NAME} exists, and")
 
-    def test_upload(self, folder):
+    def test_upload_names_missing_extra(self, folder):
         with pytest.raises(MissingExtra, match=r"pip install 'elmo-torch\[hub\]'$"):
             hub.upload(folder, NAME)
 
 
-def test_a_model_goes_there_and_back(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pushed_model_encodes_the_same_after_download(
+    server: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elmo = ELMo(random_model(seed=5))
     monkeypatch.setenv("HF_TOKEN", WRITE)
     assert elmo.push_to_hub(NAME).startswith(server.endpoint)
     loaded = ELMo.from_pretrained(NAME)
     sentences = [["a", "b"], ["c"]]
-    for one, other in zip(elmo.encode(sentences), loaded.encode(sentences), strict=True):
-        assert one.tobytes() == other.tobytes()
+    for first, second in zip(elmo.encode(sentences), loaded.encode(sentences), strict=True):
+        assert first.tobytes() == second.tobytes()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert ELMo.from_pretrained(NAME).config == elmo.config

@@ -1,4 +1,4 @@
-"""Tests of `info` and `convert` as functions: results, their text, their JSON."""
+"""Tests of `info` and `convert`: results, text and JSON output."""
 
 import dataclasses
 import json
@@ -6,7 +6,7 @@ import json
 import pytest
 from builders import SENTENCES, VOCABULARY, hdf5_folder, make_options, vocabulary_bytes
 from conftest import random_model
-from sources import SOURCES, assert_same_model, refused, snapshot
+from sources import SOURCES, assert_error, assert_same_model, snapshot
 
 from elmo.config import ConvertConfig, InfoConfig, ModelConfig
 from elmo.config.serialization import from_dict
@@ -15,23 +15,23 @@ from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.formats.info_and_convert import convert, info
 from elmo.formats.load import read
 
-# One of each origin; the tests of `load` go through all of them.
+# One source per format; the tests of `load` use all of them.
 every_origin = pytest.mark.parametrize(
     "name",
     [
-        "hdf5, softmax inside",
+        "hdf5, softmax included",
         "hdf5, word ids",
         "checkpoint",
         "archive",
         "many langs, zip",
-        "our folder",
+        "elmo-torch folder",
     ],
 )
 
 
 class TestInfo:
     @every_origin
-    def test_every_format(self, tmp_path, name):
+    def test_info_describes_every_format(self, tmp_path, name):
         origin, make = SOURCES[name]
         path = make(tmp_path)["source"]
         model = read(path)
@@ -45,7 +45,7 @@ class TestInfo:
         assert as_json.pop("notes") == list(model.notes)
         assert as_json == result.rows
 
-    def test_text(self, tmp_path):
+    def test_info_prints_aligned_table(self, tmp_path):
         folder = SOURCES["checkpoint"].make(tmp_path)["source"]
         lines = str(info(InfoConfig(str(folder)))).splitlines()
         values = dict(line.split("  ", 1) for line in lines if not line.startswith("note: "))
@@ -59,34 +59,36 @@ class TestInfo:
         assert len(notes) == 1
         assert "261" in notes[0]
 
-    def test_json_is_asked_for_by_the_config(self, tmp_path):
+    def test_info_prints_json_if_requested(self, tmp_path):
         folder = SOURCES["hdf5, plain"].make(tmp_path)["source"]
         result = info(InfoConfig(str(folder), json=True))
-        assert json.loads(str(result))["vector width"] == 16
+        assert json.loads(str(result))["vector dimension"] == 16
 
     @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-    def test_storage_of_our_folder(self, tmp_path, dtype):
+    def test_info_shows_storage_of_model_folder(self, tmp_path, dtype):
         ELMo(random_model()).save_pretrained(tmp_path / "model", dtype)
         size = (tmp_path / "model" / "model.safetensors").stat().st_size
         result = info(InfoConfig(str(tmp_path / "model")))
-        told, megabytes, unit = result.rows["weights"].split()
-        assert (told, unit) == (f"{dtype},", "MB")
+        dtype_name, megabytes, unit = result.rows["weights"].split()
+        assert (dtype_name, unit) == (f"{dtype},", "MB")
         assert float(megabytes) == pytest.approx(size / 1e6, abs=0.06)
         folder = hdf5_folder(tmp_path / "old")
         assert "weights" not in info(InfoConfig(str(folder))).rows
 
-    def test_options_elsewhere(self, tmp_path):
-        source = SOURCES["hdf5, options apart"].make(tmp_path)
+    def test_info_accepts_options_elsewhere(self, tmp_path):
+        source = SOURCES["hdf5, options elsewhere"].make(tmp_path)
         result = info(InfoConfig(str(source["weights"]), options=str(source["options"])))
         assert result.rows["layers"] == 3
 
-    def test_no_model(self, tmp_path):
-        refused(lambda: info(InfoConfig(str(tmp_path))), "holds no model", kind=FormatError)
+    def test_info_rejects_folder_without_model(self, tmp_path):
+        assert_error(
+            lambda: info(InfoConfig(str(tmp_path))), "contains no model", error_type=FormatError
+        )
 
 
 class TestConvert:
     @every_origin
-    def test_to_our_folder(self, tmp_path, name):
+    def test_convert_to_model_folder_keeps_model(self, tmp_path, name):
         path = SOURCES[name].make(tmp_path)["source"]
         output = str(tmp_path / "converted")
         result = convert(ConvertConfig(str(path), output, tokenizer="english"))
@@ -96,7 +98,7 @@ class TestConvert:
             ELMo.from_pretrained(output), ELMo.from_pretrained(path, tokenizer="english")
         )
 
-    def test_text(self, tmp_path):
+    def test_convert_prints_summary_and_notes(self, tmp_path):
         path = SOURCES["checkpoint"].make(tmp_path)["source"]
         lines = str(convert(ConvertConfig(str(path), str(tmp_path / "out")))).splitlines()
         origin = SOURCES["checkpoint"].origin
@@ -105,7 +107,7 @@ class TestConvert:
         assert lines[1].startswith("note: ")
 
     @pytest.mark.parametrize("dtype", ["float16", "int8"])
-    def test_in_fewer_bytes(self, tmp_path, dtype):
+    def test_convert_to_compact_storage(self, tmp_path, dtype):
         path, output = SOURCES["archive"].make(tmp_path)["source"], tmp_path / "out"
         result = convert(ConvertConfig(str(path), str(output), dtype=dtype))
         assert str(result).startswith(f"{output}: written as native in {dtype}, read from ")
@@ -116,7 +118,7 @@ class TestConvert:
         convert(ConvertConfig(str(output), str(tmp_path / "wide")))
         assert_same_model(ELMo.from_pretrained(tmp_path / "wide"), ELMo.from_pretrained(output))
 
-    def test_to_allennlp(self, tmp_path):
+    def test_convert_to_allennlp_keeps_vectors(self, tmp_path):
         path = SOURCES["archive"].make(tmp_path)["source"]
         result = convert(ConvertConfig(str(path), str(tmp_path / "old"), to="allennlp"))
         assert result.to == "allennlp"
@@ -126,15 +128,15 @@ class TestConvert:
         expected = make_options()
         expected["char_cnn"]["max_characters_per_token"] = 50
         assert written == expected
-        for found, wanted in zip(
+        for actual, expected in zip(
             ELMo.from_pretrained(tmp_path / "old").encode(SENTENCES, layers="all"),
             ELMo.from_pretrained(path).encode(SENTENCES, layers="all"),
             strict=True,
         ):
-            assert abs(found - wanted).max(initial=0) < 1e-6
+            assert abs(actual - expected).max(initial=0) < 1e-6
 
     @pytest.mark.parametrize(
-        ("name", "word"),
+        ("name", "phrase"),
         [
             ("hdf5, word ids", "word ids"),
             ("many langs", "character dictionary"),
@@ -142,14 +144,14 @@ class TestConvert:
             ("checkpoint, word ids", "word ids"),
         ],
     )
-    def test_what_allennlp_cannot_hold(self, tmp_path, name, word):
+    def test_convert_to_allennlp_rejects_unsupported_models(self, tmp_path, name, phrase):
         path = SOURCES[name].make(tmp_path)["source"]
         config = ConvertConfig(str(path), str(tmp_path / "old"), to="allennlp")
-        refused(lambda: convert(config), word, SOURCES[name].origin, kind=FormatError)
+        assert_error(lambda: convert(config), phrase, SOURCES[name].origin, error_type=FormatError)
         assert not (tmp_path / "old").exists()
 
-    def test_options_and_vocabulary_elsewhere(self, tmp_path):
-        source = SOURCES["hdf5, options apart"].make(tmp_path)
+    def test_convert_accepts_options_and_vocabulary_elsewhere(self, tmp_path):
+        source = SOURCES["hdf5, options elsewhere"].make(tmp_path)
         (tmp_path / "words.txt").write_bytes(vocabulary_bytes())
         output = tmp_path / "out"
         convert(
@@ -162,52 +164,54 @@ class TestConvert:
         )
         assert tuple(read(output).vocabulary.words) == VOCABULARY
 
-    @pytest.mark.parametrize("name", ["hdf5, softmax beside", "hdf5, token embeddings"])
-    def test_files_beside_the_model(self, tmp_path, name):
+    @pytest.mark.parametrize("name", ["hdf5, softmax file", "hdf5, token embeddings"])
+    def test_convert_includes_softmax_and_token_embedding_files(self, tmp_path, name):
         source = SOURCES[name].make(tmp_path)
         expected = ELMo.from_pretrained(**source)
-        given = {argument: str(path) for argument, path in source.items() if argument != "source"}
-        convert(ConvertConfig(str(source["source"]), str(tmp_path / "out"), **given))
+        other_files = {
+            argument: str(path) for argument, path in source.items() if argument != "source"
+        }
+        convert(ConvertConfig(str(source["source"]), str(tmp_path / "out"), **other_files))
         assert_same_model(ELMo.from_pretrained(tmp_path / "out"), expected)
 
     @pytest.mark.parametrize(
-        ("arguments", "words"),
+        ("arguments", "phrases"),
         [
             ({"to": "tflite"}, ["'tflite'", "native, allennlp, onnx"]),
-            ({"to": "allennlp", "tokenizer": "english"}, ["no place for a tokeniser"]),
+            ({"to": "allennlp", "tokenizer": "english"}, ["cannot store a tokenizer"]),
             ({"tokenizer": "klingon"}, ["klingon"]),
-            ({"to": "allennlp", "dtype": "int8"}, ["float32 alone", "'int8'", "--dtype"]),
-            ({"to": "allennlp", "dtype": "float16"}, ["float32 alone", "'float16'", "--dtype"]),
+            ({"to": "allennlp", "dtype": "int8"}, ["float32 only", "'int8'", "--dtype"]),
+            ({"to": "allennlp", "dtype": "float16"}, ["float32 only", "'float16'", "--dtype"]),
             ({"dtype": "int4"}, ["'int4'", "float32, float16, int8"]),
             ({"to": "onnx", "dtype": "int4"}, ["'int4'", "float32, float16, int8"]),
         ],
     )
-    def test_contradictions(self, tmp_path, arguments, words):
+    def test_convert_rejects_contradicting_options(self, tmp_path, arguments, phrases):
         folder = hdf5_folder(tmp_path / "model")
         config = ConvertConfig(str(folder), str(tmp_path / "out"), **arguments)
-        refused(lambda: convert(config), *words, kind=ConfigError)
+        assert_error(lambda: convert(config), *phrases, error_type=ConfigError)
         assert not (tmp_path / "out").exists()
 
-    def test_into_the_folder_it_came_from(self, tmp_path):
+    def test_convert_into_source_folder_keeps_model(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model")
         before = ELMo.from_pretrained(folder)
         convert(ConvertConfig(str(folder), str(folder)))
         assert_same_model(ELMo.from_pretrained(folder), before)
 
 
-def test_what_the_old_format_cannot_hold_is_told(tmp_path):
+def test_convert_to_allennlp_notes_omissions(tmp_path):
     elmo = ELMo(random_model().with_tokenizer("english"))
     elmo.network.mixes[0].gamma.data.fill_(2.0)
     elmo.save_pretrained(tmp_path / "ours")
     result = convert(ConvertConfig(str(tmp_path / "ours"), str(tmp_path / "old"), to="allennlp"))
-    assert "the trained mixes are not written" in str(result)
-    assert "the tokeniser, english, is not written" in str(result)
-    with pytest.raises(OutputError, match=r"config\.json in it belongs to a model"):
+    assert "The trained layer mixes are not written" in str(result)
+    assert "The tokenizer (english) is not written" in str(result)
+    with pytest.raises(OutputError, match=r"its config\.json belongs to a model"):
         convert(ConvertConfig(str(tmp_path / "old"), str(tmp_path / "ours"), to="allennlp"))
     assert ELMo.from_pretrained(tmp_path / "ours").network.mixes[0].gamma == 2
 
 
-def test_options_come_back_as_they_were(tmp_path):
+def test_convert_back_returns_original_options(tmp_path):
     options = {**make_options(), "dropout": 0.1, "n_train_tokens": 7}
     folder = hdf5_folder(tmp_path / "old", options=options)
     convert(ConvertConfig(str(folder), str(tmp_path / "ours")))
@@ -216,11 +220,11 @@ def test_options_come_back_as_they_were(tmp_path):
     assert written == json.dumps(options)
 
 
-def test_a_vocabulary_is_taken_by_every_format_and_options_by_those_that_need_them(tmp_path):
-    ours = tmp_path / "ours"
-    ELMo(random_model()).save_pretrained(ours)
+def test_model_folder_accepts_vocabulary_but_not_options(tmp_path):
+    folder = tmp_path / "ours"
+    ELMo(random_model()).save_pretrained(folder)
     (tmp_path / "words.txt").write_bytes(vocabulary_bytes())
-    assert list(read(ours, vocab=tmp_path / "words.txt").vocabulary.words) == list(VOCABULARY)
+    assert list(read(folder, vocab=tmp_path / "words.txt").vocabulary.words) == list(VOCABULARY)
     (tmp_path / "options.json").write_text(json.dumps(make_options()))
-    with pytest.raises(FormatError, match="leave the options out"):
-        read(ours, options=tmp_path / "options.json")
+    with pytest.raises(FormatError, match="Leave options= out"):
+        read(folder, options=tmp_path / "options.json")

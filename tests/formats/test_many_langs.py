@@ -1,4 +1,4 @@
-"""Tests of ELMoForManyLangs folders: their dictionaries, their config that points elsewhere."""
+"""Tests of ELMoForManyLangs folders: dictionaries, config and tensors."""
 
 import json
 
@@ -8,8 +8,8 @@ import torch
 from builders import (
     ARCHITECTURE,
     CHARACTER_LINES,
-    MARKS,
     SENTENCES,
+    SPECIAL_SYMBOLS,
     WORD_LINES,
     make_architecture,
     many_langs_folder,
@@ -17,7 +17,7 @@ from builders import (
     torch_bytes,
     zip_folder,
 )
-from sources import MANY_LANGS, refused
+from sources import MANY_LANGS, assert_error
 
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError
@@ -28,12 +28,12 @@ from elmo.formats.many_langs import is_folder
 
 
 def dictionary_lines(symbols):
-    """Number symbols and put the marks behind them."""
-    return [f"{symbol}\t{number}" for number, symbol in enumerate([*symbols, *MARKS])]
+    """Return numbered dictionary lines of the symbols, followed by the special symbols."""
+    return [f"{symbol}\t{number}" for number, symbol in enumerate([*symbols, *SPECIAL_SYMBOLS])]
 
 
 class TestReading:
-    def test_what_is_read(self, tmp_path):
+    def test_read_returns_config_and_dictionaries(self, tmp_path):
         model = read(many_langs_folder(tmp_path / "zh"))
         assert model.origin == MANY_LANGS
         assert model.notes == ()
@@ -56,14 +56,14 @@ class TestReading:
         }
 
     @pytest.mark.parametrize("clip", [0, None])
-    def test_no_clip(self, tmp_path, clip):
+    def test_clip_of_zero_or_null_means_no_clipping(self, tmp_path, clip):
         model = read(many_langs_folder(tmp_path / "zh", cell_clip=clip, proj_clip=clip))
         assert model.config.lstm.cell_clip is None
         assert model.config.lstm.projection_clip is None
 
     @pytest.mark.parametrize("part", ["word", "char"])
-    def test_one_of_the_two_inputs_alone(self, tmp_path, part):
-        """A `word_dim` or `char_dim` of 0 drops that part, and its dictionary is not looked for."""
+    def test_word_or_character_input_can_be_absent(self, tmp_path, part):
+        """A `word_dim` or `char_dim` of 0 removes that input, and its dictionary is not needed."""
         folder = many_langs_folder(tmp_path / "zh", **{f"{part}_dim": 0})
         assert not (folder / f"{part}.dic").exists()
         elmo = ELMo.from_pretrained(folder)
@@ -73,46 +73,49 @@ class TestReading:
         dim = 6 if part == "char" else 12
         assert model.weights["bilm.encoder.projection.weight"].shape == (8, dim)
         vectors = elmo.encode(SENTENCES, layers=0)
-        # "sat" and "." are two unknown words, told apart by their characters only.
+        # "sat" and "." are unknown words, distinguished only by their characters.
         assert (vectors[0][2] == vectors[0][3]).all() == (part == "char")
 
-    def test_both_inputs_dropped(self, tmp_path):
+    def test_read_rejects_model_without_input(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh", word_dim=0, char_dim=0)
-        refused(lambda: read(folder), "neither characters nor words", kind=FormatError)
+        assert_error(lambda: read(folder), "neither characters nor words", error_type=FormatError)
 
-    def test_a_classifier_beside_it_is_passed_over(self, tmp_path):
+    def test_read_ignores_classifier(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh")
         (folder / "classifier.pkl").write_bytes(b"anything")
         assert read(folder).origin == MANY_LANGS
 
-    def test_it_is_known_by_its_two_pickles(self):
+    def test_is_folder_needs_both_pickles(self):
         assert is_folder(("encoder.pkl", "token_embedder.pkl"))
         assert not is_folder(("encoder.pkl", "char.dic", "config.json"))
 
 
 class TestDictionaries:
-    WHITE = "\u3000\u00a0\u2028\u0085\x0b\x0c\r \t\ufeff"
+    WHITESPACE = "\u3000\u00a0\u2028\u0085\x0b\x0c\r \t\ufeff"
 
-    def test_white_space_is_a_symbol_like_any_other(self, tmp_path):
-        lines = dictionary_lines([*self.WHITE, "a"])
+    def test_whitespace_characters_are_symbols(self, tmp_path):
+        lines = dictionary_lines([*self.WHITESPACE, "a"])
         elmo = ELMo.from_pretrained(many_langs_folder(tmp_path / "zh", character_lines=lines))
-        found = elmo.to_pretrained().characters
-        assert found == {symbol: number for number, symbol in enumerate([*self.WHITE, "a", *MARKS])}
-        ids = elmo.mapper.rows([self.WHITE])[0]
+        characters = elmo.to_pretrained().characters
+        assert characters == {
+            symbol: number
+            for number, symbol in enumerate([*self.WHITESPACE, "a", *SPECIAL_SYMBOLS])
+        }
+        ids = elmo.mapper.rows([self.WHITESPACE])[0]
         assert ids[1:11].tolist() == list(range(1, 11))
         elmo.save_pretrained(tmp_path / "saved")
-        again = ELMo.from_pretrained(tmp_path / "saved").to_pretrained()
-        assert again.characters == found
+        reloaded = ELMo.from_pretrained(tmp_path / "saved").to_pretrained()
+        assert reloaded.characters == characters
 
     @pytest.mark.parametrize("line", ["\t0", "0"])
-    def test_a_line_that_lost_its_symbol_was_an_ideographic_space(self, tmp_path, line):
+    def test_line_without_symbol_is_ideographic_space(self, tmp_path, line):
         lines = [line, *dictionary_lines(["x", "a"])[1:]]
         model = read(many_langs_folder(tmp_path / "zh", character_lines=lines))
         assert model.characters["\u3000"] == 0
         assert model.characters["a"] == 1
 
-    def test_tables_are_sized_by_their_tensors_where_symbols_collide(self, tmp_path):
-        """Two lines that lost their symbol are one entry; the table has a row for each line."""
+    def test_embedding_size_comes_from_tensor_if_symbols_collide(self, tmp_path):
+        """Two lines without a symbol are one entry; the embedding has one row per line."""
         lines = dictionary_lines(["x", "y", "z", "a"])
         lines[:3] = ["\t0", "1", "\u3000\t2"]
         elmo = ELMo.from_pretrained(many_langs_folder(tmp_path / "zh", character_lines=lines))
@@ -122,55 +125,55 @@ class TestDictionaries:
         assert model.config.encoder.n_characters == len(lines) + 1
         assert np.isfinite(elmo.encode(SENTENCES)[0]).all()
 
-    def test_lines_of_another_system_and_blank_ones(self, tmp_path):
+    def test_crlf_and_blank_lines_are_accepted(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh")
         expected = read(folder)
         for name, lines in (("char.dic", CHARACTER_LINES), ("word.dic", WORD_LINES)):
             content = "\r\n".join(["", *lines[:3], "", *lines[3:], "", ""])
             (folder / name).write_bytes(content.encode())
-        found = read(folder)
-        assert found.characters == expected.characters
-        assert found.words == expected.words
+        model = read(folder)
+        assert model.characters == expected.characters
+        assert model.words == expected.words
 
     @pytest.mark.parametrize("name", ["char.dic", "word.dic"])
     @pytest.mark.parametrize(
-        ("line", "words"),
+        ("line", "phrases"),
         [
-            (b"a\tb", ["line 2", "a symbol, a TAB and a number"]),
+            (b"a\tb", ["line 2", "a symbol, a tab and an integer"]),
             (b"a 1", ["line 2"]),
             (b"a\t", ["line 2"]),
             (b"a\t1.5", ["line 2"]),
             (b"\xff\t1", ["line 2"]),
             (b"a\t" + b"9" * 5000, ["line 2"]),
-            (b"Q\t99", ["id 99", "two models"]),
-            (b"Q\t-1", ["two models"]),
+            (b"Q\t99", ["id 99", "different models"]),
+            (b"Q\t-1", ["different models"]),
         ],
         ids=repr,
     )
-    def test_a_line_that_makes_no_sense(self, tmp_path, name, line, words):
+    def test_read_rejects_invalid_dictionary_line(self, tmp_path, name, line, phrases):
         folder = many_langs_folder(tmp_path / "zh")
         lines = (folder / name).read_bytes().split(b"\n")
         lines.insert(1, line)
         (folder / name).write_bytes(b"\n".join(lines))
-        refused(lambda: read(folder), *words, kind=FormatError)
+        assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
     @pytest.mark.parametrize(
-        ("lines", "words"),
+        ("lines", "phrases"),
         [
-            ({"word_lines": ["the\t0", "<oov>\t1"]}, ["word.dic has no <bos>, <eos>"]),
-            ({"word_lines": []}, ["word.dic has no <bos>, <eos>, <oov>"]),
+            ({"word_lines": ["the\t0", "<oov>\t1"]}, ["word.dic lacks <bos>, <eos>"]),
+            ({"word_lines": []}, ["word.dic lacks <bos>, <eos>, <oov>"]),
             ({"character_lines": ["a\t0", "b\t1"]}, ["has no <bos>, <eos>, <oov>, <pad>"]),
         ],
     )
-    def test_marks_that_are_missing(self, tmp_path, lines, words):
+    def test_missing_special_symbols_are_rejected(self, tmp_path, lines, phrases):
         folder = many_langs_folder(tmp_path / "zh", **lines)
-        refused(lambda: ELMo.from_pretrained(folder), *words, kind=FormatError)
+        assert_error(lambda: ELMo.from_pretrained(folder), *phrases, error_type=FormatError)
 
     @pytest.mark.parametrize("name", ["char.dic", "word.dic", "config.json"])
-    def test_a_file_that_is_missing(self, tmp_path, name):
+    def test_read_rejects_missing_file(self, tmp_path, name):
         folder = many_langs_folder(tmp_path / "zh")
         (folder / name).unlink()
-        refused(lambda: read(folder), f"no {name}", "encoder.pkl", kind=FormatError)
+        assert_error(lambda: read(folder), f"no file {name}", "encoder.pkl", error_type=FormatError)
 
 
 class TestArchitecture:
@@ -185,7 +188,7 @@ class TestArchitecture:
         ],
     )
     @pytest.mark.parametrize("zipped", [True, False])
-    def test_it_is_found_by_its_name(self, tmp_path, path, zipped):
+    def test_architecture_is_found_by_file_name(self, tmp_path, path, zipped):
         source = many_langs_folder(tmp_path / "zh", config_path=path)
         if zipped:
             source = zip_folder(source, tmp_path / "zh.zip", "zh/")
@@ -196,23 +199,28 @@ class TestArchitecture:
         ["configs/deep/own.json", "./configs/deep/own.json", "configs\\deep\\own.json"],
     )
     @pytest.mark.parametrize("top", [None, "", "zh/"])
-    def test_one_in_a_folder_below_goes_before_its_name(self, tmp_path, path, top):
+    def test_architecture_in_subfolder_takes_precedence(self, tmp_path, path, top):
         source = many_langs_folder(tmp_path / "zh", config_path=path)
-        below = source / "configs" / "deep"
-        below.mkdir(parents=True)
-        (source / ARCHITECTURE).rename(below / "own.json")
+        nested = source / "configs" / "deep"
+        nested.mkdir(parents=True)
+        (source / ARCHITECTURE).rename(nested / "own.json")
         (source / "own.json").write_text("{}")
         if top is not None:
             source = zip_folder(source, tmp_path / "zh.zip", top)
         assert read(source).config.lstm.cell_dim == 16
 
-    def test_it_is_never_looked_for_outside(self, tmp_path):
+    def test_architecture_outside_folder_is_not_read(self, tmp_path):
         (tmp_path / "outside.json").write_text(json.dumps(make_architecture()))
         folder = many_langs_folder(tmp_path / "zh", config_path=str(tmp_path / "outside.json"))
-        refused(lambda: read(folder), "outside.json", "put outside.json there", kind=FormatError)
+        assert_error(
+            lambda: read(folder),
+            "outside.json",
+            "Put outside.json into the folder",
+            error_type=FormatError,
+        )
 
-    @pytest.mark.parametrize("name", many_langs._PACKAGED)
-    def test_the_published_one_is_known_and_said_to_be_assumed(self, tmp_path, name):
+    @pytest.mark.parametrize("name", many_langs._PACKAGED_CONFIGS)
+    def test_published_architecture_is_assumed_with_note(self, tmp_path, name):
         folder = many_langs_folder(tmp_path / "zh", config_path=f"/users/them/{name}")
         (folder / ARCHITECTURE).unlink()
         content, notes = many_langs._architecture(open_folder(folder))
@@ -220,53 +228,59 @@ class TestArchitecture:
         assert content["token_embedder"]["word_dim"] == 100
         assert len(notes) == 1
         assert name in notes[0]
-        # Its sizes are not those of the tiny tensors here.
-        refused(lambda: read(folder), "convolutions.2.weight is missing", kind=FormatError)
+        # Its sizes differ from those of the tiny tensors here.
+        assert_error(
+            lambda: read(folder), "convolutions.2.weight is missing", error_type=FormatError
+        )
 
     @pytest.mark.parametrize("path", [None, 3, ["x.json"], {}])
-    def test_a_config_that_points_nowhere(self, tmp_path, path):
+    def test_read_rejects_invalid_config_path(self, tmp_path, path):
         folder = many_langs_folder(tmp_path / "zh", config_path=path)
-        refused(lambda: read(folder), "config.json has no config_path", kind=FormatError)
+        assert_error(lambda: read(folder), "config.json has no config_path", error_type=FormatError)
 
     @pytest.mark.parametrize("content", ["[]", "3", "null", "{}"])
-    def test_a_config_of_another_kind(self, tmp_path, content):
+    def test_read_rejects_config_without_config_path(self, tmp_path, content):
         folder = many_langs_folder(tmp_path / "zh")
         (folder / "config.json").write_text(content)
-        refused(lambda: read(folder), "has no config_path", kind=FormatError)
+        assert_error(lambda: read(folder), "has no config_path", error_type=FormatError)
 
     @pytest.mark.parametrize("path", ["gone.json", "", "folder/", "/"])
-    def test_a_file_that_is_not_there(self, tmp_path, path):
+    def test_read_rejects_missing_architecture(self, tmp_path, path):
         folder = many_langs_folder(tmp_path / "zh", config_path=path)
-        refused(lambda: read(folder), "points to", "not here", kind=FormatError)
+        assert_error(lambda: read(folder), "refers to", "does not exist", error_type=FormatError)
 
-    def test_a_config_that_points_to_itself(self, tmp_path):
+    def test_read_rejects_config_that_refers_to_itself(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh", config_path="config.json")
-        refused(lambda: read(folder), "architecture", "no encoder", kind=FormatError)
+        assert_error(
+            lambda: read(folder), "architecture", "no key 'encoder'", error_type=FormatError
+        )
 
     @pytest.mark.parametrize("section", ["encoder", "token_embedder"])
-    def test_parts_of_unknown_kind(self, tmp_path, section):
+    def test_read_rejects_unknown_components(self, tmp_path, section):
         architecture = make_architecture()
         architecture[section]["name"] = "lstm"
         folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
-        refused(lambda: read(folder), "'lstm'", "only", "can be read", kind=FormatError)
+        assert_error(lambda: read(folder), "'lstm'", "Only", "is supported", error_type=FormatError)
 
     @pytest.mark.parametrize("section", ["encoder", "token_embedder"])
     @pytest.mark.parametrize("value", [None, 3, [], "x"])
-    def test_sections_of_another_kind(self, tmp_path, section, value):
+    def test_read_rejects_sections_that_are_not_objects(self, tmp_path, section, value):
         architecture = {**make_architecture(), section: value}
         folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
-        refused(lambda: read(folder), section, "expected a JSON object", kind=FormatError)
+        assert_error(
+            lambda: read(folder), section, "expected a JSON object", error_type=FormatError
+        )
 
     @pytest.mark.parametrize(
         "key", [*make_architecture()["encoder"], *make_architecture()["token_embedder"]]
     )
-    def test_a_key_that_is_missing(self, tmp_path, key):
+    def test_read_rejects_missing_key(self, tmp_path, key):
         architecture = make_architecture()
         for section in ("encoder", "token_embedder"):
             architecture[section].pop(key, None)
         folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
-        word = "None" if key == "name" else key
-        refused(lambda: read(folder), "architecture", word, kind=FormatError)
+        phrase = "None" if key == "name" else key
+        assert_error(lambda: read(folder), "architecture", phrase, error_type=FormatError)
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -299,10 +313,10 @@ class TestArchitecture:
             ("proj_clip", True),
         ],
     )
-    def test_a_value_of_another_kind(self, tmp_path, key, value):
+    def test_read_rejects_invalid_value(self, tmp_path, key, value):
         architecture = make_architecture(**{key: value})
         folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
-        refused(lambda: read(folder), kind=FormatError)
+        assert_error(lambda: read(folder), error_type=FormatError)
 
     @pytest.mark.parametrize(
         "change",
@@ -320,18 +334,18 @@ class TestArchitecture:
         ],
         ids=repr,
     )
-    def test_an_architecture_of_another_model(self, tmp_path, change):
+    def test_read_rejects_architecture_of_another_model(self, tmp_path, change):
         architecture = make_architecture(**change)
         folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
-        refused(lambda: read(folder), str(folder), kind=FormatError)
+        assert_error(lambda: read(folder), str(folder), error_type=FormatError)
 
 
 class TestTensors:
     @pytest.mark.parametrize(
-        ("part", "name", "value", "words"),
+        ("part", "name", "value", "phrases"),
         [
             ("encoder", "forward_layer_0.state_linearity.bias", None, ["is missing"]),
-            ("encoder", "extra", torch.ones(1), ["encoder.extra is not expected"]),
+            ("encoder", "extra", torch.ones(1), ["unexpected array encoder.extra"]),
             ("token_embedder", "projection.weight", torch.ones(8, 19), ["(8, 19)", "(8, 18)"]),
             ("token_embedder", "word_emb_layer.embedding.weight", torch.tensor(1.0), ["()"]),
             ("token_embedder", "char_emb_layer.embedding.weight", torch.ones(16), ["(16,)"]),
@@ -341,7 +355,7 @@ class TestTensors:
             ("token_embedder", "projection.bias", torch.ones(8, dtype=torch.int64), ["int64"]),
         ],
     )
-    def test_one_that_is_not_as_it_should_be(self, tmp_path, part, name, value, words):
+    def test_read_rejects_invalid_tensor(self, tmp_path, part, name, value, phrases):
         folder = many_langs_folder(tmp_path / "zh")
         state = many_langs_state(make_architecture(), len(WORD_LINES), len(CHARACTER_LINES))[part]
         if value is None:
@@ -349,9 +363,9 @@ class TestTensors:
         else:
             state[name] = value
         (folder / f"{part}.pkl").write_bytes(torch_bytes(state, legacy=True))
-        refused(lambda: read(folder), *words, kind=FormatError)
+        assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
-    def test_more_rows_than_lines_do_no_harm(self, tmp_path):
+    def test_embedding_can_have_more_rows_than_lines(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh")
         state = many_langs_state(make_architecture(), 20, 30)["token_embedder"]
         (folder / "token_embedder.pkl").write_bytes(torch_bytes(state, legacy=True))

@@ -1,11 +1,11 @@
-"""Tests of the mixes a model is given: its own, initial ones, and those a user asks for."""
+"""Tests of the mixes of a loaded model: its own, initial ones, and requested ones."""
 
 import dataclasses
 
 import pytest
 import torch
 from conftest import TINY, random_model
-from sources import refused
+from sources import assert_error
 
 from elmo.config import MixConfig
 from elmo.errors import ConfigError
@@ -15,7 +15,7 @@ from elmo.formats.pretrained import Pretrained
 
 @pytest.fixture
 def model():
-    """A model with two trained mixes and a recorded layer norm."""
+    """Return a model with two trained mixes and a recorded layer norm."""
     config = dataclasses.replace(TINY, mix=MixConfig(2, "bilm-tf"))
     weights = dict(random_model(config).weights)
     for number in range(2):
@@ -36,19 +36,19 @@ def test_initial_mixes_are_plain_means():
         assert mixes[f"mixes.{number}.gamma"].tolist() == [1]
 
 
-def test_asked_for_as_many_the_model_keeps_all(model):
+def test_with_mixes_keeps_all_for_same_number(model):
     same = with_mixes(model, n_mixes=2)
     assert same.config == model.config
     assert mixes_of(same) == mixes_of(model)
 
 
 @pytest.mark.parametrize("n_mixes", [0, 1, 2, 3])
-def test_more_or_fewer(model, n_mixes, caplog):
-    found = with_mixes(model, n_mixes=n_mixes)
-    assert found.config.mix == MixConfig(n_mixes, "bilm-tf")
-    mixes = mixes_of(found)
+def test_with_mixes_adds_or_drops_mixes(model, n_mixes, caplog):
+    result = with_mixes(model, n_mixes=n_mixes)
+    assert result.config.mix == MixConfig(n_mixes, "bilm-tf")
+    mixes = mixes_of(result)
     assert len(mixes) == 2 * n_mixes
-    assert ("comes with 2 mixes" in caplog.text) == (n_mixes < 2)
+    assert ("the model has 2 mixes" in caplog.text) == (n_mixes < 2)
     for name, values in mixes_of(model).items():
         assert mixes.get(name, values) == values
     if n_mixes == 3:
@@ -56,41 +56,41 @@ def test_more_or_fewer(model, n_mixes, caplog):
 
 
 @pytest.mark.parametrize(
-    ("asked", "program"),
+    ("requested", "expected"),
     [(False, "bilm-tf"), (True, "allennlp"), ("none", "none"), ("allennlp", "allennlp")],
 )
-def test_layer_norm(model, asked, program):
-    found = with_mixes(model, n_mixes=2, layer_norm=asked)
-    assert found.config.mix.layer_norm == program
+def test_with_mixes_sets_layer_norm(model, requested, expected):
+    result = with_mixes(model, n_mixes=2, layer_norm=requested)
+    assert result.config.mix.layer_norm == expected
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_top_only(model, asked):
-    found = with_mixes(model, n_mixes=2, top_only=asked)
-    assert found.config.mix.top_only is asked
-    kept = with_mixes(found, n_mixes=2)
-    assert kept.config.mix.top_only is asked
+@pytest.mark.parametrize("requested", [True, False])
+def test_with_mixes_sets_top_only(model, requested):
+    result = with_mixes(model, n_mixes=2, top_only=requested)
+    assert result.config.mix.top_only is requested
+    again = with_mixes(result, n_mixes=2)
+    assert again.config.mix.top_only is requested
 
 
-def test_fixed_weights_replace_the_models_own_but_not_gamma(model):
-    found = with_mixes(model, n_mixes=2, fixed=[-9e10, 1, -9e10])
-    mixes = mixes_of(found)
+def test_fixed_weights_replace_weights_but_not_gamma(model):
+    result = with_mixes(model, n_mixes=2, fixed=[-9e10, 1, -9e10])
+    mixes = mixes_of(result)
     for number in range(2):
         assert mixes[f"mixes.{number}.weights"] == torch.tensor([-9e10, 1, -9e10]).tolist()
         assert mixes[f"mixes.{number}.gamma"] == [3 + number]
 
 
-def test_the_model_given_is_not_touched(model):
+def test_with_mixes_does_not_change_its_argument(model):
     before = mixes_of(model)
-    found = with_mixes(model, n_mixes=2, fixed=[1, 2, 3])
-    for tensor in found.weights.values():
+    result = with_mixes(model, n_mixes=2, fixed=[1, 2, 3])
+    for tensor in result.weights.values():
         if tensor.numel() <= 3:
             tensor.add_(1)
     assert mixes_of(model) == before
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("requested", "phrases"),
     [
         ({"fixed": [1, 2]}, ["2 weights", "3 layers"]),
         ({"fixed": []}, ["0 weights", "3 layers"]),
@@ -99,5 +99,5 @@ def test_the_model_given_is_not_touched(model):
         ({"n_mixes": -1}, ["-1"]),
     ],
 )
-def test_what_cannot_be(model, asked, words):
-    refused(lambda: with_mixes(model, **asked), *words, kind=ConfigError)
+def test_with_mixes_rejects_invalid_arguments(model, requested, phrases):
+    assert_error(lambda: with_mixes(model, **requested), *phrases, error_type=ConfigError)

@@ -1,4 +1,4 @@
-"""Tests of `convert --to onnx`: every readable model, what the folder holds, what is refused."""
+"""Tests of `convert --to onnx`: every readable model, content of the folder, errors."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import pytest
 import torch
 from builders import SENTENCES
 from conftest import TINY, random_model
-from sources import SOURCES, own_folder, refused, snapshot
+from sources import SOURCES, assert_error, model_folder_source, snapshot
 from typer.testing import CliRunner
 
 from elmo.cli import application
@@ -33,7 +33,7 @@ def layers_of(folder, ids):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_readable_model(tmp_path, name):
+def test_graph_matches_every_readable_model(tmp_path, name):
     arguments = SOURCES[name].make(tmp_path)
     elmo = ELMo.from_pretrained(**arguments)
     onnx_folder.write(read(**arguments), tmp_path / "out")
@@ -42,61 +42,71 @@ def test_every_readable_model(tmp_path, name):
     with torch.no_grad():
         expected = elmo.network.bilm(*distinct_rows(ids), (ids != 0).any(dim=2)).layers.numpy()
     np.testing.assert_allclose(layers_of(tmp_path / "out", ids), expected, atol=2e-5)
-    head = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert head["origin"] == elmo.origin
-    plain = elmo.to_pretrained()
-    for file, table in (("characters.json", plain.characters), ("words.json", plain.words)):
+    header = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert header["origin"] == elmo.origin
+    pretrained = elmo.to_pretrained()
+    for file, table in (
+        ("characters.json", pretrained.characters),
+        ("words.json", pretrained.words),
+    ):
         path = tmp_path / "out" / file
-        entries = None if table is None else list(table)  # of all of these the numbers count from 0
+        entries = None if table is None else list(table)  # all ids here are consecutive from 0
         assert (json.loads(path.read_text("utf-8")) if path.exists() else None) == entries
 
 
-def test_files_and_notes(tmp_path):
-    path = own_folder(tmp_path)["source"]
+def test_convert_writes_files_and_notes(tmp_path):
+    path = model_folder_source(tmp_path)["source"]
     result = convert(ConvertConfig(str(path), str(tmp_path / "out"), to="onnx"))
     names = sorted(item.name for item in (tmp_path / "out").iterdir())
     assert names == ["README.md", "config.json", "model.onnx"]
     lines = str(result).splitlines()
     assert lines[0] == f"{tmp_path / 'out'}: written as onnx, read from random model"
-    assert lines[1:3] == ["note: mended", "note: the softmax of the language model is not written"]
+    assert lines[1:3] == [
+        "note: a correction",
+        "note: The softmax of the language model is not written.",
+    ]
     assert lines[3].startswith("note: in onnxruntime no value is off by more than ")
-    head = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert (head["format"], head["version"], head["dtype"]) == ("elmo-torch onnx", 1, "float32")
-    assert list(head["model"]) == ["text", "encoder", "lstm"]
+    header = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert (header["format"], header["version"], header["dtype"]) == (
+        "elmo-torch onnx",
+        1,
+        "float32",
+    )
+    assert list(header["model"]) == ["text", "encoder", "lstm"]
     card = (tmp_path / "out" / "README.md").read_text()
     assert "`layers`, float32, (3, batch, time, 16)" in card
     assert "Weights are float32." in card
 
 
-def test_trained_mixes_are_told(tmp_path):
+def test_write_notes_omitted_mixes(tmp_path):
     config = ModelConfig(TINY.text, TINY.encoder, TINY.lstm, MixConfig(2))
     elmo = ELMo(random_model(config, scale=1.5))
     elmo.network.mixes[1].gamma.data.fill_(2.0)
     notes = onnx_folder.write(elmo.to_pretrained(), tmp_path / "out")
-    assert notes[0] == "the trained mixes are not written: the graph gives every layer"
+    assert notes[0] == "The trained layer mixes are not written: the graph returns every layer."
 
 
-def test_the_tokeniser_is_recorded(tmp_path):
+def test_convert_records_tokenizer(tmp_path):
     model_folder.write(random_model(scale=1.5), tmp_path / "model")
     config = ConvertConfig(
         str(tmp_path / "model"), str(tmp_path / "out"), to="onnx", tokenizer="english"
     )
     convert(config)
-    head = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert head["model"]["text"]["tokenizer"] == "english"
+    header = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert header["model"]["text"]["tokenizer"] == "english"
 
 
-@pytest.mark.parametrize(("dtype", "word"), [("float16", "as float16"), ("int8", "as int8")])
-def test_fewer_bytes(tmp_path, dtype, word):
+@pytest.mark.parametrize(("dtype", "phrase"), [("float16", "as float16"), ("int8", "as int8")])
+def test_convert_to_compact_storage(tmp_path, dtype, phrase):
     model_folder.write(random_model(scale=1.5), tmp_path / "model")
     output = str(tmp_path / "out")
     result = convert(ConvertConfig(str(tmp_path / "model"), output, to="onnx", dtype=dtype))
     assert str(result).startswith(f"{output}: written as onnx in {dtype}, read from ")
     assert "in onnxruntime the mean cosine to our vectors is " in str(result)
-    assert word in (tmp_path / "out" / "README.md").read_text()
+    assert phrase in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_again_into_the_same_folder(tmp_path):
+def test_write_replaces_previous_export_and_keeps_other_files(tmp_path):
     model = random_model(scale=1.5)
     onnx_folder.write(model, tmp_path / "out")
     before = snapshot(tmp_path / "out")
@@ -107,46 +117,54 @@ def test_again_into_the_same_folder(tmp_path):
     assert snapshot(tmp_path / "out") == {**before, "mine.txt": b"kept"}
 
 
-def test_one_kind_is_not_written_over_another(tmp_path):
+def test_formats_do_not_overwrite_each_other(tmp_path):
     model = random_model(scale=1.5)
     model_folder.write(model, tmp_path / "ours")
     onnx_folder.write(model, tmp_path / "onnx")
     before = snapshot(tmp_path)
-    words = "belong to no model of ours in this format"
-    refused(lambda: onnx_folder.write(model, tmp_path / "ours"), words, kind=OutputError)
-    refused(lambda: model_folder.write(model, tmp_path / "onnx"), words, kind=OutputError)
+    phrase = "do not belong to an elmo-torch model in this format"
+    assert_error(
+        lambda: onnx_folder.write(model, tmp_path / "ours"), phrase, error_type=OutputError
+    )
+    assert_error(
+        lambda: model_folder.write(model, tmp_path / "onnx"), phrase, error_type=OutputError
+    )
     assert snapshot(tmp_path) == before
 
 
-def test_it_is_not_read_back(tmp_path):
+def test_read_rejects_onnx_folder(tmp_path):
     onnx_folder.write(random_model(scale=1.5), tmp_path / "out")
-    refused(lambda: read(tmp_path / "out"), "an export to ONNX", kind=FormatError)
+    assert_error(lambda: read(tmp_path / "out"), "is an ONNX export", error_type=FormatError)
 
 
-def test_nothing_is_left_of_a_graph_that_is_wrong(tmp_path, monkeypatch):
+def test_failed_verification_writes_nothing(tmp_path, monkeypatch):
     other = onnx_file.graph(ELMo(random_model(seed=1)).network.bilm)
     monkeypatch.setattr(onnx_file, "graph", lambda *arguments: other)
     model = random_model(scale=1.5)
-    refused(
-        lambda: onnx_folder.write(model, tmp_path / "out"), "nothing was written", kind=OutputError
+    assert_error(
+        lambda: onnx_folder.write(model, tmp_path / "out"),
+        "nothing was written",
+        error_type=OutputError,
     )
     assert not list(tmp_path.iterdir())
 
 
-def test_without_the_extra(tmp_path, monkeypatch):
+def test_write_names_missing_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     model = random_model(scale=1.5)
-    refused(lambda: onnx_folder.write(model, tmp_path / "out"), "[export]", kind=MissingExtra)
+    assert_error(
+        lambda: onnx_folder.write(model, tmp_path / "out"), "[export]", error_type=MissingExtra
+    )
     assert not list(tmp_path.iterdir())
 
 
-def test_command_line(tmp_path):
-    """Weights scaled beyond what int8 bears are refused."""
-    model_folder.write(random_model(scale=16.0), tmp_path / "harsh")
+def test_command_line_writes_graph_and_rejects_lossy_int8(tmp_path):
+    """A model with too large weights for int8 is rejected."""
+    model_folder.write(random_model(scale=16.0), tmp_path / "large-weights")
     model_folder.write(random_model(scale=1.0), tmp_path / "model")
     output = tmp_path / "out"
-    harsh = ["convert", str(tmp_path / "harsh"), str(output), "--to", "onnx"]
-    done = CliRunner().invoke(application(), [*harsh, "--dtype", "int8"])
+    rejected_command = ["convert", str(tmp_path / "large-weights"), str(output), "--to", "onnx"]
+    done = CliRunner().invoke(application(), [*rejected_command, "--dtype", "int8"])
     assert done.exit_code == 1
     assert done.stderr.startswith("elmo: int8 costs this model too much")
     assert not output.exists()

@@ -1,4 +1,4 @@
-"""Tests of Parquet files: any shape and any text as Arrow reads it."""
+"""Tests that Arrow reads the written Parquet files, for any shape and text."""
 
 import itertools
 
@@ -19,7 +19,7 @@ from elmo.formats.parquet import (
     plain_strings,
 )
 
-# Each depth with lists that are empty at any place, and with others.
+# For each depth: lists that are empty at any level, and longer lists.
 SHAPES = {
     depth: [*itertools.product([0, 1, 3], repeat=depth), (2, 300, 1)[:depth]] for depth in range(4)
 }
@@ -46,14 +46,14 @@ def cells(arrays, storage="float32"):
 
 @pytest.mark.parametrize("storage", ["float16", "float32"])
 @pytest.mark.parametrize("depth", SHAPES)
-def test_lists_of_any_shape(tmp_path, depth, storage):
+def test_nested_lists_of_any_shape_are_read_by_arrow(tmp_path, depth, storage):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    kind = {"float16": FLOAT16, "float32": FLOAT32}[storage]
+    value_type = {"float16": FLOAT16, "float32": FLOAT32}[storage]
     shapes = SHAPES[depth] * 3
     np.random.default_rng(depth).shuffle(shapes)
     groups = [numbers(map(tuple, part), storage) for part in (shapes[:5], shapes[5:]) if part]
     path = tmp_path / "x.parquet"
-    write(path, [Column("x", kind, depth)], *([cells(group, storage)] for group in groups))
+    write(path, [Column("x", value_type, depth)], *([cells(group, storage)] for group in groups))
     table = parquet.read_table(path)
     table.validate(full=True)
     expected = getattr(arrow, storage)()
@@ -63,7 +63,7 @@ def test_lists_of_any_shape(tmp_path, depth, storage):
     assert table["x"].to_pylist() == [array.tolist() for group in groups for array in group]
 
 
-def test_numbers_and_strings(tmp_path):
+def test_integers_strings_and_statistics_are_read_by_arrow(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     texts = ["", "a", "나는", "\0", "\U0001f600" * 100]
     values = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
@@ -77,20 +77,20 @@ def test_numbers_and_strings(tmp_path):
     assert parquet.read_table(path).to_pydict() == {"n": values.tolist(), "t": texts}
     metadata = parquet.ParquetFile(path).metadata
     assert metadata.created_by == "tests version 1"
-    n, t = (metadata.row_group(0).column(place) for place in (0, 1))
+    n, t = (metadata.row_group(0).column(position) for position in (0, 1))
     assert (n.statistics.min, n.statistics.max) == (-(2**63), 2**63 - 1)
     assert n.statistics.null_count == 0
     assert t.statistics is None
 
 
-def test_a_table_without_rows(tmp_path):
+def test_table_without_rows_keeps_schema(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(write(tmp_path / "x.parquet", [Column("x", FLOAT16, 2)]))
     assert len(table) == 0
     assert str(table.schema.field("x").type) == "list<element: list<element: halffloat>>"
 
 
-def test_values_lie_in_the_file_as_they_are(tmp_path):
+def test_values_are_written_without_conversion(tmp_path):
     arrays = numbers([(3, 4), (0, 4), (2, 4)])
     path = write(tmp_path / "x.parquet", [Column("x", FLOAT32, 2)], [cells(arrays)])
     data = path.read_bytes()
@@ -99,8 +99,8 @@ def test_values_lie_in_the_file_as_they_are(tmp_path):
     assert plain_numbers(arrays[0], "float32").obj.base is arrays[0]
 
 
-def test_a_page_too_large_to_be_counted(tmp_path, monkeypatch):
+def test_write_rejects_page_above_size_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_module, "MAX_PAGE_BYTES", 100)
     columns = [Column("x", FLOAT32, 1)]
-    with pytest.raises(OutputError, match=r"4,0\d\d bytes of x are more than .* split long lines"):
+    with pytest.raises(OutputError, match=r"Column x has 4,0\d\d bytes .* Split long lines"):
         write(tmp_path / "x.parquet", columns, [cells(numbers([(3,), (1000,)]))])

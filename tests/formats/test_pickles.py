@@ -1,4 +1,4 @@
-"""Tests of PyTorch pickles: state dicts are read, and no code in them ever runs."""
+"""Tests of PyTorch pickles: state dicts are read, and code in them never runs."""
 
 import io
 import os
@@ -8,7 +8,7 @@ import zipfile
 import pytest
 import torch
 from builders import torch_bytes
-from sources import refused
+from sources import assert_error
 
 from elmo.errors import FormatError
 from elmo.formats.pickles import read_state_dict, to_arrays
@@ -16,8 +16,8 @@ from elmo.formats.pickles import read_state_dict, to_arrays
 either_format = pytest.mark.parametrize("legacy", [True, False])
 
 
-class Evil:
-    """Makes a file when it is unpickled."""
+class MakesFolder:
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -31,50 +31,54 @@ def read(data):
 
 
 @either_format
-def test_there_and_back(legacy):
+def test_read_state_dict_returns_saved_tensors(legacy):
     state = {
         "a": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
         "half": torch.ones(2, dtype=torch.float16),
         "transposed": torch.arange(6.0).view(2, 3).T,
         "counter": torch.tensor(3),
     }
-    found = read(torch_bytes(state, legacy=legacy))
-    assert found.keys() == state.keys()
+    actual = read(torch_bytes(state, legacy=legacy))
+    assert actual.keys() == state.keys()
     for name, tensor in state.items():
-        assert found[name].dtype == tensor.dtype
-        assert torch.equal(found[name], tensor)
+        assert actual[name].dtype == tensor.dtype
+        assert torch.equal(actual[name], tensor)
 
 
-class TestCode:
-    @pytest.mark.parametrize("where", ["name", "value", "beside", "whole"])
+class TestMaliciousPickles:
+    @pytest.mark.parametrize("position", ["key", "value", "list item", "root"])
     @either_format
-    def test_no_code_is_run(self, tmp_path, where, legacy):
-        evil = Evil(tmp_path / "made")
+    def test_read_runs_no_code(self, tmp_path, position, legacy):
+        malicious = MakesFolder(tmp_path / "made")
         content = {
-            "name": {evil: torch.ones(1)},
-            "value": {"a": evil},
-            "beside": [{"a": torch.ones(1)}, evil],
-            "whole": evil,
-        }[where]
+            "key": {malicious: torch.ones(1)},
+            "value": {"a": malicious},
+            "list item": [{"a": torch.ones(1)}, malicious],
+            "root": malicious,
+        }[position]
         data = torch_bytes(content, legacy=legacy)
-        message = refused(lambda: read(data), "best.th", "can run code", kind=FormatError)
+        message = assert_error(
+            lambda: read(data), "best.th", "can execute code", error_type=FormatError
+        )
         assert "mkdir" in message
-        assert "weights_only" not in message  # no advice to open it all the same
+        assert "weights_only" not in message  # must not suggest loading it unsafely
         assert not (tmp_path / "made").exists()
 
-    def test_the_file_would_be_made_by_a_careless_reader(self, tmp_path):
-        """Otherwise the test above proves nothing."""
-        pickle.loads(pickle.dumps(Evil(tmp_path / "made")))
+    def test_plain_unpickling_would_run_the_code(self, tmp_path):
+        """Check that the pickle of the test above is really malicious."""
+        pickle.loads(pickle.dumps(MakesFolder(tmp_path / "made")))
         assert (tmp_path / "made").exists()
 
-    def test_a_plain_pickle(self, tmp_path):
-        data = pickle.dumps({"a": Evil(tmp_path / "made")})
-        refused(lambda: read(data), "best.th", kind=FormatError)
+    def test_read_rejects_plain_pickle(self, tmp_path):
+        data = pickle.dumps({"a": MakesFolder(tmp_path / "made")})
+        assert_error(lambda: read(data), "best.th", error_type=FormatError)
         assert not (tmp_path / "made").exists()
 
-    def test_a_model_pickled_whole(self):
+    def test_read_rejects_pickled_module(self):
         module = torch.nn.Linear(2, 2)
-        refused(lambda: read(torch_bytes(module)), "Linear", "can run code", kind=FormatError)
+        assert_error(
+            lambda: read(torch_bytes(module)), "Linear", "can execute code", error_type=FormatError
+        )
 
 
 @pytest.mark.parametrize(
@@ -83,9 +87,11 @@ class TestCode:
     ids=repr,
 )
 @either_format
-def test_what_is_no_state_dict(content, legacy):
+def test_read_rejects_other_content(content, legacy):
     data = torch_bytes(content, legacy=legacy)
-    refused(lambda: read(data), "best.th", "no state dict", kind=FormatError)
+    assert_error(
+        lambda: read(data), "best.th", "does not contain a state dict", error_type=FormatError
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,19 +99,19 @@ def test_what_is_no_state_dict(content, legacy):
     [b"", b"\x80", b"\x80\x02.", b"PK\x03\x04", b"\x80\x02garbage", b"\x80\x04\x95", b"\0" * 64],
     ids=repr,
 )
-def test_garbage(data):
-    refused(lambda: read(data), "best.th", kind=FormatError)
+def test_read_rejects_garbage(data):
+    assert_error(lambda: read(data), "best.th", error_type=FormatError)
 
 
-def test_a_zip_of_something_else():
+def test_read_rejects_other_zip():
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("archive/data.pkl", b"text")
-    refused(lambda: read(file.getvalue()), "best.th", kind=FormatError)
+    assert_error(lambda: read(file.getvalue()), "best.th", error_type=FormatError)
 
 
-class TestArrays:
-    def test_values_are_kept(self):
+class TestToArrays:
+    def test_values_are_kept_as_float32(self):
         state = {
             "parameter": torch.nn.Parameter(torch.tensor([1.5, -0.0])),
             "half": torch.tensor([0.1], dtype=torch.bfloat16),
@@ -117,7 +123,7 @@ class TestArrays:
         assert arrays["half"].tolist() == state["half"].tolist()
 
     @pytest.mark.parametrize(
-        ("tensor", "kind"),
+        ("tensor", "problem"),
         [
             (torch.ones(2, dtype=torch.int64), "int64"),
             (torch.ones(2, dtype=torch.bool), "bool"),
@@ -127,6 +133,8 @@ class TestArrays:
         ],
         ids=["int64", "bool", "complex64", "sparse", "meta"],
     )
-    def test_what_is_no_plain_tensor(self, tensor, kind):
-        state = read(torch_bytes({"odd": tensor}))
-        refused(lambda: to_arrays(state, "best.th"), "best.th: odd holds", kind, kind=FormatError)
+    def test_to_arrays_rejects_other_tensors(self, tensor, problem):
+        state = read(torch_bytes({"x": tensor}))
+        assert_error(
+            lambda: to_arrays(state, "best.th"), "best.th: x has", problem, error_type=FormatError
+        )

@@ -1,4 +1,4 @@
-"""Tests of weights in fewer bytes: what rounding costs, and the rows that are hard to round."""
+"""Tests of compact weight storage: rounding error, and rows that are difficult to round."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from sources import refused
+from sources import assert_error
 
 from elmo.errors import ConfigError, FormatError
-from elmo.formats.quantization import pack, storage_of, unpack
+from elmo.formats.quantization import describe_storage, pack, unpack
 
-LEAST = 2.0**-24  # the least positive float16
+SMALLEST = 2.0**-24  # the smallest positive float16
 LARGEST = 65504.0
 
-# Rows that need their own scales, from far below the least float16 to as much as a scale holds.
+# Matrices from far below the smallest float16 up to the largest that a float16 scale can hold.
 matrices = st.tuples(
     arrays(
         np.float32,
@@ -25,27 +25,27 @@ matrices = st.tuples(
 ).map(lambda drawn: torch.from_numpy(drawn[0] * np.float32(10 ** drawn[1])))
 
 
-def stored_as(values, dtype="int8"):
-    """Give what is stored of one tensor, and what is read of that."""
-    stored = pack({"w": values}, dtype)
+def stored_as(values, storage="int8"):
+    """Return a tensor in its stored form, and as it is read back."""
+    stored = pack({"w": values}, storage)
     return stored, unpack(stored, "file")["w"]
 
 
 class TestInt8:
     @settings(max_examples=300, deadline=None)
     @given(matrices)
-    def test_no_value_is_off_by_more_than_half_a_step(self, values):
-        stored, found = stored_as(values)
+    def test_error_is_at_most_half_a_step(self, values):
+        stored, actual = stored_as(values)
         assert (stored["w"].dtype, stored["w.scale"].dtype) == (torch.int8, torch.float16)
         assert stored["w.scale"].shape == values.shape[:1]
-        assert (found.dtype, found.shape) == (torch.float32, values.shape)
+        assert (actual.dtype, actual.shape) == (torch.float32, values.shape)
         step = stored["w.scale"].double().view(-1, *[1] * (values.dim() - 1))
-        # Dividing in float32 may turn a value that lies half-way by its last bit.
-        assert ((found.double() - values.double()).abs() <= step * (0.5 + 1e-5)).all()
+        # Division in float32 can round a value half-way between two steps the other way.
+        assert ((actual.double() - values.double()).abs() <= step * (0.5 + 1e-5)).all()
 
     @settings(max_examples=300, deadline=None)
     @given(matrices)
-    def test_the_scale_is_the_least_that_reaches_every_value(self, values):
+    def test_scale_is_smallest_that_covers_the_row(self, values):
         stored, _ = stored_as(values)
         scale = stored["w.scale"]
         largest = values.flatten(1).abs().amax(1).double()
@@ -56,63 +56,65 @@ class TestInt8:
 
     @settings(max_examples=100, deadline=None)
     @given(matrices, st.sampled_from([2e-3, 1.0, 1e3]))
-    def test_stored_again_nothing_changes(self, values, size):
-        """From 0.002 on a row reaches 127 steps; below, the scales of float16 are too coarse."""
+    def test_storing_again_changes_nothing(self, values, size):
+        """Rows of at least 0.002 use all 127 steps; below, float16 scales are too coarse."""
         values.flatten(1)[:, 0] = size
-        stored, found = stored_as(values)
-        again, found_again = stored_as(found)
+        stored, actual = stored_as(values)
+        again, actual_again = stored_as(actual)
         assert torch.equal(again["w"], stored["w"])
         assert torch.equal(again["w.scale"], stored["w.scale"])
-        assert torch.equal(found_again, found)
+        assert torch.equal(actual_again, actual)
 
-    def test_rows_do_not_know_each_other(self):
+    def test_rows_are_quantized_independently(self):
         rows = torch.tensor([[1e-4, -5e-5, 2e-5], [1e4, -5e3, 2e3]])
-        _, found = stored_as(rows)
-        assert torch.allclose(found, rows, rtol=0.02)
+        _, actual = stored_as(rows)
+        assert torch.allclose(actual, rows, rtol=0.02)
         alone = [stored_as(row[None])[1][0] for row in rows]
-        assert torch.equal(found, torch.stack(alone))
+        assert torch.equal(actual, torch.stack(alone))
 
-    def test_filters_of_a_convolution_are_rows(self):
+    def test_convolution_filters_are_rows(self):
         weight = torch.randn(5, 4, 3, generator=torch.Generator().manual_seed(0))
         weight *= torch.tensor([1e-3, 1e-1, 1.0, 1e1, 1e3]).view(5, 1, 1)
-        stored, found = stored_as(weight)
+        stored, actual = stored_as(weight)
         assert stored["w.scale"].shape == (5,)
         assert stored["w"].flatten(1).abs().amax(1).tolist() == [127] * 5
-        steps = (found - weight).abs().flatten(1).amax(1) / stored["w.scale"].float()
+        steps = (actual - weight).abs().flatten(1).amax(1) / stored["w.scale"].float()
         assert (steps <= 0.501).all()
         assert (steps > 0.1).all()
 
-    def test_rows_of_zeros_stay_zeros(self):
+    def test_zero_rows_stay_zero(self):
         rows = torch.tensor([[0.0, 0.0, -0.0], [1.0, 0.0, -1.0]])
-        stored, found = stored_as(rows)
+        stored, actual = stored_as(rows)
         assert stored["w.scale"][0] == 0
-        assert torch.equal(found[0], torch.zeros(3))
-        assert found[1, 1] == 0
-        assert torch.equal(found[1, :1], -found[1, 2:])
+        assert torch.equal(actual[0], torch.zeros(3))
+        assert actual[1, 1] == 0
+        assert torch.equal(actual[1, :1], -actual[1, 2:])
 
-    @pytest.mark.parametrize("value", [1e-45, 1e-30, LEAST / 4, LEAST, 3 * LEAST, 200 * LEAST])
-    def test_rows_too_small_for_a_scale(self, value):
-        stored, found = stored_as(torch.tensor([[value, -value / 2, 0.0]]))
-        assert stored["w.scale"] >= LEAST
-        assert found.isfinite().all()
-        assert (found[0] - torch.tensor([value, -value / 2, 0.0])).abs().max() <= LEAST
+    @pytest.mark.parametrize(
+        "value", [1e-45, 1e-30, SMALLEST / 4, SMALLEST, 3 * SMALLEST, 200 * SMALLEST]
+    )
+    def test_tiny_rows_use_smallest_scale(self, value):
+        stored, actual = stored_as(torch.tensor([[value, -value / 2, 0.0]]))
+        assert stored["w.scale"] >= SMALLEST
+        assert actual.isfinite().all()
+        assert (actual[0] - torch.tensor([value, -value / 2, 0.0])).abs().max() <= SMALLEST
 
-    def test_a_matrix_too_large_for_its_scales_stays_as_it_is(self):
+    def test_matrix_too_large_for_scales_stays_float32(self):
         fits = torch.tensor([[LARGEST * 127, 1.0], [1.0, 2.0]])
         assert pack({"w": fits}, "int8")["w"].dtype == torch.int8
         large = torch.nextafter(fits, torch.tensor(torch.inf))
         for values in (large, large * 1e20):
-            stored, found = stored_as(values)
+            stored, actual = stored_as(values)
             assert stored.keys() == {"w"}
             assert stored["w"].dtype == torch.float32
-            assert torch.equal(found, values)
+            assert torch.equal(actual, values)
 
-    def test_what_has_one_dimension_is_float16(self):
+    def test_one_dimensional_tensors_are_float16(self):
         for values in (torch.tensor([0.1, -3.0]), torch.tensor(0.1)):
-            stored, found = stored_as(values)
+            stored, actual = stored_as(values)
             assert stored.keys() == {"w"}
             assert stored["w"].dtype == torch.float16
-            assert torch.equal(found, values.half().float())
+            assert torch.equal(actual, values.half().float())
 
 
 class TestFloat16:
@@ -124,63 +126,68 @@ class TestFloat16:
             elements=st.floats(-LARGEST, LARGEST, width=32),
         )
     )
-    def test_everything_is_rounded_once(self, values):
-        stored, found = stored_as(torch.from_numpy(np.asarray(values)), "float16")
+    def test_values_are_rounded_to_float16(self, values):
+        stored, actual = stored_as(torch.from_numpy(np.asarray(values)), "float16")
         assert stored["w"].dtype == torch.float16
-        np.testing.assert_array_equal(found.numpy(), values.astype(np.float16).astype(np.float32))
+        np.testing.assert_array_equal(actual.numpy(), values.astype(np.float16).astype(np.float32))
 
-    @pytest.mark.parametrize("dtype", ["float16", "int8"])
+    @pytest.mark.parametrize("storage", ["float16", "int8"])
     @pytest.mark.parametrize("value", [65520.0, -9e10, 3e38])
-    def test_values_too_large_stay_as_they_are(self, dtype, value):
-        """Fixed mixes have weights such as -9e10."""
+    def test_values_too_large_for_float16_stay_float32(self, storage, value):
+        """Fixed mixes use weights such as -9e10."""
         values = torch.tensor([value, 0.1, 1.0])
-        stored, found = stored_as(values, dtype)
+        stored, actual = stored_as(values, storage)
         assert stored["w"].dtype == torch.float32
-        assert torch.equal(found, values)
+        assert torch.equal(actual, values)
 
-    def test_matrices(self):
+    def test_matrices_too_large_for_float16_stay_float32(self):
         assert stored_as(torch.full((2, 2), 1e5), "float16")[0]["w"].dtype == torch.float32
 
 
 def test_float32_changes_nothing():
     values = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).t()
-    stored, found = stored_as(values, "float32")
+    stored, actual = stored_as(values, "float32")
     assert stored["w"].is_contiguous()
-    assert torch.equal(found, values)
+    assert torch.equal(actual, values)
 
 
-@pytest.mark.parametrize("dtype", ["int4", "", None, torch.int8])
-def test_unknown_types(dtype):
-    refused(lambda: pack({}, dtype), repr(dtype), "float32, float16, int8", kind=ConfigError)
+@pytest.mark.parametrize("storage", ["int4", "", None, torch.int8])
+def test_pack_rejects_unknown_storage(storage):
+    assert_error(
+        lambda: pack({}, storage), repr(storage), "float32, float16, int8", error_type=ConfigError
+    )
 
 
-HALVES = torch.ones(2).half()
-BYTES = torch.ones(2, 3).char()
+SCALES = torch.ones(2).half()
+MATRIX = torch.ones(2, 3).char()
 
 
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        ({"w": BYTES}, "file: w is int8, but there is no w.scale"),
-        ({"w.scale": HALVES}, "file: w.scale has no int8 matrix w to"),
-        ({"w": torch.ones(2, 3), "w.scale": HALVES}, "file: w.scale has no int8 matrix w to"),
-        ({"w": BYTES, "w.scale": torch.ones(3).half()}, "w.scale has shape (3,)"),
-        ({"w": BYTES, "w.scale": torch.ones(2, 1).half()}, "w.scale has shape (2, 1)"),
-        ({"w": BYTES, "w.scale": torch.tensor(1).half()}, "w.scale has shape ()"),
-        ({"w": BYTES, "w.scale": torch.ones(2)}, "type torch.float32; expected (2,)"),
-        ({"w": BYTES, "w.scale": torch.ones(2).char()}, "type torch.int8; expected (2,)"),
+        ({"w": MATRIX}, "file: w is int8, but its row scales w.scale are missing"),
+        ({"w.scale": SCALES}, "file: w.scale is a scale, but the int8 matrix w is missing"),
         (
-            {"w": BYTES, "w.scale": HALVES, "w.scale.scale": HALVES},
-            "w.scale.scale has no int8 matrix w.scale",
+            {"w": torch.ones(2, 3), "w.scale": SCALES},
+            "file: w.scale is a scale, but the int8 matrix w is missing",
+        ),
+        ({"w": MATRIX, "w.scale": torch.ones(3).half()}, "w.scale has shape (3,)"),
+        ({"w": MATRIX, "w.scale": torch.ones(2, 1).half()}, "w.scale has shape (2, 1)"),
+        ({"w": MATRIX, "w.scale": torch.tensor(1).half()}, "w.scale has shape ()"),
+        ({"w": MATRIX, "w.scale": torch.ones(2)}, "dtype torch.float32, expected (2,)"),
+        ({"w": MATRIX, "w.scale": torch.ones(2).char()}, "dtype torch.int8, expected (2,)"),
+        (
+            {"w": MATRIX, "w.scale": SCALES, "w.scale.scale": SCALES},
+            "w.scale.scale is a scale, but the int8 matrix w.scale is missing",
         ),
     ],
 )
-def test_what_does_not_fit_together(stored, message):
-    refused(lambda: unpack(stored, "file"), message, kind=FormatError)
+def test_unpack_rejects_inconsistent_tensors(stored, message):
+    assert_error(lambda: unpack(stored, "file"), message, error_type=FormatError)
 
 
 @pytest.mark.parametrize(
-    ("dtypes", "told"),
+    ("dtypes", "expected"),
     [
         ([], "float32, 0.0 MB"),
         ([torch.float32], "float32, 4.0 MB"),
@@ -189,6 +196,6 @@ def test_what_does_not_fit_together(stored, message):
         ([torch.bfloat16], "bfloat16, 2.0 MB"),
     ],
 )
-def test_storage(dtypes, told):
+def test_describe_storage_returns_narrowest_dtype_and_size(dtypes, expected):
     stored = {str(dtype): torch.zeros(1_000_000, dtype=dtype) for dtype in dtypes}
-    assert storage_of(stored) == told
+    assert describe_storage(stored) == expected

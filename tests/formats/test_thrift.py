@@ -1,4 +1,4 @@
-"""Tests of Thrift's compact protocol by bytes that are known, worked out by hand from its text."""
+"""Tests of Thrift's compact protocol against bytes derived by hand from its specification."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from elmo.formats.thrift import (
     binary,
     i32,
     i64,
-    many,
+    list_of,
     string,
     struct,
     varint,
@@ -27,34 +27,34 @@ from elmo.formats.thrift import (
         (2**63, "80808080808080808001"),
     ],
 )
-def test_varint(number, data):
+def test_varint_encodes_seven_bits_per_byte(number, data):
     assert varint(number).hex() == data
 
 
-def test_zigzag():
+def test_zigzag_maps_signed_to_unsigned():
     assert [zigzag(number) for number in (0, -1, 1, -2, 2)] == [0, 1, 2, 3, 4]
     assert zigzag(2**31 - 1) == 2**32 - 2
     assert zigzag(-(2**31)) == 2**32 - 1
     assert zigzag(-(2**63)) == 2**64 - 1
 
 
-def test_strings():
+def test_strings_start_with_their_length():
     assert binary(b"\0\xff").data.hex() == "0200ff"
     assert string("é").data.hex() == "02c3a9"
     assert string("x" * 200).data == b"\xc8\x01" + b"x" * 200
 
 
-def test_lists():
-    assert many(I32, []).data.hex() == "05"
-    assert many(I32, [i32(1), i32(-1)]).data.hex() == "250201"
-    assert many(I32, [i32(0)] * 14).data.hex() == "e5" + "00" * 14
-    assert many(I32, [i32(0)] * 15).data.hex() == "f50f" + "00" * 15
-    assert many(STRUCT, [struct({}), struct({1: i64(3)})]).data.hex() == "2c00160600"
+def test_lists_start_with_length_and_type():
+    assert list_of(I32, []).data.hex() == "05"
+    assert list_of(I32, [i32(1), i32(-1)]).data.hex() == "250201"
+    assert list_of(I32, [i32(0)] * 14).data.hex() == "e5" + "00" * 14
+    assert list_of(I32, [i32(0)] * 15).data.hex() == "f50f" + "00" * 15
+    assert list_of(STRUCT, [struct({}), struct({1: i64(3)})]).data.hex() == "2c00160600"
 
 
-def test_structs():
+def test_structs_encode_field_id_deltas():
     assert struct({}).data.hex() == "00"
-    # A field tells how far it is from the one before, one that is left out does not count.
+    # A field stores the difference to the previous id; omitted fields do not count.
     fields = {1: i32(5), 2: None, 4: string("a"), 9: struct({15: i64(-1)})}
     assert struct(fields).data.hex() == "150a" + "380161" + "5c" + "f601" + "00" + "00"
     with pytest.raises(AssertionError):

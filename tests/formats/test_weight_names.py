@@ -1,4 +1,4 @@
-"""Tests of the renaming tables: exact there and back, complete, and turned the right way."""
+"""Tests of the weight conversion tables: exact inverses, completeness, orientation."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from builders import (
     many_langs_state,
     read_hdf5,
 )
-from sources import refused
+from sources import assert_error
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig, TextConfig
 from elmo.errors import FormatError
@@ -57,11 +57,11 @@ TABLES = {
 
 
 def random_bits(table, seed=0):
-    """Give arrays with any finite bit pattern, subnormals and negative zeros among them."""
+    """Return arrays of random finite bit patterns, including subnormals and negative zeros."""
     rng = np.random.default_rng(seed)
     arrays = {}
     for rule in table:
-        for name, shape in rule.theirs.items():
+        for name, shape in rule.foreign.items():
             bits = rng.integers(0, 2**32, shape, dtype=np.uint32) & 0xBF7FFFFF
             arrays[name] = bits.view(np.float32)
     return arrays
@@ -69,81 +69,83 @@ def random_bits(table, seed=0):
 
 @pytest.mark.parametrize("name", TABLES)
 class TestTables:
-    def test_there_and_back_no_bit_changes(self, name):
+    def test_export_inverts_import_exactly(self, name):
         make, config = TABLES[name]
         arrays = random_bits(make(config))
-        back = weight_names.to_theirs(
-            make(config), weight_names.to_ours(make(config), arrays, "file")
+        exported = weight_names.export_weights(
+            make(config), weight_names.import_weights(make(config), arrays, "file")
         )
-        assert list(back) == list(arrays)
+        assert list(exported) == list(arrays)
         for key, array in arrays.items():
-            assert back[key].shape == array.shape
-            assert back[key].tobytes() == array.tobytes(), key
+            assert exported[key].shape == array.shape
+            assert exported[key].tobytes() == array.tobytes(), key
 
-    def test_every_tensor_of_the_network_comes_from_one_place(self, name):
+    def test_table_covers_every_tensor_once(self, name):
         make, config = TABLES[name]
         table = make(config)
-        found = weight_names.to_ours(table, random_bits(table), "file")
+        weights = weight_names.import_weights(table, random_bits(table), "file")
         expected = {
             key: shape for key, shape in expected_shapes(config).items() if key.startswith("bilm.")
         }
-        assert {key: tuple(tensor.shape) for key, tensor in found.items()} == expected
-        assert sum(len(rule.ours) for rule in table) == len(found)
-        assert all(tensor.is_contiguous() for tensor in found.values())
+        assert {key: tuple(tensor.shape) for key, tensor in weights.items()} == expected
+        assert sum(len(rule.names) for rule in table) == len(weights)
+        assert all(tensor.is_contiguous() for tensor in weights.values())
 
-    def test_tensors_do_not_share_memory(self, name):
+    def test_imported_tensors_share_no_memory(self, name):
         make, config = TABLES[name]
-        found = weight_names.to_ours(make(config), random_bits(make(config)), "file")
-        assert len({tensor.untyped_storage().data_ptr() for tensor in found.values()}) == len(found)
+        weights = weight_names.import_weights(make(config), random_bits(make(config)), "file")
+        assert len({tensor.untyped_storage().data_ptr() for tensor in weights.values()}) == len(
+            weights
+        )
 
     @pytest.mark.parametrize("change", ["missing", "unknown", "shape", "rank"])
-    def test_names_and_shapes_must_fit(self, name, change):
+    def test_import_rejects_wrong_names_and_shapes(self, name, change):
         make, config = TABLES[name]
         arrays = random_bits(make(config))
-        victim = list(arrays)[len(arrays) // 2]
-        words = [victim]
+        target = list(arrays)[len(arrays) // 2]
+        phrases = [target]
         if change == "missing":
-            del arrays[victim]
-            words += ["is missing", f"1 of {len(arrays) + 1}"]
+            del arrays[target]
+            phrases += ["is missing", f"1 of {len(arrays) + 1}"]
         elif change == "unknown":
-            arrays["what/is_this"] = np.zeros(3, np.float32)
-            words = ["what/is_this is not expected"]
+            arrays["extra/array"] = np.zeros(3, np.float32)
+            phrases = ["unexpected array extra/array"]
         elif change == "shape":
-            shape = arrays[victim].shape
-            arrays[victim] = np.zeros((*shape[:-1], shape[-1] + 1), np.float32)
-            words += [f"{arrays[victim].shape}, but the options imply {shape}"]
+            shape = arrays[target].shape
+            arrays[target] = np.zeros((*shape[:-1], shape[-1] + 1), np.float32)
+            phrases += [f"{arrays[target].shape}, but the options imply {shape}"]
         else:
-            arrays[victim] = np.float32(1)
-            words += ["has shape ()"]
-        refused(
-            lambda: weight_names.to_ours(make(config), arrays, "file"),
+            arrays[target] = np.float32(1)
+            phrases += ["has shape ()"]
+        assert_error(
+            lambda: weight_names.import_weights(make(config), arrays, "file"),
             "file",
-            *words,
-            kind=FormatError,
+            *phrases,
+            error_type=FormatError,
         )
 
 
 @pytest.mark.parametrize("geometry", ["plain", "one layer", "no highway", "two highways"])
-def test_archive_and_hdf5_of_one_model_agree(geometry):
-    """The conversion AllenNLP makes of a weight file, written down apart, gives our tensors."""
+def test_archive_and_hdf5_of_same_model_agree(geometry):
+    """An independent implementation of AllenNLP's conversion gives the same tensors."""
     options = make_options(**GEOMETRIES[geometry])
     arrays = bilm_arrays(options)
     config = config_from_options(options, "options")[0]
-    ours = weight_names.to_ours(weight_names.bilm_hdf5(config), arrays, "file")
+    from_hdf5 = weight_names.import_weights(weight_names.bilm_hdf5(config), arrays, "file")
     state = elmo_state(arrays, options, prefix="", n_mixes=0)
-    theirs = weight_names.to_ours(
+    from_archive = weight_names.import_weights(
         weight_names.allennlp_modules(config), {k: v.numpy() for k, v in state.items()}, "state"
     )
-    assert ours.keys() == theirs.keys()
-    for name, tensor in ours.items():
+    assert from_hdf5.keys() == from_archive.keys()
+    for name, tensor in from_hdf5.items():
         if "_lstm." in name and name.endswith(".bias"):
             i, f, g, o = tensor.chunk(4)
             tensor = torch.cat([i, f + 1, g, o])
-        assert torch.equal(theirs[name], tensor), name
+        assert torch.equal(from_archive[name], tensor), name
 
 
 def test_golden_archive_and_hdf5_agree(golden_path):
-    """AllenNLP's own conversion of A3, kept in A5, bit for bit."""
+    """AllenNLP's conversion of a golden weight file matches `elmo_state` bit for bit."""
     arrays = read_hdf5(golden_path("allennlp/elmo/lm_weights.hdf5"))
     options = {
         "lstm": {"dim": 64, "projection_dim": 16, "n_layers": 2},
@@ -157,20 +159,22 @@ def test_golden_archive_and_hdf5_agree(golden_path):
         assert torch.equal(state[name], tensor), name
 
 
-def test_the_mask_row_of_a_table_is_zero():
+def test_mask_row_of_embeddings_is_zero():
     state = many_langs_state(make_architecture(), 7, 16)
     arrays = {
         f"{part}.{name}": tensor.numpy()
         for part, tensors in state.items()
         for name, tensor in tensors.items()
     }
-    found = weight_names.to_ours(weight_names.many_langs(dictionary_config()), arrays, "folder")
-    for name, theirs in (
+    weights = weight_names.import_weights(
+        weight_names.many_langs(dictionary_config()), arrays, "folder"
+    )
+    for name, foreign_name in (
         ("bilm.encoder.words.weight", "token_embedder.word_emb_layer.embedding.weight"),
         (
             "bilm.encoder.characters.embedding.weight",
             "token_embedder.char_emb_layer.embedding.weight",
         ),
     ):
-        assert not found[name][0].any()
-        np.testing.assert_array_equal(found[name][1:].numpy(), arrays[theirs])
+        assert not weights[name][0].any()
+        np.testing.assert_array_equal(weights[name][1:].numpy(), arrays[foreign_name])

@@ -1,4 +1,4 @@
-"""Both writers of models under the same accidents: all or nothing, and the older model stays."""
+"""Tests that both model writers are atomic: after a failure the previous model is intact."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 from builders import VOCABULARY
 from conftest import random_model
 from safetensors import SafetensorError
-from sources import refused, snapshot
+from sources import assert_error, snapshot
 
 import elmo
 from elmo.errors import OutputError
@@ -31,8 +31,8 @@ def writer(request):
     return WRITERS[request.param]
 
 
-class Torn:
-    """Stands in for a function that writes a file: leaves half of one and fails."""
+class FailingWrite:
+    """A replacement for a write function: writes half of a file and raises."""
 
     def __init__(self, error):
         self.error = error
@@ -43,21 +43,23 @@ class Torn:
         raise self.error
 
 
-@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize("has_previous_model", [True, False])
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), OSError(28, "No space left"), MemoryError()]
 )
-@pytest.mark.parametrize("where", ["weights", "last file"])
-def test_an_accident_leaves_all_as_it_was(tmp_path, monkeypatch, writer, error, where, older):
+@pytest.mark.parametrize("failing_file", ["weights", "last file"])
+def test_failed_write_changes_nothing(
+    tmp_path, monkeypatch, writer, error, failing_file, has_previous_model
+):
     folder = tmp_path / "model"
-    if older:
+    if has_previous_model:
         writer.write(model(1), folder)
         (folder / "mine.txt").write_text("mine")
     before = snapshot(tmp_path)
-    torn = Torn(error)
-    if where == "weights":
-        monkeypatch.setattr(model_folder, "save_file", torn)
-        monkeypatch.setattr(bilm_hdf5, "write_arrays", torn)
+    fail = FailingWrite(error)
+    if failing_file == "weights":
+        monkeypatch.setattr(model_folder, "save_file", fail)
+        monkeypatch.setattr(bilm_hdf5, "write_arrays", fail)
     else:
         last = "config.json" if writer is model_folder else "vocab.txt"
         write_bytes = Path.write_bytes
@@ -65,36 +67,38 @@ def test_an_accident_leaves_all_as_it_was(tmp_path, monkeypatch, writer, error, 
         def write(path, data):
             if path.name == last:
                 monkeypatch.undo()
-                torn(path)
+                fail(path)
             return write_bytes(path, data)
 
         monkeypatch.setattr(Path, "write_bytes", write)
-    kind = OutputError if isinstance(error, OSError) else type(error)
-    with pytest.raises(kind) as caught:
+    error_type = OutputError if isinstance(error, OSError) else type(error)
+    with pytest.raises(error_type) as caught:
         writer.write(model(2), folder)
     monkeypatch.undo()
-    if kind is OutputError:
+    if error_type is OutputError:
         assert str(folder) in str(caught.value)
         assert "No space left; nothing was left behind" in str(caught.value)
     assert snapshot(tmp_path) == before
-    if older:
+    if has_previous_model:
         assert read(folder).weights.keys() == model(1).weights.keys()
     writer.write(model(2), folder)
     assert read(folder).config == model(2).config
 
 
-def test_what_safetensors_says_of_a_full_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_folder, "save_file", Torn(SafetensorError("I/O error: no space")))
-    refused(
+def test_safetensors_error_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        model_folder, "save_file", FailingWrite(SafetensorError("I/O error: no space"))
+    )
+    assert_error(
         lambda: model_folder.write(model(1), tmp_path / "model"),
-        "cannot write model.safetensors: I/O error: no space; nothing was left behind",
-        kind=OutputError,
+        "Cannot write model.safetensors: I/O error: no space. No files were left behind.",
+        error_type=OutputError,
     )
     assert snapshot(tmp_path) == {}
 
 
-def test_ctrl_c_between_two_datasets(tmp_path, monkeypatch):
-    """HDF5 has its own idea of an open file; it must let go of it."""
+def test_interrupt_between_datasets_changes_nothing(tmp_path, monkeypatch):
+    """The HDF5 library tracks open files itself; it must release the file."""
     bilm_hdf5.write(model(1), tmp_path / "model")
     before = snapshot(tmp_path)
     create, created = h5py.Group.create_dataset, []
@@ -115,10 +119,14 @@ def test_ctrl_c_between_two_datasets(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["file", "file/model"])
-def test_a_file_in_the_way(tmp_path, writer, name):
+def test_write_rejects_path_of_a_file(tmp_path, writer, name):
     (tmp_path / "file").write_text("mine")
     before = snapshot(tmp_path)
-    refused(lambda: writer.write(model(1), tmp_path / name), str(tmp_path / name), kind=OutputError)
+    assert_error(
+        lambda: writer.write(model(1), tmp_path / name),
+        str(tmp_path / name),
+        error_type=OutputError,
+    )
     assert snapshot(tmp_path) == before
 
 
@@ -130,28 +138,28 @@ def test_a_file_in_the_way(tmp_path, writer, name):
         *((bilm_hdf5, name) for name in ("weights.hdf5", "options.json", "vocab.txt")),
     ],
 )
-def test_a_folder_in_the_way_of_a_file(tmp_path, writer, name):
+def test_write_rejects_folder_with_the_name_of_a_file(tmp_path, writer, name):
     folder = tmp_path / "model"
     writer.write(random_model(seed=1), folder)
     (folder / name).unlink(missing_ok=True)
     (folder / name).mkdir()
     before = snapshot(tmp_path)
-    refused(
+    assert_error(
         lambda: writer.write(random_model(seed=2), folder),
         f"{name} in it is a folder",
-        kind=OutputError,
+        error_type=OutputError,
     )
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_not_ours(tmp_path, writer):
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
+def test_write_rejects_folder_without_permission(tmp_path, writer):
     tmp_path.chmod(0o500)
     try:
-        refused(
+        assert_error(
             lambda: writer.write(model(1), tmp_path / "model"),
             "Permission denied",
-            kind=OutputError,
+            error_type=OutputError,
         )
     finally:
         tmp_path.chmod(0o700)
@@ -168,7 +176,7 @@ from elmo.formats import bilm_hdf5, model_folder
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 folder = Path(sys.argv[1])
 messages = []
-for name, writer in (("native", native), ("hdf5", bilm_hdf5)):
+for name, writer in (("native", model_folder), ("hdf5", bilm_hdf5)):
     for limit in (0, 100, 5000, 30000):
         for target in (folder / name, folder / "new"):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -181,24 +189,24 @@ print(json.dumps(messages))
 """
 
 
-def test_a_full_disk(tmp_path):
-    """The system stops the writing at several places; done in a process of its own."""
+def test_full_disk_changes_nothing(tmp_path):
+    """The file size limit stops writing at several positions, in a separate process."""
     for name, writer in WRITERS.items():
         writer.write(model(1), tmp_path / name)
     before = snapshot(tmp_path)
     paths = [Path(elmo.__file__).parents[1], Path(__file__).parents[1]]
-    run = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert run.returncode == 0, run.stderr
-    messages = json.loads(run.stdout)
+    assert completed.returncode == 0, completed.stderr
+    messages = json.loads(completed.stdout)
     assert len(messages) == 16
     assert all("File too large" in message for message in messages)
-    assert all("nothing was left behind" in message for message in messages)
+    assert all("left behind" in message for message in messages)
     assert snapshot(tmp_path) == before
     for name in WRITERS:
         assert len(read(tmp_path / name).vocabulary) == len(VOCABULARY)

@@ -1,7 +1,7 @@
-"""A small writer of TensorFlow V2 checkpoints, for tests only; the package never writes them.
+"""Minimal writer of TensorFlow V2 checkpoints for tests; the package itself only reads them.
 
-`write_checkpoint` makes valid ones of any names; the `encode_*` pieces make invalid ones whose
-checksums are right. The checksum here is the slow plain one, apart from the reader's.
+`write_checkpoint` writes valid checkpoints; the `encode_*` functions build invalid ones with
+correct checksums. The checksum is a slow reference implementation, independent of the reader's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,14 +32,14 @@ def write_checkpoint(
     rows_per_block: int = 7,
     restart_interval: int = 3,
 ) -> Path:
-    """Write `prefix.index` and its data files, tensors dealt to the shards in turn.
+    """Write `prefix.index` and its data files, distributing tensors over the shards in turn.
 
     Args:
-        prefix: path without `.index`; its folder must exist.
-        tensors: name to array; names may be anything but empty.
-        n_shards: number of data files.
-        rows_per_block: entries in one block of the index, so that there are several blocks.
-        restart_interval: entries between two keys written in full.
+        prefix: Path without `.index`; its folder must exist.
+        tensors: Arrays by (non-empty) name.
+        n_shards: Number of data files.
+        rows_per_block: Entries per index block; small values produce several blocks.
+        restart_interval: Entries between two keys that are written in full.
 
     Returns:
         The prefix, for `read_checkpoint`.
@@ -76,7 +76,7 @@ def encode_header(n_shards: int = 1, endianness: int = 0) -> bytes:
 
 
 def encode_array_entry(array: npt.NDArray[Any], data: bytes, shard: int, offset: int) -> bytes:
-    """Encode a right entry for an array and its bytes."""
+    """Encode a correct entry for an array and its bytes."""
     return encode_entry(
         dtype=DTYPE_NUMBERS[array.dtype.name],
         shape=array.shape,
@@ -97,7 +97,7 @@ def encode_entry(
     checksum: int = 0,
     is_sliced: bool = False,
 ) -> bytes:
-    """Encode the value of a tensor's key, right or wrong as the test wants it."""
+    """Encode the value of a tensor's key; the fields may be wrong on purpose."""
     dimensions = b"".join(encode_bytes(2, encode_number(1, size)) for size in shape)
     return (
         encode_number(1, dtype)
@@ -112,7 +112,7 @@ def encode_entry(
 
 
 def encode_number(field: int, value: int) -> bytes:
-    """Encode a varint field; zero is left out, as protocol buffers do."""
+    """Encode a varint field; zero is omitted, as in protocol buffers."""
     return varint(field << 3) + varint(value) if value else b""
 
 
@@ -122,12 +122,12 @@ def encode_bytes(field: int, value: bytes) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Encode a number in groups of seven bits, the lowest first."""
-    groups = bytearray()
+    """Encode an integer in groups of seven bits, lowest first."""
+    encoded = bytearray()
     while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*groups, value])
+    return bytes([*encoded, value])
 
 
 def encode_table(
@@ -138,21 +138,21 @@ def encode_table(
     compression: int = 0,
     damage: Callable[[bytes], bytes] = lambda block: block,
 ) -> bytes:
-    """Encode a whole index file.
+    """Encode an index file.
 
     Args:
-        rows: keys and values, in the order in which they are to stand.
-        rows_per_block: entries in one data block.
-        restart_interval: entries between two keys written in full.
-        compression: type byte of the data blocks; their content stays as it is.
-        damage: changes the content of each data block before its checksum is taken.
+        rows: Keys and values, in the order in which they are written.
+        rows_per_block: Entries per data block.
+        restart_interval: Entries between two keys that are written in full.
+        compression: Type byte of the data blocks; their content is not compressed.
+        damage: Changes the content of each data block before its checksum is computed.
     """
     table = bytearray()
 
-    def append_block(content: bytes, kind: int) -> bytes:
+    def append_block(content: bytes, compression_type: int) -> bytes:
         handle = varint(len(table)) + varint(len(content))
-        sealed = content + bytes([kind])
-        table.extend(sealed + masked_crc32c(sealed).to_bytes(4, "little"))
+        checked = content + bytes([compression_type])
+        table.extend(checked + masked_crc32c(checked).to_bytes(4, "little"))
         return handle
 
     handles = []
@@ -167,7 +167,7 @@ def encode_table(
 
 
 def encode_block(rows: Sequence[tuple[bytes, bytes]], restart_interval: int) -> bytes:
-    """Encode rows with shared key prefixes, then the restart points and their count."""
+    """Encode rows with shared key prefixes, followed by the restart points and their count."""
     content = bytearray()
     restarts = [0]
     previous = b""
@@ -200,7 +200,7 @@ CRC_TABLE = _crc_table()
 
 
 def crc32c(data: bytes) -> int:
-    """Compute the plain CRC-32C, a byte at a time."""
+    """Compute the CRC-32C one byte at a time."""
     register = 0xFFFFFFFF
     for byte in data:
         register = CRC_TABLE[(register ^ byte) & 0xFF] ^ register >> 8
@@ -208,6 +208,6 @@ def crc32c(data: bytes) -> int:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """Compute the CRC-32C as the files hold it."""
+    """Compute the CRC-32C in the form that the files store."""
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -149,7 +149,7 @@ def test_the_best_is_kept_and_worse_ones_stop_it(tmp_path, monkeypatch):
         run = train(TaskTrainingJob(trained, LABELED, LABELED))
     assert run.step == 16
     assert run.best.figures["accuracy"] == 0.6
-    assert str(run).startswith("stopped early, 2 evaluations without a better one: step 16, ")
+    assert str(run).startswith("stopped early after 2 evaluations without improvement: step 16, ")
     assert str(run).endswith("; development: accuracy 0.6000, macro f1 0.0000")
     kept = load_fitted_task(tmp_path / "run")
     assert kept.facts["steps"] == 8
@@ -237,7 +237,7 @@ def test_other_examples_in_the_same_folder(tmp_path, files):
     write_jsonl(path, LABELED[::-1])
     with pytest.raises(ConfigError, match="run holds a run on other examples: another --out"):
         fit(config)
-    with pytest.raises(ConfigError, match="holds a run with other settings: hidden was 8, now 9"):
+    with pytest.raises(ConfigError, match="contains a run with other settings: hidden was 8, now 9"):
         fit(dataclasses.replace(config, body=dataclasses.replace(config.encoder, hidden=9)))
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, the torn told from the whole, and no code in them."""
+"""Tests of checkpoints: atomic writes, detection of damaged files, and safe loading."""
 
 import json
 import logging
@@ -21,13 +21,13 @@ def content(step, size=100):
     return {
         "weights": {"a": torch.randn(size, generator=generator), "b": torch.arange(5) + step},
         "rows": [{"sum": torch.ones(3)}],
-        "standing": {"step": step, "lowest": float("inf"), "best": [], "before": None},
-        "position": {"lanes": [{"drawn": 2**40, "draw": [1, -1]}]},
+        "run_state": {"step": step, "lowest": float("inf"), "best": [], "before": None},
+        "position": {"streams": [{"drawn": 2**40, "draw": [1, -1]}]},
     }
 
 
 def same(one, other):
-    """Whether two contents are equal to the last bit."""
+    """Whether two contents are bitwise equal."""
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
     if isinstance(one, dict):
@@ -41,15 +41,15 @@ def snapshot(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-# ------------------------------------------------------------------------------------ whole
+# ------------------------------------------------------------------------------------ save and load
 
 
-def test_nothing_yet(tmp_path):
+def test_load_newest_returns_none_without_checkpoints(tmp_path):
     assert checkpoint.load_newest(tmp_path) is None
     assert checkpoint.load_newest(tmp_path / "missing") is None
 
 
-def test_save_and_read(tmp_path):
+def test_load_newest_returns_saved_content(tmp_path):
     folder = tmp_path / "deep" / "checkpoints"
     path = checkpoint.save(folder, 7, content(7))
     assert path.name.startswith("step-000000007-")
@@ -57,14 +57,14 @@ def test_save_and_read(tmp_path):
     assert same(checkpoint.load_newest(folder), content(7))
 
 
-def test_the_last_two_are_kept(tmp_path):
+def test_save_keeps_the_last_two_checkpoints(tmp_path):
     paths = [checkpoint.save(tmp_path, step, content(step)) for step in (1, 2, 10, 9_999_999_999)]
     assert sorted(tmp_path.iterdir()) == sorted(paths[-2:])
     assert same(checkpoint.load_newest(tmp_path), content(9_999_999_999))
 
 
-def test_a_step_saved_again(tmp_path):
-    """The last one written counts, whatever its checksum, and the step before is still there."""
+def test_save_replaces_the_checkpoint_of_the_same_step(tmp_path):
+    """The latest file wins, whatever its checksum, and the previous step is kept."""
     before = checkpoint.save(tmp_path, 1, content(1))
     for number in range(6):
         path = checkpoint.save(tmp_path, 2, {"number": number})
@@ -72,7 +72,7 @@ def test_a_step_saved_again(tmp_path):
         assert checkpoint.load_newest(tmp_path) == {"number": number}
 
 
-def test_other_files_stay(tmp_path):
+def test_save_and_load_ignore_other_files(tmp_path):
     for name in ("step-5.pt", "step-000000005-0000000g.pt", "notes.txt"):
         (tmp_path / name).write_text("mine")
     for step in (1, 2, 3):
@@ -81,24 +81,24 @@ def test_other_files_stay(tmp_path):
     assert len(list(tmp_path.iterdir())) == 5
 
 
-# ------------------------------------------------------------------------------------ torn
+# ------------------------------------------------------------------------------------ damage
 
 
 def truncated(data):
     return data[: len(data) // 2]
 
 
-def without_the_last_byte(data):
+def without_last_byte(data):
     return data[:-1]
 
 
-def flipped(data):
-    # In the middle of a tensor, where the archive itself would not notice.
-    place = data.index(content(2)["weights"]["a"].numpy().tobytes()) + 11
-    return data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+def with_flipped_bit(data):
+    # Flip a bit inside a tensor, which the archive format itself does not detect.
+    offset = data.index(content(2)["weights"]["a"].numpy().tobytes()) + 11
+    return data[:offset] + bytes([data[offset] ^ 4]) + data[offset + 1 :]
 
 
-def longer(data):
+def with_extra_byte(data):
     return data + b"\0"
 
 
@@ -106,23 +106,25 @@ def empty(data):
     return b""
 
 
-@pytest.mark.parametrize("damage", [truncated, without_the_last_byte, flipped, longer, empty])
-def test_the_one_before_a_torn_one(tmp_path, caplog, damage):
+@pytest.mark.parametrize(
+    "damage", [truncated, without_last_byte, with_flipped_bit, with_extra_byte, empty]
+)
+def test_load_newest_falls_back_to_the_previous_checkpoint(tmp_path, caplog, damage):
     first = checkpoint.save(tmp_path, 1, content(1))
     second = checkpoint.save(tmp_path, 2, content(2))
     second.write_bytes(damage(second.read_bytes()))
     with caplog.at_level(logging.WARNING):
-        found = checkpoint.load_newest(tmp_path)
-    assert same(found, content(1))
+        loaded = checkpoint.load_newest(tmp_path)
+    assert same(loaded, content(1))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert f"{second} is torn or damaged" in caplog.text
+    assert f"{second} is truncated or damaged" in caplog.text
     assert list(tmp_path.iterdir()) == [first]
-    # The next one is written as if the torn one had never been.
+    # The damaged checkpoint does not affect the next one of the same step.
     checkpoint.save(tmp_path, 2, content(2))
     assert same(checkpoint.load_newest(tmp_path), content(2))
 
 
-def test_all_torn(tmp_path, caplog):
+def test_load_newest_returns_none_if_all_checkpoints_are_damaged(tmp_path, caplog):
     for step in (1, 2):
         path = checkpoint.save(tmp_path, step, content(step))
         path.write_bytes(b"")
@@ -131,13 +133,13 @@ def test_all_torn(tmp_path, caplog):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_renamed_one_is_torn(tmp_path):
+def test_load_newest_rejects_a_wrong_checksum_in_the_name(tmp_path):
     path = checkpoint.save(tmp_path, 1, content(1))
     path.rename(path.with_name("step-000000001-00000000.pt"))
     assert checkpoint.load_newest(tmp_path) is None
 
 
-def test_what_a_killed_write_left(tmp_path, caplog):
+def test_load_newest_deletes_unfinished_files(tmp_path, caplog):
     path = checkpoint.save(tmp_path, 1, content(1))
     for name in ("step-000000002.writing", ".step-000000002.writing.77.partial"):
         (tmp_path / name).write_bytes(path.read_bytes()[:50])
@@ -146,12 +148,12 @@ def test_what_a_killed_write_left(tmp_path, caplog):
     assert not caplog.records
 
 
-KILLED = """
+KILL_WHILE_WRITING = """
 import os, signal, sys, torch
 from pathlib import Path
 from elmo.train import checkpoint
 
-class Slow:
+class KilledWriter:
     def __init__(self, file):
         self.file, self.checksum, self.written, self.error = file, 0, 0, None
     def write(self, data):
@@ -163,13 +165,13 @@ class Slow:
     def flush(self):
         self.file.flush()
 
-checkpoint._Checksummed = Slow
+checkpoint._ChecksumWriter = KilledWriter
 checkpoint.save(Path(sys.argv[1]), 2, {"a": torch.zeros(100_000)})
 """
 
 
-def in_a_process(program, folder):
-    """Run a program that gets a folder, with the package at hand."""
+def run_program(program, folder):
+    """Run a Python program in a new process with a folder as its argument."""
     paths = [Path(elmo.__file__).parents[1], Path(__file__).parents[1]]
     return subprocess.run(
         [sys.executable, "-c", program, str(folder)],
@@ -180,9 +182,9 @@ def in_a_process(program, folder):
     )
 
 
-def test_killed_while_writing(tmp_path):
+def test_killed_write_leaves_the_previous_checkpoint(tmp_path):
     path = checkpoint.save(tmp_path, 1, content(1))
-    assert in_a_process(KILLED, tmp_path).returncode == -9
+    assert run_program(KILL_WHILE_WRITING, tmp_path).returncode == -9
     assert len(list(tmp_path.iterdir())) == 2
     assert same(checkpoint.load_newest(tmp_path), content(1))
     assert list(tmp_path.iterdir()) == [path]
@@ -209,12 +211,12 @@ print(json.dumps(messages))
 """
 
 
-def test_a_full_disk(tmp_path):
-    """The system stops the writing at several places; done in a process of its own."""
+def test_full_disk_leaves_existing_checkpoints(tmp_path):
+    """A file size limit stops the write at several offsets, in a separate process."""
     for step in (1, 2):
         checkpoint.save(tmp_path, step, content(step))
     before = snapshot(tmp_path)
-    run = in_a_process(FULL_DISK, tmp_path)
+    run = run_program(FULL_DISK, tmp_path)
     assert run.returncode == 0, run.stderr
     messages = json.loads(run.stdout)
     assert len(messages) == 6
@@ -225,30 +227,30 @@ def test_a_full_disk(tmp_path):
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left"), KeyboardInterrupt(), MemoryError()]
 )
-def test_an_accident_leaves_all_as_it_was(tmp_path, monkeypatch, error):
+def test_failed_save_leaves_existing_checkpoints(tmp_path, monkeypatch, error):
     for step in (1, 2):
         checkpoint.save(tmp_path, step, content(step))
     before = snapshot(tmp_path)
 
-    def torn(_, file):
+    def interrupted(_, file):
         file.write(b"half")
         raise error
 
-    monkeypatch.setattr(torch, "save", torn)
-    kind = OutputError if isinstance(error, OSError) else type(error)
-    with pytest.raises(kind):
+    monkeypatch.setattr(torch, "save", interrupted)
+    expected = OutputError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected):
         checkpoint.save(tmp_path, 3, content(3))
     assert snapshot(tmp_path) == before
 
 
-def test_what_cannot_be_saved(tmp_path):
-    """An error of the program itself is not taken for one of the disk."""
+def test_save_raises_for_objects_that_cannot_be_pickled(tmp_path):
+    """A programming error is not reported as a disk error."""
     with pytest.raises((AttributeError, pickle.PicklingError)):
         checkpoint.save(tmp_path, 3, {"a": lambda: None})
     assert not list(tmp_path.iterdir())
 
 
-# ------------------------------------------------------------------------------------ no code
+# ------------------------------------------------------------------------------------ safe loading
 
 
 class Malicious:
@@ -259,8 +261,8 @@ class Malicious:
         return Path.touch, (Path(self.path),)
 
 
-def test_no_code_is_run(tmp_path):
-    trap = tmp_path / "sprung"
+def test_load_newest_does_not_execute_code(tmp_path):
+    trap = tmp_path / "executed"
     checkpoint.save(tmp_path, 1, {"a": Malicious(str(trap))})
     with pytest.raises(pickle.UnpicklingError):
         checkpoint.load_newest(tmp_path)

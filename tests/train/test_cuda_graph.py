@@ -1,4 +1,4 @@
-"""Steps as CUDA graphs: what goes into one anywhere; on a GPU that they are the plain steps."""
+"""Tests of steps as CUDA graphs: their inputs and, on a GPU, equality with eager steps."""
 
 import contextlib
 import copy
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from lightning.fabric import Fabric
-from tiny_runs import SPELLED, make_config, make_network, without_capture, weights
+from tiny_runs import CHARACTER_MODEL, make_config, make_network, weights, without_capture
 
 from elmo.config import OptimizerConfig, RegularizationConfig
 from elmo.corpus.bptt_segments import BPTTSegment
@@ -23,16 +23,16 @@ from elmo.train import checkpoint
 from elmo.train import learner as learner_module
 from elmo.train.cuda_graph import (
     _split_by_name,
-    step_arrays,
     can_capture,
     pad_words,
     round_up,
+    step_arrays,
     step_rows,
 )
 from elmo.train.learner import Learner
 from elmo.train.softmax_heads import DrawnRows
 
-# ------------------------------------------------------------------------------------ what goes in
+# ------------------------------------------------------------------------------------ inputs
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,13 @@ from elmo.train.softmax_heads import DrawnRows
         ("cpu", 1, 1, "full", False),
         ("cuda", 2, 1, "full", False),
         ("cuda", 1, 2, "full", False),
-        # How many targets a cluster has changes from step to step.
+        # The number of targets in a cluster differs between steps.
         ("cuda", 1, 1, "adaptive", False),
     ],
 )
-def test_what_can_be_recorded(device, processes, accumulate, softmax, expected):
+def test_can_capture_depends_on_device_and_options(
+    device, processes, accumulate, softmax, expected
+):
     fabric = SimpleNamespace(device=torch.device(device), world_size=processes)
     config = make_config(softmax, accumulate=accumulate)
     assert can_capture(fabric, config) == expected
@@ -74,7 +76,7 @@ DRAWN = DrawnRows(
 )
 
 
-def test_arrays_of_a_step():
+def test_step_arrays_returns_all_fields_as_int64():
     arrays = step_arrays(BATCH, DRAWN)
     assert all(array.dtype == np.int64 for array in arrays.values())
     expected = {**vars(BATCH), **vars(DRAWN)}
@@ -85,35 +87,37 @@ def test_arrays_of_a_step():
     assert step_arrays(None, DRAWN).keys() == vars(DRAWN).keys()
 
 
-def test_rows_of_a_step():
-    given = {name: torch.from_numpy(array) for name, array in step_arrays(BATCH, DRAWN).items()}
-    rows = step_rows(given)
+def test_step_rows_returns_rows_with_float_mask():
+    inputs = {name: torch.from_numpy(array) for name, array in step_arrays(BATCH, DRAWN).items()}
+    rows = step_rows(inputs)
     for name, array in vars(DRAWN).items():
         assert np.array_equal(getattr(rows, name).numpy(), array), name
-    # Rates are multiplied by it.
+    # Updates are multiplied by it.
     assert rows.valid.dtype == torch.float32
     assert {rows.ids.dtype, rows.sampled.dtype, rows.n_tries.dtype} == {torch.int64}
 
 
-def test_one_piece_is_cut_again():
+def test_split_by_name_restores_the_arrays():
     arrays = step_arrays(BATCH, DRAWN)
     flat = np.concatenate([array.ravel() for array in arrays.values()]).astype(np.int32)
-    named = _split_by_name(torch.from_numpy(flat), {name: array.shape for name, array in arrays.items()})
+    named = _split_by_name(
+        torch.from_numpy(flat), {name: array.shape for name, array in arrays.items()}
+    )
     assert list(named) == list(arrays)
     for name, array in arrays.items():
         assert np.array_equal(named[name].numpy(), array), name
         assert named[name].dtype == torch.int64
 
 
-def test_words_are_filled_up():
+def test_pad_words_appends_word_0():
     words = np.arange(3, 10)
-    filled = pad_words({"words": words, "index": words}, 12)
-    assert filled["words"].dtype == words.dtype
-    assert filled["words"].tolist() == [*words, 0, 0, 0, 0, 0]
-    assert filled["index"] is words
+    padded = pad_words({"words": words, "index": words}, 12)
+    assert padded["words"].dtype == words.dtype
+    assert padded["words"].tolist() == [*words, 0, 0, 0, 0, 0]
+    assert padded["index"] is words
 
 
-def test_there_are_few_sizes():
+def test_round_up_gives_few_sizes_close_above_n():
     sizes = [round_up(n) for n in range(1, 16_385)]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) <= 64
@@ -129,19 +133,19 @@ on_gpu = [
 ]
 
 WORDS = [f"w{number}" for number in range(500)]
-# The last hundred words are unknown to the softmax.
+# The last hundred words are not in the softmax vocabulary.
 VOCABULARY = Vocabulary([*SPECIALS, *WORDS[:400]])
-SHAPE = dataclasses.replace(SPELLED, n_softmax_words=len(VOCABULARY))
-LANES, STEPS = 8, 20
-# So many words there are in each window: steps of three sizes, each taken at least four times.
+SHAPE = dataclasses.replace(CHARACTER_MODEL, n_softmax_words=len(VOCABULARY))
+STREAMS, STEPS = 8, 20
+# Number of words of each segment: three sizes, each at least four times.
 SIZES = [40, 40, 40, 200, 500, 40, 200, 500, 40, 200, 500, 200, 500, 40]
 EVERY = range(len(SIZES))
-# In the first steps, all of one size, the softmax learns alone.
+# In the first steps, all of one size, only the softmax is trained.
 SOFTMAX_STEPS = 3
 ROWS_MULTIPLE = 128
 
 DROPOUTS = RegularizationConfig(dropout=0.3, output_dropout=0.2, weight_drop=0.2)
-# Rates that change: one that was recorded as a number would be seen.
+# Schedules that change the rate: a rate captured as a constant would give other results.
 ADAGRAD = OptimizerConfig(warmup_steps=10)
 ADAMW = OptimizerConfig(
     optimizer="adamw",
@@ -171,7 +175,9 @@ def exact():
 
 
 def config_of(softmax, optimizer=ADAGRAD, regularization=DROPOUTS):
-    return make_config(softmax, optimizer, regular, batch_size=LANES, unroll=STEPS, reset=0.5)
+    return make_config(
+        softmax, optimizer, regularization, batch_size=STREAMS, unroll=STEPS, reset=0.5
+    )
 
 
 def learner_of(config, accelerator="cuda", seed=0, precision="32-true"):
@@ -187,29 +193,30 @@ def learner_of(config, accelerator="cuda", seed=0, precision="32-true"):
     )
 
 
-def window(number):
-    """Give the window of a step."""
-    generator, shape = np.random.default_rng(number), (2, STEPS, LANES)
+def segment_of(number):
+    """Return the segment of a step."""
+    generator, shape = np.random.default_rng(number), (2, STEPS, STREAMS)
     inputs, targets = generator.integers(0, SIZES[number] + 2, (2, *shape))
     resets = generator.random(shape) < 0.1
     return BPTTSegment(inputs, targets, resets, np.ones(shape[1:], dtype=bool), {})
 
 
-def take(learner, numbers=EVERY):
-    """Take steps, of which a recorded one is overwritten by the next; gives losses and norms."""
-    found = []
+def run_steps(learner, numbers=EVERY):
+    """Run steps and return their losses and gradient norms, (steps, 3)."""
+    results = []
     for number in numbers:
-        batches = learner.batches(window(number))
-        # Whatever else is drawn at random between the steps.
+        batches = learner.batches(segment_of(number))
+        # Random numbers drawn between steps must have no effect.
         torch.rand(number, device=learner.fabric.device)
         result = learner.step(batches, number, learner.draw(batches, number))
-        found.append([*result.losses.tolist(), float(result.norm)])
-    return torch.tensor(found)
+        # Copied at once, since the next captured step overwrites them.
+        results.append([*result.losses.tolist(), float(result.norm)])
+    return torch.tensor(results)
 
 
 @contextlib.contextmanager
-def unwaiting():
-    """Let nothing wait for the device: what does is an error."""
+def no_synchronization():
+    """Turn every synchronization with the device into an error."""
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -218,33 +225,33 @@ def unwaiting():
         torch.cuda.set_sync_debug_mode(before)
 
 
-def check_recorded(learner):
-    """Check that the last size was recorded, and so done again at least once."""
-    assert learner.recorded._captured.graph is not None
-    words = [learner.batches(window(number))[0].words for number in EVERY]
-    assert learner.recorded.n_words == max(round_up(len(distinct)) for distinct in words)
+def check_captured(learner):
+    """Check that the last size was captured, and thus replayed at least once."""
+    assert learner.graph_step._captured.graph is not None
+    words = [learner.batches(segment_of(number))[0].words for number in EVERY]
+    assert learner.graph_step.n_words == max(round_up(len(distinct)) for distinct in words)
 
 
-def check_same(recorded, plain, found, expected):
-    """Compare two learners after the same steps, and what these gave."""
-    torch.testing.assert_close(found, expected, rtol=2e-4, atol=0)
-    torch.testing.assert_close((recorded.h, recorded.c), (plain.h, plain.c), rtol=0, atol=1e-3)
-    start, one, other = make_network(SHAPE).state_dict(), weights(recorded), weights(plain)
-    moved = 0.0
+def check_same(captured, eager, results, expected):
+    """Compare two learners after the same steps, and the results of these steps."""
+    torch.testing.assert_close(results, expected, rtol=2e-4, atol=0)
+    torch.testing.assert_close((captured.h, captured.c), (eager.h, eager.c), rtol=0, atol=1e-3)
+    start, one, other = make_network(SHAPE).state_dict(), weights(captured), weights(eager)
+    total = 0.0
     for name, first in start.items():
-        # A share of the way gone: Adam makes much of the rounding of a gradient that is nearly 0.
-        gone = float((other[name].cpu() - first).norm())
-        assert float((one[name] - other[name]).norm()) <= 0.01 * gone + 1e-6, name
-        moved += gone
-    assert moved > 1.0
+        # Relative to the total change, since Adam amplifies the rounding of gradients near 0.
+        change = float((other[name].cpu() - first).norm())
+        assert float((one[name] - other[name]).norm()) <= 0.01 * change + 1e-6, name
+        total += change
+    assert total > 1.0
 
 
-def test_windows_are_of_several_sizes():
-    """What the tests on a GPU count on: sizes grow, and the largest comes more than once."""
+def test_segments_have_several_sizes():
+    """An assumption of the GPU tests: sizes grow, and the largest occurs several times."""
     learner = learner_of(config_of("sampled"), "cpu")
     sizes = []
     for number in EVERY:
-        (batch,) = learner.batches(window(number))
+        (batch,) = learner.batches(segment_of(number))
         drawn = learner.head.draw(number, batch.targets, ROWS_MULTIPLE)
         sizes.append((round_up(len(batch.words)), len(drawn.ids)))
     assert len(set(sizes)) >= 3
@@ -255,79 +262,81 @@ def test_windows_are_of_several_sizes():
 
 
 @pytest.mark.usefixtures("exact")
-def test_filled_up_is_plain(softmax, optimizer):
-    """The same as below without a GPU: nothing is recorded, the sizes are as if it were."""
+def test_padded_steps_equal_eager_steps(softmax, optimizer):
+    """Without a GPU: inputs are padded as for a CUDA graph, but the steps run eagerly."""
     config = config_of(softmax, optimizer)
-    filled, plain = learner_of(config, "cpu"), learner_of(config, "cpu")
-    without_capture(filled)
-    check_same(filled, plain, take(filled), take(plain))
+    padded, eager = learner_of(config, "cpu"), learner_of(config, "cpu")
+    without_capture(padded)
+    check_same(padded, eager, run_steps(padded), run_steps(eager))
 
 
-class TestRecorded:
+class TestCaptured:
     pytestmark = on_gpu
 
     @pytest.mark.usefixtures("exact")
-    def test_recorded_is_plain(self, softmax, optimizer):
+    def test_captured_steps_equal_eager_steps(self, softmax, optimizer):
         config = config_of(softmax, optimizer)
-        recorded, plain = learner_of(config), learner_of(config)
-        assert recorded.recorded is not None
-        plain.recorded = None
-        found, expected = take(recorded), take(plain)
-        check_recorded(recorded)
-        check_same(recorded, plain, found, expected)
+        captured, eager = learner_of(config), learner_of(config)
+        assert captured.graph_step is not None
+        eager.graph_step = None
+        results, expected = run_steps(captured), run_steps(eager)
+        check_captured(captured)
+        check_same(captured, eager, results, expected)
 
-    def test_half_precision_and_many_lanes(self, monkeypatch, softmax, optimizer):
-        """So many that gradients of words are sorted and summed by other kernels."""
-        monkeypatch.setattr(sys.modules[__name__], "LANES", 256)
+    def test_captured_steps_equal_eager_steps_in_bfloat16_with_large_batch(
+        self, monkeypatch, softmax, optimizer
+    ):
+        """With a large batch, PyTorch uses other kernels for the gradients of embeddings."""
+        monkeypatch.setattr(sys.modules[__name__], "STREAMS", 256)
         config = config_of(softmax, optimizer)
-        recorded, plain = (learner_of(config, precision="bf16-mixed") for _ in range(2))
-        plain.recorded = None
-        found, expected = take(recorded), take(plain)
-        check_recorded(recorded)
+        captured, eager = (learner_of(config, precision="bf16-mixed") for _ in range(2))
+        eager.graph_step = None
+        results, expected = run_steps(captured), run_steps(eager)
+        check_captured(captured)
         assert torch.isfinite(expected).all()
-        torch.testing.assert_close(found, expected, rtol=2e-2, atol=0)
+        torch.testing.assert_close(results, expected, rtol=2e-2, atol=0)
 
     @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize("locked", [False, True])
-    def test_every_dropout_is_as_if_it_were_not_recorded(self, softmax, locked):
-        """Leaving out words too, which is drawn for those that fill up as well."""
-        regular = dataclasses.replace(DROPOUTS, embedding_dropout=0.2, locked=locked)
-        config = config_of(softmax, regularization=regular)
-        recorded, plain = learner_of(config), learner_of(config)
-        without_capture(plain)
-        found, expected = take(recorded), take(plain)
-        check_recorded(recorded)
-        check_same(recorded, plain, found, expected)
+    def test_dropouts_of_captured_steps_equal_those_of_padded_eager_steps(self, softmax, locked):
+        """Including embedding dropout, which draws random numbers for padding words too."""
+        regularization = dataclasses.replace(DROPOUTS, embedding_dropout=0.2, locked=locked)
+        config = config_of(softmax, regularization=regularization)
+        captured, eager = learner_of(config), learner_of(config)
+        without_capture(eager)
+        results, expected = run_steps(captured), run_steps(eager)
+        check_captured(captured)
+        check_same(captured, eager, results, expected)
 
     @pytest.mark.usefixtures("exact")
-    def test_a_step_is_decided_by_its_number(self):
-        """Dropouts of a recording are drawn anew for each step, and again for the same one."""
+    def test_captured_step_depends_only_on_its_number(self):
+        """Replays draw new dropout masks for each step number, and the same for the same one."""
         learner = learner_of(config_of("full"))
-        take(learner, range(SOFTMAX_STEPS, len(SIZES)))
-        check_recorded(learner)
+        run_steps(learner, range(SOFTMAX_STEPS, len(SIZES)))
+        check_captured(learner)
         state = copy.deepcopy(learner.state_dict())
-        batches = learner.batches(window(4))
-        found = []
+        batches = learner.batches(segment_of(4))
+        results = []
         for number in (20, 21, 20):
-            # In their place, so that the recordings stay.
+            # In place, so that the graph stays valid.
             learner.network.load_state_dict(state["weights"])
             learner.h.copy_(state["h"])
             learner.c.copy_(state["c"])
             result = learner.step(batches, number)
-            found.append([*result.losses.tolist(), float(result.norm)])
-        assert found[0] == pytest.approx(found[2], rel=1e-5)
-        assert found[0] != pytest.approx(found[1], rel=1e-4)
+            results.append([*result.losses.tolist(), float(result.norm)])
+        assert results[0] == pytest.approx(results[2], rel=1e-5)
+        assert results[0] != pytest.approx(results[1], rel=1e-4)
 
     @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
     @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-    def test_the_host_does_not_wait(self, softmax, optimizer, precision):
-        """A recorded step is launched and left; only who reads its loss waits for it."""
+    def test_captured_step_does_not_synchronize(self, softmax, optimizer, precision):
+        """A replay does not synchronize with the device; only reading the loss does."""
         learner = learner_of(config_of(softmax, optimizer), precision=precision)
-        take(learner)
-        check_recorded(learner)
-        batches = learner.batches(window(SIZES.index(500)))
+        run_steps(learner)
+        check_captured(learner)
+        batches = learner.batches(segment_of(SIZES.index(500)))
         drawn = learner.draw(batches, len(SIZES))
-        with unwaiting():
+        with no_synchronization():
             for number in range(len(SIZES), len(SIZES) + 5):
                 result = learner.step(batches, number, drawn)
             with pytest.raises(RuntimeError, match="synchroniz"):
@@ -336,27 +345,29 @@ class TestRecorded:
 
     @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-    def test_resumed_is_uninterrupted(self, tmp_path, softmax, optimizer, precision):
+    def test_resumed_steps_equal_uninterrupted_steps(self, tmp_path, softmax, optimizer, precision):
         config = config_of(softmax, optimizer)
-        learner, again = (learner_of(config, seed=seed, precision=precision) for seed in (0, 99))
-        take(learner, range(9))
+        learner, resumed = (learner_of(config, seed=seed, precision=precision) for seed in (0, 99))
+        run_steps(learner, range(9))
         checkpoint.save(tmp_path, 9, {"learner": learner.state_dict()})
         left = range(9, len(SIZES))
-        expected = take(learner, left)
-        # One begun anew, and one that has recorded what it must forget.
-        for each in (again, learner):
+        expected = run_steps(learner, left)
+        # A new learner, and one that must discard its captured graph.
+        for each in (resumed, learner):
             each.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
-            torch.testing.assert_close(take(each, left), expected, rtol=1e-3, atol=0)
+            torch.testing.assert_close(run_steps(each, left), expected, rtol=1e-3, atol=0)
 
     @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize(("before", "after"), [("cpu", "cuda"), ("cuda", "cpu")])
-    def test_another_machine_goes_on(self, tmp_path, softmax, optimizer, before, after):
-        """Without dropout, which is another one on another machine."""
+    def test_checkpoint_resumes_on_another_device(
+        self, tmp_path, softmax, optimizer, before, after
+    ):
+        """Without dropout, whose masks differ between devices."""
         config = config_of(softmax, optimizer, RegularizationConfig(dropout=0.0))
-        learner, again = learner_of(config, before), learner_of(config, after, seed=99)
-        take(learner, range(6))
+        learner, resumed = learner_of(config, before), learner_of(config, after, seed=99)
+        run_steps(learner, range(6))
         checkpoint.save(tmp_path, 6, {"learner": learner.state_dict()})
         left = range(6, len(SIZES))
-        expected = take(learner, left)
-        again.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
-        torch.testing.assert_close(take(again, left), expected, rtol=1e-3, atol=0)
+        expected = run_steps(learner, left)
+        resumed.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
+        torch.testing.assert_close(run_steps(resumed, left), expected, rtol=1e-3, atol=0)

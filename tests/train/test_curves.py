@@ -1,4 +1,4 @@
-"""The picture of a run."""
+"""Tests of the plot of a run."""
 
 import math
 import sys
@@ -12,19 +12,21 @@ from elmo.train.report import Report
 PNG = b"\x89PNG"
 
 
-@pytest.mark.parametrize("fall", [1.2, 9.0])
-def test_picture(tmp_path, fall):
+@pytest.mark.parametrize("first_factor", [1.2, 9.0])
+def test_draw_curves_writes_png_for_language_model(tmp_path, first_factor):
     with Report(tmp_path, PretrainConfig(("x",), "y")) as report:
         for step in range(1, 50):
             report.step(step, {"loss": 5.0 if step != 7 else math.nan, "learning_rate": 0.1})
-        report.evaluation(10, {"forward": 100.0 * fall, "backward": 90.0 * fall, "mean": 95.0})
+        report.evaluation(
+            10, {"forward": 100.0 * first_factor, "backward": 90.0 * first_factor, "mean": 95.0}
+        )
         report.evaluation(49, {"forward": 100.0, "backward": 90.0, "mean": 95.0})
     path = draw_curves(tmp_path)
     assert path == tmp_path / "curves.png"
     assert path.read_bytes().startswith(PNG)
 
 
-def test_scores_of_a_task(tmp_path, monkeypatch):
+def test_draw_curves_draws_all_metrics_of_other_models(tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(
         "elmo.train.curves._draw_scores", lambda axes, scores: drawn.update(scores=scores)
@@ -39,18 +41,18 @@ def test_scores_of_a_task(tmp_path, monkeypatch):
     assert draw_curves(tmp_path).read_bytes().startswith(PNG)
 
 
-def test_a_run_without_events_has_an_empty_picture(tmp_path):
+def test_draw_curves_accepts_an_empty_log(tmp_path):
     Report(tmp_path, PretrainConfig(("x",), "y")).close()
     assert draw_curves(tmp_path).read_bytes().startswith(PNG)
 
 
-def test_without_matplotlib_there_is_a_warning(tmp_path, monkeypatch, caplog):
+def test_draw_curves_warns_without_matplotlib(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert draw_curves(tmp_path) is None
     assert "pip install 'elmo-torch[train]'" in caplog.text
 
 
-def test_running_mean():
+def test_running_mean_is_unbiased_and_smooth():
     assert running_mean([]) == []
     assert running_mean([3.0] * 500) == pytest.approx([3.0] * 500)
     values = [1.0] * 500 + [2.0] * 500

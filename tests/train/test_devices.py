@@ -1,4 +1,4 @@
-"""A run on a CPU is the same each time, and leaves PyTorch as it found it."""
+"""Tests of deterministic training on a CPU and of restoring the global settings of PyTorch."""
 
 import pytest
 import torch
@@ -10,43 +10,45 @@ from elmo.train.devices import reproducible
 CPU = torch.device("cpu")
 
 
-def switches():
+def global_settings():
     return torch.are_deterministic_algorithms_enabled(), torch.backends.mkldnn.enabled
 
 
 @pytest.mark.parametrize(
-    ("precision", "has_bfloat16", "inside"),
+    ("precision", "has_bfloat16", "expected"),
     [
         ("32-true", False, (True, True)),
         ("bf16-mixed", True, (True, True)),
         ("bf16-mixed", False, (True, False)),
     ],
 )
-def test_on_a_cpu(monkeypatch, precision, has_bfloat16, inside):
+def test_reproducible_sets_and_restores_settings_on_cpu(
+    monkeypatch, precision, has_bfloat16, expected
+):
     monkeypatch.setattr(devices, "onednn_has_bfloat16", lambda: has_bfloat16)
-    before = switches()
+    before = global_settings()
     with reproducible(CPU, RunConfig(precision=precision)):
-        assert switches() == inside
-    assert switches() == before == (False, True)
+        assert global_settings() == expected
+    assert global_settings() == before == (False, True)
 
 
-def test_after_an_error_all_is_as_before(monkeypatch):
+def test_reproducible_restores_settings_after_an_error(monkeypatch):
     monkeypatch.setattr(devices, "onednn_has_bfloat16", lambda: False)
     run = RunConfig(precision="bf16-mixed")
-    with pytest.raises(ValueError, match="torn"), reproducible(CPU, run):
-        raise ValueError("torn")
-    assert switches() == (False, True)
+    with pytest.raises(ValueError, match="failed"), reproducible(CPU, run):
+        raise ValueError("failed")
+    assert global_settings() == (False, True)
 
 
-def test_elsewhere_nothing_is_switched():
+def test_reproducible_changes_nothing_on_other_devices():
     with reproducible(torch.device("meta"), RunConfig(precision="bf16-mixed")):
-        assert switches() == (False, True)
+        assert global_settings() == (False, True)
 
 
-def test_an_lstm_in_bfloat16():
-    """PyTorch ends with an error where oneDNN is enabled and has no bfloat16."""
+def test_lstm_runs_in_bfloat16_on_cpu():
+    """PyTorch's LSTM fails if oneDNN is enabled but has no bfloat16 on this CPU."""
     lstm = torch.nn.LSTM(4, 4)
     with reproducible(CPU, RunConfig(precision="bf16-mixed")):
         with torch.autocast("cpu", torch.bfloat16):
-            found, _ = lstm(torch.ones(2, 3, 4))
-    torch.testing.assert_close(found.float(), lstm(torch.ones(2, 3, 4))[0], rtol=0, atol=0.02)
+            output, _ = lstm(torch.ones(2, 3, 4))
+    torch.testing.assert_close(output.float(), lstm(torch.ones(2, 3, 4))[0], rtol=0, atol=0.02)

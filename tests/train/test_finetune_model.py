@@ -1,4 +1,4 @@
-"""Fine-tuning from every kind of model: softmax kept, grown or new; before and after."""
+"""Tests of fine-tuning models with a kept, extended or new softmax."""
 
 import dataclasses
 import json
@@ -39,24 +39,24 @@ def config_of(model, data, out, **flags):
 
 
 @pytest.fixture
-def spoken(tmp_path):
-    """A model with a softmax over a few words."""
+def with_softmax(tmp_path):
+    """Path of a model with a softmax over a few words."""
     config = dataclasses.replace(TINY, n_softmax_words=len(KNOWN))
     model_folder.write(
-        random_model(config, scale=1.0, vocabulary=Vocabulary(KNOWN)), tmp_path / "spoken"
+        random_model(config, scale=1.0, vocabulary=Vocabulary(KNOWN)), tmp_path / "with_softmax"
     )
-    return tmp_path / "spoken"
+    return tmp_path / "with_softmax"
 
 
 @pytest.fixture
-def silent(tmp_path):
-    """A model without a softmax, as the published files are."""
-    model_folder.write(random_model(scale=1.0), tmp_path / "silent")
-    return tmp_path / "silent"
+def without_softmax(tmp_path):
+    """Path of a model without a softmax, like the published files."""
+    model_folder.write(random_model(scale=1.0), tmp_path / "without_softmax")
+    return tmp_path / "without_softmax"
 
 
-def test_before_and_after(spoken, corpus, tmp_path, caplog):
-    result = finetune(config_of(spoken, corpus, tmp_path / "tuned"))
+def test_finetune_improves_perplexity_and_reports_both(with_softmax, corpus, tmp_path, caplog):
+    result = finetune(config_of(with_softmax, corpus, tmp_path / "tuned"))
     assert result.best.mean < 0.7 * result.before.mean
     assert "before" in str(result)
     assert "after" in str(result)
@@ -68,26 +68,26 @@ def test_before_and_after(spoken, corpus, tmp_path, caplog):
     assert last["mean"] < first["mean"]
 
 
-def test_sentences_begin_as_the_model_knows_it(spoken, corpus, tmp_path):
-    """From zero, where it always did in training; before and after are measured so, too."""
+def test_finetune_uses_the_reset_share_of_the_model(with_softmax, corpus, tmp_path):
+    """The evaluations before and after fine-tuning use the same share."""
 
-    def share_of(folder, **flags):
+    def adapted_config(folder, **flags):
         text = Corpus.open(corpus)
         return finetune_job(config_of(folder, corpus, "", **flags), read(folder), text).config
 
-    assert share_of(spoken).stream.reset == 0
-    first = finetune(config_of(spoken, corpus, tmp_path / "first", reset=1.0, max_steps=3))
+    assert adapted_config(with_softmax).stream.reset == 0
+    first = finetune(config_of(with_softmax, corpus, tmp_path / "first", reset=1.0, max_steps=3))
     tuned = tmp_path / "first" / "model"
-    assert share_of(tuned).stream.reset == 1
-    assert share_of(tuned, reset=0.25).stream.reset == 0.25
-    assert share_of("small-en").stream.reset == share_of("small-ko").stream.reset == 1
+    assert adapted_config(tuned).stream.reset == 1
+    assert adapted_config(tuned, reset=0.25).stream.reset == 0.25
+    assert adapted_config("small-en").stream.reset == adapted_config("small-ko").stream.reset == 1
     second = finetune(config_of(tuned, corpus, tmp_path / "second", max_steps=3))
     assert second.before.mean == pytest.approx(first.best.mean)
 
 
-def test_new_words_share_what_the_unknown_word_had(spoken, corpus, tmp_path):
-    old = read(spoken)
-    job = finetune_job(config_of(spoken, corpus, tmp_path / "out"), old, Corpus.open(corpus))
+def test_new_words_share_the_probability_of_the_unknown_word(with_softmax, corpus, tmp_path):
+    old = read(with_softmax)
+    job = finetune_job(config_of(with_softmax, corpus, tmp_path / "out"), old, Corpus.open(corpus))
     words = job.model.vocabulary.words
     assert list(words[: len(KNOWN)]) == KNOWN
     assert set(words) > {"bert", "trees", "and"}
@@ -99,34 +99,36 @@ def test_new_words_share_what_the_unknown_word_had(spoken, corpus, tmp_path):
     ).exp()
     torch.testing.assert_close(after[:, : len(KNOWN)], before)
     torch.testing.assert_close(after[:, len(KNOWN) :].sum(1), before[:, 2])
-    none = finetune_job(
-        config_of(spoken, corpus, tmp_path / "out", new_words=0), old, Corpus.open(corpus)
+    unchanged = finetune_job(
+        config_of(with_softmax, corpus, tmp_path / "out", new_words=0), old, Corpus.open(corpus)
     )
-    assert list(none.model.vocabulary.words) == KNOWN
+    assert list(unchanged.model.vocabulary.words) == KNOWN
 
 
-def test_a_new_softmax_learns_alone_first(silent, corpus, tmp_path):
-    config = config_of(silent, corpus, tmp_path / "tuned", softmax_steps=12)
+def test_new_softmax_is_trained_alone_first(without_softmax, corpus, tmp_path):
+    config = config_of(without_softmax, corpus, tmp_path / "tuned", softmax_steps=12)
     result = finetune(config)
     assert result.best.mean < result.before.mean < 16
     events = [e["step"] for e in read_log(tmp_path / "tuned") if e["kind"] == "evaluation"]
     assert 12 in events
-    only = finetune(config_of(silent, corpus, tmp_path / "only", softmax_steps=12, max_steps=12))
-    assert only.step == 12
-    old, new = read(silent).weights, read(tmp_path / "only").weights
+    softmax_only = finetune(
+        config_of(without_softmax, corpus, tmp_path / "only", softmax_steps=12, max_steps=12)
+    )
+    assert softmax_only.step == 12
+    old, new = read(without_softmax).weights, read(tmp_path / "only").weights
     assert all(torch.equal(new[name], value) for name, value in old.items())
     assert evaluate(EvaluateConfig((str(tmp_path / "text.txt"),), str(tmp_path / "only")))
 
 
-def test_a_model_that_cannot_be_evaluated_can_after(silent, corpus, tmp_path):
+def test_model_without_softmax_can_be_evaluated_after_finetuning(without_softmax, corpus, tmp_path):
     text = (str(tmp_path / "valid.txt"),)
     with pytest.raises(ConfigError, match="finetune"):
-        evaluate(EvaluateConfig(text, str(silent)))
-    finetune(config_of(silent, corpus, tmp_path / "tuned"))
+        evaluate(EvaluateConfig(text, str(without_softmax)))
+    finetune(config_of(without_softmax, corpus, tmp_path / "tuned"))
     assert evaluate(EvaluateConfig(text, str(tmp_path / "tuned"))).perplexity.mean < 30
 
 
-def test_the_models_own_tokeniser_splits_text(tmp_path):
+def test_finetune_uses_the_tokenizer_of_the_model(tmp_path):
     model = random_model(scale=1.0).with_tokenizer("english")
     model_folder.write(model, tmp_path / "model")
     text = write_text(tmp_path / "text.txt")
@@ -138,19 +140,19 @@ def test_the_models_own_tokeniser_splits_text(tmp_path):
     assert read(tmp_path / "tuned").config.text.tokenizer == "english"
 
 
-def test_a_softmax_without_words(tmp_path, corpus):
+def test_finetune_rejects_softmax_without_vocabulary(tmp_path, corpus):
     config = dataclasses.replace(TINY, n_softmax_words=4)
     model_folder.write(random_model(config), tmp_path / "model")
     with pytest.raises(ConfigError, match="--old-vocab"):
         finetune(config_of(tmp_path / "model", corpus, tmp_path / "tuned"))
 
 
-def test_from_a_checkpoint_of_bilm_tf(golden_path, tmp_path, caplog):
-    """Softmax and Adagrad's sums are kept; new words begin as Adagrad begins."""
+def test_finetune_continues_a_bilm_tf_checkpoint(golden_path, tmp_path, caplog):
+    """Softmax and Adagrad accumulators are kept; new words get the initial accumulator."""
     folder = golden_path("generated/bilm-tf")
     golden = np.load(folder / "checkpoint_all_variables.npz")
-    sums = read_accumulators(folder / "checkpoint")
-    assert np.array_equal(sums["softmax.weight"], golden["lm/softmax/W/Adagrad"])
+    accumulators = read_accumulators(folder / "checkpoint")
+    assert np.array_equal(accumulators["softmax.weight"], golden["lm/softmax/W/Adagrad"])
     text = golden_path("bilm-tf/train/data.txt")
     extra = tmp_path / "text.txt"
     extra.write_text(text.read_text(encoding="utf-8") + "\nbrand-new words brand-new words\n" * 2)
@@ -171,11 +173,11 @@ def test_from_a_checkpoint_of_bilm_tf(golden_path, tmp_path, caplog):
     assert (job.accumulators["softmax.weight"][32:] == 1).all()
     result = finetune(config)
     assert result.best.mean < result.before.mean < 25
-    assert "Adagrad" in caplog.text
+    assert "Adagrad accumulators" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["allennlp/elmo", "generated/elmoformanylangs/tiny.model"])
-def test_from_published_files(golden_path, tmp_path, corpus, name):
+def test_finetune_accepts_published_files(golden_path, tmp_path, corpus, name):
     config = config_of(golden_path(name), corpus, tmp_path / "tuned", max_steps=6, softmax_steps=3)
     result = finetune(config)
     assert result.step == 6
@@ -183,33 +185,33 @@ def test_from_published_files(golden_path, tmp_path, corpus, name):
     assert np.isfinite(loaded.encode("anna sees cats")).all()
 
 
-def test_tuning_resumes_with_its_first_figures(spoken, corpus, tmp_path):
-    whole = finetune(config_of(spoken, corpus, tmp_path / "whole", max_steps=20))
-    finetune(config_of(spoken, corpus, tmp_path / "parts", max_steps=10))
+def test_resumed_finetuning_keeps_the_first_evaluation(with_softmax, corpus, tmp_path):
+    whole = finetune(config_of(with_softmax, corpus, tmp_path / "whole", max_steps=20))
+    finetune(config_of(with_softmax, corpus, tmp_path / "parts", max_steps=10))
     lines = (tmp_path / "parts" / "log.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["step"] == 0
-    parts = finetune(config_of(spoken, corpus, tmp_path / "parts", max_steps=20))
+    parts = finetune(config_of(with_softmax, corpus, tmp_path / "parts", max_steps=20))
     assert parts.before == whole.before
 
 
-def test_flags_win_over_what_a_checkpoint_of_bilm_tf_had(golden_path, tmp_path, corpus, caplog):
+def test_optimizer_options_override_a_bilm_tf_checkpoint(golden_path, tmp_path, corpus, caplog):
     model = golden_path("generated/bilm-tf/checkpoint")
     vocab = golden_path("bilm-tf/train/vocab.txt")
-    found = read(model, vocab=vocab)
-    opened = Corpus.open(corpus)
-    own = config_of(model, corpus, tmp_path / "out", optimizer="adagrad", learning_rate=0.01)
-    job = finetune_job(own, found, opened)
-    assert job.config.optimizer == own.optimizer
+    pretrained = read(model, vocab=vocab)
+    text = Corpus.open(corpus)
+    adagrad = config_of(model, corpus, tmp_path / "out", optimizer="adagrad", learning_rate=0.01)
+    job = finetune_job(adagrad, pretrained, text)
+    assert job.config.optimizer == adagrad.optimizer
     assert job.accumulators is not None
-    other = config_of(model, corpus, tmp_path / "out", optimizer="adamw", learning_rate=0.02)
-    job = finetune_job(other, found, opened)
+    adamw = config_of(model, corpus, tmp_path / "out", optimizer="adamw", learning_rate=0.02)
+    job = finetune_job(adamw, pretrained, text)
     assert job.config.optimizer.learning_rate == 0.02
     assert job.accumulators is None
     assert "not used" in caplog.text
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_new_words_join_the_input_too(tmp_path, corpus, tied, caplog):
+def test_new_words_are_added_to_the_input_embeddings(tmp_path, corpus, tied, caplog):
     encoder = EncoderConfig(n_characters=0, n_words=len(KNOWN) + 1, word_dim=8, project=False)
     config = dataclasses.replace(
         TINY,
@@ -231,9 +233,9 @@ def test_new_words_join_the_input_too(tmp_path, corpus, tied, caplog):
         tuned.weights["softmax.weight"], tuned.weights["bilm.encoder.words.weight"][1:]
     )
     assert same == tied
-    assert ("without --tied they will part" in caplog.text) != tied
+    assert ("Without --tied" in caplog.text) != tied
 
 
-def test_a_full_softmax_does_not_become_adaptive(spoken, corpus, tmp_path):
+def test_finetune_rejects_adaptive_softmax_for_a_full_one(with_softmax, corpus, tmp_path):
     with pytest.raises(ConfigError, match="full softmax"):
-        finetune(config_of(spoken, corpus, tmp_path / "tuned", softmax="adaptive"))
+        finetune(config_of(with_softmax, corpus, tmp_path / "tuned", softmax="adaptive"))

@@ -1,4 +1,4 @@
-"""One update: what it computes, what it moves, what it leaves alone, and how to repeat it."""
+"""Tests of one training step: losses, updates, frozen weights, and reproducibility."""
 
 import copy
 import dataclasses
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from tiny_runs import (
-    BY_WORD,
-    CLUSTERED,
-    SPELLED,
+    ADAPTIVE_MODEL,
+    CHARACTER_MODEL,
     VOCABULARY,
+    WORD_MODEL,
     batches,
     changed,
     fabric,
@@ -20,9 +20,9 @@ from tiny_runs import (
     make_learner,
     make_network,
     make_tables,
-    without_capture,
+    segments,
     weights,
-    windows,
+    without_capture,
 )
 
 from elmo.config import OptimizerConfig, RegularizationConfig
@@ -43,17 +43,17 @@ ADAMW = OptimizerConfig(
     schedule="cosine",
     clip_norm=1.0,
 )
-KINDS = {
-    "full": ("full", SPELLED),
-    "sampled": ("sampled", SPELLED),
-    "adaptive": ("adaptive", CLUSTERED),
+SOFTMAXES = {
+    "full": ("full", CHARACTER_MODEL),
+    "sampled": ("sampled", CHARACTER_MODEL),
+    "adaptive": ("adaptive", ADAPTIVE_MODEL),
 }
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    """A softmax and a shape that has it."""
-    return KINDS[request.param]
+@pytest.fixture(params=SOFTMAXES)
+def softmax_and_model(request):
+    """Name of a softmax, and the configuration of a model with it."""
+    return SOFTMAXES[request.param]
 
 
 @pytest.fixture(params=[OptimizerConfig(), ADAMW], ids=lambda config: config.optimizer)
@@ -61,8 +61,8 @@ def optimizer(request):
     return request.param
 
 
-def frozen_copy(learner):
-    """Give all that a learner keeps, cut off from it."""
+def state_copy(learner):
+    """Return a deep copy of the state of a learner."""
     return copy.deepcopy(learner.state_dict())
 
 
@@ -87,9 +87,9 @@ def gradient_norm(learner):
 
 @pytest.mark.parametrize("reset", [0.0, 1.0])
 @pytest.mark.parametrize("clustered", [False, True])
-def test_losses_and_state(reset, clustered):
+def test_step_computes_losses_and_carries_state(reset, clustered):
     config = make_config("adaptive" if clustered else "full", reset=reset)
-    learner = make_learner(config, CLUSTERED if clustered else SPELLED)
+    learner = make_learner(config, ADAPTIVE_MODEL if clustered else CHARACTER_MODEL)
     steps = batches(learner, 3)
     learner.step(steps[0], 0)
     model, softmax = copy.deepcopy((learner.model, learner.network.softmax))
@@ -112,8 +112,8 @@ def test_losses_and_state(reset, clustered):
     assert not learner.h.requires_grad
 
 
-def test_everything_moves(kind, optimizer):
-    softmax, shape = kind
+def test_steps_update_all_weights_except_mixes(softmax_and_model, optimizer):
+    softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax, optimizer), shape)
     before = weights(learner)
     first, *_, last = [
@@ -123,13 +123,13 @@ def test_everything_moves(kind, optimizer):
     assert before.keys() - moved == {name for name in before if name.startswith("mixes.")}
     assert last.losses.isfinite().all()
     assert all(value.grad is None for value in learner.network.parameters())
-    # The row of the mask is no word.
+    # The padding row is not updated.
     assert not learner.network.bilm.encoder.characters.embedding.weight[0].any()
     assert first.rate == pytest.approx(0.2 if optimizer.optimizer == "adagrad" else 0.01 / 3)
 
 
-def test_it_learns(kind):
-    softmax, shape = kind
+def test_repeated_steps_reduce_the_loss(softmax_and_model):
+    softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax), shape)
     (step,) = batches(learner, 1)
     losses = []
@@ -140,8 +140,8 @@ def test_it_learns(kind):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_the_rate_of_the_schedule_reaches_the_optimiser(kind):
-    softmax, shape = kind
+def test_scheduled_rate_is_passed_to_all_optimizers(softmax_and_model):
+    softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax, ADAMW), shape, n_steps=6)
     rates = []
     update = learner.head.update
@@ -158,7 +158,7 @@ def test_the_rate_of_the_schedule_reaches_the_optimiser(kind):
 
 
 def spied_norms(learner):
-    """Record the norm of all gradients as the optimiser meets them."""
+    """Return a list to which each optimizer step appends the norm of all gradients."""
     norms = []
     step = learner.optimizer.step
 
@@ -171,8 +171,8 @@ def spied_norms(learner):
 
 
 @pytest.mark.parametrize("clip", [0.01, 0.0, 1e6])
-def test_clipping_is_over_all_weights(kind, clip):
-    softmax, shape = kind
+def test_clip_norm_limits_the_norm_of_all_gradients(softmax_and_model, clip):
+    softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax, OptimizerConfig(clip_norm=clip)), shape)
     norms = spied_norms(learner)
     result = learner.step(batches(learner, 1)[0], 0)
@@ -181,8 +181,8 @@ def test_clipping_is_over_all_weights(kind, clip):
     assert norms[0] == pytest.approx(0.01 if clip == 0.01 else norm, rel=1e-4)
 
 
-def test_scale_of_the_loss(kind):
-    softmax, shape = kind
+def test_loss_scale_multiplies_gradients_but_not_reported_losses(softmax_and_model):
+    softmax, shape = softmax_and_model
     norms, losses = {}, {}
     cases = {
         "adagrad": {},
@@ -190,16 +190,16 @@ def test_scale_of_the_loss(kind):
         "adagrad 3": {"loss_scale": 3.0},
         "adamw": {"optimizer": "adamw"},
     }
-    for name, dials in cases.items():
-        learner = make_learner(make_config(softmax, OptimizerConfig(**dials)), shape)
+    for name, options in cases.items():
+        learner = make_learner(make_config(softmax, OptimizerConfig(**options)), shape)
         result = learner.step(batches(learner, 1)[0], 0)
         norms[name], losses[name] = float(result.norm), result.losses
-    one = norms["adagrad 1"]
-    # bilm-tf multiplies by the steps of a window, here 5.
-    assert norms["adagrad"] == pytest.approx(5 * one, rel=1e-4)
-    assert norms["adagrad 3"] == pytest.approx(3 * one, rel=1e-4)
-    assert norms["adamw"] == pytest.approx(one, rel=1e-4)
-    # What is told is not scaled.
+    unscaled = norms["adagrad 1"]
+    # bilm-tf multiplies by the number of time steps of a segment, here 5.
+    assert norms["adagrad"] == pytest.approx(5 * unscaled, rel=1e-4)
+    assert norms["adagrad 3"] == pytest.approx(3 * unscaled, rel=1e-4)
+    assert norms["adamw"] == pytest.approx(unscaled, rel=1e-4)
+    # The reported losses are not scaled.
     assert all(torch.equal(value, losses["adamw"]) for value in losses.values())
 
 
@@ -207,26 +207,30 @@ def test_scale_of_the_loss(kind):
 
 
 @pytest.mark.parametrize("parts", [2, 4])
-def test_parts_are_the_whole(kind, optimizer, parts):
-    softmax, shape = kind
+def test_accumulated_step_equals_step_of_whole_batch(softmax_and_model, optimizer, parts):
+    softmax, shape = softmax_and_model
     learners = [
         make_learner(make_config(softmax, optimizer, accumulate=accumulate), shape)
         for accumulate in (1, parts)
     ]
     assert [len(batches(learner, 1)[0]) for learner in learners] == [1, parts]
     for number in range(3):
-        one, other = (learner.step(batches(learner, 3)[number], number) for learner in learners)
-        torch.testing.assert_close(other.losses, one.losses, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(other.norm, one.norm, rtol=1e-4, atol=1e-5)
-    whole, cut = (frozen_copy(learner) for learner in learners)
+        expected, result = (
+            learner.step(batches(learner, 3)[number], number) for learner in learners
+        )
+        torch.testing.assert_close(result.losses, expected.losses, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(result.norm, expected.norm, rtol=1e-4, atol=1e-5)
+    whole, split = (state_copy(learner) for learner in learners)
     for name, value in whole["weights"].items():
-        # Adam divides by the size of a gradient, and so makes much of a rounding.
+        # Adam divides by the size of a gradient and thus amplifies rounding errors.
         atol = 1e-5 if optimizer.optimizer == "adagrad" else 2e-4
-        torch.testing.assert_close(cut["weights"][name], value, rtol=0, atol=atol)
-    torch.testing.assert_close((cut["h"], cut["c"]), (whole["h"], whole["c"]), rtol=0, atol=1e-3)
+        torch.testing.assert_close(split["weights"][name], value, rtol=0, atol=atol)
+    torch.testing.assert_close(
+        (split["h"], split["c"]), (whole["h"], whole["c"]), rtol=0, atol=1e-3
+    )
 
 
-def test_parts_have_their_own_dropout():
+def test_accumulated_batches_have_different_seeds():
     learner = make_learner(make_config(regularization=DROPOUTS, accumulate=2))
     seeds = []
     seed = learner._seed
@@ -244,25 +248,25 @@ def test_parts_have_their_own_dropout():
 @pytest.mark.parametrize(
     ("batch_size", "accumulate", "processes"), [(4, 3, 1), (6, 2, 2), (1, 1, 2)]
 )
-def test_a_batch_that_cannot_be_cut(batch_size, accumulate, processes):
+def test_streams_per_process_rejects_indivisible_batch_size(batch_size, accumulate, processes):
     config = make_config(batch_size=batch_size, accumulate=accumulate)
-    with pytest.raises(ConfigError, match=f"batch_size is {batch_size}, which cannot be cut into"):
+    with pytest.raises(ConfigError, match=rf"batch_size \({batch_size}\) must be a multiple of"):
         streams_per_process(config, processes)
 
 
-def test_lanes_of_a_process():
+def test_streams_per_process_divides_by_processes_only():
     assert streams_per_process(make_config(batch_size=12, accumulate=3), 2) == 6
-    with pytest.raises(ConfigError, match="cannot be cut into 3 equal parts"):
+    with pytest.raises(ConfigError, match="must be a multiple of 3"):
         make_learner(make_config(accumulate=3))
 
 
-# ------------------------------------------------------------------------------------ repetition
+# ------------------------------------------------------------------------------------ determinism
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_a_step_is_decided_by_its_number(kind, optimizer, locked):
-    """Same weights, same window, same number: the same step, whatever happened before it."""
-    softmax, shape = kind
+def test_step_depends_only_on_state_segment_and_number(softmax_and_model, optimizer, locked):
+    """A step with equal weights, segment and number is the same, whatever happened before."""
+    softmax, shape = softmax_and_model
     config = make_config(softmax, optimizer, dataclasses.replace(DROPOUTS, locked=locked))
     results = []
     for number, noise in ((3, 0), (3, 1), (4, 0)):
@@ -272,13 +276,13 @@ def test_a_step_is_decided_by_its_number(kind, optimizer, locked):
         if noise:
             evaluate(learner)
         result = learner.step(batches(learner, 1)[0], number)
-        results.append((frozen_copy(learner), result.losses, result.norm))
+        results.append((state_copy(learner), result.losses, result.norm))
     assert same_state(results[0], results[1])
     assert not torch.equal(results[0][1], results[2][1])
 
 
 def evaluate(learner):
-    """What an evaluation does to a learner: nothing."""
+    """Run the model in evaluation mode, which must not affect the learner."""
     (batch,) = batches(learner, 1)[0]
     learner.model.eval()
     with torch.no_grad():
@@ -292,18 +296,18 @@ def evaluate(learner):
     learner.model.train()
 
 
-def test_the_seed_of_the_run_decides():
+def test_dropout_depends_on_the_seed_of_the_run():
     losses = []
     for seed in (1, 1, 2):
         learner = make_learner(make_config(regularization=DROPOUTS, seed=seed))
-        step = learner.batches(windows(make_config(), 1)[0])
+        step = learner.batches(segments(make_config(), 1)[0])
         losses.append(learner.step(step, 0).losses)
     assert torch.equal(losses[0], losses[1])
     assert not torch.equal(losses[0], losses[2])
 
 
-def test_resumed_is_uninterrupted(tmp_path, kind, optimizer):
-    softmax, shape = kind
+def test_resumed_steps_equal_uninterrupted_steps(tmp_path, softmax_and_model, optimizer):
+    softmax, shape = softmax_and_model
     config = make_config(softmax, optimizer, DROPOUTS)
     learner = make_learner(config, shape)
     steps = batches(learner, 6)
@@ -311,19 +315,19 @@ def test_resumed_is_uninterrupted(tmp_path, kind, optimizer):
         learner.step(steps[number], number)
     checkpoint.save(tmp_path, 3, {"learner": learner.state_dict()})
     expected = [learner.step(steps[number], number) for number in range(3, 6)]
-    again = make_learner(config, shape, seed=99)
-    again.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
-    found = [again.step(steps[number], number) for number in range(3, 6)]
-    for one, other in zip(found, expected, strict=True):
+    resumed = make_learner(config, shape, seed=99)
+    resumed.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
+    results = [resumed.step(steps[number], number) for number in range(3, 6)]
+    for one, other in zip(results, expected, strict=True):
         assert torch.equal(one.losses, other.losses)
         assert torch.equal(one.norm, other.norm)
-    assert same_state(frozen_copy(again), frozen_copy(learner))
+    assert same_state(state_copy(resumed), state_copy(learner))
 
 
-def test_the_state_of_lanes_is_shared_out():
+def test_load_state_dict_takes_the_streams_of_the_process():
     learner = make_learner(make_config())
     learner.step(batches(learner, 1)[0], 0)
-    state = frozen_copy(learner)
+    state = state_copy(learner)
     second = make_learner(make_config(batch_size=2))
     second.fabric = type("Second", (), {"global_rank": 1, "device": torch.device("cpu")})()
     second.load_state_dict(state)
@@ -331,124 +335,124 @@ def test_the_state_of_lanes_is_shared_out():
     assert torch.equal(second.c, state["c"][:, :, 2:4])
 
 
-def as_tensor(optimizer):
-    """Make the rate of an optimiser a tensor, as it is on a GPU."""
+def use_tensor_rate(optimizer):
+    """Replace the learning rate of an optimizer by a tensor, as used with CUDA graphs."""
     rate = torch.tensor(optimizer.param_groups[0]["lr"])
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
 @pytest.mark.parametrize("tensors", [(False, True), (True, False), (True, True)])
-def test_the_kind_of_rate_is_the_machines(tmp_path, optimizer, tensors):
-    """What was saved where the rate is a number goes on where it is a tensor, and back."""
+def test_resumed_run_keeps_its_own_type_of_rate(tmp_path, optimizer, tensors):
+    """A run saved with a float rate resumes with a tensor rate, and vice versa."""
     config = make_config("sampled", optimizer, DROPOUTS)
-    learner, again = make_learner(config), make_learner(config, seed=99)
-    for each, is_tensor in zip((learner, again), tensors, strict=True):
+    learner, resumed = make_learner(config), make_learner(config, seed=99)
+    for each, is_tensor in zip((learner, resumed), tensors, strict=True):
         if is_tensor:
-            as_tensor(each.optimizer)
+            use_tensor_rate(each.optimizer)
     steps = batches(learner, 6)
     for number in range(3):
         learner.step(steps[number], number)
     checkpoint.save(tmp_path, 3, {"learner": learner.state_dict()})
-    again.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
+    resumed.load_state_dict(checkpoint.load_newest(tmp_path)["learner"])
     for number in range(3, 6):
-        found, expected = (each.step(steps[number], number) for each in (again, learner))
-        torch.testing.assert_close(found.losses, expected.losses, rtol=1e-4, atol=0)
-        for group in again.optimizer.param_groups:
+        result, expected = (each.step(steps[number], number) for each in (resumed, learner))
+        torch.testing.assert_close(result.losses, expected.losses, rtol=1e-4, atol=0)
+        for group in resumed.optimizer.param_groups:
             assert float(group["lr"]) == pytest.approx(expected.rate)
             assert isinstance(group["lr"], torch.Tensor if tensors[1] else float)
-    torch.testing.assert_close(weights(again), weights(learner), rtol=0, atol=1e-5)
+    torch.testing.assert_close(weights(resumed), weights(learner), rtol=0, atol=1e-5)
 
 
-def test_how_adam_is_computed_is_the_machines():
+def test_resumed_run_keeps_its_own_adam_implementation():
     config = make_config(optimizer=ADAMW)
-    learner, again = make_learner(config), make_learner(config)
+    learner, resumed = make_learner(config), make_learner(config)
     learner.step(batches(learner, 1)[0], 0)
-    # As on a GPU, where a step cannot be recorded without.
-    for group in again.optimizer.param_groups:
+    # As on a GPU, where capturing a CUDA graph needs these options.
+    for group in resumed.optimizer.param_groups:
         group.update(fused=True, capturable=True)
-    again.load_state_dict(frozen_copy(learner))
-    assert all(group["fused"] and group["capturable"] for group in again.optimizer.param_groups)
+    resumed.load_state_dict(state_copy(learner))
+    assert all(group["fused"] and group["capturable"] for group in resumed.optimizer.param_groups)
 
 
-# ------------------------------------------------------------------------------------ filled up
+# ------------------------------------------------------------------------------------ padding
 
 
-def close_states(one, other, optimizer):
-    # Adam divides by the size of a gradient, and so makes much of a rounding.
+def check_close_states(one, other, optimizer):
+    # Adam divides by the size of a gradient and thus amplifies rounding errors.
     atol = 1e-6 if optimizer.optimizer == "adagrad" else 1e-4
-    states = [frozen_copy(learner) for learner in (one, other)]
+    states = [state_copy(learner) for learner in (one, other)]
     for state in states:
-        # To how many words a window was filled up.
+        # The number of words after padding, which differs.
         del state["n_words"]
     torch.testing.assert_close(*states, rtol=1e-4, atol=atol)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_softmax_rows_that_fill_up_change_nothing(optimizer, parts):
+def test_padding_softmax_rows_changes_no_result(optimizer, parts):
     config = make_config("sampled", optimizer, DROPOUTS, accumulate=parts)
-    filled, plain = make_learner(config), make_learner(config)
-    for number, step in enumerate(batches(plain, 4)):
+    padded, unpadded = make_learner(config), make_learner(config)
+    for number, step in enumerate(batches(unpadded, 4)):
         targets = np.stack([part.targets for part in step])
-        drawn = filled.head.draw(number, targets, 48)
+        drawn = padded.head.draw(number, targets, 48)
         assert len(drawn.ids) == 48
         assert not drawn.valid.all()
-        found, expected = filled.step(step, number, drawn), plain.step(step, number)
-        torch.testing.assert_close(found.losses, expected.losses)
-        torch.testing.assert_close(found.norm, expected.norm)
-    close_states(filled, plain, optimizer)
+        result, expected = padded.step(step, number, drawn), unpadded.step(step, number)
+        torch.testing.assert_close(result.losses, expected.losses)
+        torch.testing.assert_close(result.norm, expected.norm)
+    check_close_states(padded, unpadded, optimizer)
 
 
 @pytest.mark.parametrize("softmax", ["full", "sampled"])
-def test_words_that_fill_up_change_nothing(softmax, optimizer):
-    # Leaving out words is drawn for each of them, for those too that fill up.
-    regular = dataclasses.replace(DROPOUTS, embedding_dropout=0.0)
-    config = make_config(softmax, optimizer, regular)
-    filled, plain = (make_learner(config, softmax_steps=1) for _ in range(2))
-    sizes = without_capture(filled)
-    for number, step in enumerate(batches(plain, 4)):
+def test_padding_words_changes_no_result(softmax, optimizer):
+    # Embedding dropout draws a random number for each word, including padding.
+    regularization = dataclasses.replace(DROPOUTS, embedding_dropout=0.0)
+    config = make_config(softmax, optimizer, regularization)
+    padded, unpadded = (make_learner(config, softmax_steps=1) for _ in range(2))
+    sizes = without_capture(padded)
+    for number, step in enumerate(batches(unpadded, 4)):
         assert len(step[0].words) < 64
-        # Ahead of the step, as the loop does it.
-        drawn = filled.draw(step, number)
-        found, expected = filled.step(step, number, drawn), plain.step(step, number)
-        torch.testing.assert_close(found.losses, expected.losses)
-        torch.testing.assert_close(found.norm, expected.norm)
-        assert found.rate == expected.rate
+        # In advance of the step, like the loop.
+        drawn = padded.draw(step, number)
+        result, expected = padded.step(step, number, drawn), unpadded.step(step, number)
+        torch.testing.assert_close(result.losses, expected.losses)
+        torch.testing.assert_close(result.norm, expected.norm)
+        assert result.rate == expected.rate
     assert sizes == [64] * 4
-    close_states(filled, plain, optimizer)
+    check_close_states(padded, unpadded, optimizer)
 
 
-def test_a_learner_that_records_draws_in_multiples(monkeypatch):
+def test_draw_pads_rows_for_cuda_graphs(monkeypatch):
     monkeypatch.setattr(learner_module, "ROWS_MULTIPLE", 48)
     learner = make_learner(make_config("sampled"))
     (step,) = batches(learner, 1)
-    n_plain = len(learner.draw(step, 0).ids)
+    n_unpadded = len(learner.draw(step, 0).ids)
     without_capture(learner)
-    assert n_plain < len(learner.draw(step, 0).ids) == 48
+    assert n_unpadded < len(learner.draw(step, 0).ids) == 48
 
 
 # ------------------------------------------------------------------------------------ processes
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_the_targets_of_all_processes_are_among_the_rows(monkeypatch, parts):
+def test_rows_of_a_step_include_targets_of_all_processes(monkeypatch, parts):
     learner = make_learner(make_config("sampled", accumulate=parts))
     (step,) = batches(learner, 1)
-    own = np.concatenate([part.targets for part in step], axis=2)
-    others = (own + 17) % len(VOCABULARY)
+    targets = np.concatenate([part.targets for part in step], axis=2)
+    others = (targets + 17) % len(VOCABULARY)
     alone = learner.draw(step, 5)
 
     def all_gather(gathered, value):
-        assert np.array_equal(value.numpy(), own)
+        assert np.array_equal(value.numpy(), targets)
         gathered[0].copy_(value)
         gathered[1].copy_(torch.from_numpy(others))
 
     monkeypatch.setattr(torch.distributed, "all_gather", all_gather)
     learner.fabric = SimpleNamespace(world_size=2, device=torch.device("cpu"))
-    # Nothing can be found out ahead, where nobody else is asked.
+    # Rows cannot be drawn in advance, since they depend on the targets of other processes.
     assert learner.draw(step, 5) is None
     drawn = learner._draw_for_all_processes(step, 5)
-    expected = {*drawn.sampled.flatten(), *own.flatten(), *others.flatten()}
+    expected = {*drawn.sampled.flatten(), *targets.flatten(), *others.flatten()}
     assert drawn.ids.tolist() == sorted(expected)
     assert drawn.valid.all()
     assert len(alone.ids) < len(drawn.ids)
@@ -459,8 +463,8 @@ def test_the_targets_of_all_processes_are_among_the_rows(monkeypatch, parts):
 # ------------------------------------------------------------------------------------ frozen, tied
 
 
-def test_a_softmax_learns_alone_at_first(kind, optimizer):
-    softmax, shape = kind
+def test_only_the_softmax_is_trained_in_softmax_steps(softmax_and_model, optimizer):
+    softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax, optimizer, DROPOUTS), shape, softmax_steps=2)
     start = weights(learner)
     steps = batches(learner, 3)
@@ -475,80 +479,81 @@ def test_a_softmax_learns_alone_at_first(kind, optimizer):
     assert {name for name in start if name.startswith("bilm.")} <= changed(start, weights(learner))
 
 
-def test_tied_weights_move_together(optimizer):
+def test_tied_softmax_equals_word_embeddings_after_each_step(optimizer):
     config = make_config(optimizer=optimizer, regularization=RegularizationConfig(tied=True))
-    learner = make_learner(config, BY_WORD)
+    learner = make_learner(config, WORD_MODEL)
     table, softmax = learner.network.bilm.encoder.words.weight, learner.network.softmax
     for number, step in enumerate(batches(learner, 3)):
         before = table.detach().clone()
         learner.step(step, number)
         assert torch.equal(softmax.weight, table[1:])
-        # All of them: words that were not read were still not predicted.
+        # All rows change: words that do not occur get a gradient from the softmax.
         assert (table[1:] != before[1:]).any(dim=1).all()
         assert not table[0].any()
 
 
-def test_tied_gradient_is_that_of_both_places():
-    learner = make_learner(make_config(regularization=RegularizationConfig(tied=True)), BY_WORD)
-    kept = {}
+def test_tied_gradient_is_the_sum_of_input_and_softmax_gradients():
+    learner = make_learner(make_config(regularization=RegularizationConfig(tied=True)), WORD_MODEL)
+    gradients = {}
     step = learner.optimizer.step
 
     def spy():
-        kept["tied"] = learner.network.bilm.encoder.words.weight.grad.clone()
+        gradients["tied"] = learner.network.bilm.encoder.words.weight.grad.clone()
         step()
 
     learner.optimizer.step = spy
-    apart = make_learner(make_config(), BY_WORD)
-    apart.network.softmax.weight.data.copy_(apart.network.bilm.encoder.words.weight.data[1:])
-    inner = apart.optimizer.step
+    untied = make_learner(make_config(), WORD_MODEL)
+    untied.network.softmax.weight.data.copy_(untied.network.bilm.encoder.words.weight.data[1:])
+    inner = untied.optimizer.step
 
-    def spy_apart():
-        kept["input"] = apart.network.bilm.encoder.words.weight.grad.clone()
-        kept["softmax"] = apart.network.softmax.weight.grad.clone()
+    def spy_untied():
+        gradients["input"] = untied.network.bilm.encoder.words.weight.grad.clone()
+        gradients["softmax"] = untied.network.softmax.weight.grad.clone()
         inner()
 
-    apart.optimizer.step = spy_apart
-    for each in (learner, apart):
+    untied.optimizer.step = spy_untied
+    for each in (learner, untied):
         each.config = dataclasses.replace(
             each.config, optimizer=dataclasses.replace(each.config.optimizer, clip_norm=0.0)
         )
         each.step(batches(each, 1)[0], 0)
-    expected = kept["input"]
-    expected[1:] += kept["softmax"]
-    torch.testing.assert_close(kept["tied"], expected, rtol=1e-5, atol=1e-5)
+    expected = gradients["input"]
+    expected[1:] += gradients["softmax"]
+    torch.testing.assert_close(gradients["tied"], expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("softmax", "shape", "message"),
     [
-        ("full", SPELLED, "tied is for models whose input is words"),
-        ("sampled", BY_WORD, "a sampled softmax cannot be tied"),
-        ("full", dataclasses.replace(BY_WORD, softmax_cutoffs=(9,)), "with a full softmax"),
+        ("full", CHARACTER_MODEL, "--tied needs a model with word input"),
+        ("sampled", WORD_MODEL, "--softmax sampled cannot be combined with --tied"),
+        ("full", dataclasses.replace(WORD_MODEL, softmax_cutoffs=(9,)), "and a full softmax"),
         (
             "full",
             dataclasses.replace(
-                BY_WORD, encoder=dataclasses.replace(BY_WORD.encoder, project=True, word_dim=8)
+                WORD_MODEL,
+                encoder=dataclasses.replace(WORD_MODEL.encoder, project=True, word_dim=8),
             ),
-            "word_dim and projection_dim must be equal",
+            "Set --word-dim and --projection-dim to the same value",
         ),
-        ("full", dataclasses.replace(BY_WORD, n_softmax_words=20), r"\(20, 16\) weights"),
+        ("full", dataclasses.replace(WORD_MODEL, n_softmax_words=20), r"got \(20, 16\) and"),
     ],
 )
-def test_what_cannot_be_tied(softmax, shape, message):
+def test_tied_rejects_unsuitable_models(softmax, shape, message):
     with pytest.raises(ConfigError, match=message):
         make_learner(make_config(softmax, regularization=RegularizationConfig(tied=True)), shape)
 
 
-def test_an_adaptive_softmax_is_not_sampled():
-    with pytest.raises(ConfigError, match="nor be adaptive"):
-        make_learner(make_config("sampled"), CLUSTERED)
+def test_sampled_loss_rejects_an_adaptive_softmax():
+    with pytest.raises(ConfigError, match="nor be used for a model with an adaptive softmax"):
+        make_learner(make_config("sampled"), ADAPTIVE_MODEL)
 
 
-# ------------------------------------------------------------------------------------ the rest
+# ------------------------------------------------------------------------------------ other options
 
 
-def test_parts_that_were_frozen_are_trained():
-    """A model read for embedding may come with its weights frozen."""
+def test_learner_unfreezes_the_network():
+    """The weights of a model loaded for embedding can be frozen."""
     network = make_network().requires_grad_(False)
     learner = Learner(fabric(), network, make_config(), make_tables(), n_steps=3)
     before = weights(learner)
@@ -557,7 +562,7 @@ def test_parts_that_were_frozen_are_trained():
 
 
 @pytest.mark.parametrize("kernel", ["auto", "reference", "cudnn"])
-def test_the_kernel_of_the_run(kernel):
+def test_learner_uses_the_kernel_option(kernel):
     config = make_config()
     config = dataclasses.replace(config, run=dataclasses.replace(config.run, kernel=kernel))
     learner = make_learner(config)
@@ -565,30 +570,30 @@ def test_the_kernel_of_the_run(kernel):
     assert (bilm.forward_lstm.kernel, bilm.backward_lstm.kernel) == (kernel, kernel)
     (step,) = batches(learner, 1)
     if kernel == "cudnn":
-        with pytest.raises(ConfigError, match="kernel is cudnn, which needs"):
+        with pytest.raises(ConfigError, match="Kernel 'cudnn' needs"):
             learner.step(step, 0)
     else:
         assert learner.step(step, 0).losses.isfinite().all()
 
 
 @pytest.mark.parametrize("softmax", ["full", "sampled"])
-def test_sums_of_an_earlier_adagrad(softmax):
+def test_load_accumulators_copies_known_names(softmax):
     learner = make_learner(make_config(softmax, OptimizerConfig(accumulator=1.0)))
     named = dict(learner.network.named_parameters())
-    sums = {
+    accumulators = {
         name: torch.full_like(named[name], 2.0 + number)
         for number, name in enumerate(
             ("softmax.weight", "softmax.bias", "bilm.forward_lstm.layers.0.bias")
         )
     }
-    learner.load_accumulators({**sums, "unknown": torch.ones(1)})
+    learner.load_accumulators({**accumulators, "unknown": torch.ones(1)})
     rows = dict(
         zip(("softmax.weight", "softmax.bias"), learner.head.row_optimizers(), strict=False)
     )
     for name, value in named.items():
         if name.startswith("mixes."):
             continue
-        found = rows[name].state["sum"] if name in rows else learner.optimizer.state[value]["sum"]
-        expected = sums.get(name, torch.ones_like(value))
-        assert torch.equal(found, expected), name
-        assert found is not expected
+        loaded = rows[name].state["sum"] if name in rows else learner.optimizer.state[value]["sum"]
+        expected = accumulators.get(name, torch.ones_like(value))
+        assert torch.equal(loaded, expected), name
+        assert loaded is not expected

@@ -1,4 +1,4 @@
-"""The loop with a work that is no language model: one number, drawn to the mean of a few others."""
+"""Tests of the training loop with a minimal `Trainable`: one number that approaches a target."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from elmo.train.loop import train
 from elmo.train.report import read_log
 from elmo.train.trainable import StepResult
 
-AIM = 3.0
+TARGET = 3.0
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class NumberJob:
     config: NumberConfig
     compare_at: int | None = None
     has_held_out: bool = True
-    aim: float = AIM
+    target: float = TARGET
 
     def make_trainable(self, fabric):
-        self.made = NumberWork(self)
-        return self.made
+        self.trainable = NumberTrainable(self)
+        return self.trainable
 
 
-class NumberWork:
+class NumberTrainable:
     n_steps, steps_per_epoch, tokens_per_step = 20, 5.0, 7
     loss_names = ("loss",)
     chance_loss = 10.0
@@ -69,7 +69,7 @@ class NumberWork:
     def batches(self, first_step):
         while True:
             draw = torch.Generator().manual_seed(first_step)
-            yield self.job.aim + 0.3 * torch.randn(1, generator=draw)
+            yield self.job.target + 0.3 * torch.randn(1, generator=draw)
             first_step += 1
 
     def step(self, batch, number):
@@ -84,8 +84,8 @@ class NumberWork:
     def measure(self, step, watch):
         if not self.job.has_held_out:
             return None
-        near = [abs(aim - float(self.number)) for aim in watch([self.job.aim] * 3)]
-        return [-sum(near), float(len(near))]
+        errors = [abs(target - float(self.number)) for target in watch([self.job.target] * 3)]
+        return [-sum(errors), float(len(errors))]
 
     def evaluation(self, numbers):
         return Score(numbers[0] / numbers[1])
@@ -94,25 +94,25 @@ class NumberWork:
         return bool(torch.isfinite(self.number).all())
 
     def state_dict(self):
-        return {"number": self.number, "aim": self.job.aim}
+        return {"number": self.number, "target": self.job.target}
 
     def load_state_dict(self, state):
-        if state["aim"] != self.job.aim:
-            raise ConfigError("another aim")
+        if state["target"] != self.job.target:
+            raise ConfigError("another target")
         self.number = state["number"]
 
-    def save_model(self, folder, step, found):
+    def save_model(self, folder, step, evaluation):
         folder.mkdir(exist_ok=True)
         (folder / "number.json").write_text(json.dumps(self.number.tolist()))
-        self.saved.append((step, found))
+        self.saved.append((step, evaluation))
 
-    def result(self, standing, note):
-        return replace(standing), note
+    def result(self, state, note):
+        return replace(state), note
 
 
-def job_of(folder, given=None, **run):
+def make_job(folder, job_options=None, **run):
     run = {"log_every": 1, "evaluate_every": 4, "accelerator": "cpu", **run}
-    return NumberJob(NumberConfig(str(folder), RunConfig(**run)), **(given or {}))
+    return NumberJob(NumberConfig(str(folder), RunConfig(**run)), **(job_options or {}))
 
 
 def events(folder, kind):
@@ -123,9 +123,9 @@ def events(folder, kind):
     }
 
 
-def test_a_run_of_one_loss(tmp_path, capsys):
-    standing, note = train(job_of(tmp_path / "run"))
-    assert (standing.step, note) == (20, "finished")
+def test_train_logs_steps_and_evaluations(tmp_path, capsys):
+    state, note = train(make_job(tmp_path / "run"))
+    assert (state.step, note) == (20, "finished")
     steps = events(tmp_path / "run", "step")
     assert list(steps) == list(range(1, 21))
     names = {"kind", "step", "epoch", "loss", "learning_rate", "gradient_norm"}
@@ -134,99 +134,115 @@ def test_a_run_of_one_loss(tmp_path, capsys):
     evaluations = events(tmp_path / "run", "evaluation")
     assert list(evaluations) == [4, 8, 12, 16, 20]
     assert evaluations[20]["closeness"] > evaluations[4]["closeness"]
-    told = capsys.readouterr().err
-    assert told.startswith("one number\n")
-    assert f"step 4, epoch 0.80: closeness {evaluations[4]['closeness']:.3f}\n" in told
+    output = capsys.readouterr().err
+    assert output.startswith("one number\n")
+    assert f"step 4, epoch 0.80: closeness {evaluations[4]['closeness']:.3f}\n" in output
     assert (tmp_path / "run" / "curves.png").exists()
     assert "rate: 0.1" in (tmp_path / "run" / "config.yaml").read_text()
 
 
-def test_lower_ranks_are_kept(tmp_path, capsys):
-    job = job_of(tmp_path / "run", evaluate_every=1, patience=4)
+def test_train_keeps_the_model_of_lowest_rank_and_stops_early(tmp_path, capsys):
+    job = make_job(tmp_path / "run", evaluate_every=1, patience=4)
     job.config = replace(job.config, rate=1.0)
-    standing, note = train(job)
+    state, note = train(job)
     scores = {s: e["closeness"] for s, e in events(tmp_path / "run", "evaluation").items()}
     best = max(scores, key=scores.get)
-    assert job.made.saved[-1] == (best, Score(scores[best]))
-    assert job.made.evaluation(standing.best) == Score(scores[best])
-    assert note == "stopped early, 4 evaluations without a better one"
-    assert standing.step == best + 4 < 20
-    assert capsys.readouterr().err.count("(not the best)") == standing.step - len(job.made.saved)
+    assert job.trainable.saved[-1] == (best, Score(scores[best]))
+    assert job.trainable.evaluation(state.best) == Score(scores[best])
+    assert note == "stopped early after 4 evaluations without improvement"
+    assert state.step == best + 4 < 20
+    assert capsys.readouterr().err.count("(not the best)") == state.step - len(job.trainable.saved)
 
 
-def test_patience_begins_when_scores_move(tmp_path, monkeypatch):
-    """A model of few examples answers the same for a while before it learns anything."""
+def test_patience_starts_when_scores_differ(tmp_path, monkeypatch):
+    """A model trained on few examples can predict the same for a while before it learns."""
     scores = [-3.0] * 6 + [-2.0] * 14
-    monkeypatch.setattr(NumberWork, "measure", lambda self, step, watch: [scores[step - 1], 1.0])
-    standing, note = train(job_of(tmp_path / "run", evaluate_every=1, patience=2))
-    assert note == "stopped early, 2 evaluations without a better one"
-    assert (standing.step, standing.best) == (9, [-2.0, 1.0])
-    monkeypatch.setattr(NumberWork, "measure", lambda self, step, watch: [-3.0, 1.0])
-    standing, note = train(job_of(tmp_path / "still", evaluate_every=1, patience=2))
-    assert (standing.step, note) == (20, "finished")
+    monkeypatch.setattr(
+        NumberTrainable, "measure", lambda self, step, watch: [scores[step - 1], 1.0]
+    )
+    state, note = train(make_job(tmp_path / "run", evaluate_every=1, patience=2))
+    assert note == "stopped early after 2 evaluations without improvement"
+    assert (state.step, state.best) == (9, [-2.0, 1.0])
+    monkeypatch.setattr(NumberTrainable, "measure", lambda self, step, watch: [-3.0, 1.0])
+    state, note = train(make_job(tmp_path / "still", evaluate_every=1, patience=2))
+    assert (state.step, note) == (20, "finished")
 
 
-def test_killed_and_gone_on(tmp_path, monkeypatch):
-    train(job_of(tmp_path / "whole", log_every=3))
-    step = NumberWork.step
+def test_resumed_run_equals_uninterrupted_run(tmp_path, monkeypatch):
+    train(make_job(tmp_path / "whole", log_every=3))
+    step = NumberTrainable.step
 
     def dying(self, batch, number):
         if number == 13:
             raise ZeroDivisionError
         return step(self, batch, number)
 
-    monkeypatch.setattr(NumberWork, "step", dying)
+    monkeypatch.setattr(NumberTrainable, "step", dying)
     with pytest.raises(ZeroDivisionError):
-        train(job_of(tmp_path / "parts", log_every=3, checkpoint_every=5))
+        train(make_job(tmp_path / "parts", log_every=3, checkpoint_every=5))
     monkeypatch.undo()
-    train(job_of(tmp_path / "parts", log_every=3, checkpoint_every=5))
+    train(make_job(tmp_path / "parts", log_every=3, checkpoint_every=5))
     for kind in ("step", "evaluation"):
         assert events(tmp_path / "parts", kind) == events(tmp_path / "whole", kind)
-    with pytest.raises(ConfigError, match="another aim"):
-        train(job_of(tmp_path / "parts", {"aim": 5.0}, log_every=3))
+    with pytest.raises(ConfigError, match="another target"):
+        train(make_job(tmp_path / "parts", {"target": 5.0}, log_every=3))
 
 
-def test_the_first_evaluation_is_kept_to_compare_with(tmp_path):
-    job = job_of(tmp_path / "run", {"compare_at": 3})
-    standing, _ = train(job)
-    first, *_ = job.made.saved
-    assert first == (3, job.made.evaluation(standing.before))
-    assert standing.best != standing.before
+def test_resume_reads_checkpoints_with_the_earlier_key_of_the_run_state(tmp_path, monkeypatch):
+    train(make_job(tmp_path / "whole"))
+    monkeypatch.setattr(NumberTrainable, "n_steps", 8)
+    train(make_job(tmp_path / "parts"))
+    monkeypatch.undo()
+    folder = tmp_path / "parts" / "checkpoints"
+    content = checkpoint.load_newest(folder)
+    content["standing"] = content.pop("run_state")
+    checkpoint.save(folder, 8, content)
+    state, _ = train(make_job(tmp_path / "parts"))
+    assert state.step == 20
+    assert events(tmp_path / "parts", "evaluation") == events(tmp_path / "whole", "evaluation")
+
+
+def test_compare_at_evaluates_the_model_before_that_step(tmp_path):
+    job = make_job(tmp_path / "run", {"compare_at": 3})
+    state, _ = train(job)
+    first, *_ = job.trainable.saved
+    assert first == (3, job.trainable.evaluation(state.before))
+    assert state.best != state.before
     assert min(events(tmp_path / "run", "evaluation")) == 3
 
 
-def test_nothing_held_out(tmp_path):
-    job = job_of(tmp_path / "run", {"has_held_out": False})
-    standing, _ = train(job)
-    assert not standing.best
-    assert job.made.saved == [(20, None)]
+def test_train_without_held_out_data_saves_the_last_model(tmp_path):
+    job = make_job(tmp_path / "run", {"has_held_out": False})
+    state, _ = train(job)
+    assert not state.best
+    assert job.trainable.saved == [(20, None)]
     assert not events(tmp_path / "run", "evaluation")
 
 
-def test_a_dry_run(tmp_path):
-    standing, note = train(job_of(tmp_path / "run", dry_run=True))
-    assert standing.step == 0
+def test_dry_run_measures_speed_and_writes_nothing(tmp_path):
+    state, note = train(make_job(tmp_path / "run", dry_run=True))
+    assert state.step == 0
     assert "tokens/s" in note
     assert not (tmp_path / "run").exists()
 
 
-def test_a_signal_while_measuring(tmp_path, monkeypatch):
-    measure = NumberWork.measure
+def test_signal_during_evaluation_writes_a_checkpoint(tmp_path, monkeypatch):
+    measure = NumberTrainable.measure
 
     def interrupted(self, step, watch):
         os.kill(os.getpid(), signal.SIGINT)
         return measure(self, step, watch)
 
-    monkeypatch.setattr(NumberWork, "measure", interrupted)
+    monkeypatch.setattr(NumberTrainable, "measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        train(job_of(tmp_path / "run"))
-    found = checkpoint.load_newest(tmp_path / "run" / "checkpoints")
-    assert found["standing"]["step"] == 4
-    assert set(found) == {"version", "standing", "threads", "number", "aim"}
-    # What was cut short is made up for, and all is as if nothing had happened.
-    monkeypatch.setattr(NumberWork, "measure", measure)
-    train(job_of(tmp_path / "run"))
-    train(job_of(tmp_path / "whole"))
+        train(make_job(tmp_path / "run"))
+    content = checkpoint.load_newest(tmp_path / "run" / "checkpoints")
+    assert content["run_state"]["step"] == 4
+    assert set(content) == {"version", "run_state", "threads", "number", "target"}
+    # The resumed run repeats the interrupted evaluation.
+    monkeypatch.setattr(NumberTrainable, "measure", measure)
+    train(make_job(tmp_path / "run"))
+    train(make_job(tmp_path / "whole"))
     assert events(tmp_path / "run", "evaluation") == events(tmp_path / "whole", "evaluation")
 
 
@@ -234,14 +250,14 @@ def test_a_signal_while_measuring(tmp_path, monkeypatch):
     ("error", "message"),
     [(MemoryError(), "take less"), (None, "diverged before step 1: loss nan")],
 )
-def test_what_stops_a_run(tmp_path, monkeypatch, error, message):
+def test_train_raises_on_out_of_memory_and_nan_weights(tmp_path, monkeypatch, error, message):
     def step(self, batch, number):
         if error is not None:
             raise error
         self.number = self.number * math.nan
         return StepResult(torch.zeros(1), torch.zeros(()), 0.1)
 
-    monkeypatch.setattr(NumberWork, "step", step)
+    monkeypatch.setattr(NumberTrainable, "step", step)
     with pytest.raises(TrainingError, match=message):
-        train(job_of(tmp_path / "run", checkpoint_every=1))
+        train(make_job(tmp_path / "run", checkpoint_every=1))
     assert not list((tmp_path / "run").rglob("*.pt"))

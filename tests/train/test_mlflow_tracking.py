@@ -1,4 +1,4 @@
-"""MLflow: a real store in a folder, one run over a resume, and trouble with the store."""
+"""Tests of MLflow logging with a real store in a folder: new runs, resumed runs, errors."""
 
 import dataclasses
 import sys
@@ -32,7 +32,7 @@ def runs(config):
     return client, client.search_runs([experiment.experiment_id])
 
 
-def test_one_run_over_a_resume(folder, config):
+def test_resumed_training_continues_the_mlflow_run(folder, config):
     report = Report(folder, config)
     report.step(1, {"loss": 3.0})
     report.close(finished=False)
@@ -52,20 +52,20 @@ def test_one_run_over_a_resume(folder, config):
     assert set(run.data.params) == set(flatten(config))
 
 
-def test_a_new_training_is_a_new_run(folder, config):
+def test_new_training_creates_a_new_mlflow_run(folder, config):
     for _ in range(2):
         Report(folder, config).close()
     assert len(runs(config)[1]) == 2
 
 
-def test_a_run_the_store_does_not_know_is_begun_anew(folder, config):
+def test_resume_creates_a_new_mlflow_run_if_the_id_is_unknown(folder, config):
     Report(folder, config).close()
     (folder / "mlflow.json").write_text('{"run_id": "0123456789abcdef0123456789abcdef"}')
     Report(folder, config, resume_step=3).close()
     assert len(runs(config)[1]) == 2
 
 
-def test_a_store_that_fails_does_not_stop_the_training(folder, config, monkeypatch, caplog):
+def test_failing_store_only_warns(folder, config, monkeypatch, caplog):
     def fail(*_, **__):
         raise OSError("store\nis gone")
 
@@ -73,14 +73,14 @@ def test_a_store_that_fails_does_not_stop_the_training(folder, config, monkeypat
         monkeypatch.setattr(report._tracking._client, "log_batch", fail)
         report.step(1, {"loss": 1.0})
         report.step(2, {"loss": 1.0})
-    assert caplog.text.count("MLflow failed and is told no more: OSError: store is gone") == 1
+    assert caplog.text.count("disabled for the rest of this run: OSError: store is gone") == 1
     report = Report(folder, config)
     monkeypatch.setattr(report._tracking._client, "set_terminated", fail)
     report.close()
-    assert "was not told that the run ended" in caplog.text
+    assert "status of the MLflow run could not be updated" in caplog.text
 
 
-def test_stores_that_cannot_be_used(folder, config, tmp_path):
+def test_report_rejects_unusable_stores(folder, config, tmp_path):
     database = dataclasses.replace(config.run, mlflow_store=f"nonsense://{tmp_path}")
     with pytest.raises(ConfigError, match="cannot be opened"):
         Report(folder, dataclasses.replace(config, run=database))
@@ -91,7 +91,7 @@ def test_stores_that_cannot_be_used(folder, config, tmp_path):
     assert list(folder.iterdir()) == []
 
 
-def test_missing_mlflow(folder, config, monkeypatch):
+def test_report_raises_without_mlflow(folder, config, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtra, match="mlflow"):
         Report(folder, config)

@@ -1,4 +1,4 @@
-"""Optimisers: rows of a table as PyTorch moves all of it, schedules, clipping."""
+"""Tests of optimizers, row updates, learning rate schedules and gradient clipping."""
 
 import copy
 import math
@@ -29,7 +29,7 @@ def numbers(*shape, seed=0):
 
 
 def gradients(step, shape):
-    """Gradients of rather different sizes from step to step."""
+    """Return gradients whose magnitude differs between steps."""
     return numbers(*shape, seed=10 + step) * 10.0 ** (step % 3 - 1)
 
 
@@ -37,8 +37,8 @@ def gradients(step, shape):
 
 
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
-def test_adagrad_of_rows_is_adagrad_of_the_table(shape):
-    """A row without gradient stands still, so touching some rows is what the dense one does."""
+def test_row_adagrad_equals_dense_adagrad(shape):
+    """A row without gradient does not change in dense Adagrad either."""
     table, dense = numbers(*shape), torch.nn.Parameter(numbers(*shape))
     rows = RowOptimizer(table, ADAGRAD)
     whole = torch.optim.Adagrad([dense], lr=0.3, initial_accumulator_value=0.5, eps=0.0)
@@ -55,14 +55,14 @@ def test_adagrad_of_rows_is_adagrad_of_the_table(shape):
 
 
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
-def test_adamw_of_all_rows_is_adamw(shape):
+def test_row_adamw_of_all_rows_equals_dense_adamw(shape):
     table, dense = numbers(*shape), torch.nn.Parameter(numbers(*shape))
     rows, whole = RowOptimizer(table, ADAMW), make_optimizer([dense], ADAMW)
     for step in range(6):
         rate = 0.1 / (step + 1)
         whole.param_groups[0]["lr"] = rate
         gradient = gradients(step, shape)
-        # In any order of the rows.
+        # Rows in random order.
         ids = torch.randperm(ROWS, generator=torch.Generator().manual_seed(step))
         rows.step(ids, gradient[ids], rate)
         dense.grad = gradient.clone()
@@ -71,8 +71,8 @@ def test_adamw_of_all_rows_is_adamw(shape):
     assert not torch.allclose(table, numbers(*shape), atol=1e-2)
 
 
-def test_adamw_counts_for_each_row():
-    """A row that is touched now and then moves as a table of its own would."""
+def test_row_adamw_counts_updates_per_row():
+    """A row that is updated only in some steps changes like a separate table."""
     table = numbers(ROWS, DIM)
     rows = RowOptimizer(table, ADAMW)
     alone = torch.nn.Parameter(numbers(ROWS, DIM)[5:6].clone())
@@ -88,7 +88,7 @@ def test_adamw_counts_for_each_row():
 
 
 @pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
-def test_other_rows_are_not_touched(config):
+def test_row_optimizer_leaves_other_rows_unchanged(config):
     table = numbers(ROWS, DIM)
     rows = RowOptimizer(table, config)
     before = {"table": table.clone(), **{n: v.clone() for n, v in rows.state.items()}}
@@ -101,38 +101,38 @@ def test_other_rows_are_not_touched(config):
 
 
 @pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
-def test_state_of_rows(config):
+def test_row_optimizer_state_can_be_saved_and_loaded(config):
     first = RowOptimizer(numbers(ROWS, DIM), config)
     for step in range(3):
         first.step(torch.tensor([0, 3]), gradients(step, (2, DIM)), 0.3)
     second = RowOptimizer(first.table.clone(), config)
-    kept = {name: value.clone() for name, value in first.state_dict().items()}
-    second.load_state_dict(kept)
+    saved = {name: value.clone() for name, value in first.state_dict().items()}
+    second.load_state_dict(saved)
     for rows in (first, second):
         rows.step(torch.tensor([3, 4]), gradients(9, (2, DIM)), 0.3)
     assert torch.equal(first.table, second.table)
-    # What was loaded was copied.
-    assert not any(torch.equal(kept[name], value) for name, value in second.state.items())
+    # The state was copied.
+    assert not any(torch.equal(saved[name], value) for name, value in second.state.items())
 
 
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
 @pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
-def test_rows_that_fill_up_stay(config, shape):
-    """In no state do they move, and the others move as they would without them."""
+def test_row_optimizer_does_not_update_padding_rows(config, shape):
+    """Padding rows do not change, and the other rows change as without padding."""
     tables = numbers(*shape), numbers(*shape)
-    filled, plain = (RowOptimizer(table, config) for table in tables)
-    # Of those that fill up, 2 has moved before and 7 never has.
+    padded, unpadded = (RowOptimizer(table, config) for table in tables)
+    # Of the padding rows, 2 was updated before and 7 was not.
     ids, valid = torch.tensor([0, 2, 4, 7]), torch.tensor([1.0, 0.0, 1.0, 0.0])
-    for rows in (filled, plain):
+    for rows in (padded, unpadded):
         rows.step(torch.tensor([0, 2, 3]), gradients(0, shape)[:3], 0.3)
-    before = {"table": filled.table.clone(), **{n: v.clone() for n, v in filled.state.items()}}
+    before = {"table": padded.table.clone(), **{n: v.clone() for n, v in padded.state.items()}}
     for step in range(1, 4):
         gradient = gradients(step, shape)[ids]
         gradient[valid == 0] = 0.0
-        filled.step(ids, gradient, torch.tensor(0.3), valid)
-        plain.step(ids[valid == 1], gradient[valid == 1], 0.3)
-    for name, value in {"table": filled.table, **filled.state}.items():
-        expected = plain.table if name == "table" else plain.state[name]
+        padded.step(ids, gradient, torch.tensor(0.3), valid)
+        unpadded.step(ids[valid == 1], gradient[valid == 1], 0.3)
+    for name, value in {"table": padded.table, **padded.state}.items():
+        expected = unpadded.table if name == "table" else unpadded.state[name]
         torch.testing.assert_close(value, expected, rtol=0, atol=1e-7)
         assert torch.equal(value[[2, 7]], before[name][[2, 7]]), name
         assert not torch.equal(value[[0, 4]], before[name][[0, 4]]), name
@@ -142,7 +142,7 @@ def test_rows_that_fill_up_stay(config, shape):
 
 
 def paired(rate):
-    """Give our Adagrad and PyTorch's on the same weights, the last of them without gradient."""
+    """Return our and PyTorch's Adagrad on equal weights, the last of them without gradient."""
     shapes = [(ROWS, DIM), (DIM,), (2, 2)]
     both = [
         [torch.nn.Parameter(numbers(*shape, seed=n)) for n, shape in enumerate(shapes)]
@@ -161,7 +161,7 @@ def step_both(ours, theirs, step):
     for optimizer in (ours, theirs):
         first, second, _ = weights_of(optimizer)
         first.grad = gradients(step, first.shape)
-        # Now and then there is none.
+        # In even steps the second weight has no gradient.
         second.grad = gradients(step, second.shape) if step % 2 else None
         optimizer.step()
     torch.testing.assert_close(weights_of(ours), weights_of(theirs), rtol=0, atol=1e-14)
@@ -169,32 +169,32 @@ def step_both(ours, theirs, step):
         torch.testing.assert_close(ours.state[one]["sum"], theirs.state[other]["sum"])
 
 
-@pytest.mark.parametrize("kind", [float, torch.tensor])
-def test_adagrad_is_pytorchs_without_epsilon(kind):
-    ours, theirs = paired(kind(np.float64(0.3)))
+@pytest.mark.parametrize("rate_type", [float, torch.tensor])
+def test_adagrad_equals_pytorch_without_epsilon(rate_type):
+    ours, theirs = paired(rate_type(np.float64(0.3)))
     start = [value.detach().clone() for value in weights_of(ours)]
     for step in range(6):
         for optimizer in (ours, theirs):
             set_rate(optimizer, 0.3 / (step + 1))
         step_both(ours, theirs, step)
-    moved = [not torch.allclose(*pair) for pair in zip(weights_of(ours), start, strict=True)]
-    assert moved == [True, True, False]
+    changed = [not torch.allclose(*pair) for pair in zip(weights_of(ours), start, strict=True)]
+    assert changed == [True, True, False]
 
 
-def test_adagrad_goes_on_from_pytorchs():
-    """Checkpoints of earlier versions hold the state of PyTorch's."""
+def test_adagrad_loads_the_state_of_pytorch():
+    """Checkpoints of earlier versions contain the state of PyTorch's Adagrad."""
     ours, theirs = paired(0.3)
     step_both(ours, theirs, 1)
-    later, _ = paired(0.7)
-    for value, known in zip(weights_of(later), weights_of(theirs), strict=True):
-        value.data.copy_(known.data)
-    later.load_state_dict(copy.deepcopy(theirs.state_dict()))
+    resumed, _ = paired(0.7)
+    for value, saved in zip(weights_of(resumed), weights_of(theirs), strict=True):
+        value.data.copy_(saved.data)
+    resumed.load_state_dict(copy.deepcopy(theirs.state_dict()))
     for step in range(2, 5):
-        step_both(later, theirs, step)
+        step_both(resumed, theirs, step)
 
 
 @pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
-def test_setting_the_rate(config):
+def test_set_rate_updates_floats_and_tensors(config):
     optimizer = make_optimizer([torch.nn.Parameter(torch.ones(n, 2)) for n in (2, 3)], config)
     set_rate(optimizer, 0.25)
     assert all(group["lr"] == 0.25 for group in optimizer.param_groups)
@@ -206,7 +206,7 @@ def test_setting_the_rate(config):
     assert all(group["lr"] is rate for group in optimizer.param_groups)
 
 
-def test_adagrad_is_tensorflows():
+def test_adagrad_follows_the_tensorflow_formula():
     weight = torch.nn.Parameter(torch.tensor([2.0, -1.0]))
     optimizer = make_optimizer([weight], OptimizerConfig(learning_rate=0.2))
     weight.grad = torch.tensor([3.0, 0.0])
@@ -215,7 +215,7 @@ def test_adagrad_is_tensorflows():
     torch.testing.assert_close(weight.data, expected)
 
 
-def test_only_matrices_decay():
+def test_weight_decay_applies_to_matrices_only():
     matrix, vector = (torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 2), (2,)))
     config = OptimizerConfig(optimizer="adamw", learning_rate=0.1, weight_decay=0.5)
     optimizer = make_optimizer([vector, matrix], config)
@@ -227,7 +227,7 @@ def test_only_matrices_decay():
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (2,)])
-def test_one_kind_of_weights_alone(shape):
+def test_make_optimizer_omits_empty_groups(shape):
     optimizer = make_optimizer([torch.nn.Parameter(torch.ones(shape))], ADAMW)
     assert [len(group["params"]) for group in optimizer.param_groups] == [1]
 
@@ -235,29 +235,29 @@ def test_one_kind_of_weights_alone(shape):
 # ------------------------------------------------------------------------------------ rates
 
 
-def rates(n_steps, **dials):
-    config = OptimizerConfig(learning_rate=2.0, **dials)
+def rates(n_steps, **options):
+    config = OptimizerConfig(learning_rate=2.0, **options)
     return [learning_rate(config, step, n_steps) for step in range(n_steps)]
 
 
-def test_constant_rate():
+def test_learning_rate_is_constant_after_warm_up():
     assert rates(4) == [2.0] * 4
     assert rates(5, warmup_steps=4) == [0.5, 1.0, 1.5, 2.0, 2.0]
 
 
-def test_cosine():
-    found = rates(9, schedule="cosine", warmup_steps=1)
-    assert found[:2] == [2.0, 2.0]
-    assert found[5] == pytest.approx(1.0)
-    assert found == sorted(found, reverse=True)
+def test_learning_rate_follows_a_cosine():
+    decaying = rates(9, schedule="cosine", warmup_steps=1)
+    assert decaying[:2] == [2.0, 2.0]
+    assert decaying[5] == pytest.approx(1.0)
+    assert decaying == sorted(decaying, reverse=True)
     config = OptimizerConfig(learning_rate=2.0, schedule="cosine", warmup_steps=1, final_rate=0.25)
     assert learning_rate(config, 9, 9) == pytest.approx(0.5)
     assert learning_rate(config, 5, 9) == pytest.approx(2.0 * (0.25 + 0.75 / 2))
-    # A run that goes on beyond its plan keeps the last rate.
+    # Steps beyond the planned end keep the last rate.
     assert learning_rate(config, 100, 9) == pytest.approx(0.5)
 
 
-def test_a_warm_up_as_long_as_the_run():
+def test_warm_up_can_be_as_long_as_the_run():
     assert rates(3, schedule="cosine", warmup_steps=3) == pytest.approx([2 / 3, 4 / 3, 2.0])
     assert rates(2, schedule="cosine", warmup_steps=5) == pytest.approx([0.4, 0.8])
 
@@ -266,20 +266,20 @@ def test_a_warm_up_as_long_as_the_run():
 
 
 @pytest.mark.parametrize(("norm", "scale"), [(0.0, 1.0), (1.9, 1.0), (2.0, 1.0), (8.0, 0.25)])
-def test_clip_scale(norm, scale):
+def test_clip_scale_reduces_only_larger_norms(norm, scale):
     assert clip_scale(torch.tensor(norm), 2.0).item() == pytest.approx(scale)
 
 
-def test_a_step_is_seeded_by_its_place_alone():
+def test_seed_step_depends_only_on_the_key():
     cpu = torch.device("cpu")
 
-    def drawn(*place):
-        seed_step(cpu, *place)
+    def sample(*key):
+        seed_step(cpu, *key)
         return torch.rand(3)
 
-    first = drawn(1, 2)
-    assert torch.equal(drawn(1, 2), first)
-    assert not torch.equal(drawn(2, 1), first)
+    first = sample(1, 2)
+    assert torch.equal(sample(1, 2), first)
+    assert not torch.equal(sample(2, 1), first)
     seed_step(cpu, 1, 2)
     state = torch.get_rng_state()
     torch.manual_seed(torch.initial_seed())

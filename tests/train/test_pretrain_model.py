@@ -1,4 +1,4 @@
-"""Runs from end to end: what they leave, how they stop, and that a kill changes nothing."""
+"""End-to-end tests of pretraining: output files, stopping, resuming after a kill, errors."""
 
 import json
 import math
@@ -36,18 +36,19 @@ def config_of(corpus, out, **flags):
     return load_config(PretrainConfig, None, values)
 
 
-def words(corpus, out, **flags):
-    given = {**SMALL, **{name.replace("_", "-"): str(value) for name, value in flags.items()}}
-    listed = [word for name, value in given.items() for word in (f"--{name}", value)]
-    return ["pretrain", "--data", str(corpus), "--out", str(out), *listed]
+def arguments_of(corpus, out, **flags):
+    """Return the command-line arguments of a run."""
+    values = {**SMALL, **{name.replace("_", "-"): str(value) for name, value in flags.items()}}
+    options = [word for name, value in values.items() for word in (f"--{name}", value)]
+    return ["pretrain", "--data", str(corpus), "--out", str(out), *options]
 
 
 def command(*arguments, **flags):
-    return [sys.executable, "-m", "elmo", *words(*arguments, **flags)]
+    return [sys.executable, "-m", "elmo", *arguments_of(*arguments, **flags)]
 
 
-# Goes up and down from step to step.
-RESTLESS = {"optimizer": "adamw", "learning_rate": 0.1, "max_steps": 50, "evaluate_every": 1}
+# The held-out loss rises and falls between steps.
+UNSTABLE = {"optimizer": "adamw", "learning_rate": 0.1, "max_steps": 50, "evaluate_every": 1}
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -73,7 +74,7 @@ def evaluations(folder):
     }
 
 
-def test_a_run_learns_and_leaves_everything(corpus, tmp_path):
+def test_pretrain_learns_and_writes_all_files(corpus, tmp_path):
     out = tmp_path / "run"
     result = pretrain(config_of(corpus, out, optimizer="adamw", learning_rate=0.01, max_steps=150))
     assert result.step == 150
@@ -92,7 +93,7 @@ def test_a_run_learns_and_leaves_everything(corpus, tmp_path):
         assert ELMo.from_pretrained(source).encode("anna sees cats .").shape == (4, 16)
 
 
-def test_the_best_model_is_kept(corpus, tmp_path):
+def test_pretrain_keeps_the_best_model(corpus, tmp_path):
     out = tmp_path / "run"
     flags = {"learning_rate": 0.5, "max_steps": 40, "evaluate_every": 4}
     result = pretrain(config_of(corpus, out, **flags))
@@ -103,8 +104,8 @@ def test_the_best_model_is_kept(corpus, tmp_path):
     assert f"forward {best[0]:.2f}" in record
 
 
-def test_early_stopping(corpus, tmp_path):
-    config = config_of(corpus, tmp_path / "run", **RESTLESS, patience=2)
+def test_patience_stops_early(corpus, tmp_path):
+    config = config_of(corpus, tmp_path / "run", **UNSTABLE, patience=2)
     result = pretrain(config)
     assert 2 < result.step < 50
     assert "stopped early" in result.note
@@ -121,16 +122,16 @@ def test_early_stopping(corpus, tmp_path):
         {"order": "text", "embedding_dropout": 0.2, "accumulate": 2, "reset": 1.0},
     ],
 )
-def test_every_kind_of_run_resumes_bit_for_bit(corpus, tmp_path, flags):
+def test_resumed_run_is_bitwise_equal(corpus, tmp_path, flags):
     flags = {"max_steps": 12, "checkpoint_every": 5, "evaluate_every": 4, **flags}
     pretrain(config_of(corpus, tmp_path / "whole", **flags))
     with pytest.MonkeyPatch.context() as patch:
         step = Loop._step
 
-        def dying(self, *given):
-            if self.standing.step == 8:
+        def dying(self, *arguments):
+            if self.state.step == 8:
                 raise ZeroDivisionError
-            return step(self, *given)
+            return step(self, *arguments)
 
         patch.setattr(Loop, "_step", dying)
         with pytest.raises(ZeroDivisionError):
@@ -144,8 +145,8 @@ def test_every_kind_of_run_resumes_bit_for_bit(corpus, tmp_path, flags):
 
 
 @pytest.mark.long
-def test_killed_at_random_moments(corpus, tmp_path):
-    """The process is killed at least five times; what it logs is what one that lived logs."""
+def test_run_killed_at_random_times_equals_uninterrupted_run(corpus, tmp_path):
+    """The log of a process killed at least five times equals that of an uninterrupted one."""
     flags = {"max_steps": 200, "checkpoint_every": 8, "evaluate_every": 40, "dropout": 0.1}
     pretrain(config_of(corpus, tmp_path / "whole", **flags))
     expected = losses(tmp_path / "whole")
@@ -153,10 +154,10 @@ def test_killed_at_random_moments(corpus, tmp_path):
     out = tmp_path / "parts"
     kills = 0
     for _ in range(60):
-        process = forked.start(words(corpus, out, **flags), tmp_path / "told")
+        process = forked.start(arguments_of(corpus, out, **flags), tmp_path / "output")
         before = checkpoint_steps(out)
         deadline = time.monotonic() + 120
-        # Wait until it has got somewhere, then for a random moment.
+        # Wait for the next checkpoint, then for a random time.
         while process.is_alive() and checkpoint_steps(out) == before:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -168,7 +169,7 @@ def test_killed_at_random_moments(corpus, tmp_path):
         kills += 1
     process.join()
     assert kills >= 5
-    assert process.exitcode == 0, (tmp_path / "told").read_text()
+    assert process.exitcode == 0, (tmp_path / "output").read_text()
     assert losses(out) == expected
     assert evaluations(out) == evaluations(tmp_path / "whole")
     assert not list(out.rglob("*.partial"))
@@ -178,19 +179,19 @@ def checkpoint_steps(out):
     return sorted(path.name for path in (out / "checkpoints").glob("step-*.pt"))
 
 
-def test_a_torn_checkpoint_is_passed_over(corpus, tmp_path, caplog):
+def test_resume_skips_a_damaged_checkpoint(corpus, tmp_path, caplog):
     out = tmp_path / "run"
     pretrain(config_of(corpus, out, max_steps=10, checkpoint_every=5))
     newest = max((out / "checkpoints").glob("*.pt"))
     newest.write_bytes(newest.read_bytes()[:-100])
     result = pretrain(config_of(corpus, out, max_steps=20, checkpoint_every=5))
     assert result.step == 20
-    assert "torn" in caplog.text
+    assert "truncated or damaged" in caplog.text
     pretrain(config_of(corpus, tmp_path / "whole", max_steps=20, checkpoint_every=5))
     assert losses(out) == losses(tmp_path / "whole")
 
 
-def test_ctrl_c_saves(corpus, tmp_path):
+def test_ctrl_c_writes_a_checkpoint(corpus, tmp_path):
     out = tmp_path / "run"
     process = subprocess.Popen(
         command(corpus, out, max_steps=100000, checkpoint_every=100000),
@@ -206,13 +207,13 @@ def test_ctrl_c_saves(corpus, tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "a checkpoint is written" in errors
-    step = checkpoint.load_newest(out / "checkpoints")["standing"]["step"]
+    assert "A checkpoint was written" in errors
+    step = checkpoint.load_newest(out / "checkpoints")["run_state"]["step"]
     assert step >= 5
     assert step == max(losses(out))
 
 
-def test_a_full_disk_leaves_the_old_checkpoint(corpus, tmp_path, monkeypatch):
+def test_full_disk_keeps_the_previous_checkpoint(corpus, tmp_path, monkeypatch):
     out = tmp_path / "run"
     pretrain(config_of(corpus, out, max_steps=5, checkpoint_every=5))
     before = checkpoint_steps(out)
@@ -233,25 +234,25 @@ def test_a_full_disk_leaves_the_old_checkpoint(corpus, tmp_path, monkeypatch):
     "flags",
     [
         {"optimizer": "adamw", "clip_norm": 0, "log_every": 1},
-        # Astray before the first line of the log, and before any evaluation.
+        # Diverges before the first log entry and before any evaluation.
         {"optimizer": "adamw", "clip_norm": 0, "log_every": 10},
-        # Seen by the evaluation alone.
+        # Detected by the evaluation only.
         {"optimizer": "adamw", "clip_norm": 0, "log_every": 1000, "max_steps": 1},
         {"softmax": "sampled", "n_samples": 8, "clip_norm": 0, "log_every": 3},
     ],
 )
-def test_divergence_stops_with_advice(corpus, tmp_path, flags):
+def test_divergence_raises_with_advice(corpus, tmp_path, flags):
     out = tmp_path / "run"
     flags = {"max_steps": 60, "checkpoint_every": 5, "learning_rate": 1e5, **flags}
     with pytest.raises(TrainingError, match="lower --learning-rate"):
         pretrain(config_of(corpus, out, **flags))
     assert not (out / "model").exists()
-    found = checkpoint.load_newest(out / "checkpoints")
-    if found is not None:
-        assert all(torch.isfinite(v).all() for v in found["learner"]["weights"].values())
+    content = checkpoint.load_newest(out / "checkpoints")
+    if content is not None:
+        assert all(torch.isfinite(v).all() for v in content["learner"]["weights"].values())
 
 
-def test_weights_that_are_no_numbers_are_not_saved(corpus, tmp_path, monkeypatch):
+def test_nan_weights_are_not_saved(corpus, tmp_path, monkeypatch):
     save = Loop._save
 
     def spoiled(self):
@@ -264,37 +265,37 @@ def test_weights_that_are_no_numbers_are_not_saved(corpus, tmp_path, monkeypatch
     assert not list((tmp_path / "run").rglob("*.pt"))
 
 
-def test_a_run_that_has_given_up_stays_so(corpus, tmp_path):
-    config = config_of(corpus, tmp_path / "run", **RESTLESS, patience=2)
+def test_run_stopped_early_is_not_resumed(corpus, tmp_path):
+    config = config_of(corpus, tmp_path / "run", **UNSTABLE, patience=2)
     first = pretrain(config)
     again = pretrain(config)
     assert again.step == first.step
-    assert "stopped early before" in again.note
+    assert "already stopped early" in again.note
 
 
-def test_ctrl_c_is_heard_while_evaluating(corpus, tmp_path, monkeypatch):
-    def windows(*arguments, **settings):
+def test_ctrl_c_interrupts_an_evaluation(corpus, tmp_path, monkeypatch):
+    def segments(*arguments, **settings):
         os.kill(os.getpid(), signal.SIGINT)
         yield from read_once(*arguments, **settings)
 
-    monkeypatch.setattr("elmo.train.lm_trainable.read_once", windows)
+    monkeypatch.setattr("elmo.train.lm_trainable.read_once", segments)
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         pretrain(config_of(corpus, out, max_steps=6, evaluate_every=3))
-    assert checkpoint.load_newest(out / "checkpoints")["standing"]["step"] == 3
+    assert checkpoint.load_newest(out / "checkpoints")["run_state"]["step"] == 3
     monkeypatch.undo()
     pretrain(config_of(corpus, out, max_steps=6, evaluate_every=3))
     pretrain(config_of(corpus, tmp_path / "whole", max_steps=6, evaluate_every=3))
     assert losses(out) == losses(tmp_path / "whole")
 
 
-def test_a_launcher_the_run_does_not_know_of(corpus, tmp_path, monkeypatch):
+def test_pretrain_rejects_an_unexpected_launcher(corpus, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="--devices"):
         pretrain(config_of(corpus, tmp_path / "run"))
 
 
-def test_what_a_prepared_corpus_has_settled(corpus, tmp_path):
+def test_pretrain_rejects_corpus_options_with_a_prepared_corpus(corpus, tmp_path):
     with pytest.raises(ConfigError, match="vocab_size"):
         pretrain(config_of(corpus, tmp_path / "run", vocab_size=100))
 
@@ -307,23 +308,23 @@ def test_what_a_prepared_corpus_has_settled(corpus, tmp_path):
         RuntimeError("DefaultCPUAllocator: can't allocate memory"),
     ],
 )
-def test_out_of_memory_says_what_would_fit(corpus, tmp_path, monkeypatch, error):
+def test_out_of_memory_suggests_a_batch_size(corpus, tmp_path, monkeypatch, error):
     def step(*_):
         raise error
 
     monkeypatch.setattr("elmo.train.learner.Learner.step", step)
-    with pytest.raises(TrainingError, match="--batch-size 2 would fit"):
+    with pytest.raises(TrainingError, match="Use --batch-size 2,"):
         pretrain(config_of(corpus, tmp_path / "run"))
 
 
-def test_a_dry_run_writes_nothing(corpus, tmp_path, capsys):
+def test_dry_run_writes_nothing(corpus, tmp_path, capsys):
     result = pretrain(config_of(corpus, tmp_path / "run", dry_run=True))
     assert "tokens/s" in str(result)
     assert "memory" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
-def test_text_is_prepared_on_the_way(tmp_path):
+def test_pretrain_prepares_text_files(tmp_path):
     text = write_text(tmp_path / "text.txt")
     config = config_of(text, tmp_path / "run", max_steps=3)
     assert pretrain(config).step == 3
@@ -336,7 +337,7 @@ def test_text_is_prepared_on_the_way(tmp_path):
         pretrain(config_of(other, tmp_path / "run", max_steps=5))
 
 
-def test_another_run_in_the_same_folder_is_refused(corpus, tmp_path):
+def test_pretrain_rejects_a_folder_with_another_run(corpus, tmp_path):
     out = tmp_path / "run"
     pretrain(config_of(corpus, out, max_steps=2))
     with pytest.raises(ConfigError, match=r"learning_rate was 0\.2, now 0\.1"):
@@ -347,16 +348,16 @@ def test_another_run_in_the_same_folder_is_refused(corpus, tmp_path):
         pretrain(config_of(other, out, max_steps=2))
 
 
-def test_a_folder_without_a_model_says_so(tmp_path):
+def test_from_pretrained_rejects_a_training_folder_without_model(tmp_path):
     (tmp_path / "config.yaml").write_text("data: []\n")
     (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(FormatError, match="without a model yet"):
+    with pytest.raises(FormatError, match="has not written a model yet"):
         ELMo.from_pretrained(tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("softmax", ["full", "sampled"])
-def test_two_processes_learn_what_one_does(corpus, tmp_path, softmax):
+def test_two_processes_give_the_results_of_one(corpus, tmp_path, softmax):
     flags = {
         "max_steps": 20,
         "accelerator": "cpu",
@@ -366,13 +367,13 @@ def test_two_processes_learn_what_one_does(corpus, tmp_path, softmax):
     }
     outs = {devices: tmp_path / f"run{devices}" for devices in (1, 2)}
     if softmax == "full":
-        # What one process began two can go on with.
+        # Two processes resume a run of one process.
         pretrain(config_of(corpus, outs[1], **{**flags, "max_steps": 8}))
         shutil.copytree(outs[1], outs[2])
     pretrain(config_of(corpus, outs[1], **flags))
     done = run(corpus, outs[2], **flags, devices=2)
     assert done.returncode == 0, done.stderr
-    assert ("going on from step 8" in done.stderr) == (softmax == "full")
+    assert ("Resuming from step 8" in done.stderr) == (softmax == "full")
     one, two = (checkpoint.load_newest(outs[n] / "checkpoints")["learner"] for n in (1, 2))
     for name, value in one["weights"].items():
         torch.testing.assert_close(two["weights"][name], value, rtol=0, atol=1e-5)
@@ -382,12 +383,12 @@ def test_two_processes_learn_what_one_does(corpus, tmp_path, softmax):
         assert losses(outs[2])[step] == pytest.approx(values, abs=1e-4)
 
 
-def test_an_uneven_batch_is_refused(corpus, tmp_path):
-    with pytest.raises(ConfigError, match="cannot be cut into 3"):
+def test_pretrain_rejects_indivisible_batch_size(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="must be a multiple of 3"):
         pretrain(config_of(corpus, tmp_path / "run", accumulate=3))
 
 
-def test_json_lines_are_whole(corpus, tmp_path):
+def test_log_lines_are_complete_json(corpus, tmp_path):
     pretrain(config_of(corpus, tmp_path / "run", max_steps=3))
     for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines():
         assert {"kind", "step", "time"} <= set(json.loads(line))

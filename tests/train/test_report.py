@@ -1,4 +1,4 @@
-"""Reports of a run: the log survives a kill and is cut back, boards go on where they were."""
+"""Tests of logging: log.jsonl after a kill and a resume, and TensorBoard."""
 
 import json
 import math
@@ -18,7 +18,8 @@ from elmo.train.report import LOG, Report, read_log
 CONFIG = PretrainConfig(("corpus",), "run")
 
 
-def told(folder):
+def logged(folder):
+    """Return type, step and loss of all events."""
     return [(event["kind"], event["step"], event.get("loss")) for event in read_log(folder)]
 
 
@@ -28,7 +29,7 @@ def fill(folder, steps=3, resume_step=None):
             report.step(step, {"loss": 1.0 / step})
 
 
-def test_lines(tmp_path):
+def test_log_contains_all_events(tmp_path):
     with Report(tmp_path, CONFIG) as report:
         report.step(1, {"loss": 2.5, "learning_rate": 0.1})
         report.evaluation(1, {"forward": 90.0})
@@ -40,7 +41,7 @@ def test_lines(tmp_path):
     assert third["text"] == "stopped early"
 
 
-def test_a_number_that_is_none_is_null(tmp_path):
+def test_nan_and_infinity_are_logged_as_null(tmp_path):
     with Report(tmp_path, CONFIG) as report:
         report.step(1, {"loss": math.nan, "norm": math.inf})
     line = json.loads((tmp_path / LOG).read_text(), parse_constant=pytest.fail)
@@ -48,30 +49,30 @@ def test_a_number_that_is_none_is_null(tmp_path):
     assert line["norm"] is None
 
 
-def test_resume_cuts_back_and_goes_on(tmp_path):
+def test_resume_removes_events_of_later_steps(tmp_path):
     fill(tmp_path, 5)
     with (tmp_path / LOG).open("a") as file:
         file.write('{"kind": "step", "st')
     fill(tmp_path, 4, resume_step=2)
-    assert [step for _, step, _ in told(tmp_path)] == [1, 2, 3, 4]
+    assert [step for _, step, _ in logged(tmp_path)] == [1, 2, 3, 4]
     assert (tmp_path / LOG).read_text().count("\n") == 4
 
 
-def test_a_new_run_begins_anew(tmp_path):
+def test_new_run_replaces_the_log(tmp_path):
     fill(tmp_path, 5)
     fill(tmp_path, 1)
-    assert told(tmp_path) == [("step", 1, 1.0)]
+    assert logged(tmp_path) == [("step", 1, 1.0)]
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
 
 
-def test_torn_lines_are_passed_over(tmp_path):
+def test_read_log_skips_invalid_lines(tmp_path):
     fill(tmp_path, 2)
     with (tmp_path / LOG).open("ab") as file:
         file.write(b'\x00\xff\n3\n{"step": "x"}\n')
-    assert [step for _, step, _ in told(tmp_path)] == [1, 2]
+    assert [step for _, step, _ in logged(tmp_path)] == [1, 2]
 
 
-def test_a_killed_process_leaves_every_line(tmp_path):
+def test_killed_process_leaves_all_lines(tmp_path):
     code = (
         "import os, signal, sys\nfrom pathlib import Path\n"
         "from elmo.config import PretrainConfig\nfrom elmo.train.report import Report\n"
@@ -81,11 +82,11 @@ def test_a_killed_process_leaves_every_line(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert len(told(tmp_path)) == 100
+    assert len(logged(tmp_path)) == 100
 
 
-def test_tensorboard_forgets_the_steps_taken_back(tmp_path, monkeypatch):
-    # Within a second files are in the order of their numbers, and 10 stands before 9.
+def test_resume_hides_later_steps_in_tensorboard(tmp_path, monkeypatch):
+    # Files of the same second are sorted by number as text, so that 10 would precede 9.
     monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
     fill(tmp_path, 5)
     with Report(tmp_path, CONFIG, resume_step=2) as report:
@@ -98,17 +99,17 @@ def test_tensorboard_forgets_the_steps_taken_back(tmp_path, monkeypatch):
     ]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_full_disk_is_told(tmp_path):
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full does not exist")
+def test_full_disk_raises_output_error(tmp_path):
     report = Report(tmp_path, CONFIG)
     report._file.close()
     report._file = open("/dev/full", "a")
-    with pytest.raises(OutputError, match=r"cannot write .*log.jsonl: No space left"):
+    with pytest.raises(OutputError, match=r"Cannot write .*log.jsonl: No space left"):
         report.step(1, {"loss": 1.0})
     report.close(finished=False)
 
 
-def test_missing_tensorboard(tmp_path, monkeypatch):
+def test_report_raises_without_tensorboard(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtra, match="train"):
         Report(tmp_path, CONFIG)

@@ -1,4 +1,4 @@
-"""The training folder: one run at a time, and a run that goes on is the same run."""
+"""Tests of the training folder: the lock, and the check that a resumed run is the same run."""
 
 import dataclasses
 import multiprocessing
@@ -23,15 +23,15 @@ from elmo.config import (
 )
 from elmo.errors import ConfigError, OutputError
 from elmo.files import LOCK
-from elmo.train.run_folder import CONFIG, CHANGEABLE_OPTIONS, check_same_run, locked, write_config
+from elmo.train.run_folder import CHANGEABLE_OPTIONS, CONFIG, check_same_run, locked, write_config
 
 RUN = PretrainConfig(("corpus",), "run")
 
 
-# ------------------------------------------------------------------------------------ the lock
+# ------------------------------------------------------------------------------------ lock
 
 
-def test_a_second_run_is_kept_out(tmp_path):
+def test_locked_rejects_a_second_run(tmp_path):
     folder = tmp_path / "deep" / "run"
     with locked(folder):
         assert (folder / LOCK).exists()
@@ -43,23 +43,23 @@ def test_a_second_run_is_kept_out(tmp_path):
         pass
 
 
-def test_an_error_opens_the_lock(tmp_path):
-    with pytest.raises(ValueError, match="torn"), locked(tmp_path):
-        raise ValueError("torn")
+def test_lock_is_released_after_an_error(tmp_path):
+    with pytest.raises(ValueError, match="failed"), locked(tmp_path):
+        raise ValueError("failed")
     with locked(tmp_path):
         pass
 
 
-def hold(folder, ready):
+def hold_lock(folder, ready):
     with locked(folder):
         ready.send(True)
         signal.pause()
 
 
-def test_the_lock_of_a_killed_run_is_open(tmp_path):
+def test_lock_of_a_killed_process_is_released(tmp_path):
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=hold, args=(tmp_path, theirs))
+    process = context.Process(target=hold_lock, args=(tmp_path, theirs))
     process.start()
     try:
         assert ours.poll(60)
@@ -72,7 +72,7 @@ def test_the_lock_of_a_killed_run_is_open(tmp_path):
         pass
 
 
-def test_a_file_in_the_way(tmp_path):
+def test_locked_rejects_a_file_as_folder(tmp_path):
     (tmp_path / "file").write_text("mine")
     for name in ("file", "file/run"):
         with pytest.raises(OutputError, match="cannot write to"), locked(tmp_path / name):
@@ -81,7 +81,7 @@ def test_a_file_in_the_way(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_not_ours(tmp_path):
+def test_locked_reports_missing_permission(tmp_path):
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(OutputError, match="Permission denied"), locked(tmp_path / "run"):
@@ -90,10 +90,10 @@ def test_a_folder_that_is_not_ours(tmp_path):
         tmp_path.chmod(0o700)
 
 
-# ------------------------------------------------------------------------------------ the same run
+# ------------------------------------------------------------------------------------ options
 
 
-def test_a_new_folder_takes_any_run(tmp_path):
+def test_check_same_run_accepts_a_new_folder(tmp_path):
     check_same_run(tmp_path, RUN)
 
 
@@ -113,34 +113,38 @@ def test_a_new_folder_takes_any_run(tmp_path):
     ],
     ids=["plain", "finetune", "rich"],
 )
-def test_the_same_run_goes_on(tmp_path, config):
+def test_check_same_run_accepts_equal_options(tmp_path, config):
     write_config(tmp_path, config)
     check_same_run(tmp_path, config)
 
 
-DIFFERENT = {
+CHANGED_SECTIONS = {
     "input": (InputConfig(n_highway=1), "n_highway was 2, now 1"),
     "lstm": (LSTMConfig(cell_dim=8), "cell_dim was 4096, now 8"),
     "stream": (StreamConfig(batch_size=3), "batch_size was 128, now 3"),
     "loss": (LossConfig("sampled"), "softmax was full, now sampled"),
     "optimizer": (OptimizerConfig(learning_rate=0.5), "learning_rate was 0.2, now 0.5"),
-    "regularization": (RegularizationConfig(output_dropout=0.1), "output_dropout was None, now 0.1"),
+    "regularization": (
+        RegularizationConfig(output_dropout=0.1),
+        "output_dropout was None, now 0.1",
+    ),
     "run": (RunConfig(seed=5), "seed was 1, now 5"),
 }
 
 
-@pytest.mark.parametrize("section", DIFFERENT)
-def test_another_run_is_refused(tmp_path, section):
+@pytest.mark.parametrize("section", CHANGED_SECTIONS)
+def test_check_same_run_rejects_changed_options(tmp_path, section):
     write_config(tmp_path, RUN)
-    value, message = DIFFERENT[section]
+    value, message = CHANGED_SECTIONS[section]
     with pytest.raises(ConfigError) as caught:
         check_same_run(tmp_path, dataclasses.replace(RUN, **{section: value}))
     assert str(caught.value) == (
-        f"{tmp_path} holds a run with other settings: {message}. Use those, or another --out"
+        f"{tmp_path} contains a run with other settings: {message}. Use the same settings, or "
+        "choose another --out."
     )
 
 
-def test_all_that_differs_is_listed(tmp_path):
+def test_check_same_run_lists_all_changes(tmp_path):
     write_config(tmp_path, RUN)
     other = dataclasses.replace(
         RUN,
@@ -160,7 +164,7 @@ def test_all_that_differs_is_listed(tmp_path):
     assert "epochs" not in str(caught.value)
 
 
-def test_what_may_change(tmp_path):
+def test_check_same_run_accepts_changeable_options(tmp_path):
     write_config(tmp_path, RUN)
     run = RunConfig(
         epochs=99.0,
@@ -182,12 +186,12 @@ def test_what_may_change(tmp_path):
         ("elsewhere",), "moved", ("valid",), corpus=CorpusConfig(workers=3), run=run
     )
     check_same_run(tmp_path, moved)
-    # Everything of a run but its seed may change.
+    # All options of the section `run` except the seed are changeable.
     names = {item.name for item in dataclasses.fields(RunConfig)}
     assert names - CHANGEABLE_OPTIONS == {"seed"}
 
 
-def test_what_may_change_in_fine_tuning(tmp_path):
+def test_check_same_run_accepts_moved_data_in_finetuning(tmp_path):
     config = FinetuneConfig("model", ("corpus",), "run")
     write_config(tmp_path, config)
     check_same_run(tmp_path, dataclasses.replace(config, data=("moved",)))
@@ -197,25 +201,25 @@ def test_what_may_change_in_fine_tuning(tmp_path):
         check_same_run(tmp_path, dataclasses.replace(config, tune=TuneConfig(new_words=5)))
 
 
-def test_another_verb_is_another_run(tmp_path):
+def test_check_same_run_rejects_another_command(tmp_path):
     write_config(tmp_path, RUN)
     with pytest.raises(ConfigError, match="other settings"):
         check_same_run(tmp_path, FinetuneConfig("model", ("corpus",), "run"))
 
 
 @pytest.mark.parametrize("content", ["", "- 1\n", "optimizer: [1", "a: b: c", "\0"])
-def test_a_spoiled_config(tmp_path, content):
+def test_check_same_run_reports_an_invalid_config_file(tmp_path, content):
     (tmp_path / CONFIG).write_text(content)
     with pytest.raises(ConfigError, match=str(tmp_path)):
         check_same_run(tmp_path, RUN)
 
 
-def test_names_that_may_change_are_names():
-    """A dial that was renamed must not stay here under its old name."""
+def test_changeable_options_exist():
+    """A renamed option must not be listed under its old name."""
     known = set()
 
-    def collect(kind):
-        for item in dataclasses.fields(kind):
+    def collect(config_type):
+        for item in dataclasses.fields(config_type):
             known.add(item.name)
             if dataclasses.is_dataclass(item.type):
                 collect(item.type)
@@ -226,7 +230,7 @@ def test_names_that_may_change_are_names():
     assert known >= CHANGEABLE_OPTIONS
 
 
-def test_what_a_killed_run_left_is_removed(tmp_path):
+def test_locked_deletes_unfinished_files(tmp_path):
     (tmp_path / "model" / ".77.partial").mkdir(parents=True)
     (tmp_path / "model" / ".77.partial" / "model.safetensors").write_text("half")
     (tmp_path / ".log.jsonl.77.partial").write_text("half")

@@ -1,4 +1,4 @@
-"""The plan of a run: steps, memory, and the batch that would fit."""
+"""Tests of the plan of a run: steps, memory, and the batch size that fits."""
 
 import pytest
 import torch
@@ -36,50 +36,50 @@ def make(model=ORIGINAL, stream=None, loss=None, optimizer=None, run=None, n_pai
     )
 
 
-def test_steps():
-    found = make(run=RunConfig(epochs=2))
-    assert found.tokens_per_step == 128 * 20
-    assert found.steps_per_epoch == 1_000_000 / 2560
-    assert found.n_steps == 782  # the text is read twice at least, not a step less
+def test_plan_counts_steps():
+    two_epochs = make(run=RunConfig(epochs=2))
+    assert two_epochs.tokens_per_step == 128 * 20
+    assert two_epochs.steps_per_epoch == 1_000_000 / 2560
+    assert two_epochs.n_steps == 782  # rounded up
     assert make(run=RunConfig(max_steps=5)).n_steps == 5
     assert make(n_pairs=3).n_steps == 1
 
 
-def test_memory_grows_with_what_needs_it():
+def test_memory_estimate_depends_on_options():
     base = make().memory
-    assert make(stream=StreamConfig(batch_size=256)).memory.window > 1.7 * base.window
+    assert make(stream=StreamConfig(batch_size=256)).memory.segment > 1.7 * base.segment
     assert make(stream=StreamConfig(batch_size=256)).memory.fixed == base.fixed
-    assert make(stream=StreamConfig(directions="independent")).memory.window > base.window
-    assert make(run=RunConfig(accumulate=2)).memory.window < base.window
-    assert make(run=RunConfig(devices=2)).memory.window < base.window
+    assert make(stream=StreamConfig(directions="independent")).memory.segment > base.segment
+    assert make(run=RunConfig(accumulate=2)).memory.segment < base.segment
+    assert make(run=RunConfig(devices=2)).memory.segment < base.segment
     assert make(run=RunConfig(devices=2)).memory.fixed > base.fixed
-    assert make(run=RunConfig(precision="bf16-mixed")).memory.window < base.window
+    assert make(run=RunConfig(precision="bf16-mixed")).memory.segment < base.segment
     assert make(optimizer=OptimizerConfig(optimizer="adamw")).memory.fixed > base.fixed
-    full, adaptive = (make(loss=LossConfig(softmax=kind)).memory for kind in ("full", "adaptive"))
+    full, adaptive = (make(loss=LossConfig(softmax=name)).memory for name in ("full", "adaptive"))
     assert full.fixed > base.fixed
-    assert adaptive.window > base.window
-    assert base.total == base.fixed + base.window
+    assert adaptive.segment > base.segment
+    assert base.total == base.fixed + base.segment
 
 
-def test_words_as_input():
+def test_word_input_needs_less_memory():
     words = ModelConfig(
         TextConfig(characters="none"),
         EncoderConfig(n_characters=0, n_words=100, word_dim=16),
         LSTMConfig(cell_dim=32, projection_dim=16),
         n_softmax_words=100,
     )
-    assert 0 < make(words).memory.window < make().memory.window
+    assert 0 < make(words).memory.segment < make().memory.segment
 
 
 def kept_bytes(module, *inputs):
-    """Count what autograd keeps for the gradient, the weights themselves apart."""
+    """Return the bytes that autograd keeps for the gradient, without the weights."""
     weights = {weight.untyped_storage().data_ptr() for weight in module.parameters()}
     kept = {}
 
     def pack(tensor):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage  # held, so that no address is given twice
+            kept[storage.data_ptr()] = storage  # keep a reference, so that no address is reused
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
@@ -87,8 +87,8 @@ def kept_bytes(module, *inputs):
     return sum(storage.nbytes() for storage in kept.values())
 
 
-def test_the_formula_of_the_window_is_that_of_the_program(monkeypatch):
-    steps, lanes, distinct = 10, 8, 40
+def test_segment_memory_matches_the_memory_kept_by_autograd(monkeypatch):
+    steps, streams, distinct = 10, 8, 40
     monkeypatch.setattr(planning, "distinct_words", lambda _: distinct)
     config = ModelConfig(
         TextConfig(max_characters=20),
@@ -100,23 +100,23 @@ def test_the_formula_of_the_window_is_that_of_the_program(monkeypatch):
         torch.nn.init.normal_(weight, std=0.1)
     model = LanguageModel(bilm=bilm, regularization=RegularizationConfig(dropout=0.1))
     rows = torch.randint(1, 262, (distinct, 20))
-    index = torch.randint(0, distinct, (2, steps, lanes))
-    state = torch.zeros(2, 2, lanes, 32), torch.zeros(2, 2, lanes, 96)
+    index = torch.randint(0, distinct, (2, steps, streams))
+    state = torch.zeros(2, 2, streams, 32), torch.zeros(2, 2, streams, 96)
     measured = kept_bytes(model, rows, index, None, *state)
     estimated = planning.segment_memory(
-        config, lanes=lanes, steps=steps, shared=True, loss=LossConfig(), value=4
+        config, n_streams=streams, n_steps=steps, shared=True, loss=LossConfig(), value_bytes=4
     )
-    # The estimate counts a gradient too, which is not kept but made.
+    # The estimate also counts one gradient, which exists only during the backward pass.
     assert measured < estimated < 1.3 * measured
 
 
-def test_table():
+def test_plan_is_printed_as_table():
     text = str(make())
     assert "93.6 M biLM, 407.1 M softmax" in text
     assert "1,000,000 tokens" in text
     assert "390.6 steps of 2,560" in text
     assert "3,907 steps, 10 epochs" in text
-    assert "GiB a device" in text
+    assert "GiB per device" in text
     assert "1,234 biLM" in str(RunPlan(1234, 5, 10, 10, 1, make(TINY).memory))
 
 
@@ -124,17 +124,17 @@ def test_table():
     ("available", "batch"),
     [(1060, 96), (1000, 64), (740, 64), (700, 48), (110, 1), (109, 0), (50, 0), (10**9, 96)],
 )
-def test_fitting_batch(available, batch):
-    # 100 bytes are fixed, a row is 10 more.
+def test_fitting_batch_returns_the_largest_round_batch_size(available, batch):
+    # 100 bytes are fixed, and each row needs 10 more.
     assert fitting_batch(128, 100 + 1280, 100, available) == batch
 
 
-def test_available_memory():
-    found = available_memory(torch.device("cpu"))
-    assert found is None or found > 2**20
+def test_available_memory_of_the_cpu():
+    available = available_memory(torch.device("cpu"))
+    assert available is None or available > 2**20
 
 
-def test_available_memory_where_the_system_does_not_tell(monkeypatch):
+def test_available_memory_is_none_if_unknown(monkeypatch):
     monkeypatch.setattr(planning.Path, "read_text", lambda *_, **__: "MemTotal: 3 kB\n")
     assert available_memory(torch.device("cpu")) is None
 

@@ -1,4 +1,4 @@
-"""Signals while training: remembered inside, as they were outside."""
+"""Tests of recording SIGINT and SIGTERM, and of restoring the signal handlers."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.fixture(autouse=True)
-def _handlers_of_our_own():
-    """Whatever a test does, the handlers of the test run come back."""
+def _default_handlers():
+    """Install default handlers for a test and restore the previous ones afterwards."""
     before = {number: signal.getsignal(number) for number in NUMBERS}
     for number in NUMBERS:
         signal.signal(number, signal.default_int_handler)
@@ -23,7 +23,7 @@ def _handlers_of_our_own():
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_a_signal_is_remembered(number):
+def test_stop_request_records_the_first_signal(number):
     with StopRequest() as stop:
         assert stop.number is None
         os.kill(os.getpid(), number)
@@ -35,18 +35,18 @@ def test_a_signal_is_remembered(number):
         os.kill(os.getpid(), number)
 
 
-def test_signals_come_back_after_an_error():
-    with pytest.raises(ValueError, match="torn"), StopRequest():
-        raise ValueError("torn")
+def test_handlers_are_restored_after_an_error():
+    with pytest.raises(ValueError, match="failed"), StopRequest():
+        raise ValueError("failed")
     assert [signal.getsignal(each) for each in NUMBERS] == [signal.default_int_handler] * 2
 
 
-def test_without_a_signal_nothing_stops():
+def test_raise_does_nothing_without_a_signal():
     with StopRequest() as stop:
         stop.raise_()
 
 
-def test_it_stops_as_the_signal_would():
+def test_raise_raises_the_exception_of_the_signal():
     stop = StopRequest()
     stop.number = signal.SIGINT
     with pytest.raises(KeyboardInterrupt):
@@ -57,15 +57,15 @@ def test_it_stops_as_the_signal_would():
     assert caught.value.code == 143
 
 
-def test_in_another_thread_signals_are_left_alone():
-    found = []
+def test_handlers_are_not_changed_in_other_threads():
+    handlers = []
 
-    def work():
+    def enter_stop_request():
         with StopRequest():
-            found.extend(signal.getsignal(number) for number in NUMBERS)
+            handlers.extend(signal.getsignal(number) for number in NUMBERS)
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=enter_stop_request)
     thread.start()
     thread.join()
-    assert found == [signal.default_int_handler] * 2
+    assert handlers == [signal.default_int_handler] * 2
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

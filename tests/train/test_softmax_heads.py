@@ -1,4 +1,4 @@
-"""The softmax in training: which rows a step touches, its gradients, other processes."""
+"""Tests of softmax heads: rows of a step, gradients, and exchange between processes."""
 
 from types import SimpleNamespace
 
@@ -43,9 +43,9 @@ TARGETS = torch.tensor([[5, 30, 5], [0, 39, 17]])
 
 
 def begin(head, number=0, targets=TARGETS, multiple=1, others=None):
-    """Begin a step as the learner does, other processes' targets being drawn for too."""
-    known = targets if others is None else torch.stack([targets, others])
-    drawn = head.draw(number, known.numpy(), multiple)
+    """Begin a step like the learner, with the targets of other processes if given."""
+    all_targets = targets if others is None else torch.stack([targets, others])
+    drawn = head.draw(number, all_targets.numpy(), multiple)
     if drawn is None:
         head.begin(None)
         return
@@ -53,10 +53,10 @@ def begin(head, number=0, targets=TARGETS, multiple=1, others=None):
     head.begin(step_rows({name: torch.from_numpy(array) for name, array in arrays.items()}))
 
 
-def step(head, number=0, targets=TARGETS, **given):
-    """Compute a step of both directions and its gradients; gives hidden vectors and losses."""
+def step(head, number=0, targets=TARGETS, **options):
+    """Compute losses and gradients of both directions; return hidden vectors and losses."""
     hidden = numbers(2, targets.shape[1], DIM, seed=9).requires_grad_()
-    begin(head, number, targets, **given)
+    begin(head, number, targets, **options)
     losses = torch.stack([head.losses(hidden[side], targets[side], side) for side in (0, 1)])
     losses.square().sum().backward()
     return hidden, losses
@@ -66,8 +66,8 @@ def candidates(number, side, n_samples=6):
     return draw_candidates(n_samples, N_WORDS, (3, number, side))
 
 
-def real_rows(number):
-    """Give the candidates and targets of a step, rising."""
+def used_rows(number):
+    """Return the rows of candidates and targets of a step in ascending order."""
     drawn = {int(word) for side in (0, 1) for word in candidates(number, side).ids}
     return sorted(drawn | set(TARGETS.flatten().tolist()))
 
@@ -75,25 +75,25 @@ def real_rows(number):
 # ------------------------------------------------------------------------------------ sampled
 
 
-def test_sampled_is_indexing_the_whole_table():
+def test_sampled_head_equals_indexing_the_whole_table():
     head = make_sampled()
     hidden, losses = step(head, 4)
     softmax = make_softmax()
     again = hidden.detach().clone().requires_grad_()
     expected = []
     for side in (0, 1):
-        drawn, aims = candidates(4, side), TARGETS[side]
+        drawn, targets = candidates(4, side), TARGETS[side]
         sampled = torch.from_numpy(drawn.ids)
         expected.append(
             sampled_losses(
                 again[side],
-                true_weight=softmax.weight[aims],
-                true_bias=softmax.bias[aims],
-                true_log_expected=log_expected_count(aims, N_WORDS, drawn.n_tries),
+                true_weight=softmax.weight[targets],
+                true_bias=softmax.bias[targets],
+                true_log_expected=log_expected_count(targets, N_WORDS, drawn.n_tries),
                 sampled_weight=softmax.weight[sampled],
                 sampled_bias=softmax.bias[sampled],
                 sampled_log_expected=log_expected_count(sampled, N_WORDS, drawn.n_tries),
-                targets=aims,
+                targets=targets,
                 sampled=sampled,
             )
         )
@@ -101,31 +101,31 @@ def test_sampled_is_indexing_the_whole_table():
     torch.testing.assert_close(losses, torch.stack(expected))
     torch.testing.assert_close(hidden.grad, again.grad)
     ids = head._rows.ids
-    for found, whole in zip(
+    for gradient, whole in zip(
         head.gradients(), (softmax.weight.grad, softmax.bias.grad), strict=True
     ):
-        torch.testing.assert_close(found, whole[ids], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(gradient, whole[ids], rtol=1e-5, atol=1e-6)
         others = torch.ones(N_WORDS, dtype=torch.bool)
         others[ids] = False
         assert not whole[others].any()
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda config: config.optimizer)
-def test_only_candidates_and_targets_move(optimizer):
+def test_update_changes_candidates_and_targets_only(optimizer):
     head = make_sampled(optimizer=optimizer)
     step(head, 2)
     head.update(0.5)
-    touched = real_rows(2)
-    others = [word for word in range(N_WORDS) if word not in touched]
+    updated = used_rows(2)
+    others = [word for word in range(N_WORDS) if word not in updated]
     assert others
     before, after = make_softmax(), head.softmax
     assert torch.equal(after.weight[others], before.weight[others])
     assert torch.equal(after.bias[others], before.bias[others])
-    for word in touched:
+    for word in updated:
         assert not torch.equal(after.weight[word], before.weight[word])
 
 
-def test_directions_and_steps_have_their_own_candidates():
+def test_directions_and_steps_have_different_candidates():
     head = make_sampled()
     seen = []
     for number in (0, 1):
@@ -137,73 +137,73 @@ def test_directions_and_steps_have_their_own_candidates():
     assert len({tuple(ids) for ids in seen}) == 4
 
 
-def test_the_rows_of_a_step():
+def test_draw_returns_candidates_and_targets():
     drawn = make_sampled().draw(2, TARGETS.numpy())
-    assert drawn.ids.tolist() == real_rows(2)
+    assert drawn.ids.tolist() == used_rows(2)
     assert drawn.valid.tolist() == [1] * len(drawn.ids)
     assert {array.dtype for array in vars(drawn).values()} == {np.dtype(np.int64)}
 
 
 @pytest.mark.parametrize("multiple", [1, 2, 7, 16, N_WORDS, 64])
 @pytest.mark.parametrize("number", range(4))
-def test_rows_that_fill_up(number, multiple):
-    plain = make_sampled().draw(number, TARGETS.numpy())
+def test_draw_pads_to_a_multiple(number, multiple):
+    unpadded = make_sampled().draw(number, TARGETS.numpy())
     drawn = make_sampled().draw(number, TARGETS.numpy(), multiple)
     assert (np.diff(drawn.ids) > 0).all()
     assert 0 <= drawn.ids[0] <= drawn.ids[-1] < N_WORDS
-    assert drawn.ids[drawn.valid == 1].tolist() == real_rows(number)
-    assert not set(drawn.ids[drawn.valid == 0]) & set(real_rows(number))
+    assert drawn.ids[drawn.valid == 1].tolist() == used_rows(number)
+    assert not set(drawn.ids[drawn.valid == 0]) & set(used_rows(number))
     assert set(drawn.valid) <= {0, 1}
-    # A vocabulary that is too small for a multiple is taken whole.
-    n_real = len(real_rows(number))
-    assert len(drawn.ids) == min(-(-n_real // multiple) * multiple, N_WORDS)
-    assert drawn.sampled.tolist() == plain.sampled.tolist()
-    assert drawn.n_tries.tolist() == plain.n_tries.tolist()
+    # All words are used if the vocabulary is smaller than the multiple.
+    n_used = len(used_rows(number))
+    assert len(drawn.ids) == min(-(-n_used // multiple) * multiple, N_WORDS)
+    assert drawn.sampled.tolist() == unpadded.sampled.tolist()
+    assert drawn.n_tries.tolist() == unpadded.n_tries.tolist()
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda config: config.optimizer)
-def test_rows_that_fill_up_change_nothing(optimizer):
-    filled, plain = make_sampled(optimizer=optimizer), make_sampled(optimizer=optimizer)
+def test_padding_rows_changes_no_result(optimizer):
+    padded, unpadded = make_sampled(optimizer=optimizer), make_sampled(optimizer=optimizer)
     for number in range(3):
-        results = [step(filled, number, multiple=32), step(plain, number)]
-        assert not filled._rows.valid.all()
-        for found, expected in zip(*results, strict=True):
-            torch.testing.assert_close(found, expected)
-        for gradient in filled.gradients():
-            assert not gradient[filled._rows.valid == 0].any()
-        for head in (filled, plain):
+        results = [step(padded, number, multiple=32), step(unpadded, number)]
+        assert not padded._rows.valid.all()
+        for result, expected in zip(*results, strict=True):
+            torch.testing.assert_close(result, expected)
+        for gradient in padded.gradients():
+            assert not gradient[padded._rows.valid == 0].any()
+        for head in (padded, unpadded):
             head.update(0.5)
-    for one, other in zip(filled.row_optimizers(), plain.row_optimizers(), strict=True):
+    for one, other in zip(padded.row_optimizers(), unpadded.row_optimizers(), strict=True):
         torch.testing.assert_close(one.table, other.table)
         torch.testing.assert_close(one.state, other.state)
 
 
 @pytest.mark.parametrize("make", [make_sampled, lambda: ExactSoftmaxHead(make_softmax())])
-def test_the_mean_loss(make):
+def test_mean_loss_is_the_mean_of_losses(make):
     head = make()
     hidden, losses = step(head, 4)
     for side in (0, 1):
-        found = head.mean_loss(hidden[side], TARGETS[side], side)
-        assert torch.equal(found, losses[side].mean())
+        mean = head.mean_loss(hidden[side], TARGETS[side], side)
+        assert torch.equal(mean, losses[side].mean())
 
 
-def test_an_exact_softmax_draws_nothing():
+def test_draw_of_exact_head_returns_none():
     assert ExactSoftmaxHead(make_softmax()).draw(0, TARGETS.numpy(), 8) is None
 
 
-def test_parts_add_up():
+def test_gradients_of_parts_are_accumulated():
     whole, parts = make_sampled(), make_sampled()
     hidden, _ = step(whole)
     begin(parts)
     for side in (0, 1):
-        for place in range(3):
-            vector = hidden.detach()[side, place : place + 1]
-            loss = parts.losses(vector, TARGETS[side, place : place + 1], side)
+        for position in range(3):
+            vector = hidden.detach()[side, position : position + 1]
+            loss = parts.losses(vector, TARGETS[side, position : position + 1], side)
             loss.square().sum().backward()
     torch.testing.assert_close(parts.gradients(), whole.gradients())
 
 
-def test_nothing_is_left_of_the_step_before():
+def test_begin_discards_gradients_of_the_previous_step():
     head = make_sampled()
     step(head, 0)
     first = [gradient.clone() for gradient in head.gradients()]
@@ -211,14 +211,16 @@ def test_nothing_is_left_of_the_step_before():
     assert all(map(torch.equal, head.gradients(), first))
 
 
-def test_general_optimisers_get_nothing():
+def test_sampled_head_has_no_dense_parameters():
     assert make_sampled().dense_parameters() == []
     assert len(make_sampled().row_optimizers()) == 2
 
 
 @pytest.mark.parametrize("n_samples", [N_WORDS, N_WORDS + 1])
-def test_more_candidates_than_words(n_samples):
-    with pytest.raises(ConfigError, match=f"n_samples is {n_samples}, the vocabulary has 40"):
+def test_sampled_head_rejects_too_many_candidates(n_samples):
+    with pytest.raises(
+        ConfigError, match=rf"n_samples \({n_samples}\) must be smaller than the vocabulary \(40"
+    ):
         make_sampled(n_samples)
     make_sampled(N_WORDS - 1)
 
@@ -226,7 +228,7 @@ def test_more_candidates_than_words(n_samples):
 # ------------------------------------------------------------------------------------ exact
 
 
-def test_full():
+def test_exact_head_equals_exact_losses():
     softmax = make_softmax()
     head = ExactSoftmaxHead(softmax)
     hidden, losses = step(head)
@@ -240,7 +242,7 @@ def test_full():
     assert torch.equal(softmax.weight, before)
 
 
-def test_clusters_without_a_target_have_no_gradient():
+def test_adaptive_clusters_without_targets_have_no_gradient():
     softmax = nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, [10, 20])
     head = ExactSoftmaxHead(softmax)
     step(head, targets=torch.tensor([[1, 2, 3], [4, 5, 6]]))
@@ -248,7 +250,7 @@ def test_clusters_without_a_target_have_no_gradient():
     assert len(head.gradients()) == 1
 
 
-def test_tied_rows_are_the_input_words():
+def test_tied_head_uses_the_word_embeddings():
     table = nn.Embedding(N_WORDS + 1, DIM, padding_idx=0)
     softmax = make_softmax()
     head = ExactSoftmaxHead(softmax, tied_to=table)
@@ -267,7 +269,7 @@ def test_tied_rows_are_the_input_words():
 
 
 class TwoProcesses:
-    """Stands in for two processes, the other of which has no gradient."""
+    """A stand-in for two processes, of which the other has zero gradients."""
 
     world_size = 2
 
@@ -276,7 +278,7 @@ class TwoProcesses:
         return value / 2
 
 
-def test_rows_for_other_processes_change_no_gradient():
+def test_rows_of_other_processes_change_no_gradient():
     others = torch.tensor([[11, 12, 13], [14, 15, 16]])
     head, alone = make_sampled(), make_sampled()
     step(head, others=others)
@@ -284,28 +286,28 @@ def test_rows_for_other_processes_change_no_gradient():
     ids = head._rows.ids
     assert {*TARGETS.flatten().tolist(), *others.flatten().tolist()} <= set(ids.tolist())
     assert head._rows.valid.all()
-    places = torch.searchsorted(ids, alone._rows.ids)
-    for found, expected in zip(head.gradients(), alone.gradients(), strict=True):
-        torch.testing.assert_close(found[places], expected)
+    positions = torch.searchsorted(ids, alone._rows.ids)
+    for gradient, expected in zip(head.gradients(), alone.gradients(), strict=True):
+        torch.testing.assert_close(gradient[positions], expected)
     before = [gradient.clone() for gradient in head.gradients()]
     head.exchange(TwoProcesses())
-    for found, expected in zip(head.gradients(), before, strict=True):
-        assert torch.equal(found, expected / 2)
+    for gradient, expected in zip(head.gradients(), before, strict=True):
+        assert torch.equal(gradient, expected / 2)
 
 
-def test_gradients_are_averaged():
+def test_exchange_averages_gradients_of_all_clusters():
     head = ExactSoftmaxHead(nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, [10, 20]))
     step(head, targets=torch.tensor([[1, 2, 3], [4, 5, 6]]))
     before = head.gradients()[0].clone()
     head.exchange(TwoProcesses())
-    # A process without a target in a cluster takes part in the exchange all the same.
+    # A process without targets in a cluster takes part in the exchange with zero gradients.
     assert len(head.gradients()) == 5
     assert torch.equal(head.gradients()[0], before / 2)
     assert not any(gradient.any() for gradient in head.gradients()[1:])
 
 
 @pytest.mark.parametrize("make", [make_sampled, lambda: ExactSoftmaxHead(make_softmax())])
-def test_a_process_alone_exchanges_nothing(make):
+def test_exchange_does_nothing_in_a_single_process(make):
     head = make()
     step(head)
     before = [gradient.clone() for gradient in head.gradients()]

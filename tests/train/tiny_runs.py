@@ -1,4 +1,4 @@
-"""A tiny text, its tables, and learners of tiny models on it, for the tests of this room."""
+"""A tiny text, its token tables, and learners of tiny models, for the tests of training."""
 
 import itertools
 
@@ -28,27 +28,27 @@ from elmo.train.cuda_graph import pad_words, round_up
 from elmo.train.learner import Learner
 
 WORDS = [f"w{number}" for number in range(60)]
-# The last ten words of the text are unknown to the softmax.
+# The last ten words of the text are not in the softmax vocabulary.
 VOCABULARY = Vocabulary([*SPECIALS, *WORDS[:50]])
 SENTENCES = [[(7 * n + 3 * k * k) % 60 for k in range(n % 6)] for n in range(40)]
 DIM = 16
 
-SPELLED = ModelConfig(
+CHARACTER_MODEL = ModelConfig(
     TextConfig(max_characters=6),
     EncoderConfig(character_dim=4, filters=((1, 4), (2, 8)), n_highway=1),
     LSTMConfig(cell_dim=12, projection_dim=DIM),
     n_softmax_words=len(VOCABULARY),
 )
-BY_WORD = ModelConfig(
+WORD_MODEL = ModelConfig(
     TextConfig(characters="none"),
     EncoderConfig(n_characters=0, project=False, n_words=len(VOCABULARY) + 1, word_dim=DIM),
     LSTMConfig(cell_dim=12, projection_dim=DIM),
     n_softmax_words=len(VOCABULARY),
 )
-CLUSTERED = ModelConfig(
-    SPELLED.text,
-    SPELLED.encoder,
-    SPELLED.lstm,
+ADAPTIVE_MODEL = ModelConfig(
+    CHARACTER_MODEL.text,
+    CHARACTER_MODEL.encoder,
+    CHARACTER_MODEL.lstm,
     n_softmax_words=len(VOCABULARY),
     softmax_cutoffs=(10, 30),
 )
@@ -67,47 +67,49 @@ def make_config(
         stream=StreamConfig(**{"batch_size": 4, "unroll": 5, **stream}),
         loss=LossConfig(softmax, n_samples=8),
         optimizer=optimizer or OptimizerConfig(),
-        regularization=regular or RegularizationConfig(),
+        regularization=regularization or RegularizationConfig(),
         run=RunConfig(accumulate=accumulate, seed=seed),
     )
 
 
-def make_network(shape=SPELLED, seed=0):
+def make_network(shape=CHARACTER_MODEL, seed=0):
     network = ELMoNetwork(config=shape)
     initialize(network, seed)
     return network
 
 
-def make_learner(config, shape=SPELLED, *, n_steps=10, softmax_steps=0, seed=0):
+def make_learner(config, shape=CHARACTER_MODEL, *, n_steps=10, softmax_steps=0, seed=0):
     network = make_network(shape, seed)
     steps = {"n_steps": n_steps, "softmax_steps": softmax_steps}
     return Learner(fabric(), network, config, make_tables(shape), **steps)
 
 
-def make_tables(shape=SPELLED):
+def make_tables(shape=CHARACTER_MODEL):
     words = VOCABULARY.ids if shape.encoder.n_words else None
     mapper = token_mapper(shape, None, words)
     return token_tables(DistinctWords.of(WORDS), mapper, VOCABULARY)
 
 
-def windows(config, count):
-    stream = SegmentLoader(Split.of(SENTENCES), config.stream, seed=config.run.seed)
-    return list(itertools.islice(stream, count))
+def segments(config, count):
+    """Return the first segments of the text."""
+    loader = SegmentLoader(Split.of(SENTENCES), config.stream, seed=config.run.seed)
+    return list(itertools.islice(loader, count))
 
 
 def batches(learner, count):
-    """Give what the learner takes for each of its first steps."""
-    return [learner.batches(window) for window in windows(learner.config, count)]
+    """Return the batches of the first steps of a learner."""
+    return [learner.batches(segment) for segment in segments(learner.config, count)]
 
 
 def without_capture(learner):
-    """Let a learner take its steps as one that records them does, but for the recording.
+    """Make a learner pad its inputs as for a CUDA graph, but run its steps eagerly.
 
-    Gives a list to which each step adds how many words it was filled up to.
+    Returns:
+        A list to which each step appends its padded number of distinct words.
     """
     sizes = []
 
-    class Unrecorded:
+    class EagerStep:
         n_words = 0
 
         def forget(self):
@@ -118,15 +120,15 @@ def without_capture(learner):
             sizes.append(self.n_words)
             return update(learner._on_device(pad_words(arrays, self.n_words)), frozen)
 
-    learner.recorded = Unrecorded()
+    learner.graph_step = EagerStep()
     return sizes
 
 
 def weights(learner):
-    """Give a copy of all weights."""
+    """Return a copy of all weights."""
     return {name: value.clone() for name, value in learner.network.state_dict().items()}
 
 
 def changed(before, after):
-    """Give the names of the weights that are not bit for bit the same."""
+    """Return the names of the weights that are not bitwise equal."""
     return {name for name, value in before.items() if not torch.equal(value, after[name])}

@@ -1,4 +1,4 @@
-"""Sentences to vectors: the public `ELMo`, and files of vectors."""
+"""Embedding: the public class `ELMo`, the `embed` command and files of vectors."""
 
 from typing import Any
 

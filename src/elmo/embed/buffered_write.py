@@ -1,72 +1,81 @@
-"""Lines gathered until their vectors fill what may be held, and written while others come."""
+"""Grouping of input lines into windows, and writing their vectors in a background thread."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-# Words whose vectors are held at once; sentences are sorted by length inside such a window. One is
-# written while the next is computed, so a shard, some 2**18 words, takes several on a GPU too.
+# Number of words whose vectors are held in memory at once; sentences are sorted by length within
+# such a window. One window is written while the next one is computed, so a shard (about 2**18
+# words) spans several windows even on a GPU.
 WINDOW_WORDS = {"cpu": 2**14, "cuda": 2**16}
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the input: as read, split, and its size in the file."""
+    """One line of the input.
+
+    Attributes:
+        text: the line without its line break.
+        words: words of the line.
+        n_bytes: size of the line in the file.
+    """
 
     text: str
     words: list[str]
     n_bytes: int
 
 
-def windows(lines: Iterable[Line], n_lines: int | None, full: int) -> Iterator[list[Line]]:
-    """Gather lines until there are `n_lines`, or until their words fill a window.
+def line_windows(
+    lines: Iterable[Line], n_lines: int | None, window_words: int
+) -> Iterator[list[Line]]:
+    """Yield windows of consecutive lines.
 
     Args:
-        lines: in order.
-        n_lines: lines of a window; None where their words decide.
-        full: words of a window.
+        lines: the input lines in order.
+        n_lines: number of lines per window; None ends a window by its number of words.
+        window_words: number of words at which a window ends if `n_lines` is None.
     """
     window: list[Line] = []
     n_words = 0
     for line in lines:
         window.append(line)
-        # A mark opens and closes every sentence, so blank lines fill a window too.
+        # Every sentence has two boundary tokens, so blank lines fill a window too.
         n_words += len(line.words) + 2
-        if len(window) == n_lines if n_lines else n_words >= full:
+        if len(window) == n_lines if n_lines else n_words >= window_words:
             yield window
             window, n_words = [], 0
     if window:
         yield window
 
 
-def written_aside(
-    encoded: Iterable[tuple[list[Line], Sequence[Found]]],
-    write: Callable[[Line, Found], None],
+def write_in_background(
+    encoded: Iterable[tuple[list[Line], Sequence[Result]]],
+    write: Callable[[Line, Result], None],
 ) -> Iterator[list[Line]]:
-    """Write windows in a thread, one while the next is computed.
+    """Write each window in a thread while the next one is computed.
 
     Args:
-        encoded: windows and the vectors of their lines.
-        write: adds a line to the file.
+        encoded: windows with the vectors of their lines.
+        write: function that writes one line with its vectors.
 
     Yields:
-        Each window, once it is computed.
+        Each window as soon as its vectors are computed.
     """
 
-    def write_all(window: list[Line], vectors: Sequence[Found]) -> None:
-        for line, found in zip(window, vectors, strict=True):
-            write(line, found)
+    def write_window(window: list[Line], results: Sequence[Result]) -> None:
+        for line, result in zip(window, results, strict=True):
+            write(line, result)
 
     with ThreadPoolExecutor(1, "write") as pool:
-        written: Future[None] | None = None
-        for window, vectors in encoded:
-            if written is not None:
-                written.result()
-            written = pool.submit(write_all, window, vectors)
+        pending: Future[None] | None = None
+        for window, results in encoded:
+            if pending is not None:
+                pending.result()
+            pending = pool.submit(write_window, window, results)
             yield window
-        if written is not None:
-            written.result()
+        if pending is not None:
+            pending.result()

@@ -1,4 +1,4 @@
-"""In which arithmetic sentences are encoded: the one that is named, or what suits the device."""
+"""Resolution of the `precision` option of `encode` into the dtypes of a run."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,17 @@ from elmo.kernels.device import HALF_DTYPES, onednn_has_bfloat16
 from elmo.kernels.native_ffi import can_compute
 
 KNOWN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-"""Floats narrower than these can be stored, but not computed with."""
+"""Dtypes that can be computed in; narrower floats can only be stored."""
 
 
 @dataclass(frozen=True)
 class ComputeDtype:
-    """How a run computes.
+    """Dtypes of one encoding run.
 
     Attributes:
-        weights: what the weights are turned into first.
-        cpu_precision: what the kernels of a CPU multiply in, the weights being float32.
-        results: type of tensors that stay on the device.
+        weights: dtype that the weights are converted to first.
+        cpu_precision: precision of the matrix products in the CPU kernels, for float32 weights.
+        results: dtype of tensors that stay on the device.
     """
 
     weights: torch.dtype
@@ -29,60 +29,65 @@ class ComputeDtype:
 
     @property
     def name(self) -> str:
-        """What to ask for to compute so again."""
-        own = str(self.weights).removeprefix("torch.")
-        return own if self.cpu_precision == "float32" else self.cpu_precision
+        """Value of `precision` that resolves to these dtypes again."""
+        weights = str(self.weights).removeprefix("torch.")
+        return weights if self.cpu_precision == "float32" else self.cpu_precision
 
 
 def resolve_compute_dtype(
-    dtype: torch.dtype | str | None, own: torch.dtype, device: torch.device
+    precision: torch.dtype | str | None, weights_dtype: torch.dtype, device: torch.device
 ) -> ComputeDtype:
-    """Say how to compute.
+    """Return the dtypes of a run.
 
     Args:
-        dtype: a type or its name, "int8", "auto", or None for that of the weights.
-        own: type of the weights.
-        device: they are on.
+        precision: a dtype or its name, "int8", "auto", or None for the dtype of the weights.
+        weights_dtype: dtype of the weights.
+        device: device of the weights.
+
+    Raises:
+        ConfigError: the precision is unknown or not supported on the device.
     """
-    if dtype is None:
-        return _of_weights(own, device)
-    if dtype == "int8":
-        return _of_bytes(own, device)
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if dtype == "auto":
-        found = torch.bfloat16 if _multiplies_halves(device) else torch.float32
-    if not isinstance(found, torch.dtype) or found not in KNOWN:
+    if precision is None:
+        return _float_dtypes(weights_dtype, device)
+    if precision == "int8":
+        return _int8_dtypes(weights_dtype, device)
+    dtype = getattr(torch, precision, None) if isinstance(precision, str) else precision
+    if precision == "auto":
+        dtype = torch.bfloat16 if _is_bfloat16_fast(device) else torch.float32
+    if not isinstance(dtype, torch.dtype) or dtype not in KNOWN:
         raise ConfigError(
-            f"dtype is {dtype!r}; expected auto, float32, bfloat16, float16, float64 or int8"
+            f"Unknown precision {precision!r}. Expected one of: auto, float32, bfloat16, float16, "
+            "float64, int8."
         )
-    if found == torch.bfloat16 and device.type == "cpu" and own == torch.float32:
+    if dtype == torch.bfloat16 and device.type == "cpu" and weights_dtype == torch.float32:
         if can_compute("bfloat16"):
-            return ComputeDtype(own, "bfloat16", found)
-    return _of_weights(found, device)
+            return ComputeDtype(weights_dtype, "bfloat16", dtype)
+    return _float_dtypes(dtype, device)
 
 
-def _of_weights(kind: torch.dtype, device: torch.device) -> ComputeDtype:
-    """Compute with weights of a type; halves that a CPU does not multiply are float32 there.
+def _float_dtypes(dtype: torch.dtype, device: torch.device) -> ComputeDtype:
+    """Return the dtypes of a run with weights of a floating-point dtype.
 
-    PyTorch would take hundreds of times as long for them.
+    On a CPU without support for a half precision, the run computes in float32: PyTorch would be
+    hundreds of times slower in half precision.
     """
-    is_fast = kind == torch.bfloat16 and onednn_has_bfloat16()
-    if device.type == "cpu" and kind in HALF_DTYPES and not is_fast:
-        return ComputeDtype(torch.float32, "float32", kind)
-    return ComputeDtype(kind, "float32", kind)
+    is_fast = dtype == torch.bfloat16 and onednn_has_bfloat16()
+    if device.type == "cpu" and dtype in HALF_DTYPES and not is_fast:
+        return ComputeDtype(torch.float32, "float32", dtype)
+    return ComputeDtype(dtype, "float32", dtype)
 
 
-def _of_bytes(own: torch.dtype, device: torch.device) -> ComputeDtype:
-    if device.type != "cpu" or own != torch.float32 or not can_compute("int8"):
+def _int8_dtypes(weights_dtype: torch.dtype, device: torch.device) -> ComputeDtype:
+    if device.type != "cpu" or weights_dtype != torch.float32 or not can_compute("int8"):
         raise ConfigError(
-            "dtype is int8, which needs a model in float32 on a CPU with AMX, AVX512-VNNI or "
-            "ARM's dot products, and a C compiler: take auto or float32"
+            "precision 'int8' needs a float32 model on a CPU with AMX, AVX512-VNNI or ARM dot "
+            "products, and a C compiler. Use precision 'auto' or 'float32'."
         )
-    return ComputeDtype(own, "int8", torch.float32)
+    return ComputeDtype(weights_dtype, "int8", torch.float32)
 
 
-def _multiplies_halves(device: torch.device) -> bool:
-    """Tell whether bfloat16 is faster than float32 there."""
+def _is_bfloat16_fast(device: torch.device) -> bool:
+    """Whether bfloat16 is faster than float32 on a device."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return device.type == "cpu" and can_compute("bfloat16")

@@ -1,16 +1,16 @@
-"""How much room the shards of a job will take, told before it starts."""
+"""Estimate of the disk space that the shards of a job need, checked before the job starts."""
 
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from elmo.embed.embed_result import size
+from elmo.embed.embed_result import format_size
 from elmo.embed.job_folder import JobPlan
 from elmo.embed.job_texts import ShardTask
 from elmo.errors import OutputError
 
-NUMBER_BYTES = {"float16": 2, "float32": 4}
-# Bytes that a format adds for a sentence, a word, each vector of a word and a shard, at most.
+STORAGE_BYTES = {"float16": 2, "float32": 4}
+# Upper bounds of the bytes that a format adds per sentence, word, vector of a word and shard.
 SENTENCE_BYTES = {"parquet": 64, "hdf5": 1000, "safetensors": 8}
 WORD_BYTES = {"parquet": 8, "hdf5": 8, "safetensors": 8}
 VECTOR_BYTES = {"parquet": 8, "hdf5": 0, "safetensors": 0}
@@ -18,14 +18,14 @@ SHARD_BYTES = 2**14
 
 
 def estimated_bytes(plan: JobPlan, tasks: Iterable[ShardTask]) -> int:
-    """Give the bytes that shards take at most.
+    """Return an upper bound of the size of shards, in bytes.
 
     Args:
-        plan: how they are written.
-        tasks: what they hold.
+        plan: plan of the job.
+        tasks: tasks of the shards.
     """
     settings = plan.settings
-    vector = plan.dim * NUMBER_BYTES[settings.storage] + VECTOR_BYTES[settings.format]
+    vector = plan.dim * STORAGE_BYTES[settings.storage] + VECTOR_BYTES[settings.format]
     word = WORD_BYTES[settings.format] + max(1, plan.n_layers) * vector
     sentence = SENTENCE_BYTES[settings.format]
     return sum(
@@ -34,17 +34,21 @@ def estimated_bytes(plan: JobPlan, tasks: Iterable[ShardTask]) -> int:
     )
 
 
-def check_room(folder: Path, n_bytes: int) -> int:
-    """Refuse to start what the disk has no room for; give what is free.
+def check_free_space(folder: Path, n_bytes: int) -> int:
+    """Check that a disk has enough free space, and return the free space in bytes.
 
     Args:
-        folder: where it goes.
-        n_bytes: what it takes.
+        folder: folder of the job.
+        n_bytes: size of the shards to write.
+
+    Raises:
+        OutputError: the free space is not enough.
     """
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise OutputError(
-            f"the shards that are left take about {size(n_bytes)}, but {folder} has {size(free)} "
-            "free: name a folder elsewhere, keep fewer layers, or make room and say the same again"
+            f"The remaining shards need about {format_size(n_bytes)}, but {folder} has only "
+            f"{format_size(free)} free. Write to another disk, keep fewer layers, or free some "
+            "space and run the same command again."
         )
     return free

@@ -1,17 +1,17 @@
-"""What `embed` tells when it is done."""
+"""Results of `embed`, which the command line prints."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class EmbedResult:
-    """What `embed` did.
+    """Result of embedding a text into one file.
 
     Attributes:
-        output: the file or folder written.
-        n_sentences: lines read, blank ones included.
-        n_words: words embedded.
-        seconds: time it took, without loading the model.
+        output: path of the file or folder written.
+        n_sentences: number of lines read, including blank lines.
+        n_words: number of words embedded.
+        seconds: elapsed time without loading the model.
     """
 
     output: str
@@ -20,30 +20,30 @@ class EmbedResult:
     seconds: float
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return a one-line summary."""
         return (
             f"{self.output}: {self.counts()} in {self.seconds:.1f} s ({self.rate():,.0f} words/s)"
         )
 
     def counts(self) -> str:
-        """Say how much there is."""
-        return f"{count(self.n_sentences, 'sentence')}, {count(self.n_words, 'word')}"
+        """Return the numbers of sentences and words as text."""
+        return f"{format_count(self.n_sentences, 'sentence')}, {format_count(self.n_words, 'word')}"
 
     def rate(self) -> float:
-        """Give words a second."""
+        """Return the words embedded per second."""
         return self.n_words / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
 class JobResult(EmbedResult):
-    """What `embed` did with many texts.
+    """Result of embedding texts into a folder of shards.
 
     Attributes:
-        n_shards: files of vectors in the folder.
-        n_bytes: of all of them.
-        estimated_bytes: what they were thought to take at most, before the start.
-        n_new_shards: shards written by this call; the others were there.
-        n_new_words: words in them.
+        n_shards: number of shards in the folder.
+        n_bytes: total size of the shards.
+        estimated_bytes: upper bound of the total size, estimated before the start.
+        n_new_shards: number of shards written by this call.
+        n_new_words: number of words in the shards written by this call.
     """
 
     n_shards: int
@@ -53,29 +53,29 @@ class JobResult(EmbedResult):
     n_new_words: int
 
     def __str__(self) -> str:
-        """Say it in one line."""
-        whole = f"{self.output}: {self.counts()} in {count(self.n_shards, 'shard')}"
-        whole += f", {size(self.n_bytes)}"
+        """Return a one-line summary."""
+        total = f"{self.output}: {self.counts()} in {format_count(self.n_shards, 'shard')}"
+        total += f", {format_size(self.n_bytes)}"
         if not self.n_shards:
-            return f"{whole}: there was nothing to embed"
+            return f"{total}: the input is empty"
         if not self.n_new_shards:
-            return f"{whole}; it was finished before, and nothing was done"
-        before = self.n_shards - self.n_new_shards
-        after = f", {count(before, 'shard')} before" if before else ""
-        return f"{whole} in {self.seconds:.1f} s ({self.rate():,.0f} words/s{after})"
+            return f"{total}; the job was already finished"
+        n_old_shards = self.n_shards - self.n_new_shards
+        old = f", {format_count(n_old_shards, 'shard')} written earlier" if n_old_shards else ""
+        return f"{total} in {self.seconds:.1f} s ({self.rate():,.0f} words/s{old})"
 
     def rate(self) -> float:
-        """Give words a second, of this call."""
+        """Return the words embedded per second by this call."""
         return self.n_new_words / max(self.seconds, 1e-9)
 
 
-def count(number: int, noun: str) -> str:
-    """Give a number with its noun."""
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def size(n_bytes: float) -> str:
-    """Give bytes in a unit that suits."""
+def format_size(n_bytes: float) -> str:
+    """Return a number of bytes with a suitable unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if n_bytes < 1000:
             return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`ELMo`, the public module: the network with its tokeniser and character mapper."""
+"""`ELMo`, the public module: the network with its tokenizer and character mapper."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,10 +34,10 @@ from elmo.text.tokenizer import (
 
 
 class ELMo(nn.Module):
-    """Vectors for words in context (Peters et al., 2018).
+    """Contextual word vectors (Peters et al., 2018).
 
-    A plain `nn.Module`: put it into a model, train its mixes, or unfreeze it whole. `encode` takes
-    strings or lists of words; `forward` takes the ids that `character_ids` makes of them.
+    An ordinary `nn.Module`: use it as a layer of a model, train its layer mixes, or fine-tune all
+    weights. `encode` takes strings or lists of words; `forward` takes ids from `character_ids`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ELMo(nn.Module):
         keep_sentence_boundaries: bool = False,
         scalar_mix_parameters: Sequence[float] | None = None,
     ) -> None:
-        """Build the network around weights that were read; see `from_pretrained`."""
+        """Build the network from loaded weights; see `from_pretrained` for the arguments."""
         super().__init__()
         config = pretrained.config
         self.config: ModelConfig = config
@@ -96,30 +96,31 @@ class ELMo(nn.Module):
         scalar_mix_parameters: Sequence[float] | None = None,
         use_top_only: bool = False,
     ) -> "ELMo":
-        """Load a model of any known format, found out by looking inside.
+        """Load a model; the format is detected from the files.
 
         Args:
-            source: a bundled name, a folder, a hub id, or any older program's file or folder.
-            options: options.json; with `weights` the classic pair.
-            weights: weights.hdf5.
-            vocab: vocabulary file, where it does not lie beside the weights.
-            softmax: HDF5 file with the softmax of the language model.
-            token_embeddings: HDF5 file with the vectors of the vocabulary, computed beforehand;
-                words outside it are spelled out.
-            tokenizer: how `encode` splits strings, recorded when the model is saved; None takes
-                what the model records, or white space.
-            num_output_representations: independent mixes of the layers; those the model came with
-                are the first of them.
-            dropout: applied to each representation in training.
-            requires_grad: train the whole network, not the mixes alone.
-            do_layer_norm: normalise layers before mixing, as AllenNLP does (True), or as
-                "bilm-tf" does; False leaves a mix as it was trained, "none" never normalises.
-            keep_sentence_boundaries: `forward` leaves the sentence marks in.
-            scalar_mix_parameters: fixed weights of the layers before the softmax.
-            use_top_only: scale the top layer alone, without weights; False leaves a mix as it was
-                trained.
+            source: name of a bundled model, folder, hub id, or file or folder of another ELMo
+                program (bilm-tf, AllenNLP, ELMoForManyLangs).
+            options: path of options.json, used together with `weights`.
+            weights: path of weights.hdf5, used together with `options`.
+            vocab: vocabulary file, if it is not next to the weights.
+            softmax: HDF5 file with the softmax weights of the language model.
+            token_embeddings: HDF5 file with precomputed vectors of the vocabulary; the character
+                CNN computes the vectors of other words.
+            tokenizer: tokenizer that `encode` applies to strings, saved with the model. None uses
+                the tokenizer saved in the model, or else splits at whitespace.
+            num_output_representations: number of independent layer mixes; mixes saved in the model
+                come first.
+            dropout: dropout applied to each representation in training.
+            requires_grad: whether to train the whole network instead of only the mixes.
+            do_layer_norm: layer normalization before mixing: True as in AllenNLP, "bilm-tf" as in
+                bilm-tf, "none" for none; False keeps the setting saved with the mix.
+            keep_sentence_boundaries: whether `forward` keeps the boundary tokens.
+            scalar_mix_parameters: fixed mix weights, before the softmax over layers.
+            use_top_only: whether to use only the scaled top layer, without mix weights; False
+                keeps the setting saved with the mix.
         """
-        found = read(
+        pretrained = read(
             source,
             options=options,
             weights=weights,
@@ -128,16 +129,16 @@ class ELMo(nn.Module):
             token_embeddings=token_embeddings,
         )
         if tokenizer is not None:
-            found = found.with_tokenizer(tokenizer)
-        found = with_mixes(
-            found,
+            pretrained = pretrained.with_tokenizer(tokenizer)
+        pretrained = with_mixes(
+            pretrained,
             n_mixes=num_output_representations,
             layer_norm=do_layer_norm,
             top_only=use_top_only,
             fixed=scalar_mix_parameters,
         )
         return cls(
-            found,
+            pretrained,
             dropout=dropout,
             requires_grad=requires_grad,
             keep_sentence_boundaries=keep_sentence_boundaries,
@@ -145,7 +146,7 @@ class ELMo(nn.Module):
         )
 
     def to_pretrained(self) -> Pretrained:
-        """Give the model as plain data, as it is now."""
+        """Return the current config, weights and vocabularies as plain data."""
         return Pretrained(
             self.config,
             {name: value.detach().cpu() for name, value in self.network.state_dict().items()},
@@ -159,21 +160,21 @@ class ELMo(nn.Module):
         )
 
     def save_pretrained(self, folder: str | Path, dtype: Storage = "float32") -> None:
-        """Write a model folder that `from_pretrained` reads: all of it, or nothing.
+        """Write a model folder atomically; `from_pretrained` reads it.
 
         Args:
-            folder: made where it does not exist; an older model in it is replaced.
-            dtype: how the weights are stored, "float32", "float16" or "int8" (a quarter of the
-                size, with one scale a row); read, they are float32 again.
+            folder: folder to write; it is created if needed, and an existing model is replaced.
+            dtype: how the weights are stored: "float32", "float16" or "int8" (a quarter of the
+                size, with one scale per row). Loaded weights are always float32.
         """
         model_folder.write(self.to_pretrained(), Path(folder), dtype)
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
-        """Upload the model folder to a hub and give its address.
+        """Upload the model folder to the Hugging Face Hub and return its URL.
 
         Args:
-            repository: hub id, owner/name.
-            private: make a new repository private.
+            repository: hub id, "owner/name".
+            private: whether a new repository is private.
         """
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
@@ -187,18 +188,18 @@ class ELMo(nn.Module):
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The model's tokeniser, built when it is first asked for: split words need none."""
+        """The tokenizer of the model, created on first use; lists of words do not need it."""
         return get_tokenizer(self._tokenizer_name)
 
     def tokenize(self, text: str) -> list[Token]:
-        """Split a text by the model's tokeniser into words with their start and end."""
+        """Split a text with the model's tokenizer into tokens with start and end offsets."""
         return self.tokenizer.tokens(text)
 
     def character_ids(self, sentences: str | Iterable[str | Sentence]) -> Tensor:
-        """Give the ids `forward` takes, (batch, words + 2, chars), sentence marks in.
+        """Return the ids for `forward`, (batch, words + 2, chars), including boundary tokens.
 
-        A string is one sentence, as in `encode`. Where the model has a word table, its word id is
-        one more column at the end.
+        A string is one sentence, as in `encode`. For a model with a word vocabulary, the last
+        column is the word id.
         """
         if isinstance(sentences, str):
             sentences = [sentences]
@@ -212,7 +213,7 @@ class ELMo(nn.Module):
                 split.append(self.tokenizer.words(sentence))
                 continue
             words = list(_iterate(sentence, f"sentence {number}", "words"))
-            # One question for all of a sentence: one a word takes longer than a GPU has.
+            # One check per sentence: a check per word would be slower than a GPU.
             if set(map(type, words)) - {str}:
                 _check_strings(words, number)
             split.append(words)
@@ -226,31 +227,37 @@ class ELMo(nn.Module):
         mask: Tensor | None = None,
         state: LSTMState | None = None,
     ) -> ELMoOutput:
-        """Run the network on ids, with gradients where they are asked for.
+        """Run the network on character ids.
 
         Args:
             character_ids: (batch, words + 2, chars), from `character_ids`.
-            mask: true at real positions, on the left, (batch, words + 2); found from the ids where
-                None.
-            state: state to start from, of an earlier result; zeros where None.
+            mask: (batch, words + 2), True at tokens and False at padding, which must be on the
+                right. None derives the mask from the ids.
+            state: initial LSTM state, from an earlier output; None starts from zeros.
 
         Returns:
             Representations, layers, mask and state.
+
+        Raises:
+            InputError: the shapes or values of the ids, the mask or the state are invalid.
         """
         ids = self._with_word_column(character_ids)
         if mask is None:
             mask = (ids != 0).any(dim=2)
         elif mask.shape != ids.shape[:2]:
-            raise InputError(f"mask has shape {tuple(mask.shape)}, the ids {tuple(ids.shape[:2])}")
+            raise InputError(
+                f"mask has shape {tuple(mask.shape)}, expected {tuple(ids.shape[:2])} to match "
+                "character_ids."
+            )
         mask = mask.bool()
         if state is not None and state.batch != ids.shape[0]:
             raise InputError(
-                f"state has {state.batch} rows, the batch {ids.shape[0]}: "
-                f"state.rows({ids.shape[0]}) gives the first rows, new ones being zero"
+                f"state has {state.batch} rows, but the batch has {ids.shape[0]}. Use "
+                f"state.rows({ids.shape[0]}), which drops rows or adds rows of zeros."
             )
         lengths = None
-        # Values on the host can be checked, and lengths save the work on padding; a GPU would
-        # have to be waited for.
+        # On a CPU the values are checked, and the lengths avoid computing padding. On a GPU this
+        # would force a synchronization.
         if ids.device.type == "cpu" and not torch.compiler.is_compiling():
             self._check_values(ids, mask)
             lengths = mask.sum(dim=1).tolist()
@@ -260,33 +267,35 @@ class ELMo(nn.Module):
 
     def _check_values(self, ids: Tensor, mask: Tensor) -> None:
         if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
-            raise InputError("mask has gaps: real positions stand together on the left of a row")
+            raise InputError(
+                "mask has gaps: in each row, all True positions must come before the padding."
+            )
         encoder = self.config.encoder
         n_words = 1 if encoder.n_words else 0
         characters, words = ids[:, :, : ids.shape[2] - n_words], ids[:, :, ids.shape[2] - n_words :]
         for part, limit in ((characters, encoder.n_characters), (words, encoder.n_words)):
             if part.numel() and (int(part.min()) < 0 or int(part.max()) >= limit):
                 raise InputError(
-                    f"character_ids holds values from {int(part.min())} to {int(part.max())}, this "
-                    f"model takes 0 to {limit - 1} there: make them with its own character_ids"
+                    f"character_ids has values from {int(part.min())} to {int(part.max())}, "
+                    f"expected 0 to {limit - 1}. Create the ids with this model's character_ids()."
                 )
 
     def _with_word_column(self, ids: Tensor) -> Tensor:
-        """Check the shape; characters alone are enough where words are a cache."""
+        """Check the shape of the ids, and add a word id column if it is optional and missing."""
         n_columns = len(self.mapper.boundaries()[0])
         encoder = self.config.encoder
         if ids.dim() != 3 or ids.is_floating_point() or ids.shape[1] < 2:
             raise InputError(
-                f"character_ids has shape {tuple(ids.shape)} and type {ids.dtype}; expected whole "
-                f"numbers (batch, words + 2, {n_columns})"
+                f"character_ids has shape {tuple(ids.shape)} and dtype {ids.dtype}, expected "
+                f"integers of shape (batch, words + 2, {n_columns})."
             )
         cached = encoder.n_words and encoder.word_role == "cache"
         if cached and ids.shape[2] == n_columns - 1:
             return torch.cat([ids, torch.zeros_like(ids[:, :, :1])], dim=2)
         if ids.shape[2] != n_columns:
             raise InputError(
-                f"character_ids has {ids.shape[2]} columns a token, this model takes {n_columns}: "
-                "make them with this model's character_ids"
+                f"character_ids has {ids.shape[2]} columns per token, expected {n_columns}. Create "
+                "the ids with this model's character_ids()."
             )
         return ids
 
@@ -304,31 +313,36 @@ class ELMo(nn.Module):
         convert_to_tensor: bool = False,
         cache: WordCache | None = None,
     ) -> Any:
-        """Give the vectors of words, or one vector a sentence.
+        """Return the vectors of words, or one vector per sentence.
 
         Args:
-            sentences: one string (one sentence), or a list of sentences, each a string or a list of
-                words.
+            sentences: a string, which is one sentence, or a list of sentences, each a string or a
+                list of words.
             layers: "average", "mix" (trained), "top", "all" or a layer number.
-            pooling: None for word vectors; "mean", "max" or "first-last" for one a sentence.
-            state: "reset" starts every sentence from zero, so that its vectors depend on nothing
-                else; "carry" takes batches in order and carries the state of each row on, as the
-                older programs do, within this call.
-            batch_size: sentences computed together; None for what suits the device, and 32 where
-                the state is carried.
-            device: moves the model there first.
-            precision: the arithmetic: a type such as torch.bfloat16 or its name; "int8" (a CPU alone,
-                some fidelity lost); "auto", bfloat16 where the device multiplies it fast, else
-                float32; that of the weights where None. Halves that a CPU does not multiply are
-                float32 there until they are given back.
-            show_progress_bar: show progress on standard error.
-            convert_to_tensor: give tensors on the device, in the arithmetic's type.
-            cache: keeps the vectors of words before their context from call to call, so that
-                the character CNN sees each word once.
+            pooling: None for word vectors; "mean", "max" or "first-last" for one vector per
+                sentence.
+            state: "reset" starts every sentence from the zero state, so that its vectors depend
+                on no other sentence. "carry" processes the batches in order and carries the LSTM
+                state of each batch row over within this call, as bilm-tf and AllenNLP do.
+            batch_size: number of sentences per batch. Default: chosen per device; 32 with
+                state="carry".
+            device: device to which the model is moved first.
+            precision: a dtype such as torch.bfloat16 or its name; "int8" (only on CPUs, with some
+                loss of accuracy); or "auto", which is bfloat16 if the device is fast at it and
+                float32 otherwise. Default: the dtype of the weights. On a CPU without fast half
+                precision, float16 and bfloat16 are computed in float32 and converted at the end.
+            show_progress_bar: whether to show progress on standard error.
+            convert_to_tensor: whether to return tensors on the device, in the computed precision.
+            cache: cache of context-independent word vectors, kept between calls, so that the
+                character CNN computes each word only once.
 
         Returns:
-            For one string its (words, dim) array, with "all" (layers, words, dim); for a list, a
-            list in the same order. With pooling (dim,) and (sentences, dim).
+            An array (words, dim) for a string, or (layers, words, dim) for layers="all"; a list of
+            arrays in the same order for a list. With pooling, (dim,) or (sentences, dim).
+
+        Raises:
+            ConfigError: an argument is invalid.
+            InputError: a sentence is invalid or too long for the memory of the device.
         """
         if isinstance(sentences, str):
             results = self.encode(
@@ -343,9 +357,11 @@ class ELMo(nn.Module):
             )
             return results[0]
         if state not in ("reset", "carry"):
-            raise ConfigError(f"state is {state!r}; expected reset or carry")
+            raise ConfigError(f"Unknown state {state!r}. Expected one of: reset, carry.")
         if pooling is not None and pooling not in POOLINGS:
-            raise ConfigError(f"pooling is {pooling!r}; expected {', '.join(POOLINGS)} or None")
+            raise ConfigError(
+                f"Unknown pooling {pooling!r}. Expected one of: {', '.join(POOLINGS)}, or None."
+            )
         if device is not None:
             move(self, device)
         run = self.encoding_run(
@@ -360,9 +376,9 @@ class ELMo(nn.Module):
             vectors = run.encode(words, state, progress.advance)
         if pooling is not None:
             shape = (self.config.n_layers, 0) if layers == "all" else (0,)
-            none = torch.zeros(0, *shape[:-1], self.config.dim)
+            empty = torch.zeros(0, *shape[:-1], self.config.dim)
             pooled = [pool(torch.as_tensor(item), pooling) for item in vectors]
-            stacked = torch.stack(pooled) if pooled else none
+            stacked = torch.stack(pooled) if pooled else empty
             return stacked if convert_to_tensor else stacked.numpy()
         return vectors
 
@@ -373,10 +389,13 @@ class ELMo(nn.Module):
         batch_size: int | None = None,
         precision: torch.dtype | str | None = None,
         keep_on_device: bool = False,
-        host: torch.dtype = torch.float32,
+        host_dtype: torch.dtype = torch.float32,
         cache: WordCache | None = None,
     ) -> EncodingRun:
-        """Give what `encode` runs on, for callers who bring their own batches or state."""
+        """Return an encoding run, for callers that need their own batches or state.
+
+        See `EncodingRun` for the arguments.
+        """
         return EncodingRun(
             self.network,
             self.mapper,
@@ -384,30 +403,30 @@ class ELMo(nn.Module):
             batch_size=batch_size,
             precision=precision,
             keep_on_device=keep_on_device,
-            host=host,
+            host_dtype=host_dtype,
             cache=cache,
         )
 
     def mix_penalty(self) -> Tensor:
-        """Sum of squared mix weights, to be scaled by the paper's λ and added to a loss."""
+        """Return the sum of squared mix weights, to be scaled by λ and added to a loss."""
         return self.network.mix_penalty()
 
 
 def _check_strings(words: list[Any], number: int) -> None:
-    """Refuse what is neither a string nor a kind of string."""
+    """Raise `InputError` for a word that is not a string."""
     for word in words:
         if not isinstance(word, str):
             raise InputError(
-                f"sentence {number} holds {word!r}, which is {type(word).__name__}; words are "
-                "strings"
+                f"sentence {number} contains {word!r} of type {type(word).__name__}. Words must be "
+                "strings."
             )
 
 
 def _iterate(value: Iterable[Any], name: str, items: str) -> Iterator[Any]:
-    # Asked by trying: an array without dimensions has the method, and refuses.
+    # An array without dimensions has __iter__, but raises TypeError when it is called.
     try:
         return iter(value)
     except TypeError:
         raise InputError(
-            f"{name} is {type(value).__name__}; expected a string or a list of {items}"
+            f"{name} has type {type(value).__name__}, expected a string or a list of {items}."
         ) from None

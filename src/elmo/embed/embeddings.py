@@ -1,4 +1,4 @@
-"""Vectors that were written, looked up by the number of their sentence."""
+"""Random access to the vectors of embedded sentences, in one file or in a folder of shards."""
 
 import operator
 import os
@@ -13,21 +13,21 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.embed.job_folder import SHARDS, JobManifest, PlannedShard, read_manifest, sha256_of
-from elmo.embed.vector_readers import VectorReader, naming, open_reader
+from elmo.embed.job_folder import SHARDS, FinishedShard, JobManifest, read_manifest, sha256_of
+from elmo.embed.vector_readers import VectorReader, open_reader, read_errors_of
 from elmo.errors import ConfigError, FormatError
 
-# Shards that stay open; the one used longest ago is closed for another.
+# Number of shards kept open; the least recently used one is closed to open another.
 MAX_OPEN = 8
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceVectors:
-    """One sentence.
+    """Words and vectors of one sentence.
 
     Attributes:
-        words: None where they were not stored.
-        vectors: (words, dim), or (layers, words, dim) where all layers were stored.
+        words: words of the sentence; None if the file does not store them.
+        vectors: (words, dim), or (layers, words, dim) if all layers are stored.
     """
 
     words: list[str] | None
@@ -35,23 +35,23 @@ class SentenceVectors:
 
 
 def open_embeddings(path: str | Path, *, dtype: str | None = "float32") -> "Embeddings":
-    """Open what `elmo embed` wrote: the folder of a job, or a .parquet, .h5, .hdf5 or .npz file.
+    """Open the output of `elmo embed`: a job folder, or a .parquet, .h5, .hdf5 or .npz file.
 
     Args:
         path: file or folder.
-        dtype: type of the numbers that are given; None for that of the file.
+        dtype: dtype of the returned vectors; None keeps the dtype of the file.
     """
     return Embeddings(Path(path), dtype)
 
 
 class Embeddings:
-    """Sentences by number, read when they are asked for; of a file only what they need.
+    """Sequence of embedded sentences that are read from disk on access.
 
-    Files are opened again in a process that was forked, so workers of a data loader may share one.
+    Files are reopened in a forked process, so the workers of a data loader can share an instance.
     """
 
     def __init__(self, path: Path, dtype: str | None) -> None:
-        """Open; see `open_embeddings`."""
+        """Open a file or folder; see `open_embeddings`."""
         self.path = path
         self._dtype = None if dtype is None else np.dtype(dtype)
         self.manifest: JobManifest | None = read_manifest(path) if path.is_dir() else None
@@ -65,7 +65,7 @@ class Embeddings:
             self._length = self.manifest.n_sentences
 
     def __len__(self) -> int:
-        """Count the sentences."""
+        """Return the number of sentences."""
         return self._length
 
     @overload
@@ -75,34 +75,36 @@ class Embeddings:
     def __getitem__(self, number: slice) -> list[SentenceVectors]: ...
 
     def __getitem__(self, number: int | slice) -> SentenceVectors | list[SentenceVectors]:
-        """Give a sentence by its number, or several; numbers below zero count from the end."""
+        """Return one sentence, or a list for a slice; negative numbers count from the end."""
         if isinstance(number, slice):
-            return [self[place] for place in range(*number.indices(len(self)))]
-        place = operator.index(number)
-        if not -len(self) <= place < len(self):
-            raise IndexError(f"there is no sentence {place}: {self.path} has {len(self)}")
-        place %= len(self)
-        shard = bisect_right(self._starts, place) - 1
+            return [self[index] for index in range(*number.indices(len(self)))]
+        index = operator.index(number)
+        if not -len(self) <= index < len(self):
+            raise IndexError(
+                f"Sentence {index} is out of range: {self.path} has {len(self)} sentences."
+            )
+        index %= len(self)
+        shard = bisect_right(self._starts, index) - 1
         reader = self._reader(shard)
-        with naming(self._path(shard)):
-            words, vectors = reader.read(place - self._starts[shard])
-        return SentenceVectors(words, vectors if self._dtype is None else self._given(vectors))
+        with read_errors_of(self._path(shard)):
+            words, vectors = reader.read(index - self._starts[shard])
+        return SentenceVectors(words, vectors if self._dtype is None else self._convert(vectors))
 
-    def _given(self, vectors: NDArray[Any]) -> NDArray[Any]:
-        with np.errstate(invalid="ignore"):  # a damaged shard may hold what is no number
+    def _convert(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        with np.errstate(invalid="ignore"):  # a damaged shard can hold NaN
             return vectors.astype(self._dtype, copy=False)
 
     def __iter__(self) -> Iterator[SentenceVectors]:
-        """Give all sentences in order."""
+        """Iterate over all sentences in order."""
         return (self[number] for number in range(len(self)))
 
     def __enter__(self) -> "Embeddings":
-        """Give itself."""
+        """Return the instance itself."""
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -110,36 +112,39 @@ class Embeddings:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel to another process without open files."""
+        """Return the state to pickle, without open files."""
         return {**self.__dict__, "_open": OrderedDict()}
 
     def close(self) -> None:
-        """Close the files; they are opened again where they are needed."""
+        """Close the files; the next access reopens them."""
         while self._open:
             self._open.popitem()[1].close()
 
     def verify(self) -> int:
-        """Compare every shard with its size, its checksum and its counts; give how many there are.
+        """Check the size, checksum and counts of every shard, and return the number of shards.
 
         Raises:
-            FormatError: names the first shard that is not as it was written.
+            FormatError: a shard differs from the manifest; the message names the first one.
         """
         if self.manifest is None:
-            raise ConfigError(f"{self.path} is one file without checksums; a job's folder has them")
+            raise ConfigError(
+                f"{self.path} is a single file without checksums. Only a job folder can be "
+                "verified."
+            )
         n_sentences = 0
         for number, shard in enumerate(self.manifest.shards):
             if shard.first_sentence != n_sentences:
                 raise FormatError(
                     f"{self.path}: {shard.name} begins with sentence {shard.first_sentence}, "
-                    f"expected {n_sentences}"
+                    f"expected {n_sentences}."
                 )
-            self._verify(number, shard)
+            self._verify_shard(number, shard)
             n_sentences += shard.n_sentences
         if n_sentences != len(self):
-            raise FormatError(f"{self.path} has {n_sentences} sentences, expected {len(self)}")
+            raise FormatError(f"{self.path} has {n_sentences} sentences, expected {len(self)}.")
         return len(self.manifest.shards)
 
-    def _verify(self, number: int, shard: PlannedShard) -> None:
+    def _verify_shard(self, number: int, shard: FinishedShard) -> None:
         path = self._path(number)
         checks: list[tuple[str, object, Callable[[], object]]] = [
             ("bytes", shard.n_bytes, lambda: path.stat().st_size if path.exists() else 0),
@@ -147,12 +152,12 @@ class Embeddings:
             ("sentences", shard.n_sentences, lambda: len(self._reader(number))),
             ("words", shard.n_words, lambda: self._reader(number).n_words()),
         ]
-        for what, expected, find in checks:
-            found = find()
-            if found != expected:
+        for quantity, expected, measure in checks:
+            actual = measure()
+            if actual != expected:
                 raise FormatError(
-                    f"{path} is damaged: {what} {found}, expected {expected}; delete it "
-                    "and say the same elmo embed again"
+                    f"{path} is damaged: {quantity} {actual}, expected {expected}. Delete the "
+                    "shard and run the same elmo embed command again."
                 )
 
     def _path(self, number: int) -> Path:
@@ -162,7 +167,7 @@ class Embeddings:
 
     def _reader(self, number: int) -> VectorReader:
         if self._process != os.getpid():
-            # Handles of the parent: to close them would close them there too.
+            # The handles belong to the parent: closing them here would close them there too.
             self._open, self._process = OrderedDict(), os.getpid()
         if number not in self._open:
             first = 0 if self.manifest is None else self.manifest.shards[number].first_sentence

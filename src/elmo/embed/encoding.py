@@ -1,7 +1,7 @@
-"""Sentences to the vectors of their words: who shares a batch, and how it is taken apart.
+"""Encoding of sentences into the vectors of their words: batching, computing, unpacking.
 
-`EncodingRun` is one run with fixed settings. What it gives for a sentence from the zero state
-depends on that sentence alone, but for rounding; what it gives for a set of sentences, not on their
+An `EncodingRun` has fixed settings. With the state reset, the vectors of a sentence depend on that
+sentence alone, apart from rounding, and the vectors of a set of sentences do not depend on their
 order.
 """
 
@@ -19,8 +19,14 @@ from torch.func import functional_call
 
 from elmo.config import Layers
 from elmo.embed.compute_dtype import resolve_compute_dtype
-from elmo.embed.layer_selection import choose_layers, lstm_layers, needs_boundaries, whole
-from elmo.embed.pending_batch import PendingBatch, alike, as_array, check_words, sent_back
+from elmo.embed.layer_selection import as_integer, layer_selector, n_lstm_layers, needs_boundaries
+from elmo.embed.pending_batch import (
+    PendingBatch,
+    check_finite,
+    similar_length_ranges,
+    start_copy_to_host,
+    to_array,
+)
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.compute_precision import computing_in
@@ -31,57 +37,58 @@ from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 from elmo.text.token_batches import Sentence, TokenMapper
 
-# Positions computed together, padding included; longer sentences go in smaller batches.
+# Maximum number of positions per batch, including padding; long sentences get smaller batches.
 MAX_POSITIONS = {"cpu": 8192, "cuda": 65536}
-# Sentences computed together where nothing is asked for; and rows of a state that is carried,
-# which is another thing on each device if they are not the same everywhere.
-SENTENCES = {"cpu": 256, "cuda": 4096}
+# Default number of sentences per batch. With a carried state, the number of rows affects the
+# result, so it is the same on all devices.
+BATCH_SIZES = {"cpu": 256, "cuda": 4096}
 CARRIED_ROWS = 32
-# Batches of a GPU that wait to be taken apart, and threads that do it: a gigabyte of new memory is
-# the slowest part of all, and one thread fills some two in a second.
-AHEAD = 2
-CUTTERS = 4
-# Values copied together when a batch is taken apart: what an array that is kept keeps at most.
-PIECE = 2**21
+# Number of computed batches of a GPU that wait to be unpacked, and number of threads that unpack
+# them. Filling new memory is the slowest step, and one thread fills about two gigabytes per second.
+BATCHES_AHEAD = 2
+UNPACK_THREADS = 4
+# Maximum number of values copied at once when a batch is unpacked. An array that the caller keeps
+# can keep this many values in memory.
+CHUNK_VALUES = 2**21
 
-# Those of a sentence: on the host an array, which is made in less time than a tensor.
+# The vectors of a sentence; arrays on the host, because they are faster to create than tensors.
 Vectors = NDArray[np.floating[Any]] | Tensor
 Key = TypeVar("Key")
 Group = tuple[Key, Sequence[Sequence[str]]]
 
 
-def _tell_nobody(key: object, count: int) -> None:
+def _no_report(key: object, count: int) -> None:
     pass
 
 
-class _Asked(Generic[Key]):
-    """Sentences that are wanted together, and what has been found of them."""
+class _PendingGroup(Generic[Key]):
+    """A group of sentences and the vectors computed so far."""
 
     def __init__(self, key: Key, sentences: Sequence[Sequence[str]]) -> None:
         self.key = key
         self.sentences = [tuple(sentence) for sentence in sentences]
         self.counts: Counter[Sentence] = Counter(self.sentences)
         self.distinct = list(dict.fromkeys(self.sentences))
-        self.found: dict[Sentence, Vectors] = {}
+        self.vectors: dict[Sentence, Vectors] = {}
 
     @property
     def is_complete(self) -> bool:
-        return len(self.found) == len(self.counts)
+        return len(self.vectors) == len(self.counts)
 
     def results(self) -> list[Vectors]:
-        """Give the vectors of each sentence, and to each its own."""
-        results = [self.found[sentence] for sentence in self.sentences]
+        """Return the vectors of each sentence; repeated sentences get copies."""
+        results = [self.vectors[sentence] for sentence in self.sentences]
         if len(self.counts) < len(self.sentences):
-            handed_out: set[Sentence] = set()
-            for place, sentence in enumerate(self.sentences):
-                if sentence in handed_out:
-                    results[place] = _copied(results[place])
-                handed_out.add(sentence)
+            seen: set[Sentence] = set()
+            for index, sentence in enumerate(self.sentences):
+                if sentence in seen:
+                    results[index] = _copy(results[index])
+                seen.add(sentence)
         return results
 
 
 class EncodingRun:
-    """Turns batches of sentences into vectors with one choice of layers and arithmetic."""
+    """Encoder of batches of sentences with fixed layers and precision."""
 
     def __init__(
         self,
@@ -92,63 +99,71 @@ class EncodingRun:
         batch_size: int | None,
         precision: torch.dtype | str | None = None,
         keep_on_device: bool = False,
-        host: torch.dtype = torch.float32,
+        host_dtype: torch.dtype = torch.float32,
         cache: WordCache | None = None,
     ) -> None:
         """Prepare a run.
 
         Args:
-            network: its weights are read, not changed.
-            mapper: turns words into ids.
+            network: network to run; its weights are not changed.
+            mapper: mapper from words to ids.
             layers: "average", "mix", "top", "all" or a layer number.
-            batch_size: sentences computed together, at most; None for what suits the device.
-            precision: the arithmetic, or its name; that of the weights where None.
-            keep_on_device: give tensors of that arithmetic on the device of the network, not
-                arrays on the host.
-            host: type of those arrays, float32 or float16; `DoesNotFit` where a number becomes
-                infinite.
-            cache: keeps the vectors of words before their context.
+            batch_size: maximum number of sentences per batch. Default: chosen per device.
+            precision: dtype of the computation or its name, "int8" or "auto". Default: the dtype
+                of the weights.
+            keep_on_device: whether to return tensors of the computed precision on the device
+                instead of arrays on the host.
+            host_dtype: dtype of the arrays, float32 or float16; encoding raises `VectorOverflow`
+                if a value becomes infinite in float16.
+            cache: cache of context-independent word vectors.
+
+        Raises:
+            ConfigError: an argument is invalid.
         """
-        size = whole(batch_size)
+        size = as_integer(batch_size)
         if batch_size is not None and (size is None or size < 1):
-            raise ConfigError(
-                f"batch_size is {batch_size!r}; it must be a whole number, at least 1"
-            )
+            raise ConfigError(f"batch_size must be an integer of at least 1 (got {batch_size!r}).")
         if cache is not None and not isinstance(cache, WordCache):
-            raise ConfigError(f"cache is {cache!r:.60}; expected a WordCache")
+            raise ConfigError(f"cache must be a WordCache (got {cache!r:.60}).")
         self.mapper = mapper
         self.batch_size = size
         self.keep_on_device = keep_on_device
-        self._host = host
+        self._host_dtype = host_dtype
         self.device = next(network.parameters()).device
-        # A thread takes batches apart while a GPU is at the next one. Tensors that stay on the
-        # device are cut there, in the caller's stream.
-        self.is_cut_aside = self.device.type == "cuda" and not keep_on_device
-        # Places of a batch that did not fit: none as large is tried again.
-        self._too_many = math.inf
-        self._choose = choose_layers(network, layers)
-        self._needs_marks = needs_boundaries(network, layers)
-        self._n_layers = lstm_layers(network, layers)
+        # Threads unpack batches while a GPU computes the next ones. Tensors that stay on the
+        # device are unpacked there, in the caller's CUDA stream.
+        self.unpacks_in_threads = self.device.type == "cuda" and not keep_on_device
+        # Number of positions of the smallest batch that ran out of memory so far.
+        self._failed_positions = math.inf
+        self._select = layer_selector(network, layers)
+        self._needs_boundaries = needs_boundaries(network, layers)
+        self._n_layers = n_lstm_layers(network, layers)
         self.cache = cache
         self._bilm = network.bilm
-        self._run: Callable[..., BiLMOutput] = network.bilm
-        self._encode: Callable[..., Tensor] = network.bilm.encoder
-        own_dtype = next(network.bilm.parameters()).dtype
-        self._arithmetic = resolve_compute_dtype(precision, own_dtype, self.device)
-        self._dtype = self._arithmetic.results
-        # Half precision, where it is asked for, is what travels from a GPU.
-        is_narrowed = self.is_cut_aside and self._dtype in HALF_DTYPES and host not in HALF_DTYPES
-        self._travels = self._dtype if is_narrowed else host
-        if self._arithmetic.weights != own_dtype:
+        self._run_bilm: Callable[..., BiLMOutput] = network.bilm
+        self._encode_tokens: Callable[..., Tensor] = network.bilm.encoder
+        weights_dtype = next(network.bilm.parameters()).dtype
+        self._precision = resolve_compute_dtype(precision, weights_dtype, self.device)
+        self._result_dtype = self._precision.results
+        # Half precision results are transferred from a GPU as they are and widened on the host.
+        is_narrowed = (
+            self.unpacks_in_threads
+            and self._result_dtype in HALF_DTYPES
+            and host_dtype not in HALF_DTYPES
+        )
+        self._transfer_dtype = self._result_dtype if is_narrowed else host_dtype
+        if self._precision.weights != weights_dtype:
             weights = {
-                name: value.detach().to(self._arithmetic.weights)
+                name: value.detach().to(self._precision.weights)
                 for name, value in network.bilm.named_parameters()
             }
-            self._run = _with_weights(network.bilm, weights)
-            self._encode = _with_weights(network.bilm.encoder, _below("encoder.", weights))
+            self._run_bilm = _with_weights(network.bilm, weights)
+            self._encode_tokens = _with_weights(
+                network.bilm.encoder, _submodule_weights("encoder.", weights)
+            )
 
-    def remember_words(self) -> None:
-        """Keep the vectors of words from here on, where making them again costs more."""
+    def enable_word_cache(self) -> None:
+        """Start an empty word cache on a CPU; on a GPU computing the vectors again is cheaper."""
         if self.device.type == "cpu":
             self.cache = WordCache()
 
@@ -162,56 +177,57 @@ class EncodingRun:
 
         Args:
             sentences: lists of words.
-            state: where each begins: "reset" or "carry", as the methods of these names.
-            report: told how many sentences are done after each batch.
+            state: "reset" or "carry"; see the methods of these names.
+            report: progress callback; receives the number of sentences of each finished batch.
 
         Returns:
             For each sentence (words, dim), or (layers, words, dim) for "all".
         """
-        way = self.carry if state == "carry" else self.reset
-        ((_, vectors),) = way([(None, sentences)], lambda _, count: report(count))
+        encode_groups = self.carry if state == "carry" else self.reset
+        ((_, vectors),) = encode_groups([(None, sentences)], lambda _, count: report(count))
         return vectors
 
     def reset(
-        self, groups: Iterable[Group[Key]], report: Callable[[Key, int], None] = _tell_nobody
+        self, groups: Iterable[Group[Key]], report: Callable[[Key, int], None] = _no_report
     ) -> Iterator[tuple[Key, list[Vectors]]]:
         """Encode groups of sentences, each sentence from the zero state.
 
-        Of a group, sentences that stand more than once are computed once, and batches are formed
-        from the sorted rest, so that neither order nor neighbours given by the caller decide
-        anything. A GPU is given the next batches while one is taken apart, of the next group too.
+        Repeated sentences of a group are computed once, and the batches are formed from the sorted
+        sentences, so that the result does not depend on the order of the input. On a GPU, the next
+        batches, also of the next group, are computed while one is unpacked.
 
         Args:
-            groups: what a group is known by, and its sentences; read some batches ahead.
-            report: told how many sentences of a group are done after each batch.
+            groups: keys and sentences of the groups; read a few batches ahead.
+            report: progress callback; receives the key of a group and the number of its sentences
+                in a finished batch.
 
         Yields:
-            What a group is known by, and the vectors of its sentences as `encode` gives them.
+            Key of a group and the vectors of its sentences, as returned by `encode`.
         """
-        waiting: deque[_Asked[Key]] = deque()
+        pending: deque[_PendingGroup[Key]] = deque()
 
-        def begun() -> Iterator[PendingBatch]:
+        def started_batches() -> Iterator[PendingBatch]:
             for key, sentences in groups:
-                waiting.append(_Asked(key, sentences))
-                for batch in self._batches(waiting[-1].distinct):
+                pending.append(_PendingGroup(key, sentences))
+                for batch in self._batches(pending[-1].distinct):
                     yield from self._start(batch)
 
-        for started, vectors in self._taken_apart(begun()):
-            group = next(group for group in waiting if not group.is_complete)
-            group.found.update(zip(started.sentences, vectors, strict=True))
-            report(group.key, sum(group.counts[sentence] for sentence in started.sentences))
-            while waiting and waiting[0].is_complete:
-                yield waiting[0].key, waiting.popleft().results()
-        for group in waiting:
+        for batch, vectors in self._unpacked(started_batches()):
+            group = next(group for group in pending if not group.is_complete)
+            group.vectors.update(zip(batch.sentences, vectors, strict=True))
+            report(group.key, sum(group.counts[sentence] for sentence in batch.sentences))
+            while pending and pending[0].is_complete:
+                yield pending[0].key, pending.popleft().results()
+        for group in pending:
             yield group.key, group.results()
 
     def carry(
-        self, groups: Iterable[Group[Key]], report: Callable[[Key, int], None] = _tell_nobody
+        self, groups: Iterable[Group[Key]], report: Callable[[Key, int], None] = _no_report
     ) -> Iterator[tuple[Key, list[Vectors]]]:
-        """Encode batches in the order given, each row going on from the same row of the last one.
+        """Encode batches in input order; each row continues from the state of the previous batch.
 
-        The first begins with zeros; nothing is remembered afterwards. Arguments and what is given
-        are those of `reset`.
+        The first batch starts from zeros, and the state is dropped at the end. The arguments and
+        the yielded values are those of `reset`.
         """
         table: LSTMState | None = None
         size = self.batch_size or CARRIED_ROWS
@@ -224,31 +240,33 @@ class EncodingRun:
                 state = LSTMState.joined([part.state for part in parts])
                 table = state if table is None else table.updated(state)
                 for part in parts:
-                    results += self._vectors(part)
+                    results += self._unpack(part)
                 report(key, len(batch))
             yield key, results
 
     def _batches(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[str, ...]]]:
-        size = self.batch_size or _of_device(SENTENCES, self.device)
-        return batches_by_length(sentences, size, _of_device(MAX_POSITIONS, self.device))
+        size = self.batch_size or _for_device(BATCH_SIZES, self.device)
+        return batches_by_length(sentences, size, _for_device(MAX_POSITIONS, self.device))
 
-    def _taken_apart(
-        self, everything: Iterator[PendingBatch]
+    def _unpacked(
+        self, batches: Iterator[PendingBatch]
     ) -> Iterator[tuple[PendingBatch, list[Vectors]]]:
-        """Give batches and their vectors, in their order."""
-        if not self.is_cut_aside:
-            for started in everything:
-                yield started, self._vectors(started)
+        """Yield batches with the vectors of their sentences, in order."""
+        if not self.unpacks_in_threads:
+            for batch in batches:
+                yield batch, self._unpack(batch)
             return
-        waiting: deque[tuple[PendingBatch, list[Future[list[Vectors]]]]] = deque()
-        with ThreadPoolExecutor(CUTTERS, "encode") as pool:
-            for started in everything:
-                parts = [pool.submit(self._cut, started, rows) for rows in self._pieces(started)]
-                waiting.append((started, parts))
-                if len(waiting) > AHEAD:
-                    yield _joined(*waiting.popleft())
-            while waiting:
-                yield _joined(*waiting.popleft())
+        pending: deque[tuple[PendingBatch, list[Future[list[Vectors]]]]] = deque()
+        with ThreadPoolExecutor(UNPACK_THREADS, "encode") as pool:
+            for batch in batches:
+                parts = [
+                    pool.submit(self._unpack_rows, batch, rows) for rows in self._row_ranges(batch)
+                ]
+                pending.append((batch, parts))
+                if len(pending) > BATCHES_AHEAD:
+                    yield _collect(*pending.popleft())
+            while pending:
+                yield _collect(*pending.popleft())
 
     def _start(
         self,
@@ -257,9 +275,9 @@ class EncodingRun:
         *,
         is_carried: bool = False,
     ) -> list[PendingBatch]:
-        """Set a batch going; in several parts where the memory of the device asks for it."""
-        n_places = len(sentences) * max(map(len, sentences))
-        if n_places < self._too_many or len(sentences) == 1:
+        """Start computing a batch; split it into several if the device runs out of memory."""
+        n_positions = len(sentences) * max(map(len, sentences))
+        if n_positions < self._failed_positions or len(sentences) == 1:
             try:
                 return [self._compute(sentences, state, is_carried)]
             except RuntimeError as error:
@@ -267,10 +285,10 @@ class EncodingRun:
                     raise
                 if len(sentences) == 1:
                     raise InputError(
-                        f"a sentence of {len(sentences[0])} words does not fit the memory of "
-                        f"{self.device}: split it, or take another device"
+                        f"A sentence of {len(sentences[0])} words does not fit into the memory of "
+                        f"{self.device}. Split the sentence, or use another device."
                     ) from None
-            self._too_many = n_places
+            self._failed_positions = n_positions
             torch.cuda.empty_cache()
         half = len(sentences) // 2
         parts = (slice(None, half), slice(half, None))
@@ -285,109 +303,114 @@ class EncodingRun:
     ) -> PendingBatch:
         tokens = self.mapper.distinct(sentences)
         lengths = tokens.lengths.tolist()
-        index, ends = self._sent(tokens.index), self._sent(tokens.lengths)
+        index, ends = self._to_device(tokens.index), self._to_device(tokens.lengths)
         mask = torch.arange(index.shape[1], device=self.device) < ends[:, None]
-        # The arithmetic is the one asked for, also inside somebody's autocast.
-        plain = torch.autocast(self.device.type, enabled=False)
-        kernels = computing_in(self._arithmetic.cpu_precision)
-        with torch.inference_mode(), exact_float32(), plain, kernels:
-            known, spelled = None, tokens.words
+        # The requested precision also applies inside a caller's autocast.
+        no_autocast = torch.autocast(self.device.type, enabled=False)
+        kernels = computing_in(self._precision.cpu_precision)
+        with torch.inference_mode(), exact_float32(), no_autocast, kernels:
+            cached, uncached = None, tokens.words
             if self.cache is not None:
-                known, spelled = self._looked_up(self.cache, tokens.words), []
-            rows = self._sent(self.mapper.rows_with_marks(spelled))
-            words_only = not is_carried and not self._needs_marks
-            # A state to go on with is that of all layers.
+                cached, uncached = self._cached_vectors(self.cache, tokens.words), []
+            rows = self._to_device(self.mapper.rows_with_marks(uncached))
+            words_only = not is_carried and not self._needs_boundaries
+            # A carried state needs all layers.
             n_layers = None if is_carried else self._n_layers
-            output = self._run(rows, index, mask, state, lengths, known, words_only, n_layers)
-            chosen = self._choose(output)
+            output = self._run_bilm(rows, index, mask, state, lengths, cached, words_only, n_layers)
+            selected = self._select(output)
             if not words_only:
-                chosen = chosen[..., 1:-1, :]
+                selected = selected[..., 1:-1, :]
             counts = [length - 2 for length in lengths]
             if self.keep_on_device:
-                return PendingBatch(sentences, chosen.to(self._dtype), counts, output.state)
-            stored = chosen.to(self._travels)
-            too_large = stored.isinf().any() if self._host in HALF_DTYPES else None
+                vectors = selected.to(self._result_dtype)
+                return PendingBatch(sentences, vectors, counts, output.state)
+            vectors = selected.to(self._transfer_dtype)
+            overflows = vectors.isinf().any() if self._host_dtype in HALF_DTYPES else None
             if self.device.type != "cuda":
-                return PendingBatch(sentences, stored.cpu(), counts, output.state, too_large)
-            stored = sent_back(stored)
-            too_large = None if too_large is None else sent_back(too_large)
+                return PendingBatch(sentences, vectors.cpu(), counts, output.state, overflows)
+            vectors = start_copy_to_host(vectors)
+            overflows = None if overflows is None else start_copy_to_host(overflows)
             done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
-        return PendingBatch(sentences, stored, counts, output.state, too_large, done)
+        return PendingBatch(sentences, vectors, counts, output.state, overflows, done)
 
-    def _looked_up(self, cache: WordCache, words: list[str]) -> Tensor:
-        """Give the vectors of the sentence marks and of words, most of them from the cache."""
+    def _cached_vectors(self, cache: WordCache, words: list[str]) -> Tensor:
+        """Return the context-independent vectors of the boundary tokens and of words."""
 
         def compute(missing: list[str]) -> Tensor:
-            return self._encode(self._sent(self.mapper.rows(missing)))
+            return self._encode_tokens(self._to_device(self.mapper.rows(missing)))
 
-        arithmetic = f"{self._arithmetic} on {self.device}"
-        marks = self._encode(self._sent(self.mapper.boundaries()))
+        precision = f"{self._precision} on {self.device}"
+        boundaries = self._encode_tokens(self._to_device(self.mapper.boundaries()))
         if not words:
-            return marks
-        found = cache.look_up(words, self._bilm.encoder, arithmetic, compute)
-        return torch.cat([marks, found])
+            return boundaries
+        vectors = cache.look_up(words, self._bilm.encoder, precision, compute)
+        return torch.cat([boundaries, vectors])
 
-    def _sent(self, array: NDArray[Any]) -> Tensor:
+    def _to_device(self, array: NDArray[Any]) -> Tensor:
         return to_device(array, self.device)
 
-    def _vectors(self, started: PendingBatch) -> list[Vectors]:
-        """Give the sentences of a batch."""
-        return [vectors for rows in self._pieces(started) for vectors in self._cut(started, rows)]
+    def _unpack(self, batch: PendingBatch) -> list[Vectors]:
+        """Return the vectors of the sentences of a batch."""
+        return [
+            vectors
+            for rows in self._row_ranges(batch)
+            for vectors in self._unpack_rows(batch, rows)
+        ]
 
-    def _pieces(self, started: PendingBatch) -> Iterator[range]:
-        """Give the rows that are copied together.
+    def _row_ranges(self, batch: PendingBatch) -> Iterator[range]:
+        """Return the ranges of rows that are copied together.
 
-        Copied, so that a sentence that is kept does not keep its batch; several together, since one
-        at a time Python takes longer than the copy. Tensors are copied each: with a tensor all it
-        shares memory with is saved.
+        Rows are copied, so that a sentence kept by the caller does not keep its batch in memory.
+        Several rows are copied at once, because Python would take longer than the copies. Tensors
+        are copied one by one, because saving a tensor saves all the memory it shares.
         """
-        row_size = max(1, started.vectors.select(-3, 0).numel())
-        together = 1 if self.keep_on_device else max(1, PIECE // row_size)
-        return alike(started.lengths, together)
+        row_size = max(1, batch.vectors.select(-3, 0).numel())
+        max_rows = 1 if self.keep_on_device else max(1, CHUNK_VALUES // row_size)
+        return similar_length_ranges(batch.lengths, max_rows)
 
-    def _cut(self, started: PendingBatch, rows: range) -> list[Vectors]:
-        """Give the sentences of some rows."""
-        if started.done is not None:
-            started.done.synchronize()
-        if started.too_large is not None and bool(started.too_large):
-            check_words(started)
-        counts = started.lengths[rows.start : rows.stop]
-        piece = started.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 0, max(counts))
-        piece = piece.movedim(-3, 0)
+    def _unpack_rows(self, batch: PendingBatch, rows: range) -> list[Vectors]:
+        """Return the vectors of the given rows, one array per sentence."""
+        if batch.done is not None:
+            batch.done.synchronize()
+        if batch.overflows is not None and bool(batch.overflows):
+            check_finite(batch)
+        counts = batch.lengths[rows.start : rows.stop]
+        chunk = batch.vectors.narrow(-3, rows.start, len(counts)).narrow(-2, 0, max(counts))
+        chunk = chunk.movedim(-3, 0)
         if self.keep_on_device:
-            copied = piece.to(self._dtype, copy=True)
+            copied = chunk.to(self._result_dtype, copy=True)
             return [
                 row.narrow(-2, 0, count).contiguous()
                 for row, count in zip(copied.unbind(0), counts, strict=True)
             ]
         return [
             np.ascontiguousarray(row[..., :count, :])
-            for row, count in zip(as_array(piece, self._host), counts, strict=True)
+            for row, count in zip(to_array(chunk, self._host_dtype), counts, strict=True)
         ]
 
 
-def _joined(
-    started: PendingBatch, parts: list[Future[list[Vectors]]]
+def _collect(
+    batch: PendingBatch, parts: list[Future[list[Vectors]]]
 ) -> tuple[PendingBatch, list[Vectors]]:
-    return started, [vectors for part in parts for vectors in part.result()]
+    return batch, [vectors for part in parts for vectors in part.result()]
 
 
-def _copied(vectors: Vectors) -> Vectors:
+def _copy(vectors: Vectors) -> Vectors:
     return vectors.clone() if isinstance(vectors, Tensor) else vectors.copy()
 
 
-def _of_device(sizes: dict[str, int], device: torch.device) -> int:
+def _for_device(sizes: dict[str, int], device: torch.device) -> int:
     return sizes.get(device.type, sizes["cpu"])
 
 
 def _with_weights(module: torch.nn.Module, weights: dict[str, Tensor]) -> Callable[..., Any]:
-    """Give a module that computes with other weights; its own stay as they are."""
+    """Return a function that calls a module with other weights; its own stay unchanged."""
     return lambda *inputs: functional_call(module, weights, inputs)
 
 
-def _below(prefix: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give the weights of a part by the names it has for them."""
+def _submodule_weights(prefix: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of a submodule, with the prefix removed from their names."""
     return {
         name.removeprefix(prefix): value
         for name, value in weights.items()
@@ -398,7 +421,13 @@ def _below(prefix: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def batches_by_length(
     sentences: Sequence[tuple[str, ...]], batch_size: int, max_positions: int
 ) -> Iterator[list[tuple[str, ...]]]:
-    """Cut distinct sentences into batches, longest first, ties in the order of their words."""
+    """Yield batches of distinct sentences, longest first; equal lengths are sorted by words.
+
+    Args:
+        sentences: distinct sentences.
+        batch_size: maximum number of sentences per batch.
+        max_positions: maximum number of positions per batch, including padding.
+    """
     ordered = sorted(sentences, key=lambda words: (-len(words), words))
     start = 0
     while start < len(ordered):

@@ -1,4 +1,4 @@
-"""What a model is known by: a digest of everything that decides its vectors."""
+"""Fingerprint of a model: a hash of everything that determines its vectors."""
 
 import hashlib
 import json
@@ -10,13 +10,16 @@ from elmo.formats.pretrained import Pretrained
 
 
 def fingerprint(pretrained: Pretrained) -> str:
-    """Give the SHA-256 of dials, dictionaries and weights; names of files are no part of it."""
+    """Return the SHA-256 of the config, vocabularies and weights of a model.
+
+    File names are not part of it.
+    """
     digest = hashlib.sha256()
     tables = [dict(table or {}) for table in (pretrained.characters, pretrained.words)]
-    plain = [to_dict(pretrained.config), *tables]
-    digest.update(json.dumps(plain, sort_keys=True).encode())
+    settings = [to_dict(pretrained.config), *tables]
+    digest.update(json.dumps(settings, sort_keys=True).encode())
     for name, tensor in sorted(pretrained.weights.items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        # As bytes: NumPy has no name for some types of tensors.
+        # As bytes, because NumPy lacks some dtypes of PyTorch.
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -1,11 +1,11 @@
-"""The folder of a job: what is planned, what is done, and whether it is the same job.
+"""The job folder of `elmo embed`, and the check that a resumed job is the same job.
 
-plan.json       written first: the settings, the texts, the tasks
-shards/         a file for each task
-records/        a file for each finished shard: its counts and its SHA-256
-manifest.json   written last: all of it, for whoever reads the vectors
+plan.json       written first: settings, texts and tasks
+shards/         one file per task
+records/        one file per finished shard: counts and SHA-256
+manifest.json   written last: a summary for readers of the vectors
 
-A shard without a record is not done, whatever is in it.
+A shard without a record is not finished, whatever it contains.
 """
 
 import hashlib
@@ -25,30 +25,30 @@ PLAN = "plan.json"
 MANIFEST = "manifest.json"
 SHARDS = "shards"
 RECORDS = "records"
-# Of the layout of the folder.
+# Version of the folder layout.
 VERSION = 1
 # Settings that earlier versions of elmo wrote under another name.
-RENAMED = {"dtype": "precision"}
+RENAMED_SETTINGS = {"dtype": "precision"}
 
-ENDINGS = {"parquet": ".parquet", "hdf5": ".h5", "safetensors": ".safetensors"}
+EXTENSIONS = {"parquet": ".parquet", "hdf5": ".h5", "safetensors": ".safetensors"}
 
-Thing = TypeVar("Thing")
+Data = TypeVar("Data")
 
 
 @dataclass(frozen=True)
 class JobSettings:
-    """All that decides what is in a shard, but for the texts.
+    """All settings that determine the content of the shards, apart from the texts.
 
     Attributes:
         model: fingerprint of the model.
-        layers: which are kept.
-        precision: the arithmetic.
-        device: its kind.
-        batch_size: sentences computed together, as it was asked for.
-        raw: whether the model's own tokeniser splits lines.
-        format: of the shards.
-        storage: type of the numbers in them.
-        shard_words: words of a shard.
+        layers: layers to store.
+        precision: resolved precision of the computation.
+        device: type of the device.
+        batch_size: requested number of sentences per batch; None for the default of the device.
+        raw: whether the model's tokenizer splits the lines.
+        format: file format of the shards.
+        storage: dtype of the stored vectors.
+        shard_words: approximate number of words per shard.
     """
 
     model: str
@@ -64,17 +64,17 @@ class JobSettings:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """What is to be done.
+    """Plan of a job.
 
     Attributes:
-        version: of the layout.
-        settings: what decides the vectors.
-        source: the model, as it was named.
-        n_layers: layers of each word that are kept; 0 where there is one and no axis for it.
-        dim: numbers of a layer.
-        n_threads: of each worker; a product rounds otherwise where more share it.
-        texts: the files.
-        tasks: what becomes a shard each.
+        version: version of the folder layout.
+        settings: settings that determine the vectors.
+        source: the model as named by the user.
+        n_layers: number of stored layers; 0 for a single layer without a layer axis.
+        dim: dimension of the vectors.
+        n_threads: number of threads per worker; it is fixed because it affects rounding.
+        texts: input files.
+        tasks: one task per shard.
     """
 
     version: int
@@ -87,21 +87,21 @@ class JobPlan:
     tasks: tuple[ShardTask, ...]
 
     def shard(self, number: int) -> str:
-        """Give the name of a shard."""
-        return f"{number:05d}{ENDINGS[self.settings.format]}"
+        """Return the file name of a shard."""
+        return f"{number:05d}{EXTENSIONS[self.settings.format]}"
 
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """What became of a task.
+    """Record of a finished shard.
 
     Attributes:
-        number: of the task.
-        first_sentence: number of its first sentence among all.
-        n_sentences: sentences in the shard.
-        n_words: words in the shard.
+        number: index of the task.
+        first_sentence: index of the first sentence among the sentences of all texts.
+        n_sentences: number of sentences in the shard.
+        n_words: number of words in the shard.
         n_bytes: size of the file.
-        sha256: of the file.
+        sha256: checksum of the file.
     """
 
     number: int
@@ -113,27 +113,27 @@ class ShardRecord:
 
 
 @dataclass(frozen=True)
-class PlannedShard(ShardRecord):
-    """A finished shard, by its name."""
+class FinishedShard(ShardRecord):
+    """Record of a finished shard with its file name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class JobManifest:
-    """A finished job.
+    """Summary of a finished job.
 
     Attributes:
-        version: of the layout.
-        n_sentences: in all shards.
-        n_words: in all shards.
-        n_bytes: of all shards.
-        n_layers: layers of each word; 0 where there is one and no axis for it.
-        dim: numbers of a layer.
-        model: as it was named.
-        settings: what decided the vectors.
-        texts: the files they were made of.
-        shards: in order.
+        version: version of the folder layout.
+        n_sentences: number of sentences in all shards.
+        n_words: number of words in all shards.
+        n_bytes: total size of the shards.
+        n_layers: number of stored layers; 0 for a single layer without a layer axis.
+        dim: dimension of the vectors.
+        model: the model as named by the user.
+        settings: settings that determined the vectors.
+        texts: input files.
+        shards: the shards in order.
     """
 
     version: int
@@ -145,26 +145,30 @@ class JobManifest:
     model: str
     settings: JobSettings
     texts: tuple[InputText, ...]
-    shards: tuple[PlannedShard, ...]
+    shards: tuple[FinishedShard, ...]
 
 
 class JobFolder:
-    """Reads and writes the files of a job, each of them whole or not at all."""
+    """Reads and writes the files of a job folder; every file is written atomically."""
 
     def __init__(self, path: Path) -> None:
-        """Name the folder.
+        """Store the path.
 
         Args:
-            path: of the folder; it need not exist yet.
+            path: path of the folder, which need not exist yet.
         """
         self.path = path
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep others out, remove what killed workers left, and leave no empty folder behind."""
+    def lock(self) -> Iterator[None]:
+        """Lock the folder, remove partial files of killed workers, and leave no empty folder.
+
+        Raises:
+            OutputError: another job uses the folder.
+        """
         is_new = not self.path.exists()
         parts = (self.path, self.path / SHARDS, self.path / RECORDS)
-        busy = f"{self.path} is in use by another job: wait for it, or name another folder"
+        busy = f"{self.path} is in use by another job. Wait for it, or use another folder."
         with locked(self.path, busy):
             try:
                 clear_partials(*parts)
@@ -178,36 +182,41 @@ class JobFolder:
                             part.rmdir()
 
     def plan(self) -> JobPlan | None:
-        """Read the plan; None in an empty folder."""
+        """Return the plan, or None if the folder is empty.
+
+        Raises:
+            ConfigError: the folder contains other files and no plan.
+        """
         if not (self.path / PLAN).exists():
-            # Who was killed before the plan was written has left folders with nothing in them.
-            begun = {name for name in (SHARDS, RECORDS) if not any(self.path.glob(f"{name}/*"))}
-            others = {path.name for path in self.path.iterdir()} - {LOCK} - begun
+            # A job that was killed before it wrote the plan leaves empty subfolders.
+            empty = {name for name in (SHARDS, RECORDS) if not any(self.path.glob(f"{name}/*"))}
+            others = {path.name for path in self.path.iterdir()} - {LOCK} - empty
             if others:
                 raise ConfigError(
-                    f"{self.path} holds {sorted(others)[0]} and no plan of a job: name a new folder"
+                    f"{self.path} contains {sorted(others)[0]} but no {PLAN}, so it is not a job "
+                    "folder. Use a new folder."
                 )
             return None
         return read_plan(self.path / PLAN)
 
     def write_plan(self, plan: JobPlan) -> None:
-        """Begin a job."""
+        """Create the subfolders and write the plan."""
         for name in (SHARDS, RECORDS):
             (self.path / name).mkdir(exist_ok=True)
         write_json(self.path / PLAN, to_dict(plan))
 
     def record_path(self, number: int) -> Path:
-        """Give the path of a record."""
+        """Return the path of a record."""
         return self.path / RECORDS / f"{number:05d}.json"
 
     def write_record(self, record: ShardRecord) -> None:
-        """Say that a shard is done; it must be on the disk before this is."""
+        """Record that a shard is finished, after the shard itself is synced to disk."""
         sync(self.path / SHARDS)
         write_json(self.record_path(record.number), to_dict(record))
 
     def records(self, plan: JobPlan) -> dict[int, ShardRecord]:
-        """Read the records of shards that are there, and as long as they were."""
-        found: dict[int, ShardRecord] = {}
+        """Return the records of all shards that exist with the recorded size, by task number."""
+        records: dict[int, ShardRecord] = {}
         for task in plan.tasks:
             path = self.record_path(task.number)
             if not path.exists():
@@ -215,22 +224,22 @@ class JobFolder:
             try:
                 record = read_json(ShardRecord, path)
             except FormatError:
-                continue  # what cannot be read is no record
+                continue  # an unreadable record does not count
             shard = self.path / SHARDS / plan.shard(task.number)
-            fits = (record.first_sentence, record.n_sentences) == (
+            is_same_range = (record.first_sentence, record.n_sentences) == (
                 task.first_sentence,
                 task.n_sentences,
             )
-            if fits and shard.exists() and shard.stat().st_size == record.n_bytes:
-                found[task.number] = record
-        return found
+            if is_same_range and shard.exists() and shard.stat().st_size == record.n_bytes:
+                records[task.number] = record
+        return records
 
     def is_finished(self) -> bool:
-        """Tell whether the manifest is written."""
+        """Whether the manifest exists."""
         return (self.path / MANIFEST).exists()
 
     def write_manifest(self, plan: JobPlan, records: Mapping[int, ShardRecord]) -> None:
-        """End a job; the same job has the same manifest, however often it was begun."""
+        """Write the manifest, which is the same whether or not the job was interrupted."""
         manifest = JobManifest(
             version=plan.version,
             n_sentences=sum(record.n_sentences for record in records.values()),
@@ -242,51 +251,66 @@ class JobFolder:
             settings=plan.settings,
             texts=plan.texts,
             shards=tuple(
-                PlannedShard(**to_dict(records[task.number]), name=plan.shard(task.number))
+                FinishedShard(**to_dict(records[task.number]), name=plan.shard(task.number))
                 for task in plan.tasks
             ),
         )
         write_json(self.path / MANIFEST, to_dict(manifest))
 
 
-def check_same_job(folder: Path, before: JobSettings, now: JobSettings) -> None:
-    """Refuse to go on with settings that would make it another job; the first one is named."""
-    for name, value in to_dict(before).items():
-        new = getattr(now, name)
-        if value != new:
+def check_same_job(folder: Path, planned: JobSettings, current: JobSettings) -> None:
+    """Check that a job is resumed with the settings that it was planned with.
+
+    Args:
+        folder: job folder, for the message.
+        planned: settings of the plan.
+        current: settings of this call.
+
+    Raises:
+        ConfigError: a setting differs; the message names the first one.
+    """
+    for name, old in to_dict(planned).items():
+        new = getattr(current, name)
+        if old != new:
             if name == "model":
-                value, new = value[:12], new[:12]
+                old, new = old[:12], new[:12]
                 name = "the fingerprint of the model"
             raise ConfigError(
-                f"{folder} holds another job: {name} was {value}, now {new}. Name another folder, "
-                "or go on as it was begun"
+                f"{folder} contains another job: {name} was {old}, now it is {new}. Use another "
+                "folder, or resume the job with the same options."
             )
 
 
 def check_same_texts(
     folder: Path, plan: JobPlan, texts: Sequence[InputText], tasks: Sequence[ShardTask]
 ) -> None:
-    """Refuse to go on with texts of another content; their names and dates do not matter.
+    """Check that a job is resumed with the same texts; names and dates may differ.
 
     Args:
-        folder: for the message.
-        plan: what was planned.
-        texts: the files now.
-        tasks: what they are cut into now.
+        folder: job folder, for the message.
+        plan: plan of the job.
+        texts: current input files.
+        tasks: tasks that the current input files are divided into.
+
+    Raises:
+        ConfigError: the number or the content of the texts changed.
     """
     if len(plan.texts) != len(texts):
         raise ConfigError(
-            f"{folder} holds another job: it has {len(plan.texts)} texts, now there are "
-            f"{len(texts)}. Name another folder"
+            f"{folder} contains another job: it was planned with {len(plan.texts)} texts, now "
+            f"there are {len(texts)}. Use another folder."
         )
-    for before, now in zip(_segments(plan.tasks), _segments(tasks), strict=False):
-        if before != now:
+    for planned, current in zip(_segments(plan.tasks), _segments(tasks), strict=False):
+        if planned != current:
             raise ConfigError(
-                f"{folder} holds another job: {texts[now.text].name} has another content than it "
-                "had. Name another folder"
+                f"{folder} contains another job: the content of {texts[current.text].name} changed "
+                "since this job was planned. Use another folder."
             )
     if len(plan.tasks) != len(tasks):
-        raise ConfigError(f"{folder} holds another job: the texts end elsewhere than they did")
+        raise ConfigError(
+            f"{folder} contains another job: the length of the texts changed since this job was "
+            "planned. Use another folder."
+        )
 
 
 def _segments(tasks: Sequence[ShardTask]) -> Iterator[TextSegment]:
@@ -294,67 +318,82 @@ def _segments(tasks: Sequence[ShardTask]) -> Iterator[TextSegment]:
 
 
 def read_plan(path: Path) -> JobPlan:
-    """Read a plan; one of another layout is refused."""
-    return _versioned(JobPlan, path)
+    """Read a plan.
+
+    Raises:
+        FormatError: the file is damaged or has another layout version.
+    """
+    return _read_versioned(JobPlan, path)
 
 
 def read_manifest(folder: Path) -> JobManifest:
-    """Read what a finished job left; one that is not finished is refused."""
+    """Read the manifest of a finished job.
+
+    Raises:
+        FormatError: the folder is not a job folder, the job is not finished, or the file is
+            damaged.
+    """
     if (folder / MANIFEST).exists():
-        return _versioned(JobManifest, folder / MANIFEST)
+        return _read_versioned(JobManifest, folder / MANIFEST)
     if not (folder / PLAN).exists():
-        raise FormatError(f"{folder} is no folder of shards: there is no {MANIFEST} in it")
+        raise FormatError(f"{folder} is not a folder of shards: it has no {MANIFEST}.")
     plan = read_plan(folder / PLAN)
     missing = len(plan.tasks) - len(JobFolder(folder).records(plan))
     raise FormatError(
-        f"{folder} is not finished, {missing} of {len(plan.tasks)} shards are missing: say the "
-        "same elmo embed again"
+        f"{folder} is not finished: {missing} of {len(plan.tasks)} shards are missing. Run the "
+        "same elmo embed command again."
     )
 
 
-def _versioned(kind: type[Thing], path: Path) -> Thing:
-    data = _parsed(path)
+def _read_versioned(cls: type[Data], path: Path) -> Data:
+    data = _read_object(path)
     settings = data.get("settings")
     if isinstance(settings, dict):
-        data["settings"] = {RENAMED.get(name, name): value for name, value in settings.items()}
+        data["settings"] = {
+            RENAMED_SETTINGS.get(name, name): value for name, value in settings.items()
+        }
     if data.get("version") != VERSION:
         raise FormatError(
-            f"{path} has version {data.get('version')}, expected {VERSION}: it was written by "
-            "another version of elmo"
+            f"{path} has version {data.get('version')}, expected {VERSION}. It was written by "
+            "another version of elmo."
         )
-    return _built(kind, data, path)
+    return _build(cls, data, path)
 
 
-def read_json(kind: type[Thing], path: Path) -> Thing:
-    """Read a dataclass that was written as JSON."""
-    return _built(kind, _parsed(path), path)
+def read_json(cls: type[Data], path: Path) -> Data:
+    """Read a dataclass from a JSON file.
+
+    Raises:
+        FormatError: the file cannot be read or has other fields.
+    """
+    return _build(cls, _read_object(path), path)
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def _read_object(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise FormatError(f"cannot read {path}: {error}") from None
+        raise FormatError(f"Cannot read {path}: {error}") from None
     if not isinstance(data, dict):
-        raise FormatError(f"{path} holds {type(data).__name__}, expected names with values")
+        raise FormatError(f"{path} contains a {type(data).__name__}, expected a JSON object.")
     return data
 
 
-def _built(kind: type[Thing], data: Any, path: Path) -> Thing:
+def _build(cls: type[Data], data: Any, path: Path) -> Data:
     try:
-        return from_dict(kind, data, str(path))
+        return from_dict(cls, data, str(path))
     except ElmoError as error:
-        raise FormatError(f"{error}; the file is damaged") from None
+        raise FormatError(f"{error} The file is damaged.") from None
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON, whole or not at all."""
+    """Write a JSON file atomically."""
     with atomic_path(path) as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     sync(path.parent)
 
 
 def sha256_of(path: Path) -> str:
-    """Give the digest of a file."""
+    """Return the SHA-256 of a file as hexadecimal text."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

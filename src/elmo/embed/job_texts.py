@@ -1,7 +1,8 @@
-"""The texts of a job, cut into tasks that stand alone.
+"""The input texts of a job, divided into tasks that can be processed independently.
 
-A task is some whole lines of one text or of several, found by their place in the unpacked bytes and
-known by their SHA-256: whoever reads it later reads what was planned, or says that it is not.
+A task consists of complete lines of one or several texts. Each range of lines is recorded with its
+byte offset in the uncompressed text and its SHA-256, so that a worker detects input that changed
+after the job was planned.
 """
 
 import hashlib
@@ -18,21 +19,21 @@ from elmo.corpus.text_sources import JSON_LINES, PARQUET, STDIN, resolve, whole_
 from elmo.errors import ConfigError, InputError
 from elmo.text.input_lines import decoded_line
 
-# The mark some editors begin a file with; it is no text.
-MARK = b"\xef\xbb\xbf"
-# Lines of a block, about, that tell how many words a tokeniser makes of one between spaces.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Approximate number of lines per block that are tokenized to estimate how many words the tokenizer
+# makes of one whitespace-separated word.
 SAMPLE_LINES = 1000
 SKIP_BYTES = 2**22
 
 
 @dataclass(frozen=True)
 class InputText:
-    """A file of the input, and what tells whether it has changed.
+    """An input file with its size and modification time, to detect changes.
 
     Attributes:
         name: path of the file.
-        n_bytes: its size.
-        modified: when it was, in nanoseconds.
+        n_bytes: size of the file.
+        modified: modification time in nanoseconds.
     """
 
     name: str
@@ -42,14 +43,14 @@ class InputText:
 
 @dataclass(frozen=True)
 class TextSegment:
-    """Whole lines of one text.
+    """A range of complete lines of one text.
 
     Attributes:
-        text: number of the text.
-        first_byte: where it begins in the text, unpacked.
-        n_bytes: its size, unpacked.
-        first_line: number of its first line in the text, from 1.
-        sha256: of these bytes.
+        text: index of the text in the plan.
+        first_byte: offset of the first byte in the uncompressed text.
+        n_bytes: uncompressed size.
+        first_line: number of the first line in the text, from 1.
+        sha256: checksum of the uncompressed bytes.
     """
 
     text: int
@@ -61,14 +62,14 @@ class TextSegment:
 
 @dataclass(frozen=True)
 class ShardTask:
-    """What becomes one shard.
+    """The input of one shard.
 
     Attributes:
-        number: from 0, in the order of the texts.
-        first_sentence: number of its first line among those of all texts, from 0.
-        n_sentences: its lines.
-        n_words: its words; an estimate where a tokeniser makes them.
-        segments: where it stands.
+        number: index of the task, from 0, in the order of the texts.
+        first_sentence: index of the first line among the lines of all texts, from 0.
+        n_sentences: number of lines.
+        n_words: number of words; an estimate if a tokenizer splits the lines.
+        segments: ranges of lines that make up the task.
     """
 
     number: int
@@ -79,65 +80,72 @@ class ShardTask:
 
     @property
     def n_bytes(self) -> int:
-        """Size of its text."""
+        """Uncompressed size of the input text."""
         return sum(segment.n_bytes for segment in self.segments)
 
 
 def list_texts(source: str, output: Path) -> list[InputText]:
-    """Find the files that a name, a folder or a glob means, in sorted order.
+    """Return the input files of a path, a folder or a glob, in sorted order.
 
     Args:
-        source: as it was typed.
-        output: the folder of the job, which must not be among the texts.
+        source: path, folder or glob pattern of the input.
+        output: job folder, which must not be inside the input folder.
+
+    Raises:
+        ConfigError: the source is standard input, or a folder that contains the job folder.
+        InputError: a file is missing, unreadable or not plain text, or the folder is empty.
     """
     if source == STDIN:
         raise ConfigError(
-            "a folder of shards cannot be made from standard input, which cannot be read again "
-            "where a job goes on: name a file, a folder or a glob"
+            "A folder of shards cannot be written from standard input, because a resumed job reads "
+            "its input again. Name a file, a folder or a glob."
         )
     if os.path.isdir(source):
         inside = Path(source).resolve()
         if output.resolve().is_relative_to(inside):
-            raise ConfigError(f"{output} lies inside {source}, whose files are the texts")
+            raise ConfigError(
+                f"The output folder {output} is inside the input folder {source}. Choose an output "
+                "folder outside of it."
+            )
         names = sorted(str(path) for path in _files(Path(source)))
         if not names:
-            raise InputError(f"there is no file in {source}")
+            raise InputError(f"The input folder {source} has no files.")
     else:
         names = resolve([source])
     texts = []
     for name in names:
         if plain_name(name).lower().endswith((*JSON_LINES, PARQUET)):
             raise InputError(
-                f"{name} is no plain text: a job takes files with a sentence on each line, also "
-                "packed as .gz .bz2 .xz .zst"
+                f"{name} is not plain text. Expected text files with one sentence per line, "
+                "optionally compressed as .gz, .bz2, .xz or .zst."
             )
         try:
             status = os.stat(name)
         except OSError as error:
-            raise InputError(f"cannot read {name}: {error.strerror}") from None
+            raise InputError(f"Cannot read {name}: {error.strerror}.") from None
         texts.append(InputText(os.path.abspath(name), status.st_size, status.st_mtime_ns))
     return texts
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Give the files below a folder, linked folders included; what is hidden is not meant."""
+    """Yield the files below a folder; follow symbolic links and skip hidden files."""
     seen: set[str] = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(place)
-        if real in seen:  # a link to where it lies would have no end
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(parent)
+        if real in seen:  # a link to one of its own parents
             folders.clear()
             continue
         seen.add(real)
         folders[:] = sorted(name for name in folders if name[0] != ".")
-        for path in (Path(place, name) for name in names if name[0] != "."):
-            # A link to nothing is for the one who opens it to tell.
+        for path in (Path(parent, name) for name in names if name[0] != "."):
+            # A broken link is included, so that opening it reports the error.
             if path.is_file() or not path.exists():
                 yield path
 
 
 @dataclass
 class _Draft:
-    """A task that is being filled."""
+    """A task to which lines are still added."""
 
     number: int
     first_sentence: int
@@ -145,28 +153,28 @@ class _Draft:
     n_words: float = 0
     segments: list[TextSegment] = field(default_factory=list)
 
-    def finished(self) -> ShardTask:
+    def task(self) -> ShardTask:
         n_words, segments = round(self.n_words), tuple(self.segments)
         return ShardTask(self.number, self.first_sentence, self.n_sentences, n_words, segments)
 
-    def following(self) -> "_Draft":
+    def next_draft(self) -> "_Draft":
         return _Draft(self.number + 1, self.first_sentence + self.n_sentences)
 
 
-def cut(
+def divide_into_tasks(
     texts: Sequence[InputText],
     shard_words: int,
     split: Callable[[str], list[str]] | None = None,
     report: Callable[[float], None] = lambda n_bytes: None,
 ) -> Iterator[ShardTask]:
-    """Read all texts once and cut them into tasks.
+    """Read all texts once and divide them into tasks.
 
     Args:
-        texts: in order.
-        shard_words: words after which a task ends, at the end of the line.
-        split: makes words of a line, of which some lines are asked for; None for words between
-            spaces.
-        report: told how many bytes of the files have been read.
+        texts: input texts in order.
+        shard_words: number of words after which a task ends, at the end of the line.
+        split: tokenizer; it is applied to a sample of the lines to estimate their words. None
+            counts whitespace-separated words.
+        report: progress callback; receives the number of file bytes read since the last call.
     """
     draft = _Draft(0, 0)
     for number, text in enumerate(texts):
@@ -182,7 +190,7 @@ def cut(
                     draft.n_words += n_words
                     draft.n_sentences += 1
                     line += 1
-                    # Lines count too: blank ones would have no end.
+                    # Lines count too, because a task of blank lines would never end.
                     if max(draft.n_words, draft.n_sentences) < shard_words:
                         continue
                     digest.update(block[start:end])
@@ -191,8 +199,8 @@ def cut(
                     draft.segments.append(
                         TextSegment(number, first_byte, n_bytes, first_line, digest.hexdigest())
                     )
-                    yield draft.finished()
-                    draft = draft.following()
+                    yield draft.task()
+                    draft = draft.next_draft()
                     first_byte, first_line, n_bytes = first_byte + n_bytes, line, 0
                     digest = hashlib.sha256()
                 digest.update(block[start:end])
@@ -204,7 +212,7 @@ def cut(
                 TextSegment(number, first_byte, n_bytes, first_line, digest.hexdigest())
             )
     if draft.n_sentences:
-        yield draft.finished()
+        yield draft.task()
 
 
 def _decoded(block: bytes, name: str, first_line: int) -> Iterator[str]:
@@ -213,80 +221,84 @@ def _decoded(block: bytes, name: str, first_line: int) -> Iterator[str]:
 
 
 def _word_counts(lines: Iterable[str], split: Callable[[str], list[str]] | None) -> Iterable[float]:
-    """Count the words of each line of a block; from some lines for all where they must be made."""
+    """Return the number of words per line; with a tokenizer, estimated from a sample of lines."""
     if split is None:
         return (len(line.split()) for line in lines)
     lines = list(lines)
     filled = [line for line in lines if line.strip()]
-    some = filled[:: 1 + len(filled) // SAMPLE_LINES]
-    n_pieces = sum(len(line.split()) for line in some)
-    each = sum(len(split(line)) for line in some) / max(1, n_pieces)
-    return (each * len(line.split()) for line in lines)
+    sample = filled[:: 1 + len(filled) // SAMPLE_LINES]
+    n_spaced = sum(len(line.split()) for line in sample)
+    ratio = sum(len(split(line)) for line in sample) / max(1, n_spaced)
+    return (ratio * len(line.split()) for line in lines)
 
 
 @contextmanager
 def _opened(name: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a text: the file, and the bytes inside."""
+    """Open a text and yield the raw file and the uncompressed stream."""
     try:
         with Path(name).open("rb") as raw, decompressed(name, raw) as file:
             yield raw, file
     except DAMAGE as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {name}: {reason}") from None
+        raise InputError(f"Cannot read {name}: {reason}") from None
 
 
 class ShardTaskReader:
-    """Reads tasks; cheaply where each stands behind the last.
+    """Reads the lines of tasks, efficiently if the tasks are read in order.
 
-    What is packed has to be unpacked from the beginning to get anywhere, so the place reached in a
-    file is kept.
+    A compressed file can only be read from its beginning, so the file and the position reached in
+    it are kept between tasks.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Begin with no file open.
+        """Store the file names; no file is opened yet.
 
         Args:
-            names: of the texts, in the order of the plan.
+            names: paths of the texts, in the order of the plan.
         """
         self._names = names
         self._stack = ExitStack()
         self._text: int | None = None
         self._file: BinaryIO | None = None
-        self._place = 0
+        self._position = 0
 
     def lines(self, task: ShardTask) -> list[str]:
-        """Give the lines of a task, without their ends."""
-        found: list[str] = []
+        """Return the lines of a task without line breaks.
+
+        Raises:
+            InputError: a text cannot be read or has changed since the job was planned.
+        """
+        task_lines: list[str] = []
         for segment in task.segments:
             data = self._read(segment)
             if hashlib.sha256(data).hexdigest() != segment.sha256:
                 raise InputError(
-                    f"{self._names[segment.text]} has changed since the job was planned: bring it "
-                    "back as it was, or begin another job in another folder"
+                    f"{self._names[segment.text]} has changed since this job was planned. Restore "
+                    "the file, or use a new output folder."
                 )
             if segment.first_byte == 0:
-                data = data.removeprefix(MARK)
+                data = data.removeprefix(BYTE_ORDER_MARK)
             lines = data.decode("utf-8").removesuffix("\n").split("\n")
-            found += [line.removesuffix("\r") for line in lines]
-        return found
+            task_lines += [line.removesuffix("\r") for line in lines]
+        return task_lines
 
     def _read(self, segment: TextSegment) -> bytes:
         name = self._names[segment.text]
-        if self._text != segment.text or self._place > segment.first_byte:
+        if self._text != segment.text or self._position > segment.first_byte:
             self.close()
             _, self._file = self._stack.enter_context(_opened(name))
-            self._text, self._place = segment.text, 0
+            self._text, self._position = segment.text, 0
         assert self._file is not None
         try:
             if plain_name(name) == name:
                 self._file.seek(segment.first_byte)
             else:
-                self._skip(segment.first_byte - self._place)
+                self._skip(segment.first_byte - self._position)
             data = self._file.read(segment.n_bytes)
         except DAMAGE as error:
             reason = getattr(error, "strerror", None) or error
-            raise InputError(f"cannot read {name}: {reason}") from None
-        self._place = segment.first_byte + len(data)
+            raise InputError(f"Cannot read {name}: {reason}") from None
+        self._position = segment.first_byte + len(data)
         return data
 
     def _skip(self, n_bytes: int) -> None:
@@ -295,6 +307,6 @@ class ShardTaskReader:
             n_bytes -= len(part)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._stack.close()
         self._text = None

@@ -1,4 +1,4 @@
-"""What is kept of a pass over sentences: which layers, and with pooling one vector a sentence."""
+"""Selection of the layers that `encode` returns, and pooling of words into sentence vectors."""
 
 import operator
 from collections.abc import Callable
@@ -14,47 +14,58 @@ from elmo.model.bilm import BiLMOutput
 from elmo.model.layer_mix import LayerMix
 from elmo.model.network import ELMoNetwork
 
-NAMED: dict[str, Callable[[BiLMOutput], Tensor]] = {
+NAMED_LAYERS: dict[str, Callable[[BiLMOutput], Tensor]] = {
     "average": lambda output: output.average(),
     "top": lambda output: output.layer(-1),
     "all": lambda output: output.layers,
 }
 
 
-def choose_layers(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput], Tensor]:
-    """Give the function that keeps what was asked for: (batch, time, dim), or all layers of it."""
-    number = _number(network, layers)
+def layer_selector(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput], Tensor]:
+    """Return the function that selects the requested layers of an output.
+
+    Args:
+        network: network that computes the output.
+        layers: "average", "mix", "top", "all" or a layer number.
+
+    Returns:
+        Function from an output to (batch, time, dim), or (layers, batch, time, dim) for "all".
+
+    Raises:
+        ConfigError: the layers are unknown, or "mix" without a trained mix.
+    """
+    number = _layer_number(network, layers)
     if number is not None:
         return lambda output: output.layer(number)
     if layers == "mix":
         return partial(_mix, network, _trained_mix(network))
-    return NAMED[str(layers)]
+    return NAMED_LAYERS[str(layers)]
 
 
-def lstm_layers(network: ELMoNetwork, layers: Layers) -> int:
-    """Give how many LSTM layers what was asked for depends on."""
-    number = _number(network, layers)
+def n_lstm_layers(network: ELMoNetwork, layers: Layers) -> int:
+    """Return the number of LSTM layers that must be computed for the requested layers."""
+    number = _layer_number(network, layers)
     return network.config.lstm.n_layers if number is None else number
 
 
-def _number(network: ELMoNetwork, layers: Layers) -> int | None:
-    """Give the number of a single layer, which may be written out; None for what has a name."""
+def _layer_number(network: ELMoNetwork, layers: Layers) -> int | None:
+    """Return the number of a single layer, given as an integer or string; None for a name."""
     numbers = range(network.config.n_layers)
-    number = whole(layers)
+    number = as_integer(layers)
     if isinstance(layers, str):
-        if layers in (*NAMED, "mix"):
+        if layers in (*NAMED_LAYERS, "mix"):
             return None
         number = {str(known): known for known in numbers}.get(layers)
     if number is None or number not in numbers:
         raise ConfigError(
-            f"layers is {layers!r}; expected average, mix, top, all or a number from 0 to "
-            f"{numbers[-1]}"
+            f"Unknown layers {layers!r}. Expected average, mix, top, all or a number from 0 to "
+            f"{numbers[-1]}."
         )
     return number
 
 
-def whole(value: Any) -> int | None:
-    """Give a whole number, of any library, as Python's own; None for all else, True included."""
+def as_integer(value: Any) -> int | None:
+    """Return an integer of any library as `int`; None for other types, including bool."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -62,7 +73,10 @@ def whole(value: Any) -> int | None:
 
 
 def needs_boundaries(network: ELMoNetwork, layers: Layers) -> bool:
-    """Tell whether marks count too: a norm over all positions of a sentence has them in it."""
+    """Whether the layers depend on the vectors of the boundary tokens.
+
+    Layer norm is computed over all positions of a sentence, including the boundary tokens.
+    """
     return layers == "mix" and network.config.mix.layer_norm != "none"
 
 
@@ -70,8 +84,8 @@ def _trained_mix(network: ELMoNetwork) -> LayerMix:
     mix = network.mixes[0] if len(network.mixes) else None
     if not isinstance(mix, LayerMix) or not mix.is_trained():
         raise ConfigError(
-            'layers is "mix", but the model has no trained mix: use "average", or train the mix in '
-            "a task first"
+            "layers 'mix' needs a trained mix, but the mix of this model is not trained. Use "
+            "'average', or train the mix in a task first."
         )
     return mix
 
@@ -82,7 +96,7 @@ def _mix(network: ELMoNetwork, mix: LayerMix, output: BiLMOutput) -> Tensor:
     if network.config.mix.layer_norm == "none":
         mixed: Tensor = mix(values)
         return mixed
-    # Its statistics are those of a batch: one sentence at a time, lest neighbours matter.
+    # The norm uses statistics of the batch; one sentence at a time keeps sentences independent.
     single = [
         network.mix(values[:, row : row + 1], mask[row : row + 1])[0] for row in range(len(mask))
     ]
@@ -90,12 +104,15 @@ def _mix(network: ELMoNetwork, mix: LayerMix, output: BiLMOutput) -> Tensor:
 
 
 def pool(vectors: Tensor, pooling: str) -> Tensor:
-    """Reduce the words of a sentence to one vector; no words give zeros.
+    """Reduce the words of a sentence to one vector; an empty sentence results in zeros.
 
     Args:
         vectors: (..., words, dim).
-        pooling: "mean", "max" or "first-last": the forward half at the last word beside the
-            backward half at the first, each having read the whole sentence.
+        pooling: "mean", "max", or "first-last": the forward half of the last word concatenated
+            with the backward half of the first word, which have both read the whole sentence.
+
+    Returns:
+        (..., dim).
     """
     if vectors.shape[-2] == 0:
         return vectors.new_zeros(*vectors.shape[:-2], vectors.shape[-1])

@@ -1,6 +1,6 @@
-"""The tasks of a job done by processes of this machine.
+"""Execution of the tasks of a job in worker processes on this machine.
 
-A thread tends each process: gives it tasks, hears of its progress, and replaces it where it dies.
+One thread per process assigns tasks, receives progress, and restarts the process if it dies.
 """
 
 import signal
@@ -16,23 +16,24 @@ from elmo.embed.job_texts import ShardTask
 from elmo.embed.shard_worker import ShardJob, ShardWorker
 from elmo.errors import OutputError
 
-# Times that a task is begun before its workers' deaths are taken for its own fault.
-TRIES = 3
+# Number of workers that may die on the same task before the job fails.
+MAX_TRIES = 3
 
 
-def work_locally(
+def run_locally(
     job: ShardJob, tasks: Sequence[ShardTask], n_workers: int, advance: Callable[[float], None]
 ) -> Iterator[ShardRecord]:
-    """Do tasks in child processes; give records as they come.
+    """Run tasks in child processes and yield their records as they finish.
 
     Args:
-        job: of all workers.
-        tasks: to do.
-        n_workers: processes at most.
-        advance: told how many words are done, below zero where they are lost.
+        job: data shared by all workers.
+        tasks: tasks to run.
+        n_workers: maximum number of processes.
+        advance: progress callback; receives the number of words done, negative if the work of a
+            dead worker is lost.
     """
-    with LocalWorkers(job, tasks, min(n_workers, len(tasks))) as crew:
-        for event in crew.events():
+    with LocalWorkers(job, tasks, min(n_workers, len(tasks))) as workers:
+        for event in workers.events():
             if isinstance(event, int):
                 advance(event)
             else:
@@ -40,15 +41,15 @@ def work_locally(
 
 
 class LocalWorkers:
-    """Processes that work, each tended by a thread."""
+    """A pool of worker processes, each supervised by a thread."""
 
     def __init__(self, job: ShardJob, tasks: Sequence[ShardTask], n_workers: int) -> None:
-        """Start them.
+        """Start the threads, which start the processes.
 
         Args:
-            job: of all workers.
-            tasks: to do, in this order.
-            n_workers: how many processes.
+            job: data shared by all workers.
+            tasks: tasks to run, in this order.
+            n_workers: number of processes.
         """
         self._job = job
         self._tasks = deque(tasks)
@@ -57,21 +58,21 @@ class LocalWorkers:
         self._lock = Lock()
         self._events: SimpleQueue[int | ShardRecord | Exception | None] = SimpleQueue()
         self._environment = {"OMP_NUM_THREADS": str(job.n_threads)}
-        self._threads = [Thread(target=self._tend, daemon=True) for _ in range(n_workers)]
+        self._threads = [Thread(target=self._supervise, daemon=True) for _ in range(n_workers)]
         for thread in self._threads:
             thread.start()
 
     def __enter__(self) -> "LocalWorkers":
-        """Give the crew."""
+        """Return the instance itself."""
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End all processes; what they have finished stays."""
+        """Kill all processes; finished shards are kept."""
         with self._lock:
             self._is_closing = True
             for child in self._children:
@@ -80,33 +81,33 @@ class LocalWorkers:
             thread.join()
 
     def events(self) -> Iterator[int | ShardRecord]:
-        """Give words done and records as they come, until all threads are done."""
-        n_working = len(self._threads)
-        while n_working:
+        """Yield word counts and records as they arrive, until all threads have ended."""
+        n_running = len(self._threads)
+        while n_running:
             event = self._events.get()
             if event is None:
-                n_working -= 1
+                n_running -= 1
             elif isinstance(event, Exception):
                 raise event
             else:
                 yield event
 
-    def _tend(self) -> None:
+    def _supervise(self) -> None:
         child: Child | None = None
         try:
             while (task := self._next_task()) is not None:
-                for tries_left in reversed(range(TRIES)):
+                for tries_left in reversed(range(MAX_TRIES)):
                     child = child or self._start()
                     if child is None:
                         return
                     try:
-                        self._do(child, task)
+                        self._run_task(child, task)
                         break
                     except ChildEnded as ended:
                         self._end(child)
                         child = None
                         if not tries_left:
-                            raise given_up(task, ended) from None
+                            raise workers_died_error(task, ended) from None
         except Exception as error:
             self._events.put(error)
         finally:
@@ -118,24 +119,24 @@ class LocalWorkers:
         with self._lock:
             return self._tasks.popleft() if self._tasks else None
 
-    def _do(self, child: Child, task: ShardTask) -> None:
-        told = 0
+    def _run_task(self, child: Child, task: ShardTask) -> None:
+        n_reported = 0
 
-        def heard(n_words: int) -> None:
-            nonlocal told
-            told += n_words
+        def report(n_words: int) -> None:
+            nonlocal n_reported
+            n_reported += n_words
             self._events.put(n_words)
 
         try:
-            record: ShardRecord = child.ask(task, heard)
+            record: ShardRecord = child.ask(task, report)
         except ChildEnded:
-            self._events.put(-told)
+            self._events.put(-n_reported)
             raise
-        self._events.put(task.n_words - told)
+        self._events.put(task.n_words - n_reported)
         self._events.put(record)
 
     def _start(self) -> Child | None:
-        """Start a process; None where no more are wanted."""
+        """Start a process; return None if the pool is closing."""
         with self._lock:
             if self._is_closing:
                 return None
@@ -149,19 +150,19 @@ class LocalWorkers:
         child.close()
 
 
-def given_up(task: ShardTask, ended: ChildEnded | None = None) -> OutputError:
-    """Say that workers die of a task.
+def workers_died_error(task: ShardTask, ended: ChildEnded | None = None) -> OutputError:
+    """Return the error for a task on which several workers died.
 
     Args:
-        task: which.
-        ended: how the last of them did, where that is known.
+        task: the task.
+        ended: how the last worker ended, if known.
     """
     last = ""
     if ended is not None and ended.status < 0:
-        last = f", the last one killed by {signal.Signals(-ended.status).name}"
+        last = f" (the last one was killed by {signal.Signals(-ended.status).name})"
     elif ended is not None:
-        last = f", the last one exit status {ended.status}"
+        last = f" (the last one had exit status {ended.status})"
     return OutputError(
-        f"{TRIES} workers ended too early at shard {task.number:05d}{last}; what was finished "
-        "stays. If memory ran out, use fewer --workers, then say the same again"
+        f"{MAX_TRIES} workers died while writing shard {task.number:05d}{last}. Finished shards "
+        "are kept. If memory ran out, use fewer --workers and run the same command again."
     )

@@ -1,4 +1,4 @@
-"""Parquet, a row a sentence: its number, its words, their vectors as lists."""
+"""Writer of Parquet files: one row per sentence with its number, words and nested vectors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,14 +20,14 @@ from elmo.formats.parquet import (
     plain_strings,
 )
 
-# Words gathered for one row group; of a shard, in which sentences are looked up, fewer.
+# Number of words per row group; smaller in a shard, where single sentences are looked up.
 ROW_GROUP_WORDS = 2**13
 SHARD_GROUP_WORDS = 2**9
-KINDS = {"float16": FLOAT16, "float32": FLOAT32}
+COLUMN_TYPES = {"float16": FLOAT16, "float32": FLOAT32}
 
 
 class ParquetWriter:
-    """Sentences are held until they make a row group."""
+    """Buffers sentences and writes them as row groups."""
 
     def __init__(
         self,
@@ -35,27 +35,27 @@ class ParquetWriter:
         *,
         all_layers: bool,
         storage: str = "float32",
-        first: int = 0,
+        first_sentence: int = 0,
         is_shard: bool = False,
     ) -> None:
         """Open the file.
 
         Args:
             path: file to write.
-            all_layers: whether vectors are (layers, words, dim).
-            storage: type of the numbers.
-            first: number of the first sentence.
-            is_shard: written for looking up sentences.
+            all_layers: whether vectors are (layers, words, dim) instead of (words, dim).
+            storage: dtype of the stored vectors, float16 or float32.
+            first_sentence: number of the first sentence.
+            is_shard: whether to use the small row groups of shards.
         """
         columns = [
             Column("sentence", INT64),
             Column("words", STRING, depth=1),
-            Column("vectors", KINDS[storage], depth=3 if all_layers else 2),
+            Column("vectors", COLUMN_TYPES[storage], depth=3 if all_layers else 2),
         ]
         self._file = ParquetFile(path, columns, f"elmo-torch version {__version__}")
         self._storage = storage
         self.group_words = SHARD_GROUP_WORDS if is_shard else ROW_GROUP_WORDS
-        self.count = first
+        self.count = first_sentence
         self.n_words = 0
         self.words: list[list[str]] = []
         self.vectors: list[NDArray[np.floating[Any]]] = []
@@ -64,7 +64,7 @@ class ParquetWriter:
         """Add a sentence."""
         self.words.append(list(words))
         self.vectors.append(vectors)
-        self.n_words += len(words) + 1  # blank lines take room too
+        self.n_words += len(words) + 1  # blank lines take space too
         if self.n_words >= self.group_words:
             self._flush()
 
@@ -74,13 +74,13 @@ class ParquetWriter:
         numbers = np.arange(self.count, self.count + len(self.words))
         values = plain_numbers(numbers, "int64")
         bounds = (bytes(values[:1]), bytes(values[-1:]))
-        spelled = plain_strings(word for words in self.words for word in words)
-        pieces = [plain_numbers(vectors, self._storage) for vectors in self.vectors]
+        strings = plain_strings(word for words in self.words for word in words)
+        chunks = [plain_numbers(vectors, self._storage) for vectors in self.vectors]
         self._file.write(
             [
                 Cells([()] * len(numbers), [values], bounds),
-                Cells([(len(words),) for words in self.words], [spelled]),
-                Cells([vectors.shape for vectors in self.vectors], pieces),
+                Cells([(len(words),) for words in self.words], [strings]),
+                Cells([vectors.shape for vectors in self.vectors], chunks),
             ]
         )
         self.count += len(self.words)
@@ -88,7 +88,7 @@ class ParquetWriter:
         self.words, self.vectors = [], []
 
     def close(self) -> None:
-        """Finish the file."""
+        """Write the remaining sentences and close the file."""
         try:
             self._flush()
         finally:

@@ -13,64 +13,73 @@ from elmo.model.lstm import LSTMState
 from elmo.text.token_batches import Sentence
 
 
-class BatchTooLarge(Exception):
-    """A vector of the sentence that is named has a number which its type does not hold."""
+class VectorOverflow(Exception):
+    """A vector overflows half precision; the message is the text of its sentence."""
 
 
 @dataclass(frozen=True)
 class PendingBatch:
-    """A batch that is being computed.
+    """A batch whose computation has started.
 
     Attributes:
-        sentences: of the batch.
-        vectors: (..., rows, words, dim), on the host once `done` has come.
-        lengths: words of each row.
-        state: after the batch.
-        too_large: whether a number became infinite in half precision, on the host once `done` has
-            come; None where that does not matter.
-        done: None where nothing has to be waited for.
+        sentences: sentences of the batch.
+        vectors: (..., rows, words, dim); on the host after `done`, except for tensors that stay
+            on the device.
+        lengths: number of words per row.
+        state: LSTM state after the batch.
+        overflows: whether a value became infinite in half precision, readable after `done`; None
+            if this is not checked.
+        done: CUDA event that marks the end of the copy to the host; None if there is no copy.
     """
 
     sentences: Sequence[Sentence]
     vectors: Tensor
     lengths: list[int]
     state: LSTMState
-    too_large: Tensor | None = None
+    overflows: Tensor | None = None
     done: torch.cuda.Event | None = None
 
 
-def check_words(started: PendingBatch) -> None:
-    """Refuse what is infinite at a word; what it is at padding is nobody's."""
-    rows = zip(started.vectors.unbind(-3), started.lengths, started.sentences, strict=True)
+def check_finite(batch: PendingBatch) -> None:
+    """Raise `VectorOverflow` if a vector of a word is infinite; padding is ignored."""
+    rows = zip(batch.vectors.unbind(-3), batch.lengths, batch.sentences, strict=True)
     for vectors, length, sentence in rows:
         if vectors.narrow(-2, 0, length).isinf().any():
-            raise BatchTooLarge(" ".join(sentence))
+            raise VectorOverflow(" ".join(sentence))
 
 
-def sent_back(values: Tensor) -> Tensor:
-    """Bring values to the host; they are there once the device has come so far."""
+def start_copy_to_host(values: Tensor) -> Tensor:
+    """Start an asynchronous copy to pinned host memory and return the destination tensor."""
     host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
     return host.copy_(values, non_blocking=True)
 
 
-def as_array(values: Tensor, kind: torch.dtype) -> NDArray[np.floating[Any]]:
-    """Copy values of the host, as float32 or float16."""
-    # By NumPy, since its copy is one thread's: torch would start a team for each, in each of ours.
-    copied = np.empty(tuple(values.shape), np.float16 if kind == torch.float16 else np.float32)
+def to_array(values: Tensor, dtype: torch.dtype) -> NDArray[np.floating[Any]]:
+    """Copy a tensor on the host to a float32 or float16 array."""
+    # NumPy copies in one thread; torch would start a thread team in each of our threads.
+    array = np.empty(tuple(values.shape), np.float16 if dtype == torch.float16 else np.float32)
     if values.dtype == torch.bfloat16:
-        # NumPy does not know it: it is the upper half of a float32.
+        # NumPy has no bfloat16, which is the upper half of a float32.
         upper = values.view(torch.int16).numpy().view(np.uint16)
-        np.left_shift(upper, 16, out=copied.view(np.uint32), dtype=np.uint32)
+        np.left_shift(upper, 16, out=array.view(np.uint32), dtype=np.uint32)
     else:
-        np.copyto(copied, values.numpy())
-    return copied
+        np.copyto(array, values.numpy())
+    return array
 
 
-def alike(counts: Sequence[int], together: int) -> Iterator[range]:
-    """Cut rows into pieces of some at most, of lengths between half and twice the first one's."""
+def similar_length_ranges(lengths: Sequence[int], max_rows: int) -> Iterator[range]:
+    """Yield ranges of consecutive rows with similar lengths.
+
+    Args:
+        lengths: number of words per row.
+        max_rows: maximum number of rows per range.
+
+    Yields:
+        Ranges in which every length is between half and twice the length of the first row.
+    """
     first = 0
-    for place in range(1, len(counts) + 1):
-        is_full = place == len(counts) or place - first == together
-        if is_full or not counts[first] <= 2 * counts[place] <= 4 * counts[first]:
-            yield range(first, place)
-            first = place
+    for row in range(1, len(lengths) + 1):
+        is_full = row == len(lengths) or row - first == max_rows
+        if is_full or not lengths[first] <= 2 * lengths[row] <= 4 * lengths[first]:
+            yield range(first, row)
+            first = row

@@ -1,7 +1,7 @@
-"""The tasks of a job done by actors of a Ray cluster, in place of processes of this machine.
+"""Execution of the tasks of a job by actors of a Ray cluster.
 
-Plan, shards and records are the same, so a job may go on with either. Every machine must see the
-texts, the model and the folder under the same paths.
+Plan, shards and records are the same as with local workers, so either engine can resume a job.
+Every machine must have the texts, the model and the job folder under the same paths.
 """
 
 import logging
@@ -15,30 +15,36 @@ from typing import Any, cast
 from elmo.child_processes import portable
 from elmo.embed.job_folder import SHARDS, ShardRecord
 from elmo.embed.job_texts import ShardTask
-from elmo.embed.local_workers import TRIES, given_up
+from elmo.embed.local_workers import MAX_TRIES, workers_died_error
 from elmo.embed.shard_worker import ShardJob, ShardWorker
 from elmo.errors import MissingExtra, OutputError
 
 
-def work_on_ray(
+def run_on_ray(
     job: ShardJob, tasks: Sequence[ShardTask], n_workers: int, advance: Callable[[float], None]
 ) -> Iterator[ShardRecord]:
-    """Do tasks in actors; give records as they come. Ray replaces actors that die, without an end.
+    """Run tasks in Ray actors and yield their records as they finish.
+
+    Ray restarts actors that die any number of times; `RayActor` limits the tries per task.
 
     Args:
-        job: of all workers.
-        tasks: to do.
-        n_workers: actors; each has its threads' cores, and a GPU where that is the device.
-        advance: told how many words are done.
+        job: data shared by all workers.
+        tasks: tasks to run.
+        n_workers: number of actors; each reserves one core per thread, and a GPU if the device is
+            "cuda".
+        advance: progress callback; receives the number of words done.
+
+    Raises:
+        OutputError: Ray failed, or several actors died on the same task.
     """
-    ray = find_ray()
-    words = {task.number: task.n_words for task in tasks}
+    ray = import_ray()
+    n_words = {task.number: task.n_words for task in tasks}
     with _connected(ray):
-        # One row a block: a task is what is given out, and what comes back when it is done.
+        # One row per block, so that Ray schedules and returns single tasks.
         rows = ray.data.from_items(
             [{"task": pickle.dumps(task)} for task in tasks], override_num_blocks=len(tasks)
         )
-        done = rows.map(
+        results = rows.map(
             cast(Any, RayActor),
             fn_constructor_args=(job,),
             compute=ray.data.ActorPoolStrategy(size=min(n_workers, len(tasks))),
@@ -46,49 +52,55 @@ def work_on_ray(
             num_gpus=1 if job.settings.device == "cuda" else None,
         )
         try:
-            for row in done.iter_rows():
+            for row in results.iter_rows():
                 answer = pickle.loads(row["answer"])
                 if isinstance(answer, Exception):
                     raise answer
-                advance(words[answer.number])
+                advance(n_words[answer.number])
                 yield answer
         except ray.exceptions.RayError as error:
-            raise _told("Ray gave up", error) from None
+            raise _ray_error("Ray failed", error) from None
 
 
-def find_ray() -> Any:
-    """Give Ray, or say what it comes with."""
+def import_ray() -> Any:
+    """Import and return Ray.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+    """
     try:
         import ray.data
         import ray.exceptions
     except ImportError:
-        raise MissingExtra("the engine ray", "scale") from None
+        raise MissingExtra("--engine ray", "scale") from None
     return ray
 
 
-def _told(what: str, error: Exception) -> OutputError:
+def _ray_error(summary: str, error: Exception) -> OutputError:
     reason = " ".join(str(error).split())[:200]
-    return OutputError(f"{what}: {reason}; what was finished stays, and the same command goes on")
+    return OutputError(
+        f"{summary}: {reason}. Finished shards are kept; run the same command again to resume."
+    )
 
 
 class RayActor:
-    """A worker as Ray wants it: rows in, rows out."""
+    """Worker with the interface of Ray Data: maps a row with a task to a row with a record."""
 
     def __init__(self, job: ShardJob) -> None:
-        """Wait for the first row.
+        """Store the job; the model is loaded for the first row.
 
         Args:
-            job: of all workers.
+            job: data shared by all workers.
         """
         self._job = job
         self._worker: ShardWorker | None = None
 
     def __call__(self, row: dict[str, Any]) -> dict[str, bytes]:
-        """Do a task; an error is an answer too, since Ray would begin anew and hide it."""
+        """Run a task; return an exception as the answer, because Ray would retry and hide it."""
         answer: ShardRecord | Exception
         try:
             task = pickle.loads(row["task"])
-            with self._counted(task):
+            with self._limited_tries(task):
                 self._worker = self._worker or ShardWorker(self._job)
                 answer = self._worker(task, lambda n_words: None)
         except Exception as error:
@@ -96,46 +108,50 @@ class RayActor:
         return {"answer": pickle.dumps(answer)}
 
     @contextmanager
-    def _counted(self, task: ShardTask) -> Iterator[None]:
-        """Refuse a task that several actors died of: a byte for each stands beside its shard."""
-        # A job that begins clears such names away, and with them what was counted before.
+    def _limited_tries(self, task: ShardTask) -> Iterator[None]:
+        """Count the tries of a task in a file next to its shard, one byte per try.
+
+        Raises:
+            OutputError: too many actors died on the task.
+        """
+        # A starting job removes files with such names, which resets the counts.
         path = self._job.folder / SHARDS / f".{task.number:05d}.tries.partial"
         with path.open("ab") as file:
             file.write(b".")
             n_tries = file.tell()
-        if n_tries > TRIES:
-            raise given_up(task)
+        if n_tries > MAX_TRIES:
+            raise workers_died_error(task)
         yield
         path.unlink(missing_ok=True)
 
 
 @contextmanager
 def _connected(ray: Any) -> Iterator[None]:
-    """Join the cluster there is ($RAY_ADDRESS, or one begun on this machine), or begin one."""
-    # Our progress tells of the whole job; what Ray has to say besides is in its log files.
-    context, told = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
-    shown, level = context.enable_progress_bars, told.level
+    """Connect to a cluster ($RAY_ADDRESS, or one running on this machine), or start one."""
+    # Our progress line covers the whole job; Ray writes its own messages to log files.
+    context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    shown, level = context.enable_progress_bars, logger.level
     context.enable_progress_bars = False
-    told.setLevel(logging.CRITICAL)
-    ours = not ray.is_initialized()
+    logger.setLevel(logging.CRITICAL)
+    is_ours = not ray.is_initialized()
     try:
-        if ours:
-            _begin(ray)
+        if is_ours:
+            _init(ray)
         yield
     finally:
         context.enable_progress_bars = shown
-        told.setLevel(level)
-        if ours:
+        logger.setLevel(level)
+        if is_ours:
             ray.shutdown()
 
 
-def _begin(ray: Any) -> None:
-    before = signal.getsignal(signal.SIGTERM)
+def _init(ray: Any) -> None:
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(logging_level="error", log_to_driver=False)
-    except Exception as error:  # Ray has no class of its own for this
-        raise _told("Ray does not start, or its cluster does not answer", error) from None
+    except Exception as error:  # Ray has no specific class for this
+        raise _ray_error("Cannot start Ray or connect to its cluster", error) from None
     finally:
-        # Ray takes the signal for itself; the exit code of a command is ours.
+        # Ray replaces the handler, which would change the exit status of the command.
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, handler)

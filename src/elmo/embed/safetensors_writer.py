@@ -1,9 +1,9 @@
-"""Shards as safetensors, written sentence by sentence.
+"""Writer of shards in the safetensors format, sentence by sentence.
 
-vectors         (words, dim), with all layers (words, layers, dim): a sentence lies in one piece
-offsets         (sentences + 1): where its words begin and end
-spelling        bytes of all words, UTF-8, one after the other
-word_offsets    (words + 1): where each begins and ends in `spelling`
+vectors         (words, dim), or (words, layers, dim) for all layers: a sentence is contiguous
+offsets         (sentences + 1): index of the first word of each sentence, and the total
+spelling        concatenated UTF-8 bytes of all words
+word_offsets    (words + 1): offset of each word in `spelling`, and the total
 """
 
 import json
@@ -14,28 +14,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# The header stands first but is known last; room for it is kept, as the format allows.
+# The header comes first in the file but is known last. The format allows padding it, so a fixed
+# size is reserved.
 HEADER_BYTES = 1024
 LENGTH_BYTES = 8
-NAMES = {"float16": "F16", "float32": "F32"}
+DTYPE_NAMES = {"float16": "F16", "float32": "F32"}
 
 
 class SafetensorsWriter:
-    """Vectors go to the disk as they come; what is held is the words and the offsets."""
+    """Writes vectors to disk immediately; words and offsets are kept in memory until the end."""
 
     def __init__(self, path: Path, *, all_layers: bool, storage: str) -> None:
         """Open the file.
 
         Args:
             path: file to write.
-            all_layers: whether vectors are (layers, words, dim).
-            storage: type of the numbers.
+            all_layers: whether vectors are (layers, words, dim) instead of (words, dim).
+            storage: dtype of the stored vectors, float16 or float32.
         """
         self.all_layers = all_layers
         self.storage = storage
         self._file = path.open("wb")
         self._file.write(bytes(LENGTH_BYTES + HEADER_BYTES))
-        # What a word has; the first sentence tells, also one without words.
+        # Shape of the vectors of one word, set by the first sentence, even one without words.
         self._shape: tuple[int, ...] = (0,)
         self._sizes: list[int] = []
         self._spelling = bytearray()
@@ -49,31 +50,34 @@ class SafetensorsWriter:
         self._file.write(np.ascontiguousarray(vectors).data)
         self._sizes.append(len(words))
         for word in words:
-            spelled = word.encode("utf-8")
-            self._spelling += spelled
-            self._word_sizes.append(len(spelled))
+            encoded = word.encode("utf-8")
+            self._spelling += encoded
+            self._word_sizes.append(len(encoded))
 
     def close(self) -> None:
-        """Finish the file."""
+        """Write the words, the offsets and the header, and close the file."""
         with self._file as file:
-            offsets, word_offsets = _ends(self._sizes), _ends(self._word_sizes)
+            offsets, word_offsets = _offsets(self._sizes), _offsets(self._word_sizes)
             header: dict[str, Any] = {}
-            place = file.tell() - LENGTH_BYTES - HEADER_BYTES
-            vectors = {"dtype": NAMES[self.storage], "shape": [sum(self._sizes), *self._shape]}
-            header["vectors"] = {**vectors, "data_offsets": [0, place]}
-            for name, kind, data in (
+            position = file.tell() - LENGTH_BYTES - HEADER_BYTES
+            vectors = {
+                "dtype": DTYPE_NAMES[self.storage],
+                "shape": [sum(self._sizes), *self._shape],
+            }
+            header["vectors"] = {**vectors, "data_offsets": [0, position]}
+            for name, dtype, data in (
                 ("offsets", "I64", offsets.data),
                 ("word_offsets", "I64", word_offsets.data),
                 ("spelling", "U8", memoryview(self._spelling)),
             ):
-                shape, end = [len(data)], place + data.nbytes
-                header[name] = {"dtype": kind, "shape": shape, "data_offsets": [place, end]}
+                shape, end = [len(data)], position + data.nbytes
+                header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [position, end]}
                 file.write(data)
-                place = end
+                position = end
             file.seek(0)
             file.write(HEADER_BYTES.to_bytes(LENGTH_BYTES, "little"))
             file.write(json.dumps(header).encode().ljust(HEADER_BYTES))
 
 
-def _ends(sizes: Sequence[int]) -> NDArray[np.int64]:
+def _offsets(sizes: Sequence[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

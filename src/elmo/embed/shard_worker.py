@@ -1,4 +1,4 @@
-"""One worker of a job: a task in, its shard and its record out."""
+"""A worker of a job, which embeds the texts of tasks into shards."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from elmo.config import EmbedConfig
-from elmo.embed.buffered_write import WINDOW_WORDS, Line, windows, written_aside
+from elmo.embed.buffered_write import WINDOW_WORDS, Line, line_windows, write_in_background
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import Vectors
 from elmo.embed.fingerprint import fingerprint
-from elmo.embed.job_folder import ENDINGS, SHARDS, JobFolder, JobSettings, ShardRecord, sha256_of
+from elmo.embed.job_folder import EXTENSIONS, SHARDS, JobFolder, JobSettings, ShardRecord, sha256_of
 from elmo.embed.job_texts import ShardTask, ShardTaskReader
-from elmo.embed.pending_batch import BatchTooLarge
+from elmo.embed.pending_batch import VectorOverflow
 from elmo.embed.vector_writers import VectorWriter, open_shard
 from elmo.errors import ConfigError, OutputError
 from elmo.kernels.device import move
@@ -24,15 +24,15 @@ from elmo.kernels.device import move
 
 @dataclass(frozen=True)
 class ShardJob:
-    """What every worker is told.
+    """Data of a job that every worker receives.
 
     Attributes:
-        folder: of the job.
+        folder: job folder.
         texts: paths of the texts.
-        config: as it was typed, with whole paths.
-        device: to compute on.
-        n_threads: of each worker, as planned.
-        settings: of the plan.
+        config: config of the command, with absolute paths.
+        device: device to compute on.
+        n_threads: number of threads per worker, from the plan.
+        settings: settings of the plan.
     """
 
     folder: Path
@@ -44,36 +44,39 @@ class ShardJob:
 
 
 def load_model(config: EmbedConfig) -> tuple[ELMo, str]:
-    """Load the model of a job, and give its fingerprint."""
+    """Load the model of a job and return it with its fingerprint."""
     model = ELMo.from_pretrained(config.model, options=config.options, vocab=config.vocab)
     return model, fingerprint(model.to_pretrained())
 
 
-def with_whole_paths(config: EmbedConfig) -> EmbedConfig:
-    """Give a config that means the same wherever its workers stand."""
-    places = {
+def with_absolute_paths(config: EmbedConfig) -> EmbedConfig:
+    """Return the config with absolute paths, valid in any working directory."""
+    paths = {
         name: os.path.abspath(value)
         for name in ("model", "options", "vocab")
         if (value := getattr(config, name)) is not None and os.path.exists(value)
     }
-    return replace(config, **places)
+    return replace(config, **paths)
 
 
 class ShardWorker:
-    """Does tasks, one at a time; the same task gives the same bytes whoever does it."""
+    """Runs tasks one at a time; a task always results in the same bytes."""
 
     def __init__(self, job: ShardJob) -> None:
         """Load the model.
 
         Args:
-            job: of all workers.
+            job: data shared by all workers.
+
+        Raises:
+            ConfigError: the model differs from the one the job was planned with.
         """
         config = job.config
-        model, found = load_model(config)
-        if found != job.settings.model:
+        model, model_fingerprint = load_model(config)
+        if model_fingerprint != job.settings.model:
             raise ConfigError(
-                f"{config.model} has changed since the job was begun: bring it back as it was, or "
-                "begin another job in another folder"
+                f"{config.model} has changed since this job was planned. Restore the model, or use "
+                "a new output folder."
             )
         torch.set_num_threads(job.n_threads)
         move(model, job.device)
@@ -85,34 +88,38 @@ class ShardWorker:
             layers=config.layers,
             batch_size=config.batch_size,
             precision=config.precision,
-            host=getattr(torch, job.settings.storage),
+            host_dtype=getattr(torch, job.settings.storage),
         )
         self.window_words = WINDOW_WORDS.get(self.run.device.type, WINDOW_WORDS["cpu"])
 
-    def __call__(self, task: ShardTask, tell: Callable[[int], None]) -> ShardRecord:
-        """Write a shard, then its record.
+    def __call__(self, task: ShardTask, report: Callable[[int], None]) -> ShardRecord:
+        """Write the shard of a task and its record.
 
         Args:
-            task: what to embed.
-            tell: called with the words that are done.
+            task: task to run.
+            report: progress callback; receives the number of words of each finished window.
+
+        Raises:
+            InputError: a text cannot be read or has changed.
+            OutputError: the shard cannot be written, or a vector overflows float16 storage.
         """
         settings = self.job.settings
-        name = f"{task.number:05d}{ENDINGS[settings.format]}"
+        name = f"{task.number:05d}{EXTENSIONS[settings.format]}"
         path = self.job.folder / SHARDS / name
         lines = (Line(text, self.split(text), len(text)) for text in self.reader.lines(task))
         n_words = 0
-        # Each shard begins anew: what it holds may not depend on what was there before.
-        self.run.remember_words()
+        # A new cache per shard, so that the shard does not depend on earlier tasks.
+        self.run.enable_word_cache()
         with open_shard(
             path,
             all_layers=settings.layers == "all",
             storage=settings.storage,
-            first=task.first_sentence,
+            first_sentence=task.first_sentence,
         ) as writer:
-            for window in written_aside(self._encoded(lines), partial(_write, writer)):
+            for window in write_in_background(self._encoded(lines), partial(_write, writer)):
                 count = sum(len(line.words) for line in window)
                 n_words += count
-                tell(count)
+                report(count)
         record = ShardRecord(
             task.number,
             task.first_sentence,
@@ -125,16 +132,20 @@ class ShardWorker:
         return record
 
     def _encoded(self, lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Vectors]]]:
-        """Give windows and their vectors, as they are stored."""
-        gathered = windows(lines, None, self.window_words)
-        groups = ((window, [line.words for line in window]) for window in gathered)
+        """Yield windows with the vectors of their lines, in the storage dtype.
+
+        Raises:
+            OutputError: a vector overflows the storage dtype.
+        """
+        windows = line_windows(lines, None, self.window_words)
+        groups = ((window, [line.words for line in window]) for window in windows)
         try:
             yield from self.run.reset(groups)
-        except BatchTooLarge as error:
+        except VectorOverflow as error:
             storage = self.job.settings.storage
             raise OutputError(
-                f"a vector of the sentence {str(error)[:60]!r} does not fit into {storage}: "
-                "begin again in another folder, with --storage float32"
+                f"A vector overflows {storage} storage (sentence {str(error)[:60]!r}). Use another "
+                "output folder with --storage float32."
             ) from None
 
 

@@ -1,6 +1,6 @@
-"""Many texts to a folder of shards: planned, worked through by workers, and gone on with.
+"""Jobs that embed texts into a folder of shards and can be resumed.
 
-Everything that says how far a job is lies in its folder (`folder.py`); nothing else remembers.
+The whole state of a job is in its folder; see `job_folder.py`.
 """
 
 import sys
@@ -14,8 +14,8 @@ import torch
 from elmo.child_processes import threads_each
 from elmo.config import EmbedConfig
 from elmo.embed.compute_dtype import resolve_compute_dtype
-from elmo.embed.disk_space import check_room, estimated_bytes
-from elmo.embed.embed_result import JobResult, count, size
+from elmo.embed.disk_space import check_free_space, estimated_bytes
+from elmo.embed.embed_result import JobResult, format_count, format_size
 from elmo.embed.embedder import ELMo
 from elmo.embed.job_folder import (
     VERSION,
@@ -26,10 +26,10 @@ from elmo.embed.job_folder import (
     check_same_job,
     check_same_texts,
 )
-from elmo.embed.job_texts import InputText, ShardTask, cut, list_texts
-from elmo.embed.local_workers import work_locally
-from elmo.embed.ray_workers import find_ray, work_on_ray
-from elmo.embed.shard_worker import ShardJob, load_model, with_whole_paths
+from elmo.embed.job_texts import InputText, ShardTask, divide_into_tasks, list_texts
+from elmo.embed.local_workers import run_locally
+from elmo.embed.ray_workers import import_ray, run_on_ray
+from elmo.embed.shard_worker import ShardJob, load_model, with_absolute_paths
 from elmo.errors import ConfigError
 from elmo.kernels.device import check_device, default_device
 from elmo.progress import Progress
@@ -39,24 +39,30 @@ SHARD_WORDS = 2**18
 Engine = Callable[
     [ShardJob, Sequence[ShardTask], int, Callable[[float], None]], Iterator[ShardRecord]
 ]
-ENGINES: dict[str, Engine] = {"local": work_locally, "ray": work_on_ray}
+ENGINES: dict[str, Engine] = {"local": run_locally, "ray": run_on_ray}
 
 
 def embed_texts(config: EmbedConfig) -> JobResult:
-    """Embed texts into a folder of shards; go on where that was begun before."""
-    _check(config)
+    """Embed texts into a folder of shards, or resume the job in the folder.
+
+    Raises:
+        ConfigError: an option is invalid, or the folder contains another job.
+        InputError: a text cannot be read.
+        OutputError: the folder is in use, the disk is full, or workers died.
+    """
+    _check_options(config)
     path = Path(config.out)
     texts = list_texts(config.input, path)
     model, fingerprint = load_model(config)
     device = config.device or default_device()
-    if config.engine != "ray":  # whose workers may have what this machine has not
+    if config.engine != "ray":  # Ray workers may have devices that this machine lacks
         check_device(device)
-    own = next(model.parameters()).dtype
+    weights_dtype = next(model.parameters()).dtype
     settings = JobSettings(
         model=fingerprint,
         layers=str(config.layers),
-        # What it came to here: another machine is not to take another one.
-        precision=resolve_compute_dtype(config.precision, own, torch.device(device)).name,
+        # Resolved here, so that all machines use the same precision.
+        precision=resolve_compute_dtype(config.precision, weights_dtype, torch.device(device)).name,
         device=torch.device(device).type,
         batch_size=config.batch_size,
         raw=config.raw,
@@ -64,27 +70,28 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         storage=config.storage or "float16",
         shard_words=config.shard_words or SHARD_WORDS,
     )
-    # What no run can be made of is refused now, not by the first worker.
+    # Check the arguments here instead of in the first worker.
     model.encoding_run(
         layers=config.layers, batch_size=config.batch_size, precision=config.precision
     )
     folder = JobFolder(path)
-    with folder.held():
-        plan = _plan(folder, settings, texts, model, config)
+    with folder.lock():
+        plan = _load_or_make_plan(folder, settings, texts, model, config)
         del model
         records = folder.records(plan)
-        left = [task for task in plan.tasks if task.number not in records]
+        remaining = [task for task in plan.tasks if task.number not in records]
         n_new_words = 0
         started = time.monotonic()
-        if left:
-            _tell(plan, left, check_room(path, estimated_bytes(plan, left)))
+        if remaining:
+            free = check_free_space(path, estimated_bytes(plan, remaining))
+            _print_estimate(plan, remaining, free)
             names = tuple(text.name for text in texts)
-            whole = replace(with_whole_paths(config), precision=settings.precision)
-            job = ShardJob(path.absolute(), names, whole, device, plan.n_threads, settings)
-            new = _work(job, plan, left)
+            worker_config = replace(with_absolute_paths(config), precision=settings.precision)
+            job = ShardJob(path.absolute(), names, worker_config, device, plan.n_threads, settings)
+            new = _run_tasks(job, plan, remaining)
             records |= new
             n_new_words = sum(record.n_words for record in new.values())
-        if left or not folder.is_finished():
+        if remaining or not folder.is_finished():
             folder.write_manifest(plan, records)
     return JobResult(
         output=config.out,
@@ -94,36 +101,39 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         n_shards=len(records),
         n_bytes=sum(record.n_bytes for record in records.values()),
         estimated_bytes=estimated_bytes(plan, plan.tasks),
-        n_new_shards=len(left),
+        n_new_shards=len(remaining),
         n_new_words=n_new_words,
     )
 
 
-def _check(config: EmbedConfig) -> None:
+def _check_options(config: EmbedConfig) -> None:
     if config.state != "reset":
         raise ConfigError(
-            "a folder of shards cannot carry the state, since each shard stands alone: leave out "
-            "--state carry, or write one file"
+            "--state carry is not supported for a folder of shards, because shards are computed "
+            "independently. Omit it, or write a single file."
         )
     if config.forget_sentences:
-        raise ConfigError("--forget-sentences is for one HDF5 file; shards hold no such index")
+        raise ConfigError(
+            "--forget-sentences is only supported for a single HDF5 file. Omit it: shards have no "
+            "index of sentences."
+        )
     if config.engine == "ray":
-        find_ray()
+        import_ray()
 
 
-def _plan(
+def _load_or_make_plan(
     folder: JobFolder,
     settings: JobSettings,
     texts: Sequence[InputText],
     model: ELMo,
     config: EmbedConfig,
 ) -> JobPlan:
-    """Give the plan of the folder where it is of the same job, or make one."""
+    """Return the plan in the folder after checking it, or make and write a new plan."""
     plan = folder.plan()
     if plan is not None:
         check_same_job(folder.path, plan.settings, settings)
-        if _stamps(plan.texts) != _stamps(texts):
-            check_same_texts(folder.path, plan, texts, _tasks(texts, settings, model))
+        if _file_stamps(plan.texts) != _file_stamps(texts):
+            check_same_texts(folder.path, plan, texts, _make_tasks(texts, settings, model))
         return plan
     plan = JobPlan(
         version=VERSION,
@@ -133,41 +143,44 @@ def _plan(
         dim=model.config.dim,
         n_threads=threads_each(config.workers or 1),
         texts=tuple(texts),
-        tasks=tuple(_tasks(texts, settings, model)),
+        tasks=tuple(_make_tasks(texts, settings, model)),
     )
-    # Refused before anything is written.
-    check_room(folder.path, estimated_bytes(plan, plan.tasks))
+    # Check before anything is written.
+    check_free_space(folder.path, estimated_bytes(plan, plan.tasks))
     folder.write_plan(plan)
     return plan
 
 
-def _stamps(texts: Sequence[InputText]) -> list[tuple[str, int, int]]:
+def _file_stamps(texts: Sequence[InputText]) -> list[tuple[str, int, int]]:
     return [(text.name, text.n_bytes, text.modified) for text in texts]
 
 
-def _tasks(texts: Sequence[InputText], settings: JobSettings, model: ELMo) -> list[ShardTask]:
+def _make_tasks(texts: Sequence[InputText], settings: JobSettings, model: ELMo) -> list[ShardTask]:
     split = model.tokenizer.words if settings.raw else None
     total = sum(text.n_bytes for text in texts)
     with Progress("plan", total, "bytes") as progress:
-        return list(cut(texts, settings.shard_words, split, progress.advance))
+        return list(divide_into_tasks(texts, settings.shard_words, split, progress.advance))
 
 
-def _tell(plan: JobPlan, left: Sequence[ShardTask], free: int) -> None:
-    """Say what is coming, on standard error."""
-    n_words = sum(task.n_words for task in left)
-    done = len(plan.tasks) - len(left)
-    before = f" ({count(done, 'shard')} done before)" if done else ""
-    about = "about" if plan.settings.raw else "at most"
+def _print_estimate(plan: JobPlan, remaining: Sequence[ShardTask], free: int) -> None:
+    """Print the remaining work, its estimated size and the free space to standard error."""
+    n_words = sum(task.n_words for task in remaining)
+    n_done = len(plan.tasks) - len(remaining)
+    done = f" ({format_count(n_done, 'shard')} already done)" if n_done else ""
+    bound = "about" if plan.settings.raw else "at most"
     sys.stderr.write(
-        f"embed: {count(n_words, 'word')} into {count(len(left), 'shard')}{before}, {about} "
-        f"{size(estimated_bytes(plan, left))}; {size(free)} free\n"
+        f"embed: {format_count(n_words, 'word')} into {format_count(len(remaining), 'shard')}"
+        f"{done}, {bound} {format_size(estimated_bytes(plan, remaining))}; "
+        f"{format_size(free)} free\n"
     )
 
 
-def _work(job: ShardJob, plan: JobPlan, left: Sequence[ShardTask]) -> dict[int, ShardRecord]:
+def _run_tasks(
+    job: ShardJob, plan: JobPlan, remaining: Sequence[ShardTask]
+) -> dict[int, ShardRecord]:
     total = sum(task.n_words for task in plan.tasks)
-    done = total - sum(task.n_words for task in left)
+    done = total - sum(task.n_words for task in remaining)
     engine = ENGINES[job.config.engine or "local"]
     with Progress("embed", total, "words", done=done) as progress:
-        found = engine(job, left, job.config.workers or 1, progress.advance)
-        return {record.number: record for record in found}
+        records = engine(job, remaining, job.config.workers or 1, progress.advance)
+        return {record.number: record for record in records}

@@ -1,6 +1,6 @@
-"""Files of vectors, read one sentence at a time: Parquet, HDF5, safetensors, npz.
+"""Readers of single sentences from files of vectors: Parquet, HDF5, safetensors and npz.
 
-Each reader finds a sentence without reading the file: by row group, by key, by offset.
+Each reader locates a sentence by row group, key or offset, without reading the whole file.
 """
 
 import json
@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from elmo.embed.safetensors_writer import NAMES
+from elmo.embed.safetensors_writer import DTYPE_NAMES
 from elmo.errors import ConfigError, FormatError, MissingExtra
 from elmo.formats.container import one_line
 
 Array = NDArray[Any]
-# What damaged files make the libraries raise; Arrow's and json's errors are ValueErrors.
-DAMAGE = (
+# Errors that the libraries raise for damaged files; those of Arrow and json are ValueErrors.
+READ_ERRORS = (
     OSError,
     ValueError,
     LookupError,
@@ -36,105 +36,114 @@ DAMAGE = (
     zlib.error,
     SafetensorError,
 )
-# Of HDF5, beside the sentences.
-OTHERS = ("sentence_to_index", "words")
+# Keys of an HDF5 file that are not sentences.
+OTHER_KEYS = ("sentence_to_index", "words")
 
 
 class VectorReader(Protocol):
-    """Gives sentences by their place in the file."""
+    """Reader of sentences by their index in the file."""
 
     def __len__(self) -> int:
-        """Count the sentences."""
+        """Return the number of sentences."""
 
-    def read(self, place: int) -> tuple[list[str] | None, Array]:
-        """Give the words, None where they are not stored, and (..., words, dim) as stored."""
+    def read(self, index: int) -> tuple[list[str] | None, Array]:
+        """Return the words, None if they are not stored, and the vectors (..., words, dim)."""
 
     def n_words(self) -> int:
-        """Count the words of all sentences."""
+        """Return the number of words in all sentences."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
-def open_reader(path: Path, first: int = 0, dim: int | None = None) -> VectorReader:
-    """Open a file by its ending.
+def open_reader(path: Path, first_sentence: int = 0, dim: int | None = None) -> VectorReader:
+    """Open a file; the extension determines the format.
 
     Args:
-        path: the file.
-        first: number of its first sentence.
-        dim: numbers of a vector, where that is known.
+        path: file to read.
+        first_sentence: number of the first sentence in the file.
+        dim: dimension of the vectors, if known.
+
+    Raises:
+        ConfigError: the extension is unknown.
+        FormatError: the file is missing or damaged.
     """
-    ending = path.suffix.lower()
+    extension = path.suffix.lower()
     known = (".parquet", ".h5", ".hdf5", ".safetensors", ".npz")
-    if ending not in known:
+    if extension not in known:
         raise ConfigError(
-            f"the ending of {path.name} is no known format; expected {', '.join(known)} or the "
-            "folder of a job"
+            f"Unknown file extension of {path.name}. Expected one of: {', '.join(known)}; or a job "
+            "folder."
         )
-    with naming(path):
-        if ending == ".parquet":
+    with read_errors_of(path):
+        if extension == ".parquet":
             return ParquetReader(path, dim)
-        if ending == ".safetensors":
+        if extension == ".safetensors":
             return SafetensorsReader(path)
-        return NpzReader(path) if ending == ".npz" else HDF5Reader(path, first)
+        return NpzReader(path) if extension == ".npz" else HDF5Reader(path, first_sentence)
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Say which file it is that cannot be read, whatever a library says of it."""
+def read_errors_of(path: Path) -> Iterator[None]:
+    """Convert read errors of any library to a `FormatError` that names the file."""
     try:
         yield
-    except DAMAGE as error:
-        raise FormatError(f"cannot read vectors from {path}: {one_line(error)}") from None
+    except READ_ERRORS as error:
+        raise FormatError(f"Cannot read vectors from {path}: {one_line(error)}") from None
 
 
 class ParquetReader:
-    """Rows of a file; the row group read last is kept, for sentences that follow each other."""
+    """Reader of Parquet files; the last row group is cached for consecutive sentences."""
 
     def __init__(self, path: Path, dim: int | None = None) -> None:
-        """Open the file; a size of vectors that is known is that of empty sentences too."""
+        """Open the file.
+
+        Args:
+            path: file to read.
+            dim: dimension of the vectors, if known; used for sentences without words.
+        """
         try:
             import pyarrow.parquet
         except ImportError:
-            raise MissingExtra("reading Parquet", "parquet") from None
+            raise MissingExtra("Reading Parquet", "parquet") from None
         self._file = pyarrow.parquet.ParquetFile(path, pre_buffer=False)
         metadata = self._file.metadata
         counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._starts: list[int] = [0, *accumulate(counts)]
-        self._kept: tuple[int, Any] | None = None
+        self._cached_group: tuple[int, Any] | None = None
         self._dim = dim
 
     def __len__(self) -> int:
-        """Count the sentences."""
+        """Return the number of sentences."""
         return self._starts[-1]
 
-    def read(self, place: int) -> tuple[list[str] | None, Array]:
-        """Give a sentence; its row group is all that is read."""
-        group = bisect_right(self._starts, place) - 1
-        table = self._group(group)
-        row = place - self._starts[group]
+    def read(self, index: int) -> tuple[list[str] | None, Array]:
+        """Return the words and vectors of a sentence; only its row group is read."""
+        group = bisect_right(self._starts, index) - 1
+        table = self._read_group(group)
+        row = index - self._starts[group]
         words: list[str] = table["words"][row].as_py()
         return words, self._vectors(table["vectors"].chunk(0).slice(row, 1))
 
-    def _group(self, group: int) -> Any:
-        if self._kept is None or self._kept[0] != group:
+    def _read_group(self, group: int) -> Any:
+        if self._cached_group is None or self._cached_group[0] != group:
             table = self._file.read_row_group(group, ["words", "vectors"]).combine_chunks()
-            self._kept = (group, table)
-        return self._kept[1]
+            self._cached_group = (group, table)
+        return self._cached_group[1]
 
     def _vectors(self, column: Any) -> Array:
-        """Unfold one row of nested lists without a Python object a number."""
+        """Convert one row of nested lists to an array without a Python object per value."""
         inner = column.flatten()
         n_layers = None
         if _holds_lists(inner):
             n_layers, inner = len(inner), inner.flatten()
         numbers: Array = inner.flatten().to_numpy()
-        dim = len(numbers) // len(inner) if len(inner) else self._width()
+        dim = len(numbers) // len(inner) if len(inner) else self._find_dim()
         shape = (len(inner),) if n_layers is None else (n_layers, len(inner) // n_layers)
         return numbers.reshape(*shape, dim)
 
-    def _width(self) -> int:
-        """Find the size of a vector, which a sentence without words does not tell."""
+    def _find_dim(self) -> int:
+        """Return the dimension of the vectors, read from the first sentence with words."""
         if self._dim is None:
             self._dim = 0
             for group in range(len(self._starts) - 1):
@@ -147,7 +156,7 @@ class ParquetReader:
         return self._dim
 
     def n_words(self) -> int:
-        """Count the words of all sentences."""
+        """Return the number of words in all sentences."""
         import pyarrow.compute
 
         groups = range(len(self._starts) - 1)
@@ -156,8 +165,8 @@ class ParquetReader:
         return sum(length.as_py() or 0 for length in lengths)
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._kept = None
+        """Close the file."""
+        self._cached_group = None
         self._file.close()
 
 
@@ -166,63 +175,68 @@ def _holds_lists(array: Any) -> bool:
 
 
 class HDF5Reader:
-    """Datasets keyed by the number of the sentence, as bilm-tf, AllenNLP and we write them."""
+    """Reader of HDF5 files with one dataset per sentence, as in bilm-tf and AllenNLP.
 
-    def __init__(self, path: Path, first: int) -> None:
+    The key of a dataset is the number of the sentence.
+    """
+
+    def __init__(self, path: Path, first_sentence: int) -> None:
         """Open the file.
 
         Args:
             path: the file.
-            first: number of its first sentence.
+            first_sentence: number of the first sentence in the file.
         """
         self._file = h5py.File(path, "r")
-        self._first = first
+        self._first_sentence = first_sentence
         self._words = self._file.get("words")
-        self._count = len(self._file) - sum(name in self._file for name in OTHERS)
-        if self._count and str(first) not in self._file:
+        self._count = len(self._file) - sum(name in self._file for name in OTHER_KEYS)
+        if self._count and str(first_sentence) not in self._file:
             self._file.close()
-            raise FormatError(f"{path} has no sentence {first}: its keys are no numbers")
+            raise FormatError(
+                f"{path} has no sentence {first_sentence}. Expected keys that are sentence numbers."
+            )
 
     def __len__(self) -> int:
-        """Count the sentences."""
+        """Return the number of sentences."""
         return self._count
 
-    def read(self, place: int) -> tuple[list[str] | None, Array]:
-        """Give a sentence."""
-        key = str(self._first + place)
+    def read(self, index: int) -> tuple[list[str] | None, Array]:
+        """Return the words and vectors of a sentence."""
+        key = str(self._first_sentence + index)
         words = None if self._words is None else json.loads(self._words[key][()])
         return words, self._file[key][()]
 
     def n_words(self) -> int:
-        """Count the words of all sentences."""
-        keys = (str(self._first + place) for place in range(self._count))
+        """Return the number of words in all sentences."""
+        keys = (str(self._first_sentence + index) for index in range(self._count))
         return sum(self._file[key].shape[-2] for key in keys)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
 class SafetensorsReader:
-    """Slices of a shard; `safetensors_store.py` tells its layout."""
+    """Reader of safetensors shards; `safetensors_writer.py` documents the layout."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file; where sentences begin is read."""
+        """Open the file and read the offsets of the sentences."""
         self._file = cast(Any, safe_open(path, "numpy"))
         self._offsets: Array = self._file.get_tensor("offsets")
         vectors = self._file.get_slice("vectors")
-        kind = {name: storage for storage, name in NAMES.items()}[vectors.get_dtype()]
-        # Of a sentence without words; an empty slice at the end of a tensor is refused.
-        self._nothing = np.zeros((0, *vectors.get_shape()[1:]), kind)
+        dtype = {name: storage for storage, name in DTYPE_NAMES.items()}[vectors.get_dtype()]
+        # For sentences without words: safetensors rejects an empty slice at the end of a tensor.
+        self._no_vectors = np.zeros((0, *vectors.get_shape()[1:]), dtype)
 
     def __len__(self) -> int:
-        """Count the sentences."""
+        """Return the number of sentences."""
         return len(self._offsets) - 1
 
-    def read(self, place: int) -> tuple[list[str] | None, Array]:
-        """Give a sentence."""
-        start, end = (int(value) for value in self._offsets[place : place + 2])
-        vectors, words = self._nothing, list[str]()
+    def read(self, index: int) -> tuple[list[str] | None, Array]:
+        """Return the words and vectors of a sentence."""
+        start, end = (int(value) for value in self._offsets[index : index + 2])
+        vectors, words = self._no_vectors, list[str]()
         if start < end:
             vectors = self._file.get_slice("vectors")[start:end]
             edges = self._file.get_slice("word_offsets")[start : end + 1].tolist()
@@ -234,37 +248,37 @@ class SafetensorsReader:
         return words, vectors if vectors.ndim == 2 else vectors.transpose(1, 0, 2)
 
     def n_words(self) -> int:
-        """Count the words of all sentences."""
+        """Return the number of words in all sentences."""
         return int(self._offsets[-1])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         del self._file
 
 
 class NpzReader:
-    """Arrays of an npz, named by the number of the sentence."""
+    """Reader of npz files with one array per sentence, named by the sentence number."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file; its table of contents is read."""
+        """Open the file and read its table of contents."""
         self._file = np.load(path)
         self._names = set(self._file.files)
         self._count = sum(not name.startswith("words/") for name in self._names)
 
     def __len__(self) -> int:
-        """Count the sentences."""
+        """Return the number of sentences."""
         return self._count
 
-    def read(self, place: int) -> tuple[list[str] | None, Array]:
-        """Give a sentence."""
-        name = f"words/{place}"
+    def read(self, index: int) -> tuple[list[str] | None, Array]:
+        """Return the words and vectors of a sentence."""
+        name = f"words/{index}"
         words = json.loads(str(self._file[name])) if name in self._names else None
-        return words, self._file[str(place)]
+        return words, self._file[str(index)]
 
     def n_words(self) -> int:
-        """Count the words of all sentences."""
-        return sum(self._file[str(place)].shape[-2] for place in range(self._count))
+        """Return the number of words in all sentences."""
+        return sum(self._file[str(index)].shape[-2] for index in range(self._count))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()

@@ -1,8 +1,9 @@
-"""Files of vectors, written sentence by sentence: HDF5 in the older programs' layout, Parquet, npz.
+"""Writers of vector files, sentence by sentence: HDF5 as in AllenNLP, Parquet and npz.
 
-A file is a whole text, or a shard of many. Each writer sees one sentence at a time, so memory does
-not grow with the file, but for two things: `sentence_to_index` in HDF5, which AllenNLP's layout
-wants as a single string, and the table of contents of an npz, some 400 bytes a sentence.
+A file contains a whole text, or is one shard of a job. Each writer receives one sentence at a time,
+so memory does not grow with the file, with two exceptions: `sentence_to_index` in HDF5, which is a
+single string in AllenNLP's layout, and the table of contents of an npz file, about 400 bytes per
+sentence.
 """
 
 import io
@@ -24,28 +25,30 @@ from elmo.formats.hdf5 import HDF5File
 
 Array = NDArray[np.floating[Any]]
 
-# sentence_to_index holds the whole text in memory; beyond this many characters it is refused.
+# Maximum number of characters in sentence_to_index, which is kept in memory.
 MAX_INDEX_CHARACTERS = 2**28
-TOO_LONG = (
-    "the text is too long to be held as sentence_to_index: add --forget-sentences, or write Parquet"
+INDEX_TOO_LONG = (
+    "The text is too long for the sentence_to_index of HDF5, which is kept in memory. Use "
+    "--forget-sentences, or write Parquet."
 )
 
 
 class VectorWriter(Protocol):
-    """Takes sentences in order."""
+    """Writer that receives sentences in order."""
 
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
-        """Add a sentence: its line as read, its words, their vectors."""
+        """Add a sentence: the input line, its words and their vectors."""
 
     def close(self) -> None:
-        """Finish the file."""
+        """Complete and close the file."""
 
 
 class HDF5Writer:
-    """One dataset a sentence, keyed by its number from "0", as bilm-tf and AllenNLP 0.6 and later.
+    """Writer of HDF5 files with one dataset per sentence, as in bilm-tf and AllenNLP since 0.6.
 
-    AllenNLP adds `sentence_to_index`, a JSON object from each line to its number; of equal lines
-    the last number counts. Words the model split itself are kept as JSON under `words/`.
+    The key of a dataset is the number of the sentence, from "0". `sentence_to_index` is AllenNLP's
+    JSON object from each line to its key; equal lines map to the last one. Words that the model's
+    tokenizer split are stored as JSON under `words/`.
     """
 
     def __init__(
@@ -55,24 +58,24 @@ class HDF5Writer:
         index_sentences: bool,
         store_words: bool = False,
         sentence_keys: bool = False,
-        first: int = 0,
+        first_sentence: int = 0,
     ) -> None:
         """Open the file.
 
         Args:
             path: file to write.
-            index_sentences: write `sentence_to_index`.
-            store_words: write `words/`.
-            sentence_keys: key a dataset by its line, as AllenNLP did on request; the lines must
-                have passed `check_sentence_keys`.
-            first: number of the first sentence.
+            index_sentences: whether to write `sentence_to_index`.
+            store_words: whether to write `words/`.
+            sentence_keys: whether to use the lines as keys, which is an option of AllenNLP; check
+                the lines with `check_sentence_keys` first.
+            first_sentence: number of the first sentence.
         """
         self.sentence_keys = sentence_keys
         self._file = HDF5File(path)
         self.file = self._file.content
         self.index: dict[str, str] | None = {} if index_sentences else None
         self.store_words = store_words
-        self.count = first
+        self.count = first_sentence
         self.n_characters = 0
 
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
@@ -86,13 +89,13 @@ class HDF5Writer:
             self.index[line.strip()] = key
             self.n_characters += len(line)
             if self.n_characters > MAX_INDEX_CHARACTERS:
-                raise OutputError(TOO_LONG)
+                raise OutputError(INDEX_TOO_LONG)
         self.count += 1
 
     def close(self) -> None:
-        """Finish the file."""
+        """Complete and close the file."""
         if self.index is not None:
-            import h5py  # a slow import that other formats do without
+            import h5py  # a slow import that other formats do not need
 
             text = h5py.string_dtype(encoding="utf-8")
             dataset = self.file.create_dataset("sentence_to_index", (1,), dtype=text)
@@ -101,40 +104,47 @@ class HDF5Writer:
 
 
 def check_sentence_keys(lines: Iterable[str]) -> None:
-    """Refuse lines that cannot be the keys of one HDF5 file, where a key is a path.
+    """Check that lines can be the keys of the datasets in one HDF5 file.
 
-    Its parts, apart by `/`, are groups but for the last; empty parts and `.` do not count.
+    HDF5 reads a key as a path: its parts, separated by `/`, are groups except for the last one.
+    Empty parts and `.` are ignored.
 
     Args:
         lines: the sentences.
+
+    Raises:
+        OutputError: a line is repeated, is not a valid key, or conflicts with another line.
     """
     datasets: set[tuple[str, ...]] = set()
     groups: set[tuple[str, ...]] = set()
     for line in lines:
         key = line.strip()
         path = tuple(part for part in key.split("/") if part not in ("", "."))
-        above = {path[:length] for length in range(len(path))}
-        groups |= above
+        parents = {path[:length] for length in range(len(path))}
+        groups |= parents
         if path in datasets:
-            raise OutputError(f"the sentence {key[:60]!r} stands twice and cannot be a key twice")
-        if not path or "\0" in key or path in groups or above & datasets:
             raise OutputError(
-                f"the sentence {key[:60]!r} cannot be a key: HDF5 reads a key as a path, with / "
-                "between its parts, and this one is empty, holds NUL, or meets that of another "
-                "sentence; leave out the sentence keys"
+                f"The sentence {key[:60]!r} occurs twice and cannot be a key twice. Do not use "
+                "sentences as keys."
+            )
+        if not path or "\0" in key or path in groups or parents & datasets:
+            raise OutputError(
+                f"The sentence {key[:60]!r} cannot be a key. HDF5 reads a key as a path with / "
+                "between its parts, and this one is empty, contains NUL, or conflicts with another "
+                "sentence. Do not use sentences as keys."
             )
         datasets.add(path)
 
 
 class NpzWriter:
-    """One array a sentence, named by its number, in a file `numpy.load` reads."""
+    """Writer of npz files with one array per sentence, named by its number."""
 
     def __init__(self, path: Path, *, store_words: bool) -> None:
         """Open the file.
 
         Args:
             path: file to write.
-            store_words: write the words as JSON under `words/`.
+            store_words: whether to write the words as JSON under `words/`.
         """
         self.file = zipfile.ZipFile(path, "w", allowZip64=True)
         self.store_words = store_words
@@ -150,29 +160,33 @@ class NpzWriter:
     def _add(self, name: str, array: NDArray[Any]) -> None:
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, array, allow_pickle=False)
-        # A fixed date: the same vectors make the same file.
+        # A fixed date, so that equal vectors result in equal files.
         member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
         self.file.writestr(member, buffer.getvalue())
 
     def close(self) -> None:
-        """Finish the file."""
+        """Complete and close the file."""
         self.file.close()
 
 
-ENDINGS = (".h5", ".hdf5", ".parquet", ".npz")
+EXTENSIONS = (".h5", ".hdf5", ".parquet", ".npz")
 
 
 @contextmanager
-def open_store(
+def open_vector_file(
     path: Path, *, all_layers: bool, index_sentences: bool, store_words: bool
 ) -> Iterator[VectorWriter]:
-    """Open a writer by the ending of a file name; an unfinished file is never seen under it.
+    """Open a writer for a file, which appears under its name only when it is complete.
 
     Args:
-        path: file to write.
-        all_layers: whether vectors are (layers, words, dim).
-        index_sentences: HDF5: write `sentence_to_index`.
-        store_words: HDF5 and npz: write the words too; Parquet always does.
+        path: file to write; its extension determines the format.
+        all_layers: whether vectors are (layers, words, dim) instead of (words, dim).
+        index_sentences: whether to write `sentence_to_index` (HDF5 only).
+        store_words: whether to write the words to HDF5 and npz; Parquet always contains them.
+
+    Raises:
+        ConfigError: the extension is unknown.
+        OutputError: the file cannot be written.
     """
     makers: dict[str, Callable[[Path], VectorWriter]] = {
         ".parquet": lambda partial: ParquetWriter(partial, all_layers=all_layers),
@@ -182,43 +196,51 @@ def open_store(
         makers[name] = lambda partial: HDF5Writer(
             partial, index_sentences=index_sentences, store_words=store_words
         )
-    ending = path.suffix.lower()
-    if ending not in makers:
+    extension = path.suffix.lower()
+    if extension not in makers:
         raise ConfigError(
-            f"the ending of {path.name} is no known format; expected {', '.join(ENDINGS)}. A "
-            "folder of shards is named without an ending, or with / at its end"
+            f"Unknown file extension of {path.name}. Expected one of: {', '.join(EXTENSIONS)}. The "
+            "name of a folder of shards has no extension, or ends with /."
         )
     clear_partials_of(path)
-    with _writing(path, makers[ending]) as writer:
+    with _opened_writer(path, makers[extension]) as writer:
         yield writer
 
 
 @contextmanager
-def open_shard(path: Path, *, all_layers: bool, storage: str, first: int) -> Iterator[VectorWriter]:
-    """Open a writer of a shard, words and all; an unfinished file is never seen under its name.
+def open_shard(
+    path: Path, *, all_layers: bool, storage: str, first_sentence: int
+) -> Iterator[VectorWriter]:
+    """Open a writer for a shard, which appears under its name only when it is complete.
 
     Args:
         path: file to write: .parquet, .h5 or .safetensors.
-        all_layers: whether vectors are (layers, words, dim).
-        storage: type of the numbers, float16 or float32.
-        first: number of the first sentence.
+        all_layers: whether vectors are (layers, words, dim) instead of (words, dim).
+        storage: dtype of the stored vectors, float16 or float32.
+        first_sentence: number of the first sentence.
     """
 
     def make(partial: Path) -> VectorWriter:
         if path.suffix == ".parquet":
             return ParquetWriter(
-                partial, all_layers=all_layers, storage=storage, first=first, is_shard=True
+                partial,
+                all_layers=all_layers,
+                storage=storage,
+                first_sentence=first_sentence,
+                is_shard=True,
             )
         if path.suffix == ".safetensors":
             return SafetensorsWriter(partial, all_layers=all_layers, storage=storage)
-        return HDF5Writer(partial, index_sentences=False, store_words=True, first=first)
+        return HDF5Writer(
+            partial, index_sentences=False, store_words=True, first_sentence=first_sentence
+        )
 
-    with _writing(path, make) as writer:
+    with _opened_writer(path, make) as writer:
         yield writer
 
 
 @contextmanager
-def _writing(path: Path, make: Callable[[Path], VectorWriter]) -> Iterator[VectorWriter]:
+def _opened_writer(path: Path, make: Callable[[Path], VectorWriter]) -> Iterator[VectorWriter]:
     with atomic_path(path) as partial:
         writer = make(partial)
         try:
@@ -230,7 +252,7 @@ def _writing(path: Path, make: Callable[[Path], VectorWriter]) -> Iterator[Vecto
 
 
 def _abandon(writer: VectorWriter) -> None:
-    """Close the file of a run that failed; on a full disk closing fails too, and nobody minds."""
+    """Close the file of a failed run; errors are ignored, because a full disk causes more."""
     try:
         writer.close()
     except Exception:

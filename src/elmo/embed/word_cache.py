@@ -1,6 +1,6 @@
-"""The vectors of words before any context, kept from call to call: each is computed once.
+"""Cache of context-independent word vectors that is kept between calls.
 
-Most of a text is words that were there before. The character CNN need not see them again.
+Most words of a text are repeated, so the character CNN computes each of them only once.
 """
 
 from collections import OrderedDict
@@ -17,108 +17,117 @@ from elmo.errors import ConfigError
 from elmo.kernels.packing import weight_fingerprint
 from elmo.model.token_encoder import TokenEncoder
 
-# Words there is room for at first; the room doubles when it is full.
-FIRST_ROOM = 1024
+# Initial number of slots; the number doubles when all are used.
+INITIAL_SLOTS = 1024
 
 
 class WordCache:
-    """Vectors of the words used last, for one model; several threads may share it.
+    """Least-recently-used cache of word vectors for one model; safe to share between threads.
 
     Attributes:
-        max_words: words that are kept; beyond that the one not used for longest makes room.
-        n_found: words that were in it.
-        n_computed: words that were not.
+        max_words: maximum number of words; the least recently used word is evicted.
+        n_found: number of words that were in the cache.
+        n_computed: number of words that had to be computed.
     """
 
     def __init__(self, max_words: int = 100_000) -> None:
-        """Begin with nothing.
+        """Create an empty cache.
 
         Args:
-            max_words: how many are kept at most.
+            max_words: maximum number of words.
+
+        Raises:
+            ConfigError: `max_words` is not an integer of at least 1.
         """
         if isinstance(max_words, bool) or not isinstance(max_words, int) or max_words < 1:
-            raise ConfigError(f"max_words is {max_words!r}; it must be a whole number, at least 1")
+            raise ConfigError(f"max_words must be an integer of at least 1 (got {max_words!r}).")
         self.max_words = max_words
         self.n_found = self.n_computed = 0
         self._lock = Lock()
         self._encoder: ref[TokenEncoder] | None = None
         self._state: Any = None
-        self._places: OrderedDict[str, int] = OrderedDict()
+        self._slots: OrderedDict[str, int] = OrderedDict()
         self._vectors = torch.empty(0)
 
     def __len__(self) -> int:
-        """Count the words kept."""
-        return len(self._places)
+        """Return the number of cached words."""
+        return len(self._slots)
 
     def look_up(
         self,
         words: Sequence[str],
         encoder: TokenEncoder,
-        arithmetic: str,
+        precision: str,
         compute: Callable[[list[str]], Tensor],
     ) -> Tensor:
-        """Give the vectors of distinct words, (words, dim).
+        """Return the vectors of distinct words, (words, dim).
 
         Args:
-            words: each once.
-            encoder: whose vectors they are; another model's are refused.
-            arithmetic: they are computed in; in another one, or with changed weights, all is new.
-            compute: gives the vectors of words that are not there.
+            words: distinct words.
+            encoder: token encoder of the model that the cache belongs to.
+            precision: description of precision and device; the cache is cleared if it differs from
+                the last call, or if the weights changed.
+            compute: function that computes the vectors of missing words.
+
+        Raises:
+            ConfigError: the cache belongs to another model.
         """
         with self._lock:
-            self._belong_to(encoder, arithmetic)
-            missing = [word for word in words if word not in self._places]
+            self._bind(encoder, precision)
+            missing = [word for word in words if word not in self._slots]
             self.n_found += len(words) - len(missing)
             self.n_computed += len(missing)
             new = compute(missing) if missing else None
             if len(words) > self.max_words:
-                # More than there is room for: the first ones are kept, as a text has its frequent
-                # words early.
-                vectors = self._mixed(words, missing, new)
-                self._places = OrderedDict(zip(words[: self.max_words], count(), strict=False))
+                # More words than slots: keep the first ones, because frequent words of a text
+                # tend to come early.
+                vectors = self._gather(words, missing, new)
+                self._slots = OrderedDict(zip(words[: self.max_words], count(), strict=False))
                 self._vectors = vectors[: self.max_words].clone()
                 return vectors
             for word in words:
-                if word in self._places:
-                    self._places.move_to_end(word)
+                if word in self._slots:
+                    self._slots.move_to_end(word)
             if new is not None:
-                places = [self._place_of(word) for word in missing]
-                self._make_room(max(places) + 1, new)
-                self._vectors[torch.tensor(places, device=new.device)] = new
-            found = [self._places[word] for word in words]
-            return self._vectors[torch.tensor(found, device=self._vectors.device)]
+                new_slots = [self._allocate_slot(word) for word in missing]
+                self._grow(max(new_slots) + 1, new)
+                self._vectors[torch.tensor(new_slots, device=new.device)] = new
+            slots = [self._slots[word] for word in words]
+            return self._vectors[torch.tensor(slots, device=self._vectors.device)]
 
-    def _mixed(self, words: Sequence[str], missing: list[str], new: Tensor | None) -> Tensor:
+    def _gather(self, words: Sequence[str], missing: list[str], new: Tensor | None) -> Tensor:
         numbers = {word: number for number, word in enumerate(missing)}
         parts = [
-            self._vectors[self._places[word]]
+            self._vectors[self._slots[word]]
             if new is None or word not in numbers
             else new[numbers[word]]
             for word in words
         ]
         return torch.stack(parts)
 
-    def _belong_to(self, encoder: TokenEncoder, arithmetic: str) -> None:
+    def _bind(self, encoder: TokenEncoder, precision: str) -> None:
         if self._encoder is not None and self._encoder() is not encoder:
-            raise ConfigError("the word cache belongs to another model: make one for each model")
+            raise ConfigError(
+                "The word cache belongs to another model. Create one WordCache per model."
+            )
         self._encoder = ref(encoder)
-        state = (arithmetic, *map(weight_fingerprint, encoder.parameters()))
+        state = (precision, *map(weight_fingerprint, encoder.parameters()))
         if state != self._state:
-            self._places.clear()
+            self._slots.clear()
             self._state, self._vectors = state, torch.empty(0)
 
-    def _place_of(self, word: str) -> int:
-        """Find room for a new word, if need be that of the one not used for longest."""
-        place = len(self._places)
-        if place == self.max_words:
-            _, place = self._places.popitem(last=False)
-        self._places[word] = place
-        return place
+    def _allocate_slot(self, word: str) -> int:
+        """Return a slot for a new word; evict the least recently used word if necessary."""
+        slot = len(self._slots)
+        if slot == self.max_words:
+            _, slot = self._slots.popitem(last=False)
+        self._slots[word] = slot
+        return slot
 
-    def _make_room(self, n: int, like: Tensor) -> None:
-        if n <= len(self._vectors):
+    def _grow(self, n_slots: int, like: Tensor) -> None:
+        if n_slots <= len(self._vectors):
             return
-        size = min(self.max_words, max(n, FIRST_ROOM, 2 * len(self._vectors)))
+        size = min(self.max_words, max(n_slots, INITIAL_SLOTS, 2 * len(self._vectors)))
         larger = like.new_empty(size, like.shape[1])
         if len(self._vectors):
             larger[: len(self._vectors)] = self._vectors

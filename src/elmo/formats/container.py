@@ -46,7 +46,7 @@ class Container:
     label: str
     names: tuple[str, ...]
     opener: Callable[[str], BinaryIO]
-    deeper: Callable[[str], bool] = lambda name: False
+    has_nested: Callable[[str], bool] = lambda name: False
 
     def holds(self, name: str) -> bool:
         """Whether a file of this path exists inside."""

@@ -60,14 +60,14 @@ def info(config: InfoConfig) -> InfoResult:
 
 @dataclass(frozen=True)
 class ConvertResult:
-    """What `convert` did.
+    """Result of `convert`.
 
     Attributes:
-        output: the folder written.
-        origin: the kind of file that was read.
-        to: the format written.
-        dtype: how the weights are stored.
-        notes: what was mended or assumed on the way.
+        output: Folder that was written.
+        origin: Format that was read.
+        to: Format that was written.
+        dtype: How the weights are stored.
+        notes: Corrections, assumptions and omissions.
     """
 
     output: str
@@ -93,7 +93,7 @@ def convert(config: ConvertConfig) -> ConvertResult:
         raise ConfigError("AllenNLP's format cannot store a tokenizer. Omit --tokenizer.")
     if config.to == "allennlp" and config.dtype != "float32":
         raise ConfigError(
-            f"AllenNLP's format holds float32 alone, dtype is {config.dtype!r}: leave --dtype out"
+            f"AllenNLP's format stores float32 only, not {config.dtype!r}. Omit --dtype."
         )
     model = read(
         config.model,

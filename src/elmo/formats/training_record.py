@@ -45,7 +45,7 @@ def with_current_keys(record: Any) -> dict[str, Any] | None:
     """
     if not isinstance(record, dict):
         return None
-    return {_EARLIER_KEYS.get(key, key): value for key, value in record.items()}
+    return {_EARLIER_KEYS.get(str(key), str(key)): value for key, value in record.items()}
 
 
 def with_labels(record: Mapping[str, Any] | None) -> dict[str, Any]:

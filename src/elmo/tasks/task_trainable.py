@@ -274,10 +274,10 @@ class TaskTrainable:
         }
         self.trained.save(folder)
 
-    def result(self, standing: RunState, note: str) -> TaskRun:
+    def result(self, state: RunState, note: str) -> TaskRun:
         """Give what the run came to."""
-        best = self.evaluation(standing.best) if standing.best else None
-        return TaskRun(self.config.out, standing.step, standing.seconds, best, note)
+        best = self.evaluation(state.best) if state.best else None
+        return TaskRun(self.config.out, state.step, state.seconds, best, note)
 
 
 def parts_from_top(bilm: BiLM) -> list[list[nn.Module]]:

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class _ChecksumWriter:
-    """A file wrapper that computes the CRC-32 of the written data and keeps the last write error."""
+    """A file wrapper that computes the CRC-32 of the written data and keeps a write error."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file

@@ -23,8 +23,8 @@ from elmo.train.cuda_graph import (
     ROWS_MULTIPLE,
     Arrays,
     CudaGraphStep,
-    step_arrays,
     can_capture,
+    step_arrays,
     step_rows,
 )
 from elmo.train.optim import (
@@ -359,8 +359,8 @@ class Learner:
     def load_accumulators(self, accumulators: Mapping[str, Tensor]) -> None:
         """Load the Adagrad accumulators of an earlier run.
 
-        Parameters without an accumulator keep the initial value. So does the row of the padding
-        character, which bilm-tf does not have: its accumulator of 0 would lead to division by 0.
+        Parameters without an accumulator keep the initial value. So does the padding row of
+        an embedding, which bilm-tf does not have: an accumulator of 0 would lead to division by 0.
 
         Args:
             accumulators: Sums of squared gradients by parameter name of the network.

@@ -1,7 +1,7 @@
-"""A language model as the loop trains it: its text, its two directions, its perplexity.
+"""A bidirectional language model as a `Trainable` of the training loop.
 
-Measured is the perplexity under the full softmax on text that was held out, whatever softmax the
-steps are trained with.
+Evaluations report the perplexity on the held-out text under the full softmax, also if the model is
+trained with a sampled softmax.
 """
 
 import dataclasses
@@ -45,23 +45,23 @@ from elmo.train.trainable import StepResult, Watch
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-# Rows side by side when the held-out text is read.
+# Batch size of evaluations on the held-out text.
 EVALUATION_STREAMS = 64
 
 
 @dataclass(frozen=True)
 class LMTrainingJob:
-    """A language model that is to be trained, ready but for its device.
+    """A language model to be trained, not yet on its device.
 
     Attributes:
-        config: of the run.
-        corpus: text.
-        network: with its first weights.
-        tables: of the corpus for this network.
-        model: what the network will be saved as, but for its weights.
-        softmax_steps: steps in which the softmax learns alone.
-        compare: whether to measure before the network changes.
-        accumulators: sums of squares an earlier Adagrad left, by the names of the network.
+        config: Options of the run.
+        corpus: Training text and held-out text.
+        network: Network with its initial weights.
+        tables: Token tables of the corpus for this network.
+        model: Model to save; its weights are replaced by those of the network.
+        softmax_steps: Number of first steps in which only the softmax is trained.
+        compare: Whether to evaluate the model before the biLM is trained.
+        accumulators: Adagrad accumulators of an earlier run, by parameter name of the network.
     """
 
     config: TrainingConfig
@@ -74,22 +74,22 @@ class LMTrainingJob:
     accumulators: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a batch that the processes cannot share, before any is started."""
+        """Raise an error if the batch cannot be divided among the processes."""
         streams_per_process(self.config, self.config.run.devices * self.config.run.num_nodes)
 
     def make_trainable(self, fabric: "Fabric") -> "LMTrainable":
-        """Put it on its device."""
+        """Move the model to its device."""
         return LMTrainable(self, fabric)
 
 
 @dataclass(frozen=True)
 class LMBatch:
-    """The window of a step, looked up.
+    """The segment of one step as inputs of the network.
 
     Attributes:
-        parts: of the window, computed one after another.
-        drawn: what the step will touch of the softmax, where that is known ahead.
-        position: in the text, after the window.
+        parts: Batches for gradient accumulation.
+        drawn: Softmax rows of the step, if they can be drawn in advance.
+        position: Position in the text after the segment.
     """
 
     parts: list[SegmentBatch]
@@ -98,7 +98,7 @@ class LMBatch:
 
 
 class LMTrainable:
-    """A language model in training, in one of the processes of a run; a `Work`."""
+    """A language model in training in one process of a run; implements `Trainable`."""
 
     loss_names: tuple[str, ...] = ("forward_loss", "backward_loss")
 
@@ -106,8 +106,8 @@ class LMTrainable:
         """Move the network to its device.
 
         Args:
-            job: what to train.
-            fabric: device and processes.
+            job: Training job.
+            fabric: Device and processes.
         """
         self.job, self.config, self.fabric = job, job.config, fabric
         config, network = job.config, job.network
@@ -147,51 +147,51 @@ class LMTrainable:
             seed=config.run.seed,
             own=range(first, first + self.learner.n_streams),
         )
-        # That of the step done last: the stream itself is ahead.
+        # Position after the last step; the segment loader is ahead of it by prefetched batches.
         self.position: Position = self.stream.position()
 
     def describe(self) -> str:
-        """Give the plan."""
+        """Return the plan of the run as a table."""
         return str(self.plan)
 
     # ------------------------------------------------------------------------ steps
 
     def batches(self, first_step: int) -> Iterator[LMBatch]:
-        """Give windows from where the stream stands, looked up."""
-        for number, window in enumerate(self.stream, start=first_step):
-            parts = self.learner.batches(window)
-            yield LMBatch(parts, self.learner.draw(parts, number), window.position)
+        """Yield the batches of all steps from the current position in the text."""
+        for number, segment in enumerate(self.stream, start=first_step):
+            parts = self.learner.batches(segment)
+            yield LMBatch(parts, self.learner.draw(parts, number), segment.position)
 
     def step(self, batch: LMBatch, number: int) -> StepResult:
-        """Learn from a window."""
+        """Train on one segment."""
         result = self.learner.step(batch.parts, number, batch.drawn)
         self.position = batch.position
         return result
 
     def memory_advice(self) -> str:
-        """Say which batch would fit."""
+        """Return an error message that suggests a batch size that fits into memory."""
         batch, memory = self.config.stream.batch_size, self.plan.memory
         available = available_memory(self.fabric.device)
-        # It did not fit, whatever the estimate says: half of it is the most to hope for.
+        # The batch did not fit, even if the estimate says so: suggest at most half of it.
         fits = batch // 2
         if available is not None:
             fits = min(fits, fitting_batch(batch, memory.total, memory.fixed, available))
-        advice = f"--batch-size {fits} would fit" if fits else "a smaller model is needed"
+        advice = f"Use --batch-size {fits}" if fits else "Use a smaller model"
         return (
-            f"out of memory with batch_size {batch} and unroll {self.config.stream.unroll}: "
-            f"{advice}, or keep the batch and compute it in parts with --accumulate "
-            f"{2 * self.config.run.accumulate}"
+            f"Out of memory with batch_size {batch} and unroll {self.config.stream.unroll}. "
+            f"{advice}, or keep the batch size and split the batch with --accumulate "
+            f"{2 * self.config.run.accumulate}."
         )
 
     # ------------------------------------------------------------------------ evaluation
 
     def measure(self, step: int, watch: Watch) -> list[float] | None:
-        """Add up the losses on the held-out text, over all processes."""
+        """Return the sums of losses and counts on the held-out text, over all processes."""
         fabric, stream = self.fabric, self.config.stream
         if "valid" not in self.job.corpus.splits:
             return None
         each = max(1, min(stream.batch_size, EVALUATION_STREAMS) // fabric.world_size)
-        windows = read_once(
+        segments = read_once(
             self.job.corpus.splits["valid"],
             lanes=each * fabric.world_size,
             steps=stream.unroll,
@@ -206,38 +206,38 @@ class LMTrainable:
                 self.learner.model,
                 softmax,
                 self.job.tables,
-                watch(windows),
+                watch(segments),
                 carry=not stream.reset,
             )
         if fabric.world_size > 1:
             sums = fabric.all_reduce(sums.to(fabric.device), reduce_op="sum")
         numbers: list[float] = torch.as_tensor(sums).tolist()
-        # A softmax that still learns alone may be anywhere.
+        # While only a new softmax is trained, its loss can have any value.
         if step > self.job.softmax_steps:
             self._check(self.evaluation(numbers).loss, step)
         return numbers
 
     def evaluation(self, numbers: list[float]) -> Perplexity:
-        """Give the perplexity that sums amount to."""
+        """Return the perplexity computed from the sums of `measure`."""
         return perplexity_of(torch.tensor(numbers, dtype=torch.float64))
 
     def _check(self, loss: float, step: int) -> None:
-        """Stop a run whose held-out loss is no number, or twice that of a blind guess."""
-        guess = math.log(self.job.network.config.n_softmax_words)
-        if not loss <= 2 * guess + DIVERGENCE_MARGIN:
+        """Raise an error if the held-out loss is NaN or far above that of uniform guessing."""
+        chance = math.log(self.job.network.config.n_softmax_words)
+        if not loss <= 2 * chance + DIVERGENCE_MARGIN:
             raise TrainingError(
-                f"training diverged before step {step:,}: the held-out loss is {loss:.4g}, "
-                f"that of a blind guess {guess:.4g}; {DIVERGENCE_ADVICE}"
+                f"Training diverged before step {step:,}: the held-out loss is {loss:.4g}; uniform "
+                f"guessing has {chance:.4g}. {DIVERGENCE_ADVICE}"
             )
 
-    # ------------------------------------------------------------------------ what is kept
+    # ------------------------------------------------------------------------ checkpoints
 
     def is_finite(self) -> bool:
-        """Whether all weights are numbers."""
+        """Whether no weight is NaN or infinite."""
         return all(bool(torch.isfinite(value).all()) for value in self.job.network.parameters())
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the learner, the place in the text and what the text is known by."""
+        """Return the state of the learner, the position in the text and the corpus fingerprint."""
         return {
             "learner": self.learner.state_dict(),
             "position": self.position,
@@ -245,56 +245,62 @@ class LMTrainable:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take what `state_dict` gave, in any number of processes; refuse another corpus."""
+        """Load a state of `state_dict`; the number of processes can differ.
+
+        Raises:
+            ConfigError: The state belongs to a run on another corpus.
+        """
         if state["corpus"] != self._corpus_fingerprint():
             raise ConfigError(
-                f"{Path(self.config.out)} holds a run on another corpus ({state['corpus']}, now "
-                f"{self._corpus_fingerprint()}): use that one, or another --out"
+                f"{Path(self.config.out)} contains a run on another corpus (fingerprint "
+                f"{state['corpus']}, now {self._corpus_fingerprint()}). Use that corpus, or choose "
+                "another --out."
             )
         self.learner.load_state_dict(state["learner"])
         self.position = state["position"]
         self.stream.restore(self.position)
 
     def _corpus_fingerprint(self) -> list[int]:
+        """Return the numbers of words, sentences and distinct words, and a checksum of counts."""
         train = self.job.corpus.splits["train"]
         counts = zlib.crc32(np.ascontiguousarray(self.job.corpus.counts).tobytes())
         return [train.n_words, train.n_sentences, len(self.job.corpus.words), counts]
 
-    def save_model(self, folder: Path, step: int, found: Perplexity | None) -> None:
-        """Write the model as it is now, with what is known of its training."""
+    def save_model(self, folder: Path, step: int, evaluation: Perplexity | None) -> None:
+        """Write the current model with its training record."""
         train = self.job.corpus.splits["train"]
-        facts: dict[str, Any] = dict(self.job.model.training or {})
-        facts |= {
+        record: dict[str, Any] = dict(self.job.model.training or {})
+        record |= {
             PROGRAM: f"elmo-torch {__version__}",
             TEXT: f"{train.n_words:,} words in {train.n_sentences:,} sentences",
             STEPS: f"{step:,} of {self.tokens_per_step:,} tokens, "
             f"{step / self.steps_per_epoch:.2f} epochs",
             RESET_SHARE: self.config.stream.reset or 0.0,
         }
-        if found is not None:
-            facts |= {
-                HELDOUT_PERPLEXITY: f"forward {found.forward:.2f}, backward "
-                f"{found.backward:.2f} (full softmax, "
+        if evaluation is not None:
+            record |= {
+                HELDOUT_PERPLEXITY: f"forward {evaluation.forward:.2f}, backward "
+                f"{evaluation.backward:.2f} (full softmax, "
                 f"{'state reset' if self.config.stream.reset else 'state carried'})",
-                HELDOUT_BITS_PER_CHARACTER: f"{found.values()['bits_per_character']:.4f}",
-                HELDOUT_OOV_RATE: f"{found.unknown_rate:.2%}",
+                HELDOUT_BITS_PER_CHARACTER: f"{evaluation.values()['bits_per_character']:.4f}",
+                HELDOUT_OOV_RATE: f"{evaluation.unknown_rate:.2%}",
             }
         weights = {
             name: value.detach().cpu() for name, value in self.job.network.state_dict().items()
         }
         model_folder.write(
-            dataclasses.replace(self.job.model, weights=weights, training=facts), folder
+            dataclasses.replace(self.job.model, weights=weights, training=record), folder
         )
 
-    def result(self, standing: RunState, note: str) -> TrainResult:
-        """Give the best perplexity, and the one before fine-tuning."""
+    def result(self, state: RunState, note: str) -> TrainResult:
+        """Return the result of the run, with the best perplexity and the one before training."""
         return TrainResult(
             self.config.out,
             self.plan,
-            standing.step,
-            standing.seconds,
-            self.evaluation(standing.best) if standing.best else None,
+            state.step,
+            state.seconds,
+            self.evaluation(state.best) if state.best else None,
             note,
-            self.evaluation(standing.before) if standing.before else None,
+            self.evaluation(state.before) if state.before else None,
             is_first=self.fabric.is_global_zero,
         )

@@ -1,8 +1,7 @@
-"""The one loop, for whatever is a `Work`: step, log, evaluate, save, stop.
+"""The training loop for every `Trainable`: steps, logging, evaluation, checkpoints, early stopping.
 
-It tells the truth while it runs: it counts its own tokens, measures on what was held out, and says
-before it starts what it will take. Killed at any moment, it goes on from its last checkpoint as if
-nothing had happened.
+Before the first step the loop prints the plan of the run. A run that was killed resumes from its
+last checkpoint and gives the same results as an uninterrupted run.
 """
 
 import dataclasses
@@ -36,14 +35,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Batches made ahead of the step that takes them.
 PREFETCH_BATCHES = 4
-# Steps timed before the length of the run is foretold, after a first few that are not.
+# Steps before the clock starts, and steps timed for the estimate of the remaining time.
 WARM_UP, TIMED = 3, 20
+# Key of the `RunState` in checkpoints, and its earlier name, which is still read.
+RUN_STATE, EARLIER_RUN_STATE = "run_state", "standing"
 
 
 def train(job: TrainingJob[Result]) -> Result:
-    """Train a model, from the beginning or from its last checkpoint."""
+    """Train a model from the beginning, or resume from the last checkpoint of its folder."""
     fabric = make_fabric(job.config.run)
     with ExitStack() as stack:
         stack.enter_context(reproducible(fabric.device, job.config.run))
@@ -54,56 +54,56 @@ def train(job: TrainingJob[Result]) -> Result:
 
 
 class Stopped(Exception):
-    """A signal asked the run to stop."""
+    """Raised in the loop when a signal requested a stop."""
 
 
 class Loop(Generic[Result]):
-    """One run in one of its processes."""
+    """The training loop of one process of a run."""
 
     def __init__(self, job: TrainingJob[Result], fabric: "Fabric", folder: Path) -> None:
-        """Put the job on its device.
+        """Move the model to its device.
 
         Args:
-            job: what to train.
-            fabric: device and processes.
-            folder: the training folder.
+            job: Training job.
+            fabric: Device and processes.
+            folder: The training folder.
         """
         self.job, self.fabric, self.folder = job, fabric, folder
-        self.work = work = job.make_trainable(fabric)
-        self.standing = RunState(lowest=work.chance_loss)
+        self.trainable = trainable = job.make_trainable(fabric)
+        self.state = RunState(lowest=trainable.chance_loss)
         every = self.job.config.run.evaluate_every
-        self.evaluate_every = every or max(1, round(work.steps_per_epoch))
+        self.evaluate_every = every or max(1, round(trainable.steps_per_epoch))
         self.line = ProgressLine(
-            n_steps=work.n_steps,
-            steps_per_epoch=work.steps_per_epoch,
+            n_steps=trainable.n_steps,
+            steps_per_epoch=trainable.steps_per_epoch,
             show=fabric.is_global_zero,
         )
         self.report: Report | None = None
         self.stop = StopRequest()
-        self._sums = torch.zeros(len(work.loss_names), device=fabric.device)
+        self._sums = torch.zeros(len(trainable.loss_names), device=fabric.device)
         self._first_step = 0
         self._started = time.monotonic()
 
     def run(self) -> Result:
-        """Train to the end, or to a stop."""
-        self.line.write(self.work.describe())
+        """Train until the last step, early stopping or a signal."""
+        self.line.write(self.trainable.describe())
         if self.job.config.run.dry_run:
             return self._dry_run()
         self._resume()
         with ExitStack() as stack:
             stack.enter_context(self.stop)
             if self.fabric.is_global_zero:
-                resumed = self.standing.step or None
+                resumed = self.state.step or None
                 self.report = stack.enter_context(Report(self.folder, self.job.config, resumed))
             stack.enter_context(self.line)
-            self._started = time.monotonic() - self.standing.seconds
+            self._started = time.monotonic() - self.state.seconds
             try:
                 note = self._steps()
-                if self.standing.evaluated != self.standing.step:
+                if self.state.evaluated != self.state.step:
                     self._evaluate()
             except Stopped:
                 self._save()
-                self.line.write(f"stopped at step {self.standing.step:,}; a checkpoint is written")
+                self.line.write(f"Stopped at step {self.state.step:,}. A checkpoint was written.")
                 self.stop.raise_()
             self._save()
         return self._finish(note)
@@ -111,33 +111,35 @@ class Loop(Generic[Result]):
     # ------------------------------------------------------------------------ steps
 
     def _steps(self) -> str:
-        """Take steps until there is a reason to stop, and give the reason."""
-        standing, run = self.standing, self.job.config.run
-        # A signal may have cut the evaluation of this step short.
-        if standing.step and self._evaluation_is_due() and standing.evaluated != standing.step:
+        """Run steps until the end of training and return a note that says why it ended."""
+        state, run = self.state, self.job.config.run
+        # A signal can have interrupted the evaluation of this step.
+        if state.step and self._evaluation_is_due() and state.evaluated != state.step:
             self._evaluate()
         if self._is_out_of_patience():
-            return "stopped early before, nothing to do"
-        batches = prefetched(self.work.batches(standing.step), PREFETCH_BATCHES)
+            return "already stopped early, nothing to do"
+        batches = prefetched(self.trainable.batches(state.step), PREFETCH_BATCHES)
         try:
-            while standing.step < self.work.n_steps:
-                if standing.step == self.work.compare_at and not standing.before:
+            while state.step < self.trainable.n_steps:
+                if state.step == self.trainable.compare_at and not state.before:
                     self._compare()
                 result = self._step(next(batches))
-                standing.step += 1
-                standing.n_summed += 1
+                state.step += 1
+                state.n_summed += 1
                 self._sums += result.losses
-                if standing.step % run.log_every == 0:
+                if state.step % run.log_every == 0:
                     self._log(result)
                 self.line.update(
-                    standing.step, self.work.tokens_per_step, learning_rate=result.rate
+                    state.step, self.trainable.tokens_per_step, learning_rate=result.rate
                 )
                 self._print_time_estimate()
                 if self._evaluation_is_due():
                     self._evaluate()
                     if self._is_out_of_patience():
-                        return f"stopped early, {standing.n_worse} evaluations without a better one"
-                if standing.step % run.checkpoint_every == 0:
+                        return (
+                            f"stopped early after {state.n_worse} evaluations without improvement"
+                        )
+                if state.step % run.checkpoint_every == 0:
                     self._save()
                 if self._stop_requested():
                     raise Stopped
@@ -146,96 +148,102 @@ class Loop(Generic[Result]):
         return "finished"
 
     def _evaluation_is_due(self) -> bool:
-        return self.standing.step % self.evaluate_every == 0
+        return self.state.step % self.evaluate_every == 0
 
     def _is_out_of_patience(self) -> bool:
         patience = self.job.config.run.patience
-        return patience is not None and self.standing.n_worse >= patience
+        return patience is not None and self.state.n_worse >= patience
 
     def _step(self, batch: Any) -> StepResult:
         try:
-            return self.work.step(batch, self.standing.step)
+            return self.trainable.step(batch, self.state.step)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise TrainingError(self.work.memory_advice()) from None
+            raise TrainingError(self.trainable.memory_advice()) from None
 
     def _log(self, result: StepResult) -> None:
-        """Write a line of the log, and stop a run that has gone astray."""
-        standing = self.standing
+        """Log the mean losses since the last log entry; raise an error if training diverged."""
+        state = self.state
         losses = self._mean_losses()
         loss, norm = sum(losses) / len(losses), float(result.norm)
-        standing.check_loss(loss, norm)
-        standing.lowest = min(standing.lowest, loss)
-        self.line.update(standing.step, 0, loss=loss)
+        state.check_loss(loss, norm)
+        state.lowest = min(state.lowest, loss)
+        self.line.update(state.step, 0, loss=loss)
         if self.report is not None:
             values = {
-                "epoch": standing.step / self.work.steps_per_epoch,
+                "epoch": state.step / self.trainable.steps_per_epoch,
                 "loss": loss,
-                **dict(zip(self.work.loss_names, losses, strict=True)),
+                **dict(zip(self.trainable.loss_names, losses, strict=True)),
                 "learning_rate": result.rate,
                 "gradient_norm": norm,
                 "tokens_per_second": self.line.tokens_per_second,
             }
-            self.report.step(standing.step, values)
+            self.report.step(state.step, values)
         self._sums.zero_()
-        standing.n_summed = 0
+        state.n_summed = 0
 
     def _mean_losses(self) -> list[float]:
-        """Give the mean losses since the last line of the log, over all processes."""
-        mean: Any = self._sums / max(1, self.standing.n_summed)
+        """Return the mean losses since the last log entry, over all processes."""
+        mean: Any = self._sums / max(1, self.state.n_summed)
         if self.fabric.world_size > 1:
             mean = self.fabric.all_reduce(mean, reduce_op="mean")
         return [float(value) for value in mean]
 
     def _print_time_estimate(self) -> None:
-        """Say how long it will take, once the speed is known."""
-        done = self.standing.step - self._first_step
+        """Print the estimated remaining time once enough steps were timed."""
+        done = self.state.step - self._first_step
         if done == WARM_UP:
             self.line.restart_clock()
         if done == WARM_UP + TIMED and self.line.seconds_left is not None:
             self.line.write(
                 f"{self.line.tokens_per_second:,.0f} tokens/s: about "
-                f"{duration(self.line.seconds_left)} to go, evaluations not counted"
+                f"{duration(self.line.seconds_left)} left, without evaluations"
             )
 
     def _dry_run(self) -> Result:
-        """Take a few steps for the clock alone; nothing is written."""
-        standing, n_steps = self.standing, self.work.n_steps
+        """Measure the speed of a few steps without writing any file."""
+        state, n_steps = self.state, self.trainable.n_steps
         with self.line:
-            for batch in prefetched(self.work.batches(0), PREFETCH_BATCHES):
+            for batch in prefetched(self.trainable.batches(0), PREFETCH_BATCHES):
                 result = self._step(batch)
-                standing.step += 1
-                self.line.update(standing.step, self.work.tokens_per_step)
-                if standing.step == WARM_UP:
-                    float(result.norm)  # wait for the device
+                state.step += 1
+                self.line.update(state.step, self.trainable.tokens_per_step)
+                if state.step == WARM_UP:
+                    float(result.norm)  # synchronize with the device
                     self.line.restart_clock()
-                if standing.step >= WARM_UP + TIMED:
+                if state.step >= WARM_UP + TIMED:
                     break
             float(result.norm)
-            self.line.update(standing.step, 0)
+            self.line.update(state.step, 0)
         left = self.line.seconds_left or 0.0
-        spent = left * n_steps / max(1, n_steps - standing.step)
+        spent = left * n_steps / max(1, n_steps - state.step)
         speed = f"{self.line.tokens_per_second:,.0f} tokens/s: the run would take about "
         note = f"dry run, nothing written; {speed}{duration(spent)}"
-        return self.work.result(RunState(), note)
+        return self.trainable.result(RunState(), note)
 
     def _stop_requested(self) -> bool:
-        """Whether any process was told to stop; several agree on it, now and then."""
+        """Whether any process received a signal to stop.
+
+        Several processes exchange this only in steps that are logged.
+        """
         stop = self.stop
         if self.fabric.world_size == 1:
             return stop.number is not None
-        if self.standing.step % self.job.config.run.log_every:
+        if self.state.step % self.job.config.run.log_every:
             return False
-        asked: Any = self.fabric.all_reduce(
+        requested: Any = self.fabric.all_reduce(
             torch.tensor(float(stop.number or 0), device=self.fabric.device), reduce_op="sum"
         )
-        if float(asked) and stop.number is None:
+        if float(requested) and stop.number is None:
             stop.number = signal.SIGINT
-        return bool(float(asked))
+        return bool(float(requested))
 
     def _stop_on_signal(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Give items until a signal comes; processes that wait for each other go on."""
+        """Yield the items and raise `Stopped` once a signal has arrived.
+
+        With several processes signals are ignored here, since the processes wait for each other.
+        """
         for item in items:
             if self.fabric.world_size == 1 and self.stop.number is not None:
                 raise Stopped
@@ -244,93 +252,95 @@ class Loop(Generic[Result]):
     # ------------------------------------------------------------------------ evaluation
 
     def _evaluate(self) -> None:
-        """Measure on what was held out, and keep the model where it is the best so far."""
-        standing, work = self.standing, self.work
-        numbers = work.measure(standing.step, self._stop_on_signal)
-        standing.evaluated = standing.step
+        """Evaluate on the held-out data and save the model if it is the best so far."""
+        state, trainable = self.state, self.trainable
+        numbers = trainable.measure(state.step, self._stop_on_signal)
+        state.evaluated = state.step
         if numbers is None:
             return
-        found: Evaluation = work.evaluation(numbers)
-        best = work.evaluation(standing.best).rank if standing.best else None
-        is_better = best is None or found.rank < best
-        standing.has_moved |= best is not None and found.rank != best
+        evaluation: Evaluation = trainable.evaluation(numbers)
+        best = trainable.evaluation(state.best).rank if state.best else None
+        is_better = best is None or evaluation.rank < best
+        state.has_moved |= best is not None and evaluation.rank != best
         if is_better:
-            standing.best, standing.n_worse = numbers, 0
-            self._save_model(found)
+            state.best, state.n_worse = numbers, 0
+            self._save_model(evaluation)
         else:
-            standing.n_worse += standing.has_moved
+            state.n_worse += state.has_moved
         if self.report is not None:
-            self.report.evaluation(standing.step, found.values())
+            self.report.evaluation(state.step, evaluation.values())
         self.line.write(
-            f"step {standing.step:,}, epoch {standing.step / work.steps_per_epoch:.2f}: "
-            f"{found.line()}{'' if is_better else ' (not the best)'}"
+            f"step {state.step:,}, epoch {state.step / trainable.steps_per_epoch:.2f}: "
+            f"{evaluation.line()}{'' if is_better else ' (not the best)'}"
         )
         self.line.restart_clock()
 
     def _compare(self) -> None:
-        """Measure the model that later ones are compared with; it is the best one so far."""
-        self.standing.best = []
+        """Evaluate the model that later evaluations are compared with."""
+        self.state.best = []
         self._evaluate()
-        self.standing.before = self.standing.best
+        self.state.before = self.state.best
 
-    # ------------------------------------------------------------------------ what is kept
+    # ------------------------------------------------------------------------ checkpoints
 
     def _resume(self) -> None:
-        """Go on from the last checkpoint, where there is one."""
+        """Load the last checkpoint, if there is one."""
         if self.fabric.is_global_zero:
             check_same_run(self.folder, self.job.config)
             if self.fabric.world_size > 1:
-                # Torn files are gone before the other processes look.
+                # Delete damaged checkpoints before the other processes look for the newest one.
                 checkpoint.load_newest(self.folder / CHECKPOINTS)
         self.fabric.barrier()
-        found = checkpoint.load_newest(self.folder / CHECKPOINTS)
-        if found is not None:
-            self.work.load_state_dict(found)
-            if found["threads"] != torch.get_num_threads() and self.fabric.device.type == "cpu":
+        content = checkpoint.load_newest(self.folder / CHECKPOINTS)
+        if content is not None:
+            self.trainable.load_state_dict(content)
+            if content["threads"] != torch.get_num_threads() and self.fabric.device.type == "cpu":
                 logger.warning(
-                    "the run had %d threads, now there are %d: sums may round in another way",
-                    found["threads"],
+                    "The run was started with %d threads and resumes with %d. Results can differ "
+                    "by rounding errors.",
+                    content["threads"],
                     torch.get_num_threads(),
                 )
-            self.standing = RunState(**found["standing"])
-            self._sums = torch.tensor(self.standing.sums, device=self.fabric.device)
-            self.line.step = self.standing.step
-            self.line.write(f"going on from step {self.standing.step:,}")
-        self._first_step = self.standing.step
+            key = RUN_STATE if RUN_STATE in content else EARLIER_RUN_STATE
+            self.state = RunState(**content[key])
+            self._sums = torch.tensor(self.state.sums, device=self.fabric.device)
+            self.line.step = self.state.step
+            self.line.write(f"Resuming from step {self.state.step:,}.")
+        self._first_step = self.state.step
         if self.fabric.is_global_zero:
             write_config(self.folder, self.job.config)
 
     def _save(self) -> None:
-        """Write a checkpoint, unless the run has gone astray since the last line of the log."""
-        standing = self.standing
-        if standing.n_summed:
+        """Write a checkpoint, or raise an error if training diverged since the last log entry."""
+        state = self.state
+        if state.n_summed:
             losses = self._mean_losses()
-            standing.check_loss(sum(losses) / len(losses))
-        if not self.work.is_finite():
-            standing.check_loss(math.nan)
-        standing.sums = self._sums.tolist()
-        standing.seconds = time.monotonic() - self._started
-        state = self.work.state_dict()
+            state.check_loss(sum(losses) / len(losses))
+        if not self.trainable.is_finite():
+            state.check_loss(math.nan)
+        state.sums = self._sums.tolist()
+        state.seconds = time.monotonic() - self._started
+        model_state = self.trainable.state_dict()
         if self.fabric.is_global_zero:
             content = {
                 "version": __version__,
-                **state,
-                "standing": dataclasses.asdict(standing),
+                **model_state,
+                RUN_STATE: dataclasses.asdict(state),
                 "threads": torch.get_num_threads(),
             }
-            checkpoint.save(self.folder / CHECKPOINTS, standing.step, content)
+            checkpoint.save(self.folder / CHECKPOINTS, state.step, content)
         self.fabric.barrier()
 
-    def _save_model(self, found: Evaluation | None) -> None:
-        """Write the model as it is now."""
+    def _save_model(self, evaluation: Evaluation | None) -> None:
+        """Write the current model."""
         if self.fabric.is_global_zero:
-            self.work.save_model(self.folder / MODEL, self.standing.step, found)
+            self.trainable.save_model(self.folder / MODEL, self.state.step, evaluation)
 
     def _finish(self, note: str) -> Result:
-        """Leave a model folder and a picture behind."""
-        if not self.standing.best:
+        """Save the model if there was no evaluation, draw the curves and return the result."""
+        if not self.state.best:
             self._save_model(None)
         if self.fabric.is_global_zero:
             draw_curves(self.folder)
         self.fabric.barrier()
-        return self.work.result(self.standing, note)
+        return self.trainable.result(self.state, note)

@@ -1,4 +1,4 @@
-"""The run in an MLflow store: a folder, a database or a server."""
+"""Logging of a run to an MLflow store: a folder, a database or a server."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ from elmo.train.trainable import RunSettings
 EXPERIMENT = "elmo"
 RUN_FILE = "mlflow.json"
 STORE = "mlruns"
-# MLflow refuses longer values, and more of them in one call.
+# Limits of MLflow on the length of a value and on the number of parameters per call.
 MAX_VALUE = 500
 MAX_PARAMETERS = 100
 
@@ -24,37 +24,37 @@ logger = logging.getLogger(__name__)
 
 
 class Tracking:
-    """One run in the store; a resumed training goes on with the same one."""
+    """The MLflow run of a training folder; a resumed training continues the same MLflow run."""
 
     def __init__(self, folder: Path, config: RunSettings, *, is_new: bool) -> None:
-        """Open the store, and the run in it.
+        """Open the store and create or resume the MLflow run.
 
         Args:
-            folder: the training folder, which remembers the run.
-            config: of the run; its values are logged as parameters.
-            is_new: whether training begins anew.
+            folder: The training folder; the id of the MLflow run is stored in it.
+            config: Options of the run, logged as MLflow parameters.
+            is_new: Whether training starts from the beginning.
         """
         store = config.run.mlflow_store or str(folder / STORE)
         self._client = _client(store)
         self._enabled = True
-        remembered = folder / RUN_FILE
+        run_file = folder / RUN_FILE
         try:
-            self._run_id = None if is_new else self._resume_run(remembered)
+            self._run_id = None if is_new else self._resume_run(run_file)
             if self._run_id is None:
                 self._run_id = self._create_run(folder.resolve().name, config)
         except Exception as error:
             raise ConfigError(
-                f"the MLflow store {store} cannot be used: {_reason(error)}"
+                f"The MLflow store {store} cannot be used: {_reason(error)}"
             ) from error
-        with atomic_path(remembered) as partial:
+        with atomic_path(run_file) as partial:
             partial.write_text(json.dumps({"run_id": self._run_id}) + "\n", encoding="ascii")
 
-    def _resume_run(self, remembered: Path) -> str | None:
-        """Open the run the folder remembers; None where there is none, or not in this store."""
+    def _resume_run(self, run_file: Path) -> str | None:
+        """Reopen the MLflow run named in the run file; None if it is not in this store."""
         from mlflow.exceptions import MlflowException
 
         try:
-            run_id: str = json.loads(remembered.read_bytes())["run_id"]
+            run_id: str = json.loads(run_file.read_bytes())["run_id"]
             self._client.update_run(run_id, status="RUNNING")
         except (OSError, ValueError, KeyError, MlflowException):
             return None
@@ -73,9 +73,9 @@ class Tracking:
         return run_id
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Log numbers; a store that fails is given up with a warning, the training goes on.
+        """Log metrics; if the store fails, warn once and disable logging for the rest of the run.
 
-        Steps that are trained again after a resume are logged again: the values are the same.
+        Steps that are repeated after a resume are logged again, with the same values.
         """
         from mlflow.entities import Metric
 
@@ -87,20 +87,22 @@ class Tracking:
             self._client.log_batch(self._run_id, metrics=metrics)
         except Exception as error:
             self._enabled = False
-            logger.warning("MLflow failed and is told no more: %s", _reason(error))
+            logger.warning(
+                "MLflow logging failed; it is disabled for the rest of this run: %s", _reason(error)
+            )
 
     def close(self, finished: bool) -> None:
-        """Say how the run ended."""
+        """Set the final status of the MLflow run."""
         if not self._enabled:
             return
         try:
             self._client.set_terminated(self._run_id, "FINISHED" if finished else "KILLED")
         except Exception as error:
-            logger.warning("MLflow was not told that the run ended: %s", _reason(error))
+            logger.warning("The status of the MLflow run could not be updated: %s", _reason(error))
 
 
 def flatten(config: Any) -> dict[str, Any]:
-    """Give the values of a config by their dotted names."""
+    """Return the values of a config by dotted option name."""
     flat: dict[str, Any] = {}
     waiting = list(to_dict(config).items())
     while waiting:
@@ -113,10 +115,10 @@ def flatten(config: Any) -> dict[str, Any]:
 
 
 def _client(store: str) -> Any:
-    # Its default is to report home what is used; nobody asked for that here.
+    # MLflow sends usage data by default.
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     if "://" not in store:
-        # MLflow would rather have a database, but a folder needs nothing beside it.
+        # MLflow discourages folders, but only they need no further package.
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         store = Path(store).absolute().as_uri()
     try:
@@ -127,10 +129,11 @@ def _client(store: str) -> Any:
         return MlflowClient(tracking_uri=store)
     except Exception as error:
         raise ConfigError(
-            f"the MLflow store {store} cannot be opened: {_reason(error)}; a folder or a server's "
-            "address works with mlflow-skinny, a database needs the whole of mlflow"
+            f"The MLflow store {store} cannot be opened: {_reason(error)}. A folder or a server "
+            "address works with mlflow-skinny; a database needs the package mlflow."
         ) from error
 
 
 def _reason(error: Exception) -> str:
+    """Return type and message of an error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

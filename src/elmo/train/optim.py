@@ -1,6 +1,7 @@
-"""Optimisers and the schedule of their rate; and the rows of a big table, updated alone.
+"""Optimizers, learning rate schedules, gradient clipping, and sparse updates of table rows.
 
-Where steps are recorded the rate is a tensor, so that a recording can be done with another one.
+If steps are captured as a CUDA graph, the learning rate is a tensor, so that it can change between
+replays.
 """
 
 import math
@@ -15,17 +16,17 @@ from elmo.config import OptimizerConfig
 
 
 class Adagrad(torch.optim.Optimizer):
-    """TensorFlow's: the sums of squares begin at a value that is given, there is no epsilon."""
+    """Adagrad of TensorFlow: a configurable initial accumulator value and no epsilon."""
 
     def __init__(
         self, parameters: Iterable[nn.Parameter], *, lr: float | Tensor, accumulator: float
     ) -> None:
-        """Begin the sums.
+        """Initialize the accumulators.
 
         Args:
-            parameters: what it moves.
-            lr: learning rate.
-            accumulator: where sums of squares begin.
+            parameters: Parameters to update.
+            lr: Learning rate.
+            accumulator: Initial value of the sums of squared gradients.
         """
         super().__init__(parameters, {"lr": lr})
         for group in self.param_groups:
@@ -34,7 +35,7 @@ class Adagrad(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move what has a gradient."""
+        """Update the parameters that have a gradient."""
         for group in self.param_groups:
             values = [value for value in group["params"] if value.grad is not None]
             if not values:
@@ -48,23 +49,23 @@ class Adagrad(torch.optim.Optimizer):
 
 
 def make_optimizer(
-    parameters: Iterable[nn.Parameter], config: OptimizerConfig, *, recorded: bool = False
+    parameters: Iterable[nn.Parameter], config: OptimizerConfig, *, capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """Make the optimiser of dense weights; matrices decay, vectors do not.
+    """Create the optimizer of dense parameters, with weight decay for matrices only.
 
     Args:
-        parameters: what it moves.
-        config: its dials.
-        recorded: whether its steps are recorded: the rate is a tensor then.
+        parameters: Parameters to update.
+        config: Options of the optimizer.
+        capturable: Whether steps are captured as a CUDA graph; the learning rate is a tensor then.
     """
-    listed = list(parameters)
+    parameters = list(parameters)
     rate: float | Tensor = config.learning_rate
-    if recorded:
-        rate = torch.tensor(config.learning_rate, device=listed[0].device)
+    if capturable:
+        rate = torch.tensor(config.learning_rate, device=parameters[0].device)
     if config.optimizer == "adagrad":
-        return Adagrad(listed, lr=rate, accumulator=config.accumulator)
-    matrices = [value for value in listed if value.dim() > 1]
-    vectors = [value for value in listed if value.dim() <= 1]
+        return Adagrad(parameters, lr=rate, accumulator=config.accumulator)
+    matrices = [value for value in parameters if value.dim() > 1]
+    vectors = [value for value in parameters if value.dim() <= 1]
     groups = [
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
@@ -73,17 +74,17 @@ def make_optimizer(
         [group for group in groups if group["params"]],
         lr=rate,
         betas=(config.beta1, config.beta2),
-        # Else a step of a large table takes ten times as long on a CPU.
-        fused=all(value.device.type in ("cpu", "cuda") for value in listed),
-        capturable=recorded,
+        # Without it, updating a large table takes ten times as long on a CPU.
+        fused=all(value.device.type in ("cpu", "cuda") for value in parameters),
+        capturable=capturable,
     )
-    # PyTorch warns of a step that could be recorded and is not: the first of each size is not.
+    # PyTorch warns about capturable steps that are not captured; the first of each shape is not.
     optimizer._warned_capturable_if_run_uncaptured = True
     return optimizer
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate, in its place where it is a tensor."""
+    """Set the learning rate, in place if it is a tensor."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -92,12 +93,12 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
-    """Give the rate of a step: a straight rise, then constant or half a cosine.
+    """Return the learning rate of a step: linear warm-up, then constant or cosine decay.
 
     Args:
-        config: its dials.
-        step: from 0.
-        n_steps: of the whole run.
+        config: Options of the optimizer.
+        step: Step number, from 0.
+        n_steps: Number of steps of the whole run.
     """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -109,16 +110,16 @@ def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
 
 
 def clip_scale(norm: Tensor, clip_norm: float) -> Tensor:
-    """Give the factor that brings gradients down to a norm, `clip / max(norm, clip)`."""
+    """Return the factor that clips gradients to a norm, `clip_norm / max(norm, clip_norm)`."""
     return clip_norm / norm.clamp(min=clip_norm)
 
 
 def clip_gradients(gradients: list[Tensor], clip_norm: float) -> Tensor:
-    """Scale gradients, in their place, to the norm allowed; gives the norm they had.
+    """Clip the total norm of all gradients in place and return the norm before clipping.
 
     Args:
-        gradients: of all weights together.
-        clip_norm: the norm allowed; 0 for any.
+        gradients: Gradients of all parameters.
+        clip_norm: Maximum norm; 0 disables clipping.
     """
     norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     if clip_norm:
@@ -126,39 +127,39 @@ def clip_gradients(gradients: list[Tensor], clip_norm: float) -> Tensor:
     return norm
 
 
-def seed_step(device: torch.device, *place: int) -> None:
-    """Seed what is random in a step by its place: nothing that happens before can change it.
+def seed_step(device: torch.device, *key: int) -> None:
+    """Seed the random generator of a step, so that it does not depend on earlier steps.
 
     Args:
-        device: of the step.
-        place: numbers that no other step has.
+        device: Device of the step.
+        key: Numbers that identify the step, such as the seed of the run and the step number.
     """
-    seed = int(np.random.SeedSequence(place).generate_state(1)[0])
+    seed = int(np.random.SeedSequence(key).generate_state(1)[0])
     if device.type not in ("cpu", "cuda"):
         torch.manual_seed(seed)
         return
-    # `torch.manual_seed` seeds every kind of device; for those that are not in use it notes a
-    # trace of the call each time, which takes as long as a third of a small step.
+    # `torch.manual_seed` seeds every device type; for those not in use it records a stack trace
+    # in each call, which takes as long as a third of a small step.
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
-        here = torch.cuda.current_device() if device.index is None else device.index
-        torch.cuda.default_generators[here].manual_seed(seed)
+        index = torch.cuda.current_device() if device.index is None else device.index
+        torch.cuda.default_generators[index].manual_seed(seed)
 
 
 class RowOptimizer:
-    """Adagrad or Adam on some rows of a table; the others are neither read nor written.
+    """Adagrad or AdamW for selected rows of a table; other rows are neither read nor written.
 
-    For Adagrad that is what updating the whole table would do, a row without gradient standing
-    still. Adam's averages decay only when a row is touched, and its bias correction counts the
-    times it was.
+    For Adagrad the result equals an update of the whole table, since a row without gradient does
+    not change. For AdamW the moment estimates of a row decay only when the row is updated, and
+    the bias correction counts the updates of the row.
     """
 
     def __init__(self, table: Tensor, config: OptimizerConfig) -> None:
-        """Make the state of a table.
+        """Initialize the optimizer state of a table.
 
         Args:
-            table: (rows, ...); changed in place.
-            config: the optimiser's dials.
+            table: Table of shape (rows, ...); changed in place.
+            config: Options of the optimizer.
         """
         self.table = table
         self.config = config
@@ -177,10 +178,11 @@ class RowOptimizer:
         """Update rows.
 
         Args:
-            ids: distinct row numbers.
-            gradient: of these rows.
-            rate: learning rate.
-            valid: 0 for rows that stay as they are, having no gradient, else 1; None for all 1.
+            ids: Distinct row numbers.
+            gradient: Gradients of these rows.
+            rate: Learning rate.
+            valid: 1 for rows to update, 0 for padding rows, which must have a gradient of zero;
+                None if there are no padding rows.
         """
         rows = self.table[ids]
         if self.config.optimizer == "adagrad":
@@ -201,16 +203,16 @@ class RowOptimizer:
         seen = count.clamp(min=1).view(shape)
         first = mean / (1 - beta1**seen)
         second = square / (1 - beta2**seen)
-        # As in AdamW, vectors (here: the bias of each word) do not decay.
+        # As in `make_optimizer`, vectors (here the bias of each word) have no weight decay.
         decay = self.config.weight_decay if rows.dim() > 1 else 0.0
         move = rows * decay + first / (second.sqrt() + 1e-8)
         self.table[ids] = rows - rate * valid * move
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the state."""
+        """Return the state of the optimizer."""
         return dict(self.state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take a state that `state_dict` gave."""
+        """Load a state of `state_dict`."""
         for name, value in self.state.items():
             value.copy_(state[name])

@@ -1,4 +1,4 @@
-"""Work done ahead in a thread, so that the device does not wait for the host."""
+"""Prefetching of batches in a background thread, so that the device does not wait for the host."""
 
 import queue
 import threading
@@ -9,24 +9,26 @@ Item = TypeVar("Item")
 
 
 def prefetched(items: Iterable[Item], ahead: int) -> Generator[Item]:
-    """Give items in order, some of them made beforehand; an error comes when its turn does.
+    """Yield items in order, produced in advance by a background thread.
+
+    An error of the iterable is raised at the position of the item that caused it.
 
     Args:
-        items: made in a thread of their own.
-        ahead: made and waiting, at most; one more may be in the making.
+        items: Iterable that the background thread reads.
+        ahead: Maximum number of items waiting in the queue; one more can be in production.
     """
     ready: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=ahead)
     stop = threading.Event()
 
-    def put(kind: str, value: Any) -> None:
+    def put(tag: str, value: Any) -> None:
         while not stop.is_set():
             try:
-                ready.put((kind, value), timeout=0.1)
+                ready.put((tag, value), timeout=0.1)
                 return
             except queue.Full:
                 continue
 
-    def work() -> None:
+    def produce() -> None:
         try:
             for item in items:
                 put("item", item)
@@ -36,14 +38,14 @@ def prefetched(items: Iterable[Item], ahead: int) -> Generator[Item]:
         except BaseException as error:
             put("error", error)
 
-    thread = threading.Thread(target=work, name="prefetch", daemon=True)
+    thread = threading.Thread(target=produce, name="prefetch", daemon=True)
     thread.start()
     try:
         while True:
-            kind, value = ready.get()
-            if kind == "end":
+            tag, value = ready.get()
+            if tag == "end":
                 return
-            if kind == "error":
+            if tag == "error":
                 raise value
             yield value
     finally:

@@ -1,4 +1,4 @@
-"""The verb `pretrain`: a corpus and dials to a new model, then the loop."""
+"""The command `pretrain`: create a new model for a corpus and train it."""
 
 import torch
 
@@ -25,13 +25,13 @@ from elmo.train.train_result import TrainResult
 
 
 def pretrain(config: PretrainConfig) -> TrainResult:
-    """Train a bidirectional language model on a text."""
+    """Train a new bidirectional language model on a text."""
     with open_corpus(config, config.corpus) as corpus:
         return train(pretrain_job(config, corpus))
 
 
 def pretrain_job(config: PretrainConfig, corpus: Corpus) -> LMTrainingJob:
-    """Make a network for a corpus, with its first weights."""
+    """Create a network with initial weights for a corpus and return the training job."""
     vocabulary = corpus.vocabulary
     characters = _character_dictionary(config.input, corpus)
     shape = model_config(
@@ -61,7 +61,7 @@ def pretrain_job(config: PretrainConfig, corpus: Corpus) -> LMTrainingJob:
 
 
 def model_config(
-    given: InputConfig,
+    inputs: InputConfig,
     lstm: LSTMConfig,
     loss: LossConfig,
     *,
@@ -70,31 +70,31 @@ def model_config(
     max_characters: int,
     n_words: int,
 ) -> ModelConfig:
-    """Give the shape of a model.
+    """Return the configuration of a new model.
 
     Args:
-        given: what a token is.
-        lstm: the LSTM stacks.
-        loss: the softmax.
-        tokenizer: that split the corpus.
-        n_characters: symbols of the character scheme, without the mask.
-        max_characters: columns of a token row.
-        n_words: of the vocabulary.
+        inputs: Options of the token encoder.
+        lstm: Options of the LSTM layers.
+        loss: Options of the softmax.
+        tokenizer: Name of the tokenizer of the corpus.
+        n_characters: Number of symbols of the character scheme, without padding.
+        max_characters: Number of character positions per token.
+        n_words: Size of the vocabulary.
     """
-    is_spelled = given.characters != "none"
+    has_characters = inputs.characters != "none"
     encoder = EncoderConfig(
-        n_characters=n_characters + SHIFT if is_spelled else 0,
-        character_dim=given.character_dim,
-        filters=given.filters,
-        activation=given.activation,
-        n_highway=given.n_highway,
-        # Words alone, as wide as the LSTM takes them, need no matrix between.
-        project=is_spelled or given.word_dim != lstm.projection_dim,
-        n_words=n_words + SHIFT if given.word_dim else 0,
-        word_dim=given.word_dim,
+        n_characters=n_characters + SHIFT if has_characters else 0,
+        character_dim=inputs.character_dim,
+        filters=inputs.filters,
+        activation=inputs.activation,
+        n_highway=inputs.n_highway,
+        # Word embeddings as wide as the LSTM input need no projection.
+        project=has_characters or inputs.word_dim != lstm.projection_dim,
+        n_words=n_words + SHIFT if inputs.word_dim else 0,
+        word_dim=inputs.word_dim,
     )
     return ModelConfig(
-        TextConfig(tokenizer, given.characters, max_characters),
+        TextConfig(tokenizer, inputs.characters, max_characters),
         encoder,
         lstm,
         n_softmax_words=n_words,
@@ -102,17 +102,18 @@ def model_config(
     )
 
 
-def _character_dictionary(given: InputConfig, corpus: Corpus) -> dict[str, int] | None:
-    if given.characters in ("bytes", "none"):
+def _character_dictionary(inputs: InputConfig, corpus: Corpus) -> dict[str, int] | None:
+    """Build the character dictionary from the corpus; None if the scheme does not need one."""
+    if inputs.characters in ("bytes", "none"):
         return None
     words = (word for part in corpus.words.parts() for word in part)
-    return build_dictionary(words, map(int, corpus.counts), given.characters)
+    return build_dictionary(words, map(int, corpus.counts), inputs.characters)
 
 
-def _max_characters(given: InputConfig, corpus: Corpus) -> int:
-    """Give the columns of a token row: those asked for, or what fits the text."""
-    if given.max_characters is not None or given.characters == "none":
-        return given.max_characters or TextConfig.max_characters
+def _max_characters(inputs: InputConfig, corpus: Corpus) -> int:
+    """Return the number of character positions per token. Default: chosen to fit the text."""
+    if inputs.max_characters is not None or inputs.characters == "none":
+        return inputs.max_characters or TextConfig.max_characters
     words = (word for part in corpus.words.parts() for word in part)
-    fitted = fitted_width(words, map(int, corpus.counts), given.characters)
-    return max(fitted, *(width for width, _ in given.filters))
+    fitted = fitted_width(words, map(int, corpus.counts), inputs.characters)
+    return max(fitted, *(width for width, _ in inputs.filters))

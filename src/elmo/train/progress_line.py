@@ -1,7 +1,7 @@
-"""The line a training run shows: epoch, step, speed, time left, loss, learning rate.
+"""The progress line of a training run: epoch, step, speed, time left, loss, learning rate.
 
-On a terminal it stays in its place; elsewhere it is written now and then. It shows nothing where
-it is told not to, which is how all processes but one are kept silent.
+On a terminal the line is updated in place; otherwise a new line is printed from time to time. Only
+one process of a run shows it.
 """
 
 import sys
@@ -11,25 +11,25 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-# Seconds between two plain lines; a log is to be read, not filled.
-PLAIN_INTERVAL = 30.0
-# Speed is that of so many latest updates: a pause for an evaluation is soon forgotten.
-WINDOW = 50
+# Seconds between two lines if the output is not a terminal.
+LINE_INTERVAL = 30.0
+# Number of updates over which the speed is averaged.
+SPEED_UPDATES = 50
 
 
 class ProgressLine:
-    """Where a run stands, shown while it is entered."""
+    """The progress of a run, shown inside a `with` block."""
 
     def __init__(
         self, *, n_steps: int, steps_per_epoch: float, first_step: int = 0, show: bool = True
     ) -> None:
-        """Prepare, showing nothing yet.
+        """Initialize without showing anything.
 
         Args:
-            n_steps: of the whole run.
-            steps_per_epoch: steps in which the text is read once.
-            first_step: steps done already, where a run goes on.
-            show: whether to show anything at all.
+            n_steps: Number of steps of the whole run.
+            steps_per_epoch: Number of steps in which the text is read once.
+            first_step: Number of steps already done, if the run is resumed.
+            show: Whether to show anything at all.
         """
         self.n_steps = n_steps
         self.steps_per_epoch = steps_per_epoch
@@ -37,15 +37,15 @@ class ProgressLine:
         self.step = first_step
         self.loss: float | None = None
         self.learning_rate: float | None = None
-        # Time, step and tokens at the latest updates.
-        self._samples: deque[tuple[float, int, int]] = deque(maxlen=WINDOW)
+        # Time, step and number of tokens at the latest updates.
+        self._samples: deque[tuple[float, int, int]] = deque(maxlen=SPEED_UPDATES)
         self._n_tokens = 0
         self._last_line = 0.0
         self._bars: Any = None
         self.restart_clock()
 
     def __enter__(self) -> "ProgressLine":
-        """Begin to show."""
+        """Show the progress line."""
         self.restart_clock()
         self._last_line = time.monotonic()
         if self.show and sys.stderr.isatty():
@@ -56,17 +56,17 @@ class ProgressLine:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Take the line away."""
+        """Remove the progress line."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
 
     def restart_clock(self) -> None:
-        """Forget the speed so far, after a pause that says nothing of it."""
+        """Restart the measurement of the speed, for example after a pause for an evaluation."""
         self._samples.clear()
         self._samples.append((time.monotonic(), self.step, self._n_tokens))
 
@@ -78,13 +78,14 @@ class ProgressLine:
         loss: float | None = None,
         learning_rate: float | None = None,
     ) -> None:
-        """Go on.
+        """Update the progress.
 
         Args:
-            step: steps done in all.
-            n_tokens: read since the last update, by all processes.
-            loss: the latest; None leaves the one before, for to ask a device costs time.
-            learning_rate: likewise.
+            step: Total number of steps done.
+            n_tokens: Number of tokens processed since the last update, in all processes.
+            loss: Latest loss; None keeps the previous one, since reading a loss from the device
+                takes time.
+            learning_rate: Latest learning rate; None keeps the previous one.
         """
         self.step = step
         self._n_tokens += n_tokens
@@ -93,12 +94,12 @@ class ProgressLine:
         self.learning_rate = self.learning_rate if learning_rate is None else learning_rate
         if self._bars is not None:
             self._bars.update(self._task, completed=step, description=str(self))
-        elif self.show and time.monotonic() - self._last_line >= PLAIN_INTERVAL:
+        elif self.show and time.monotonic() - self._last_line >= LINE_INTERVAL:
             self._last_line = time.monotonic()
             sys.stderr.write(f"{self}\n")
 
     def write(self, text: str) -> None:
-        """Write lines that stay, such as the result of an evaluation."""
+        """Print a permanent message above the progress line."""
         if self._bars is not None:
             self._bars.console.print(text, markup=False, highlight=False)
         elif self.show:
@@ -106,20 +107,20 @@ class ProgressLine:
 
     @property
     def tokens_per_second(self) -> float:
-        """Speed of the latest updates; 0 before the first."""
+        """Speed over the latest updates; 0 before the first update."""
         (begin, _, first), (end, _, last) = self._samples[0], self._samples[-1]
         return (last - first) / (end - begin) if end > begin else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Time to the last step at the present speed; None before it is known."""
+        """Estimated time to the last step at the current speed; None before the first update."""
         (begin, first, _), (end, last, _) = self._samples[0], self._samples[-1]
         if last == first:
             return None
         return (end - begin) / (last - first) * max(0, self.n_steps - self.step)
 
     def __str__(self) -> str:
-        """Say where the run stands."""
+        """Return the progress as text."""
         parts = [
             f"epoch {self.step / self.steps_per_epoch:.2f}",
             f"step {self.step:,} of {self.n_steps:,}",
@@ -135,7 +136,7 @@ class ProgressLine:
 
 
 def duration(seconds: float) -> str:
-    """Write a time in its two largest units."""
+    """Format a duration with its two largest units, for example `2 h 1 min`."""
     left = round(seconds)
     units = [("d", 86400), ("h", 3600), ("min", 60), ("s", 1)]
     for (name, size), (smaller, part) in pairwise(units):
@@ -146,7 +147,7 @@ def duration(seconds: float) -> str:
 
 
 def _rich_bars() -> Any:
-    """Make the bar of a terminal; rich is imported only where there is one."""
+    """Create a progress bar; rich is imported only if the output is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 

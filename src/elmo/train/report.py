@@ -1,8 +1,8 @@
-"""What a run tells while it goes on: `log.jsonl`, TensorBoard, and MLflow where asked for.
+"""Logging of a run to `log.jsonl`, TensorBoard and, with `--mlflow`, MLflow.
 
-`log.jsonl` is the record: a line for each event, written through at once, so that a killed process
-loses at most the line it was writing. On resume it is cut back to the step the run goes on from.
-Only one process of a run makes a `Report`.
+`log.jsonl` has one line per event. Each line is flushed immediately, so that a killed process loses
+at most the line it was writing. When a run resumes, events of later steps are removed from it. Only
+one process of a run creates a `Report`.
 """
 
 import json
@@ -25,18 +25,18 @@ TENSORBOARD = "tensorboard"
 
 
 class Report:
-    """The reports of one run, to its training folder."""
+    """The log files of one run in its training folder."""
 
     def __init__(self, folder: Path, config: RunSettings, resume_step: int | None = None) -> None:
-        """Begin, or go on.
+        """Open the log files.
 
         Args:
-            folder: the training folder.
-            config: of the run.
-            resume_step: the step the run goes on from; what was told of later ones is taken back.
-                None begins anew.
+            folder: The training folder.
+            config: Options of the run.
+            resume_step: Step from which the run resumes; events of later steps are removed. None
+                starts new log files.
         """
-        # What can fail comes first, before anything is taken back.
+        # Whatever can fail comes first, before any event is removed.
         self._tracking: Tracking | None = None
         if config.run.mlflow:
             self._tracking = Tracking(folder, config, is_new=resume_step is None)
@@ -46,35 +46,35 @@ class Report:
         self._file = self.path.open("a", encoding="ascii")
 
     def __enter__(self) -> "Report":
-        """Begin to tell."""
+        """Return the report itself."""
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close; MLflow is told whether the run came to its end."""
+        """Close the log files; MLflow records whether the run finished."""
         self.close(finished=error is None)
 
     def step(self, step: int, values: Mapping[str, float]) -> None:
-        """Tell of a step of training."""
+        """Log a training step."""
         self.event("step", step, values)
 
     def evaluation(self, step: int, values: Mapping[str, float]) -> None:
-        """Tell of an evaluation on held-out text after a step."""
+        """Log an evaluation on the held-out data after a step."""
         self.event("evaluation", step, values)
-        # Evaluations are rare and what a watcher waits for.
+        # Evaluations are rare, and users of TensorBoard wait for them.
         self._board.flush()
 
     def event(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
-        """Tell of anything: a line of the log, and numbers to whoever draws them.
+        """Log an event to `log.jsonl`, and its numbers to TensorBoard and MLflow.
 
         Args:
-            kind: of event; numbers are drawn under `kind/name`.
-            step: when.
-            values: numbers and other plain data; a number that is none (NaN) is null in the log.
+            kind: Type of the event; TensorBoard and MLflow show the numbers as `kind/name`.
+            step: Step of the event.
+            values: Numbers and other JSON values; NaN and infinity become null in `log.jsonl`.
         """
         line = {"kind": kind, "step": step, "time": round(time.time(), 3)}
         line |= {name: _json_value(value) for name, value in values.items()}
@@ -91,18 +91,18 @@ class Report:
         except OSError as error:
             reason = error.strerror or str(error)
             raise OutputError(
-                f"cannot write {self.path}: {reason}; make room, start again"
+                f"Cannot write {self.path}: {reason}. Free some disk space and start the run again."
             ) from error
         if self._tracking is not None:
             self._tracking.log(step, numbers)
 
     def close(self, finished: bool = True) -> None:
-        """Write out what is left.
+        """Close the log files.
 
         Args:
-            finished: whether the run came to its end.
+            finished: Whether the run finished.
         """
-        # Every line was written through, or its failure told.
+        # Every line was already flushed, or its error was raised.
         for sink in (self._file, self._board):
             with suppress(OSError):
                 sink.close()
@@ -111,16 +111,16 @@ class Report:
 
 
 def read_log(folder: Path) -> Iterator[dict[str, Any]]:
-    """Give the events of a run in order; a line that was not finished is passed over."""
+    """Yield the events of a run in order, skipping incomplete lines."""
     yield from (event for _, event in _lines(folder / LOG))
 
 
 def cut_log(path: Path, step: int) -> None:
-    """Take back what was told of later steps, and half a line where one was left.
+    """Remove the events of later steps and incomplete lines from a log.
 
     Args:
-        path: the log; nothing is done where there is none.
-        step: the last one to keep.
+        path: The log file; may be missing.
+        step: Last step to keep.
     """
     if path.exists():
         kept = [line for line, event in _lines(path) if event["step"] <= step]
@@ -129,8 +129,8 @@ def cut_log(path: Path, step: int) -> None:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each whole line as text and as an event."""
-    # A torn page may hold anything; such a line is no JSON and is passed over.
+    """Yield each complete line as text and as an event."""
+    # After a crash a line can contain arbitrary bytes. Lines that are not JSON are skipped.
     for line in path.read_text(encoding="ascii", errors="replace").splitlines():
         try:
             event = json.loads(line)
@@ -141,11 +141,12 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _json_value(value: Any) -> Any:
+    """Return the value, or None if it is NaN or infinite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _open_board(folder: Path, resume_step: int | None) -> Any:
-    """Open TensorBoard's writer, hiding what an earlier process told of steps to come."""
+    """Open the TensorBoard writer and hide events of steps after the resume step."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -1,4 +1,4 @@
-"""The corpus of a run: a prepared one, or text that is prepared first into the training folder."""
+"""The corpus of a run: a prepared corpus, or text files prepared into the training folder."""
 
 import logging
 import tempfile
@@ -15,24 +15,27 @@ from elmo.train.run_folder import CORPUS
 
 logger = logging.getLogger(__name__)
 
-# Below this many words a perplexity is an anecdote.
+# With fewer held-out words the perplexity is too noisy.
 MIN_VALID_WORDS = 300
 
 
 @contextmanager
 def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus]:
-    """Open the corpus of a run, made first where the data is text.
+    """Open the corpus of a run, after preparing it if the data are text files.
 
     Args:
-        config: of the run.
-        corpus: how text becomes a corpus.
+        config: Options of the run.
+        corpus: Options for preparing text files.
     """
     if not config.data:
-        raise ConfigError("no data was named: give a prepared corpus or text files with --data")
-    given = Path(config.data[0])
-    if len(config.data) == 1 and is_corpus(given):
+        raise ConfigError("No training data. Give a prepared corpus or text files with --data.")
+    data = Path(config.data[0])
+    if len(config.data) == 1 and is_corpus(data):
         if config.valid:
-            raise ConfigError(f"{given} is a prepared corpus: its validation text was set then")
+            raise ConfigError(
+                f"--valid cannot be used with the prepared corpus {data}, which has its own "
+                "held-out text."
+            )
         ignored = [
             name
             for name in ("vocab", "vocab_size", "min_count", "held_out")
@@ -40,19 +43,19 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
         ]
         if ignored:
             raise ConfigError(
-                f"{given} is a prepared corpus: {', '.join(ignored)} was settled then; prepare it "
-                "again to change that"
+                f"{data} is a prepared corpus, so {', '.join(ignored)} cannot be changed. Prepare "
+                "the text again with the new settings."
             )
-        yield _check_corpus(Corpus.open(given), str(given))
+        yield _check_corpus(Corpus.open(data), str(data))
         return
-    with tempfile.TemporaryDirectory() as nowhere:
-        # A dry run leaves nothing behind.
-        folder = Path(nowhere if config.run.dry_run else config.out) / CORPUS
+    with tempfile.TemporaryDirectory() as temporary:
+        # A dry run writes nothing to the training folder.
+        folder = Path(temporary if config.run.dry_run else config.out) / CORPUS
         if not is_corpus(folder):
             if config.run.devices * config.run.num_nodes > 1:
                 raise ConfigError(
-                    "text is prepared by one process: run elmo prepare first, and give its folder "
-                    "with --data"
+                    "Text files cannot be prepared by several processes. Run elmo prepare first "
+                    "and give its output folder with --data."
                 )
             folder.parent.mkdir(parents=True, exist_ok=True)
             prepare(PrepareConfig(config.data, str(folder), config.valid, corpus=corpus))
@@ -60,14 +63,15 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
 
 
 def _check_corpus(corpus: Corpus, name: str) -> Corpus:
+    """Return the corpus; raise an error if it cannot be trained on."""
     if not corpus.splits.get("train") or not corpus.splits["train"].n_words:
-        raise ConfigError(f"{name}: there is no word to train on")
+        raise ConfigError(f"{name} contains no words to train on.")
     corpus.vocabulary.require_specials()
     valid = corpus.splits.get("valid")
     if valid is not None and valid.n_words < MIN_VALID_WORDS:
         logger.warning(
-            "the held-out text has %d words only: its perplexity says little; give a longer one "
-            "with --valid, or hold out more with --held-out",
+            "The held-out text has only %d words, too few for a reliable perplexity. Give a longer "
+            "text with --valid, or hold out more with --held-out.",
             valid.n_words,
         )
     return corpus

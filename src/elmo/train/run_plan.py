@@ -1,7 +1,7 @@
-"""What a run will take, before its first step: weights, steps, memory.
+"""The plan of a run, computed before its first step: numbers of weights and steps, and memory.
 
-Arithmetic on configs alone. The memory is an estimate for the plain kernels, meant to tell whether
-a batch fits and which one would; it is no promise to the megabyte.
+The plan depends only on the configuration. The memory is a rough estimate for the reference
+kernels, used to suggest a batch size that fits.
 """
 
 import math
@@ -27,33 +27,33 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes on one device.
+    """Estimated memory on one device, in bytes.
 
     Attributes:
-        fixed: weights, gradients and optimiser, whatever the batch.
-        window: what the gradient of a window needs; grows with the batch.
+        fixed: Weights, gradients and optimizer state; independent of the batch size.
+        segment: Activations kept for the gradient of one BPTT segment; grows with the batch size.
     """
 
     fixed: int
-    window: int
+    segment: int
 
     @property
     def total(self) -> int:
-        """All of it."""
-        return self.fixed + self.window
+        """Total memory in bytes."""
+        return self.fixed + self.segment
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run in numbers; `str` is a table for people.
+    """Size of a run; `str` returns a readable table.
 
     Attributes:
-        n_bilm: weights of the biLM.
-        n_softmax: weights of the softmax.
-        n_pairs: predictions of one direction in an epoch: every word and every sentence end.
-        tokens_per_step: of them in a step, over all processes.
-        n_steps: of the whole run.
-        memory: estimate for one device.
+        n_bilm: Number of weights of the biLM.
+        n_softmax: Number of weights of the softmax.
+        n_pairs: Predictions per direction and epoch: one for each word and each sentence end.
+        tokens_per_step: Predictions per direction and step, over all processes.
+        n_steps: Number of steps of the whole run.
+        memory: Estimate for one device.
     """
 
     n_bilm: int
@@ -65,19 +65,19 @@ class RunPlan:
 
     @property
     def steps_per_epoch(self) -> float:
-        """Steps in which the text is read once; an epoch may end within a step."""
+        """Number of steps per epoch; not an integer if an epoch ends within a step."""
         return self.n_pairs / self.tokens_per_step
 
     def __str__(self) -> str:
-        """Write the table."""
+        """Return the plan as a table."""
         rows = {
             "weights": f"{_millions(self.n_bilm)} biLM, {_millions(self.n_softmax)} softmax",
             "epoch": f"{self.n_pairs:,} tokens, sentence ends included; "
             f"{self.steps_per_epoch:,.1f} steps of {self.tokens_per_step:,}",
             "run": f"{self.n_steps:,} steps, {self.n_steps / self.steps_per_epoch:,.3g} epochs",
-            "memory": f"about {self.memory.total / GIB:.2f} GiB a device: "
-            f"{self.memory.fixed / GIB:.2f} for weights, gradients and optimiser, "
-            f"{self.memory.window / GIB:.2f} for a window",
+            "memory": f"about {self.memory.total / GIB:.2f} GiB per device: "
+            f"{self.memory.fixed / GIB:.2f} for weights, gradients and optimizer, "
+            f"{self.memory.segment / GIB:.2f} for the activations of a step",
         }
         return "\n".join(f"{name:9}{text}" for name, text in rows.items())
 
@@ -97,38 +97,38 @@ def plan(
     optimizer: OptimizerConfig,
     run: RunConfig,
 ) -> RunPlan:
-    """Work out what a run will take.
+    """Compute the plan of a run.
 
     Args:
-        model: its shape, the size of the softmax included.
-        n_bilm: weights of the biLM.
-        n_softmax: weights of the softmax.
-        n_pairs: predictions of one direction in an epoch.
-        stream: batches.
-        loss: the softmax in training.
-        optimizer: what it keeps for each weight.
-        run: how long, and on how many devices.
+        model: Configuration of the model, including the size of the softmax.
+        n_bilm: Number of weights of the biLM.
+        n_softmax: Number of weights of the softmax.
+        n_pairs: Predictions per direction and epoch.
+        stream: Options of the batches.
+        loss: Options of the softmax.
+        optimizer: Options of the optimizer.
+        run: Length of the run and number of devices.
     """
     tokens_per_step = stream.batch_size * stream.unroll
     n_steps = count_steps(n_pairs, stream, run)
-    is_narrow = run.precision != "32-true"
-    lanes = math.ceil(stream.batch_size / (run.devices * run.num_nodes * run.accumulate))
+    is_half = run.precision != "32-true"
+    n_streams = math.ceil(stream.batch_size / (run.devices * run.num_nodes * run.accumulate))
     memory = MemoryEstimate(
         fixed_memory(n_bilm, n_softmax, loss=loss, optimizer=optimizer, run=run),
         segment_memory(
             model,
-            lanes=lanes,
-            steps=stream.unroll,
+            n_streams=n_streams,
+            n_steps=stream.unroll,
             shared=stream.directions == "together",
             loss=loss,
-            value=2 if is_narrow else FLOAT,
+            value_bytes=2 if is_half else FLOAT,
         ),
     )
     return RunPlan(n_bilm, n_softmax, n_pairs, tokens_per_step, n_steps, memory)
 
 
 def count_steps(n_pairs: int, stream: StreamConfig, run: RunConfig) -> int:
-    """Count the steps of a run: its epochs, or fewer where they are limited."""
+    """Return the number of steps of a run: those of its epochs, limited by `max_steps`."""
     n_steps = max(1, math.ceil(run.epochs * n_pairs / (stream.batch_size * stream.unroll)))
     return n_steps if run.max_steps is None else min(n_steps, run.max_steps)
 
@@ -141,36 +141,49 @@ def fixed_memory(
 ) -> int:
     """Estimate the bytes that do not depend on the batch.
 
-    A weight is a float32, its gradient another, and so is what the optimiser keeps of it: one
-    value for Adagrad, two for AdamW. The sampled softmax has gradients of a few rows only. With
-    several processes the gradients of the biLM are held once more for their exchange; with
-    narrow arithmetic there is a narrow copy of its weights.
+    Weights, gradients and optimizer states are float32; Adagrad has one state value per weight,
+    AdamW two. A sampled softmax has gradients of a few rows only. With several processes, a second
+    copy of the biLM gradients is kept for their exchange; in half precision, a copy of its weights.
     """
-    kept = 1 if optimizer.optimizer == "adagrad" else 2
-    bilm = 2 + kept + (run.devices * run.num_nodes > 1)
-    softmax = 1 + kept + (loss.softmax != "sampled")
-    narrow = 2 * n_bilm if run.precision != "32-true" else 0
-    return FLOAT * (bilm * n_bilm + softmax * n_softmax) + narrow
+    n_states = 1 if optimizer.optimizer == "adagrad" else 2
+    bilm = 2 + n_states + (run.devices * run.num_nodes > 1)
+    softmax = 1 + n_states + (loss.softmax != "sampled")
+    half_copy = 2 * n_bilm if run.precision != "32-true" else 0
+    return FLOAT * (bilm * n_bilm + softmax * n_softmax) + half_copy
 
 
 def segment_memory(
-    model: ModelConfig, *, lanes: int, steps: int, shared: bool, loss: LossConfig, value: int
+    model: ModelConfig,
+    *,
+    n_streams: int,
+    n_steps: int,
+    shared: bool,
+    loss: LossConfig,
+    value_bytes: int,
 ) -> int:
-    """Estimate the bytes kept for the gradient of a window.
+    """Estimate the bytes kept for the gradient of a BPTT segment.
 
-    With n = lanes x steps places in each direction and u distinct words among them:
+    With n = n_streams * n_steps positions per direction and u distinct words among them:
 
-    - token encoder: u times its values for a word (`_encoder_values`), and once more the widest
-      convolution, whose gradient is the largest at a time;
-    - LSTM: 2 n times, for each layer, 8 cell + 4.5 projection values, of which 3 cell are float32
-      always (the cell, before and after its clip, and its tanh);
-    - softmax: logits, their exponentials and their gradient, 3 float32 for each of 2 n places and
-      each word it is computed over; the full one is computed in parts where there are many.
+    - token encoder: u times the values per word (`_encoder_values`), which include the gradient of
+      the widest convolution, the largest one in memory at a time;
+    - LSTM: for each of 2 n positions and each layer, 8 cell_dim + 4.5 projection_dim values, of
+      which 3 cell_dim are always float32 (the cell state before and after clipping, and its tanh);
+    - softmax: logits, their exponentials and their gradient, that is 3 float32 values for each of
+      2 n positions and each word of the softmax; a large full softmax is computed in chunks.
+
+    Args:
+        model: Configuration of the model.
+        n_streams: Batch size per process and accumulation step.
+        n_steps: Length of the segment.
+        shared: Whether both directions read the same words.
+        loss: Options of the softmax.
+        value_bytes: Bytes per activation.
     """
-    n = lanes * steps
+    n = n_streams * n_steps
     distinct = distinct_words(n) if shared else 2 * distinct_words(n)
-    encoder = value * distinct * _encoder_values(model.encoder, model.text.max_characters)
-    lstm = 2 * n * model.lstm.n_layers * _lstm_bytes(model.lstm, value)
+    encoder = value_bytes * distinct * _encoder_values(model.encoder, model.text.max_characters)
+    lstm = 2 * n * model.lstm.n_layers * _lstm_bytes(model.lstm, value_bytes)
     logits = 2 * n * _softmax_words(loss, model.n_softmax_words)
     if loss.softmax == "full":
         logits = min(logits, CHUNK_VALUES)
@@ -178,12 +191,12 @@ def segment_memory(
 
 
 def distinct_words(n: int) -> int:
-    """Guess how many different words stand in n running ones (Heaps' law, fitted to WikiText-2)."""
+    """Estimate the number of distinct words among n tokens (Heaps' law, fitted to WikiText-2)."""
     return min(n, math.ceil(4.4 * math.pow(n, 0.7)))
 
 
 def _encoder_values(encoder: EncoderConfig, n_columns: int) -> float:
-    """Count the values kept for a word: characters, convolutions, highway layers."""
+    """Return the values kept per word: characters, convolutions, highway layers."""
     if not encoder.n_characters:
         return encoder.width
     convolutions = [count * (n_columns - width + 1) for width, count in encoder.filters]
@@ -192,32 +205,33 @@ def _encoder_values(encoder: EncoderConfig, n_columns: int) -> float:
     return characters + sum(convolutions) + max(convolutions) + highway + encoder.width
 
 
-def _lstm_bytes(lstm: LSTMConfig, value: int) -> float:
-    """Count the bytes kept for one place in one layer."""
-    return value * (5 * lstm.cell_dim + 4.5 * lstm.projection_dim) + FLOAT * 3 * lstm.cell_dim
+def _lstm_bytes(lstm: LSTMConfig, value_bytes: int) -> float:
+    """Return the bytes kept per position and layer."""
+    return value_bytes * (5 * lstm.cell_dim + 4.5 * lstm.projection_dim) + FLOAT * 3 * lstm.cell_dim
 
 
 def _softmax_words(loss: LossConfig, n_words: int) -> float:
-    """Count the words a prediction is compared with."""
+    """Return the number of words over which a softmax is computed."""
     if loss.softmax == "sampled":
         return min(n_words, loss.n_samples + 1)
     if loss.softmax == "full":
         return n_words
     head = min(n_words, loss.cutoffs[0] if loss.cutoffs else n_words)
-    # A tenth of running words or so are rare enough for the clusters.
+    # About a tenth of the tokens are words of the tail clusters.
     return head + 0.1 * (n_words - head)
 
 
 def fitting_batch(batch: int, needed: int, fixed: int, available: int) -> int:
-    """Give the largest round batch that would fit, below one that did not; 0 where none does.
-
-    Round is a power of two, or one and a half of it.
+    """Return the largest batch size that fits: a power of two, or 1.5 times a power of two.
 
     Args:
-        batch: rows of the batch that did not fit.
-        needed: bytes it needs, the fixed ones included.
-        fixed: bytes that do not depend on the batch.
-        available: bytes there are.
+        batch: Batch size that did not fit.
+        needed: Bytes needed with this batch size, including `fixed`.
+        fixed: Bytes that do not depend on the batch size.
+        available: Bytes available.
+
+    Returns:
+        A batch size smaller than `batch`; 0 if none fits.
     """
     row = max(1.0, (needed - fixed) / batch)
     most = min(batch - 1, int((available - fixed) // row))
@@ -228,14 +242,14 @@ def fitting_batch(batch: int, needed: int, fixed: int, available: int) -> int:
 
 
 def available_memory(device: torch.device) -> int | None:
-    """Give the bytes this process can have on a device, or None where the system does not tell."""
+    """Return the bytes available to this process on a device; None if unknown."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        # What the allocator holds and does not use is free to us, but not to the driver.
+        # Memory cached by PyTorch is available to this process, but not counted as free.
         return free + torch.cuda.memory_reserved(device)
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    told = dict(line.split(":", 1) for line in lines if ":" in line)
-    return int(told["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in told else None
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else None

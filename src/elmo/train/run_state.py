@@ -1,34 +1,35 @@
-"""Where a run stands, beside its weights: what the loop itself keeps in checkpoints."""
+"""The state of the training loop that is stored in checkpoints."""
 
 import math
 from dataclasses import dataclass, field
 
 from elmo.errors import TrainingError
 
-# A loss this many nats above a multiple of what was expected is no noise.
+# Nats that a loss must exceed a multiple of the expected loss by to count as divergence.
 DIVERGENCE_MARGIN = 3.0
 DIVERGENCE_ADVICE = (
-    "nothing was saved since. Try a lower --learning-rate, a longer --warmup-steps, or a lower "
-    "--clip-norm, with another --out"
+    "The diverged model was not saved. Try a lower --learning-rate, more --warmup-steps, or a "
+    "lower --clip-norm, with another --out."
 )
 
 
 @dataclass
 class RunState:
-    """What the loop itself knows, kept in checkpoints.
+    """State of the training loop, stored in checkpoints.
 
     Attributes:
-        step: steps done.
-        seconds: time spent.
-        sums: losses since the last line of the log, one for each loss of a step.
-        n_summed: steps in them.
-        lowest: lowest loss logged.
-        best: numbers of the best evaluation, as the work measured them; none before the first.
-        n_worse: evaluations since the best one, not counted while all have come to the same: such
-            a model has not begun to learn.
-        has_moved: whether they have not.
-        evaluated: step of the last evaluation.
-        before: numbers of the evaluation that later ones are compared with.
+        step: Number of steps done.
+        seconds: Training time.
+        sums: Sums of the losses since the last log entry, one for each loss of a step.
+        n_summed: Number of steps in `sums`.
+        lowest: Lowest logged loss.
+        best: Numbers of the best evaluation, as returned by `Trainable.measure`; empty before the
+            first evaluation.
+        n_worse: Number of evaluations since the best one. Evaluations are not counted as long as
+            all have the same result, since such a model has not started to learn.
+        has_moved: Whether evaluations with different results have occurred.
+        evaluated: Step of the last evaluation; -1 before the first.
+        before: Numbers of the evaluation that later ones are compared with.
     """
 
     step: int = 0
@@ -43,10 +44,15 @@ class RunState:
     before: list[float] = field(default_factory=list)
 
     def check_loss(self, loss: float, norm: float = 0.0) -> None:
-        """Stop a run whose loss or gradient is no number, or has left all it was before."""
-        if math.isfinite(loss) and math.isfinite(norm) and loss <= 3 * self.lowest + DIVERGENCE_MARGIN:
+        """Raise an error if the loss or gradient norm is not finite, or the loss has exploded."""
+        if (
+            math.isfinite(loss)
+            and math.isfinite(norm)
+            and loss <= 3 * self.lowest + DIVERGENCE_MARGIN
+        ):
             return
         raise TrainingError(
-            f"training diverged before step {self.step:,}: loss {loss:.4g}, gradient norm "
-            f"{norm:.4g}, where {self.lowest:.4g} was reached or could be guessed; {DIVERGENCE_ADVICE}"
+            f"Training diverged before step {self.step:,}: loss {loss:.4g}, gradient norm "
+            f"{norm:.4g}. The lowest loss so far, or that of uniform guessing, is "
+            f"{self.lowest:.4g}. {DIVERGENCE_ADVICE}"
         )

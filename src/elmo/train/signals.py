@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while training: the step is finished, a checkpoint written, then it stops."""
+"""Handling of Ctrl-C and SIGTERM: the run finishes its step, writes a checkpoint and stops."""
 
 import signal
 import threading
@@ -7,38 +7,38 @@ from typing import Any
 
 
 class StopRequest:
-    """Remembers a signal while it is entered; outside, signals do what they did before."""
+    """A context manager that records SIGINT and SIGTERM instead of stopping the program."""
 
     def __init__(self) -> None:
-        """Begin without a signal."""
+        """Initialize without a signal."""
         self.number: int | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
-        """Take over the signals, where that is possible: in the main thread."""
+        """Install the signal handlers; Python allows this in the main thread only."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._remember)
+                self._before[number] = signal.signal(number, self._record)
         return self
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
-            # Asked twice, it stops at once; the last checkpoint is whole.
+            # The second signal stops the program immediately.
             raise KeyboardInterrupt
         self.number = number
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Give the signals back."""
+        """Restore the previous signal handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def raise_(self) -> None:
-        """Stop as the signal would have."""
+        """Raise the exception for the recorded signal; do nothing if there was none."""
         if self.number == signal.SIGINT:
             raise KeyboardInterrupt
         if self.number is not None:

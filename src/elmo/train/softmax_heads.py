@@ -1,7 +1,7 @@
-"""The softmax in training: what a step computes, exchanges between processes and updates of it.
+"""The softmax in training: losses, gradient exchange between processes, and updates.
 
-A head is kept outside the module that is wrapped for data parallelism, since the rows of a big
-table that a step has touched are all that needs to be sent.
+A softmax head is not part of the module that is wrapped for data parallelism: of a large softmax
+table, only the rows used in a step need to be exchanged.
 """
 
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 def average(value: Tensor, fabric: "Fabric") -> None:
-    """Put the mean over all processes in place of a tensor."""
+    """Replace a tensor by its mean over all processes, in place."""
     mean = fabric.all_reduce(value, reduce_op="mean")
     assert isinstance(mean, Tensor)
     value.copy_(mean)
 
 
 def all_gather(value: Tensor, fabric: "Fabric") -> list[Tensor]:
-    """Give the tensors of all processes, which have the same shape."""
+    """Return the tensors of all processes; all must have the same shape."""
     parts = [torch.empty_like(value) for _ in range(fabric.world_size)]
     torch.distributed.all_gather(parts, value.contiguous())
     return parts
@@ -48,13 +48,13 @@ def all_gather(value: Tensor, fabric: "Fabric") -> list[Tensor]:
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """What a step will touch of a big softmax, found out on the host; all integers.
+    """Softmax rows used in a step, as integer arrays on the host.
 
     Attributes:
-        ids: row numbers, rising, (rows,): candidates, targets, and some more to fill up.
-        valid: 0 for those more, else 1, (rows,).
-        sampled: word ids of the candidates of both directions, (2, candidates).
-        n_tries: draws it took to find them, (2,).
+        ids: Row numbers in ascending order, (rows,): candidates, targets and padding rows.
+        valid: 0 for padding rows, 1 for others, (rows,).
+        sampled: Word ids of the candidates of each direction, (2, candidates).
+        n_tries: Number of draws needed to get distinct candidates, (2,).
     """
 
     ids: NDArray[np.int64]
@@ -65,7 +65,7 @@ class DrawnRows:
 
 @dataclass(frozen=True)
 class StepRows:
-    """The same on the device."""
+    """The fields of `DrawnRows` on the device."""
 
     ids: Tensor
     valid: Tensor
@@ -74,73 +74,74 @@ class StepRows:
 
 
 class SoftmaxHead(Protocol):
-    """What the learner asks of a softmax."""
+    """Interface between the learner and a softmax."""
 
     def dense_parameters(self) -> list[nn.Parameter]:
-        """Weights that the general optimiser moves."""
+        """Return the parameters that the general optimizer updates."""
 
     def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows | None:
-        """Find out what a step will touch, told its targets; on the host and ahead of the step."""
+        """Draw the rows of a step on the host, before the step; None if it uses all rows."""
 
     def begin(self, rows: StepRows | None) -> None:
-        """Take out what a step will touch."""
+        """Prepare a step that uses the given rows."""
 
     def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Give the mean loss of predictions of a direction."""
+        """Return the mean loss of the predictions of one direction."""
 
     def exchange(self, fabric: "Fabric") -> None:
-        """Average the gradients over the processes."""
+        """Average the gradients over all processes."""
 
     def gradients(self) -> list[Tensor]:
-        """Give the gradients, to be scaled in place."""
+        """Return the gradients, which the caller clips in place."""
 
     def update(self, rate: float | Tensor) -> None:
-        """Move what the general optimiser does not."""
+        """Update the weights that the general optimizer does not update."""
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
-        """Give the optimisers that `update` uses, for checkpoints."""
+        """Return the optimizers used by `update`, for checkpoints."""
 
 
 class ExactSoftmaxHead:
-    """All words, in one softmax or in clusters."""
+    """A full or adaptive softmax, computed over all words."""
 
     def __init__(self, softmax: Softmax, tied_to: nn.Embedding | None = None) -> None:
-        """Take a softmax.
+        """Initialize the head.
 
         Args:
-            softmax: of the model.
-            tied_to: a table of input words whose rows after the first are the softmax's rows.
+            softmax: Softmax of the model.
+            tied_to: Input word embeddings used as softmax weights, except their first row, which
+                is padding; None if the weights are not tied.
         """
         self.softmax = softmax
         self.tied_to = tied_to
 
     def dense_parameters(self) -> list[nn.Parameter]:
-        """Give all of the softmax, or its bias where the rest is the input's."""
+        """Return all parameters of the softmax, or only its bias if the weights are tied."""
         if self.tied_to is not None:
             assert isinstance(self.softmax, nn.Linear)
             return [self.softmax.bias]
         return list(self.softmax.parameters())
 
     def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows | None:
-        """Touch everything."""
+        """Return None, since every step uses all rows."""
         return None
 
     def begin(self, rows: StepRows | None) -> None:
-        """Prepare nothing."""
+        """Do nothing."""
 
     def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Give the mean of the losses."""
+        """Return the mean loss of the predictions of one direction."""
         return self.losses(hidden, targets, side).mean()
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Give -ln p of each target."""
+        """Return the negative log-likelihood of each target, (targets,)."""
         if self.tied_to is None:
             return exact_losses(self.softmax, hidden, targets)
         assert isinstance(self.softmax, nn.Linear)
         return full_losses(hidden, self.tied_to.weight[1:], self.softmax.bias, targets)
 
     def exchange(self, fabric: "Fabric") -> None:
-        """Average the gradients; a cluster without a target in this process counts as zero."""
+        """Average the gradients; a cluster without targets in this process has zero gradients."""
         if fabric.world_size == 1:
             return
         for value in self.dense_parameters():
@@ -149,22 +150,22 @@ class ExactSoftmaxHead:
             average(value.grad, fabric)
 
     def gradients(self) -> list[Tensor]:
-        """Give the gradients there are."""
+        """Return the gradients of all parameters that have one."""
         return [value.grad for value in self.dense_parameters() if value.grad is not None]
 
     def update(self, rate: float | Tensor) -> None:
-        """Leave everything to the general optimiser."""
+        """Do nothing, since the general optimizer updates all parameters."""
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
-        """Give none."""
+        """Return an empty sequence."""
         return ()
 
 
 class SampledSoftmaxHead:
-    """Candidates and targets alone; no other row of the table is touched.
+    """A sampled softmax: only the rows of candidates and targets are computed and updated.
 
-    The same candidates are drawn in every process, and the targets of all of them are all_gather, so
-    that all work on the same rows and their gradients can be averaged as they are.
+    Every process draws the same candidates and uses the targets of all processes. All processes
+    therefore use the same rows, and their gradients can be averaged directly.
     """
 
     def __init__(
@@ -176,20 +177,20 @@ class SampledSoftmaxHead:
         seed: int,
         kernel: str = "auto",
     ) -> None:
-        """Take a softmax.
+        """Initialize the head.
 
         Args:
-            softmax: of the model.
-            loss: how many candidates.
-            optimizer: how its rows move.
-            seed: of the candidates.
-            kernel: reference for the plain loss.
+            softmax: Softmax of the model.
+            loss: Options with the number of candidates.
+            optimizer: Options of the row optimizers.
+            seed: Seed of the candidates.
+            kernel: "reference" for the loss without fused kernels.
         """
         n_words = softmax.out_features
         if loss.n_samples >= n_words:
             raise ConfigError(
-                f"n_samples is {loss.n_samples}, the vocabulary has {n_words} words: draw fewer, "
-                "or take --softmax full"
+                f"n_samples ({loss.n_samples}) must be smaller than the vocabulary ({n_words} "
+                "words). Set a lower --n-samples, or use --softmax full."
             )
         self.softmax = softmax
         self.n_samples = loss.n_samples
@@ -204,50 +205,50 @@ class SampledSoftmaxHead:
         self._weight, self._bias = torch.zeros(0), torch.zeros(0)
 
     def dense_parameters(self) -> list[nn.Parameter]:
-        """Give none."""
+        """Return an empty list."""
         return []
 
     def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows:
-        """Draw the candidates of both directions, and list the rows of the step.
+        """Draw the candidates of both directions and return all rows of the step.
 
         Args:
-            step: from 0.
-            targets: word ids of all processes, in any shape.
-            multiple: fill the rows up to a multiple of this, with rows that will not move; above 1
-                also to as many as there were before, so that sizes hardly ever change.
+            step: Step number, from 0.
+            targets: Word ids of the targets of all processes, in any shape.
+            multiple: Pad the rows to a multiple of this with rows that are not updated. If larger
+                than 1, also pad to the largest number of rows so far, so that shapes rarely change.
         """
         n_words = self.softmax.out_features
-        found = [
+        candidates = [
             draw_candidates(self.n_samples, n_words, (self.seed, step, side)) for side in (0, 1)
         ]
-        is_real = np.zeros(n_words, dtype=np.bool_)
-        is_real[targets] = True
-        for one in found:
-            is_real[one.ids] = True
-        n_real = int(np.count_nonzero(is_real))
-        n_wanted = n_real + -n_real % multiple
+        is_used = np.zeros(n_words, dtype=np.bool_)
+        is_used[targets] = True
+        for direction in candidates:
+            is_used[direction.ids] = True
+        n_used = int(np.count_nonzero(is_used))
+        n_padded = n_used + -n_used % multiple
         if multiple > 1:
-            n_wanted = self._n_padded = max(self._n_padded, n_wanted)
-        n_missing = min(n_wanted, n_words) - n_real
-        is_listed = is_real.copy()
-        is_listed[np.flatnonzero(~is_real[: n_real + n_missing])[:n_missing]] = True
+            n_padded = self._n_padded = max(self._n_padded, n_padded)
+        n_missing = min(n_padded, n_words) - n_used
+        is_listed = is_used.copy()
+        is_listed[np.flatnonzero(~is_used[: n_used + n_missing])[:n_missing]] = True
         ids = np.flatnonzero(is_listed)
         return DrawnRows(
             ids,
-            is_real[ids].astype(np.int64),
-            np.stack([one.ids for one in found]),
-            np.array([one.n_tries for one in found]),
+            is_used[ids].astype(np.int64),
+            np.stack([direction.ids for direction in candidates]),
+            np.array([direction.n_tries for direction in candidates]),
         )
 
     def begin(self, rows: StepRows | None) -> None:
-        """Take out the rows of the step."""
+        """Copy the rows of the step out of the softmax table."""
         assert rows is not None
         self._rows = rows
         self._weight = self.softmax.weight.detach()[rows.ids].requires_grad_()
         self._bias = self.softmax.bias.detach()[rows.ids].requires_grad_()
 
     def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Give the mean loss of targets against the candidates of their direction."""
+        """Return the mean loss of the targets against the candidates of their direction."""
         if self.kernel == "reference" or not sampled_fused.can_run(hidden, self.n_samples):
             return self.losses(hidden, targets, side).mean()
         hidden = hidden.to(product_dtype(hidden))
@@ -256,22 +257,22 @@ class SampledSoftmaxHead:
         )
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Give the loss of each target against the candidates of its direction."""
-        places = self._row_positions(targets, side)
-        true_rows, sampled_rows = places.pop("true_rows"), places.pop("sampled_rows")
+        """Return the loss of each target against the candidates of its direction, (targets,)."""
+        positions = self._row_positions(targets, side)
+        true_rows, sampled_rows = positions.pop("true_rows"), positions.pop("sampled_rows")
         bias = self._bias.unsqueeze(1)
         return sampled_losses(
             hidden,
-            # Not by indexing: the order in which its gradient adds up is not always the same.
+            # Not by indexing, whose gradient is summed in a nondeterministic order.
             true_weight=functional.embedding(true_rows, self._weight),
             true_bias=functional.embedding(true_rows, bias).squeeze(1),
             sampled_weight=functional.embedding(sampled_rows, self._weight),
             sampled_bias=functional.embedding(sampled_rows, bias).squeeze(1),
-            **places,
+            **positions,
         )
 
     def _row_positions(self, targets: Tensor, side: int) -> dict[str, Tensor]:
-        """Give where targets and candidates stand among the rows, and how likely they were."""
+        """Return the positions of targets and candidates in the rows, and log expected counts."""
         assert self._rows is not None
         ids, n_words = self._rows.ids, self.softmax.out_features
         sampled, n_tries = self._rows.sampled[side], self._rows.n_tries[side]
@@ -285,22 +286,22 @@ class SampledSoftmaxHead:
         }
 
     def exchange(self, fabric: "Fabric") -> None:
-        """Average the gradients of the step's rows."""
+        """Average the gradients of the rows of the step."""
         if fabric.world_size == 1:
             return
         for gradient in self.gradients():
             average(gradient, fabric)
 
     def gradients(self) -> list[Tensor]:
-        """Give the gradients of the step's rows."""
+        """Return the gradients of the rows of the step."""
         return [value.grad for value in (self._weight, self._bias) if value.grad is not None]
 
     def update(self, rate: float | Tensor) -> None:
-        """Move the step's rows."""
+        """Update the rows of the step."""
         assert self._rows is not None
         for optimizer, gradient in zip(self._optimizers, self.gradients(), strict=True):
             optimizer.step(self._rows.ids, gradient, rate, self._rows.valid)
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
-        """Give those of weights and bias."""
+        """Return the optimizers of the weights and of the bias."""
         return self._optimizers

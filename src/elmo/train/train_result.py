@@ -1,4 +1,4 @@
-"""What a run came to, told to people."""
+"""The result of training a language model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,17 @@ from elmo.train.run_plan import RunPlan
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run came to.
+    """Result of a run; `str` returns a summary.
 
     Attributes:
-        out: the training folder.
-        plan: what it set out to do.
-        step: steps done.
-        seconds: time spent, over all restarts.
-        best: the best evaluation, where there was held-out text.
-        note: how it ended, in words.
-        before: the evaluation before the network changed, when fine-tuning.
-        is_first: whether this is the first of several processes; the others have nothing to say.
+        out: The training folder.
+        plan: The plan of the run.
+        step: Number of steps done.
+        seconds: Training time, including earlier parts of a resumed run.
+        best: The best evaluation; None without held-out text.
+        note: How the run ended.
+        before: The evaluation before fine-tuning; None after pretraining.
+        is_first: Whether this is the first process of the run; only its summary is not empty.
     """
 
     out: str
@@ -34,7 +34,7 @@ class TrainResult:
     is_first: bool = True
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
+        """Return a summary of a few lines."""
         if not self.is_first:
             return ""
         lines = [f"{self.note}: step {self.step:,} of {self.plan.n_steps:,}"]
@@ -49,7 +49,7 @@ class TrainResult:
 
 
 def comparison(before: Perplexity, after: Perplexity) -> list[str]:
-    """Give the lines of a table of two evaluations on the same text."""
+    """Return the lines of a table that compares two evaluations on the same text."""
     rows = [
         ("forward perplexity", before.forward, after.forward),
         ("backward perplexity", before.backward, after.backward),
@@ -60,4 +60,4 @@ def comparison(before: Perplexity, after: Perplexity) -> list[str]:
         ),
     ]
     lines = [f"{'on held-out text':<22}{'before':>12}{'after':>12}"]
-    return lines + [f"{name:<22}{one:>12,.3f}{other:>12,.3f}" for name, one, other in rows]
+    return lines + [f"{name:<22}{old:>12,.3f}{new:>12,.3f}" for name, old, new in rows]

@@ -1,7 +1,7 @@
-"""What the loop trains: anything that gives batches, takes steps, measures itself and can be kept.
+"""The interface between the training loop and the models it trains.
 
-The loop knows nothing of texts, networks or scores beyond what stands here. A language model is one
-such work (`language_work.py`).
+The loop depends only on these protocols. `LMTrainable` implements them for language models and
+`TaskTrainable` for tasks.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,12 +21,12 @@ Batch = TypeVar("Batch")
 EvaluationT = TypeVar("EvaluationT", bound="Evaluation")
 Result = TypeVar("Result", covariant=True)
 
-# Gives the same things, until a signal asks the run to stop.
+# Yields the items of an iterable unchanged and raises an error once a signal requested a stop.
 Watch = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 class RunSettings(Protocol):
-    """The dials of a run, of which the loop reads two; a dataclass of plain data."""
+    """Options of a run, as a dataclass; the loop reads these two."""
 
     @property
     def out(self) -> str:
@@ -34,31 +34,31 @@ class RunSettings(Protocol):
 
     @property
     def run(self) -> RunConfig:
-        """How long, on what, and what it tells."""
+        """Options of the training loop: length of the run, hardware, logging."""
 
 
 class Evaluation(Protocol):
-    """What a model was found to be on what was held out."""
+    """Result of an evaluation on the held-out data."""
 
     @property
     def rank(self) -> float:
-        """What models are compared by; lower is better."""
+        """Value by which models are compared; lower is better."""
 
     def values(self) -> dict[str, float]:
-        """Give the figures by name, for the log."""
+        """Return the metrics by name, for the log."""
 
     def line(self) -> str:
-        """Say the figures in a line."""
+        """Return the metrics as one line of text."""
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step gave, still on the device.
+    """Result of a step; tensors are still on the device.
 
     Attributes:
-        losses: means over the batch, as trained on, (losses,).
-        norm: of all gradients before they were clipped.
-        rate: learning rate.
+        losses: Mean training losses of the batch, (losses,).
+        norm: Norm of all gradients before clipping.
+        rate: Learning rate.
     """
 
     losses: Tensor
@@ -67,15 +67,16 @@ class StepResult:
 
 
 class Trainable(Protocol[Batch, EvaluationT, Result]):
-    """A model in training, on its device, in one of the processes of a run.
+    """A model in training on its device, in one process of a run.
 
     Attributes:
-        n_steps: of the whole run.
-        steps_per_epoch: steps in which everything is read once.
-        tokens_per_step: over all processes; what speed is told in.
-        loss_names: of the losses of a step, by which they are logged beside `loss`, their mean.
-        chance_loss: loss of a model that knows nothing; one far above it has gone astray.
-        compare_at: the step before which a first evaluation is made, to compare later ones with.
+        n_steps: Number of steps of the whole run.
+        steps_per_epoch: Number of steps in which the training data are read once.
+        tokens_per_step: Number of tokens per step over all processes, for the speed.
+        loss_names: Names under which the losses of a step are logged, next to their mean `loss`.
+        chance_loss: Loss of uniform guessing; a loss far above it means that training diverged.
+        compare_at: Step before which the model is evaluated for comparison with later evaluations;
+            None for no such evaluation.
     """
 
     n_steps: int
@@ -86,76 +87,84 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
     compare_at: int | None
 
     def describe(self) -> str:
-        """Say what the run will take, before its first step."""
+        """Return a description of the run, printed before the first step."""
 
     def batches(self, first_step: int) -> Iterator[Batch]:
-        """Give the batches of all steps from one on, without an end.
+        """Yield the batches of all steps from `first_step` on, without end.
 
-        They are made in a thread of their own, ahead of the steps that take them.
+        The iterator runs in a background thread, ahead of the steps.
         """
 
     def step(self, batch: Batch, number: int) -> StepResult:
-        """Learn from a batch.
+        """Train on a batch.
 
         Args:
-            batch: of this step.
-            number: of the step, from 0. What is random may depend on nothing else.
+            batch: Batch of this step.
+            number: Step number, from 0. Random numbers must depend on nothing else.
         """
 
     def memory_advice(self) -> str:
-        """Say what to do when a step did not fit into memory."""
+        """Return the error message for a step that did not fit into memory."""
 
     def measure(self, step: int, watch: Watch) -> list[float] | None:
-        """Measure on what was held out, over all processes; stop a run that has gone astray.
+        """Evaluate on the held-out data, over all processes.
 
         Args:
-            step: steps done.
-            watch: what is read is to be passed through it.
+            step: Number of steps done.
+            watch: Wrapper for the iterable over the held-out data, which lets a signal interrupt
+                the evaluation.
 
         Returns:
-            Numbers that `evaluation` makes sense of; None where nothing was held out.
+            Numbers to pass to `evaluation`; None if there are no held-out data.
+
+        Raises:
+            TrainingError: Training diverged.
         """
 
     def evaluation(self, numbers: list[float]) -> EvaluationT:
-        """Give what `measure` found, now or before a restart."""
+        """Return the evaluation for numbers of `measure`, which can come from a checkpoint."""
 
     def is_finite(self) -> bool:
-        """Whether all weights are numbers."""
+        """Whether no weight is NaN or infinite."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Give all that the steps changed, and a mark of the data; every process must call it.
+        """Return everything that steps change, and a fingerprint of the data.
 
-        Tensors and plain data. They stand in a checkpoint beside the loop's own `version`,
-        `standing` and `threads`.
+        Every process must call this method. The checkpoint contains these entries next to
+        `version`, `run_state` and `threads` of the loop.
         """
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take what `state_dict` gave; refuse that of a run on other data."""
+        """Load a state of `state_dict`.
 
-    def save_model(self, folder: Path, step: int, found: EvaluationT | None) -> None:
-        """Write the model as it is now.
-
-        Args:
-            folder: of the model.
-            step: steps done.
-            found: its evaluation, where there was one.
+        Raises:
+            ConfigError: The state belongs to a run on other data.
         """
 
-    def result(self, standing: RunState, note: str) -> Result:
-        """Give what the run came to, to be returned to whoever started it.
+    def save_model(self, folder: Path, step: int, evaluation: EvaluationT | None) -> None:
+        """Write the current model.
 
         Args:
-            standing: where the run ended.
-            note: how, in words.
+            folder: Model folder.
+            step: Number of steps done.
+            evaluation: Evaluation of the model; None without held-out data.
+        """
+
+    def result(self, state: RunState, note: str) -> Result:
+        """Return the result of the run.
+
+        Args:
+            state: State of the loop at the end of the run.
+            note: How the run ended.
         """
 
 
 class TrainingJob(Protocol[Result]):
-    """What is to be trained, ready but for its device."""
+    """A model to be trained, not yet on its device."""
 
     @property
     def config(self) -> RunSettings:
-        """Of the run."""
+        """Options of the run."""
 
     def make_trainable(self, fabric: "Fabric") -> Trainable[Any, Any, Result]:
-        """Put it on its device."""
+        """Move the model to its device."""

@@ -4,6 +4,7 @@ import tarfile
 from collections import Counter
 
 import pytest
+from conftest import SHARED
 
 from elmo.tasks.readers import read
 from elmo.tasks.scores.coreference_scores import cluster_scores
@@ -13,6 +14,10 @@ from elmo.tasks.scores.question_answering_scores import answer_scores
 from elmo.tasks.scores.semantic_role_scores import role_scores
 from elmo.tasks.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_well_formed
 from elmo.text.tokenizer import EnglishTokenizer
+
+# Every test of this file needs a data set that is too large, or not licensed, for the repository.
+if not (SHARED / "data").is_dir():
+    pytest.skip(f"no data sets at {SHARED / 'data'}; set ELMO_SHARED", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
