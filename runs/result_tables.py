@@ -160,10 +160,10 @@ class Runs:
             scores[end] = result["runs"][0]["development"][measure]
         return scores
 
-    def best_try(self, name: str, way: str, dials: Collection[str] = DIALS) -> str | None:
+    def best_try(self, name: str, way: str, hyperparameters: Collection[str] = DIALS) -> str | None:
         """Return the suffix with the best development score of the first seed, or None."""
         tries = self.tries(name, way)
-        ends = [end for end in tries if set(dials_of(end)) <= set(dials)]
+        ends = [end for end in tries if set(dials_of(end)) <= set(hyperparameters)]
         # On a tie, prefer the one nearer to the preset.
         return max(ends, key=lambda end: (tries[end], -len(dials_of(end))), default=None)
 

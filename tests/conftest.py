@@ -102,8 +102,8 @@ def native_folder(tmp_path_factory):
 
 
 @pytest.fixture(params=VARIANTS)
-def arithmetics(request, native_folder, monkeypatch):
-    """What a variant of the compiled kernels computes in, which is the one in use."""
+def precisions(request, native_folder, monkeypatch):
+    """Load a variant of the native kernels; return the precisions that it supports."""
     yield use(request.param, native_folder, monkeypatch)
     native_ffi.can_compute.cache_clear()
 

@@ -1,4 +1,4 @@
-"""`native.c` compiled for this CPU, for lesser ones and for others, so that each way is tested."""
+"""Variants of `native.c`: for this CPU, with fewer instructions, and with emulated instructions."""
 
 import ctypes
 import platform
@@ -9,43 +9,43 @@ import pytest
 
 from elmo.kernels import native_ffi, native_library
 
-VARIANTS = {"as it is": ()}
-NO_TILES = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")
+VARIANTS = {"native": ()}
+NO_AMX = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")
 if platform.machine().lower() in ("x86_64", "amd64"):
     VARIANTS |= {
-        "no tiles": NO_TILES,
-        "no halves": (*NO_TILES, "-mno-avx512bf16"),
-        "no wide vectors": ("-march=x86-64",),
+        "no AMX": NO_AMX,
+        "no AMX, no bfloat16": (*NO_AMX, "-mno-avx512bf16"),
+        "SSE only": ("-march=x86-64",),
     }
-    if b" avx2 " in native_library._processor() and b" fma " in native_library._processor():
-        VARIANTS["vectors of eight"] = ("-march=haswell",)
+    if all(name in native_library._cpu_features() for name in (b" avx2 ", b" fma ")):
+        VARIANTS["AVX2"] = ("-march=haswell",)
 elif platform.machine().lower() in ("aarch64", "arm64"):
     VARIANTS["no dot products"] = ("-mcpu=cortex-a53",)
-# What this CPU may lack, in plain C; compilers take long over more than -O1 of it.
+# Instructions that this CPU may lack, emulated in C. Higher levels than -O1 compile too slowly.
 EMULATED = Path(__file__).parent / "kernels" / "emulated"
-_VECTORS = ("AVX512F", "AVX512BW", "AVX512DQ", "AVX512VNNI", "AVX512BF16")
-_DOTS = ("-O1", f"-I{EMULATED}", "-U__aarch64__", *(f"-D__{name}__" for name in _VECTORS))
+_FEATURES = ("AVX512F", "AVX512BW", "AVX512DQ", "AVX512VNNI", "AVX512BF16")
+_DOTS = ("-O1", f"-I{EMULATED}", "-U__aarch64__", *(f"-D__{name}__" for name in _FEATURES))
 VARIANTS |= {
-    "dot products, emulated": (*_DOTS, "-U__AMX_BF16__"),
-    "tiles, emulated": (*_DOTS, "-D__AMX_BF16__", "-D__AMX_INT8__"),
+    "emulated dot products": (*_DOTS, "-U__AMX_BF16__"),
+    "emulated AMX": (*_DOTS, "-D__AMX_BF16__", "-D__AMX_INT8__"),
 }
-ARITHMETICS = ("float32", "bfloat16", "int8")
+PRECISIONS = ("float32", "bfloat16", "int8")
 
 
 @cache
 def compiled(variant, folder):
     compiler = native_library._compiler()
     path = folder / f"{variant.replace(' ', '-')}.so"
-    flags = (*native_library.FLAGS, native_library._tuned(), *VARIANTS[variant])
-    assert path.exists() or native_library._compiled(compiler, flags, path)
+    flags = (*native_library.FLAGS, native_library._cpu_flag(), *VARIANTS[variant])
+    assert path.exists() or native_library._compile(compiler, flags, path)
     return ctypes.CDLL(str(path))
 
 
 def use(variant, folder, monkeypatch):
-    """Let kernels use a variant; gives the arithmetics it knows."""
+    """Load a variant for the native kernels; return the precisions that it supports."""
     if native_library._compiler() is None:
         pytest.skip("no C compiler")
     loaded = compiled(variant, folder)
     monkeypatch.setattr(native_ffi, "library", lambda: loaded)
     native_ffi.can_compute.cache_clear()
-    return [one for one in ARITHMETICS if native_ffi.can_compute(one)]
+    return [precision for precision in PRECISIONS if native_ffi.can_compute(precision)]

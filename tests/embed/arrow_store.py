@@ -1,4 +1,4 @@
-"""Parquet as Arrow writes it, value by value: the slow truth our own writer is held against."""
+"""Reference Parquet writer based on Arrow, to compare with `ParquetWriter`."""
 
 import numpy as np
 import pyarrow
@@ -6,11 +6,11 @@ import pyarrow.parquet
 
 
 class ArrowWriter:
-    """A row a sentence, as `ParquetWriter` has them."""
+    """Writer of one row per sentence, with the interface of `ParquetWriter`."""
 
-    def __init__(self, path, *, all_layers, storage="float32", first=0, group_words=2**13):
-        self.number = {"float16": pyarrow.float16(), "float32": pyarrow.float32()}[storage]
-        vectors = pyarrow.list_(pyarrow.list_(self.number))
+    def __init__(self, path, *, all_layers, storage="float32", first_sentence=0, group_words=2**13):
+        self.value_type = {"float16": pyarrow.float16(), "float32": pyarrow.float32()}[storage]
+        vectors = pyarrow.list_(pyarrow.list_(self.value_type))
         self.schema = pyarrow.schema(
             [
                 ("sentence", pyarrow.int64()),
@@ -18,10 +18,10 @@ class ArrowWriter:
                 ("vectors", pyarrow.list_(vectors) if all_layers else vectors),
             ]
         )
-        dials = {"use_dictionary": False, "write_statistics": ["sentence"]}
-        self.file = pyarrow.parquet.ParquetWriter(path, self.schema, **dials)
+        options = {"use_dictionary": False, "write_statistics": ["sentence"]}
+        self.file = pyarrow.parquet.ParquetWriter(path, self.schema, **options)
         self.group_words = group_words
-        self.count = first
+        self.count = first_sentence
         self.rows = []
 
     def write(self, line, words, vectors):
@@ -44,14 +44,14 @@ class ArrowWriter:
 
     def nested(self, arrays):
         flat = np.concatenate([array.reshape(-1) for array in arrays])
-        column = pyarrow.array(flat, self.number)
+        column = pyarrow.array(flat, self.value_type)
         for axis in reversed(range(arrays[0].ndim)):
             sizes = [
                 np.full(np.prod(array.shape[:axis], dtype=int), array.shape[axis])
                 for array in arrays
             ]
-            places = np.cumsum(np.concatenate([[0], *sizes]))
-            column = pyarrow.ListArray.from_arrays(pyarrow.array(places, pyarrow.int32()), column)
+            offsets = np.cumsum(np.concatenate([[0], *sizes]))
+            column = pyarrow.ListArray.from_arrays(pyarrow.array(offsets, pyarrow.int32()), column)
         return column
 
     def close(self):

@@ -1,4 +1,4 @@
-"""Which arithmetic is chosen, and how true to float32 each one is."""
+"""Resolution of the precision option, and accuracy of each precision compared with float32."""
 
 import numpy as np
 import pytest
@@ -28,8 +28,8 @@ KOREAN = [
     "늙 은 남자 가 강둑 에 앉 아 지나가 는 배 들 을 바라보 았 다 .".split(),
     "2000 년 현재 이 마을 에 는 661 가구 가 살 고 그 중 7.4 % 는 1 인 가구 이 다 .".split(),
 ]
-LEAST = {"float32": 1 - 1e-6, "bfloat16": 0.999, "int8": 0.99}
-LEAST_OF_WORDS = {**LEAST, "bfloat16": 1 - 4e-6, "int8": 1 - 2e-5}
+MIN_COSINE = {"float32": 1 - 1e-6, "bfloat16": 0.999, "int8": 0.99}
+MIN_LAYER0_COSINE = {**MIN_COSINE, "bfloat16": 1 - 4e-6, "int8": 1 - 2e-5}
 
 
 @pytest.fixture(scope="module")
@@ -37,36 +37,40 @@ def wide():
     return ELMo(random_model(WIDE, scale=2.0))
 
 
-def able(monkeypatch, *names, onednn=False):
+def set_cpu_support(monkeypatch, *names, onednn=False):
     monkeypatch.setattr(compute_dtype, "can_compute", lambda name: name in names)
     monkeypatch.setattr(compute_dtype, "onednn_has_bfloat16", lambda: onednn)
 
 
-def test_nothing_asked_for_is_what_the_weights_are(monkeypatch):
-    able(monkeypatch, "float32", onednn=True)
-    for own in (torch.float32, torch.bfloat16, torch.float64):
-        found = resolve_compute_dtype(None, own, CPU)
-        assert (found.weights, found.cpu_precision, found.results) == (own, "float32", own)
+def test_default_precision_is_the_dtype_of_the_weights(monkeypatch):
+    set_cpu_support(monkeypatch, "float32", onednn=True)
+    for weights_dtype in (torch.float32, torch.bfloat16, torch.float64):
+        resolved = resolve_compute_dtype(None, weights_dtype, CPU)
+        assert (resolved.weights, resolved.cpu_precision, resolved.results) == (
+            weights_dtype,
+            "float32",
+            weights_dtype,
+        )
 
 
-def test_a_cpu_that_multiplies_halves(monkeypatch):
-    able(monkeypatch, "float32", "bfloat16", "int8")
+def test_cpu_with_bfloat16_and_int8_uses_them(monkeypatch):
+    set_cpu_support(monkeypatch, "float32", "bfloat16", "int8")
     for name in ("bfloat16", torch.bfloat16, "auto"):
-        found = resolve_compute_dtype(name, torch.float32, CPU)
-        assert found.weights == torch.float32
-        assert found.cpu_precision == "bfloat16"
-        assert found.results == torch.bfloat16
-    found = resolve_compute_dtype("int8", torch.float32, CPU)
-    assert (found.weights, found.cpu_precision, found.results) == (
+        resolved = resolve_compute_dtype(name, torch.float32, CPU)
+        assert resolved.weights == torch.float32
+        assert resolved.cpu_precision == "bfloat16"
+        assert resolved.results == torch.bfloat16
+    resolved = resolve_compute_dtype("int8", torch.float32, CPU)
+    assert (resolved.weights, resolved.cpu_precision, resolved.results) == (
         torch.float32,
         "int8",
         torch.float32,
     )
-    assert found.name == "int8"
+    assert resolved.name == "int8"
 
 
-def test_a_cpu_that_does_not(monkeypatch):
-    able(monkeypatch, "float32")
+def test_cpu_without_bfloat16_and_int8_resolves_auto_to_float32_and_rejects_int8(monkeypatch):
+    set_cpu_support(monkeypatch, "float32")
     assert resolve_compute_dtype("auto", torch.float32, CPU).results == torch.float32
     with pytest.raises(ConfigError, match="AVX512-VNNI"):
         resolve_compute_dtype("int8", torch.float32, CPU)
@@ -74,26 +78,30 @@ def test_a_cpu_that_does_not(monkeypatch):
 
 @pytest.mark.parametrize("onednn", [False, True])
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_halves_that_nothing_multiplies_are_float32(monkeypatch, half, onednn):
-    """Unless PyTorch has the CPU's own; what comes out is still what was asked for."""
-    able(monkeypatch, "float32", onednn=onednn)
+def test_half_precision_unsupported_by_the_cpu_is_computed_in_float32(monkeypatch, half, onednn):
+    """oneDNN may support bfloat16; the results have the requested dtype in any case."""
+    set_cpu_support(monkeypatch, "float32", onednn=onednn)
     weights = torch.bfloat16 if onednn and half == torch.bfloat16 else torch.float32
-    for dtype, own in ((half, torch.float32), (None, half), (half, half)):
-        found = resolve_compute_dtype(dtype, own, CPU)
-        assert (found.weights, found.cpu_precision, found.results) == (weights, "float32", half)
-    elsewhere = resolve_compute_dtype(half, torch.float32, torch.device("meta"))
-    assert (elsewhere.weights, elsewhere.results) == (half, half)
+    for precision, weights_dtype in ((half, torch.float32), (None, half), (half, half)):
+        resolved = resolve_compute_dtype(precision, weights_dtype, CPU)
+        assert (resolved.weights, resolved.cpu_precision, resolved.results) == (
+            weights,
+            "float32",
+            half,
+        )
+    other_device = resolve_compute_dtype(half, torch.float32, torch.device("meta"))
+    assert (other_device.weights, other_device.results) == (half, half)
 
 
-def test_what_is_for_float32_on_a_cpu(monkeypatch):
-    able(monkeypatch, "float32", "bfloat16", "int8")
-    for own, device in ((torch.bfloat16, CPU), (torch.float32, torch.device("meta"))):
-        with pytest.raises(ConfigError, match="int8, which needs"):
-            resolve_compute_dtype("int8", own, device)
+def test_int8_is_rejected_for_other_weights_and_devices(monkeypatch):
+    set_cpu_support(monkeypatch, "float32", "bfloat16", "int8")
+    for weights_dtype, device in ((torch.bfloat16, CPU), (torch.float32, torch.device("meta"))):
+        with pytest.raises(ConfigError, match="precision 'int8' needs a float32 model on a CPU"):
+            resolve_compute_dtype("int8", weights_dtype, device)
 
 
-@pytest.mark.parametrize("name", LEAST)
-def test_true_to_float32(wide, name, monkeypatch):
+@pytest.mark.parametrize("name", MIN_COSINE)
+def test_vectors_are_close_to_float32(wide, name, monkeypatch):
     if not can_compute(name):
         pytest.skip(f"no kernel computes in {name} here")
     wide.network.bilm.use_kernel("reference")
@@ -103,16 +111,16 @@ def test_true_to_float32(wide, name, monkeypatch):
         assert ours.shape == true.shape
         assert ours.dtype == np.float32
         lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(true, axis=1)
-        assert ((ours * true).sum(axis=1) >= LEAST[name] * lengths).all()
+        assert ((ours * true).sum(axis=1) >= MIN_COSINE[name] * lengths).all()
         if name != "float32":
             assert true.size == 0 or (ours != true).any()
         else:
             np.testing.assert_allclose(ours, true, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", LEAST)
+@pytest.mark.parametrize("name", MIN_COSINE)
 @pytest.mark.parametrize(("model", "sentences"), [("small-en", SENTENCES), ("small-ko", KOREAN)])
-def test_every_vector_of_the_bundled_models_is_true_to_float32(model, sentences, name):
+def test_vectors_of_bundled_models_are_close_to_float32(model, sentences, name):
     if not can_compute(name):
         pytest.skip(f"no kernel computes in {name} here")
     elmo = ELMo.from_pretrained(model)
@@ -123,32 +131,32 @@ def test_every_vector_of_the_bundled_models_is_true_to_float32(model, sentences,
         for precision in ("float32", name)
     )
     cosines = torch.cosine_similarity(true.double(), ours.double(), dim=-1)
-    assert cosines.min() >= LEAST[name]
-    # Words are all but float32 in every arithmetic, since all layers stand on them.
-    assert cosines[0].mean() >= LEAST_OF_WORDS[name]
+    assert cosines.min() >= MIN_COSINE[name]
+    # The context-independent layer is almost exact in every precision, as all layers depend on it.
+    assert cosines[0].mean() >= MIN_LAYER0_COSINE[name]
 
 
-@pytest.mark.parametrize("name", LEAST)
-def test_neighbours_decide_nothing(wide, name):
+@pytest.mark.parametrize("name", MIN_COSINE)
+def test_vectors_do_not_depend_on_the_batch(wide, name):
     if not can_compute(name):
         pytest.skip(f"no kernel computes in {name} here")
     together = wide.encode(SENTENCES, precision=name)
-    for sentence, found in zip(SENTENCES, together, strict=True):
-        assert (wide.encode([sentence], precision=name)[0] == found).all()
+    for sentence, vectors in zip(SENTENCES, together, strict=True):
+        assert (wide.encode([sentence], precision=name)[0] == vectors).all()
 
 
-def test_tensors_are_of_the_arithmetic(wide):
-    kinds = {"bfloat16": torch.bfloat16, "int8": torch.float32}
-    kinds = {name: kind for name, kind in kinds.items() if can_compute(name)}
-    kinds["auto"] = kinds.get("bfloat16", torch.float32)
-    for name, kind in kinds.items():
-        assert wide.encode(SENTENCES, precision=name, convert_to_tensor=True)[0].dtype == kind
+def test_tensors_have_the_dtype_of_the_precision(wide):
+    dtypes = {"bfloat16": torch.bfloat16, "int8": torch.float32}
+    dtypes = {name: dtype for name, dtype in dtypes.items() if can_compute(name)}
+    dtypes["auto"] = dtypes.get("bfloat16", torch.float32)
+    for name, dtype in dtypes.items():
+        assert wide.encode(SENTENCES, precision=name, convert_to_tensor=True)[0].dtype == dtype
 
 
-def test_carried_state_in_each_arithmetic(wide):
+def test_carried_state_is_close_to_float32_in_each_precision(wide):
     expected = wide.encode(SENTENCES, state="carry", batch_size=2)
-    for name in LEAST:
+    for name in MIN_COSINE:
         if can_compute(name):
-            found = wide.encode(SENTENCES, state="carry", batch_size=2, precision=name)
-            for ours, true in zip(found, expected, strict=True):
+            actual = wide.encode(SENTENCES, state="carry", batch_size=2, precision=name)
+            for ours, true in zip(actual, expected, strict=True):
                 assert np.abs(ours - true).max(initial=0) < 0.1

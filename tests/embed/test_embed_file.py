@@ -1,4 +1,4 @@
-"""The verb embed and its files: layouts, order, bounded memory, nothing half-written."""
+"""The command embed: file layouts, order, bounded memory and atomic writes."""
 
 import io
 import json
@@ -14,8 +14,7 @@ import pytest
 from conftest import random_model
 
 from elmo.config import EmbedConfig
-from elmo.embed import embed, embed_file, parquet_writer
-from elmo.embed import vector_writers as store_module
+from elmo.embed import embed, embed_file, parquet_writer, vector_writers
 from elmo.embed.embedder import ELMo
 from elmo.embed.encoding import EncodingRun
 from elmo.errors import ConfigError, ElmoError, InputError, OutputError
@@ -39,7 +38,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def run(tmp_path, model, text):
-    """Embed the text into a file of the given name and give its path."""
+    """Return a function that embeds the text into a file of the given name."""
 
     def call(name="out.h5", source=text, **settings):
         out = tmp_path / name
@@ -64,10 +63,10 @@ def read_npz(path):
 
 def read_parquet(path):
     table = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
-    shapes = {}
+    vectors = {}
     for row in table:
-        shapes[str(row["sentence"])] = np.array(row["vectors"], dtype=np.float32)
-    return shapes
+        vectors[str(row["sentence"])] = np.array(row["vectors"], dtype=np.float32)
+    return vectors
 
 
 READERS = {
@@ -79,39 +78,39 @@ READERS = {
 
 
 WRITERS = {
-    "out.h5": store_module.HDF5Writer,
-    "out.parquet": store_module.ParquetWriter,
-    "out.npz": store_module.NpzWriter,
+    "out.h5": vector_writers.HDF5Writer,
+    "out.parquet": vector_writers.ParquetWriter,
+    "out.npz": vector_writers.NpzWriter,
 }
 
 
 @pytest.mark.parametrize("layers", ["average", "top", "all", "1"])
 @pytest.mark.parametrize("name", READERS)
-def test_every_format_holds_the_vectors_of_encode(run, model, name, layers):
-    found = READERS[name](run(name, layers=layers))
+def test_every_format_contains_the_vectors_of_encode(run, model, name, layers):
+    stored = READERS[name](run(name, layers=layers))
     expected = model.encode([line.split() for line in LINES], layers=layers)
-    assert list(map(int, sorted(found, key=int))) == list(range(len(LINES)))
+    assert list(map(int, sorted(stored, key=int))) == list(range(len(LINES)))
     for number, vectors in enumerate(expected):
         if vectors.size:
-            np.testing.assert_allclose(found[str(number)], vectors, rtol=0, atol=1e-6)
+            np.testing.assert_allclose(stored[str(number)], vectors, rtol=0, atol=1e-6)
         else:
-            assert found[str(number)].size == 0
+            assert stored[str(number)].size == 0
 
 
 @pytest.mark.parametrize("name", ["out.h5", "OUT.H5"])
-def test_allennlp_layout(run, name):
+def test_hdf5_has_the_layout_of_allennlp(run, name):
     with h5py.File(run(name)) as file:
         assert file["0"].dtype == np.float32
         assert file["2"].shape == (0, 16)
         index = json.loads(file["sentence_to_index"][0])
         assert file["sentence_to_index"].shape == (1,)
-    # Of equal lines the last number counts.
+    # Equal lines map to the last one.
     assert index == {LINES[0]: "3", LINES[1]: "1", "": "2", LINES[4]: "4", "x\u3000y": "5"}
     with h5py.File(run("forget.h5", forget_sentences=True)) as file:
         assert "sentence_to_index" not in file
 
 
-def test_parquet_holds_the_words(run):
+def test_parquet_contains_the_words(run):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(run("out.parquet", layers="all"))
     assert table["words"].to_pylist() == [line.split() for line in LINES]
@@ -120,7 +119,7 @@ def test_parquet_holds_the_words(run):
 
 
 @pytest.mark.parametrize("name", ["out.h5", "out.npz", "out.parquet"])
-def test_raw_text_is_split_and_the_words_are_stored(run, tmp_path, model, name):
+def test_raw_text_is_tokenized_and_the_words_are_stored(run, tmp_path, model, name):
     raw = tmp_path / "raw.txt"
     raw.write_text("He didn't sit.\nNUL\x00 here\n", encoding="utf-8")
     path = run(name, source=raw, raw=True)
@@ -138,42 +137,42 @@ def test_raw_text_is_split_and_the_words_are_stored(run, tmp_path, model, name):
 
 def test_windows_keep_order_and_results(run, model, monkeypatch):
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 5)
-    found = read_hdf5(run(batch_size=2))
+    stored = read_hdf5(run(batch_size=2))
     for number, vectors in enumerate(model.encode([line.split() for line in LINES])):
-        np.testing.assert_allclose(found[str(number)], vectors, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(stored[str(number)], vectors, rtol=0, atol=1e-5)
 
 
-def test_carry_goes_on_from_batch_to_batch(run, model, monkeypatch):
+def test_carried_state_continues_across_batches(run, model, monkeypatch):
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 5)
-    found = read_hdf5(run(state="carry", batch_size=2, layers="all"))
+    stored = read_hdf5(run(state="carry", batch_size=2, layers="all"))
     expected = model.encode(
         [line.split() for line in LINES], state="carry", batch_size=2, layers="all"
     )
     for number, vectors in enumerate(expected):
-        np.testing.assert_allclose(found[str(number)], vectors, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(stored[str(number)], vectors, rtol=0, atol=1e-6)
 
 
-def test_standard_input(run, monkeypatch):
+def test_standard_input_is_read(run, monkeypatch):
     lines = b"a b\nc\r\nlast without newline"
     monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(lines)))
-    found = read_hdf5(run(source="-"))
-    assert [found[key].shape[0] for key in "012"] == [2, 1, 3]
+    stored = read_hdf5(run(source="-"))
+    assert [stored[key].shape[0] for key in "012"] == [2, 1, 3]
 
 
-def test_closed_standard_input(run, tmp_path, monkeypatch):
+def test_closed_standard_input_is_an_error(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="cannot read standard input: it is closed"):
         run(source="-")
     assert_nothing_left(tmp_path)
 
 
-def test_empty_file_gives_a_file_without_sentences(run, tmp_path):
+def test_empty_input_results_in_a_file_without_sentences(run, tmp_path):
     (tmp_path / "empty.txt").write_bytes(b"")
     for name, reader in READERS.items():
         assert reader(run(name, source=tmp_path / "empty.txt")) == {}
 
 
-def test_same_run_same_bytes(run, tmp_path):
+def test_repeated_run_writes_identical_bytes(run, tmp_path):
     first = run("out.npz").read_bytes()
     assert run("again.npz").read_bytes() == first
 
@@ -182,7 +181,7 @@ def test_same_run_same_bytes(run, tmp_path):
     ("content", "message"),
     [(b"fine\nbroken \xff here\n", "line 2, byte 8"), (b"\xc3", "line 1")],
 )
-def test_not_utf8(run, tmp_path, content, message):
+def test_invalid_utf8_is_reported_with_its_position(run, tmp_path, content, message):
     (tmp_path / "bad.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         run(source=tmp_path / "bad.txt")
@@ -193,7 +192,7 @@ def assert_nothing_left(folder):
     assert not [path for path in folder.iterdir() if path.name.startswith((".", "out"))]
 
 
-def test_wrong_places(run, tmp_path, text):
+def test_invalid_paths_and_options_are_rejected(run, tmp_path, text):
     with pytest.raises(InputError, match="No such file"):
         run(source=tmp_path / "missing.txt")
     with pytest.raises(InputError, match=r"[Dd]irectory"):
@@ -205,14 +204,14 @@ def test_wrong_places(run, tmp_path, text):
     (tmp_path / "folder.h5").mkdir()
     with pytest.raises(OutputError, match="it is a folder"):
         run("folder.h5")
-    with pytest.raises(ConfigError, match="reset or carry"):
+    with pytest.raises(ConfigError, match="Expected one of: reset, carry"):
         run(state="keep")
-    with pytest.raises(ElmoError, match="there is no file or folder"):
+    with pytest.raises(ElmoError, match="No file or folder"):
         embed(EmbedConfig(str(text), str(tmp_path / "out.h5"), model="nowhere"))
     assert_nothing_left(tmp_path)
 
 
-def test_parquet_is_written_without_its_extra(run, monkeypatch):
+def test_parquet_is_written_without_pyarrow(run, monkeypatch):
     expected = run("out.parquet").read_bytes()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert run("again.parquet").read_bytes() == expected
@@ -220,17 +219,17 @@ def test_parquet_is_written_without_its_extra(run, monkeypatch):
 
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_an_old_file_survives_a_run_that_fails(run, tmp_path, monkeypatch, name, error):
+def test_existing_file_survives_a_failed_run(run, tmp_path, monkeypatch, name, error):
     before = run(name).read_bytes()
-    kind = WRITERS[name]
-    write = kind.write
+    writer = WRITERS[name]
+    write = writer.write
 
     def fail(self, line, words, vectors):
         if line == LINES[4]:
             raise error
         write(self, line, words, vectors)
 
-    monkeypatch.setattr(kind, "write", fail)
+    monkeypatch.setattr(writer, "write", fail)
     expected = OutputError if isinstance(error, OSError) else error
     with pytest.raises(expected, match="No space left" if expected is OutputError else None):
         run(name)
@@ -239,8 +238,8 @@ def test_an_old_file_survives_a_run_that_fails(run, tmp_path, monkeypatch, name,
 
 
 @pytest.mark.parametrize("name", ["out.h5", "out.parquet", "out.npz"])
-def test_a_full_disk_is_one_line(tmp_path, model, text, name):
-    """A limit on the size of files stands in for a disk without room."""
+def test_full_disk_is_reported_in_one_line(tmp_path, model, text, name):
+    """A limit on the file size simulates a full disk."""
     long = tmp_path / "long.txt"
     long.write_text("\n".join(f"w{n} x{n} y{n}" for n in range(2000)), encoding="utf-8")
 
@@ -261,8 +260,8 @@ def test_a_full_disk_is_one_line(tmp_path, model, text, name):
     assert_nothing_left(tmp_path)
 
 
-def test_text_too_long_for_an_index_is_refused(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "MAX_INDEX_CHARACTERS", 20)
+def test_text_too_long_for_the_sentence_index_is_rejected(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_writers, "MAX_INDEX_CHARACTERS", 20)
     with pytest.raises(OutputError, match="--forget-sentences"):
         run()
     assert_nothing_left(tmp_path)
@@ -270,70 +269,70 @@ def test_text_too_long_for_an_index_is_refused(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_vectors_are_let_go_once_they_are_written(run, tmp_path, monkeypatch, name):
+def test_vectors_are_freed_after_they_are_written(run, tmp_path, monkeypatch, name):
     text = tmp_path / "long.txt"
     text.write_text("one two three four\n" * 500)
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 60)
     monkeypatch.setattr(parquet_writer, "ROW_GROUP_WORDS", 60)
-    kind = WRITERS[name]
-    given, alive = [], []
-    reset, write = EncodingRun.reset, kind.write
+    writer = WRITERS[name]
+    references, n_alive = [], []
+    reset, write = EncodingRun.reset, writer.write
 
-    def computed(self, groups, report):
-        def asked():
+    def watched_reset(self, groups, report):
+        def watched_groups():
             for group in groups:
-                alive.append(sum(reference() is not None for reference in given))
+                n_alive.append(sum(reference() is not None for reference in references))
                 yield group
 
-        for window, vectors in reset(self, asked(), report):
-            given.extend(map(weakref.ref, vectors))
+        for window, vectors in reset(self, watched_groups(), report):
+            references.extend(map(weakref.ref, vectors))
             yield window, vectors
 
-    def written(self, line, words, vectors):
-        given.append(weakref.ref(vectors))
+    def watched_write(self, line, words, vectors):
+        references.append(weakref.ref(vectors))
         write(self, line, words, vectors)
 
-    monkeypatch.setattr(EncodingRun, "reset", computed)
-    monkeypatch.setattr(kind, "write", written)
+    monkeypatch.setattr(EncodingRun, "reset", watched_reset)
+    monkeypatch.setattr(writer, "write", watched_write)
     run(name, source=text)
-    assert len(given) == 1000
-    # Tensors and arrays of a window that is being written, 10 lines, the tensors of the one that
-    # was computed, and the arrays of one row group of Parquet, 12.
-    assert max(alive) <= 42
+    assert len(references) == 1000
+    # Two references per line of the window being written (10 lines), one per line of the window
+    # just computed, and the arrays of one row group of Parquet (12 lines).
+    assert max(n_alive) <= 42
 
 
-def test_a_window_is_all_that_is_held(run, tmp_path, monkeypatch):
-    """No more words than a window are computed together, and one window waits to be written."""
+def test_at_most_one_window_is_computed_ahead_of_writing(run, tmp_path, monkeypatch):
+    """A window has a limited number of words, and one window waits to be written."""
     text = tmp_path / "long.txt"
     text.write_text("one two three four\n" * 500 + "\n" * 100)
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 60)
     events = []
-    reset, write = EncodingRun.reset, store_module.HDF5Writer.write
+    reset, write = EncodingRun.reset, vector_writers.HDF5Writer.write
 
-    def watched(self, groups, report):
-        def asked():
+    def watched_reset(self, groups, report):
+        def watched_groups():
             for window, sentences in groups:
                 events.append(sum(len(sentence) + 2 for sentence in sentences))
                 yield window, sentences
 
-        return reset(self, asked(), report)
+        return reset(self, watched_groups(), report)
 
-    def counted(self, line, words, vectors):
+    def watched_write(self, line, words, vectors):
         events.append(None)
         write(self, line, words, vectors)
 
-    monkeypatch.setattr(EncodingRun, "reset", watched)
-    monkeypatch.setattr(store_module.HDF5Writer, "write", counted)
+    monkeypatch.setattr(EncodingRun, "reset", watched_reset)
+    monkeypatch.setattr(vector_writers.HDF5Writer, "write", watched_write)
     run(source=text)
     windows = [event for event in events if event is not None]
     assert max(windows) == 60
     assert len(windows) == 54
-    places = [place for place, event in enumerate(events) if event is not None]
-    for number, place in enumerate(places[:50]):
-        assert place - number >= 10 * (number - 1)
+    starts = [index for index, event in enumerate(events) if event is not None]
+    for number, index in enumerate(starts[:50]):
+        assert index - number >= 10 * (number - 1)
 
 
-def test_progress_goes_on_inside_a_window(run, monkeypatch, capsys):
+def test_progress_advances_within_a_window(run, monkeypatch, capsys):
     monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
     run(batch_size=2)
     lines = capsys.readouterr().err.splitlines()
@@ -341,13 +340,15 @@ def test_progress_goes_on_inside_a_window(run, monkeypatch, capsys):
     assert "bytes, about" in lines[0]
 
 
-def test_a_byte_order_mark_is_no_word(run, tmp_path):
+def test_byte_order_mark_is_ignored(run, tmp_path):
     (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbfHe sat\nHe sat\n")
-    found = read_hdf5(run(source=tmp_path / "bom.txt"))
-    assert np.array_equal(found["0"], found["1"])
+    stored = read_hdf5(run(source=tmp_path / "bom.txt"))
+    assert np.array_equal(stored["0"], stored["1"])
 
 
-def test_text_too_long_is_refused_before_anything_is_done(run, monkeypatch):
+def test_text_too_long_for_the_sentence_index_is_rejected_before_loading_the_model(
+    run, monkeypatch
+):
     monkeypatch.setattr(embed_file, "MAX_INDEX_CHARACTERS", 20)
     monkeypatch.setattr(ELMo, "from_pretrained", None)
     with pytest.raises(OutputError, match="--forget-sentences"):

@@ -1,4 +1,4 @@
-"""`ELMo`: what encode and forward take, what they give, what they refuse."""
+"""`ELMo`: arguments, results and errors of encode and forward."""
 
 import copy
 import dataclasses
@@ -20,7 +20,7 @@ from elmo.text import korean
 SENTENCES = [["He", "sat", "on", "the", "bank", "."], ["A", "bank"], []]
 
 
-def test_a_string_is_one_sentence_and_a_list_is_many(tiny):
+def test_encode_takes_a_string_as_one_sentence_and_a_list_as_many(tiny):
     assert tiny.encode("He sat down").shape == (3, 16)
     assert [item.shape for item in tiny.encode(["He sat", "down"])] == [(2, 16), (1, 16)]
     assert [item.shape for item in tiny.encode([["He", "sat"], "down you go"])] == [
@@ -31,12 +31,12 @@ def test_a_string_is_one_sentence_and_a_list_is_many(tiny):
     assert np.array_equal(tiny.encode("He sat"), tiny.encode([["He", "sat"]])[0])
 
 
-def test_iterators_and_tuples_are_taken(tiny):
+def test_encode_accepts_iterators_and_tuples(tiny):
     from_iterator = tiny.encode(iter([("He", "sat"), iter(["He", "sat"])]))
     assert np.array_equal(*from_iterator)
 
 
-def test_results_are_float32_copies(tiny):
+def test_encode_returns_float32_copies(tiny):
     first, second = tiny.encode([["same"], ["same"]])
     assert first.dtype == np.float32
     assert not np.shares_memory(first, second)
@@ -44,41 +44,41 @@ def test_results_are_float32_copies(tiny):
 
 
 @pytest.mark.parametrize(("layers", "number"), [("top", 2), (0, 0), (1, 1), (2, 2), ("1", 1)])
-def test_one_layer(tiny, layers, number):
-    everything = tiny.encode(SENTENCES, layers="all")
-    for one, all_layers in zip(tiny.encode(SENTENCES, layers=layers), everything, strict=True):
-        assert np.array_equal(one, all_layers[number])
+def test_single_layer_equals_that_layer_of_all(tiny, layers, number):
+    expected = tiny.encode(SENTENCES, layers="all")
+    for vectors, all_layers in zip(tiny.encode(SENTENCES, layers=layers), expected, strict=True):
+        assert np.array_equal(vectors, all_layers[number])
 
 
-def test_average_is_the_mean(tiny):
-    for one, every in zip(
+def test_average_is_the_mean_of_all_layers(tiny):
+    for vectors, all_layers in zip(
         tiny.encode(SENTENCES), tiny.encode(SENTENCES, layers="all"), strict=True
     ):
-        np.testing.assert_allclose(one, every.mean(axis=0), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(vectors, all_layers.mean(axis=0), rtol=0, atol=1e-6)
 
 
-def test_layer_zero_is_doubled_and_context_free(tiny):
+def test_layer_zero_repeats_the_token_vector_and_ignores_context(tiny):
     first, second = tiny.encode([["a", "bank"], ["bank", "b"]], layers=0)
     np.testing.assert_allclose(first[1], second[0], rtol=0, atol=1e-6)
     assert np.array_equal(first[:, :8], first[:, 8:])
 
 
-def test_mix_needs_training(tiny):
-    with pytest.raises(ConfigError, match="no trained mix"):
+def test_mix_requires_a_trained_mix(tiny):
+    with pytest.raises(ConfigError, match="needs a trained mix"):
         tiny.encode(SENTENCES, layers="mix")
     tiny.network.mixes[0].weights.data = torch.tensor([0.0, 9e9, 0.0])
-    for one, every in zip(
+    for vectors, all_layers in zip(
         tiny.encode(SENTENCES, layers="mix"), tiny.encode(SENTENCES, layers="all"), strict=True
     ):
-        np.testing.assert_allclose(one, every[1], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(vectors, all_layers[1], rtol=0, atol=1e-6)
 
 
-def test_pooling(tiny):
+def test_pooling_reduces_words_to_one_vector(tiny):
     words = tiny.encode(SENTENCES)
     pooled = {name: tiny.encode(SENTENCES, pooling=name) for name in ("mean", "max", "first-last")}
-    for found in pooled.values():
-        assert found.shape == (3, 16)
-        assert not found[2].any()
+    for vectors in pooled.values():
+        assert vectors.shape == (3, 16)
+        assert not vectors[2].any()
     np.testing.assert_allclose(pooled["mean"][0], words[0].mean(axis=0), rtol=0, atol=1e-6)
     assert np.array_equal(pooled["max"][1], words[1].max(axis=0))
     assert np.array_equal(pooled["first-last"][0][:8], words[0][-1, :8])
@@ -95,13 +95,13 @@ def test_empty_sentences_have_no_rows(tiny):
     assert tiny.encode([[]], layers="all")[0].shape == (3, 0, 16)
 
 
-def test_carry_depends_on_the_batch_before_and_reset_does_not(tiny):
+def test_carry_depends_on_the_previous_batch_and_reset_does_not(tiny):
     sentences = [["a", "b"], ["c"], ["a", "b"], ["c"]]
     carried = tiny.encode(sentences, state="carry", batch_size=2, layers="top")
     assert np.abs(carried[0] - carried[2]).max() > 1e-4
     again = tiny.encode(sentences, state="carry", batch_size=2, layers="top")
-    for one, other in zip(carried, again, strict=True):
-        assert one.tobytes() == other.tobytes()
+    for vectors, repeated in zip(carried, again, strict=True):
+        assert vectors.tobytes() == repeated.tobytes()
     reset = tiny.encode(sentences, layers="top")
     assert reset[0].tobytes() == reset[2].tobytes()
 
@@ -125,13 +125,13 @@ def test_carry_equals_forward_with_state(tiny):
                 )
 
 
-def test_literal_marks_are_spelled_out(tiny):
+def test_literal_boundary_tokens_in_text_are_encoded_as_characters(tiny):
     ids = tiny.character_ids([["<S>", "</S>"]])[0]
     assert not torch.equal(ids[1], ids[0])
     assert ids[1, 1:4].tolist() == [ord(character) + 1 for character in "<S>"]
 
 
-def test_odd_words_have_a_defined_result(tiny):
+def test_unusual_words_have_finite_vectors(tiny):
     words = ["\x00", "\ud800", "x" * 10_000_000, "", "a\ud800b", "\u200d"]
     vectors = tiny.encode([words])[0]
     assert np.isfinite(vectors).all()
@@ -140,7 +140,7 @@ def test_odd_words_have_a_defined_result(tiny):
     np.testing.assert_allclose(same[0], same[1], rtol=0, atol=1e-6)
 
 
-def test_a_very_long_sentence():
+def test_very_long_sentence_has_finite_vectors():
     one_layer = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, n_layers=1))
     elmo = ELMo(random_model(one_layer, scale=1.0))
     vectors = elmo.encode([["word"] * 20_000, ["word"]])
@@ -150,17 +150,17 @@ def test_a_very_long_sentence():
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", torch.float16, torch.float64])
-def test_arithmetic(tiny, precision):
+def test_precision_sets_dtype_of_tensors_but_not_of_arrays_or_weights(tiny, precision):
     exact = tiny.encode(SENTENCES, pooling="mean")
-    found = tiny.encode(SENTENCES, pooling="mean", precision=precision)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, exact, rtol=0, atol=0.02)
+    vectors = tiny.encode(SENTENCES, pooling="mean", precision=precision)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, exact, rtol=0, atol=0.02)
     tensors = tiny.encode(SENTENCES, precision=precision, convert_to_tensor=True)
     assert tensors[0].dtype == (torch.bfloat16 if precision == "bfloat16" else precision)
     assert next(tiny.parameters()).dtype == torch.float32
 
 
-def test_tensors(tiny):
+def test_convert_to_tensor_returns_the_same_values(tiny):
     tensors = tiny.encode(SENTENCES, convert_to_tensor=True)
     arrays = tiny.encode(SENTENCES, device="cpu")
     for tensor, array in zip(tensors, arrays, strict=True):
@@ -169,7 +169,7 @@ def test_tensors(tiny):
     assert tiny.encode("a b", convert_to_tensor=True).shape == (2, 16)
 
 
-def test_progress_is_shown_when_asked(tiny, capsys, monkeypatch):
+def test_progress_is_shown_only_on_request(tiny, capsys, monkeypatch):
     monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
     tiny.encode(SENTENCES, show_progress_bar=True)
     assert "encode: 3 of 3 sentences" in capsys.readouterr().err
@@ -183,24 +183,24 @@ def test_progress_is_shown_when_asked(tiny, capsys, monkeypatch):
         ({"layers": 3}, "number from 0 to 2"),
         ({"layers": -1}, "number from 0 to 2"),
         ({"layers": "last"}, "average, mix, top, all"),
-        ({"layers": True}, "layers is True"),
-        ({"layers": 1.0}, r"layers is 1\.0"),
-        ({"layers": None}, "layers is None"),
+        ({"layers": True}, "Unknown layers True"),
+        ({"layers": 1.0}, r"Unknown layers 1\.0"),
+        ({"layers": None}, "Unknown layers None"),
         ({"layers": np.arange(2)}, "average, mix, top, all"),
         ({"pooling": "sum"}, "mean, max, first-last"),
-        ({"state": "keep"}, "reset or carry"),
+        ({"state": "keep"}, "reset, carry"),
         ({"batch_size": 0}, "at least 1"),
-        ({"batch_size": "3"}, "batch_size is '3'; it must be a whole number"),
-        ({"batch_size": 2.5}, "whole number"),
-        ({"batch_size": True}, "whole number"),
+        ({"batch_size": "3"}, r"batch_size must be an integer of at least 1 \(got '3'\)"),
+        ({"batch_size": 2.5}, "must be an integer"),
+        ({"batch_size": True}, "must be an integer"),
         ({"precision": "int32"}, "float32, bfloat16"),
-        ({"device": "abacus"}, "device is 'abacus', which cannot be used"),
+        ({"device": "abacus"}, "Device 'abacus' is not available"),
         ({"precision": "fast"}, "float32, bfloat16"),
         ({"precision": "float8_e4m3fn"}, "float32, bfloat16"),
         ({"precision": np.float32}, "float32, bfloat16"),
     ],
 )
-def test_wrong_arguments(tiny, arguments, message):
+def test_encode_rejects_invalid_arguments(tiny, arguments, message):
     with pytest.raises(ConfigError, match=message):
         tiny.encode(SENTENCES, **arguments)
 
@@ -208,30 +208,31 @@ def test_wrong_arguments(tiny, arguments, message):
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ([1], "sentence 0 is int; expected a string or a list of words"),
-        ([np.array("a")], "sentence 0 is ndarray"),
-        ([["a", 1]], "sentence 0 holds 1"),
-        ([["a", None]], "sentence 0 holds None"),
-        ([[["a"]]], "sentence 0 holds"),
-        ([b"bytes"], "sentence 0 holds"),
-        (None, "sentences is NoneType; expected a string or a list of sentences"),
-        (7, "sentences is int"),
-        (np.array("a b"), "sentences is ndarray"),
+        ([1], "sentence 0 has type int, expected a string or a list of words"),
+        ([np.array("a")], "sentence 0 has type ndarray"),
+        ([["a", 1]], "sentence 0 contains 1 of type int"),
+        ([["a", None]], "sentence 0 contains None"),
+        ([[["a"]]], "sentence 0 contains"),
+        ([b"bytes"], "sentence 0 contains"),
+        (None, "sentences has type NoneType, expected a string or a list of sentences"),
+        (7, "sentences has type int"),
+        (np.array("a b"), "sentences has type ndarray"),
     ],
 )
-def test_wrong_sentences(tiny, sentences, message):
+def test_invalid_sentences_are_rejected(tiny, sentences, message):
     for call in (tiny.encode, tiny.character_ids):
         with pytest.raises(InputError, match=message):
             call(sentences)
 
 
-def test_numbers_of_numpy_are_numbers(tiny):
-    found = tiny.encode(SENTENCES, layers=np.int64(1), batch_size=np.int32(2))
-    for one, other in zip(found, tiny.encode(SENTENCES, layers=1, batch_size=2), strict=True):
-        assert one.tobytes() == other.tobytes()
+def test_encode_accepts_numpy_integers(tiny):
+    actual = tiny.encode(SENTENCES, layers=np.int64(1), batch_size=np.int32(2))
+    expected = tiny.encode(SENTENCES, layers=1, batch_size=2)
+    for vectors, reference in zip(actual, expected, strict=True):
+        assert vectors.tobytes() == reference.tobytes()
 
 
-def test_tokenize(tmp_path, tiny):
+def test_tokenizer_splits_strings_and_is_saved(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
     elmo = ELMo.from_pretrained(tmp_path / "model", tokenizer="english")
     text = "He didn't   sit."
@@ -250,8 +251,10 @@ def test_tokenize(tmp_path, tiny):
     ("name", "package", "extra"),
     [("korean", "kiwipiepy", "ko"), ("spacy:blank-en", "spacy", "spacy")],
 )
-def test_split_words_need_no_tokeniser(tmp_path, tiny, monkeypatch, name, package, extra):
-    """A model whose tokeniser's package is missing loads; a text is what it cannot take."""
+def test_missing_tokenizer_package_is_only_needed_for_strings(
+    tmp_path, tiny, monkeypatch, name, package, extra
+):
+    """The model loads and encodes lists of words without the package of its tokenizer."""
     config = dataclasses.replace(TINY, text=dataclasses.replace(TINY.text, tokenizer=name))
     model_folder.write(random_model(config, scale=1.5), tmp_path / "model")
     monkeypatch.setitem(sys.modules, package, None)
@@ -268,7 +271,7 @@ def test_split_words_need_no_tokeniser(tmp_path, tiny, monkeypatch, name, packag
     assert ELMo.from_pretrained(tmp_path / "again").config.text.tokenizer == name
 
 
-def test_inside_a_model_the_mixes_train(tmp_path, tiny):
+def test_only_the_mixes_train_inside_a_model(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
 
     class Tagger(nn.Module):
@@ -289,7 +292,7 @@ def test_inside_a_model_the_mixes_train(tmp_path, tiny):
     assert all(dict(tagger.named_parameters())[name].grad is not None for name in mixes)
 
 
-def test_dropout_acts_in_training_only(tmp_path, tiny):
+def test_dropout_applies_only_in_training(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
     elmo = ELMo.from_pretrained(tmp_path / "model", dropout=0.5)
     ids = elmo.character_ids(SENTENCES)
@@ -301,13 +304,13 @@ def test_dropout_acts_in_training_only(tmp_path, tiny):
 
 
 @pytest.mark.parametrize("dropout", [1.5, -0.1, float("nan"), "0.5", None])
-def test_wrong_dropout(tmp_path, tiny, dropout):
+def test_invalid_dropout_is_rejected(tmp_path, tiny, dropout):
     tiny.save_pretrained(tmp_path / "model")
     with pytest.raises(ConfigError, match=f"dropout is {dropout!r}; expected a number from 0 to 1"):
         ELMo.from_pretrained(tmp_path / "model", dropout=dropout)
 
 
-def test_boundaries_kept_on_request(tmp_path, tiny):
+def test_keep_sentence_boundaries_adds_two_positions(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
     elmo = ELMo.from_pretrained(tmp_path / "model", keep_sentence_boundaries=True)
     ids = elmo.character_ids(SENTENCES)
@@ -328,16 +331,16 @@ def test_mixes_are_saved_and_loaded(tmp_path, tiny):
     assert not two.network.mixes[1].is_trained()
 
 
-def test_mask_given_by_hand(tiny):
+def test_forward_accepts_and_checks_a_mask(tiny):
     ids = tiny.character_ids(SENTENCES)
     mask = (ids != 0).any(dim=2)
     torch.testing.assert_close(tiny(ids, mask).layers, tiny(ids).layers)
     with pytest.raises(InputError, match="mask has shape"):
         tiny(ids, mask[:, :-1])
-    holes = mask.clone()
-    holes[0, 2] = False
+    gaps = mask.clone()
+    gaps[0, 2] = False
     with pytest.raises(InputError, match="mask has gaps"):
-        tiny(ids, holes)
+        tiny(ids, gaps)
 
 
 @pytest.mark.parametrize(
@@ -351,36 +354,38 @@ def test_mask_given_by_hand(tiny):
         torch.full((1, 3, 12), -1, dtype=torch.long),
     ],
 )
-def test_wrong_ids(tiny, ids):
+def test_forward_rejects_invalid_ids(tiny, ids):
     with pytest.raises(InputError, match="character_ids"):
         tiny(ids)
 
 
-def test_a_state_of_another_size(tiny):
+def test_forward_rejects_a_state_with_another_number_of_rows(tiny):
     state = tiny(tiny.character_ids(["a", "b"])).state
-    with pytest.raises(InputError, match=r"state has 2 rows, the batch 3: state\.rows\(3\)"):
+    with pytest.raises(
+        InputError, match=r"state has 2 rows, but the batch has 3\. Use state\.rows\(3\)"
+    ):
         tiny(tiny.character_ids(SENTENCES), state=state)
     assert tiny(tiny.character_ids(SENTENCES), state=state.rows(3)).state.batch == 3
 
 
-def test_empty_batch(tiny):
+def test_forward_accepts_an_empty_batch(tiny):
     output = tiny(tiny.character_ids([]))
     assert output.representations[0].shape == (0, 0, 16)
 
 
-def test_copy_and_pickle(tiny):
+def test_copy_and_pickle_keep_the_vectors(tiny):
     expected = tiny.encode("a b c")
     assert np.array_equal(copy.deepcopy(tiny).encode("a b c"), expected)
     assert np.array_equal(pickle.loads(pickle.dumps(tiny)).encode("a b c"), expected)
 
 
-def test_state_dict_round_trip(tiny):
+def test_state_dict_round_trip_keeps_the_vectors(tiny):
     other = ELMo(random_model(TINY, seed=9))
     other.load_state_dict(tiny.state_dict())
     assert np.array_equal(other.encode("a b c"), tiny.encode("a b c"))
 
 
-def test_wrong_mix_arguments(tmp_path, tiny):
+def test_invalid_mix_arguments_are_rejected(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
     with pytest.raises(ConfigError, match="2 weights, the model 3 layers"):
         ELMo.from_pretrained(tmp_path / "model", scalar_mix_parameters=[1.0, 2.0])
@@ -388,5 +393,5 @@ def test_wrong_mix_arguments(tmp_path, tiny):
         ELMo.from_pretrained(tmp_path / "model", do_layer_norm="torch")
     with pytest.raises(ConfigError, match="representations"):
         ELMo.from_pretrained(tmp_path / "model", num_output_representations=-1)
-    with pytest.raises(FormatError, match="no model was named"):
+    with pytest.raises(FormatError, match="No model was given"):
         package.ELMo.from_pretrained()

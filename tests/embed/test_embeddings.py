@@ -1,4 +1,4 @@
-"""Vectors looked up by number: jobs and single files, and no more read than is needed."""
+"""Random access to vectors in job folders and single files."""
 
 import multiprocessing
 import pickle
@@ -28,7 +28,7 @@ def _no_processes(monkeypatch):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A folder with a model and a text."""
+    """Return a folder with a model and a text."""
     folder = tmp_path_factory.mktemp("home")
     write_model(folder / "model")
     write_text(folder / "text.txt", LINES)
@@ -54,56 +54,60 @@ def written(home, tmp_path):
 
 @pytest.mark.parametrize("layers", ["average", "all"])
 @pytest.mark.parametrize("name", ["out.parquet", "out.h5", "out.hdf5", "out.npz"])
-def test_single_files(written, expected, name, layers):
-    with open_embeddings(written(name, layers=layers)) as found:
-        assert len(found) == len(LINES)
-        for line, item, vectors in zip(LINES, found, expected[layers], strict=True):
-            assert item.words == (line.split() if name == "out.parquet" else None)
-            assert item.vectors.shape == vectors.shape
-            np.testing.assert_allclose(item.vectors, vectors, rtol=0, atol=1e-6)
-        with pytest.raises(ConfigError, match="one file without checksums"):
-            found.verify()
+def test_single_file_has_the_vectors_of_encode(written, expected, name, layers):
+    with open_embeddings(written(name, layers=layers)) as sentences:
+        assert len(sentences) == len(LINES)
+        for line, sentence, vectors in zip(LINES, sentences, expected[layers], strict=True):
+            assert sentence.words == (line.split() if name == "out.parquet" else None)
+            assert sentence.vectors.shape == vectors.shape
+            np.testing.assert_allclose(sentence.vectors, vectors, rtol=0, atol=1e-6)
+        with pytest.raises(ConfigError, match="single file without checksums"):
+            sentences.verify()
 
 
 @pytest.mark.parametrize("name", ["out.h5", "out.npz"])
-def test_words_where_they_are_stored(written, home, name):
-    found = open_embeddings(written(name, raw=True))
+def test_words_are_returned_if_they_are_stored(written, home, name):
+    sentences = open_embeddings(written(name, raw=True))
     split = ELMo.from_pretrained(home / "model").tokenizer.words
-    assert [item.words for item in found] == [split(line) for line in LINES]
-    assert found[3].vectors.shape[0] == len(found[3].words)
-    found.close()
+    assert [sentence.words for sentence in sentences] == [split(line) for line in LINES]
+    assert sentences[3].vectors.shape[0] == len(sentences[3].words)
+    sentences.close()
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_numbers_of_sentences(written, expected, format):
-    found = open_embeddings(written("out", format=format, shard_words=40))
+def test_sentences_are_accessed_by_integer_and_slice(written, expected, format):
+    sentences = open_embeddings(written("out", format=format, shard_words=40))
     vectors = expected["average"]
     for number in (0, 1, 40, len(LINES) - 1, -1, -len(LINES), np.int64(7)):
-        item = found[number]
-        assert item.vectors.dtype == np.float32
-        assert item.vectors.shape == vectors[number].shape
-        np.testing.assert_allclose(item.vectors, vectors[number], rtol=0, atol=1e-3)
-    assert [item.words for item in found[3:9:2]] == [line.split() for line in LINES[3:9:2]]
-    assert [item.words for item in found[-2:]] == [line.split() for line in LINES[-2:]]
+        sentence = sentences[number]
+        assert sentence.vectors.dtype == np.float32
+        assert sentence.vectors.shape == vectors[number].shape
+        np.testing.assert_allclose(sentence.vectors, vectors[number], rtol=0, atol=1e-3)
+    assert [sentence.words for sentence in sentences[3:9:2]] == [
+        line.split() for line in LINES[3:9:2]
+    ]
+    assert [sentence.words for sentence in sentences[-2:]] == [line.split() for line in LINES[-2:]]
     for wrong in (len(LINES), -len(LINES) - 1):
-        with pytest.raises(IndexError, match=f"no sentence {wrong}: .*out has {len(LINES)}"):
-            found[wrong]
+        with pytest.raises(
+            IndexError, match=f"Sentence {wrong} is out of range: .*out has {len(LINES)}"
+        ):
+            sentences[wrong]
     with pytest.raises(TypeError):
-        found["0"]
-    found.close()
+        sentences["0"]
+    sentences.close()
 
 
-def test_a_dtype(written):
+def test_dtype_of_returned_vectors_can_be_chosen(written):
     path = written("out")
     assert open_embeddings(path, dtype=None)[1].vectors.dtype == np.float16
     assert open_embeddings(path, dtype="float64")[1].vectors.dtype == np.float64
 
 
-def test_a_group_is_all_that_is_read(written, monkeypatch):
+def test_only_the_row_groups_of_a_sentence_are_read(written, monkeypatch):
     import pyarrow.parquet
 
     monkeypatch.setattr("elmo.embed.parquet_writer.SHARD_GROUP_WORDS", 20)
-    found = open_embeddings(written("out"))
+    sentences = open_embeddings(written("out"))
     groups = []
     read = pyarrow.parquet.ParquetFile.read_row_group
     monkeypatch.setattr(
@@ -111,49 +115,51 @@ def test_a_group_is_all_that_is_read(written, monkeypatch):
         "read_row_group",
         lambda self, group, columns: groups.append(group) or read(self, group, columns),
     )
-    assert found[40].words == LINES[40].split()
-    assert found[41].words == LINES[41].split()
+    assert sentences[40].words == LINES[40].split()
+    assert sentences[41].words == LINES[41].split()
     assert len(groups) <= 2
     assert min(groups) > 3
 
 
-def test_few_shards_stay_open(written, monkeypatch):
+def test_number_of_open_shards_is_limited(written, monkeypatch):
     monkeypatch.setattr(embeddings, "MAX_OPEN", 2)
-    found = open_embeddings(written("out", format="hdf5", shard_words=20))
+    sentences = open_embeddings(written("out", format="hdf5", shard_words=20))
     opened = []
     open_reader = embeddings.open_reader
     monkeypatch.setattr(
         embeddings,
         "open_reader",
-        lambda path, *known: opened.append(path.name) or open_reader(path, *known),
+        lambda path, *options: opened.append(path.name) or open_reader(path, *options),
     )
-    assert [item.words for item in found] == [line.split() for line in LINES]
-    assert len(found._open) == 2
-    assert len(opened) == len(set(opened)) == len(found.manifest.shards)
+    assert [sentence.words for sentence in sentences] == [line.split() for line in LINES]
+    assert len(sentences._open) == 2
+    assert len(opened) == len(set(opened)) == len(sentences.manifest.shards)
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_other_processes(written, format):
-    found = open_embeddings(written("out", format=format, shard_words=40))
-    expected = found[5].vectors
-    travelled = pickle.loads(pickle.dumps(found))
-    assert np.array_equal(travelled[5].vectors, expected)
-    process = multiprocessing.get_context("spawn").Process(target=_compare, args=(found, expected))
+def test_embeddings_can_be_pickled_and_forked(written, format):
+    sentences = open_embeddings(written("out", format=format, shard_words=40))
+    expected = sentences[5].vectors
+    unpickled = pickle.loads(pickle.dumps(sentences))
+    assert np.array_equal(unpickled[5].vectors, expected)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_compare, args=(sentences, expected)
+    )
     process.start()
     process.join()
     assert process.exitcode == 0
-    # As in a process that was forked: the files are opened anew.
-    found._process = -1
-    assert np.array_equal(found[5].vectors, expected)
-    assert list(found._open) == [0]
+    # Simulate a forked process, in which the files are reopened.
+    sentences._process = -1
+    assert np.array_equal(sentences[5].vectors, expected)
+    assert list(sentences._open) == [0]
 
 
-def _compare(found, expected):
-    assert np.array_equal(found[5].vectors, expected)
+def _compare(embeddings, expected):
+    assert np.array_equal(embeddings[5].vectors, expected)
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_damage_is_found(written, format):
+def test_verify_detects_damaged_shards(written, format):
     path = written("out", format=format, shard_words=40)
     shard = sorted((path / "shards").iterdir())[1]
     whole = shard.read_bytes()
@@ -165,20 +171,22 @@ def test_damage_is_found(written, format):
         (whole + b"x", "bytes"),
     ):
         shard.write_bytes(content)
-        with pytest.raises(FormatError, match=f"{shard.name} is damaged: {message}.*delete it"):
+        with pytest.raises(
+            FormatError, match=f"{shard.name} is damaged: {message}.*Delete the shard"
+        ):
             open_embeddings(path).verify()
     shard.unlink()
     with pytest.raises(FormatError, match=f"{shard.name} is damaged: bytes 0"):
         open_embeddings(path).verify()
-    with pytest.raises(FormatError, match=f"cannot read vectors from .*{shard.name}"):
+    with pytest.raises(FormatError, match=f"Cannot read vectors from .*{shard.name}"):
         list(open_embeddings(path))
     shard.write_bytes(whole)
     assert open_embeddings(path).verify() > 2
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_damaged_shard_is_named_or_read(written, format):
-    """Whatever is written over it: no error of another library."""
+def test_reading_a_damaged_shard_raises_only_format_errors(written, format):
+    """Random damage never causes an error of another library."""
     path = written("out", format=format, shard_words=40)
     shard = sorted((path / "shards").iterdir())[1]
     whole = shard.read_bytes()
@@ -197,7 +205,7 @@ def test_a_damaged_shard_is_named_or_read(written, format):
     assert all(shard.name in error for error in errors)
 
 
-def test_counts_are_compared(written):
+def test_verify_compares_counts_with_the_manifest(written):
     path = written("out", shard_words=40)
     manifest = path / "manifest.json"
     text = manifest.read_text()
@@ -212,42 +220,44 @@ def test_counts_are_compared(written):
             open_embeddings(path).verify()
 
 
-def test_what_is_no_embeddings(tmp_path):
-    with pytest.raises(FormatError, match="is no folder of shards"):
+def test_other_files_and_folders_are_rejected(tmp_path):
+    with pytest.raises(FormatError, match="is not a folder of shards"):
         open_embeddings(tmp_path)
-    with pytest.raises(ConfigError, match=r"no known format; expected \.parquet"):
+    with pytest.raises(
+        ConfigError, match=r"Unknown file extension of x\.csv\. Expected one of: \.parquet"
+    ):
         open_embeddings(tmp_path / "x.csv")
     for name in ("x.parquet", "x.h5", "x.npz", "x.safetensors"):
-        with pytest.raises(FormatError, match=f"cannot read vectors from .*{name}"):
+        with pytest.raises(FormatError, match=f"Cannot read vectors from .*{name}"):
             open_embeddings(tmp_path / name)
         (tmp_path / name).write_bytes(b"something else" * 10)
-        with pytest.raises(FormatError, match=f"cannot read vectors from .*{name}"):
+        with pytest.raises(FormatError, match=f"Cannot read vectors from .*{name}"):
             open_embeddings(tmp_path / name)
     with h5py.File(tmp_path / "keys.h5", "w") as file:
         file["a sentence"] = np.zeros((2, 4), np.float32)
-    with pytest.raises(FormatError, match="its keys are no numbers"):
+    with pytest.raises(FormatError, match="Expected keys that are sentence numbers"):
         open_embeddings(tmp_path / "keys.h5")
 
 
-def test_texts_without_a_word(written, tmp_path):
+def test_blank_lines_have_empty_vectors(written, tmp_path):
     blank = write_text(tmp_path / "blank.txt", ["", ""])
     for name in ("blank", "blank.parquet", "blank.h5", "blank.npz"):
-        with open_embeddings(written(name, source=blank)) as found:
-            assert [item.vectors.shape[0] for item in found] == [0, 0]
+        with open_embeddings(written(name, source=blank)) as sentences:
+            assert [sentence.vectors.shape[0] for sentence in sentences] == [0, 0]
 
 
 @pytest.mark.parametrize("layers", ["average", "all"])
-def test_a_shard_of_blank_lines(written, tmp_path, layers):
-    """Its vectors have no rows, and the width of all others."""
+def test_shard_of_blank_lines_has_vectors_of_the_same_dimension(written, tmp_path, layers):
+    """The vectors have no rows, but the dimension of all others."""
     text = write_text(tmp_path / "blank.txt", ["a b c d e f", "", ""])
     settings = {"format": "parquet", "shard_words": 5, "layers": layers}
-    found = open_embeddings(written("blank", source=text, **settings))
-    shapes = [item.vectors.shape for item in found]
+    sentences = open_embeddings(written("blank", source=text, **settings))
+    shapes = [sentence.vectors.shape for sentence in sentences]
     assert {shape[-1] for shape in shapes} == {shapes[0][-1]}
     assert [shape[-2] for shape in shapes] == [6, 0, 0]
 
 
-def test_counts_of_words(written):
+def test_readers_count_the_words(written):
     n_words = sum(len(line.split()) for line in LINES)
     for name in ("out.parquet", "out.h5", "out.npz"):
         reader = vector_readers.open_reader(written(name, layers="all"))
@@ -255,14 +265,14 @@ def test_counts_of_words(written):
         reader.close()
 
 
-def test_parquet_without_its_extra(written, monkeypatch):
+def test_reading_parquet_without_pyarrow_names_the_extra(written, monkeypatch):
     path = written("out.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtra, match=r"elmo-torch\[parquet\]"):
         open_embeddings(path)
 
 
-def test_looking_up_needs_no_torch(written):
+def test_open_embeddings_does_not_import_torch(written):
     path = written("out")
     code = (
         f"import sys, elmo; print(len(elmo.open_embeddings({str(path)!r})[1].words)); "

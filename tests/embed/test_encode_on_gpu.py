@@ -1,4 +1,4 @@
-"""On a GPU: the vectors of the CPU, in batches of any size, in half precision too."""
+"""Encoding on a GPU: the same vectors as on a CPU, in any batch size and precision."""
 
 import numpy as np
 import pytest
@@ -25,52 +25,52 @@ SENTENCES = [[f"word{n * k % 71}" for k in range(n % 23)] for n in range(1500)]
     ("precision", "tolerance"), [("float32", 1e-5), ("float16", 4e-3), ("bfloat16", 3e-2)]
 )
 @pytest.mark.parametrize("state", ["reset", "carry"])
-def test_vectors_of_the_cpu(monkeypatch, precision, tolerance, state):
+def test_gpu_vectors_are_close_to_cpu_vectors(monkeypatch, precision, tolerance, state):
     monkeypatch.setitem(encoding.MAX_POSITIONS, "cuda", 4000)
-    # A gentler model than most tests use: its rounding does not grow along a sentence.
+    # Smaller weights than in most tests, so that rounding errors do not grow along a sentence.
     elmo = ELMo(random_model(CONFIG, seed=3, scale=1.0))
     expected = elmo.encode(SENTENCES, state=state, batch_size=40)
-    found = elmo.encode(SENTENCES, state=state, batch_size=40, device="cuda", precision=precision)
-    assert {one.dtype for one in found} == {np.dtype(np.float32)}
-    runs = [found]
+    actual = elmo.encode(SENTENCES, state=state, batch_size=40, device="cuda", precision=precision)
+    assert {vectors.dtype for vectors in actual} == {np.dtype(np.float32)}
+    runs = [actual]
     if state == "reset":
         runs.append(elmo.encode(SENTENCES, precision=precision))
     true = np.concatenate(expected)
     for run in runs:
-        assert [one.shape for one in run] == [one.shape for one in expected]
+        assert [vectors.shape for vectors in run] == [vectors.shape for vectors in expected]
         error = np.linalg.norm(np.concatenate(run) - true)
         assert error <= tolerance * np.linalg.norm(true)
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])
-def test_a_lack_of_memory_halves_a_batch(monkeypatch, state):
-    """A real one: the device gives half of what the largest batch needs."""
+def test_batch_is_halved_when_gpu_memory_runs_out(monkeypatch, state):
+    """The memory of the device is limited to half of what the largest batch needs."""
     elmo = ELMo(random_model(CONFIG, seed=3, scale=1.0))
     sentences = [[f"word{(n + k * k) % 2000}" for k in range(30)] for n in range(2000)]
     inner, sizes = encoding.EncodingRun._compute, []
 
     def compute(self, batch, rows, is_carried):
-        started = inner(self, batch, rows, is_carried)
+        pending = inner(self, batch, rows, is_carried)
         sizes.append(len(batch))
-        return started
+        return pending
 
     monkeypatch.setattr(encoding.EncodingRun, "_compute", compute)
     arguments = {"state": state, "batch_size": 1000, "device": "cuda"}
     elmo.encode(sentences[:4], **arguments)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    least = torch.cuda.memory_reserved()
+    minimum = torch.cuda.memory_reserved()
     expected = elmo.encode(sentences, **arguments)
-    most = torch.cuda.max_memory_reserved()
+    maximum = torch.cuda.max_memory_reserved()
     assert max(sizes) == 1000
     sizes.clear()
     torch.cuda.empty_cache()
     _, total = torch.cuda.mem_get_info()
-    torch.cuda.set_per_process_memory_fraction((least + most) / 2 / total)
+    torch.cuda.set_per_process_memory_fraction((minimum + maximum) / 2 / total)
     try:
-        found = elmo.encode(sentences, **arguments)
+        actual = elmo.encode(sentences, **arguments)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert max(sizes) < 1000
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+    for vectors, reference in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(vectors, reference, rtol=0, atol=1e-5)

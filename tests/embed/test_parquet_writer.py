@@ -1,4 +1,4 @@
-"""Tests of Parquet's writer by itself: the tables Arrow's own writer makes, and files by rules."""
+"""`ParquetWriter` without a model: tables equal to those of Arrow, and row group sizes."""
 
 import errno
 import resource
@@ -25,14 +25,14 @@ def make_sentences(lengths, storage, all_layers, seed=0):
     layers = (3,) if all_layers else ()
     return [
         (
-            [WORDS[place] for place in rng.integers(len(WORDS), size=length)],
+            [WORDS[index] for index in rng.integers(len(WORDS), size=length)],
             rng.standard_normal((*layers, length, DIM)).astype(storage),
         )
         for length in lengths
     ]
 
 
-def written(writer, sentences):
+def write_all(writer, sentences):
     for words, vectors in sentences:
         writer.write(" ".join(words), words, vectors)
     writer.close()
@@ -55,82 +55,88 @@ LENGTHS = {
 @pytest.mark.parametrize("all_layers", [False, True])
 @pytest.mark.parametrize("storage", ["float16", "float32"])
 @pytest.mark.parametrize("case", LENGTHS)
-def test_the_table_is_arrows(tmp_path, monkeypatch, case, storage, all_layers):
+def test_table_equals_that_of_arrow(tmp_path, monkeypatch, case, storage, all_layers):
     monkeypatch.setattr(parquet_writer, "SHARD_GROUP_WORDS", 32)
     sentences = make_sentences(LENGTHS[case], storage, all_layers)
-    settings = {"all_layers": all_layers, "storage": storage, "first": 7}
+    settings = {"all_layers": all_layers, "storage": storage, "first_sentence": 7}
     paths = tmp_path / "arrow.parquet", tmp_path / "ours.parquet"
-    written(ArrowWriter(paths[0], **settings, group_words=32), sentences)
-    written(ParquetWriter(paths[1], **settings, is_shard=True), sentences)
-    expected, found = map(pyarrow.parquet.read_table, paths)
-    found.validate(full=True)
-    assert found.schema.equals(expected.schema, check_metadata=True)
-    assert found.equals(expected)
+    write_all(ArrowWriter(paths[0], **settings, group_words=32), sentences)
+    write_all(ParquetWriter(paths[1], **settings, is_shard=True), sentences)
+    expected, actual = map(pyarrow.parquet.read_table, paths)
+    actual.validate(full=True)
+    assert actual.schema.equals(expected.schema, check_metadata=True)
+    assert actual.equals(expected)
     arrow, ours = (pyarrow.parquet.ParquetFile(path) for path in paths)
     assert str(ours.schema).splitlines()[1:] == str(arrow.schema).splitlines()[1:]
-    assert groups(ours.metadata) == groups(arrow.metadata)
+    assert row_groups(ours.metadata) == row_groups(arrow.metadata)
 
 
-def groups(metadata):
-    """Give the rows of each row group, and what is told of its columns."""
-    found = []
-    for place in range(metadata.num_row_groups):
-        group = metadata.row_group(place)
+def row_groups(metadata):
+    """Return the number of rows and the column statistics of each row group."""
+    groups = []
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
         columns = [group.column(number) for number in range(3)]
         bounds = columns[0].statistics
         counts = [column.num_values for column in columns]
-        known = [column.is_stats_set for column in columns]
-        found.append((group.num_rows, bounds.min, bounds.max, bounds.null_count, counts, known))
-    return found
+        has_stats = [column.is_stats_set for column in columns]
+        groups.append(
+            (group.num_rows, bounds.min, bounds.max, bounds.null_count, counts, has_stats)
+        )
+    return groups
 
 
 @pytest.mark.parametrize(("is_shard", "n_words"), [(True, 2**9), (False, 2**13)])
-def test_words_of_a_group(tmp_path, is_shard, n_words):
-    """A sentence counts as a word more, so that blank ones fill a group too."""
+def test_row_group_ends_at_its_number_of_words(tmp_path, is_shard, n_words):
+    """A sentence counts as one word more, so that blank sentences fill a group too."""
     path = tmp_path / "x.parquet"
     sentences = make_sentences([31] * (n_words // 16), "float16", False)
-    written(ParquetWriter(path, all_layers=False, storage="float16", is_shard=is_shard), sentences)
+    write_all(
+        ParquetWriter(path, all_layers=False, storage="float16", is_shard=is_shard), sentences
+    )
     metadata = pyarrow.parquet.ParquetFile(path).metadata
-    sizes = [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)]
+    sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
     assert sizes == [n_words // 32] * 2
     assert metadata.created_by == f"elmo-torch version {elmo.__version__}"
 
 
 @pytest.mark.parametrize("all_layers", [False, True])
-def test_sentences_are_looked_up(tmp_path, monkeypatch, all_layers):
+def test_written_sentences_are_read_back_in_any_order(tmp_path, monkeypatch, all_layers):
     monkeypatch.setattr(parquet_writer, "ROW_GROUP_WORDS", 20)
     sentences = make_sentences([0, *range(12), 0], "float32", all_layers)
     path = tmp_path / "x.parquet"
-    written(ParquetWriter(path, all_layers=all_layers), sentences)
-    with elmo.open_embeddings(path) as found:
-        for place in np.random.default_rng(0).permutation(len(sentences)):
-            words, vectors = sentences[place]
-            assert found[int(place)].words == words
-            assert found[int(place)].vectors.shape == vectors.shape
-            assert found[int(place)].vectors.tobytes() == vectors.tobytes()
+    write_all(ParquetWriter(path, all_layers=all_layers), sentences)
+    with elmo.open_embeddings(path) as embeddings:
+        for index in np.random.default_rng(0).permutation(len(sentences)):
+            words, vectors = sentences[index]
+            assert embeddings[int(index)].words == words
+            assert embeddings[int(index)].vectors.shape == vectors.shape
+            assert embeddings[int(index)].vectors.tobytes() == vectors.tobytes()
 
 
-def test_numbers_are_stored_as_asked(tmp_path):
-    """Also from arrays that are of another type, or do not lie in one piece."""
+def test_vectors_are_converted_to_the_storage_dtype(tmp_path):
+    """The arrays have another dtype, and one is not contiguous."""
     vectors = np.arange(24, dtype=np.float32).reshape(4, 6)
     path = tmp_path / "x.parquet"
     sentences = [(["a"] * 4, vectors), (["b"] * 6, vectors.T[:, ::-1])]
-    written(ParquetWriter(path, all_layers=False, storage="float16"), sentences)
-    found = pyarrow.parquet.read_table(path)["vectors"].to_pylist()
-    assert found == [vectors.tolist(), vectors.T[:, ::-1].tolist()]
+    write_all(ParquetWriter(path, all_layers=False, storage="float16"), sentences)
+    stored = pyarrow.parquet.read_table(path)["vectors"].to_pylist()
+    assert stored == [vectors.tolist(), vectors.T[:, ::-1].tolist()]
 
 
-def test_the_same_bytes(tmp_path):
+def test_equal_sentences_result_in_identical_bytes(tmp_path):
     files = []
     for name in ("a.parquet", "b.parquet"):
-        writer = ParquetWriter(tmp_path / name, all_layers=True, storage="float16", first=3)
-        written(writer, make_sentences(LENGTHS["groups"], "float16", True))
+        writer = ParquetWriter(
+            tmp_path / name, all_layers=True, storage="float16", first_sentence=3
+        )
+        write_all(writer, make_sentences(LENGTHS["groups"], "float16", True))
         files.append((tmp_path / name).read_bytes())
     assert files[0] == files[1]
 
 
-def test_a_disk_that_fills(tmp_path):
-    """What the disk refuses is raised by whoever writes it, and the file is closed then."""
+def test_full_disk_raises_oserror_on_write_and_close(tmp_path):
+    """The file is closed even so."""
     path = tmp_path / "x.parquet"
     code = (
         "import numpy as np, resource, sys\n"

@@ -1,4 +1,4 @@
-"""The same job on a real Ray on this machine: the same bytes, and gone on with by either engine."""
+"""Jobs on a real Ray cluster on this machine: same bytes, and resumable with either engine."""
 
 import dataclasses
 import os
@@ -15,15 +15,15 @@ from elmo.embed.ray_workers import RayActor
 from elmo.errors import ConfigError, MissingExtra, OutputError
 
 pytest.importorskip("pyarrow")
-# Ray's own code is not free of warnings, nor does it close all it opens. What is long is begun
-# together, so that one process has it and no other has to.
+# Ray emits warnings and does not close all of its files. The long tests are marked together, so
+# that only one test process starts Ray.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.long]
 LINES = make_lines(300)
 
 
 @pytest.fixture(scope="module")
 def ray():
-    """A small Ray, ended with this file."""
+    """Start a small Ray cluster for the tests of this file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray = pytest.importorskip("ray", reason="needs Ray: pip install 'elmo-torch[scale]'")
@@ -39,7 +39,7 @@ def ray():
                 )
                 break
             except Exception:
-                # It gives itself half a minute, which may be short on a machine with other work.
+                # Ray's timeout of half a minute can be too short on a busy machine.
                 ray.shutdown()
                 if is_last:
                     raise
@@ -54,7 +54,7 @@ def home(tmp_path_factory):
     write_text(folder / "text.txt", LINES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sharded_job.ENGINES, "local", in_this_process)
-        run_job(folder / "text.txt", folder / "whole", folder / "model", shard_words=200)
+        run_job(folder / "text.txt", folder / "expected", folder / "model", shard_words=200)
     return folder
 
 
@@ -63,94 +63,93 @@ def run(home, output, **settings):
     return run_job(home / "text.txt", output, home / "model", **settings)
 
 
-def test_the_same_folder(ray, home, tmp_path, monkeypatch):
-    """Begun by one engine and gone on with by the other."""
+def test_ray_resumes_a_local_job_with_identical_bytes(ray, home, tmp_path, monkeypatch):
     monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
 
-    def some(given, tasks, n_workers, advance):
-        yield from in_this_process(given, tasks[:2], n_workers, advance)
+    def interrupted(job, tasks, n_workers, advance):
+        yield from in_this_process(job, tasks[:2], n_workers, advance)
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(sharded_job.ENGINES, "local", some)
+    monkeypatch.setitem(sharded_job.ENGINES, "local", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(home, tmp_path / "out", engine="local")
     result = run(home, tmp_path / "out")
     assert result.n_new_shards == result.n_shards - 2 > 3
-    assert contents(tmp_path / "out") == contents(home / "whole")
+    assert contents(tmp_path / "out") == contents(home / "expected")
     assert run(home, tmp_path / "out").n_new_shards == 0
     assert ray.is_initialized()
 
 
-def test_an_error_of_an_actor_is_that_of_the_job(ray, home, tmp_path, monkeypatch):
-    def other(sharded_job, tasks, n_workers, advance):
-        settings = dataclasses.replace(sharded_job.settings, model="other")
-        yield from ray_workers.work_on_ray(
-            dataclasses.replace(sharded_job, settings=settings), tasks, n_workers, advance
+def test_job_raises_the_error_of_an_actor(ray, home, tmp_path, monkeypatch):
+    def with_other_model(job, tasks, n_workers, advance):
+        settings = dataclasses.replace(job.settings, model="other")
+        yield from ray_workers.run_on_ray(
+            dataclasses.replace(job, settings=settings), tasks, n_workers, advance
         )
 
-    monkeypatch.setitem(sharded_job.ENGINES, "ray", other)
-    with pytest.raises(ConfigError, match="has changed since the job was begun"):
+    monkeypatch.setitem(sharded_job.ENGINES, "ray", with_other_model)
+    with pytest.raises(ConfigError, match="has changed since this job was planned"):
         run(home, tmp_path / "out")
 
 
-def test_a_task_that_kills_its_actors(ray, home, tmp_path, monkeypatch):
-    class Deadly(RayActor):
-        def __init__(self, sharded_job):
-            super().__init__(sharded_job)
-            self._worker = lambda task, tell: os.kill(os.getpid(), signal.SIGKILL)
+def test_job_fails_when_three_actors_die_on_a_task(ray, home, tmp_path, monkeypatch):
+    class DyingActor(RayActor):
+        def __init__(self, job):
+            super().__init__(job)
+            self._worker = lambda task, report: os.kill(os.getpid(), signal.SIGKILL)
 
         def __call__(self, row):
-            # An actor takes long to begin: as if two had died of it before the first.
+            # Actors start slowly, so pretend that two have already died on the task.
             task = pickle.loads(row["task"])
             path = self._job.folder / "shards" / f".{task.number:05d}.tries.partial"
             if not path.exists():
                 path.write_bytes(b"..")
             return super().__call__(row)
 
-    # A class made here travels whole; Ray's processes need not import tests.
-    monkeypatch.setattr(ray_workers, "RayActor", Deadly)
-    told = r"3 workers ended too early at shard \d{5}; what was finished stays"
-    with pytest.raises(OutputError, match=told):
+    # A local class is pickled by value, so Ray's processes need not import the tests.
+    monkeypatch.setattr(ray_workers, "RayActor", DyingActor)
+    message = r"3 workers died while writing shard \d{5}\. Finished shards are kept"
+    with pytest.raises(OutputError, match=message):
         run(home, tmp_path / "out", workers=1)
-    # Who tries again begins to count again.
+    # The counts of tries are removed with the partial files.
     assert not list((tmp_path / "out" / "shards").iterdir())
 
 
-def test_a_cluster_that_is_not_there(home, tmp_path, monkeypatch):
-    found = ray_workers.find_ray()
+def test_unreachable_cluster_is_reported(home, tmp_path, monkeypatch):
+    ray = ray_workers.import_ray()
 
     def init(**settings):
         raise ConnectionError("Failed to connect\n  to 127.0.0.1:6379")
 
-    monkeypatch.setattr(found, "init", init)
-    monkeypatch.setattr(found, "is_initialized", lambda: False)
-    monkeypatch.setattr(found, "shutdown", lambda: None)
-    shown = found.data.DataContext.get_current().enable_progress_bars
-    told = "its cluster does not answer: Failed to connect to 127.0.0.1:6379; what was finished"
-    with pytest.raises(OutputError, match=told):
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    shown = ray.data.DataContext.get_current().enable_progress_bars
+    message = "connect to its cluster: Failed to connect to 127.0.0.1:6379. Finished shards are"
+    with pytest.raises(OutputError, match=message):
         run(home, tmp_path / "out")
-    assert found.data.DataContext.get_current().enable_progress_bars == shown
+    assert ray.data.DataContext.get_current().enable_progress_bars == shown
 
 
-def test_an_actor_by_itself(home, tmp_path, monkeypatch):
-    """What runs in Ray's processes, here."""
+def test_actor_without_ray_writes_identical_bytes(home, tmp_path, monkeypatch):
+    """The actor is called in the test process instead of a process of Ray."""
 
-    def alone(given, tasks, n_workers, advance):
-        actor = RayActor(given)
+    def call_actor(job, tasks, n_workers, advance):
+        actor = RayActor(job)
         for task in tasks:
             yield pickle.loads(actor({"task": pickle.dumps(task)})["answer"])
         wrong = pickle.loads(actor({"task": pickle.dumps(None)})["answer"])
         assert isinstance(wrong, AttributeError)
         actor._worker.reader.close()
 
-    monkeypatch.setitem(sharded_job.ENGINES, "ray", alone)
+    monkeypatch.setitem(sharded_job.ENGINES, "ray", call_actor)
     run(home, tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(home / "whole")
+    assert contents(tmp_path / "out") == contents(home / "expected")
 
 
-def test_without_its_extra(home, tmp_path, monkeypatch):
+def test_engine_ray_without_ray_names_the_extra(home, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray.data", None)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtra, match=r"the engine ray needs .*elmo-torch\[scale\]"):
+    with pytest.raises(MissingExtra, match=r"--engine ray needs .*elmo-torch\[scale\]"):
         run(home, tmp_path / "out")
     assert not (tmp_path / "out").exists()

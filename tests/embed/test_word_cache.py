@@ -1,4 +1,4 @@
-"""Vectors of words that are kept between calls."""
+"""`WordCache`: context-independent word vectors kept between calls."""
 
 import threading
 
@@ -19,74 +19,74 @@ def model():
     return ELMo(random_model(scale=1.0))
 
 
-def same(found, expected):
-    for ours, true in zip(found, expected, strict=True):
+def assert_close(actual, expected):
+    for ours, true in zip(actual, expected, strict=True):
         np.testing.assert_allclose(ours, true, rtol=0, atol=1e-6)
 
 
-def test_the_same_vectors_and_each_word_once(model):
+def test_cache_computes_each_word_once_and_keeps_the_vectors(model):
     cache, expected = WordCache(), model.encode(SENTENCES)
-    same(model.encode(SENTENCES, cache=cache), expected)
+    assert_close(model.encode(SENTENCES, cache=cache), expected)
     assert (cache.n_computed, cache.n_found, len(cache)) == (4, 0, 4)
-    same(model.encode(SENTENCES, cache=cache), expected)
+    assert_close(model.encode(SENTENCES, cache=cache), expected)
     assert (cache.n_computed, cache.n_found) == (4, 4)
-    same([model.encode("the bird", cache=cache)], [model.encode("the bird")])
+    assert_close([model.encode("the bird", cache=cache)], [model.encode("the bird")])
     assert cache.n_computed == 5
 
 
-def test_empty_sentences(model):
+def test_cache_accepts_empty_sentences_and_rejects_other_types(model):
     assert model.encode([[], []], cache=WordCache())[0].shape == (0, model.config.dim)
-    with pytest.raises(ConfigError, match="cache is True; expected a WordCache"):
+    with pytest.raises(ConfigError, match=r"cache must be a WordCache \(got True\)"):
         model.encode(SENTENCES, cache=True)
 
 
-def test_it_is_bounded(model):
+def test_cache_evicts_the_least_recently_used_word(model):
     cache = WordCache(max_words=3)
     for sentence in (["a", "b", "c"], ["a", "d"], ["b"], ["a", "b", "d"]):
-        same(model.encode([sentence], cache=cache), model.encode([sentence]))
+        assert_close(model.encode([sentence], cache=cache), model.encode([sentence]))
         assert len(cache) <= 3
-    # b had made room for d, then c for b.
+    # b was evicted for d, and then c for b.
     assert cache.n_computed == 5
     many = [[f"word{number}" for number in range(9)] + ["a"]]
-    same(model.encode(many, cache=cache), model.encode(many))
+    assert_close(model.encode(many, cache=cache), model.encode(many))
     assert len(cache) == 3
-    # Of more than there is room for the first ones are kept.
+    # If a call has more words than slots, the first words are kept.
     before = cache.n_computed
-    same(model.encode(many, cache=cache), model.encode(many))
+    assert_close(model.encode(many, cache=cache), model.encode(many))
     assert cache.n_computed == before + 7
 
 
-def test_it_grows_beyond_its_first_room(model):
+def test_cache_grows_beyond_its_initial_size(model):
     cache = WordCache()
     words = [[f"w{number}" for number in range(1500)]]
     expected = model.encode(words)
-    same(model.encode(words, cache=cache), expected)
-    same(model.encode(words, cache=cache), expected)
+    assert_close(model.encode(words, cache=cache), expected)
+    assert_close(model.encode(words, cache=cache), expected)
     assert cache.n_computed == 1500
 
 
-def test_another_arithmetic_and_changed_weights_are_new(model):
+def test_cache_is_cleared_for_another_precision_and_changed_weights(model):
     cache = WordCache()
     model.encode(SENTENCES, cache=cache)
     model.encode(SENTENCES, cache=cache, precision="float64")
     assert cache.n_computed == 8
     with torch.no_grad():
         model.network.bilm.encoder.projection.weight.mul_(2)
-    same(model.encode(SENTENCES, cache=cache), model.encode(SENTENCES))
+    assert_close(model.encode(SENTENCES, cache=cache), model.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("precision", [None, "float64", "float16", "bfloat16"])
-def test_remembered_words_in_each_arithmetic(model, precision):
+def test_enable_word_cache_works_in_each_precision(model, precision):
     expected = model.encode(SENTENCES, precision=precision)
     run = model.encoding_run(precision=precision)
-    run.remember_words()
+    run.enable_word_cache()
     for _ in range(2):
         for ours, true in zip(run.encode(SENTENCES), expected, strict=True):
             np.testing.assert_allclose(ours, true, rtol=0, atol=1e-2)
     assert run.cache.n_computed == 4
 
 
-def test_another_model_is_refused(model):
+def test_cache_rejects_another_model(model):
     cache = WordCache()
     model.encode(SENTENCES, cache=cache)
     other = ELMo(random_model(seed=1))
@@ -95,12 +95,12 @@ def test_another_model_is_refused(model):
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, "many"])
-def test_sizes_that_are_none(size):
-    with pytest.raises(ConfigError, match="whole number"):
+def test_cache_rejects_invalid_sizes(size):
+    with pytest.raises(ConfigError, match="must be an integer of at least 1"):
         WordCache(max_words=size)
 
 
-def test_threads_share_it(model):
+def test_threads_share_a_cache(model):
     cache = WordCache(max_words=50)
     texts = [[[f"w{(number * step) % 61}" for number in range(30)]] for step in range(1, 9)]
     expected = [model.encode(text) for text in texts]
@@ -109,7 +109,7 @@ def test_threads_share_it(model):
     def work(text, true):
         try:
             for _ in range(5):
-                same(model.encode(text, cache=cache), true)
+                assert_close(model.encode(text, cache=cache), true)
         except Exception as error:
             errors.append(error)
 
@@ -123,13 +123,13 @@ def test_threads_share_it(model):
     assert not errors
 
 
-def test_a_carried_state(model):
+def test_cache_works_with_a_carried_state(model):
     cache = WordCache()
     expected = model.encode(SENTENCES, state="carry", batch_size=2)
-    same(model.encode(SENTENCES, state="carry", batch_size=2, cache=cache), expected)
+    assert_close(model.encode(SENTENCES, state="carry", batch_size=2, cache=cache), expected)
 
 
-def test_a_model_made_for_inference():
+def test_cache_works_with_a_model_created_in_inference_mode():
     with torch.inference_mode():
         model = ELMo(random_model(scale=1.0))
-    same(model.encode(SENTENCES, cache=WordCache()), model.encode(SENTENCES))
+    assert_close(model.encode(SENTENCES, cache=WordCache()), model.encode(SENTENCES))

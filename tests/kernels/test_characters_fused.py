@@ -1,8 +1,8 @@
-"""Convolutions with their maximum: values and gradients, on a GPU or interpreted."""
+"""Tests of the fused character convolutions against the reference, with gradients."""
 
 import pytest
 import torch
-from triton_device import DEVICE, IS_INTERPRETED, KINDS
+from triton_device import DEVICE, DTYPES, IS_INTERPRETED
 
 from elmo.kernels import characters_fused, characters_reference
 
@@ -12,7 +12,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 
 def draw(n_words, length, dim, filters, seed=0):
-    """Draw words of all lengths, padded with one character, and filters."""
+    """Return random words of all lengths, padded with one character, and random filters."""
     generator = torch.Generator().manual_seed(seed)
     n_characters = 30
     characters = torch.randint(1, n_characters, (n_words, length), generator=generator)
@@ -25,18 +25,18 @@ def draw(n_words, length, dim, filters, seed=0):
     return characters, table, weights, biases
 
 
-def outcome(kernel, given, dtype):
-    characters, table, weights, biases = given
+def maxima_and_gradients(kernel, args, dtype):
+    characters, table, weights, biases = args
     leaves = [value.to(DEVICE, dtype).requires_grad_() for value in (table, *weights, *biases)]
     n = len(weights)
     out = kernel(characters.to(DEVICE), leaves[0], leaves[1 : n + 1], leaves[n + 1 :])
-    # What comes from above is a plain number for each word, whatever the precision.
+    # The upstream gradient is the same in every dtype.
     upstream = torch.linspace(-1, 2, len(out), device=DEVICE, dtype=dtype)[:, None]
-    found = [out, *torch.autograd.grad((out * upstream).sum(), leaves)]
-    return [value.detach().double().cpu() for value in found]
+    values = [out, *torch.autograd.grad((out * upstream).sum(), leaves)]
+    return [value.detach().double().cpu() for value in values]
 
 
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(
     ("n_words", "length", "dim", "filters"),
     [
@@ -45,54 +45,54 @@ def outcome(kernel, given, dtype):
         (33, 12, 5, [(4, 129)]),
     ],
 )
-def test_it_is_the_reference(dtype, n_words, length, dim, filters):
-    given = draw(n_words, length, dim, filters)
-    found = outcome(characters_fused.convolve_and_pool, given, dtype)
-    expected = outcome(characters_reference.convolve_and_pool, given, torch.float64)
-    for ours, true in zip(found, expected, strict=True):
-        assert ours.shape == true.shape
-        assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm()
+def test_convolve_and_pool_matches_reference(dtype, n_words, length, dim, filters):
+    args = draw(n_words, length, dim, filters)
+    actual = maxima_and_gradients(characters_fused.convolve_and_pool, args, dtype)
+    expected = maxima_and_gradients(characters_reference.convolve_and_pool, args, torch.float64)
+    for value, true in zip(actual, expected, strict=True):
+        assert value.shape == true.shape
+        assert (value - true).norm() <= TOLERANCE[dtype] * true.norm()
 
 
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
-def test_it_is_the_same_each_time(dtype):
-    # As many filters as for PTB: where windows lie over each other, threads could meet.
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_convolve_and_pool_is_deterministic(dtype):
+    # As many filters as for PTB: windows overlap, so a race between threads would be possible.
     filters = [(1, 50), (2, 100), (3, 150), (4, 200), (5, 200), (6, 200), (7, 200)]
     n_words, n_times = (5, 2) if IS_INTERPRETED else (500, 50)
     characters, table, weights, biases = draw(n_words, 21, 16, filters)
-    # Rounded for both, so that they find the maximum in the same place.
+    # Rounded for both, so that the maxima are at the same positions.
     table = table.to(dtype)
     weights, biases = [w.to(dtype) for w in weights], [b.to(dtype) for b in biases]
-    given = (characters, table, weights, biases)
-    found = outcome(characters_fused.convolve_and_pool, given, dtype)
-    expected = outcome(characters_reference.convolve_and_pool, given, torch.float64)
-    for ours, true in zip(found, expected, strict=True):
-        assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm()
+    args = (characters, table, weights, biases)
+    actual = maxima_and_gradients(characters_fused.convolve_and_pool, args, dtype)
+    expected = maxima_and_gradients(characters_reference.convolve_and_pool, args, torch.float64)
+    for value, true in zip(actual, expected, strict=True):
+        assert (value - true).norm() <= TOLERANCE[dtype] * true.norm()
     for _ in range(n_times - 1):
-        again = outcome(characters_fused.convolve_and_pool, given, dtype)
-        assert all(torch.equal(one, other) for one, other in zip(again, found, strict=True))
+        again = maxima_and_gradients(characters_fused.convolve_and_pool, args, dtype)
+        assert all(torch.equal(value, first) for value, first in zip(again, actual, strict=True))
 
 
-def test_a_program_has_several_blocks_of_words(monkeypatch):
-    given = draw(70, 9, 16, [(1, 3), (2, 70)])
-    expected = outcome(characters_fused.convolve_and_pool, given, torch.float32)
+def test_convolve_and_pool_with_several_blocks_of_words_per_program(monkeypatch):
+    args = draw(70, 9, 16, [(1, 3), (2, 70)])
+    expected = maxima_and_gradients(characters_fused.convolve_and_pool, args, torch.float32)
     monkeypatch.setattr(characters_fused, "PROGRAMS", 1)
     monkeypatch.setattr(characters_fused, "CHARACTERS", 16)
-    found = outcome(characters_fused.convolve_and_pool, given, torch.float32)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+    actual = maxima_and_gradients(characters_fused.convolve_and_pool, args, torch.float32)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-4)
 
 
-def test_the_mask_is_not_trained():
+def test_convolve_and_pool_has_no_gradient_for_the_mask():
     characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
     characters[:, 1] = 0
-    found = outcome(
+    actual = maxima_and_gradients(
         characters_fused.convolve_and_pool, (characters, table, weights, biases), torch.float32
     )
-    assert not found[1][0].any()
-    assert found[1][1:].any()
+    assert not actual[1][0].any()
+    assert actual[1][1:].any()
 
 
-def test_where_it_runs():
+def test_can_run_requires_half_precision_on_a_gpu_and_supported_shapes():
     characters, table = torch.zeros(1, 5, dtype=torch.long), torch.zeros(3, 2)
     weights = [torch.zeros(4, 2, 3), torch.zeros(4, 2, 1)]
     assert not characters_fused.can_run(characters, table.bfloat16(), weights)
@@ -100,35 +100,35 @@ def test_where_it_runs():
         characters, table = characters.cuda(), table.cuda()
         assert characters_fused.can_run(characters, table.bfloat16(), weights)
         assert not characters_fused.can_run(characters, table, weights)
-        # As wide as ELMoForManyLangs has them: more than a tile holds.
+        # Filters as large as those of ELMoForManyLangs: more than a tile holds.
         wide = [torch.zeros(4, 50, 7)]
         assert not characters_fused.can_run(characters, table.bfloat16(), wide)
-        # Filters longer than words, characters too broad for a tile, and no words.
+        # Filters wider than the words, characters too wide for a tile, and no words.
         assert not characters_fused.can_run(characters[:, :2], table.bfloat16(), weights)
-        broad = table.bfloat16().expand(-1, 2).repeat(1, 80)
-        assert not characters_fused.can_run(characters, broad, [torch.zeros(4, 160, 1)])
+        wide_table = table.bfloat16().expand(-1, 2).repeat(1, 80)
+        assert not characters_fused.can_run(characters, wide_table, [torch.zeros(4, 160, 1)])
         assert not characters_fused.can_run(characters[:0], table.bfloat16(), weights)
         with torch.autocast("cuda", dtype=torch.bfloat16):
             assert characters_fused.can_run(characters, table, weights)
 
 
-def test_any_layout_of_characters():
+def test_convolve_and_pool_accepts_int32_and_strided_characters():
     characters, table, weights, biases = draw(70, 9, 16, [(2, 20)])
-    expected = outcome(
+    expected = maxima_and_gradients(
         characters_fused.convolve_and_pool, (characters, table, weights, biases), torch.float32
     )
     other = torch.cat([characters.int(), characters.int()], dim=1)[:, :9]
-    found = outcome(
+    actual = maxima_and_gradients(
         characters_fused.convolve_and_pool, (other, table, weights, biases), torch.float32
     )
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
-def test_what_is_no_number_stays_none():
+def test_convolve_and_pool_preserves_nan():
     characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
     weights[0][3] = float("nan")
-    found = outcome(
+    actual = maxima_and_gradients(
         characters_fused.convolve_and_pool, (characters, table, weights, biases), torch.float32
     )[0]
-    assert found[:, 3].isnan().all()
-    assert not found[:, :3].isnan().any()
+    assert actual[:, 3].isnan().all()
+    assert not actual[:, :3].isnan().any()

@@ -1,28 +1,28 @@
-"""The arithmetic that is asked for around a call."""
+"""Tests of the context manager that sets the precision of CPU kernels."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from elmo.kernels.compute_precision import computing_in, wanted
+from elmo.kernels.compute_precision import computing_in, current_precision
 
 
-def test_it_holds_inside_and_nests():
-    assert wanted() == "float32"
+def test_computing_in_applies_inside_the_context_and_nests():
+    assert current_precision() == "float32"
     with computing_in("int8"):
-        assert wanted() == "int8"
+        assert current_precision() == "int8"
         with computing_in("bfloat16"):
-            assert wanted() == "bfloat16"
-        assert wanted() == "int8"
-    assert wanted() == "float32"
+            assert current_precision() == "bfloat16"
+        assert current_precision() == "int8"
+    assert current_precision() == "float32"
 
 
-def test_an_error_ends_it():
+def test_computing_in_restores_the_precision_after_an_error():
     with pytest.raises(ValueError, match="over"), computing_in("int8"):
         raise ValueError("over")
-    assert wanted() == "float32"
+    assert current_precision() == "float32"
 
 
-def test_other_threads_have_their_own():
+def test_computing_in_does_not_apply_to_other_threads():
     with ThreadPoolExecutor(1) as pool, computing_in("int8"):
-        assert pool.submit(wanted).result() == "float32"
+        assert pool.submit(current_precision).result() == "float32"

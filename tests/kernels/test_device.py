@@ -1,4 +1,4 @@
-"""What a device can do, asked where there is none."""
+"""Tests of the device helpers that need no GPU."""
 
 import importlib.util
 
@@ -29,11 +29,11 @@ from elmo.kernels.lstm_call import LSTMCall
         (ValueError("no"), False),
     ],
 )
-def test_what_says_that_memory_has_ended(error, expected):
+def test_is_out_of_memory_recognizes_errors_of_all_devices(error, expected):
     assert is_out_of_memory(error) == expected
 
 
-def test_the_precision_of_products():
+def test_product_dtype_follows_autocast():
     value = torch.zeros(2, dtype=torch.float64)
     assert product_dtype(value) == torch.float64
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -41,36 +41,38 @@ def test_the_precision_of_products():
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
-def test_products_into_float32(shape):
+def test_wide_product_of_bfloat16_is_float32(shape):
     a, b = torch.randn(shape).bfloat16(), torch.randn(shape).bfloat16().mT
-    found = wide_product(a, b)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), a.double() @ b.double(), rtol=0, atol=1e-5)
+    product = wide_product(a, b)
+    assert product.dtype == torch.float32
+    torch.testing.assert_close(product.double(), a.double() @ b.double(), rtol=0, atol=1e-5)
 
 
-def test_without_a_gpu():
+def test_can_fuse_is_false_for_a_cpu_tensor():
     assert not can_fuse(torch.zeros(1))
     with on_device_of(torch.zeros(1)):
         pass
 
 
-def test_without_triton(monkeypatch):
+def test_triton_works_on_is_false_without_triton(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert not device._compiles_on.__wrapped__(torch.device("cuda"))
+    assert not device._triton_works_on.__wrapped__(torch.device("cuda"))
 
 
-def test_the_plain_convolution_by_name(monkeypatch):
+def test_dispatch_convolve_and_pool_uses_the_requested_kernel(monkeypatch):
     monkeypatch.setattr(dispatch.characters_fused, "can_run", lambda *_: True)
     monkeypatch.setattr(dispatch.characters_fused, "convolve_and_pool", lambda *_: "fused")
-    monkeypatch.setattr(dispatch.characters_reference, "convolve_and_pool", lambda *_: "plain")
-    given = (torch.zeros(1), torch.zeros(1), [], [])
-    assert dispatch.convolve_and_pool(*given) == "fused"
-    assert dispatch.convolve_and_pool(*given, "reference") == "plain"
+    monkeypatch.setattr(
+        dispatch.characters_reference, "convolve_and_pool", lambda *_: "reference result"
+    )
+    args = (torch.zeros(1), torch.zeros(1), [], [])
+    assert dispatch.convolve_and_pool(*args) == "fused"
+    assert dispatch.convolve_and_pool(*args, "reference") == "reference result"
 
 
-def direction(**given):
-    """Give a direction of nothing, in which only shapes and clips count."""
-    plain = {
+def direction(**changes):
+    """Return a call with zero tensors, to test the checks of shapes, dtypes and clips."""
+    defaults = {
         "x": torch.zeros(2, 3, 4),
         "weight_ih": torch.zeros(20, 4),
         "weight_hh": torch.zeros(20, 4),
@@ -84,19 +86,19 @@ def direction(**given):
         "projection_clip": 3.0,
         "reverse": False,
     }
-    return LSTMCall(**{**plain, **given})
+    return LSTMCall(**{**defaults, **changes})
 
 
-def test_what_the_fused_layer_takes(monkeypatch):
+def test_fused_lstm_can_run_requires_equal_settings_of_all_directions(monkeypatch):
     assert not lstm_fused.can_run([direction()])
     monkeypatch.setattr(lstm_fused, "can_fuse", lambda tensor: True)
     assert lstm_fused.can_run([direction(), direction(reverse=True)])
-    others = [
+    unsupported = [
         direction(cell_clip=1.0),
         direction(projection_clip=None),
         direction(c=torch.zeros(3, 5, dtype=torch.float64)),
         direction(x=torch.zeros(2, 3, 4, dtype=torch.float64)),
         direction(h=torch.zeros(3, 5), weight_hr=None),
     ]
-    for other in others:
+    for other in unsupported:
         assert not lstm_fused.can_run([direction(), other])

@@ -1,4 +1,4 @@
-"""Which kernel runs, and that cuDNN's call is the reference's: on the CPU, and on a GPU."""
+"""Tests of the choice of the LSTM kernel, and of cuDNN against the reference."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ STEPS, BATCH, DIM, CELL, PROJECTION = 6, 3, 4, 5, 2
 
 
 def arguments(projected=True, dtype=torch.float64, device="cpu", seed=0):
-    """Draw weights, input and state that both kernels take."""
+    """Return random weights, input and state of one direction."""
     generator = torch.Generator().manual_seed(seed)
     width = PROJECTION if projected else CELL
     shapes = {
@@ -36,51 +36,51 @@ def arguments(projected=True, dtype=torch.float64, device="cpu", seed=0):
     return drawn if projected else {**drawn, "weight_hr": None}
 
 
-def dials(**given):
-    """What the reference takes beside tensors: no padding, no clips, no resets."""
-    plain = {
+def options(**changes):
+    """Return the options of a call without its tensors: no padding, no clips, no resets."""
+    defaults = {
         "mask": torch.ones(STEPS, BATCH, dtype=torch.bool),
         "active": [BATCH] * STEPS,
         "cell_clip": None,
         "projection_clip": None,
         "reverse": False,
     }
-    return {**plain, **given}
+    return {**defaults, **changes}
 
 
 def with_gradients(kernel, tensors, **named):
-    """Call a kernel for one direction; give its results and the gradients of all tensors."""
-    given = {
+    """Run a kernel for one direction; return its results and the gradients of all tensors."""
+    leaves = {
         name: value.clone().requires_grad_() for name, value in tensors.items() if value is not None
     }
-    (results,) = kernel([LSTMCall(**{**tensors, **given}, **named)])
+    (results,) = kernel([LSTMCall(**{**tensors, **leaves}, **named)])
     loss = sum((value * (n + 1)).square().sum() for n, value in enumerate(results))
-    return [*results, *torch.autograd.grad(loss, list(given.values()))]
+    return [*results, *torch.autograd.grad(loss, list(leaves.values()))]
 
 
-# ------------------------------------------------------------------------------------ the choice
+# ----------------------------------------------------------------------------- choice of kernel
 
 
 @pytest.fixture
 def chosen(monkeypatch):
-    """Give the kernel that is chosen for a call; nothing is computed."""
+    """Return a function that returns the name of the kernel chosen for a call."""
     for module, name in ((lstm_cudnn, "cudnn"), (lstm_reference, "reference")):
         monkeypatch.setattr(module, "lstm", lambda _, _name=name: _name)
     monkeypatch.setattr(dispatch, "FAST", {"cudnn": lstm_cudnn})
 
-    def call(*others, kernel="auto", **given):
-        return dispatch.lstm([pretended(**given), *others], kernel)
+    def call(*others, kernel="auto", **changes):
+        return dispatch.lstm([fake_call(**changes), *others], kernel)
 
     return call
 
 
-def pretended(*, is_cuda=True, projected=True, **given):
-    """Give a direction that says where it is, for those who only look."""
+def fake_call(*, is_cuda=True, projected=True, **changes):
+    """Return a call whose input only has the attribute `is_cuda`."""
     tensors = {**arguments(projected), "x": SimpleNamespace(is_cuda=is_cuda)}
-    return LSTMCall(**tensors, **dials(**given))
+    return LSTMCall(**tensors, **options(**changes))
 
 
-CANNOT = [
+UNSUPPORTED = [
     {"is_cuda": False},
     {"cell_clip": 3.0},
     {"cell_clip": 3.0, "projected": False},
@@ -92,101 +92,101 @@ CANNOT = [
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_cudnn_where_it_can(chosen, reverse):
+def test_auto_uses_cudnn_for_supported_calls(chosen, reverse):
     assert chosen(reverse=reverse) == "cudnn"
     assert chosen(reverse=reverse, projected=False) == "cudnn"
-    # Without a projection its bound is ignored.
+    # Without a projection its clip is ignored.
     assert chosen(reverse=reverse, projected=False, projection_clip=3.0) == "cudnn"
 
 
-@pytest.mark.parametrize("given", CANNOT, ids=str)
-def test_the_reference_for_everything_else(chosen, given):
-    assert chosen(**given) == "reference"
+@pytest.mark.parametrize("changes", UNSUPPORTED, ids=str)
+def test_auto_uses_reference_for_unsupported_calls(chosen, changes):
+    assert chosen(**changes) == "reference"
 
 
-@pytest.mark.parametrize("given", CANNOT, ids=str)
-def test_cudnn_takes_all_directions_or_none(chosen, given):
-    assert chosen(pretended(reverse=True)) == "cudnn"
-    assert chosen(pretended(**given)) == "reference"
+@pytest.mark.parametrize("changes", UNSUPPORTED, ids=str)
+def test_auto_uses_reference_if_one_direction_is_unsupported(chosen, changes):
+    assert chosen(fake_call(reverse=True)) == "cudnn"
+    assert chosen(fake_call(**changes)) == "reference"
 
 
-def test_the_reference_where_cudnn_is_switched_off(chosen, monkeypatch):
+def test_auto_uses_reference_if_cudnn_is_disabled(chosen, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "enabled", False)
     assert chosen() == "reference"
 
 
-def test_by_name(chosen):
+def test_lstm_uses_the_requested_kernel(chosen):
     assert chosen(kernel="cudnn") == "cudnn"
     assert chosen(kernel="reference") == "reference"
 
 
-@pytest.mark.parametrize("given", CANNOT, ids=str)
-def test_a_named_kernel_that_cannot(chosen, given):
-    assert chosen(**given, kernel="reference") == "reference"
+@pytest.mark.parametrize("changes", UNSUPPORTED, ids=str)
+def test_lstm_rejects_a_requested_kernel_that_cannot_run(chosen, changes):
+    assert chosen(**changes, kernel="reference") == "reference"
     with pytest.raises(ConfigError) as caught:
-        chosen(**given, kernel="cudnn")
+        chosen(**changes, kernel="cudnn")
     assert str(caught.value) == (
-        "kernel is cudnn, which needs a CUDA device with cuDNN, rows of equal length, no clips and "
-        "no resets: take auto or reference"
+        "Kernel 'cudnn' needs a CUDA device with cuDNN, rows of equal length, no clips and no "
+        "resets. Use auto or reference instead."
     )
 
 
-def test_an_unknown_name_lists_the_known(chosen):
+def test_lstm_rejects_an_unknown_kernel_and_lists_the_known_ones(chosen):
     with pytest.raises(ConfigError) as caught:
         chosen(kernel="cuda")
-    assert str(caught.value) == "kernel is 'cuda'; known: auto, cudnn, reference"
+    assert str(caught.value) == "Unknown kernel 'cuda'. Expected one of: auto, cudnn, reference"
 
 
-def test_every_kernel_can_be_set():
-    """What is known here is what a config takes, but for what has no gradients."""
+def test_config_accepts_every_kernel_with_gradients():
+    """The config accepts all kernels that have gradients."""
     assert {"auto", *dispatch.FAST, "reference"} - {"native"} <= set(get_args(Kernel))
 
 
 @pytest.mark.parametrize(("can", "name"), [("11", "first"), ("01", "second"), ("00", "reference")])
-def test_auto_takes_the_first_that_can(monkeypatch, can, name):
+def test_auto_uses_the_first_kernel_that_can_run(monkeypatch, can, name):
     def kernel(name, can=True):
-        return SimpleNamespace(can_run=lambda _: can, lstm=lambda given: (name, given))
+        return SimpleNamespace(can_run=lambda _: can, lstm=lambda calls: (name, calls))
 
     fast = {"first": kernel("first", can[0] == "1"), "second": kernel("second", can[1] == "1")}
     monkeypatch.setattr(dispatch, "FAST", fast)
     monkeypatch.setattr(lstm_reference, "lstm", kernel("reference").lstm)
     directions = [object(), object()]
-    found, given = dispatch.lstm(directions)
-    assert found == name
-    assert given is directions
+    chosen_name, calls = dispatch.lstm(directions)
+    assert chosen_name == name
+    assert calls is directions
 
 
-# ------------------------------------------------------------------------------------ the values
+# ----------------------------------------------------------------------------- results of cuDNN
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("indexed", [True, False])
-def test_cudnn_is_the_reference(reverse, projected, indexed):
+def test_cudnn_matches_reference(reverse, projected, indexed):
     tensors, named = arguments(projected), {"reverse": reverse}
     if indexed:
         tensors["x"] = tensors["x"].flatten(0, 1)[:7]
         named["index"] = torch.arange(STEPS * BATCH).view(STEPS, BATCH) * 5 % 7
-    found = with_gradients(lstm_cudnn.lstm, tensors, **dials(**named))
-    expected = with_gradients(lstm_reference.lstm, tensors, **dials(**named))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    actual = with_gradients(lstm_cudnn.lstm, tensors, **options(**named))
+    expected = with_gradients(lstm_reference.lstm, tensors, **options(**named))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [lstm_cudnn, lstm_reference, dispatch])
-def test_two_directions_are_two_calls(kernel):
-    ahead = LSTMCall(**arguments(), **dials())
-    back = LSTMCall(**arguments(seed=1), **dials(reverse=True))
-    together = kernel.lstm([ahead, back])
-    alone = [*kernel.lstm([ahead]), *kernel.lstm([back])]
-    assert len(together) == 2
-    torch.testing.assert_close(together, alone, rtol=0, atol=0)
-    assert not torch.allclose(together[0][0], together[1][0])
+def test_two_directions_give_the_results_of_two_separate_calls(kernel):
+    forward = LSTMCall(**arguments(), **options())
+    backward = LSTMCall(**arguments(seed=1), **options(reverse=True))
+    both = kernel.lstm([forward, backward])
+    separate = [*kernel.lstm([forward]), *kernel.lstm([backward])]
+    assert len(both) == 2
+    torch.testing.assert_close(both, separate, rtol=0, atol=0)
+    assert not torch.allclose(both[0][0], both[1][0])
 
 
-def test_a_wide_cell_stays_wide():
+def test_cudnn_keeps_the_dtype_of_the_cell():
     tensors = arguments(projected=False, dtype=torch.float32)
     tensors["c"] = tensors["c"].double()
-    ((outputs, h, c),) = lstm_cudnn.lstm([LSTMCall(**tensors, **dials())])
+    ((outputs, h, c),) = lstm_cudnn.lstm([LSTMCall(**tensors, **options())])
     assert (outputs.dtype, h.dtype, c.dtype) == (torch.float32, torch.float32, torch.float64)
 
 
@@ -195,11 +195,11 @@ def test_a_wide_cell_stays_wide():
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_cudnn_on_a_gpu_is_the_reference(reverse, projected, dtype):
+def test_cudnn_on_a_gpu_matches_reference(reverse, projected, dtype):
     tensors = arguments(projected, dtype, "cuda")
     with exact_float32():
         by_name = partial(dispatch.lstm, kernel="cudnn")
-        found = with_gradients(by_name, tensors, **dials(reverse=reverse))
-        expected = with_gradients(lstm_reference.lstm, tensors, **dials(reverse=reverse))
+        actual = with_gradients(by_name, tensors, **options(reverse=reverse))
+        expected = with_gradients(lstm_reference.lstm, tensors, **options(reverse=reverse))
     tolerance = 1e-12 if dtype == torch.float64 else 2e-4
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)

@@ -1,16 +1,16 @@
-"""Float32 in full: every switch of this PyTorch is set inside and put back outside."""
+"""Tests that `exact_float32` changes all precision settings of PyTorch and restores them."""
 
 import pytest
 import torch
 
 from elmo.kernels.exact_float32 import exact_float32
 
-newer = pytest.mark.skipif(
-    not hasattr(torch.backends.cudnn, "conv"), reason="this PyTorch has switches of another kind"
+has_fp32_precision = pytest.mark.skipif(
+    not hasattr(torch.backends.cudnn, "conv"), reason="this PyTorch version has no fp32_precision"
 )
 
 
-def places():
+def operations():
     backends = torch.backends
     return {
         "matrix products": backends.cuda.matmul,
@@ -21,36 +21,36 @@ def places():
     }
 
 
-@newer
-@pytest.mark.parametrize("place", places() if hasattr(torch.backends.cudnn, "conv") else [])
+@has_fp32_precision
+@pytest.mark.parametrize("operation", operations() if hasattr(torch.backends.cudnn, "conv") else [])
 @pytest.mark.parametrize("value", ["tf32", "ieee"])
-def test_every_product_is_exact(place, value):
-    switch = places()[place]
-    before = switch.fp32_precision
-    switch.fp32_precision = value
+def test_exact_float32_sets_and_restores_every_operation(operation, value):
+    settings = operations()[operation]
+    before = settings.fp32_precision
+    settings.fp32_precision = value
     try:
         with exact_float32():
-            assert {each.fp32_precision for each in places().values()} == {"ieee"}
-        assert switch.fp32_precision == value
+            assert {each.fp32_precision for each in operations().values()} == {"ieee"}
+        assert settings.fp32_precision == value
     finally:
-        switch.fp32_precision = before
+        settings.fp32_precision = before
 
 
-@newer
-def test_threads_that_overlap():
-    """The last to leave puts back what the first found."""
-    switch = torch.backends.cudnn.conv
-    before = switch.fp32_precision
+@has_fp32_precision
+def test_exact_float32_with_overlapping_contexts():
+    """The last thread to leave restores the settings that the first one changed."""
+    settings = torch.backends.cudnn.conv
+    before = settings.fp32_precision
     first, second = exact_float32(), exact_float32()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert switch.fp32_precision == "ieee"
+    assert settings.fp32_precision == "ieee"
     second.__exit__(None, None, None)
-    assert switch.fp32_precision == before
+    assert settings.fp32_precision == before
 
 
-def test_algorithms_are_not_picked_by_a_race():
+def test_exact_float32_disables_cudnn_benchmarking():
     cudnn = torch.backends.cudnn
     before = cudnn.benchmark, cudnn.deterministic
     cudnn.benchmark, cudnn.deterministic = True, False
@@ -58,8 +58,8 @@ def test_algorithms_are_not_picked_by_a_race():
         with exact_float32():
             assert (cudnn.benchmark, cudnn.deterministic) == (False, True)
         assert (cudnn.benchmark, cudnn.deterministic) == (True, False)
-        with pytest.raises(ValueError, match="torn"), exact_float32():
-            raise ValueError("torn")
+        with pytest.raises(ValueError, match="failed"), exact_float32():
+            raise ValueError("failed")
         assert (cudnn.benchmark, cudnn.deterministic) == (True, False)
     finally:
         cudnn.benchmark, cudnn.deterministic = before

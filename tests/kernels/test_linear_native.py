@@ -1,4 +1,4 @@
-"""Linear and highway layers in C: what PyTorch gives."""
+"""Tests of the native linear and highway layers against PyTorch."""
 
 import pytest
 import torch
@@ -21,116 +21,116 @@ def n_threads(request, monkeypatch):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 17, 300])
-def test_linear_is_the_reference(arithmetics, rows, n_threads):
-    given = draw(rows)
-    expected = functional.linear(*given)
+def test_linear_matches_reference(precisions, rows, n_threads):
+    args = draw(rows)
+    expected = functional.linear(*args)
     with torch.inference_mode():
-        for arithmetic in arithmetics:
-            with computing_in(arithmetic):
-                assert linear_native.can_run(*given)
-                found = linear_native.linear(*given)
-                assert torch.equal(found, dispatch.linear(*given))
-            # Whatever is asked for: its products are not narrow.
-            assert (found - expected).norm() <= TOLERANCE["float32"] * expected.norm()
+        for precision in precisions:
+            with computing_in(precision):
+                assert linear_native.can_run(*args)
+                actual = linear_native.linear(*args)
+                assert torch.equal(actual, dispatch.linear(*args))
+            # Linear layers compute in float32 in every precision.
+            assert (actual - expected).norm() <= TOLERANCE["float32"] * expected.norm()
 
 
 @pytest.mark.parametrize("k", [64, 512, 2048])
-def test_float32_is_as_exact_as_its_sums_are(arithmetics, k):
-    """One product after the other in float32 comes to 1.5e-7, 4e-7 and 8e-7."""
+def test_linear_is_as_precise_as_float32_sums(precisions, k):
+    """Sequential float32 sums have errors of 1.5e-7, 4e-7 and 8e-7."""
     x, weight, bias = draw(200, k=k)
     bias = 0 * bias
     exact = functional.linear(x.double(), weight.double())
     with torch.inference_mode():
-        found = linear_native.linear(x, weight, bias)
-    assert (found - exact).norm() <= {64: 3e-7, 512: 4.5e-7, 2048: 9e-7}[k] * exact.norm()
+        actual = linear_native.linear(x, weight, bias)
+    assert (actual - exact).norm() <= {64: 3e-7, 512: 4.5e-7, 2048: 9e-7}[k] * exact.norm()
 
 
-def test_float32_beside_a_number_that_is_a_thousand_times_as_large(arithmetics):
-    """By bytes a number is as exact as the largest of its row: three digits are lost, no more."""
+def test_linear_precision_with_one_much_larger_number_per_row(precisions):
+    """The int8 decomposition may lose three digits: its error is relative to the row maximum."""
     x, weight, bias = draw(200, k=512)
     x[:, 0], weight[:, 0], bias = 1000, 0, 0 * bias
     exact = functional.linear(x.double(), weight.double())
     with torch.inference_mode():
-        found = linear_native.linear(x, weight, bias)
-    allowed = 1e-4 if native_ffi.kind_of("float32") == "int8x3" else 4.5e-7
-    assert (found - exact).norm() <= allowed * exact.norm()
+        actual = linear_native.linear(x, weight, bias)
+    allowed = 1e-4 if native_ffi.format_for("float32") == "int8x3" else 4.5e-7
+    assert (actual - exact).norm() <= allowed * exact.norm()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 17, 300])
-def test_highway_is_the_reference(arithmetics, rows, n_threads):
+def test_highway_matches_reference(precisions, rows, n_threads):
     x, weight, bias = draw(rows, n=256)
-    # What a product of narrow numbers loses stands beside sums of this size.
-    given = x, weight / 8, bias
-    expected = dispatch.highway(*given, "reference")
-    transform, gate = functional.linear(*given).chunk(2, dim=1)
-    share = gate.sigmoid()
-    assert torch.allclose(expected, share * transform.relu() + (1 - share) * x, atol=1e-6)
+    # The tolerance of low precision assumes sums of this size.
+    args = x, weight / 8, bias
+    expected = dispatch.highway(*args, "reference")
+    transform, gate = functional.linear(*args).chunk(2, dim=1)
+    gate = gate.sigmoid()
+    assert torch.allclose(expected, gate * transform.relu() + (1 - gate) * x, atol=1e-6)
     with torch.inference_mode():
-        for arithmetic in arithmetics:
-            with computing_in(arithmetic):
-                assert linear_native.can_run(*given)
-                found = linear_native.highway(*given)
-                assert torch.equal(found, dispatch.highway(*given))
-            assert (found - expected).norm() <= TOLERANCE[arithmetic] * expected.norm()
+        for precision in precisions:
+            with computing_in(precision):
+                assert linear_native.can_run(*args)
+                actual = linear_native.highway(*args)
+                assert torch.equal(actual, dispatch.highway(*args))
+            assert (actual - expected).norm() <= TOLERANCE[precision] * expected.norm()
 
 
-def test_a_row_depends_on_itself_alone(arithmetics):
+def test_highway_of_a_row_does_not_depend_on_other_rows(precisions):
     x, weight, bias = draw(300, n=256)
     with torch.inference_mode():
-        for arithmetic in arithmetics:
-            with computing_in(arithmetic):
-                together = linear_native.highway(x, weight, bias)
+        for precision in precisions:
+            with computing_in(precision):
+                all_rows = linear_native.highway(x, weight, bias)
                 for rows in (slice(0, 1), slice(7, 40), slice(245, 300)):
-                    assert torch.equal(linear_native.highway(x[rows], weight, bias), together[rows])
+                    assert torch.equal(linear_native.highway(x[rows], weight, bias), all_rows[rows])
 
 
-def test_rows_of_zeros(arithmetics):
+def test_linear_and_highway_of_zero_rows_return_the_bias(precisions):
     x, weight, bias = draw(3, n=256)
     x, weight = torch.zeros_like(x), torch.zeros_like(weight)
     transform, gate = bias.chunk(2)
     with torch.inference_mode():
-        for arithmetic in arithmetics:
-            with computing_in(arithmetic):
+        for precision in precisions:
+            with computing_in(precision):
                 assert torch.equal(linear_native.linear(x, weight, bias), bias.expand(3, -1))
-                found = linear_native.highway(x, weight, bias)
-            assert torch.allclose(found, (gate.sigmoid() * transform.relu()).expand(3, -1))
+                actual = linear_native.highway(x, weight, bias)
+            assert torch.allclose(actual, (gate.sigmoid() * transform.relu()).expand(3, -1))
 
 
-def test_what_is_no_number_stays_none(arithmetics):
+def test_highway_preserves_nan_and_inf(precisions):
     x, weight, bias = draw(20, n=256)
     x[3, 5], x[7, 9] = float("nan"), float("inf")
     with torch.inference_mode():
-        for arithmetic in arithmetics:
-            with computing_in(arithmetic):
-                found = linear_native.highway(x, weight, bias)
-            assert found[3].isnan().all()
-            assert not found[7].isfinite().all()
-            assert found[[0, 1, 2, 4, 5, 6, *range(8, 20)]].isfinite().all()
+        for precision in precisions:
+            with computing_in(precision):
+                actual = linear_native.highway(x, weight, bias)
+            assert actual[3].isnan().all()
+            assert not actual[7].isfinite().all()
+            assert actual[[0, 1, 2, 4, 5, 6, *range(8, 20)]].isfinite().all()
 
 
-def test_an_open_gate_leaves_nothing_of_what_was_there(arithmetics):
+def test_highway_with_saturated_gate_returns_transform_or_input_exactly(precisions):
     x, weight = torch.full((3, 128), 1e6), torch.zeros(256, 128)
     bias = torch.cat([torch.full((128,), 0.12345), torch.full((128,), 30.0)])
     with torch.inference_mode():
-        for arithmetic in arithmetics:
-            with computing_in(arithmetic):
+        for precision in precisions:
+            with computing_in(precision):
                 assert torch.allclose(linear_native.highway(x, weight, bias), bias[0])
                 assert torch.equal(linear_native.highway(x, weight, -bias), x)
 
 
-def test_wrong_shapes_are_refused(arithmetics):
+def test_linear_and_highway_reject_wrong_shapes(precisions):
     x, weight, bias = draw(3, n=256)
     wrong = [(x[:, :64], weight, bias), (x, weight, bias[:64]), (x, weight[:192], bias[:192])]
     with torch.inference_mode():
-        for given in wrong:
+        for args in wrong:
             with pytest.raises(RuntimeError):
-                dispatch.highway(*given)
-        for given in wrong[:2]:
+                dispatch.highway(*args)
+        for args in wrong[:2]:
             with pytest.raises(RuntimeError):
-                dispatch.linear(*given)
+                dispatch.linear(*args)
 
 
-def test_where_it_runs(arithmetics):
+def test_can_run_requires_inference_and_supported_shapes(precisions):
     x, weight, bias = draw(3)
     assert not linear_native.can_run(x, weight, bias)
     with torch.inference_mode():

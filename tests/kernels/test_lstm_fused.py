@@ -1,12 +1,12 @@
-"""The fused layer: on a GPU, and its logic on the CPU through Triton's interpreter.
+"""Tests of the fused LSTM against the reference, on a GPU or with Triton's interpreter.
 
-The error against float64 may exceed that of the plain version in the same precision by a stated
-share only. `make test-kernels` runs this where there is no GPU.
+The error against float64 may exceed the error of the reference in the same dtype by a fixed factor
+only. `make test-kernels` runs these tests without a GPU.
 """
 
 import pytest
 import torch
-from triton_device import DEVICE, IS_INTERPRETED, KINDS
+from triton_device import DEVICE, DTYPES, IS_INTERPRETED
 
 from elmo.kernels import lstm_fused, lstm_reference
 from elmo.kernels.lstm_call import LSTMCall
@@ -21,12 +21,13 @@ PLANS = {
     "fused": LaunchPlan(joint=False, gates=SMALL, projection=SPLIT, recurrent=SPLIT),
     "joint": LaunchPlan(joint=True, gates=SMALL, projection=None, recurrent=None),
 }
-# What the norm of an error may be, taken over all directions: the plain version's by a factor, and
-# this share of the value's norm. That is 64 roundings of float32, since a gradient of a weight is
-# one long sum here, and one of the halves. A value near its clip may pass in one version and not in
-# the other: that one gradient outweighs all roundings, and of millions of cells some do. A gradient
-# that passed all clips against the rule would be 300 to 2,700 times what is allowed in float32, in
-# float16 7 to 180 times, in bfloat16 3 to 17 times.
+# Bound of the norm of an error over all directions: FACTOR times the error of the reference, plus
+# SLACK times the norm of the value. The slack is 64 roundings in float32, because the gradient of a
+# weight is one long sum here, and one rounding in half precision. A value near its clip may be
+# clipped in one implementation and not in the other: a single gradient of that kind outweighs all
+# rounding errors, and among millions of cells some occur. If gradients ignored the clips, the error
+# would be 300 to 2,700 times the bound in float32, 7 to 180 times in float16 and 3 to 17 times in
+# bfloat16.
 FACTOR = 1.25
 FACTOR_AT_CLIPS = 4.0
 SLACK = {torch.float32: 2.0**-18, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
@@ -34,7 +35,7 @@ SLACK_AT_CLIPS = {**SLACK, torch.float32: 2.0**-11}
 
 
 def draw(n_steps, batch, *, dim=20, cell=37, out=24, projected=True, seed=0):
-    """Draw weights, input and state of one direction, large enough to meet their bounds."""
+    """Return random weights, input and state of one direction, large enough to reach the clips."""
     generator = torch.Generator().manual_seed(seed)
     out = out if projected else cell
     shapes = {
@@ -53,33 +54,36 @@ def draw(n_steps, batch, *, dim=20, cell=37, out=24, projected=True, seed=0):
     return drawn if projected else {**drawn, "weight_hr": None}
 
 
-def outcome(kernel, sides, dtype, device, dials):
-    """Run a kernel and give results and gradients of each direction, as float64 on the CPU."""
+def results_and_gradients(kernel, tensors, dtype, device, options):
+    """Run a kernel; return results and gradients of each direction, as float64 on the CPU."""
     leaves, directions = [], []
-    for side, dial in zip(sides, dials, strict=True):
-        given = {}
-        for name, value in side.items():
+    for direction_tensors, direction_options in zip(tensors, options, strict=True):
+        converted = {}
+        for name, value in direction_tensors.items():
             if value is not None:
-                kind = torch.promote_types(dtype, torch.float32) if name == "c" else dtype
-                given[name] = value.to(device, kind).requires_grad_()
-        leaves += given.values()
-        moved = {n: v.to(device) if torch.is_tensor(v) else v for n, v in dial.items()}
-        directions.append(LSTMCall(**{**side, **given}, **moved))
-    results = [value for walk in kernel(directions) for value in walk]
+                value_dtype = torch.promote_types(dtype, torch.float32) if name == "c" else dtype
+                converted[name] = value.to(device, value_dtype).requires_grad_()
+        leaves += converted.values()
+        moved = {n: v.to(device) if torch.is_tensor(v) else v for n, v in direction_options.items()}
+        directions.append(LSTMCall(**{**direction_tensors, **converted}, **moved))
+    results = [value for result in kernel(directions) for value in result]
     loss = sum((value.double() * (n + 1)).sin().sum() for n, value in enumerate(results))
-    found = [value.detach().double().cpu() for value in results]
+    values = [value.detach().double().cpu() for value in results]
     gradients = [value.double().cpu() for value in torch.autograd.grad(loss, leaves)]
-    n = len(sides)
-    return [one + other for one, other in zip(shares(found, n), shares(gradients, n), strict=True)]
+    n = len(tensors)
+    pairs = zip(split_list(values, n), split_list(gradients, n), strict=True)
+    return [
+        direction_values + direction_gradients for direction_values, direction_gradients in pairs
+    ]
 
 
-def shares(values, n):
-    """Cut a list into equal parts."""
+def split_list(values, n):
+    """Split a list into n equal parts."""
     size = len(values) // n
     return [values[first : first + size] for first in range(0, len(values), size)]
 
 
-def dials_of(n_steps, batch, *, clips=(0.8, 0.5), reverse=False, lengths=None, resets=None):
+def options_for(n_steps, batch, *, clips=(0.8, 0.5), reverse=False, lengths=None, resets=None):
     mask = torch.ones(n_steps, batch, dtype=torch.bool)
     active = [batch] * n_steps
     if lengths is not None:
@@ -95,39 +99,39 @@ def dials_of(n_steps, batch, *, clips=(0.8, 0.5), reverse=False, lengths=None, r
     }
 
 
-def check(sides, dials, dtype):
-    """Compare the errors against float64, in norm."""
-    truth = outcome(lstm_reference.lstm, sides, torch.float64, DEVICE, dials)
-    plain = outcome(lstm_reference.lstm, sides, dtype, DEVICE, dials)
-    found = outcome(lstm_fused.lstm, sides, dtype, DEVICE, dials)
-    is_clipped = dials[0]["cell_clip"] is not None or dials[0]["projection_clip"] is not None
+def check(tensors, options, dtype):
+    """Compare the errors of both implementations against float64, in norm."""
+    exact = results_and_gradients(lstm_reference.lstm, tensors, torch.float64, DEVICE, options)
+    reference = results_and_gradients(lstm_reference.lstm, tensors, dtype, DEVICE, options)
+    fused = results_and_gradients(lstm_fused.lstm, tensors, dtype, DEVICE, options)
+    is_clipped = options[0]["cell_clip"] is not None or options[0]["projection_clip"] is not None
     factor, slack = (FACTOR_AT_CLIPS, SLACK_AT_CLIPS) if is_clipped else (FACTOR, SLACK)
-    errors, allowed = relative_errors(found, truth), relative_errors(plain, truth)
-    for place, (ours, rough) in enumerate(zip(errors, allowed, strict=True)):
-        assert ours <= factor * rough + slack[dtype], (place, ours, rough)
+    errors, reference_errors = relative_errors(fused, exact), relative_errors(reference, exact)
+    for number, (error, allowed) in enumerate(zip(errors, reference_errors, strict=True)):
+        assert error <= factor * allowed + slack[dtype], (number, error, allowed)
 
 
-def relative_errors(found, truth):
-    """Give the error of each result, root mean square over the directions."""
+def relative_errors(actual, exact):
+    """Return the relative error of each result, root mean square over the directions."""
     errors = []
-    for ours, true in zip(zip(*found, strict=True), zip(*truth, strict=True), strict=True):
-        assert [one.shape for one in ours] == [one.shape for one in true]
-        shares = [float((a - b).norm() / b.norm()) for a, b in zip(ours, true, strict=True)]
-        errors.append(sum(share**2 / len(shares) for share in shares) ** 0.5)
+    for values, true in zip(zip(*actual, strict=True), zip(*exact, strict=True), strict=True):
+        assert [value.shape for value in values] == [value.shape for value in true]
+        relative = [float((a - b).norm() / b.norm()) for a, b in zip(values, true, strict=True)]
+        errors.append(sum(error**2 / len(relative) for error in relative) ** 0.5)
     return errors
 
 
 @pytest.fixture(autouse=True)
-def poison(monkeypatch):
-    """What is not written is no number."""
-    empty, like = torch.empty, torch.empty_like
-    kinds = (torch.float16, torch.bfloat16, torch.float32)
+def fill_empty_tensors_with_nan(monkeypatch):
+    """Fill uninitialized memory with NaN, so that reading it before writing is detected."""
+    empty, empty_like = torch.empty, torch.empty_like
+    dtypes = (torch.float16, torch.bfloat16, torch.float32)
 
-    def poisoned(made):
-        return made.fill_(float("nan")) if made.dtype in kinds else made
+    def filled(tensor):
+        return tensor.fill_(float("nan")) if tensor.dtype in dtypes else tensor
 
-    monkeypatch.setattr(torch, "empty", lambda *a, **k: poisoned(empty(*a, **k)))
-    monkeypatch.setattr(torch, "empty_like", lambda *a, **k: poisoned(like(*a, **k)))
+    monkeypatch.setattr(torch, "empty", lambda *a, **k: filled(empty(*a, **k)))
+    monkeypatch.setattr(torch, "empty_like", lambda *a, **k: filled(empty_like(*a, **k)))
 
 
 @pytest.fixture(params=PLANS)
@@ -136,65 +140,65 @@ def plan(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("plan")
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("clips", [(None, None), (0.8, None), (None, 0.5), (0.8, 0.5)], ids=str)
 @pytest.mark.parametrize("projected", [True, False])
-def test_clips(dtype, clips, projected):
-    # So many that single gradients which a clip lets through or not do not decide.
+def test_lstm_with_clips_matches_reference(dtype, clips, projected):
+    # Enough positions that single gradients at a clip do not dominate the error.
     n_steps, batch = (4, 5) if dtype == torch.float32 else (8, 60)
-    sides = [draw(n_steps, batch, projected=projected, seed=seed) for seed in (0, 1)]
-    check(sides, [dials_of(n_steps, batch, clips=clips)] * 2, dtype)
+    tensors = [draw(n_steps, batch, projected=projected, seed=seed) for seed in (0, 1)]
+    check(tensors, [options_for(n_steps, batch, clips=clips)] * 2, dtype)
 
 
 @pytest.mark.usefixtures("plan")
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("by", ["mask", "active"])
-def test_lengths_directions_and_resets(dtype, projected, by):
-    # More rows than a tile has: some tiles have nothing but padding at the end.
+def test_lstm_with_padding_and_resets_matches_reference(dtype, projected, by):
+    # More rows than a tile has: the last tiles contain only padding at the end.
     lengths, batch = (6,) * 3 + (4,) * 8 + (1,) * 11, 22
-    sides = [draw(6, batch, projected=projected, seed=seed) for seed in (0, 1)]
+    tensors = [draw(6, batch, projected=projected, seed=seed) for seed in (0, 1)]
     resets = torch.rand(6, batch, generator=torch.Generator().manual_seed(3)) < 0.3
     resets[0, 0] = True
-    dials = [
-        dials_of(6, batch, lengths=lengths, resets=resets),
-        dials_of(6, batch, lengths=lengths, reverse=True),
+    options = [
+        options_for(6, batch, lengths=lengths, resets=resets),
+        options_for(6, batch, lengths=lengths, reverse=True),
     ]
     if by == "mask":
-        dials = [{**dial, "active": None} for dial in dials]
-    check(sides, dials, dtype)
+        options = [{**direction, "active": None} for direction in options]
+    check(tensors, options, dtype)
 
 
 @pytest.mark.usefixtures("plan")
 @pytest.mark.parametrize("n_directions", [1, 2, 3])
-def test_any_number_of_directions(n_directions):
-    sides = [draw(3, 4, seed=seed) for seed in range(n_directions)]
-    check(sides, [dials_of(3, 4)] * n_directions, torch.float32)
+def test_lstm_with_any_number_of_directions_matches_reference(n_directions):
+    tensors = [draw(3, 4, seed=seed) for seed in range(n_directions)]
+    check(tensors, [options_for(3, 4)] * n_directions, torch.float32)
 
 
 @pytest.mark.usefixtures("plan")
-def test_few_vectors_in_many_places():
-    sides = [draw(4, 3, seed=seed) for seed in (0, 1)]
+def test_lstm_with_index_matches_reference():
+    tensors = [draw(4, 3, seed=seed) for seed in (0, 1)]
     index = torch.arange(12).view(4, 3) * 5 % 7
-    for side in sides:
-        side["x"] = side["x"].flatten(0, 1)[:7]
-    dials = [{**dials_of(4, 3, reverse=reverse), "index": index} for reverse in (False, True)]
-    check(sides, dials, torch.float32)
+    for direction_tensors in tensors:
+        direction_tensors["x"] = direction_tensors["x"].flatten(0, 1)[:7]
+    options = [{**options_for(4, 3, reverse=reverse), "index": index} for reverse in (False, True)]
+    check(tensors, options, torch.float32)
 
 
 @pytest.mark.usefixtures("plan")
 @pytest.mark.parametrize("lengths", [None, (4,) * 2 + (2,) * 3 + (1,) * 15], ids=str)
-def test_without_gradients_it_is_the_same(lengths):
-    sides = [draw(4, 20, seed=seed) for seed in (0, 1)]
-    dials = [dials_of(4, 20, lengths=lengths, reverse=reverse) for reverse in (False, True)]
-    made = []
-    for side, dial in zip(sides, dials, strict=True):
-        given = {name: value.float().to(DEVICE) for name, value in side.items()}
-        moved = {n: v.to(DEVICE) if torch.is_tensor(v) else v for n, v in dial.items()}
-        made.append(LSTMCall(**given, **moved))
-    found = lstm_fused.lstm(made)
-    expected = lstm_reference.lstm(made)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+def test_lstm_without_gradients_matches_reference(lengths):
+    tensors = [draw(4, 20, seed=seed) for seed in (0, 1)]
+    options = [options_for(4, 20, lengths=lengths, reverse=reverse) for reverse in (False, True)]
+    calls = []
+    for direction_tensors, direction_options in zip(tensors, options, strict=True):
+        converted = {name: value.float().to(DEVICE) for name, value in direction_tensors.items()}
+        moved = {n: v.to(DEVICE) if torch.is_tensor(v) else v for n, v in direction_options.items()}
+        calls.append(LSTMCall(**converted, **moved))
+    actual = lstm_fused.lstm(calls)
+    expected = lstm_reference.lstm(calls)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 SIZES = [(1, 1), (3, 19), (127, 2)]
@@ -202,33 +206,34 @@ if not IS_INTERPRETED:
     SIZES = [(1, 1), (1, 200), (3, 19), (127, 1), (127, 200), (300, 19), (1030, 3)]
 
 
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("batch", "n_steps"), SIZES)
 @pytest.mark.parametrize("cell", [40, 136] if IS_INTERPRETED else [40, 136, 1000])
 @pytest.mark.parametrize("clips", [(None, None), (0.8, 0.5)], ids=str)
-def test_odd_shapes(dtype, batch, n_steps, cell, clips):
-    """With the plan that the size itself would get."""
-    sides = [draw(n_steps, batch, dim=72, cell=cell, out=72, seed=seed) for seed in (0, 1)]
-    check(sides, [dials_of(n_steps, batch, clips=clips)] * 2, dtype)
+def test_lstm_with_odd_shapes_matches_reference(dtype, batch, n_steps, cell, clips):
+    """With the launch plan that is chosen for the batch size."""
+    tensors = [draw(n_steps, batch, dim=72, cell=cell, out=72, seed=seed) for seed in (0, 1)]
+    check(tensors, [options_for(n_steps, batch, clips=clips)] * 2, dtype)
 
 
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("batch", [30, 64])
-def test_the_plans_of_small_batches(dtype, projected, batch):
+def test_lstm_with_small_batch_plans_matches_reference(dtype, projected, batch):
     n_steps, cell = (2, 40) if IS_INTERPRETED else (20, 256)
-    sides = [
+    tensors = [
         draw(n_steps, batch, dim=72, cell=cell, out=72, projected=projected, seed=seed)
         for seed in (0, 1)
     ]
-    check(sides, [dials_of(n_steps, batch, clips=(None, None))] * 2, dtype)
+    check(tensors, [options_for(n_steps, batch, clips=(None, None))] * 2, dtype)
 
 
-def test_once_back():
-    side = {name: value.float().to(DEVICE) for name, value in draw(2, 3).items()}
-    side["x"].requires_grad_()
-    dials = {n: v.to(DEVICE) if torch.is_tensor(v) else v for n, v in dials_of(2, 3).items()}
-    ((out, _, _),) = lstm_fused.lstm([LSTMCall(**side, **dials)])
+def test_second_backward_pass_raises():
+    tensors = {name: value.float().to(DEVICE) for name, value in draw(2, 3).items()}
+    tensors["x"].requires_grad_()
+    options = options_for(2, 3)
+    options = {n: v.to(DEVICE) if torch.is_tensor(v) else v for n, v in options.items()}
+    ((out, _, _),) = lstm_fused.lstm([LSTMCall(**tensors, **options)])
     out.sum().backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="walked back once"):
+    with pytest.raises(RuntimeError, match="only one backward pass"):
         out.sum().backward()

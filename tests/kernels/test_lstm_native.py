@@ -1,4 +1,4 @@
-"""The LSTM layer in C: the reference's values, in each arithmetic, on each kind of CPU."""
+"""Tests of the native LSTM against the reference, in all precisions and CPU variants."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ TOLERANCE = {"float32": 1e-6, "int8x3": 2e-6, "bfloat16": 1e-2, "int8": 4e-2}
 
 
 def draw(lengths, *, dim=64, cell=128, out=64, reverse=False, indexed=False, clips=(0.4, 0.5)):
-    """Draw a direction; rows are sorted by falling length."""
+    """Return a random direction; rows are sorted by decreasing length."""
     generator = torch.Generator().manual_seed(len(lengths) + cell)
 
     def normal(*shape, scale=1.0):
@@ -42,171 +42,171 @@ def draw(lengths, *, dim=64, cell=128, out=64, reverse=False, indexed=False, cli
     )
 
 
-def both(lengths, **settings):
+def both_directions(lengths, **settings):
     return [draw(lengths, reverse=reverse, **settings) for reverse in (False, True)]
 
 
-def check(directions, arithmetic):
+def check(directions, precision):
     with torch.inference_mode():
         expected = lstm_reference.lstm(directions)
-        with computing_in(arithmetic):
+        with computing_in(precision):
             assert lstm_native.can_run(directions)
-            found = lstm_native.lstm(directions)
-    for walk, true in zip(found, expected, strict=True):
-        for ours, value in zip(walk, true, strict=True):
-            assert ours.shape == value.shape
-            tolerance = TOLERANCE[native_ffi.kind_of(arithmetic)]
-            assert (ours - value).norm() <= tolerance * value.norm()
+            actual = lstm_native.lstm(directions)
+    for result, expected_result in zip(actual, expected, strict=True):
+        for value, true in zip(result, expected_result, strict=True):
+            assert value.shape == true.shape
+            tolerance = TOLERANCE[native_ffi.format_for(precision)]
+            assert (value - true).norm() <= tolerance * true.norm()
 
 
 @pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("lengths", [[1], [3, 3, 1], [7] * 16 + [2] * 17 + [1] * 5])
-def test_it_is_the_reference(arithmetics, lengths, indexed):
-    for arithmetic in arithmetics:
-        check(both(lengths, indexed=indexed), arithmetic)
+def test_lstm_matches_reference(precisions, lengths, indexed):
+    for precision in precisions:
+        check(both_directions(lengths, indexed=indexed), precision)
 
 
 @pytest.mark.parametrize("clips", [(None, None), (0.4, None), (None, 0.5)])
-def test_clips(arithmetics, clips):
-    for arithmetic in arithmetics:
-        check(both([5, 2], clips=clips), arithmetic)
+def test_lstm_with_clips_matches_reference(precisions, clips):
+    for precision in precisions:
+        check(both_directions([5, 2], clips=clips), precision)
 
 
-def test_without_projection(arithmetics):
-    for arithmetic in arithmetics:
-        check(both([4, 4, 2], cell=64, out=64), arithmetic)
+def test_lstm_without_projection_matches_reference(precisions):
+    for precision in precisions:
+        check(both_directions([4, 4, 2], cell=64, out=64), precision)
 
 
-def test_widths_that_differ(arithmetics):
-    for arithmetic in arithmetics:
-        check(both([4, 3], dim=192, cell=256, out=64), arithmetic)
+def test_lstm_with_different_widths_matches_reference(precisions):
+    for precision in precisions:
+        check(both_directions([4, 3], dim=192, cell=256, out=64), precision)
 
 
-def test_several_threads(arithmetics, monkeypatch):
+def test_lstm_with_several_threads_matches_reference(precisions, monkeypatch):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 6)
-    for arithmetic in arithmetics:
-        check(both(list(range(40, 0, -1)), indexed=True), arithmetic)
-        check(both(list(range(40, 0, -1))), arithmetic)
+    for precision in precisions:
+        check(both_directions(list(range(40, 0, -1)), indexed=True), precision)
+        check(both_directions(list(range(40, 0, -1))), precision)
 
 
 @pytest.mark.parametrize("shared_bytes", [0, 2**28])
-def test_steps_in_turns(arithmetics, monkeypatch, shared_bytes):
-    monkeypatch.setattr(lstm_native, "POSITIONS", 10)
+def test_lstm_in_several_turns_matches_reference(precisions, monkeypatch, shared_bytes):
+    monkeypatch.setattr(lstm_native, "MAX_TURN_POSITIONS", 10)
     monkeypatch.setattr(lstm_native, "SHARED_BYTES", shared_bytes)
-    for arithmetic in arithmetics:
-        check(both([9, 8, 8, 3, 1], indexed=True), arithmetic)
-        check(both([9, 8, 8, 3, 1]), arithmetic)
+    for precision in precisions:
+        check(both_directions([9, 8, 8, 3, 1], indexed=True), precision)
+        check(both_directions([9, 8, 8, 3, 1]), precision)
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 6)
-    for arithmetic in arithmetics:
-        check(both(list(range(40, 0, -1)), indexed=True), arithmetic)
-        check(both(list(range(40, 0, -1))), arithmetic)
+    for precision in precisions:
+        check(both_directions(list(range(40, 0, -1)), indexed=True), precision)
+        check(both_directions(list(range(40, 0, -1))), precision)
 
 
-def test_a_row_depends_on_itself_alone(arithmetics, monkeypatch):
+def test_lstm_of_a_row_does_not_depend_on_other_rows(precisions, monkeypatch):
     lengths = [9] * 3 + [6] * 20 + [2] * 19
-    for arithmetic in arithmetics:
+    for precision in precisions:
         direction = draw(lengths, indexed=True)
-        with torch.inference_mode(), computing_in(arithmetic):
+        with torch.inference_mode(), computing_in(precision):
             whole = lstm_native.lstm([direction])[0]
             for rows in (slice(0, 1), slice(2, 25), slice(30, 42)):
-                own = lengths[rows]
+                part_lengths = lengths[rows]
                 part = dataclasses.replace(
                     direction,
                     h=direction.h[rows],
                     c=direction.c[rows],
                     mask=direction.mask[:, rows],
                     index=direction.index[:, rows],
-                    active=[sum(length > step for length in own) for step in range(9)],
+                    active=[sum(length > step for length in part_lengths) for step in range(9)],
                 )
                 for number, value in enumerate(lstm_native.lstm([part])[0]):
                     expected = whole[number][:, rows] if number == 0 else whole[number][rows]
                     assert torch.equal(value, expected)
 
 
-@pytest.mark.parametrize("place", ["x", "c", "bias", "weight_hr"])
-def test_what_is_no_number_stays_none(arithmetics, place):
-    for arithmetic in arithmetics:
-        directions = both([3, 3, 2])
-        broken = getattr(directions[0], place)
-        broken[(1, 1) if place in ("x", "weight_hr") else (1,)] = float("nan")
-        with torch.inference_mode(), computing_in(arithmetic):
+@pytest.mark.parametrize("tensor_name", ["x", "c", "bias", "weight_hr"])
+def test_lstm_preserves_nan(precisions, tensor_name):
+    for precision in precisions:
+        directions = both_directions([3, 3, 2])
+        tensor = getattr(directions[0], tensor_name)
+        tensor[(1, 1) if tensor_name in ("x", "weight_hr") else (1,)] = float("nan")
+        with torch.inference_mode(), computing_in(precision):
             out, h, c = lstm_native.lstm(directions)[0]
         assert out[1:, 1].isnan().all()
         assert c[1].isnan().all()
         assert h[1].isnan().all()
-        is_of_a_row = place in ("x", "c")
-        assert out[:, 0].isnan().any() != is_of_a_row
-        assert out[0, 2].isnan().any() != is_of_a_row
+        is_in_one_row = tensor_name in ("x", "c")
+        assert out[:, 0].isnan().any() != is_in_one_row
+        assert out[0, 2].isnan().any() != is_in_one_row
 
 
-def test_units_that_are_mostly_small(arithmetics):
-    """Nearly closed output gates, and a projection that makes up for it, as trained models have."""
-    for arithmetic in arithmetics:
+def test_lstm_with_small_unit_outputs_matches_reference(precisions):
+    """Trained models have nearly closed output gates and a projection with large weights."""
+    for precision in precisions:
         directions = []
-        for direction in both([2, 2, 1], cell=256, clips=(3.0, 3.0)):
+        for direction in both_directions([2, 2, 1], cell=256, clips=(3.0, 3.0)):
             direction.bias.view(4, -1)[3] -= 4
             directions.append(dataclasses.replace(direction, weight_hr=8 * direction.weight_hr))
-        check(directions, arithmetic)
+        check(directions, precision)
 
 
-def test_memory_that_was_used_before(arithmetics):
-    for arithmetic in arithmetics:
-        check(both([5, 4, 1]), arithmetic)
+def test_lstm_ignores_previous_contents_of_scratch_memory(precisions):
+    for precision in precisions:
+        check(both_directions([5, 4, 1]), precision)
         with torch.inference_mode():
-            for memory in native_ffi.room.named.values():
+            for memory in native_ffi.scratch.buffers.values():
                 memory.fill_(255)
-        check(both([5, 4, 1]), arithmetic)
-        check(both([5, 4, 1], indexed=True), arithmetic)
+        check(both_directions([5, 4, 1]), precision)
+        check(both_directions([5, 4, 1], indexed=True), precision)
 
 
-def test_large_gates_saturate(arithmetics):
-    for arithmetic in arithmetics:
-        directions = both([4, 4])
+def test_lstm_with_saturated_gates_matches_reference(precisions):
+    for precision in precisions:
+        directions = both_directions([4, 4])
         directions = [
-            dataclasses.replace(one, bias=one.bias * 1e6, x=one.x * 1e4) for one in directions
+            dataclasses.replace(call, bias=call.bias * 1e6, x=call.x * 1e4) for call in directions
         ]
-        check(directions, arithmetic)
+        check(directions, precision)
 
 
-def test_weights_that_change_are_packed_anew(arithmetics):
-    directions = both([3, 2])
-    for arithmetic in arithmetics:
-        check(directions, arithmetic)
+def test_lstm_repacks_changed_weights(precisions):
+    directions = both_directions([3, 2])
+    for precision in precisions:
+        check(directions, precision)
     directions[0].weight_hh.mul_(-1)
     directions[1].weight_hr.data = directions[1].weight_hr * 2
-    for arithmetic in arithmetics:
-        check(directions, arithmetic)
+    for precision in precisions:
+        check(directions, precision)
 
 
-def test_where_it_runs(arithmetics):
-    plain = draw([3, 2])
+def test_can_run_requires_inference_and_supported_calls(precisions):
+    supported = draw([3, 2])
     with torch.inference_mode():
-        assert lstm_native.can_run([plain])
-        for other in (
+        assert lstm_native.can_run([supported])
+        for changes in (
             {"active": None},
             {"resets": torch.zeros(3, 2, dtype=torch.bool)},
-            {"x": plain.x.double()},
-            {"c": plain.c.double()},
+            {"x": supported.x.double()},
+            {"c": supported.c.double()},
         ):
-            assert not lstm_native.can_run([dataclasses.replace(plain, **other)])
+            assert not lstm_native.can_run([dataclasses.replace(supported, **changes)])
         assert not lstm_native.can_run([draw([3, 2], cell=96)])
         indexed = draw([3, 2], indexed=True)
         assert lstm_native.can_run([indexed])
         assert not lstm_native.can_run([dataclasses.replace(indexed, index=indexed.index + 11)])
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert not lstm_native.can_run([plain])
-    assert not lstm_native.can_run([plain])
+            assert not lstm_native.can_run([supported])
+    assert not lstm_native.can_run([supported])
 
 
-def test_it_is_chosen(arithmetics):
+def test_auto_uses_the_native_kernel(precisions):
     direction = draw([3, 2])
     with torch.inference_mode():
-        named = dispatch.lstm([direction], "native")
-        for ours, own in zip(dispatch.lstm([direction])[0], named[0], strict=True):
-            assert torch.equal(ours, own)
+        native = dispatch.lstm([direction], "native")
+        for value, expected in zip(dispatch.lstm([direction])[0], native[0], strict=True):
+            assert torch.equal(value, expected)
 
 
-def test_nothing_is_written_to_what_is_given(arithmetics):
+def test_lstm_does_not_modify_its_arguments(precisions):
     direction = draw([3, 2])
     before = [direction.h.clone(), direction.c.clone(), direction.x.clone()]
     with torch.inference_mode():
@@ -215,34 +215,34 @@ def test_nothing_is_written_to_what_is_given(arithmetics):
         assert torch.equal(value, old)
 
 
-# ------------------------------------------------------------------ rows that begin alike
+# ------------------------------------------------------------------ rows with a common prefix
 
 
-def alike(lengths, *, reverse, indexed, n_words=3):
-    """Draw rows that begin out of zeros, all with one input, then with one of a few."""
-    drawn = draw(lengths, reverse=reverse, indexed=indexed)
+def common_prefixes(lengths, *, reverse, indexed, n_words=3):
+    """Return rows with a zero state, the same first input and few distinct further inputs."""
+    call = draw(lengths, reverse=reverse, indexed=indexed)
     generator = torch.Generator().manual_seed(7)
-    words = torch.randint(1, n_words + 1, drawn.mask.shape, generator=generator)
-    x = torch.randn(11, drawn.weight_ih.shape[1], generator=generator)
+    words = torch.randint(1, n_words + 1, call.mask.shape, generator=generator)
+    x = torch.randn(11, call.weight_ih.shape[1], generator=generator)
     first = torch.tensor(lengths) - 1 if reverse else torch.zeros(len(lengths), dtype=torch.long)
     words[first, torch.arange(len(lengths))] = 0
-    given = {"x": x, "index": words} if indexed else {"x": x[words]}
-    h, c = torch.zeros_like(drawn.h), torch.zeros_like(drawn.c)
-    return dataclasses.replace(drawn, h=h, c=c, **given)
+    inputs = {"x": x, "index": words} if indexed else {"x": x[words]}
+    h, c = torch.zeros_like(call.h), torch.zeros_like(call.c)
+    return dataclasses.replace(call, h=h, c=c, **inputs)
 
 
 @pytest.fixture
-def taken(monkeypatch):
-    """Look for rows that are alike, however small; gives how many rows had a step of their own."""
+def shared_steps(monkeypatch):
+    """Search for common prefixes in small batches, too; return the rows of each shared step."""
     counts = []
-    step = lstm_native._NativeLayer._step
+    run_one_step = lstm_native._NativeLayer._run_one_step
 
     def counted(layer, inputs, h, c):
         counts.append(len(inputs))
-        return step(layer, inputs, h, c)
+        return run_one_step(layer, inputs, h, c)
 
-    monkeypatch.setattr(lstm_native, "WORTH_LOOKING", 0)
-    monkeypatch.setattr(lstm_native._NativeLayer, "_step", counted)
+    monkeypatch.setattr(lstm_native, "MIN_PREFIX_WORK", 0)
+    monkeypatch.setattr(lstm_native._NativeLayer, "_run_one_step", counted)
     return counts
 
 
@@ -250,81 +250,90 @@ def taken(monkeypatch):
 @pytest.mark.parametrize(
     "lengths", [[1], [5], [2, 2], [1] * 3, [6] * 40, [9] * 3 + [6] * 20 + [2] * 19 + [1]]
 )
-def test_rows_that_begin_alike(arithmetics, taken, lengths, indexed):
-    for arithmetic in arithmetics:
-        directions = [alike(lengths, reverse=way, indexed=indexed) for way in (False, True)]
+def test_lstm_with_common_prefixes_matches_reference(precisions, shared_steps, lengths, indexed):
+    for precision in precisions:
+        directions = [
+            common_prefixes(lengths, reverse=reverse, indexed=indexed) for reverse in (False, True)
+        ]
         for _ in range(2):
-            check(directions, arithmetic)
-        # The second time the first step is remembered.
-        assert taken.count(1) == 2
-        taken.clear()
+            check(directions, precision)
+        # In the second call the first step comes from the cache.
+        assert shared_steps.count(1) == 2
+        shared_steps.clear()
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("indexed", [False, True])
-def test_rows_that_begin_alike_are_what_they_are_alone(arithmetics, taken, indexed, reverse):
+def test_lstm_with_common_prefixes_equals_lstm_without_sharing(
+    precisions, shared_steps, indexed, reverse
+):
     lengths = [7] * 30 + [4] * 10
-    for arithmetic in arithmetics:
-        direction = alike(lengths, reverse=reverse, indexed=indexed)
-        with torch.inference_mode(), computing_in(arithmetic):
-            whole = lstm_native.lstm([direction])[0]
-            # The mark, three words, nine pairs of them, and so on while a fifth is spared.
-            assert taken[:3] == [1, 3, 9]
-            assert max(taken) <= 0.8 * len(lengths)
-            taken.clear()
+    for precision in precisions:
+        direction = common_prefixes(lengths, reverse=reverse, indexed=indexed)
+        with torch.inference_mode(), computing_in(precision):
+            results = lstm_native.lstm([direction])[0]
+            # The boundary token, three words, nine pairs of words, and so on while at least a
+            # fifth of the rows is saved.
+            assert shared_steps[:3] == [1, 3, 9]
+            assert max(shared_steps) <= 0.8 * len(lengths)
+            shared_steps.clear()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(lstm_native, "WORTH_LOOKING", 2**40)
+                patch.setattr(lstm_native, "MIN_PREFIX_WORK", 2**40)
                 expected = lstm_native.lstm([direction])[0]
-        assert taken == []
-        for value, own in zip(whole, expected, strict=True):
-            assert torch.equal(value, own)
+        assert shared_steps == []
+        for value, true in zip(results, expected, strict=True):
+            assert torch.equal(value, true)
 
 
-def test_a_first_step_is_remembered_while_all_it_depends_on_is_the_same(arithmetics, taken):
-    for arithmetic in arithmetics:
-        one = alike([3] * 4, reverse=False, indexed=True)
+def test_cached_first_step_is_recomputed_when_anything_it_depends_on_changes(
+    precisions, shared_steps
+):
+    for precision in precisions:
+        call = common_prefixes([3] * 4, reverse=False, indexed=True)
         for changed in (
-            one,
-            dataclasses.replace(one, bias=one.bias + 0.1),
-            dataclasses.replace(one, cell_clip=0.2),
-            dataclasses.replace(one, projection_clip=0.1),
-            dataclasses.replace(one, x=one.x + 0.1),
-            dataclasses.replace(one, weight_ih=one.weight_ih * 2),
-            dataclasses.replace(one, weight_hr=one.weight_hr * 2),
-            dataclasses.replace(one, weight_hh=one.weight_hh * 2),
+            call,
+            dataclasses.replace(call, bias=call.bias + 0.1),
+            dataclasses.replace(call, cell_clip=0.2),
+            dataclasses.replace(call, projection_clip=0.1),
+            dataclasses.replace(call, x=call.x + 0.1),
+            dataclasses.replace(call, weight_ih=call.weight_ih * 2),
+            dataclasses.replace(call, weight_hr=call.weight_hr * 2),
+            dataclasses.replace(call, weight_hh=call.weight_hh * 2),
         ):
-            taken.clear()
-            check([changed], arithmetic)
-            assert taken[0] == 1
-            check([changed], arithmetic)
-            assert taken.count(1) == 1
-        one.weight_ih.mul_(-1)
-        check([one], arithmetic)
-        # Out of a state that is not zero nothing is.
-        taken.clear()
-        check([dataclasses.replace(one, h=one.h + 0.1)], arithmetic)
-        check([dataclasses.replace(one, c=one.c - 0.1)], arithmetic)
-        assert taken == []
+            shared_steps.clear()
+            check([changed], precision)
+            assert shared_steps[0] == 1
+            check([changed], precision)
+            assert shared_steps.count(1) == 1
+        call.weight_ih.mul_(-1)
+        check([call], precision)
+        # Nothing is shared if the initial state is not zero.
+        shared_steps.clear()
+        check([dataclasses.replace(call, h=call.h + 0.1)], precision)
+        check([dataclasses.replace(call, c=call.c - 0.1)], precision)
+        assert shared_steps == []
 
 
-def test_a_row_alone_takes_its_first_step_by_itself_but_once(arithmetics, taken):
-    for arithmetic in arithmetics:
-        one = alike([4], reverse=False, indexed=True)
-        check([one], arithmetic)
-        check([dataclasses.replace(one, x=one.x + 0.1)], arithmetic)
-        assert taken == [1]
-        taken.clear()
+def test_single_row_computes_the_cached_first_step_only_once(precisions, shared_steps):
+    for precision in precisions:
+        call = common_prefixes([4], reverse=False, indexed=True)
+        check([call], precision)
+        check([dataclasses.replace(call, x=call.x + 0.1)], precision)
+        assert shared_steps == [1]
+        shared_steps.clear()
 
 
-def test_inputs_that_only_seem_alike(arithmetics, taken, monkeypatch):
-    # Where the sums of two inputs are the same by chance, all rows are walked over.
-    one = alike([3] * 8, reverse=False, indexed=False)
-    x = one.x.clone()
+def test_inputs_with_equal_hash_but_different_values_are_not_shared(
+    precisions, shared_steps, monkeypatch
+):
+    # If two different inputs have the same hash, no step is shared.
+    call = common_prefixes([3] * 8, reverse=False, indexed=False)
+    x = call.x.clone()
     x[0, 0, :64] = 0
     x[0, 0, 0] = torch.tensor(3, dtype=torch.int32).view(torch.float32)
     x[0, 1:, :64] = 0
     x[0, 1:, 1] = torch.tensor(1, dtype=torch.int32).view(torch.float32)
-    one = dataclasses.replace(one, x=x)
-    for arithmetic in arithmetics:
-        check([one], arithmetic)
-    assert taken == []
+    call = dataclasses.replace(call, x=x)
+    for precision in precisions:
+        check([call], precision)
+    assert shared_steps == []

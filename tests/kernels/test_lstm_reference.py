@@ -1,4 +1,4 @@
-"""The plain LSTM layer: gradients, both ways of telling padding, chunks, rounding."""
+"""Tests of the reference LSTM: gradients, padding by mask or row counts, chunks, rounding."""
 
 import math
 
@@ -16,7 +16,7 @@ CLIPS = {"none": (None, None), "cell": (0.4, None), "projection": (None, 0.3), "
 
 
 def arguments(*, dtype=torch.float64, projected=True, dim=DIM, scale=1.0, mask=MASK, seed=0):
-    """Draw weights, input and initial state for one call."""
+    """Return random weights, input and initial state of one call."""
     generator = torch.Generator().manual_seed(seed)
     width = PROJECTION if projected else CELL
     n_steps, batch = mask.shape
@@ -34,13 +34,13 @@ def arguments(*, dtype=torch.float64, projected=True, dim=DIM, scale=1.0, mask=M
         for name, shape in shapes.items()
     }
     if projected:
-        # Outputs have to be large enough to meet their bound.
+        # Outputs must be large enough to reach their clip.
         drawn["weight_hr"] = 2 * drawn["weight_hr"]
     return drawn
 
 
 def run(tensors, *, clips=(None, None), reverse=False, by="mask", mask=MASK):
-    """Call the kernel; padding told by the mask, or by counts with a mask that lies."""
+    """Run one direction; padding is given by the mask, or by row counts with a wrong mask."""
     return lstm_reference.lstm([direction(tensors, clips, reverse, by, mask)])[0]
 
 
@@ -60,13 +60,13 @@ def direction(tensors, clips=(None, None), reverse=False, by="mask", mask=MASK):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("clips", CLIPS)
 @pytest.mark.parametrize("projected", [True, False])
-def test_gradients(by, reverse, clips, projected):
+def test_lstm_gradients_match_finite_differences(by, reverse, clips, projected):
     tensors = arguments(projected=projected)
     names = [name for name, value in tensors.items() if value is not None]
 
     def call(*values):
-        given = {**tensors, **dict(zip(names, values, strict=True))}
-        return run(given, clips=CLIPS[clips], reverse=reverse, by=by)
+        replaced = {**tensors, **dict(zip(names, values, strict=True))}
+        return run(replaced, clips=CLIPS[clips], reverse=reverse, by=by)
 
     outputs, _, final_c = call(*(tensors[name] for name in names))
     cell_clip, projection_clip = CLIPS[clips]
@@ -75,7 +75,7 @@ def test_gradients(by, reverse, clips, projected):
     if projected and projection_clip is not None:
         assert (outputs.abs() == projection_clip).any()
     if not projected and cell_clip is None and projection_clip is not None:
-        # Without a projection its bound is ignored.
+        # Without a projection its clip is ignored.
         assert outputs.abs().max() > projection_clip
     values = [tensors[name].requires_grad_() for name in names]
     assert torch.autograd.gradcheck(call, values, fast_mode=True)
@@ -84,28 +84,28 @@ def test_gradients(by, reverse, clips, projected):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("clips", CLIPS)
 @pytest.mark.parametrize("projected", [True, False])
-def test_mask_and_active_rows_say_the_same(reverse, clips, projected):
+def test_padding_by_mask_and_by_active_rows_give_the_same_results(reverse, clips, projected):
     results = {}
     for by in ("mask", "active"):
         tensors = arguments(projected=projected)
-        given = [value.requires_grad_() for value in tensors.values() if value is not None]
+        leaves = [value.requires_grad_() for value in tensors.values() if value is not None]
         values = run(tensors, clips=CLIPS[clips], reverse=reverse, by=by)
         loss = sum((value * (number + 1)).square().sum() for number, value in enumerate(values))
-        results[by] = [*values, *torch.autograd.grad(loss, given)]
+        results[by] = [*values, *torch.autograd.grad(loss, leaves)]
     for by_mask, by_active in zip(results["mask"], results["active"], strict=True):
         torch.testing.assert_close(by_mask, by_active, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("by", ["mask", "active"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_each_row_is_what_it_is_alone(by, reverse):
+def test_each_row_equals_its_result_as_a_single_row(by, reverse):
     tensors = arguments()
     outputs, final_h, final_c = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
     for row, length in enumerate(LENGTHS):
-        alone = {**tensors, "x": tensors["x"][:length, row : row + 1]}
-        alone |= {name: tensors[name][row : row + 1] for name in ("h", "c")}
-        whole = torch.ones(length, 1, dtype=torch.bool)
-        expected, h, c = run(alone, clips=(0.4, 0.3), reverse=reverse, mask=whole)
+        single = {**tensors, "x": tensors["x"][:length, row : row + 1]}
+        single |= {name: tensors[name][row : row + 1] for name in ("h", "c")}
+        no_padding = torch.ones(length, 1, dtype=torch.bool)
+        expected, h, c = run(single, clips=(0.4, 0.3), reverse=reverse, mask=no_padding)
         torch.testing.assert_close(outputs[:length, row], expected[:, 0], rtol=0, atol=1e-12)
         assert not outputs[length:, row].any()
         torch.testing.assert_close(final_h[row], h[0], rtol=0, atol=1e-12)
@@ -113,7 +113,7 @@ def test_each_row_is_what_it_is_alone(by, reverse):
 
 
 @pytest.mark.parametrize("by", ["mask", "active"])
-def test_reverse_is_forward_over_the_reversed_input(by):
+def test_reverse_equals_forward_over_the_reversed_input(by):
     mask = torch.ones(5, 3, dtype=torch.bool)
     tensors = arguments(mask=mask)
     backward = run(tensors, reverse=True, by=by, mask=mask)
@@ -126,17 +126,17 @@ def test_reverse_is_forward_over_the_reversed_input(by):
 @pytest.mark.parametrize("by", ["mask", "active"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_chunks_of_time_change_nothing(monkeypatch, by, reverse, steps):
+def test_chunk_size_does_not_change_the_results(monkeypatch, by, reverse, steps):
     tensors = arguments()
     whole = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
     chunks = []
-    inner = lstm_reference._InputGates.of_steps
+    inner = lstm_reference._InputGates.gates_of_steps
 
     def counted(self, start, counts):
         chunks.append(len(counts))
         return inner(self, start, counts)
 
-    monkeypatch.setattr(lstm_reference._InputGates, "of_steps", counted)
+    monkeypatch.setattr(lstm_reference._InputGates, "gates_of_steps", counted)
     monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", steps * len(LENGTHS) * 4 * CELL)
     parts = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
     expected = {1: [1] * 5, 2: [2, 2, 1], 3: [3, 2]}[steps]
@@ -144,7 +144,7 @@ def test_chunks_of_time_change_nothing(monkeypatch, by, reverse, steps):
     torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
 
 
-def test_a_chunk_has_at_least_one_step(monkeypatch):
+def test_chunk_has_at_least_one_step(monkeypatch):
     whole = run(arguments())
     monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", 1)
     torch.testing.assert_close(run(arguments()), whole, rtol=0, atol=1e-12)
@@ -152,7 +152,7 @@ def test_a_chunk_has_at_least_one_step(monkeypatch):
 
 @pytest.mark.parametrize("by", ["mask", "active"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_steps_behind_the_longest_row(by, reverse):
+def test_steps_after_the_longest_row_are_padding(by, reverse):
     tensors = arguments()
     extra = torch.zeros(3, len(LENGTHS), dtype=torch.bool)
     wider = {**tensors, "x": torch.cat([tensors["x"], torch.ones(3, len(LENGTHS), DIM).double()])}
@@ -162,10 +162,10 @@ def test_steps_behind_the_longest_row(by, reverse):
     assert not outputs[5:].any()
 
 
-def test_one_step_by_hand():
-    # One cell, one input: i = 1, f = 2, g = 3, o = 4 before their functions.
+def test_one_step_equals_the_formula():
+    # One cell, one input: i = 1, f = 2, g = 3, o = 4 before their activations.
     one = torch.ones(1, 1, dtype=torch.float64)
-    given = {
+    tensors = {
         "x": one[None],
         "weight_ih": torch.tensor([[0.5], [1.5], [2.5], [3.5]], dtype=torch.float64),
         "weight_hh": torch.full((4, 1), 0.25, dtype=torch.float64),
@@ -175,43 +175,43 @@ def test_one_step_by_hand():
         "c": 2 * one,
     }
     mask = torch.ones(1, 1, dtype=torch.bool)
-    outputs, h, c = run(given, mask=mask)
+    outputs, h, c = run(tensors, mask=mask)
     i, f, o = (1 / (1 + math.exp(-value)) for value in (1, 2, 4))
     expected = f * 2 + i * math.tanh(3)
     assert c.item() == pytest.approx(expected, abs=1e-12)
     assert h.item() == pytest.approx(o * math.tanh(expected), abs=1e-12)
     assert outputs.item() == h.item()
-    assert run(given, clips=(0.5, 0.1), mask=mask)[2].item() == 0.5
+    assert run(tensors, clips=(0.5, 0.1), mask=mask)[2].item() == 0.5
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_rounding_of_float32(reverse):
+def test_float32_is_close_to_float64(reverse):
     mask = torch.ones(60, 4, dtype=torch.bool)
-    wide = arguments(mask=mask, scale=0.7)
-    narrow = {name: value.float() for name, value in wide.items()}
-    rounded = {name: value.double() for name, value in narrow.items()}
-    exact = run(rounded, clips=(3.0, 3.0), reverse=reverse, mask=mask)
-    found = run(narrow, clips=(3.0, 3.0), reverse=reverse, mask=mask)
-    for ours, truth in zip(found, exact, strict=True):
-        assert ours.dtype == torch.float32
-        assert (ours - truth).abs().max() < 2e-6
+    tensors = arguments(mask=mask, scale=0.7)
+    float32 = {name: value.float() for name, value in tensors.items()}
+    float64 = {name: value.double() for name, value in float32.items()}
+    exact = run(float64, clips=(3.0, 3.0), reverse=reverse, mask=mask)
+    actual = run(float32, clips=(3.0, 3.0), reverse=reverse, mask=mask)
+    for value, true in zip(actual, exact, strict=True):
+        assert value.dtype == torch.float32
+        assert (value - true).abs().max() < 2e-6
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed, switching to BLAS gemm:UserWarning")
-def test_a_wide_cell_stays_wide():
+def test_lstm_keeps_the_dtype_of_the_cell():
     tensors = arguments(dtype=torch.bfloat16)
     tensors["c"] = tensors["c"].float()
     outputs, h, c = run(tensors)
     assert (outputs.dtype, h.dtype, c.dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
-    # Had the cell been rounded on the way, it would still be a bfloat16 number.
+    # If the cell had been rounded to bfloat16, it would be representable in bfloat16.
     assert (c != c.bfloat16()).any()
 
 
 @pytest.mark.parametrize("by", ["mask", "active"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("limit", [0, 2**24])
-def test_vectors_in_many_places(monkeypatch, by, reverse, limit):
-    """Few vectors and an index give what the vectors laid out give, with gradients or without."""
+def test_index_gives_the_same_as_indexed_vectors(monkeypatch, by, reverse, limit):
+    """Vectors with an index give the same as the indexed vectors, with gradients and without."""
     monkeypatch.setattr(lstm_reference, "SHARED_VALUES", limit)
     tensors = arguments()
     vectors = tensors["x"].flatten(0, 1)[:6]
@@ -220,52 +220,52 @@ def test_vectors_in_many_places(monkeypatch, by, reverse, limit):
     shared = {**tensors, "x": vectors, "index": index}
     for context in (torch.enable_grad, torch.no_grad):
         with context():
-            found = run(shared, clips=(0.4, 0.3), reverse=reverse, by=by)
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+            actual = run(shared, clips=(0.4, 0.3), reverse=reverse, by=by)
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("clips", CLIPS)
-def test_without_gradients_the_same(clips):
-    """The cell computed in place is the cell."""
+def test_results_without_gradients_equal_those_with_gradients(clips):
+    """Without gradients the cell is computed in place."""
     expected = run(arguments(), clips=CLIPS[clips])
     with torch.no_grad():
-        found = run(arguments(), clips=CLIPS[clips])
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        actual = run(arguments(), clips=CLIPS[clips])
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------ resets
 
-# Row 0 begins anew at 2, row 1 at 0 and 3, row 2 never, row 3 at every step.
+# Row 0 is reset at step 2, row 1 at steps 0 and 3, row 2 never, row 3 at every step.
 RESETS = torch.tensor(
     [[0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 0, 1]], dtype=torch.bool
 )
 ALL_REAL = torch.ones_like(RESETS)
 
 
-def pieces(row, reverse):
-    """Give the steps of each piece of a row, in the order they are walked."""
+def segments_of_row(row, reverse):
+    """Return the steps of a row between resets, in the order of processing."""
     steps = list(reversed(range(5))) if reverse else list(range(5))
-    found = [[]]
+    segments = [[]]
     for step in steps:
-        if RESETS[step, row] and found[-1]:
-            found.append([])
-        found[-1].append(step)
-    return found
+        if RESETS[step, row] and segments[-1]:
+            segments.append([])
+        segments[-1].append(step)
+    return segments
 
 
-def run_in_pieces(tensors, *, clips, reverse):
-    """What `run` gives with resets, by running every piece alone, the later ones from zero."""
+def run_segments(tensors, *, clips, reverse):
+    """Return what `run` returns with resets, by running every segment separately."""
     batch = RESETS.shape[1]
     outputs = [[None] * batch for _ in range(5)]
     finals = []
     for row in range(batch):
         h, c = tensors["h"][row : row + 1], tensors["c"][row : row + 1]
-        for steps in pieces(row, reverse):
+        for steps in segments_of_row(row, reverse):
             if RESETS[steps[0], row]:
                 h, c = torch.zeros_like(h), torch.zeros_like(c)
-            alone = {**tensors, "x": tensors["x"][sorted(steps), row : row + 1], "h": h, "c": c}
-            whole = torch.ones(len(steps), 1, dtype=torch.bool)
-            values, h, c = run(alone, clips=clips, reverse=reverse, mask=whole)
+            segment = {**tensors, "x": tensors["x"][sorted(steps), row : row + 1], "h": h, "c": c}
+            no_padding = torch.ones(len(steps), 1, dtype=torch.bool)
+            values, h, c = run(segment, clips=clips, reverse=reverse, mask=no_padding)
             for step, value in zip(sorted(steps), values, strict=True):
                 outputs[step][row] = value[0]
         finals.append((h[0], c[0]))
@@ -280,15 +280,15 @@ def run_in_pieces(tensors, *, clips, reverse):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("clips", ["none", "both"])
 @pytest.mark.parametrize("projected", [True, False])
-def test_a_reset_is_a_new_beginning(by, reverse, clips, projected):
+def test_reset_equals_separate_segments(by, reverse, clips, projected):
     tensors = arguments(projected=projected)
-    given = [value.requires_grad_() for value in tensors.values() if value is not None]
+    leaves = [value.requires_grad_() for value in tensors.values() if value is not None]
 
     def with_gradients(values):
         loss = sum((value * (number + 1)).square().sum() for number, value in enumerate(values))
-        return [*values, *torch.autograd.grad(loss, given)]
+        return [*values, *torch.autograd.grad(loss, leaves)]
 
-    found = with_gradients(
+    actual = with_gradients(
         run(
             {**tensors, "resets": RESETS},
             clips=CLIPS[clips],
@@ -297,23 +297,23 @@ def test_a_reset_is_a_new_beginning(by, reverse, clips, projected):
             mask=ALL_REAL,
         )
     )
-    expected = with_gradients(run_in_pieces(tensors, clips=CLIPS[clips], reverse=reverse))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    plain = run(tensors, clips=CLIPS[clips], reverse=reverse, by=by, mask=ALL_REAL)
-    assert not torch.allclose(found[0], plain[0])
+    expected = with_gradients(run_segments(tensors, clips=CLIPS[clips], reverse=reverse))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
+    without_resets = run(tensors, clips=CLIPS[clips], reverse=reverse, by=by, mask=ALL_REAL)
+    assert not torch.allclose(actual[0], without_resets[0])
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_reset_lets_no_gradient_through(reverse):
+def test_reset_blocks_the_gradient(reverse):
     tensors = arguments()
     tensors["h"].requires_grad_()
     tensors["c"].requires_grad_()
     resets = torch.zeros_like(RESETS)
     resets[2] = True
     outputs, h, c = run({**tensors, "resets": resets}, reverse=reverse, mask=ALL_REAL)
-    behind = outputs[:3] if reverse else outputs[2:]
+    after = outputs[:3] if reverse else outputs[2:]
     for gradient in torch.autograd.grad(
-        behind.sum() + h.sum() + c.sum(), [tensors["h"], tensors["c"]], retain_graph=True
+        after.sum() + h.sum() + c.sum(), [tensors["h"], tensors["c"]], retain_graph=True
     ):
         assert not gradient.any()
     before = outputs[3:] if reverse else outputs[:2]
@@ -321,15 +321,15 @@ def test_a_reset_lets_no_gradient_through(reverse):
 
 
 @pytest.mark.parametrize("by", ["mask", "active"])
-def test_no_reset_is_none(by):
+def test_resets_without_true_change_nothing(by):
     tensors = arguments()
-    nowhere = {**tensors, "resets": torch.zeros_like(RESETS)}
-    found = run(nowhere, clips=(0.4, 0.3), by=by)
-    torch.testing.assert_close(found, run(tensors, clips=(0.4, 0.3), by=by), rtol=0, atol=0)
+    no_resets = {**tensors, "resets": torch.zeros_like(RESETS)}
+    actual = run(no_resets, clips=(0.4, 0.3), by=by)
+    torch.testing.assert_close(actual, run(tensors, clips=(0.4, 0.3), by=by), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_resets_and_chunks_of_time(monkeypatch, steps):
+def test_resets_do_not_depend_on_the_chunk_size(monkeypatch, steps):
     tensors = {**arguments(), "resets": RESETS}
     whole = run(tensors, mask=ALL_REAL)
     monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", steps * len(LENGTHS) * 4 * CELL)
@@ -339,16 +339,16 @@ def test_resets_and_chunks_of_time(monkeypatch, steps):
 # ------------------------------------------------------------------------------------ directions
 
 
-def test_directions_differ_in_everything_but_their_layer():
-    """Weights, state, padding, clips, resets, index and the end to begin at are each one's own."""
+def test_directions_are_independent():
+    """Each direction has its own weights, state, padding, clips, resets and index."""
     vectors, index = arguments()["x"].flatten(0, 1)[:6], torch.arange(20).view(5, 4) * 7 % 6
-    ahead = direction(arguments(), clips=(0.4, 0.3), by="active")
-    back = direction(
+    forward = direction(arguments(), clips=(0.4, 0.3), by="active")
+    backward = direction(
         {**arguments(seed=1), "x": vectors, "index": index, "resets": RESETS},
         reverse=True,
         mask=ALL_REAL,
     )
-    together = lstm_reference.lstm([ahead, back])
-    alone = [lstm_reference.lstm([each])[0] for each in (ahead, back)]
-    torch.testing.assert_close(together, alone, rtol=0, atol=0)
+    both = lstm_reference.lstm([forward, backward])
+    separate = [lstm_reference.lstm([call])[0] for call in (forward, backward)]
+    torch.testing.assert_close(both, separate, rtol=0, atol=0)
     assert lstm_reference.lstm([]) == []

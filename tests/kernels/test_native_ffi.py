@@ -1,4 +1,4 @@
-"""Threads and memory of the compiled kernels."""
+"""Tests of the threads and the scratch memory of the native kernels."""
 
 import concurrent.futures
 import os
@@ -9,23 +9,23 @@ from functools import partial
 import pytest
 
 from elmo.kernels import native_ffi
-from elmo.kernels.native_ffi import room, shares, together
+from elmo.kernels.native_ffi import run_tasks, scratch, split_range
 
 
 @pytest.fixture(params=[1, 2, 4])
-def threads(request, monkeypatch):
+def n_threads(request, monkeypatch):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: request.param)
     return request.param
 
 
-def test_all_tasks_are_done(threads):
+def test_run_tasks_runs_all_tasks(n_threads):
     done = []
-    together(lambda number=number: done.append(number) for number in range(20))
+    run_tasks(lambda number=number: done.append(number) for number in range(20))
     assert sorted(done) == list(range(20))
-    together([])
+    run_tasks([])
 
 
-def test_a_task_in_turns(threads):
+def test_run_tasks_repeats_tasks_that_return_true(n_threads):
     done = []
 
     def turns(name):
@@ -33,67 +33,67 @@ def test_a_task_in_turns(threads):
             done.append((name, turn))
             yield True
 
-    together(partial(next, turns(name), False) for name in "abc")
+    run_tasks(partial(next, turns(name), False) for name in "abc")
     assert sorted(done) == [(name, turn) for name in "abc" for turn in range(3)]
-    if threads == 1:
+    if n_threads == 1:
         assert done == [(name, turn) for turn in range(3) for name in "abc"]
 
 
-def test_tasks_side_by_side(monkeypatch):
+def test_run_tasks_runs_tasks_in_parallel(monkeypatch):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 2)
     meeting = threading.Barrier(2, timeout=120)
-    together([meeting.wait, meeting.wait])
+    run_tasks([meeting.wait, meeting.wait])
 
 
-def test_an_error_of_a_task(threads):
+def test_run_tasks_raises_the_error_of_a_task(n_threads):
     def fail():
-        raise ValueError("no")
+        raise ValueError("task failed")
 
-    with pytest.raises(ValueError, match="no"):
-        together([fail, fail, fail])
+    with pytest.raises(ValueError, match="task failed"):
+        run_tasks([fail, fail, fail])
     done = []
-    together([lambda: done.append(1)])
+    run_tasks([lambda: done.append(1)])
     assert done == [1]
 
 
-def test_nothing_is_begun_after_an_error(threads):
+def test_run_tasks_starts_no_task_after_an_error(n_threads):
     done = []
 
     def turns():
         yield True
-        raise ValueError("no")
+        raise ValueError("task failed")
 
     def endless():
         done.append(1)
         time.sleep(0.001)
         return True
 
-    with pytest.raises(ValueError, match="no"):
-        together([endless, partial(next, turns(), False), endless])
+    with pytest.raises(ValueError, match="task failed"):
+        run_tasks([endless, partial(next, turns(), False), endless])
     n_done = len(done)
     time.sleep(0.05)
     assert len(done) == n_done
 
 
-def test_a_call_does_not_wait_for_the_tasks_of_another(monkeypatch):
+def test_run_tasks_does_not_wait_for_the_tasks_of_another_call(monkeypatch):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 2)
-    let_go, busy = threading.Event(), threading.Barrier(3, timeout=120)
+    release, busy = threading.Event(), threading.Barrier(3, timeout=120)
 
     def hold():
         busy.wait()
-        let_go.wait(120)
+        release.wait(120)
 
-    other = threading.Thread(target=together, args=([hold, hold],))
+    other = threading.Thread(target=run_tasks, args=([hold, hold],))
     other.start()
-    busy.wait()  # the one thread beside callers is taken now
+    busy.wait()  # the only thread of the pool is occupied now
     done = []
-    together([partial(done.append, number) for number in range(4)])
+    run_tasks([partial(done.append, number) for number in range(4)])
     assert done == [0, 1, 2, 3]
-    let_go.set()
+    release.set()
     other.join()
 
 
-def test_interrupted_again_and_again_it_waits_for_what_is_being_written(monkeypatch):
+def test_run_tasks_waits_for_running_tasks_when_interrupted_repeatedly(monkeypatch):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 2)
     meeting, written, waits = threading.Barrier(2, timeout=120), [], []
 
@@ -112,55 +112,58 @@ def test_interrupted_again_and_again_it_waits_for_what_is_being_written(monkeypa
 
     monkeypatch.setattr(native_ffi, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        together([work, work])
+        run_tasks([work, work])
     assert written == [1]
     assert len(waits) == 4
 
 
 @pytest.mark.parametrize("work", [0, 1, 2**20, 2**40])
-def test_shares_are_the_whole(threads, work):
-    assert shares(0, 32, work) == []
+def test_split_range_parts_cover_the_range(n_threads, work):
+    assert split_range(0, 32, work) == []
     for n in (1, 31, 32, 33, 1000):
-        pieces = shares(n, 32, work)
-        assert work > 1 or len(pieces) <= 2 * threads
-        assert threads > 1 or len(pieces) == 1
-        assert [first for first, _ in pieces] == [0, *(last for _, last in pieces[:-1])]
-        assert pieces[-1][1] == n
-        assert all((last - first) % 32 == 0 for first, last in pieces[:-1])
+        parts = split_range(n, 32, work)
+        assert work > 1 or len(parts) <= 2 * n_threads
+        assert n_threads > 1 or len(parts) == 1
+        assert [first for first, _ in parts] == [0, *(last for _, last in parts[:-1])]
+        assert parts[-1][1] == n
+        assert all((last - first) % 32 == 0 for first, last in parts[:-1])
 
 
-def test_much_work_is_shared_out_until_little_is_left(monkeypatch):
+def test_split_range_parts_get_smaller_down_to_the_minimum_work(monkeypatch):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 2)
-    assert shares(1024, 64, 2**10) == [(0, 1024)]
-    assert shares(1024, 64, 2**12) == [(0, 256), (256, 512), (512, 768), (768, 1024)]
-    widths = [last - first for first, last in shares(4096, 64, 2**18)]
+    assert split_range(1024, 64, 2**10) == [(0, 1024)]
+    assert split_range(1024, 64, 2**12) == [(0, 256), (256, 512), (512, 768), (768, 1024)]
+    widths = [last - first for first, last in split_range(4096, 64, 2**18)]
     assert widths[0] == 1024
     assert widths == sorted(widths, reverse=True)
-    assert widths[-2] * 2**18 == native_ffi.WORTH_A_TASK
+    assert widths[-2] * 2**18 == native_ffi.MIN_TASK_WORK
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 1)
-    assert shares(4096, 64, 2**18) == [(0, 4096)]
+    assert split_range(4096, 64, 2**18) == [(0, 4096)]
 
 
-def test_memory_is_used_again_and_begins_with_a_line():
-    first = room("test", 100)
-    assert first % native_ffi.LINE == 0
-    assert room("test", 50) == first
-    with_other_thread = []
-    thread = threading.Thread(target=lambda: with_other_thread.append(room("test", 100)))
+def test_scratch_memory_is_aligned_and_reused_per_thread():
+    first = scratch("test", 100)
+    assert first % native_ffi.CACHE_LINE == 0
+    assert scratch("test", 50) == first
+    other_addresses = []
+    thread = threading.Thread(target=lambda: other_addresses.append(scratch("test", 100)))
     thread.start()
     thread.join()
-    assert with_other_thread[0] != first
+    assert other_addresses[0] != first
 
 
-def test_threads_are_freed_of_openmp(monkeypatch):
+def test_free_cores_are_those_of_other_openmp_threads(monkeypatch):
     monkeypatch.delenv("OMP_PROC_BIND", raising=False)
-    assert native_ffi._places() == set()
+    assert native_ffi._free_cores() == set()
     monkeypatch.setenv("OMP_PROC_BIND", "FALSE")
-    assert native_ffi._places() == set()
+    assert native_ffi._free_cores() == set()
     monkeypatch.setenv("OMP_PROC_BIND", "true")
-    own, others = {0}, {0, 1, 2}
+    caller_cores, all_cores = {0}, {0, 1, 2}
     monkeypatch.setattr(
-        os, "sched_getaffinity", lambda thread: own if thread == 0 else others, raising=False
+        os,
+        "sched_getaffinity",
+        lambda thread: caller_cores if thread == 0 else all_cores,
+        raising=False,
     )
     if os.path.isdir("/proc/self/task"):
-        assert native_ffi._places() == {1, 2}
+        assert native_ffi._free_cores() == {1, 2}

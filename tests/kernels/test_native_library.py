@@ -1,4 +1,4 @@
-"""The library in C: compiled once, found again, and done without where it cannot be had."""
+"""Tests of compiling, caching and loading the native library."""
 
 import os
 import stat
@@ -11,18 +11,17 @@ from elmo.kernels import native_library
 
 
 @pytest.fixture
-def fresh(tmp_path, monkeypatch):
-    """An empty cache folder, and nothing loaded yet."""
+def empty_cache(tmp_path, monkeypatch):
+    """Folder with an empty cache; no library is loaded."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        native_library, "FLAGS", (*native_library.FLAGS, "-O0")
-    )  # nothing is computed here
+    # Compiling is faster without optimization, and these tests compute nothing.
+    monkeypatch.setattr(native_library, "FLAGS", (*native_library.FLAGS, "-O0"))
     native_library._library.cache_clear()
     yield tmp_path
     native_library._library.cache_clear()
 
 
-def script(path, text):
+def write_script(path, text):
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
@@ -32,7 +31,7 @@ needs_compiler = pytest.mark.skipif(native_library._compiler() is None, reason="
 
 
 @needs_compiler
-def test_it_is_compiled_once(fresh, monkeypatch):
+def test_library_is_compiled_once(empty_cache, monkeypatch):
     assert native_library.library() is not None
     files = list(native_library.cache_folder().iterdir())
     assert [path.suffix for path in files] == [".so"]
@@ -44,9 +43,9 @@ def test_it_is_compiled_once(fresh, monkeypatch):
 
 
 @needs_compiler
-def test_another_source_is_another_library(fresh, monkeypatch):
+def test_library_is_recompiled_for_another_source(empty_cache, monkeypatch):
     native_library.library()
-    changed = fresh / "native.c"
+    changed = empty_cache / "native.c"
     changed.write_text(native_library.SOURCE.read_text() + "/* changed */\n")
     monkeypatch.setattr(native_library, "SOURCE", changed)
     native_library._library.cache_clear()
@@ -55,90 +54,93 @@ def test_another_source_is_another_library(fresh, monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_cannot_be_written(fresh):
-    (fresh / "cache").mkdir(mode=0o500)
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write to any folder")
+def test_library_loads_without_a_writable_cache(empty_cache):
+    (empty_cache / "cache").mkdir(mode=0o500)
     assert native_library.library() is not None
 
 
 @needs_compiler
-def test_a_file_where_the_cache_folder_should_be(fresh):
-    (fresh / "cache").write_text("")
+def test_library_loads_if_the_cache_folder_is_a_file(empty_cache):
+    (empty_cache / "cache").write_text("")
     assert native_library.library() is not None
 
 
-def test_without_a_compiler(fresh, monkeypatch):
+def test_library_is_none_without_a_compiler(empty_cache, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     assert native_library.library() is None
 
 
-def test_it_can_be_switched_off(fresh, monkeypatch):
+def test_library_is_none_if_disabled_by_environment_variable(empty_cache, monkeypatch):
     monkeypatch.setenv(native_library.SWITCH, "0")
     assert native_library.library() is None
 
 
-def test_a_compiler_that_fails(fresh, monkeypatch, caplog):
-    monkeypatch.setenv("CC", script(fresh / "cc", 'echo "no vectors today" >&2; exit 1'))
+def test_library_warns_if_the_compiler_fails(empty_cache, monkeypatch, caplog):
+    monkeypatch.setenv("CC", write_script(empty_cache / "cc", 'echo "internal error" >&2; exit 1'))
     assert native_library.library() is None
-    assert "could not be built" in caplog.text
+    assert "could not be compiled" in caplog.text
     caplog.clear()
     monkeypatch.setenv(
         "CC",
-        script(
-            fresh / "cc",
-            'if [ "$1" = --version ]; then echo 1; exit 0; fi; echo "no vectors" >&2; exit 1',
+        write_script(
+            empty_cache / "cc",
+            'if [ "$1" = --version ]; then echo 1; exit 0; fi; echo "unknown flag" >&2; exit 1',
         ),
     )
     native_library._library.cache_clear()
     assert native_library.library() is None
-    assert "no vectors" in caplog.text
-    assert "the plain ones are used" in caplog.text
+    assert "unknown flag" in caplog.text
+    assert "Using the slower PyTorch kernels" in caplog.text
     assert not list(native_library.cache_folder().iterdir())
 
 
-def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
-    writes = 'for last; do :; done; echo "no library" > "$last"'
+def test_library_warns_if_the_compiled_file_cannot_be_loaded(empty_cache, monkeypatch, caplog):
+    write_output = 'for last; do :; done; echo "not a library" > "$last"'
     monkeypatch.setenv(
-        "CC", script(fresh / "cc", f'if [ "$1" = --version ]; then echo 1; exit 0; fi; {writes}')
+        "CC",
+        write_script(
+            empty_cache / "cc", f'if [ "$1" = --version ]; then echo 1; exit 0; fi; {write_output}'
+        ),
     )
     assert native_library.library() is None
-    assert "could not be built" in caplog.text
+    assert "could not be compiled" in caplog.text
 
 
 @needs_compiler
-def test_a_damaged_library_is_made_again(fresh, caplog):
-    flags = (*native_library.FLAGS, native_library._tuned())
+def test_library_replaces_a_damaged_file(empty_cache, caplog):
+    flags = (*native_library.FLAGS, native_library._cpu_flag())
     path = (
         native_library.cache_folder()
         / f"native-{native_library._fingerprint(native_library._compiler(), flags)}.so"
     )
     path.parent.mkdir(parents=True)
-    path.write_bytes(b"no library")
+    path.write_bytes(b"not a library")
     assert native_library.library() is not None
     assert path.stat().st_size > 1000
     assert not caplog.text
 
 
 @needs_compiler
-def test_a_compiler_with_arguments(fresh, monkeypatch):
+def test_library_accepts_a_compiler_with_arguments(empty_cache, monkeypatch):
     monkeypatch.setenv("CC", f"{native_library._compiler()[0]} -g0")
     native_library._library.cache_clear()
     assert native_library.library() is not None
 
 
 @needs_compiler
-def test_threads_that_come_at_the_same_time(fresh, caplog):
+def test_library_is_the_same_for_concurrent_threads(empty_cache, caplog):
     with ThreadPoolExecutor(4) as pool:
-        found = [pool.submit(native_library.library) for _ in range(4)]
-    assert len({id(one.result()) for one in found}) == 1
-    assert found[0].result() is not None
+        futures = [pool.submit(native_library.library) for _ in range(4)]
+    assert len({id(future.result()) for future in futures}) == 1
+    assert futures[0].result() is not None
     assert not caplog.text
 
 
 @needs_compiler
-def test_nothing_is_left_in_the_folder_for_temporary_files(fresh, monkeypatch):
-    (fresh / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(fresh / "temporary"))
-    (fresh / "cache").write_text("")
+def test_library_leaves_no_temporary_files(empty_cache, monkeypatch):
+    (empty_cache / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(empty_cache / "temporary"))
+    (empty_cache / "cache").write_text("")
     assert native_library.library() is not None
-    assert not list((fresh / "temporary").iterdir())
+    assert not list((empty_cache / "temporary").iterdir())

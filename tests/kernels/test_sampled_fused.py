@@ -1,9 +1,9 @@
-"""The sampled softmax in blocks: the plain loss and its gradients, on a GPU or interpreted."""
+"""Tests of the fused sampled softmax against the reference loss and its gradients."""
 
 import pytest
 import torch
 from torch.nn import functional
-from triton_device import DEVICE, IS_INTERPRETED, KINDS
+from triton_device import DEVICE, DTYPES, IS_INTERPRETED
 
 from elmo.kernels import sampled_fused
 from elmo.model.losses import sampled_losses
@@ -14,12 +14,12 @@ TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
 def draw(n, n_rows, n_candidates, dim, seed=0):
-    """Draw a step's rows, of which some targets are candidates too."""
+    """Return random hidden states and softmax rows; some targets are also candidates."""
     generator = torch.Generator().manual_seed(seed)
     sampled_rows = torch.randperm(n_rows, generator=generator)[:n_candidates]
     true_rows = torch.randint(0, n_rows, (n,), generator=generator)
     ids = torch.arange(n_rows) * 3 + 1
-    given = {
+    args = {
         "weight": torch.randn(n_rows, dim, generator=generator),
         "bias": torch.randn(n_rows, generator=generator),
         "true_rows": true_rows,
@@ -29,44 +29,44 @@ def draw(n, n_rows, n_candidates, dim, seed=0):
         "targets": ids[true_rows],
         "sampled": ids[sampled_rows],
     }
-    return torch.randn(n, dim, generator=generator), {k: v.to(DEVICE) for k, v in given.items()}
+    return torch.randn(n, dim, generator=generator), {k: v.to(DEVICE) for k, v in args.items()}
 
 
-def plain(hidden, *, weight, bias, true_rows, sampled_rows, **given):
+def reference_loss(hidden, *, weight, bias, true_rows, sampled_rows, **others):
     rows = {"true": true_rows, "sampled": sampled_rows}
-    found = {f"{name}_weight": functional.embedding(at, weight) for name, at in rows.items()}
-    found |= {f"{name}_bias": bias[at] for name, at in rows.items()}
-    return sampled_losses(hidden, **found, **given).mean()
+    gathered = {f"{name}_weight": functional.embedding(at, weight) for name, at in rows.items()}
+    gathered |= {f"{name}_bias": bias[at] for name, at in rows.items()}
+    return sampled_losses(hidden, **gathered, **others).mean()
 
 
-def gradients(kernel, hidden, given, dtype):
-    leaves = [hidden.to(DEVICE, dtype), given["weight"], given["bias"]]
+def loss_and_gradients(kernel, hidden, args, dtype):
+    leaves = [hidden.to(DEVICE, dtype), args["weight"], args["bias"]]
     leaves = [leaf.clone().requires_grad_() for leaf in leaves]
-    loss = kernel(leaves[0], **{**given, "weight": leaves[1], "bias": leaves[2]})
+    loss = kernel(leaves[0], **{**args, "weight": leaves[1], "bias": leaves[2]})
     return [loss.double(), *(g.double() for g in torch.autograd.grad(3 * loss, leaves))]
 
 
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("n", "n_rows", "n_candidates"), [(1, 3, 2), (13, 40, 17), (64, 90, 64)])
 @pytest.mark.parametrize("block", [1, 100, 2**25])
-def test_it_is_the_plain_loss(monkeypatch, dtype, n, n_rows, n_candidates, block):
+def test_mean_loss_matches_reference(monkeypatch, dtype, n, n_rows, n_candidates, block):
     monkeypatch.setattr(sampled_fused, "BLOCK_VALUES", block)
-    hidden, given = draw(n, n_rows, n_candidates, dim=24)
-    found = gradients(sampled_fused.mean_loss, hidden, given, dtype)
-    expected = gradients(plain, hidden, given, torch.float32)
-    for ours, true in zip(found, expected, strict=True):
-        assert (ours - true).norm() <= TOLERANCE[dtype] * true.norm() + 1e-7
+    hidden, args = draw(n, n_rows, n_candidates, dim=24)
+    actual = loss_and_gradients(sampled_fused.mean_loss, hidden, args, dtype)
+    expected = loss_and_gradients(reference_loss, hidden, args, torch.float32)
+    for value, true in zip(actual, expected, strict=True):
+        assert (value - true).norm() <= TOLERANCE[dtype] * true.norm() + 1e-7
 
 
-def test_autocast_does_not_reach_inside():
-    hidden, given = draw(13, 40, 17, dim=24)
-    expected = gradients(sampled_fused.mean_loss, hidden, given, torch.float32)
+def test_mean_loss_ignores_autocast():
+    hidden, args = draw(13, 40, 17, dim=24)
+    expected = loss_and_gradients(sampled_fused.mean_loss, hidden, args, torch.float32)
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
-        found = gradients(sampled_fused.mean_loss, hidden, given, torch.float32)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        actual = loss_and_gradients(sampled_fused.mean_loss, hidden, args, torch.float32)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
-def test_where_it_runs():
+def test_can_run_requires_a_gpu_and_limits_the_candidates():
     hidden = torch.zeros(1, 1)
     assert not sampled_fused.can_run(hidden, 10)
     if not IS_INTERPRETED:

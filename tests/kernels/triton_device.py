@@ -1,4 +1,4 @@
-"""Where Triton's kernels are tested: on a GPU, or interpreted on the CPU; else they are skipped."""
+"""Device for the tests of Triton kernels: a GPU, or the CPU with Triton's interpreter."""
 
 import os
 
@@ -7,9 +7,9 @@ import torch
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 if not IS_INTERPRETED and not torch.cuda.is_available():
-    pytest.skip("no CUDA device; `make test-kernels` interprets", allow_module_level=True)
+    pytest.skip("no CUDA device; `make test-kernels` uses the interpreter", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton is not installed")
 
 DEVICE = "cpu" if IS_INTERPRETED else "cuda"
-# The interpreter multiplies halves as integers.
-KINDS = [torch.float32] if IS_INTERPRETED else [torch.float32, torch.float16, torch.bfloat16]
+# The interpreter multiplies half precision as integers.
+DTYPES = [torch.float32] if IS_INTERPRETED else [torch.float32, torch.float16, torch.bfloat16]

@@ -303,7 +303,7 @@ def test_the_kernel_of_a_stack_is_the_one_that_runs():
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     for side in sides:
         side.stack.kernel = "cudnn"
-    with pytest.raises(ConfigError, match="kernel is cudnn, which needs"):
+    with pytest.raises(ConfigError, match="Kernel 'cudnn' needs"):
         run_stacks(sides, state)
     # It is no part of the weights.
     assert not any("kernel" in name for name in sides[0].stack.state_dict())

@@ -129,8 +129,8 @@ def test_gain_is_of_the_elmo_setup_with_best_development_score(tmp_path, script)
 def test_best_run_uses_development_score_of_first_seed(tmp_path, script):
     out, record = tmp_path / "out", tmp_path / "results.jsonl"
 
-    def best(way, *dials):
-        return script("best_run.py", out, "sst5", way, "--dials", *dials, "--record", record)
+    def best(way, *names):
+        return script("best_run.py", out, "sst5", way, "--dials", *names, "--record", record)
 
     write_run(out, "sst5-static@0.002-try", [0.5], development=0.3)
     assert best("elmo", "rate") == ""

@@ -191,5 +191,5 @@ def test_a_damaged_tagger(tmp_path):
 
 def test_a_device_that_is_not_there(tmp_path):
     make_fitted_task(tmp_path).save(tmp_path / "model")
-    with pytest.raises(ConfigError, match="device is 'nowhere', which cannot be used"):
+    with pytest.raises(ConfigError, match="Device 'nowhere' is not available"):
         load_fitted_task(tmp_path / "model", "nowhere")

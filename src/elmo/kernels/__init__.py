@@ -1,1 +1,1 @@
-"""Fast paths of single operations, each beside a plain twin with the same signature."""
+"""Fast implementations of single operations, each with a reference of the same signature."""

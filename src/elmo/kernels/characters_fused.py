@@ -1,6 +1,7 @@
-"""Convolutions over characters and their maximum, without anything as large as a convolution.
+"""Character convolutions with max pooling in half precision on a GPU, with fused kernels.
 
-The twin of `characters_reference.convolve_and_pool`, for half precision on a GPU.
+Computes the same as `characters_reference.convolve_and_pool`, without storing the output of the
+convolution.
 """
 
 from collections.abc import Sequence
@@ -15,23 +16,23 @@ from elmo.kernels.device import HALF_DTYPES, can_fuse, on_device_of, product_dty
 WORDS = 64
 FILTERS = 64
 CHARACTERS = 64
-# Numbers under a filter, and of a character: a tile holds all of them.
-DEEPEST = 256
-BROADEST = 128
-# Programs that share a sum over all words: each has a part of them.
+# Largest size of a filter (width * dim) and of a character vector: a tile holds all of it.
+MAX_FILTER_SIZE = 256
+MAX_CHARACTER_DIM = 128
+# Number of programs among which the words of a sum are divided.
 PROGRAMS = 512
 
 
 def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> bool:
-    """Tell whether this is for a GPU that Triton knows, in half precision, and fits its tiles."""
+    """Whether Triton supports the GPU, the dtype is half precision and the filters fit a tile."""
     return (
         characters.is_cuda
         and product_dtype(table) in HALF_DTYPES
         and len(characters) > 0
-        # Positions are kept in a byte.
+        # Positions are stored as uint8.
         and max(weight.shape[2] for weight in weights) <= characters.shape[1] <= 256
-        and table.shape[1] <= BROADEST
-        and max(weight[0].numel() for weight in weights) <= DEEPEST
+        and table.shape[1] <= MAX_CHARACTER_DIM
+        and max(weight[0].numel() for weight in weights) <= MAX_FILTER_SIZE
         and can_fuse(characters)
     )
 
@@ -39,16 +40,16 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
 def convolve_and_pool(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
-    """Give the maximum of each filter over the positions of each word; see the reference."""
+    """Return the maximum of each filter over the positions of each word; see the reference."""
     dtype = product_dtype(table)
     with torch.autocast(table.device.type, enabled=False), on_device_of(table):
-        found: Tensor = _Pooled.apply(  # type: ignore[no-untyped-call]
+        maxima: Tensor = _ConvolveAndPool.apply(  # type: ignore[no-untyped-call]
             dtype, characters, table, *weights, *biases
         )
-    return found
+    return maxima
 
 
-class _Pooled(torch.autograd.Function):
+class _ConvolveAndPool(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, dtype: torch.dtype, characters: Tensor, table: Tensor, *filters: Tensor
@@ -58,9 +59,9 @@ class _Pooled(torch.autograd.Function):
         weights, biases = filters[: len(filters) // 2], filters[len(filters) // 2 :]
         n_words, length = characters.shape
         vectors = functional.embedding(characters, table.to(dtype))
-        used = _used(characters)
+        used = _used_lengths(characters)
         n_columns = sum(len(bias) for bias in biases)
-        found = torch.empty((n_words, n_columns), dtype=dtype, device=table.device)
+        maxima = torch.empty((n_words, n_columns), dtype=dtype, device=table.device)
         chosen = torch.empty((n_words, n_columns), dtype=torch.uint8, device=table.device)
         column = 0
         for weight, bias in zip(weights, biases, strict=True):
@@ -71,22 +72,26 @@ class _Pooled(torch.autograd.Function):
                 weight.permute(2, 1, 0).reshape(width * dim, n_filters).to(dtype).contiguous(),
                 bias.float(),
                 used,
-                found,
+                maxima,
                 chosen,
                 n_words,
                 n_columns,
                 column,
-                DEPTH=_tiled(width * dim),
+                DEPTH=_tile_size(width * dim),
                 **_sizes(weight, length),
             )
             column += n_filters
         ctx.save_for_backward(characters, table, vectors, used, chosen, *weights)
-        return found
+        return maxima
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        from elmo.kernels.triton_characters import to_characters, to_filters, to_vectors
+        from elmo.kernels.triton_characters import (
+            character_gradients,
+            filter_gradients,
+            vector_gradients,
+        )
 
         characters, table, vectors, used, chosen, *weights = ctx.saved_tensors
         gradient = gradient.contiguous()
@@ -96,49 +101,52 @@ class _Pooled(torch.autograd.Function):
         column = 0
         for weight in weights:
             n_filters, _, width = weight.shape
-            split, n_splits = _splits(n_words, -(-n_filters // FILTERS))
+            blocks_each, n_splits = _split_words(n_words, -(-n_filters // FILTERS))
             sums = d_vectors.new_empty((n_splits, width, dim, n_filters))
-            upper = (gradient, chosen, used)
-            place = (n_words, gradient.shape[1], column)
+            pooling = (gradient, chosen, used)
+            layout = (n_words, gradient.shape[1], column)
             sizes = _sizes(weight, length)
-            to_filters[(-(-n_filters // FILTERS), n_splits)](
-                vectors, *upper, sums, *place, split, DEPTH=_tiled(width * dim), **sizes
+            depth = _tile_size(width * dim)
+            filter_gradients[(-(-n_filters // FILTERS), n_splits)](
+                vectors, *pooling, sums, *layout, blocks_each, DEPTH=depth, **sizes
             )
             d_weights.append(sums.sum(dim=0).permute(2, 1, 0).to(weight.dtype))
-            flat = weight.mT.to(vectors.dtype).contiguous()  # (filters, width, dim)
-            to_vectors[(-(-n_words // WORDS), length)](
-                flat, *upper, d_vectors, *place, BREADTH=_tiled(dim), **sizes
+            transposed = weight.mT.to(vectors.dtype).contiguous()  # (filters, width, dim)
+            vector_gradients[(-(-n_words // WORDS), length)](
+                transposed, *pooling, d_vectors, *layout, BREADTH=_tile_size(dim), **sizes
             )
             column += n_filters
-        split, n_splits = _splits(n_words, -(-len(table) // CHARACTERS))
+        blocks_each, n_splits = _split_words(n_words, -(-len(table) // CHARACTERS))
         sums = d_vectors.new_empty((n_splits, len(table), dim))
-        to_characters[(-(-len(table) // CHARACTERS), n_splits)](
+        character_gradients[(-(-len(table) // CHARACTERS), n_splits)](
             d_vectors,
             characters.int().contiguous(),
             used,
             sums,
             n_words,
             len(table),
-            split,
+            blocks_each,
             LENGTH=length,
             DIM=dim,
             WIDEST=max(weight.shape[2] for weight in weights),
-            BREADTH=_tiled(dim),
+            BREADTH=_tile_size(dim),
             WORDS=WORDS,
             BLOCK=CHARACTERS,
             num_warps=4,
         )
         d_table = sums.sum(dim=0)
-        # The mask, which is never trained.
+        # Row 0 is the mask, which is never trained.
         d_table[0].zero_()
         d_bias = gradient.sum(dim=0, dtype=torch.float32)
-        d_biases = torch.split_with_sizes(d_bias, [len(weight) for weight in weights])
-        typed = [value.to(weight.dtype) for value, weight in zip(d_biases, weights, strict=True)]
-        return (None, None, d_table.to(table.dtype), *d_weights, *typed)
+        split_biases = torch.split_with_sizes(d_bias, [len(weight) for weight in weights])
+        d_biases = [
+            value.to(weight.dtype) for value, weight in zip(split_biases, weights, strict=True)
+        ]
+        return (None, None, d_table.to(table.dtype), *d_weights, *d_biases)
 
 
 def _sizes(weight: Tensor, length: int) -> dict[str, Any]:
-    """Give what a kernel is compiled for: filters of one width over words of a length."""
+    """Return the compile-time sizes of a kernel for filters of one width."""
     n_filters, dim, width = weight.shape
     return {
         "LENGTH": length,
@@ -151,19 +159,23 @@ def _sizes(weight: Tensor, length: int) -> dict[str, Any]:
     }
 
 
-def _splits(n_words: int, n_columns: int) -> tuple[int, int]:
-    """Share words among programs, so many to a part: blocks of words in a part, parts."""
+def _split_words(n_words: int, n_columns: int) -> tuple[int, int]:
+    """Divide the words among programs.
+
+    Returns:
+        Blocks of words per part, and number of parts.
+    """
     n_blocks = -(-n_words // WORDS)
     blocks_each = -(-n_blocks * n_columns // PROGRAMS)
     return blocks_each, -(-n_blocks // blocks_each)
 
 
-def _tiled(size: int) -> int:
-    """Give the side of a tile that holds so many."""
+def _tile_size(size: int) -> int:
+    """Return the smallest valid tile size (a power of two, at least 16) that holds `size`."""
     return max(16, 1 << (size - 1).bit_length())
 
 
-def _used(characters: Tensor) -> Tensor:
-    """Count the characters of each word before its last one repeats to the end."""
-    places = torch.arange(1, characters.shape[1] + 1, device=characters.device)
-    return ((characters != characters[:, -1:]) * places).amax(dim=1).int()
+def _used_lengths(characters: Tensor) -> Tensor:
+    """Return the length of each word without the repetitions of its last character."""
+    positions = torch.arange(1, characters.shape[1] + 1, device=characters.device)
+    return ((characters != characters[:, -1:]) * positions).amax(dim=1).int()

@@ -1,9 +1,10 @@
-"""Convolutions over characters and their maximum on a CPU through `native.c`.
+"""Character convolutions with max pooling on a CPU with the native kernels, without gradients.
 
-The twin of `characters_reference.convolve_and_pool`, without gradients. A window of characters gives the sum
-of what each of them gives at its place in the filter. That is multiplied once for each distinct
-character, not for each window, and so in float32 whatever the arithmetic around it: the rounding
-of narrow products would cost half of all that is lost, and save nothing.
+Computes the same as `characters_reference.convolve_and_pool`. The output of a filter for a window
+is the sum of the contributions of its characters, each of which depends on the character and its
+position in the filter. These are multiplied once per distinct character, not once per window, and
+always in float32: low-precision products would cause half of the total rounding error of the model
+and save no time.
 """
 
 import ctypes
@@ -17,58 +18,66 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo.kernels.native_ffi import (
-    LANES,
     PANEL,
-    After,
-    Weights,
-    are_within,
+    TILE,
+    Epilogue,
+    PackedWeights,
+    are_valid_indices,
     can_compute,
-    function,
-    gathered,
-    is_plain,
+    gather_rows,
+    is_float32_inference,
     multiply,
-    pack_rows,
-    room,
-    shares,
-    together,
+    native_function,
+    pack_matrix,
+    run_tasks,
+    scratch,
+    split_range,
 )
-from elmo.kernels.packing import packed
+from elmo.kernels.packing import pack_once
 
 # Filters that are computed together.
-BLOCK = 64
+FILTER_BLOCK = 64
 
 
-class _Convolutions(ctypes.Structure):
+class _ConvolutionArgs(ctypes.Structure):
+    """`convolution_args` of native.c."""
+
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("words", "length", "rows", "columns", "n")),
-        *((name, ctypes.c_void_p) for name in ("shapes", "characters", "shares", "bias", "out")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("words", "length", "n_distinct", "columns", "n_widths")
+        ),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("shapes", "characters", "contributions", "bias", "out")
+        ),
     )
 
 
-class _Filters(NamedTuple):
-    """The filters of all widths, as C takes them.
+class _PackedFilters(NamedTuple):
+    """The filters of all widths in the layout of native.c.
 
     Attributes:
-        product: what a character is multiplied with.
-        no_bias: of that product.
-        bias: of the filters, of each width filled up.
-        shapes: width and number of the filters of each width.
+        weights: Packed weights that map a character vector to its contributions.
+        zero_bias: Bias of that product.
+        bias: Biases of the filters, padded to FILTER_BLOCK for each width.
+        shapes: Width and number of filters, (widths, 2).
     """
 
-    product: Weights
-    no_bias: Tensor
+    weights: PackedWeights
+    zero_bias: Tensor
     bias: Tensor
     shapes: Tensor
 
 
 def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> bool:
-    """Tell whether this is a call without gradients, of words as long as the widest filter."""
+    """Whether the call needs no gradients and words are at least as long as the widest filter."""
     return (
-        is_plain(table, *weights)
+        is_float32_inference(table, *weights)
         and characters.device.type == "cpu"
         and len(characters) > 0
-        and are_within(characters, len(table))
-        and table.shape[1] % LANES == 0
+        and are_valid_indices(characters, len(table))
+        and table.shape[1] % TILE == 0
         and characters.shape[1] >= max(weight.shape[2] for weight in weights)
         and can_compute("float32")
     )
@@ -77,82 +86,86 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
 def convolve_and_pool(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
-    """Give the maximum of each filter over the positions of each word; see the reference."""
-    filters = _packed(weights, biases)
-    distinct, places = _distinct(characters, len(table))
-    rows = gathered(table.detach().contiguous(), distinct, "float32")
-    shared = room("characters", filters.product.n * rows.n * 4)
-    multiplied = partial(multiply, rows, filters.product, filters.no_bias, "float32", shared)
-    pieces = shares(filters.product.n, PANEL, rows.n * filters.product.k)
-    together(partial(multiplied, columns, After.GATES) for columns in pieces)
+    """Return the maximum of each filter over the positions of each word; see the reference."""
+    filters = _pack_filters(weights, biases)
+    distinct, positions = _distinct_characters(characters, len(table))
+    rows = gather_rows(table.detach().contiguous(), distinct, "float32")
+    contributions = scratch("characters", filters.weights.n * rows.n * 4)
+    product = partial(multiply, rows, filters.weights, filters.zero_bias, "float32", contributions)
+    column_ranges = split_range(filters.weights.n, PANEL, rows.n * filters.weights.k)
+    run_tasks(partial(product, columns, Epilogue.GATES) for columns in column_ranges)
     out = torch.empty(len(characters), sum(map(len, biases)))
-    pool = partial(_pool, filters, shared, rows.n, places, out)
-    work = characters.shape[1] * filters.product.n
-    together(partial(pool, *words) for words in shares(len(characters), LANES, work))
+    pool = partial(_pool, filters, contributions, rows.n, positions, out)
+    work = characters.shape[1] * filters.weights.n
+    run_tasks(partial(pool, *words) for words in split_range(len(characters), TILE, work))
     return out
 
 
-def _packed(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> _Filters:
-    """Pack filters, once."""
+def _pack_filters(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> _PackedFilters:
+    """Return the packed filters, cached until they change."""
 
-    def make(_: Tensor) -> _Filters:
-        product = pack_rows(torch.cat([_by_places(one.detach()) for one in weights]), "float32")
-        bias = torch.cat([functional.pad(one.detach(), (0, -len(one) % BLOCK)) for one in biases])
-        shapes = torch.tensor([(one.shape[2], len(one)) for one in weights])
-        return _Filters(product, torch.zeros(product.n), bias, shapes)
+    def pack(_: Tensor) -> _PackedFilters:
+        matrix = torch.cat([_contribution_matrix(weight.detach()) for weight in weights])
+        packed = pack_matrix(matrix, "float32")
+        bias = torch.cat(
+            [functional.pad(bias.detach(), (0, -len(bias) % FILTER_BLOCK)) for bias in biases]
+        )
+        shapes = torch.tensor([(weight.shape[2], len(weight)) for weight in weights])
+        return _PackedFilters(packed, torch.zeros(packed.n), bias, shapes)
 
-    return packed(weights[0], "filters", make, (*weights[1:], *biases))
+    return pack_once(weights[0], "filters", pack, (*weights[1:], *biases))
 
 
-def _distinct(characters: Tensor, n_known: int) -> tuple[Tensor, Tensor]:
-    """Give the characters that occur, and which of them stands at each place.
+def _distinct_characters(characters: Tensor, n_ids: int) -> tuple[Tensor, Tensor]:
+    """Return the distinct character ids, and for each position the row of its id among them.
 
-    By NumPy, which does it in this thread: PyTorch would wait for a team of others.
+    Uses NumPy, which runs in this thread; PyTorch would wait for its thread pool.
     """
     ids = characters.numpy()
-    numbers = np.bincount(ids.ravel(), minlength=n_known)
-    found = numbers.nonzero()[0]
-    numbers[found] = np.arange(len(found))
-    return torch.from_numpy(found), torch.from_numpy(numbers.take(ids))
+    numbers = np.bincount(ids.ravel(), minlength=n_ids)
+    distinct = numbers.nonzero()[0]
+    numbers[distinct] = np.arange(len(distinct))
+    return torch.from_numpy(distinct), torch.from_numpy(numbers.take(ids))
 
 
 def _pool(
-    filters: _Filters,
-    shared: int,
+    filters: _PackedFilters,
+    contributions: int,
     n_distinct: int,
-    places: Tensor,
+    positions: Tensor,
     out: Tensor,
     first: int,
     last: int,
 ) -> None:
-    """Write the maxima of some words.
+    """Write the maxima of a range of words.
 
     Args:
-        filters: packed.
-        shared: address of what each of the distinct characters gives at each place of each filter.
-        n_distinct: how many there are.
-        places: which of them stands where, (words, characters).
-        out: (words, filters of all widths).
-        first: of the words.
-        last: the one after the last of them.
+        filters: Packed filters.
+        contributions: Address of the contribution of each distinct character at each position of
+            each filter.
+        n_distinct: Number of distinct characters.
+        positions: Row of the distinct character at each position, (words, characters).
+        out: Output, (words, filters of all widths).
+        first: First word.
+        last: The word after the last.
     """
-    given = _Convolutions(
+    args = _ConvolutionArgs(
         words=last - first,
-        length=places.shape[1],
-        rows=n_distinct,
+        length=positions.shape[1],
+        n_distinct=n_distinct,
         columns=out.shape[1],
-        n=len(filters.shapes),
+        n_widths=len(filters.shapes),
         shapes=filters.shapes.data_ptr(),
-        characters=places[first:].data_ptr(),
-        shares=shared,
+        characters=positions[first:].data_ptr(),
+        contributions=contributions,
         bias=filters.bias.data_ptr(),
         out=out[first:].data_ptr(),
     )
-    function("pooled")(ctypes.byref(given))
+    native_function("convolve_and_pool")(ctypes.byref(args))
 
 
-def _by_places(weight: Tensor) -> Tensor:
-    """Put filters, (filters, dim, width), as their products are read: by blocks, then places."""
+def _contribution_matrix(weight: Tensor) -> Tensor:
+    """Reorder filters, (filters, dim, width), to (block, position, filter of the block) x dim."""
     n, dim, width = weight.shape
-    whole = functional.pad(weight, (0, 0, 0, 0, 0, -n % BLOCK))
-    return whole.view(-1, BLOCK, dim, width).permute(0, 3, 1, 2).reshape(-1, dim)
+    padded = functional.pad(weight, (0, 0, 0, 0, 0, -n % FILTER_BLOCK))
+    return padded.view(-1, FILTER_BLOCK, dim, width).permute(0, 3, 1, 2).reshape(-1, dim)

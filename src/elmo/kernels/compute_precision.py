@@ -1,6 +1,6 @@
-"""An arithmetic other than that of the weights, asked for around a call: a CPU's kernels look here.
+"""The precision in which CPU kernels compute, set with a context manager around a call.
 
-Weights stay what they are, so that what was packed of them serves the next call too.
+The weights keep their dtype, so that their packed copies can be reused by the next call.
 """
 
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from typing import Literal
 
 Precision = Literal["float32", "bfloat16", "int8"]
 
-_wanted: ContextVar[Precision] = ContextVar("arithmetic", default="float32")
+_precision: ContextVar[Precision] = ContextVar("precision", default="float32")
 
 
 @contextmanager
-def computing_in(arithmetic: Precision) -> Iterator[None]:
-    """Let kernels multiply in this arithmetic, as far as they can; in this thread alone."""
-    token = _wanted.set(arithmetic)
+def computing_in(precision: Precision) -> Iterator[None]:
+    """Let CPU kernels of this thread compute in a precision if they support it."""
+    token = _precision.set(precision)
     try:
         yield
     finally:
-        _wanted.reset(token)
+        _precision.reset(token)
 
 
-def wanted() -> Precision:
-    """Give the arithmetic asked for; float32 where nothing is."""
-    return _wanted.get()
+def current_precision() -> Precision:
+    """Return the precision set by `computing_in`; float32 if none is set."""
+    return _precision.get()

@@ -1,6 +1,6 @@
-"""Which implementation of an operation runs: the one that is named, or the fastest that can.
+"""Choice of the implementation of an operation: the requested one, or the fastest that can run.
 
-A kernel is a module with the function of its reference, which is never the only one.
+A kernel is a module with the same function as its reference implementation.
 """
 
 from collections.abc import Sequence
@@ -21,25 +21,25 @@ from elmo.kernels import (
     lstm_native,
     lstm_reference,
 )
-from elmo.kernels.lstm_call import LSTMCall, Walk
+from elmo.kernels.lstm_call import LSTMCall, LSTMResult
 
 
 class Kernel(Protocol):
-    """What the module of a fast kernel holds."""
+    """Interface of the module of a fast LSTM kernel."""
 
     NEEDS: str
-    """What a call must be for it, as the end of a sentence."""
+    """Requirements of the kernel, as the object of "needs" in an error message."""
 
     def can_run(self, directions: Sequence[LSTMCall]) -> bool:
-        """Tell whether a call is such."""
+        """Whether the kernel supports a call."""
         ...
 
-    def lstm(self, directions: Sequence[LSTMCall]) -> list[Walk]:
-        """Run a layer in all directions given."""
+    def lstm(self, directions: Sequence[LSTMCall]) -> list[LSTMResult]:
+        """Run a layer in all given directions."""
         ...
 
 
-# Fastest first: `auto` takes the first that can run a call, and the reference where none can.
+# Fastest first: `auto` uses the first kernel that can run a call, else the reference.
 FAST: dict[str, Kernel] = {
     "fused": lstm_fused,
     "cudnn": lstm_cudnn,
@@ -47,12 +47,15 @@ FAST: dict[str, Kernel] = {
 }
 
 
-def lstm(directions: Sequence[LSTMCall], kernel: str = "auto") -> list[Walk]:
-    """Run a layer in all directions given, each with its own weights and state.
+def lstm(directions: Sequence[LSTMCall], kernel: str = "auto") -> list[LSTMResult]:
+    """Run a layer in all given directions, each with its own weights and state.
 
     Args:
-        directions: what is to be computed.
-        kernel: name of the implementation; a `ConfigError` where it is unknown or cannot do it.
+        directions: Layer, input and state of each direction.
+        kernel: Name of the implementation, "reference" or "auto".
+
+    Raises:
+        ConfigError: The kernel is unknown or does not support the call.
     """
     if kernel == "auto":
         for fast in FAST.values():
@@ -61,12 +64,12 @@ def lstm(directions: Sequence[LSTMCall], kernel: str = "auto") -> list[Walk]:
     elif kernel in FAST:
         if not FAST[kernel].can_run(directions):
             raise ConfigError(
-                f"kernel is {kernel}, which needs {FAST[kernel].NEEDS}: take auto or reference"
+                f"Kernel {kernel!r} needs {FAST[kernel].NEEDS}. Use auto or reference instead."
             )
         return FAST[kernel].lstm(directions)
     elif kernel != "reference":
         known = ", ".join(["auto", *FAST, "reference"])
-        raise ConfigError(f"kernel is {kernel!r}; known: {known}")
+        raise ConfigError(f"Unknown kernel {kernel!r}. Expected one of: {known}")
     return lstm_reference.lstm(directions)
 
 
@@ -77,7 +80,10 @@ def convolve_and_pool(
     biases: Sequence[Tensor],
     kernel: str = "auto",
 ) -> Tensor:
-    """Convolve the characters of words and give the maxima; see `characters_reference.convolve_and_pool`."""
+    """Return the maximum of each filter over the positions of each word.
+
+    See `characters_reference.convolve_and_pool`.
+    """
     if kernel != "reference" and characters_fused.can_run(characters, table, weights):
         return characters_fused.convolve_and_pool(characters, table, weights, biases)
     if kernel != "reference" and characters_native.can_run(characters, table, weights):
@@ -86,13 +92,16 @@ def convolve_and_pool(
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:
-    """Multiply rows with a matrix and add a bias, as `functional.linear` does.
+    """Return `x weightᵀ + bias`, like `functional.linear`.
 
     Args:
-        x: (rows, k).
-        weight: (n, k).
-        bias: (n,).
-        kernel: name of the implementation.
+        x: Input, (rows, k).
+        weight: Weight, (n, k).
+        bias: Bias, (n,).
+        kernel: Name of the implementation.
+
+    Returns:
+        Output, (rows, n).
     """
     if kernel != "reference" and linear_native.can_run(x, weight, bias):
         return linear_native.linear(x, weight, bias)
@@ -100,15 +109,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Ten
 
 
 def highway(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:
-    """Let a gate decide how much of each number of a row is replaced by what it is transformed to.
+    """Return the output of a highway layer: `gate * relu(transform) + (1 - gate) * x`.
 
-    A CPU multiplies in the arithmetic that is asked for around the call (`narrow.py`).
+    The native kernels compute in the precision set by `compute_precision.computing_in`.
 
     Args:
-        x: (rows, dim).
-        weight: (2 * dim, dim): of the transform, then of the gate.
-        bias: (2 * dim,).
-        kernel: name of the implementation.
+        x: Input, (rows, dim).
+        weight: Weights of the transform, then of the gate, (2 * dim, dim).
+        bias: Biases of the transform, then of the gate, (2 * dim,).
+        kernel: Name of the implementation.
+
+    Returns:
+        Output, (rows, dim).
     """
     if kernel != "reference" and linear_native.can_run_highway(x, weight, bias):
         return linear_native.highway(x, weight, bias)

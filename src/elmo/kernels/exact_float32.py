@@ -1,4 +1,4 @@
-"""Float32 that means float32: reduced-precision matrix products switched off for a while."""
+"""Context manager that disables reduced-precision float32 products such as TF32."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,55 +8,56 @@ from typing import Any
 import torch
 
 
-def _switches() -> list[tuple[Any, str, Any]]:
-    """List (where, attribute, wanted value) for this version of PyTorch."""
+def _settings() -> list[tuple[Any, str, Any]]:
+    """Return (object, attribute, value) of each setting for this version of PyTorch."""
     backends: Any = torch.backends
-    switches: list[tuple[Any, str, Any]] = [
-        # An algorithm picked by a timing race may differ from run to run.
+    settings: list[tuple[Any, str, Any]] = [
+        # With benchmarking the chosen algorithm may differ from run to run.
         (backends.cudnn, "benchmark", False),
         (backends.cudnn, "deterministic", True),
     ]
     if hasattr(backends.cudnn, "conv"):
-        places = (
+        operations = (
             backends.cuda.matmul,
             backends.cudnn.conv,
             backends.cudnn.rnn,
             backends.mkldnn.matmul,
             backends.mkldnn.conv,
         )
-        return switches + [(place, "fp32_precision", "ieee") for place in places]
+        return settings + [(operation, "fp32_precision", "ieee") for operation in operations]
     return [
-        *switches,
+        *settings,
         (backends.cuda.matmul, "allow_tf32", False),
         (backends.cudnn, "allow_tf32", False),
     ]
 
 
 _lock = Lock()
-# Threads that are inside, and what the first of them found.
-_inside = 0
+# Number of threads inside the context, and the settings before the first of them entered.
+_n_inside = 0
 _before: list[Any] = []
 
 
 @contextmanager
 def exact_float32() -> Iterator[None]:
-    """Compute float32 products in full and the same way each time, whatever the process has set.
+    """Compute float32 products in full precision and deterministically.
 
-    The switches are the process's: of several threads the first sets them, the last puts them back.
+    The settings apply to the whole process: the first thread that enters changes them, and the
+    last one that leaves restores them.
     """
-    global _inside, _before
-    switches = _switches()
+    global _n_inside, _before
+    settings = _settings()
     with _lock:
-        _inside += 1
-        if _inside == 1:
-            _before = [getattr(place, name) for place, name, _ in switches]
-            for place, name, value in switches:
-                setattr(place, name, value)
+        _n_inside += 1
+        if _n_inside == 1:
+            _before = [getattr(owner, name) for owner, name, _ in settings]
+            for owner, name, value in settings:
+                setattr(owner, name, value)
     try:
         yield
     finally:
         with _lock:
-            _inside -= 1
-            if not _inside:
-                for (place, name, _), value in zip(switches, _before, strict=True):
-                    setattr(place, name, value)
+            _n_inside -= 1
+            if not _n_inside:
+                for (owner, name, _), value in zip(settings, _before, strict=True):
+                    setattr(owner, name, value)

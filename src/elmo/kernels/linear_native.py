@@ -1,71 +1,80 @@
-"""Linear and highway layers on a CPU through `native.c`, without gradients."""
+"""Linear and highway layers on a CPU with the native kernels, without gradients."""
 
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from elmo.kernels.compute_precision import wanted
+from elmo.kernels.compute_precision import current_precision
 from elmo.kernels.native_ffi import (
-    DEPTHS,
+    DEPTH_MULTIPLES,
     PANEL,
-    After,
-    Kind,
-    Weights,
+    Epilogue,
+    NumberFormat,
+    PackedWeights,
     can_compute,
-    gathered,
-    is_plain,
-    kind_of,
+    format_for,
+    gather_rows,
+    interleave,
+    is_float32_inference,
     multiply,
-    pack,
-    shares,
-    side_by_side,
-    together,
+    pack_weight,
+    run_tasks,
+    split_range,
 )
 
-# Transform and gate: their columns stand beside each other, sixteen by sixteen.
-_both = partial(side_by_side, 2)
+# Columns of the transform and of the gate alternate in blocks of sixteen.
+_interleave_gate = partial(interleave, 2)
 
 
 def can_run(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Tell whether this is a call without gradients, of a matrix that needs no filling up."""
+    """Whether the call needs no gradients and its matrix needs no padding."""
     n, k = weight.shape
     return (
-        is_plain(x, weight, bias)
+        is_float32_inference(x, weight, bias)
         and (x.dim() == 2 and x.shape[1] == k and bias.shape == (n,))
         and n % PANEL == 0
-        and k % max(DEPTHS.values()) == 0
-        and can_compute(kind_of(wanted()))
+        and k % max(DEPTH_MULTIPLES.values()) == 0
+        and can_compute(format_for(current_precision()))
     )
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Give `x weightᵀ + bias`, (rows, n), in float32."""
-    kind = kind_of("float32")
-    weights, bias = pack(weight, kind), bias.detach().contiguous()
-    return _multiplied(x, weights, bias, kind, After.PLAIN, len(weight))
+    """Return `x weightᵀ + bias`, (rows, n), computed in float32."""
+    number_format = format_for("float32")
+    weights, bias = pack_weight(weight, number_format), bias.detach().contiguous()
+    return _multiply_in_parallel(x, weights, bias, number_format, Epilogue.NONE, len(weight))
 
 
 def can_run_highway(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Tell whether such a call is also one of a transform and a gate."""
+    """Whether `can_run` holds and the weights are those of a transform and a gate."""
     return can_run(x, weight, bias) and len(weight) == 2 * weight.shape[1]
 
 
 def highway(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Give what `choose.highway` does, (rows, n / 2), in the arithmetic that is asked for."""
-    kind = kind_of(wanted())
-    weights = pack(weight, kind, "highway", _both)
-    bias = _both(bias.detach()).contiguous()
-    return _multiplied(x, weights, bias, kind, After.HIGHWAY, len(weight) // 2)
+    """Return the output of a highway layer, (rows, n / 2), in the current precision.
+
+    See `dispatch.highway`.
+    """
+    number_format = format_for(current_precision())
+    weights = pack_weight(weight, number_format, "highway", _interleave_gate)
+    bias = _interleave_gate(bias.detach()).contiguous()
+    width = len(weight) // 2
+    return _multiply_in_parallel(x, weights, bias, number_format, Epilogue.HIGHWAY, width)
 
 
-def _multiplied(
-    x: Tensor, weights: Weights, bias: Tensor, kind: Kind, after: After, width: int
+def _multiply_in_parallel(
+    x: Tensor,
+    weights: PackedWeights,
+    bias: Tensor,
+    number_format: NumberFormat,
+    epilogue: Epilogue,
+    width: int,
 ) -> Tensor:
     x = x.contiguous()
-    rows = gathered(x, None, kind, with_others=True)
+    rows = gather_rows(x, None, number_format, in_parallel=True)
     out = torch.empty(len(x), width)
-    given = (rows, weights, bias, kind, out.data_ptr())
-    columns = shares(weights.n, PANEL, len(x) * weights.k)
-    together(partial(multiply, *given, some, after, x) for some in columns)
+    args = (rows, weights, bias, number_format, out.data_ptr())
+    column_ranges = split_range(weights.n, PANEL, len(x) * weights.k)
+    run_tasks(partial(multiply, *args, columns, epilogue, x) for columns in column_ranges)
     return out

@@ -1,4 +1,4 @@
-"""What a kernel is given and gives: one layer in one direction, and its walk over time."""
+"""The call that all LSTM kernels take: one layer in one direction, and the result type."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,28 +8,29 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LSTMCall:
-    """One layer in one direction, with its input and its state: all that a kernel needs of it.
+    """One layer in one direction with its weights, input and initial state.
 
-    At padding the state stays as it is and the output is 0, so padding on the right is crossed by
-    the reversed direction before its first real step, with the initial state untouched. Padding
-    is told by a mask, or, where rows are sorted by falling length and the host knows it, by the
-    number of rows still active at each step: then it need not be computed at all.
+    At padding the state is kept and the output is 0. So the reversed direction, which reaches the
+    padding on the right first, begins its first real step with the initial state.
+
+    Padding is given by a mask. If rows are sorted by decreasing length, it can also be given by the
+    number of active rows of each step, as known on the host; then padding need not be computed.
 
     Attributes:
-        x: input, (time, batch, dim), or with `index` (vectors, dim).
-        weight_ih: input weights, (4 * cell, dim), gates in the order i, f, g, o.
-        weight_hh: recurrent weights, (4 * cell, projection).
-        bias: (4 * cell), the forget bias included.
-        weight_hr: projection, (projection, cell), or None where both widths are equal.
-        h: initial output, (batch, projection).
-        c: initial cell, (batch, cell); its precision is kept.
-        mask: true at real positions, (time, batch).
-        active: rows still active at each step, never growing; the mask is not looked at then.
-        cell_clip: bound of the cell.
-        projection_clip: bound of the projected output; ignored without projection.
-        reverse: walk from the last step to the first.
-        index: which vector of x stands where, (time, batch).
-        resets: true where the state is zero before the step, (time, batch).
+        x: Input, (time, batch, dim), or (vectors, dim) with `index`.
+        weight_ih: Input weights, (4 * cell, dim), gates in the order i, f, g, o.
+        weight_hh: Recurrent weights, (4 * cell, projection).
+        bias: Bias including the forget bias, (4 * cell,).
+        weight_hr: Projection, (projection, cell), or None if both widths are equal.
+        h: Initial hidden state, (batch, projection).
+        c: Initial cell state, (batch, cell). Its dtype is kept.
+        mask: True at real positions, (time, batch).
+        active: Number of active rows at each step, never increasing. If given, the mask is ignored.
+        cell_clip: Bound of the cell.
+        projection_clip: Bound of the projected output. Ignored without projection.
+        reverse: Process the steps from last to first.
+        index: Row of `x` at each position, (time, batch).
+        resets: True where the state is set to zero before the step, (time, batch).
     """
 
     x: Tensor
@@ -48,5 +49,5 @@ class LSTMCall:
     resets: Tensor | None = None
 
 
-Walk = tuple[Tensor, Tensor, Tensor]
-"""What a direction gives: outputs (time, batch, projection), final h and final c."""
+LSTMResult = tuple[Tensor, Tensor, Tensor]
+"""Result of one direction: outputs (time, batch, projection), final h and final c."""

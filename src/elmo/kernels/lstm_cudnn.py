@@ -1,6 +1,7 @@
-"""One LSTM layer without clips through cuDNN: the reference's call, for a batch without padding.
+"""One LSTM layer with cuDNN, for batches without padding.
 
-cuDNN knows no clips, no padding inside a batch and no resets; `choose` sends those elsewhere.
+cuDNN supports no clipping, no padding inside a batch and no resets; `dispatch` uses another kernel
+for these.
 """
 
 import warnings
@@ -10,25 +11,25 @@ from contextlib import contextmanager
 import torch
 from torch.nn import functional
 
-from elmo.kernels.lstm_call import LSTMCall, Walk
+from elmo.kernels.lstm_call import LSTMCall, LSTMResult
 
 NEEDS = "a CUDA device with cuDNN, rows of equal length, no clips and no resets"
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep still about weights being copied into one piece: they are, at each call."""
+def _ignore_weight_layout_warning() -> Iterator[None]:
+    """Ignore the warning that weights are not contiguous: they are copied at each call."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="RNN module weights")
         yield
 
 
 def can_run(directions: Sequence[LSTMCall]) -> bool:
-    """Tell whether all directions are such that cuDNN computes what the reference does."""
-    return torch.backends.cudnn.enabled and all(map(_is_plain, directions))
+    """Whether cuDNN can compute the same as the reference for all directions."""
+    return torch.backends.cudnn.enabled and all(map(_is_supported, directions))
 
 
-def _is_plain(direction: LSTMCall) -> bool:
+def _is_supported(direction: LSTMCall) -> bool:
     if not direction.x.is_cuda or direction.resets is not None or direction.active is None:
         return False
     clip = None if direction.weight_hr is None else direction.projection_clip
@@ -36,18 +37,18 @@ def _is_plain(direction: LSTMCall) -> bool:
     return is_full and direction.cell_clip is None and clip is None
 
 
-def lstm(directions: Sequence[LSTMCall]) -> list[Walk]:
-    """Run the layer over time, in each direction; see `lstm_reference.lstm`."""
-    return [_walk(direction) for direction in directions]
+def lstm(directions: Sequence[LSTMCall]) -> list[LSTMResult]:
+    """Run the layer over time in each direction; see `lstm_reference.lstm`."""
+    return [_run_direction(direction) for direction in directions]
 
 
-def _walk(direction: LSTMCall) -> Walk:
+def _run_direction(direction: LSTMCall) -> LSTMResult:
     x, h, c = direction.x, direction.h, direction.c
     if direction.index is not None:
         x = functional.embedding(direction.index, x)
     if direction.reverse:
         x = x.flip(0)
-    # Left to itself autocast takes float16 here, whatever it is set to, and small gradients vanish.
+    # Autocast always uses float16 here, even if set to bfloat16, and small gradients underflow.
     device = x.device.type
     is_autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if is_autocast else x.dtype
@@ -55,7 +56,7 @@ def _walk(direction: LSTMCall) -> Walk:
     weights = [direction.weight_ih, direction.weight_hh, bias, torch.zeros_like(bias)]
     if direction.weight_hr is not None:
         weights.append(direction.weight_hr)
-    with torch.autocast(device, enabled=False), _quiet():
+    with torch.autocast(device, enabled=False), _ignore_weight_layout_warning():
         # input, state, weights, has_biases, layers, dropout, train, bidirectional, batch_first
         out, new_h, new_c = torch.lstm(
             x.to(dtype),

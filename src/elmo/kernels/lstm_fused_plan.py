@@ -1,4 +1,4 @@
-"""How the fused LSTM is cut into launches, by the size of a batch: what was found the fastest."""
+"""Launch parameters of the fused LSTM for each batch size, chosen by measurement."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from elmo.kernels.device import HALF_DTYPES
 
 @dataclass(frozen=True)
 class LaunchTile:
-    """How a launch is cut: a tile's rows and columns, the depth of a step of its sum."""
+    """Tile of a kernel launch: rows, columns, and depth of one step of the inner sum."""
 
     rows: int
     columns: int
@@ -17,19 +17,19 @@ class LaunchTile:
     warps: int
     stages: int
     split: int = 1
-    """Parts of the sum that are computed side by side."""
+    """Number of parts of the inner sum that are computed in parallel (split-K)."""
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Which way a layer is computed; None for a product of the library's.
+    """Tiles of the products of a layer; None for a product with cuBLAS.
 
     Attributes:
-        joint: input and state in one product at each step, not the input beforehand; for gates
-            with a tile.
-        gates: the product of a step, with the cell in its epilogue.
-        projection: of the cell's output.
-        recurrent: the gradient that goes to the step before.
+        joint: Multiply input and state in one product at each step, instead of all inputs before
+            the first step. Requires a tile for `gates`.
+        gates: Tile of the gate product of a step, whose epilogue computes the cell.
+        projection: Tile of the projection of the cell's output.
+        recurrent: Tile of the gradient of the previous state.
     """
 
     joint: bool
@@ -39,14 +39,14 @@ class LaunchPlan:
 
 
 CELL = LaunchTile(rows=32, columns=64, depth=16, warps=4, stages=1)
-"""For a cell whose product is the library's, and for its gradient."""
+"""Tile of the cell after a gate product with cuBLAS, and of the gradient of the cell."""
 EXACT = LaunchPlan(joint=False, gates=None, projection=None, recurrent=None)
-"""For float32: products are the library's, in the precision that is set there."""
+"""Plan for float32: all products with cuBLAS, whose precision PyTorch's settings determine."""
 BLOCK = 1024
 
 
 def plan_for(batch: int, dtype: torch.dtype) -> LaunchPlan:
-    """Choose by what was measured (docs/log.md)."""
+    """Return the plan for a batch size and dtype, as measured in docs/log.md."""
     if dtype not in HALF_DTYPES:
         return EXACT
     rows = 16 if batch <= 16 else 32 if batch <= 32 else 64 if batch <= 64 else 128

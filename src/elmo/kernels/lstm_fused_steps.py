@@ -1,8 +1,8 @@
-"""The fused LSTM step by step, forward and backward, over buffers of all directions.
+"""Forward and backward pass of the fused LSTM, step by step, over buffers of all directions.
 
-Input and state stand side by side in one buffer, and so do their weights, so that a step can take
-both in one product where the batch is large enough not to wait for weights. The kernels are
-`triton_lstm`'s; which products are theirs and which the library's, the plan says.
+Input and state are concatenated in one buffer, and so are their weights. A step can multiply both
+in one product, which is faster for large batches. The kernels are in `triton_lstm`. The launch plan
+determines which products use them and which use cuBLAS.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ from elmo.kernels.lstm_fused_plan import BLOCK, CELL, LaunchPlan, LaunchTile
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes and dials of a call.
+    """Sizes and options of a call.
 
     Attributes:
-        dim: width of the input.
-        cell: width of the cell.
-        out: width of the output and the recurrent state.
-        training: whether the steps are kept for the way back.
-        n_rows: rows to compute at each step; None for all.
-        plan: which way it is computed.
+        dim: Width of the input.
+        cell: Width of the cell.
+        out: Width of the output and the recurrent state.
+        training: Whether the steps are kept for the backward pass.
+        n_rows: Number of rows to compute at each step; None for all.
+        plan: Launch plan.
     """
 
     n_directions: int
@@ -45,32 +45,32 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """Columns of input and state side by side."""
+        """Width of input and state together."""
         return self.dim + self.out
 
 
-def _tiles(size: int, tile: int) -> int:
+def _count_tiles(size: int, tile: int) -> int:
     return -(-size // tile)
 
 
-def _first_resets(marks: Tensor) -> Tensor:
-    """Tell which rows begin from zero, (directions, batch, 1)."""
+def _first_resets(flags: Tensor) -> Tensor:
+    """Return whether each row is reset before its first step, (directions, batch, 1)."""
     from elmo.kernels.triton_lstm import RESET
 
-    resets: Tensor = marks[:, 0, :, None] & RESET.value
+    resets: Tensor = flags[:, 0, :, None] & RESET.value
     return resets.bool()
 
 
 class Forward:
-    """The forward pass and everything it leaves for the other."""
+    """The forward pass, and the buffers that the backward pass reads."""
 
-    def __init__(self, shape: Shape, marks: Tensor | None, tensors: Sequence[Tensor]) -> None:
-        """Put everything in its place.
+    def __init__(self, shape: Shape, flags: Tensor | None, tensors: Sequence[Tensor]) -> None:
+        """Allocate the buffers and copy weights, input and state into them.
 
         Args:
-            shape: of the call.
-            marks: what each row is at each step, (directions, time, batch); None for plain ones.
-            tensors: of each direction x, weight_ih, weight_hh, bias, weight_hr, h and c.
+            shape: Sizes and options.
+            flags: RESET and PADDING of each row and step, (directions, time, batch), or None.
+            tensors: x, weight_ih, weight_hh, bias, weight_hr, h and c of each direction.
         """
         self.shape = shape
         self.plan = shape.plan
@@ -89,7 +89,7 @@ class Forward:
         self.hidden = make(n, steps if shape.training else 1, batch, cell)
         has_gates = shape.training or not self.plan.joint
         self.gates = make(n, steps, batch, 4 * cell) if has_gates else make(1)
-        self.marks = marks
+        self.flags = flags
         for number in range(n):
             x, ih, hh, bias, hr, h, c = tensors[7 * number : 7 * number + 7]
             self.states[number, :-1, :, : shape.dim].copy_(x)
@@ -100,11 +100,11 @@ class Forward:
             if self.projection is not None:
                 self.projection[number].copy_(hr)
             self.cells[number, 0].copy_(c)
-        if marks is not None:
-            self.states[:, 0, :, shape.dim :].masked_fill_(_first_resets(marks), 0.0)
+        if flags is not None:
+            self.states[:, 0, :, shape.dim :].masked_fill_(_first_resets(flags), 0.0)
 
     def saved(self) -> tuple[Tensor | None, ...]:
-        """Give what `Backward` takes."""
+        """Return the buffers for `Backward`."""
         return (
             self.states,
             self.weight,
@@ -113,33 +113,37 @@ class Forward:
             self.cells,
             self.hidden,
             self.gates,
-            self.marks,
+            self.flags,
         )
 
-    def walk(self) -> None:
+    def run(self) -> None:
         """Compute all steps."""
         shape, plan = self.shape, self.plan
         if not plan.joint:
-            # The products of the input, all steps at once.
+            # The product of the input, for all steps at once.
             torch.bmm(
                 self.states[:, :-1, :, : shape.dim].flatten(1, 2),
                 self.weight[:, :, : shape.dim].mT,
                 out=self.gates.view(shape.n_directions, -1, 4 * shape.cell),
             )
-        parts = self._make_parts()
+        parts = self._allocate_parts()
         for step in range(shape.n_steps):
-            # The way back multiplies what padding left by 0: it must be a number then.
+            # The backward pass multiplies the values at padding by 0, so they must not be NaN.
             n_rows = shape.batch
             if shape.n_rows is not None and not shape.training:
                 n_rows = shape.n_rows[step]
             slot = step if shape.training else 0
-            self._cell(step, n_rows)
+            self._compute_cell(step, n_rows)
             if self.projection is not None:
                 self._project(parts, slot, n_rows)
-            self._finish(parts, step, slot)
+            self._finish_step(parts, step, slot)
 
-    def _make_parts(self) -> Tensor:
-        """Give the place where the projection's sums are left: (parts, directions, slots, …)."""
+    def _allocate_parts(self) -> Tensor:
+        """Return a buffer for the partial sums of the projection.
+
+        Returns:
+            (parts, directions, slots, batch, out).
+        """
         shape = self.shape
         if self.projection is None:
             return self.hidden.unsqueeze(0)
@@ -150,7 +154,7 @@ class Forward:
             device=self.states.device,
         )
 
-    def _cell(self, step: int, n_rows: int) -> None:
+    def _compute_cell(self, step: int, n_rows: int) -> None:
         from elmo.kernels.triton_lstm import cell_forward
 
         shape, training = self.shape, self.shape.training
@@ -159,8 +163,11 @@ class Forward:
             gates = self.gates[:, step]
             state = self.states[:, step, :, shape.dim :]
             torch.baddbmm(gates, state, self.weight[:, :, shape.dim :].mT, out=gates)
-        cut = tile or CELL
-        grid = (_tiles(n_rows, cut.rows) * _tiles(shape.cell, cut.columns), shape.n_directions)
+        launch = tile or CELL
+        grid = (
+            _count_tiles(n_rows, launch.rows) * _count_tiles(shape.cell, launch.columns),
+            shape.n_directions,
+        )
         cell_forward[grid](
             self.states,
             self.weight,
@@ -168,7 +175,7 @@ class Forward:
             self.gates,
             self.cells,
             self.hidden,
-            self.states if self.marks is None else self.marks,
+            self.states if self.flags is None else self.flags,
             step,
             step if training else 0,
             step + 1 if training else 0,
@@ -188,13 +195,13 @@ class Forward:
             READ_GATES=not self.plan.joint,
             WRITE_GATES=training,
             CLIP=shape.cell_clip is not None,
-            MARKED=self.marks is not None,
+            HAS_FLAGS=self.flags is not None,
             FAST=_is_fast(shape),
-            ROWS=cut.rows,
-            UNITS=cut.columns,
-            DEPTH=cut.depth,
-            num_warps=cut.warps,
-            num_stages=cut.stages,
+            ROWS=launch.rows,
+            UNITS=launch.columns,
+            DEPTH=launch.depth,
+            num_warps=launch.warps,
+            num_stages=launch.stages,
         )
 
     def _project(self, parts: Tensor, slot: int, n_rows: int) -> None:
@@ -205,16 +212,16 @@ class Forward:
             return
         _product(self.hidden, self.projection.mT, parts, slot=slot, n_rows=n_rows, tile=tile)
 
-    def _finish(self, parts: Tensor, step: int, slot: int) -> None:
+    def _finish_step(self, parts: Tensor, step: int, slot: int) -> None:
         from elmo.kernels.triton_lstm import finish_forward
 
         shape = self.shape
-        grid = (_tiles(shape.batch * shape.out, BLOCK), shape.n_directions)
+        grid = (_count_tiles(shape.batch * shape.out, BLOCK), shape.n_directions)
         finish_forward[grid](
             parts,
             self.states,
             self.outputs,
-            self.states if self.marks is None else self.marks,
+            self.states if self.flags is None else self.flags,
             step,
             0 if shape.projected else slot,
             parts.shape[2],
@@ -226,13 +233,13 @@ class Forward:
             WIDTH=shape.width,
             SPLIT=parts.shape[0],
             CLIP=shape.projection_clip is not None,
-            MARKED=self.marks is not None,
+            HAS_FLAGS=self.flags is not None,
             BLOCK=BLOCK,
         )
 
 
 class Backward:
-    """The backward pass over what the forward pass left."""
+    """The backward pass over the buffers of the forward pass."""
 
     def __init__(
         self,
@@ -240,56 +247,61 @@ class Backward:
         saved: Sequence[Tensor],
         gradients: Sequence[Tensor | None],
     ) -> None:
-        """Take over.
+        """Allocate the gradient buffers.
 
         Args:
-            shape: of the call.
-            saved: what `Forward.saved` gave.
-            gradients: of outputs, last h and last c of each direction.
+            shape: Sizes and options.
+            saved: Buffers from `Forward.saved`.
+            gradients: Gradients of outputs, final h and final c of each direction.
         """
         self.shape = shape
         self.plan = shape.plan
         self.states, self.weight, self.projection, self.outputs = saved[:4]
-        self.cells, self.hidden, self.gates, self.marks = saved[4:]
+        self.cells, self.hidden, self.gates, self.flags = saved[4:]
         self.upstream = torch.empty_like(self.outputs)
         self.d_outputs = self._stacked(gradients[0::3], self.outputs)
         self.d_h = self._stacked(gradients[1::3], self.states[:, -1, :, shape.dim :])
         self.d_c = self._stacked(gradients[2::3], self.cells[:, -1])
-        self.kept = self.upstream
-        if self.marks is not None:
-            self.kept = torch.zeros_like(self.d_h, dtype=torch.float32)
+        self.carried = self.upstream
+        if self.flags is not None:
+            self.carried = torch.zeros_like(self.d_h, dtype=torch.float32)
         self.d_bias = torch.empty(
-            (shape.n_directions, shape.n_steps, _tiles(shape.batch, CELL.rows), 4 * shape.cell),
+            (
+                shape.n_directions,
+                shape.n_steps,
+                _count_tiles(shape.batch, CELL.rows),
+                4 * shape.cell,
+            ),
             dtype=torch.float32,
             device=self.gates.device,
         )
 
     def _stacked(self, parts: Sequence[Tensor | None], like: Tensor) -> Tensor:
-        """Put the gradients of all directions side by side; None is zero."""
-        place = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+        """Stack the gradients of all directions; None is zero."""
+        stacked = torch.empty(like.shape, dtype=like.dtype, device=like.device)
         for number, part in enumerate(parts):
             if part is None:
-                place[number].zero_()
+                stacked[number].zero_()
             else:
-                place[number].copy_(part)
-        return place
+                stacked[number].copy_(part)
+        return stacked
 
-    def walk(self, for_input: bool) -> list[Tensor | None]:
-        """Go back through all steps; gives the gradients of `Forward`'s tensors, seven a direction.
+    def run(self, needs_input_gradient: bool) -> list[Tensor | None]:
+        """Compute all steps backward; return the gradients of the tensors of `Forward`.
 
         Args:
-            for_input: whether that of the input is wanted too.
+            needs_input_gradient: Whether to compute the gradient of the input, too.
         """
         shape, dim = self.shape, self.shape.dim
-        parts = self._first_parts()
+        parts = self._initial_parts()
         for step in reversed(range(shape.n_steps)):
-            self._finish(parts, step)
-            self._cell(step)
-            self._recur(parts, step)
+            self._finish_step(parts, step)
+            self._compute_cell(step)
+            self._propagate(parts, step)
         d_h = parts[:, :, 0 if self.plan.joint else -1, :, -shape.out :].sum(dim=0).float()
-        if self.marks is not None:
-            d_h = (d_h + self.kept).masked_fill_(_first_resets(self.marks), 0.0)
-        # The products over all steps.
+        if self.flags is not None:
+            d_h = (d_h + self.carried).masked_fill_(_first_resets(self.flags), 0.0)
+        # The products over all steps at once.
         gates = self.gates.flatten(1, 2)  # (directions, positions, 4 * cell)
         states = self.states[:, :-1].flatten(1, 2)
         d_ih = wide_product(gates.mT, states[:, :, :dim])
@@ -299,15 +311,15 @@ class Backward:
         if self.projection is not None:
             d_projection = wide_product(self.upstream.flatten(1, 2).mT, self.hidden.flatten(1, 2))
         d_x: Tensor | None = None
-        if for_input and self.plan.joint:
+        if needs_input_gradient and self.plan.joint:
             d_x = parts[0, :, :-1, :, :dim]
-        elif for_input:
+        elif needs_input_gradient:
             d_x = torch.bmm(gates, self.weight[:, :, :dim]).view(
                 shape.n_directions, shape.n_steps, shape.batch, dim
             )
-        found: list[Tensor | None] = []
+        results: list[Tensor | None] = []
         for number in range(shape.n_directions):
-            found += [
+            results += [
                 None if d_x is None else d_x[number],
                 d_ih[number],
                 d_hh[number],
@@ -316,13 +328,14 @@ class Backward:
                 d_h[number],
                 self.d_c[number],
             ]
-        return found
+        return results
 
-    def _first_parts(self) -> Tensor:
-        """Give the gradient of the last state, where the steps leave theirs.
+    def _initial_parts(self) -> Tensor:
+        """Return a buffer for the gradient of the states, with that of the final state.
 
-        (parts, directions, slots, batch, width): a slot for each step where the input's gradient
-        is in it too, else one that is used again and again.
+        Returns:
+            (parts, directions, slots, batch, width). With a joint product, which computes the
+            gradient of the input, too, there is a slot for each step; else one for all steps.
         """
         shape, tile = self.shape, self.plan.recurrent
         n_slots, width = (shape.n_steps + 1, shape.width) if self.plan.joint else (1, shape.out)
@@ -335,18 +348,18 @@ class Backward:
         parts[1:].zero_()
         return parts
 
-    def _finish(self, parts: Tensor, step: int) -> None:
+    def _finish_step(self, parts: Tensor, step: int) -> None:
         from elmo.kernels.triton_lstm import finish_backward
 
         shape = self.shape
-        grid = (_tiles(shape.batch * shape.out, BLOCK), shape.n_directions)
+        grid = (_count_tiles(shape.batch * shape.out, BLOCK), shape.n_directions)
         finish_backward[grid](
             parts,
-            self.kept,
+            self.carried,
             self.d_outputs,
             self.outputs,
             self.upstream,
-            self.upstream if self.marks is None else self.marks,
+            self.upstream if self.flags is None else self.flags,
             step,
             step + 1 if self.plan.joint else 0,
             parts.shape[2],
@@ -357,25 +370,25 @@ class Backward:
             PART=parts.shape[4],
             SPLIT=parts.shape[0],
             CLIP=shape.projection_clip is not None,
-            MARKED=self.marks is not None,
+            HAS_FLAGS=self.flags is not None,
             BLOCK=BLOCK,
         )
 
-    def _cell(self, step: int) -> None:
+    def _compute_cell(self, step: int) -> None:
         from elmo.kernels.triton_lstm import cell_backward
 
         shape = self.shape
         upstream, slot = self.upstream, step
         if self.projection is not None:
             upstream, slot = torch.bmm(self.upstream[:, step], self.projection).unsqueeze(1), 0
-        n_tiles = _tiles(shape.batch, CELL.rows) * _tiles(shape.cell, CELL.columns)
+        n_tiles = _count_tiles(shape.batch, CELL.rows) * _count_tiles(shape.cell, CELL.columns)
         cell_backward[(n_tiles, shape.n_directions)](
             upstream,
             self.gates,
             self.cells,
             self.d_c,
             self.d_bias,
-            upstream if self.marks is None else self.marks,
+            upstream if self.flags is None else self.flags,
             step,
             slot,
             upstream.shape[1],
@@ -384,15 +397,15 @@ class Backward:
             shape.cell_clip or 0.0,
             CELL=shape.cell,
             CLIP=shape.cell_clip is not None,
-            MARKED=self.marks is not None,
+            HAS_FLAGS=self.flags is not None,
             FAST=_is_fast(shape),
             ROWS=CELL.rows,
             UNITS=CELL.columns,
             num_warps=CELL.warps,
         )
 
-    def _recur(self, parts: Tensor, step: int) -> None:
-        """Hand the gradient on to the state before, and to the input where both are one."""
+    def _propagate(self, parts: Tensor, step: int) -> None:
+        """Compute the gradient of the previous state, and of the input with a joint product."""
         shape, tile = self.shape, self.plan.recurrent
         weight = self.weight if self.plan.joint else self.weight[:, :, shape.dim :]
         if tile is None:
@@ -404,25 +417,25 @@ class Backward:
 
 @cache
 def _bounds(clip: float | None, dtype: torch.dtype) -> tuple[float, float]:
-    """Give the clip of the output as its type holds it, and the number under it."""
+    """Return the clip rounded to the dtype of the output, and the next smaller number."""
     bound = torch.tensor(clip or 0.0, dtype=dtype)
     return float(bound), float(torch.nextafter(bound, torch.zeros_like(bound)))
 
 
 def _is_fast(shape: Shape) -> bool:
-    """Approximate where the numbers that come in and go out are coarser than that."""
+    """Whether activations may be approximated: half precision is coarser than that."""
     return shape.dtype in HALF_DTYPES
 
 
 def _product(
     a: Tensor, b: Tensor, parts: Tensor, *, slot: int, n_rows: int, tile: LaunchTile
 ) -> None:
-    """Multiply (directions, slot, rows, sum) by (directions, sum, columns) into parts of sums."""
+    """Multiply a, (directions, slots, rows, k), by b, (directions, k, columns), into parts."""
     from elmo.kernels.triton_lstm import product
 
     n_directions, _, batch, length = a.shape
     n_columns = b.shape[2]
-    n_tiles = _tiles(n_rows, tile.rows) * _tiles(n_columns, tile.columns)
+    n_tiles = _count_tiles(n_rows, tile.rows) * _count_tiles(n_columns, tile.columns)
     product[(n_tiles, n_directions, tile.split)](
         a,
         b,

@@ -1,19 +1,21 @@
-/* ELMo's products on a CPU, with what comes after them done before it leaves the first caches.
+/* Matrix products, LSTM steps and character convolutions of ELMo on a CPU.
  *
- * Weights are packed once, in the order they are read. A product walks over panels of columns: the
- * weights of a panel stay in the first cache while all rows go past, and what a panel gives is
- * finished (a cell, a clip) before the next one is begun. There are no threads in here: a call is
- * one direction of some rows, and calls run side by side.
+ * Weights are packed once, in the order in which the products read them. A product processes one
+ * panel of columns at a time: the weights of a panel stay in the L1 cache while all rows are
+ * multiplied with it, and the epilogue (LSTM cell, clip, highway gate) runs on the sums of a panel
+ * before the next panel begins. This file starts no threads: each call handles one direction of a
+ * range of rows, and the caller runs several calls in parallel.
  *
- * Three arithmetics: float32 with the vectors of any CPU, bfloat16 and int8 with the tile units of
- * newer Xeons (AMX) or with dot products of pairs and fours (AVX512-BF16; AVX512-VNNI, ARM's). Sums
- * and cells are float32 in all of them, int8's products exact in int32. Of int8 a row has one scale:
- * that of a weight is fixed, that of an input found when it is made.
+ * Operands have one of four formats. FLOAT32 uses the vector instructions of any CPU. BFLOAT16 and
+ * INT8 use AMX tiles (newer Xeons) or dot-product instructions (AVX512-BF16; AVX512-VNNI or ARM's
+ * SDOT). Accumulators and LSTM cells are float32 in all formats, except that int8 products are
+ * accumulated exactly in int32. With INT8 each row has one scale: the scale of a weight row is
+ * computed when it is packed, the scale of an input row when the input is written.
  *
- * Tiles multiply float32 too, and faster than vectors do (INT8X3): as whole numbers of 24 bits, three
- * int8 each, of whose nine products the six that matter are summed, exactly. What is left out is less
- * than what float32's own sums round away, unless a row has numbers that are thousands of times as
- * large as those that count.
+ * INT8X3 is the int8 decomposition of float32 for AMX, which is faster than float32 vectors: each
+ * number is a 24-bit integer of three int8 digits. Of the nine products of digits the six largest
+ * are summed, exactly. The omitted products are smaller than the rounding error of a float32 sum,
+ * unless a row contains values that are thousands of times larger than the ones that matter.
  */
 #include <stdint.h>
 #include <string.h>
@@ -25,673 +27,697 @@
 #include <immintrin.h>
 #endif
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-#define HAS_BYTES 1
+#define HAS_INT8 1
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
-#define HAS_BYTES 1
+#define HAS_INT8 1
 #else
-#define HAS_BYTES 0
+#define HAS_INT8 0
 #endif
-#if HAS_BYTES && defined(__AVX512BF16__)
-#define HAS_HALVES 1
+#if HAS_INT8 && defined(__AVX512BF16__)
+#define HAS_BFLOAT16 1
 #else
-#define HAS_HALVES 0
+#define HAS_BFLOAT16 0
 #endif
-#if HAS_HALVES && defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
-#define HAS_TILES 1
+#if HAS_BFLOAT16 && defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
+#define HAS_AMX 1
 #include <sys/syscall.h>
 #include <unistd.h>
 #else
-#define HAS_TILES 0
+#define HAS_AMX 0
 #endif
-/* What is added to int8's rows where that side of a product is without a sign, and taken off the
- * sums: see `dots_by_panel`. */
-#if defined(__AVX512VNNI__) && !HAS_TILES
-#define EXTRA 128
+/* AVX512-VNNI multiplies unsigned bytes of the input with signed bytes of the weights. Inputs are
+ * stored with this offset, and its contribution is subtracted from the sums: see
+ * `multiply_panel_dots`. */
+#if defined(__AVX512VNNI__) && !HAS_AMX
+#define INT8_OFFSET 128
 #else
-#define EXTRA 0
+#define INT8_OFFSET 0
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
 
 enum { FLOAT32, BFLOAT16, INT8, INT8X3 };
 
-/* Sixteen numbers: a row of a tile, the units of a cell that lie together. */
-#define LANES 16
+/* Rows and 32-bit columns of an AMX tile. LSTM units are computed in blocks of this size. */
+#define TILE 16
 
-/* Numbers of a vector, which is as wide as the CPU's own: compilers keep wider ones in memory. */
+/* Floats of a vector. It has the native register width: compilers spill wider ones to memory. */
 #if defined(__AVX512F__)
-#define WIDE 16
+#define VECTOR 16
 #elif defined(__AVX__)
-#define WIDE 8
+#define VECTOR 8
 #else
-#define WIDE 4
+#define VECTOR 4
 #endif
-#define PARTS (LANES / WIDE)
-typedef float vec __attribute__((vector_size(4 * WIDE)));
-typedef float loose __attribute__((vector_size(4 * WIDE), aligned(4)));
-typedef int32_t ints __attribute__((vector_size(4 * WIDE)));
-typedef uint16_t halves __attribute__((vector_size(2 * WIDE), aligned(2)));
-typedef int8_t bytes __attribute__((vector_size(WIDE), aligned(1)));
+#define TILE_VECTORS (TILE / VECTOR)
+typedef float vec __attribute__((vector_size(4 * VECTOR)));
+typedef float unaligned_vec __attribute__((vector_size(4 * VECTOR), aligned(4)));
+typedef int32_t int_vec __attribute__((vector_size(4 * VECTOR)));
+typedef uint16_t bfloat16_vec __attribute__((vector_size(2 * VECTOR), aligned(2)));
+typedef int8_t int8_vec __attribute__((vector_size(VECTOR), aligned(1)));
 
 /* ------------------------------------------------------------------ vectors */
 
-INLINE vec all(float x) { return x - (vec){0}; }
-INLINE vec read_floats(const float *at) { return *(const loose *)at; }
-INLINE void write_floats(float *at, vec x) { *(loose *)at = x; }
+INLINE vec splat(float x) { return x - (vec){0}; }
+INLINE vec load_floats(const float *at) { return *(const unaligned_vec *)at; }
+INLINE void store_floats(float *at, vec x) { *(unaligned_vec *)at = x; }
 
-INLINE vec choose(ints which, vec yes, vec no) {
-  return (vec)((which & (ints)yes) | (~which & (ints)no));
+INLINE vec blend(int_vec mask, vec if_set, vec if_clear) {
+  return (vec)((mask & (int_vec)if_set) | (~mask & (int_vec)if_clear));
 }
 
-/* What is no number stays none. */
+/* NaN is preserved. */
 INLINE vec clip(vec x, float bound) {
 #ifdef __AVX512F__
   __m512 high = _mm512_set1_ps(bound), low = _mm512_set1_ps(-bound);
   return (vec)_mm512_min_ps(high, _mm512_max_ps(low, (__m512)x));
 #else
-  x = choose(x > all(bound), all(bound), x);
-  return choose(x < all(-bound), all(-bound), x);
+  x = blend(x > splat(bound), splat(bound), x);
+  return blend(x < splat(-bound), splat(-bound), x);
 #endif
 }
 
-/* 1.5 * 2^23: adding it rounds, and leaves the integer in the last bits. */
+/* 1.5 * 2^23: adding it rounds to an integer and leaves the integer in the low bits. */
 #define ROUNDING 12582912.0f
 
-/* 1 / (1 + 2^x) to seven digits; both functions of a cell are this one with other factors. */
-INLINE vec falling(vec x) {
-  const vec magic = all(ROUNDING);
+/* 1 / (1 + 2^x) to seven digits. Both sigmoid and tanh are this function of a scaled argument. */
+INLINE vec reciprocal_1p_exp2(vec x) {
+  const vec magic = splat(ROUNDING);
   x = clip(x, 120.0f);
   vec shifted = x + magic;
   vec r = x - (shifted - magic);
-  vec p = r * all(1.5403530e-4f) + all(1.3333558e-3f);
-  p = p * r + all(9.6181291e-3f);
-  p = p * r + all(5.5504109e-2f);
-  p = p * r + all(0.24022651f);
-  p = p * r + all(0.69314718f);
-  p = p * r + all(1.0f);
-  vec d = all(1.0f) + (vec)((ints)p + ((ints)shifted << 23));
+  vec p = r * splat(1.5403530e-4f) + splat(1.3333558e-3f);
+  p = p * r + splat(9.6181291e-3f);
+  p = p * r + splat(5.5504109e-2f);
+  p = p * r + splat(0.24022651f);
+  p = p * r + splat(0.69314718f);
+  p = p * r + splat(1.0f);
+  vec d = splat(1.0f) + (vec)((int_vec)p + ((int_vec)shifted << 23));
 #ifdef __AVX512F__
-  vec y = (vec)_mm512_rcp14_ps((__m512)d); /* a step of Newton's is quicker than a division */
-  return y * (all(2.0f) - d * y);
+  vec y = (vec)_mm512_rcp14_ps((__m512)d); /* one Newton step is faster than a division */
+  return y * (splat(2.0f) - d * y);
 #else
-  return all(1.0f) / d;
+  return splat(1.0f) / d;
 #endif
 }
 
-/* The same to four digits, which is more than the products of a narrow arithmetic have. */
-INLINE vec falling_roughly(vec x) {
+/* The same to four digits, which is more than low-precision products have. */
+INLINE vec reciprocal_1p_exp2_fast(vec x) {
 #ifdef __AVX512DQ__
-  vec r = (vec)_mm512_reduce_ps((__m512)x, 1); /* what is over the next whole number below */
-  vec p = r * all(0.07802452f) + all(0.22606716f);
-  p = p * r + all(0.69583354f);
-  p = p * r + all(0.99992522f);
+  vec r = (vec)_mm512_reduce_ps((__m512)x, 1); /* x - floor(x) */
+  vec p = r * splat(0.07802452f) + splat(0.22606716f);
+  p = p * r + splat(0.69583354f);
+  p = p * r + splat(0.99992522f);
   p = (vec)_mm512_scalef_ps((__m512)p, (__m512)x);
-  return (vec)_mm512_rcp14_ps((__m512)(all(1.0f) + p));
+  return (vec)_mm512_rcp14_ps((__m512)(splat(1.0f) + p));
 #else
-  return falling(x);
+  return reciprocal_1p_exp2(x);
 #endif
 }
 
-INLINE vec sigmoid(vec x, int is_rough) {
-  x *= all(-1.44269504f);
-  return is_rough ? falling_roughly(x) : falling(x);
+INLINE vec sigmoid(vec x, int is_fast) {
+  x *= splat(-1.44269504f);
+  return is_fast ? reciprocal_1p_exp2_fast(x) : reciprocal_1p_exp2(x);
 }
 
-INLINE vec tanh_of(vec x, int is_rough) {
-  x *= all(2.88539008f);
-  return all(1.0f) - all(2.0f) * (is_rough ? falling_roughly(x) : falling(x));
+INLINE vec tanh_vec(vec x, int is_fast) {
+  x *= splat(2.88539008f);
+  return splat(1.0f) -
+         splat(2.0f) * (is_fast ? reciprocal_1p_exp2_fast(x) : reciprocal_1p_exp2(x));
 }
 
-INLINE vec read_halves(const uint16_t *at) {
-  ints wide = __builtin_convertvector(*(const halves *)at, ints);
-  return (vec)(wide << 16);
+INLINE vec load_bfloat16(const uint16_t *at) {
+  int_vec bits = __builtin_convertvector(*(const bfloat16_vec *)at, int_vec);
+  return (vec)(bits << 16);
 }
 
-INLINE void write_halves(uint16_t *at, vec x) {
-#if HAS_HALVES
-  *(halves *)at = (halves)_mm512_cvtneps_pbh((__m512)x);
+INLINE void store_bfloat16(uint16_t *at, vec x) {
+#if HAS_BFLOAT16
+  *(bfloat16_vec *)at = (bfloat16_vec)_mm512_cvtneps_pbh((__m512)x);
 #else
-  ints bits = (ints)x, odd = (bits >> 16) & 1;
-  ints rounded = (bits + odd + 0x7fff) >> 16;
-  ints none = x != x; /* what is no number stays none */
-  *(halves *)at = __builtin_convertvector((rounded & ~none) | (none & 0x7fc0), halves);
+  int_vec bits = (int_vec)x, odd = (bits >> 16) & 1;
+  int_vec rounded = (bits + odd + 0x7fff) >> 16;
+  int_vec is_nan = x != x; /* rounding could carry a NaN over to another value */
+  *(bfloat16_vec *)at =
+      __builtin_convertvector((rounded & ~is_nan) | (is_nan & 0x7fc0), bfloat16_vec);
 #endif
 }
 
-/* Of numbers between -127 and 127. */
-INLINE void write_bytes(int8_t *at, vec x) {
-  const vec magic = all(ROUNDING);
-  ints whole = (ints)(x + magic) - (ints)magic;
-  *(bytes *)at = __builtin_convertvector(whole + EXTRA, bytes);
+/* For values between -127 and 127. */
+INLINE void store_int8(int8_t *at, vec x) {
+  const vec magic = splat(ROUNDING);
+  int_vec rounded = (int_vec)(x + magic) - (int_vec)magic;
+  *(int8_vec *)at = __builtin_convertvector(rounded + INT8_OFFSET, int8_vec);
 }
 
-INLINE float largest(const float *row, long n) {
-  vec most = {0};
-  for (long i = 0; i < n; i += WIDE) {
-    vec x = (vec)((ints)read_floats(row + i) & 0x7fffffff);
-    most = choose((x > most) | (x != x), x, most); /* what is no number stays none */
+/* The largest absolute value of a row; NaN if the row contains NaN. */
+INLINE float max_abs(const float *row, long n) {
+  vec maxima = {0};
+  for (long i = 0; i < n; i += VECTOR) {
+    vec x = (vec)((int_vec)load_floats(row + i) & 0x7fffffff);
+    maxima = blend((x > maxima) | (x != x), x, maxima);
   }
-  float found = 0;
-  for (int i = 0; i < WIDE; i++)
-    found = most[i] > found || most[i] != most[i] ? most[i] : found;
-  return found;
+  float maximum = 0;
+  for (int i = 0; i < VECTOR; i++)
+    maximum = maxima[i] > maximum || maxima[i] != maxima[i] ? maxima[i] : maximum;
+  return maximum;
 }
 
 /* ------------------------------------------------------------------ products */
 
-/* Rows that are multiplied together, and columns: four vectors beside each other where there are 32
- * registers, two of AVX's where there are 16. A core that is shared takes in fewer instructions at a
- * time, and six rows by four vectors need the fewest that are no products. */
-#define ROWS 6
+/* Register blocking: rows and columns whose sums are kept in registers. A panel is four vectors
+ * wide with 32 vector registers (AVX-512), and two AVX vectors with 16. When two hardware threads
+ * share a core, instruction decoding is the limit: six rows by four vectors need the fewest
+ * instructions other than multiplications. */
+#define REGISTER_ROWS 6
 #ifdef __AVX512F__
 #define PANEL 64
 #else
 #define PANEL 16
 #endif
-#define DEPTH 512
+#define DEPTH_BLOCK 512
 
-/* Weights come too late from the last cache for those who wait until they need them. So the next
- * panel is asked for while one is multiplied: of each four numbers of a row, for so many lines of it
- * that all are on their way when all rows went past. Where rows are so few that weights are all that
- * takes time, those AHEAD in this panel are asked for instead. */
-#define LINES (PANEL / LANES) /* of a panel, for each number of a row */
-#define AHEAD 12
-enum { FEW = 0 };
-INLINE int lines_asked(long n) { return n < 4 * ROWS ? FEW : n < 4 * LINES * ROWS ? LINES : 1; }
-
-/* Bytes of a number. */
-INLINE long size_of(int kind) {
-  return kind == BFLOAT16 ? 2 : kind == INT8 ? 1 : kind == INT8X3 ? 3 : 4;
+/* Weights come from the L3 cache, whose latency would stall the products. So the next panel is
+ * prefetched while the current one is multiplied: `prefetch_lines` cache lines for each four
+ * numbers of a row, so that the whole panel has been requested when all rows are done. With few
+ * rows most of the time is spent on loading weights; then weights of the same panel are prefetched
+ * instead, PREFETCH_DISTANCE numbers of a row ahead. */
+#define PANEL_LINES (PANEL / TILE) /* cache lines of a panel per number of a row */
+#define PREFETCH_DISTANCE 12
+enum { SAME_PANEL = 0 };
+INLINE int prefetch_lines(long n) {
+  return n < 4 * REGISTER_ROWS ? SAME_PANEL : n < 4 * PANEL_LINES * REGISTER_ROWS ? PANEL_LINES : 1;
 }
 
-/* Of numbers as three bytes 64 first ones stand before the second and the third. */
-#define APART 64
+INLINE long bytes_per_number(int format) {
+  return format == BFLOAT16 ? 2 : format == INT8 ? 1 : format == INT8X3 ? 3 : 4;
+}
 
-/* What the largest number of a row becomes: a byte, or three with room to be rounded up. */
-INLINE float most_of(int kind) { return kind == INT8X3 ? 0x7f7f00 : 127; }
+/* With INT8X3 the high digits of 64 numbers are followed by their middle and their low digits. */
+#define DIGIT_STRIDE 64
+
+/* The integer to which the largest number of a row is scaled. For three digits it leaves a margin,
+ * because splitting into signed digits can carry into the high digit. */
+INLINE float max_quantized(int format) { return format == INT8X3 ? 0x7f7f00 : 127; }
 
 /* Whether rows and weights have a scale. */
-INLINE int has_scale(int kind) { return kind == INT8 || kind == INT8X3; }
+INLINE int has_scale(int format) { return format == INT8 || format == INT8X3; }
 
-/* Sums that a product leaves for a number. */
-INLINE long sums_of(int kind) { return kind == INT8X3 ? 3 : 1; }
+/* Number of sums that a product leaves per output number. */
+INLINE long sums_per_number(int format) { return format == INT8X3 ? 3 : 1; }
 
-/* Whether gates may be rounded and cells be rough: products have no more digits. */
-INLINE int is_narrow(int kind) { return kind == BFLOAT16 || kind == INT8; }
+/* Whether gates are stored as bfloat16 and activations approximated: the products are not more
+ * precise than that. */
+INLINE int is_low_precision(int format) { return format == BFLOAT16 || format == INT8; }
 
-/* Where a byte of a row lies among rows that are to be multiplied: in a tile, 64 bytes of each of the
- * rows that are multiplied together. Rows a power of two apart would push each other out of the
- * caches. */
-INLINE char *spot(int kind, char *rows, long row, long byte, long row_bytes) {
-  const long high = kind == FLOAT32 || !HAS_TILES ? ROWS : 16;
-  return rows + (row / high * row_bytes + byte / 64 * 64) * high + row % high * 64 + byte % 64;
+/* The address of a byte of a row in packed rows: tiles of 64 bytes from each row of a row block.
+ * Whole rows whose stride is a power of two would cause cache conflicts. */
+INLINE char *packed_at(int format, char *rows, long row, long byte, long row_bytes) {
+  const long block = format == FLOAT32 || !HAS_AMX ? REGISTER_ROWS : 16;
+  return rows + (row / block * row_bytes + byte / 64 * 64) * block + row % block * 64 + byte % 64;
 }
 
-/* On ARM a product takes its factor as it was read: spread over a vector first, it would keep the
- * units busy that multiply. Volatile keeps the order: compilers would read so far ahead that sums
- * leave their registers. */
-INLINE vec plus_product(vec sum, float x, vec w) {
+/* On ARM the multiplication reads its scalar factor directly from a vector element: broadcasting it
+ * first would occupy the multiplication units. `volatile` keeps the order: compilers would move
+ * loads so far ahead that the sums are spilled from their registers. */
+INLINE vec multiply_add(vec sum, float x, vec w) {
 #ifdef __aarch64__
   __asm__ volatile("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(sum) : "w"(w), "w"(x));
   return sum;
 #else
-  return sum + all(x) * w;
+  return sum + splat(x) * w;
 #endif
 }
 
-/* Vectors of a panel. */
-#define VECTORS (PANEL / WIDE)
+#define PANEL_VECTORS (PANEL / VECTOR)
 
-/* Some rows (n, k) times a packed panel: (n, PANEL), added to what is there where `is_more`; the
- * `next` panel is asked for. */
-INLINE void few_rows(int n, int asked, const float *a, const float *w, const char *next, long k,
-                     int is_more, float *out, long out_stride) {
-  vec sums[ROWS][VECTORS];
+/* Multiply a block of rows (n, k) with a packed panel into (n, PANEL), added to `out` if
+ * `accumulate`; prefetch `lines` cache lines of `next` per four numbers of a row. */
+INLINE void multiply_row_block(int n, int lines, const float *a, const float *w, const char *next,
+                               long k, int accumulate, float *out, long out_stride) {
+  vec sums[REGISTER_ROWS][PANEL_VECTORS];
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < VECTORS; v++)
-      sums[r][v] = is_more ? read_floats(out + r * out_stride + v * WIDE) : (vec){0};
-  for (long tile = 0; tile < k; tile += LANES, a += (ROWS - 1) * LANES)
-    for (long four = 0; four < LANES; four += 4, a += 4, w += 4 * PANEL, next += 64 * asked) {
+    for (int v = 0; v < PANEL_VECTORS; v++)
+      sums[r][v] = accumulate ? load_floats(out + r * out_stride + v * VECTOR) : (vec){0};
+  for (long tile = 0; tile < k; tile += TILE, a += (REGISTER_ROWS - 1) * TILE)
+    for (long four = 0; four < TILE; four += 4, a += 4, w += 4 * PANEL, next += 64 * lines) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; i++) {
-        vec b[VECTORS];
-        for (int v = 0; v < VECTORS; v++) b[v] = *(const vec *)(w + i * PANEL + v * WIDE);
-        if (asked == FEW)
-          for (int line = 0; line < LINES; line++)
-            __builtin_prefetch(w + (AHEAD + i) * PANEL + line * LANES, 0, 3);
-        else if (i < asked)
+        vec b[PANEL_VECTORS];
+        for (int v = 0; v < PANEL_VECTORS; v++) b[v] = *(const vec *)(w + i * PANEL + v * VECTOR);
+        if (lines == SAME_PANEL)
+          for (int line = 0; line < PANEL_LINES; line++)
+            __builtin_prefetch(w + (PREFETCH_DISTANCE + i) * PANEL + line * TILE, 0, 3);
+        else if (i < lines)
           __builtin_prefetch(next + 64 * i, 0, 2);
         for (int r = 0; r < n; r++) {
-          const float x = a[r * LANES + i];
-          for (int v = 0; v < VECTORS; v++) sums[r][v] = plus_product(sums[r][v], x, b[v]);
+          const float x = a[r * TILE + i];
+          for (int v = 0; v < PANEL_VECTORS; v++) sums[r][v] = multiply_add(sums[r][v], x, b[v]);
         }
       }
     }
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < VECTORS; v++)
-      write_floats(out + r * out_stride + v * WIDE, sums[r][v]);
+    for (int v = 0; v < PANEL_VECTORS; v++)
+      store_floats(out + r * out_stride + v * VECTOR, sums[r][v]);
 }
 
-/* How many of the rows that are left are multiplied next. */
-INLINE long taken(long left) { return left >= ROWS ? ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1; }
-
-/* Where the next rows lie among `width` numbers of each. */
-INLINE long beginning(long row, long width) {
-  return row / ROWS * ROWS * width + row % ROWS * LANES;
+/* The size of the next row block when `remaining` rows are left. */
+INLINE long row_block_size(long remaining) {
+  return remaining >= REGISTER_ROWS ? REGISTER_ROWS : remaining >= 4 ? 4 : remaining >= 2 ? 2 : 1;
 }
 
-INLINE void some_rows(long n, int asked, const float *a, const float *w, const char *next, long k,
-                      int is_more, float *out, long out_stride) {
-  if (n == ROWS)
-    few_rows(ROWS, asked, a, w, next, k, is_more, out, out_stride);
+/* The offset of a row block in packed rows of `width` numbers. */
+INLINE long row_block_offset(long row, long width) {
+  return row / REGISTER_ROWS * REGISTER_ROWS * width + row % REGISTER_ROWS * TILE;
+}
+
+/* `multiply_row_block` with the number of rows as a constant, so that its loops are unrolled. */
+INLINE void multiply_unrolled(long n, int lines, const float *a, const float *w, const char *next,
+                              long k, int accumulate, float *out, long out_stride) {
+  if (n == REGISTER_ROWS)
+    multiply_row_block(REGISTER_ROWS, lines, a, w, next, k, accumulate, out, out_stride);
   else if (n == 4)
-    few_rows(4, asked, a, w, next, k, is_more, out, out_stride);
+    multiply_row_block(4, lines, a, w, next, k, accumulate, out, out_stride);
   else if (n == 2)
-    few_rows(2, asked, a, w, next, k, is_more, out, out_stride);
+    multiply_row_block(2, lines, a, w, next, k, accumulate, out, out_stride);
   else
-    few_rows(1, asked, a, w, next, k, is_more, out, out_stride);
+    multiply_row_block(1, lines, a, w, next, k, accumulate, out, out_stride);
 }
 
-/* Rows times a packed panel. Of long rows DEPTH numbers are multiplied at a time, so that their
- * weights stay in the second cache while all rows go past. */
-static __attribute__((noinline)) void floats_by_panel(const float *a, long k, long n,
-                                                      const float *w, int is_more, float *out,
-                                                      long out_stride) {
-  const int asked = lines_asked(n);
-  const char *next = (const char *)(w + k * PANEL), *past = next + 4 * k * PANEL;
-  for (long from = 0; from < k; from += DEPTH, a += DEPTH * ROWS, w += DEPTH * PANEL, is_more = 1) {
-    const long depth = k - from < DEPTH ? k - from : DEPTH;
-    for (long r = 0, rows; r < n; r += rows, next += 16 * depth * asked) {
-      const float *first = a + beginning(r, k);
+/* Multiply rows with a packed panel. Long rows are processed in blocks of DEPTH_BLOCK numbers, so
+ * that the weights of a block stay in the L2 cache while all rows are multiplied with them. */
+static __attribute__((noinline)) void multiply_panel_floats(const float *a, long k, long n,
+                                                            const float *w, int accumulate,
+                                                            float *out, long out_stride) {
+  const int lines = prefetch_lines(n);
+  const char *next = (const char *)(w + k * PANEL), *next_end = next + 4 * k * PANEL;
+  for (long from = 0; from < k;
+       from += DEPTH_BLOCK, a += DEPTH_BLOCK * REGISTER_ROWS, w += DEPTH_BLOCK * PANEL,
+            accumulate = 1) {
+    const long depth = k - from < DEPTH_BLOCK ? k - from : DEPTH_BLOCK;
+    for (long r = 0, rows; r < n; r += rows, next += 16 * depth * lines) {
+      const float *first = a + row_block_offset(r, k);
       float *to = out + r * out_stride;
-      const char *soon = next < past ? next : (const char *)w;
-      rows = taken(n - r);
-      if (asked == 1)
-        some_rows(rows, 1, first, w, soon, depth, is_more, to, out_stride);
-      else if (asked == LINES)
-        some_rows(rows, LINES, first, w, soon, depth, is_more, to, out_stride);
+      const char *prefetch = next < next_end ? next : (const char *)w;
+      rows = row_block_size(n - r);
+      if (lines == 1)
+        multiply_unrolled(rows, 1, first, w, prefetch, depth, accumulate, to, out_stride);
+      else if (lines == PANEL_LINES)
+        multiply_unrolled(rows, PANEL_LINES, first, w, prefetch, depth, accumulate, to, out_stride);
       else
-        some_rows(rows, FEW, first, w, soon, depth, is_more, to, out_stride);
+        multiply_unrolled(rows, SAME_PANEL, first, w, prefetch, depth, accumulate, to, out_stride);
     }
   }
 }
 
-#if HAS_TILES
+#if HAS_AMX
 
-/* A tile has 16 rows of 64 bytes; a panel is two tiles of columns, 1,024 bytes for each 64 of a
- * row's. Rows are there up to a multiple of 16. */
+/* A tile has 16 rows of 64 bytes. A panel is two tiles wide: a tile of each for every 64 bytes of a
+ * row. The number of rows in memory is a multiple of 16. */
 #define TILE_BYTES 1024
-#define DEEP 8
+#define TILE_DEPTH_BLOCK 8
 
 typedef struct {
   uint8_t palette, start, reserved[14];
   uint16_t row_bytes[16];
   uint8_t rows[16];
-} tiles;
+} tile_config;
 
-static void set_tiles(void) {
-  tiles shape;
-  memset(&shape, 0, sizeof shape);
-  shape.palette = 1;
-  for (int tile = 0; tile < 8; tile++) shape.rows[tile] = 16, shape.row_bytes[tile] = 64;
-  _tile_loadconfig(&shape);
+static void load_tile_config(void) {
+  tile_config config;
+  memset(&config, 0, sizeof config);
+  config.palette = 1;
+  for (int tile = 0; tile < 8; tile++) config.rows[tile] = 16, config.row_bytes[tile] = 64;
+  _tile_loadconfig(&config);
 }
 
-#define MULTIPLY(sum, a, b)                 \
+#define MULTIPLY_TILES(sum, a, b)           \
   do {                                      \
-    if (kind == INT8)                       \
+    if (format == INT8)                     \
       _tile_dpbssd(sum, a, b);              \
     else                                    \
       _tile_dpbf16ps(sum, a, b);            \
   } while (0)
 
-/* Tiles of a row that are multiplied at a time: all bytes of numbers together. */
-INLINE long tiles_each(int kind) { return kind == INT8X3 ? 3 : 1; }
+/* Tiles of a row that are multiplied at a time: with INT8X3 one for each digit. */
+INLINE long tiles_per_step(int format) { return format == INT8X3 ? 3 : 1; }
 
-/* Columns of a panel: two tiles; one, of which there are three sums. */
-INLINE long panel_of(int kind) { return kind == INT8X3 ? 16 : 32; }
+/* Columns of a panel: two tiles. With INT8X3 one tile, because it has three sums. */
+INLINE long tile_panel(int format) { return format == INT8X3 ? 16 : 32; }
 
-#define MULTIPLY_NEXT(sum, a) \
-  do {                        \
-    _tile_loadd(6, a, 64);    \
-    _tile_dpbssd(sum, 6, 7);  \
+#define LOAD_AND_MULTIPLY(sum, a) \
+  do {                            \
+    _tile_loadd(6, a, 64);        \
+    _tile_dpbssd(sum, 6, 7);      \
   } while (0)
 
-/* Numbers of three bytes, 16 rows or 32 of them, times a tile of columns. The sums 0 and 2 are those
- * of first bytes times first ones, 1 and 3 of first times second, 4 and 5 of first times third and of
- * second times second; from each product to the next one tile changes. */
-INLINE void multiply_threes(int is_double, const char *a0, const char *a1, const char *w) {
-  enum { SECOND = TILE_BYTES, THIRD = 2 * TILE_BYTES };
+/* Multiply 16 or 32 (`is_pair`) rows of INT8X3 numbers with a tile of columns. Sums 0 and 2 (first
+ * and second row tile) hold high x high digits, 1 and 3 hold high x middle, 4 and 5 hold high x low
+ * and middle x middle. The order is such that each product needs only one new tile. */
+INLINE void multiply_digits(int is_pair, const char *a0, const char *a1, const char *w) {
+  enum { MIDDLE = TILE_BYTES, LOW = 2 * TILE_BYTES };
   _tile_loadd(7, w, 64);
-  MULTIPLY_NEXT(0, a0);
-  MULTIPLY_NEXT(1, a0 + SECOND);
-  MULTIPLY_NEXT(4, a0 + THIRD);
-  if (is_double) {
-    MULTIPLY_NEXT(5, a1 + THIRD);
-    MULTIPLY_NEXT(3, a1 + SECOND);
-    MULTIPLY_NEXT(2, a1);
+  LOAD_AND_MULTIPLY(0, a0);
+  LOAD_AND_MULTIPLY(1, a0 + MIDDLE);
+  LOAD_AND_MULTIPLY(4, a0 + LOW);
+  if (is_pair) {
+    LOAD_AND_MULTIPLY(5, a1 + LOW);
+    LOAD_AND_MULTIPLY(3, a1 + MIDDLE);
+    LOAD_AND_MULTIPLY(2, a1);
   }
-  _tile_loadd(7, w + SECOND, 64);
-  if (is_double) {
+  _tile_loadd(7, w + MIDDLE, 64);
+  if (is_pair) {
     _tile_dpbssd(3, 6, 7);
-    MULTIPLY_NEXT(5, a1 + SECOND);
+    LOAD_AND_MULTIPLY(5, a1 + MIDDLE);
   }
-  MULTIPLY_NEXT(4, a0 + SECOND);
-  MULTIPLY_NEXT(1, a0);
-  _tile_loadd(7, w + THIRD, 64);
+  LOAD_AND_MULTIPLY(4, a0 + MIDDLE);
+  LOAD_AND_MULTIPLY(1, a0);
+  _tile_loadd(7, w + LOW, 64);
   _tile_dpbssd(4, 6, 7);
-  if (is_double) MULTIPLY_NEXT(5, a1);
+  if (is_pair) LOAD_AND_MULTIPLY(5, a1);
 }
 
-/* A tile of 16 rows, or two of 32, times a panel, added to the sums. */
-INLINE void multiply(int kind, int is_double, const char *a0, const char *a1, const char *w0,
+/* Multiply one row tile, or two (`is_pair`), with a panel and add to the sums. */
+INLINE void multiply(int format, int is_pair, const char *a0, const char *a1, const char *w0,
                      const char *w1) {
-  if (kind == INT8X3) {
-    multiply_threes(is_double, a0, a1, w0);
+  if (format == INT8X3) {
+    multiply_digits(is_pair, a0, a1, w0);
     return;
   }
   _tile_loadd(4, a0, 64);
   _tile_loadd(6, w0, 64);
-  MULTIPLY(0, 4, 6);
+  MULTIPLY_TILES(0, 4, 6);
   _tile_loadd(7, w1, 64);
-  MULTIPLY(1, 4, 7);
-  if (is_double) {
+  MULTIPLY_TILES(1, 4, 7);
+  if (is_pair) {
     _tile_loadd(5, a1, 64);
-    MULTIPLY(2, 5, 6);
-    MULTIPLY(3, 5, 7);
+    MULTIPLY_TILES(2, 5, 6);
+    MULTIPLY_TILES(3, 5, 7);
   }
 }
 
-/* Begin sums with nothing, or with what is there: `beside` each other. */
-INLINE void begin_sums(int kind, int is_more, int is_double, const float *at, long stride,
-                       long beside) {
+/* Initialize the sums with zero, or with the values at `at` if `accumulate`. The tiles of a row are
+ * `tile_offset` numbers apart. */
+INLINE void load_sums(int format, int accumulate, int is_pair, const float *at, long stride,
+                      long tile_offset) {
   const float *below = at + 16 * stride;
-  if (!is_more) {
+  if (!accumulate) {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    if (kind == INT8X3) {
+    if (format == INT8X3) {
       _tile_zero(4);
       _tile_zero(5);
     }
     return;
   }
   _tile_loadd(0, at, 4 * stride);
-  _tile_loadd(1, at + beside, 4 * stride);
-  if (kind == INT8X3) _tile_loadd(4, at + 2 * beside, 4 * stride);
-  if (is_double) {
+  _tile_loadd(1, at + tile_offset, 4 * stride);
+  if (format == INT8X3) _tile_loadd(4, at + 2 * tile_offset, 4 * stride);
+  if (is_pair) {
     _tile_loadd(2, below, 4 * stride);
-    _tile_loadd(3, below + beside, 4 * stride);
-    if (kind == INT8X3) _tile_loadd(5, below + 2 * beside, 4 * stride);
+    _tile_loadd(3, below + tile_offset, 4 * stride);
+    if (format == INT8X3) _tile_loadd(5, below + 2 * tile_offset, 4 * stride);
   }
 }
 
-INLINE void end_sums(int kind, int is_double, float *at, long stride, long beside) {
+INLINE void store_sums(int format, int is_pair, float *at, long stride, long tile_offset) {
   float *below = at + 16 * stride;
   _tile_stored(0, at, 4 * stride);
-  _tile_stored(1, at + beside, 4 * stride);
-  if (kind == INT8X3) _tile_stored(4, at + 2 * beside, 4 * stride);
-  if (is_double) {
+  _tile_stored(1, at + tile_offset, 4 * stride);
+  if (format == INT8X3) _tile_stored(4, at + 2 * tile_offset, 4 * stride);
+  if (is_pair) {
     _tile_stored(2, below, 4 * stride);
-    _tile_stored(3, below + beside, 4 * stride);
-    if (kind == INT8X3) _tile_stored(5, below + 2 * beside, 4 * stride);
+    _tile_stored(3, below + tile_offset, 4 * stride);
+    if (format == INT8X3) _tile_stored(5, below + 2 * tile_offset, 4 * stride);
   }
 }
 
-/* Ask for half of as many tiles of weights as are multiplied, which are needed soon; see
- * `few_rows`. */
-INLINE const char *fetched(int kind, const char *soon, const char *past) {
-  const long size = tiles_each(kind) * TILE_BYTES / 2;
-  if (soon >= past) return soon;
-  for (long byte = 0; byte < size; byte += 64) __builtin_prefetch(soon + byte, 0, 2);
-  return soon + size;
+/* Prefetch half as many tiles of weights as one step multiplies (see `prefetch_lines`). Returns
+ * where to continue. */
+INLINE const char *prefetch_tiles(int format, const char *next, const char *next_end) {
+  const long size = tiles_per_step(format) * TILE_BYTES / 2;
+  if (next >= next_end) return next;
+  for (long byte = 0; byte < size; byte += 64) __builtin_prefetch(next + byte, 0, 2);
+  return next + size;
 }
 
-/* Rows, `depth` tiles deep, times a panel; float or int32 sums. Weights of some tiles stay in the
- * first cache while all rows go past. */
-INLINE void tiles_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
-                           float *out, long out_stride) {
-  const long below = depth * TILE_BYTES, each = tiles_each(kind);
-  const long beside = kind == INT8X3 ? out_stride / 3 : 16;
-  const char *soon = w + panel_of(kind) / 16 * below, *past = soon + panel_of(kind) / 16 * below;
-  for (long from = 0; from < depth; from += DEEP * each, is_more = 1) {
-    const long to = depth - from < DEEP * each ? depth : from + DEEP * each;
+/* Multiply rows, `depth` tiles deep, with a panel into float32 or int32 sums. The weights of a
+ * depth block stay in the L1 cache while all rows are multiplied with them. */
+INLINE void multiply_panel(int format, const char *a, long depth, long n, const char *w,
+                           int accumulate, float *out, long out_stride) {
+  const long strip = depth * TILE_BYTES, step = tiles_per_step(format);
+  const long tile_offset = format == INT8X3 ? out_stride / 3 : 16;
+  const char *next = w + tile_panel(format) / 16 * strip;
+  const char *next_end = next + tile_panel(format) / 16 * strip;
+  for (long from = 0; from < depth; from += TILE_DEPTH_BLOCK * step, accumulate = 1) {
+    const long to =
+        depth - from < TILE_DEPTH_BLOCK * step ? depth : from + TILE_DEPTH_BLOCK * step;
     for (long r = 0; r < n; r += 32) {
-      const char *a0 = a + r / 16 * below, *w0 = w, *w1 = w + below;
+      const char *a0 = a + r / 16 * strip, *w0 = w, *w1 = w + strip;
       float *at = out + r * out_stride;
-      const int is_double = n - r > 16;
-      begin_sums(kind, is_more, is_double, at, out_stride, beside);
-      for (long i = from; i < to; i += each) {
-        multiply(kind, is_double, a0 + TILE_BYTES * i, a0 + below + TILE_BYTES * i,
+      const int is_pair = n - r > 16;
+      load_sums(format, accumulate, is_pair, at, out_stride, tile_offset);
+      for (long i = from; i < to; i += step) {
+        multiply(format, is_pair, a0 + TILE_BYTES * i, a0 + strip + TILE_BYTES * i,
                  w0 + TILE_BYTES * i, w1 + TILE_BYTES * i);
-        soon = fetched(kind, soon, past);
+        next = prefetch_tiles(format, next, next_end);
       }
-      end_sums(kind, is_double, at, out_stride, beside);
+      store_sums(format, is_pair, at, out_stride, tile_offset);
     }
   }
 }
 #endif
 
-#if HAS_BYTES && !HAS_TILES
+#if HAS_INT8 && !HAS_AMX
 
-/* Two bfloat16 or four int8, in the registers that products read them from. */
+/* Two bfloat16 or four int8 numbers, in the type of register from which the product reads them. */
 #ifdef __aarch64__
-typedef float factors;
+typedef float packed_factors;
 #else
-typedef int32_t factors;
+typedef int32_t packed_factors;
 #endif
 
-/* Add their products; see `plus_product`. */
-INLINE ints plus_dots(int kind, ints sums, factors x, ints w) {
+/* Add the dot products of two bfloat16 or four int8 numbers; see `multiply_add`. */
+INLINE int_vec dot_add(int format, int_vec sums, packed_factors x, int_vec w) {
 #ifdef __aarch64__
-  (void)kind;
+  (void)format;
   __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(sums) : "w"(w), "w"(x));
   return sums;
 #else
-  const __m512i all_x = _mm512_set1_epi32(x);
-#if HAS_HALVES
-  if (kind == BFLOAT16)
-    return (ints)_mm512_dpbf16_ps((__m512)sums, (__m512bh)all_x, (__m512bh)w);
+  const __m512i broadcast = _mm512_set1_epi32(x);
+#if HAS_BFLOAT16
+  if (format == BFLOAT16)
+    return (int_vec)_mm512_dpbf16_ps((__m512)sums, (__m512bh)broadcast, (__m512bh)w);
 #endif
-  (void)kind;
-  return (ints)_mm512_dpbusd_epi32((__m512i)sums, all_x, (__m512i)w);
+  (void)format;
+  return (int_vec)_mm512_dpbusd_epi32((__m512i)sums, broadcast, (__m512i)w);
 #endif
 }
 
-/* Where a vector of a panel begins among tiles of sixteen columns, `beside` bytes apart. */
-INLINE const char *vector_at(const char *w, int v, long beside) {
-  return w + v * WIDE / LANES * beside + v * WIDE % LANES * 4;
+/* The address of vector `v` of a panel, whose tiles of 16 columns are `strip` bytes apart. */
+INLINE const char *panel_vector(const char *w, int v, long strip) {
+  return w + v * VECTOR / TILE * strip + v * VECTOR % TILE * 4;
 }
 
-/* Some rows times a panel, four bytes of a row at a time; `extra` is what EXTRA comes to. */
-INLINE void few_dots(int kind, int n, int asked, const char *a, long depth, const char *w,
-                     const char *next, const ints *extra, int is_more, float *out,
-                     long out_stride) {
-  const long beside = depth * 1024;
-  ints sums[ROWS][VECTORS];
+/* Multiply a block of rows with a panel, four bytes of a row at a time. `correction` is the
+ * contribution of INT8_OFFSET to the sums. */
+INLINE void dot_row_block(int format, int n, int lines, const char *a, long depth, const char *w,
+                          const char *next, const int_vec *correction, int accumulate, float *out,
+                          long out_stride) {
+  const long strip = depth * 1024;
+  int_vec sums[REGISTER_ROWS][PANEL_VECTORS];
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < VECTORS; v++) {
-      vec there = is_more ? read_floats(out + r * out_stride + v * WIDE) : (vec){0};
-      sums[r][v] = (ints)there - extra[v];
+    for (int v = 0; v < PANEL_VECTORS; v++) {
+      vec initial = accumulate ? load_floats(out + r * out_stride + v * VECTOR) : (vec){0};
+      sums[r][v] = (int_vec)initial - correction[v];
     }
-  for (long tile = 0; tile < depth; tile++, a += (ROWS - 1) * 64)
-    for (long four = 0; four < LANES; four += 4, a += 16, w += 256, next += 64 * asked)
+  for (long tile = 0; tile < depth; tile++, a += (REGISTER_ROWS - 1) * 64)
+    for (long four = 0; four < TILE; four += 4, a += 16, w += 256, next += 64 * lines)
 #pragma GCC unroll 4
       for (int i = 0; i < 4; i++) {
-        ints b[VECTORS];
-        for (int v = 0; v < VECTORS; v++)
-          b[v] = *(const ints *)vector_at(w + 64 * i, v, beside);
-        if (asked == FEW)
-          for (int line = 0; line < LINES; line++)
-            __builtin_prefetch(w + line * beside + 64 * (AHEAD + i), 0, 3);
-        else if (i < asked)
+        int_vec b[PANEL_VECTORS];
+        for (int v = 0; v < PANEL_VECTORS; v++)
+          b[v] = *(const int_vec *)panel_vector(w + 64 * i, v, strip);
+        if (lines == SAME_PANEL)
+          for (int line = 0; line < PANEL_LINES; line++)
+            __builtin_prefetch(w + line * strip + 64 * (PREFETCH_DISTANCE + i), 0, 3);
+        else if (i < lines)
           __builtin_prefetch(next + 64 * i, 0, 2);
         for (int r = 0; r < n; r++) {
-          factors x;
+          packed_factors x;
           memcpy(&x, a + 64 * r + 4 * i, 4);
-          for (int v = 0; v < VECTORS; v++) sums[r][v] = plus_dots(kind, sums[r][v], x, b[v]);
+          for (int v = 0; v < PANEL_VECTORS; v++)
+            sums[r][v] = dot_add(format, sums[r][v], x, b[v]);
         }
       }
   for (int r = 0; r < n; r++)
-    for (int v = 0; v < VECTORS; v++)
-      write_floats(out + r * out_stride + v * WIDE, (vec)sums[r][v]);
+    for (int v = 0; v < PANEL_VECTORS; v++)
+      store_floats(out + r * out_stride + v * VECTOR, (vec)sums[r][v]);
 }
 
-INLINE void some_dots(int kind, long n, int asked, const char *a, long depth, const char *w,
-                      const char *next, const ints *extra, int is_more, float *out,
-                      long out_stride) {
-  if (n == ROWS)
-    few_dots(kind, ROWS, asked, a, depth, w, next, extra, is_more, out, out_stride);
+/* `dot_row_block` with the number of rows as a constant, so that its loops are unrolled. */
+INLINE void dot_unrolled(int format, long n, int lines, const char *a, long depth, const char *w,
+                         const char *next, const int_vec *correction, int accumulate, float *out,
+                         long out_stride) {
+  if (n == REGISTER_ROWS)
+    dot_row_block(format, REGISTER_ROWS, lines, a, depth, w, next, correction, accumulate, out,
+                  out_stride);
   else if (n == 4)
-    few_dots(kind, 4, asked, a, depth, w, next, extra, is_more, out, out_stride);
+    dot_row_block(format, 4, lines, a, depth, w, next, correction, accumulate, out, out_stride);
   else if (n == 2)
-    few_dots(kind, 2, asked, a, depth, w, next, extra, is_more, out, out_stride);
+    dot_row_block(format, 2, lines, a, depth, w, next, correction, accumulate, out, out_stride);
   else
-    few_dots(kind, 1, asked, a, depth, w, next, extra, is_more, out, out_stride);
+    dot_row_block(format, 1, lines, a, depth, w, next, correction, accumulate, out, out_stride);
 }
 
-INLINE void dots_by_panel(int kind, const char *a, long depth, long n, const char *w, int is_more,
-                          float *out, long out_stride) {
-  const int asked = lines_asked(n);
-  const char *next = w + LINES * depth * 1024, *past = next + LINES * depth * 1024;
-  ints extra[VECTORS] = {{0}};
-#if EXTRA
-  if (kind == INT8) {
-    const factors four = (factors)(EXTRA * 0x01010101u);
-    for (int v = 0; v < VECTORS; v++)
+INLINE void multiply_panel_dots(int format, const char *a, long depth, long n, const char *w,
+                                int accumulate, float *out, long out_stride) {
+  const int lines = prefetch_lines(n);
+  const char *next = w + PANEL_LINES * depth * 1024, *next_end = next + PANEL_LINES * depth * 1024;
+  int_vec correction[PANEL_VECTORS] = {{0}};
+#if INT8_OFFSET
+  if (format == INT8) {
+    const packed_factors offsets = (packed_factors)(INT8_OFFSET * 0x01010101u);
+    for (int v = 0; v < PANEL_VECTORS; v++)
       for (long i = 0; i < 16 * depth; i++) {
-        const char *at = vector_at(w + 64 * i, v, depth * 1024);
-        extra[v] = plus_dots(INT8, extra[v], four, *(const ints *)at);
+        const char *at = panel_vector(w + 64 * i, v, depth * 1024);
+        correction[v] = dot_add(INT8, correction[v], offsets, *(const int_vec *)at);
       }
   }
 #endif
-  for (long r = 0, rows; r < n; r += rows, next += 256 * depth * asked) {
-    const char *first = a + 4 * beginning(r, 16 * depth);
+  for (long r = 0, rows; r < n; r += rows, next += 256 * depth * lines) {
+    const char *first = a + 4 * row_block_offset(r, 16 * depth);
     float *to = out + r * out_stride;
-    const char *soon = next < past ? next : w;
-    rows = taken(n - r);
-    if (asked == 1)
-      some_dots(kind, rows, 1, first, depth, w, soon, extra, is_more, to, out_stride);
-    else if (asked == LINES)
-      some_dots(kind, rows, LINES, first, depth, w, soon, extra, is_more, to, out_stride);
+    const char *prefetch = next < next_end ? next : w;
+    rows = row_block_size(n - r);
+    if (lines == 1)
+      dot_unrolled(format, rows, 1, first, depth, w, prefetch, correction, accumulate, to,
+                   out_stride);
+    else if (lines == PANEL_LINES)
+      dot_unrolled(format, rows, PANEL_LINES, first, depth, w, prefetch, correction, accumulate, to,
+                   out_stride);
     else
-      some_dots(kind, rows, FEW, first, depth, w, soon, extra, is_more, to, out_stride);
+      dot_unrolled(format, rows, SAME_PANEL, first, depth, w, prefetch, correction, accumulate, to,
+                   out_stride);
   }
 }
 
-/* Once for all who call it: it is long. */
-static __attribute__((noinline)) void tiles_by_panel(int kind, const char *a, long depth, long n,
-                                                     const char *w, int is_more, float *out,
+/* Not inlined: the code is long and has several callers. */
+static __attribute__((noinline)) void multiply_panel(int format, const char *a, long depth, long n,
+                                                     const char *w, int accumulate, float *out,
                                                      long out_stride) {
-#if HAS_HALVES
-  if (kind == BFLOAT16) {
-    dots_by_panel(BFLOAT16, a, depth, n, w, is_more, out, out_stride);
+#if HAS_BFLOAT16
+  if (format == BFLOAT16) {
+    multiply_panel_dots(BFLOAT16, a, depth, n, w, accumulate, out, out_stride);
     return;
   }
 #endif
-  (void)kind;
-  dots_by_panel(INT8, a, depth, n, w, is_more, out, out_stride);
+  (void)format;
+  multiply_panel_dots(INT8, a, depth, n, w, accumulate, out, out_stride);
 }
 #endif
 
-/* Columns that are multiplied together. */
-INLINE long width_of(int kind) { return HAS_TILES && kind != FLOAT32 ? 32 : 64; }
+/* Columns that `multiply_columns` computes. */
+INLINE long column_block(int format) { return HAS_AMX && format != FLOAT32 ? 32 : 64; }
 
-/* Rows times so many columns of packed weights, (n, width), added to what is there where `is_more`;
- * int8's are numbers that wait for their scale, INT8X3's three times as many, a width apart. Rows lie
- * as `spot` says. */
-INLINE void by_columns(int kind, const char *a, long k, long n, const char *w, long column,
-                       int is_more, float *out, long out_stride) {
-  const long size = size_of(kind);
+/* Multiply packed rows (see `packed_at`) with one block of columns of packed weights into
+ * (n, column_block), added to `out` if `accumulate`. INT8 leaves integers that still need their
+ * scale; INT8X3 leaves three such blocks, one column block apart. */
+INLINE void multiply_columns(int format, const char *a, long k, long n, const char *w, long column,
+                             int accumulate, float *out, long out_stride) {
+  const long size = bytes_per_number(format);
   const char *from = w + column * k * size;
-#if HAS_BYTES
-  if (kind != FLOAT32) {
-#if HAS_TILES
-    const long width = panel_of(kind);
+#if HAS_INT8
+  if (format != FLOAT32) {
+#if HAS_AMX
+    const long width = tile_panel(format);
 #else
     const long width = PANEL;
 #endif
-    for (long first = 0; first < width_of(kind); first += width)
-      tiles_by_panel(kind, a, k * size / 64, n, from + first * k * size, is_more, out + first,
+    for (long first = 0; first < column_block(format); first += width)
+      multiply_panel(format, a, k * size / 64, n, from + first * k * size, accumulate, out + first,
                      out_stride);
     return;
   }
 #endif
   for (int first = 0; first < 64; first += PANEL)
-    floats_by_panel((const float *)a, k, n, (const float *)from + first * k, is_more, out + first,
-                    out_stride);
+    multiply_panel_floats((const float *)a, k, n, (const float *)from + first * k, accumulate,
+                          out + first, out_stride);
 }
 
-/* Tiles are taken for the time of a call. */
-INLINE void begin(int kind) {
-#if HAS_TILES
-  if (kind != FLOAT32) set_tiles();
+/* The AMX tile registers are configured and released in each call. */
+INLINE void acquire_tiles(int format) {
+#if HAS_AMX
+  if (format != FLOAT32) load_tile_config();
 #endif
-  (void)kind;
+  (void)format;
 }
 
-INLINE void end(int kind) {
-#if HAS_TILES
-  if (kind != FLOAT32) _tile_release();
+INLINE void release_tiles(int format) {
+#if HAS_AMX
+  if (format != FLOAT32) _tile_release();
 #endif
-  (void)kind;
+  (void)format;
 }
 
-/* What a product left, as numbers; of three sums those of larger bytes come first, `apart`. */
-INLINE vec summed(int kind, const float *at, long apart, const float *w_scale, float row_scale) {
-  if (!has_scale(kind)) return read_floats(at);
-  vec x = __builtin_convertvector((ints)read_floats(at), vec);
-  if (kind == INT8X3) {
-    vec second = __builtin_convertvector((ints)read_floats(at + apart), vec);
-    vec third = __builtin_convertvector((ints)read_floats(at + 2 * apart), vec);
-    x = (x * all(256) + second) * all(256) + third;
-    row_scale *= 65536; /* the place of the last sum */
+/* The sums of a product as float32 numbers. With INT8X3 the sums of the high, middle and low digits
+ * are `digit_offset` numbers apart. */
+INLINE vec dequantize(int format, const float *at, long digit_offset, const float *w_scale,
+                      float row_scale) {
+  if (!has_scale(format)) return load_floats(at);
+  vec x = __builtin_convertvector((int_vec)load_floats(at), vec);
+  if (format == INT8X3) {
+    vec middle = __builtin_convertvector((int_vec)load_floats(at + digit_offset), vec);
+    vec low = __builtin_convertvector((int_vec)load_floats(at + 2 * digit_offset), vec);
+    x = (x * splat(256) + middle) * splat(256) + low;
+    row_scale *= 65536; /* the place value of the last sum */
   }
-  return x * (read_floats(w_scale) * all(row_scale));
+  return x * (load_floats(w_scale) * splat(row_scale));
 }
 
-/* Write a vector of a row of `n`, from the one at `i` on, as they will be multiplied, each
- * into its spot. */
-INLINE void write_numbers(int kind, char *rows, long r, long i, long n, vec x) {
-  const long size = size_of(kind);
-#if HAS_TILES
-  if (kind == INT8X3) {
-    ints left = (ints)_mm512_cvtps_epi32((__m512)x);
-    for (long byte = 2; byte >= 0; byte--) {
-      const long at = i / APART * APART * 3 + byte * APART + i % APART;
-      const ints low = left << 24 >> 24; /* with its sign */
-      *(bytes *)spot(kind, rows, r, at, n * size) = __builtin_convertvector(low, bytes);
-      left = (left - low) >> 8;
+/* Store numbers `i` to `i + VECTOR` of a row of `n` numbers in packed rows. */
+INLINE void store_packed(int format, char *rows, long r, long i, long n, vec x) {
+  const long size = bytes_per_number(format);
+#if HAS_AMX
+  if (format == INT8X3) {
+    int_vec rest = (int_vec)_mm512_cvtps_epi32((__m512)x);
+    for (long digit = 2; digit >= 0; digit--) {
+      const long at = i / DIGIT_STRIDE * DIGIT_STRIDE * 3 + digit * DIGIT_STRIDE + i % DIGIT_STRIDE;
+      const int_vec low = rest << 24 >> 24; /* sign-extended */
+      *(int8_vec *)packed_at(format, rows, r, at, n * size) =
+          __builtin_convertvector(low, int8_vec);
+      rest = (rest - low) >> 8;
     }
     return;
   }
 #endif
-  char *at = spot(kind, rows, r, i * size, n * size);
-  if (kind == FLOAT32)
-    write_floats((float *)at, x);
-  else if (kind == BFLOAT16)
-    write_halves((uint16_t *)at, x);
+  char *at = packed_at(format, rows, r, i * size, n * size);
+  if (format == FLOAT32)
+    store_floats((float *)at, x);
+  else if (format == BFLOAT16)
+    store_bfloat16((uint16_t *)at, x);
   else
-    write_bytes((int8_t *)at, x);
+    store_int8((int8_t *)at, x);
 }
 
-/* Write a row as it will be multiplied; gives its scale. */
-INLINE float write_row(int kind, const float *row, long n, char *rows, long r) {
-  const float most = has_scale(kind) ? largest(row, n) : 0;
-  const vec factor = all(most > 0 ? most_of(kind) / most : 0);
-  for (long i = 0; i < n; i += WIDE) {
-    vec x = read_floats(row + i);
-    write_numbers(kind, rows, r, i, n, has_scale(kind) ? x * factor : x);
+/* Store a row in packed rows. Returns its scale. */
+INLINE float pack_row(int format, const float *row, long n, char *rows, long r) {
+  const float maximum = has_scale(format) ? max_abs(row, n) : 0;
+  const vec factor = splat(maximum > 0 ? max_quantized(format) / maximum : 0);
+  for (long i = 0; i < n; i += VECTOR) {
+    vec x = load_floats(row + i);
+    store_packed(format, rows, r, i, n, has_scale(format) ? x * factor : x);
   }
-  return has_scale(kind) ? most / most_of(kind) : 1;
+  return has_scale(format) ? maximum / max_quantized(format) : 1;
 }
 
-/* ------------------------------------------------------------------ what is called */
+/* ------------------------------------------------------------------ exported functions */
 
-/* Whether the system gives its leave for tiles, where the CPU has them; asked for once. */
-static int has_leave(void) {
-#if HAS_TILES
+/* Request the kernel's permission to use AMX tiles. Returns whether it was granted. */
+static int has_tile_permission(void) {
+#if HAS_AMX
   enum { REQUEST = 0x1023, TILE_DATA = 18 };
   return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 #else
@@ -699,15 +725,15 @@ static int has_leave(void) {
 #endif
 }
 
-/* Whether a kind can be used here. */
-int has(int kind) {
-  if (kind == FLOAT32) return 1;
-  const int is_there = kind == INT8 ? HAS_BYTES : kind == BFLOAT16 ? HAS_HALVES : HAS_TILES;
-  return is_there && has_leave();
+/* Whether this CPU and this build support a format. */
+int supports(int format) {
+  if (format == FLOAT32) return 1;
+  const int is_built = format == INT8 ? HAS_INT8 : format == BFLOAT16 ? HAS_BFLOAT16 : HAS_AMX;
+  return is_built && has_tile_permission();
 }
 
-/* Ask for large pages of fresh memory: weights and gates are read all over. */
-void large_pages(char *at, long n) {
+/* Use huge pages for fresh memory: random reads of weights and gates would cause TLB misses. */
+void use_huge_pages(char *at, long n) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   madvise(at, n, MADV_HUGEPAGE);
 #else
@@ -715,44 +741,44 @@ void large_pages(char *at, long n) {
 #endif
 }
 
-static uint16_t half_of(float x) {
+static uint16_t to_bfloat16(float x) {
   uint32_t bits;
   memcpy(&bits, &x, 4);
   return (uint16_t)((bits + ((bits >> 16) & 1) + 0x7fff) >> 16);
 }
 
-/* See `pack`: once for each kind, lest each number ask which it is. */
-INLINE void pack_all(int kind, const float *w, long n, long k, long block, char *out,
-                     float *scale) {
-  const long width = kind == FLOAT32 ? PANEL : 16;
-  /* Numbers of a column side by side. */
-  const long pair = kind == FLOAT32 ? 1 : kind == BFLOAT16 ? 2 : 4;
+/* See `pack`. The format is a constant here, so that the inner loop does not branch on it. */
+INLINE void pack_format(int format, const float *w, long n, long k, long block, char *out,
+                        float *scale) {
+  const long width = format == FLOAT32 ? PANEL : 16;
+  /* Consecutive numbers of a column that one dot product reads. */
+  const long group = format == FLOAT32 ? 1 : format == BFLOAT16 ? 2 : 4;
   for (long column = 0; column < n; column++, w += k) {
-    const float most = has_scale(kind) ? largest(w, k) : 0;
-    const float factor = most > 0 ? most_of(kind) / most : 0;
-    if (has_scale(kind)) scale[column] = most / most_of(kind);
+    const float maximum = has_scale(format) ? max_abs(w, k) : 0;
+    const float factor = maximum > 0 ? max_quantized(format) / maximum : 0;
+    if (has_scale(format)) scale[column] = maximum / max_quantized(format);
     for (long first = 0; first < k; first += block) {
       const float *row = w + first;
-      char *panel = out + (first * n + column / width * width * block) * size_of(kind);
+      char *panel = out + (first * n + column / width * width * block) * bytes_per_number(format);
       for (long i = 0; i < block; i++) {
-        const long at = (i / pair * width + column % width) * pair + i % pair;
-        if (kind == FLOAT32) {
+        const long at = (i / group * width + column % width) * group + i % group;
+        if (format == FLOAT32) {
           ((float *)panel)[at] = row[i];
-        } else if (kind == INT8) {
+        } else if (format == INT8) {
           const float x = row[i] * factor + ROUNDING;
           uint32_t bits;
           memcpy(&bits, &x, 4);
           panel[at] = (char)bits;
-        } else if (kind == BFLOAT16) {
-          ((uint16_t *)panel)[at] = half_of(row[i]);
+        } else if (format == BFLOAT16) {
+          ((uint16_t *)panel)[at] = to_bfloat16(row[i]);
         } else {
           const float x = row[i] * factor;
-          int32_t left = (int32_t)(x < 0 ? x - 0.5f : x + 0.5f);
-          /* A tile of first bytes, then those of the others. */
-          int8_t *byte = (int8_t *)panel + at + i / APART * APART * width * 2;
-          for (long place = 2; place >= 0; place--) {
-            byte[place * APART * width] = (int8_t)left;
-            left = (left - (int8_t)left) >> 8;
+          int32_t rest = (int32_t)(x < 0 ? x - 0.5f : x + 0.5f);
+          /* A tile of high digits, then one of middle and one of low digits. */
+          int8_t *digits = (int8_t *)panel + at + i / DIGIT_STRIDE * DIGIT_STRIDE * width * 2;
+          for (long digit = 2; digit >= 0; digit--) {
+            digits[digit * DIGIT_STRIDE * width] = (int8_t)rest;
+            rest = (rest - (int8_t)rest) >> 8;
           }
         }
       }
@@ -760,166 +786,171 @@ INLINE void pack_all(int kind, const float *w, long n, long k, long block, char 
   }
 }
 
-/* Pack weights (n, k) for `by_columns`, `block` of the k after another; `scale` is that of bytes,
- * (n,). */
-void pack(int kind, const float *w, long n, long k, long block, char *out, float *scale) {
-  if (kind == FLOAT32)
-    pack_all(FLOAT32, w, n, k, block, out, scale);
-  else if (kind == BFLOAT16)
-    pack_all(BFLOAT16, w, n, k, block, out, scale);
-  else if (kind == INT8)
-    pack_all(INT8, w, n, k, block, out, scale);
+/* Pack weights (n, k) for `multiply_columns`, in blocks of `block` of the k numbers. `scale`, (n,),
+ * is written for INT8 and INT8X3 only. */
+void pack(int format, const float *w, long n, long k, long block, char *out, float *scale) {
+  if (format == FLOAT32)
+    pack_format(FLOAT32, w, n, k, block, out, scale);
+  else if (format == BFLOAT16)
+    pack_format(BFLOAT16, w, n, k, block, out, scale);
+  else if (format == INT8)
+    pack_format(INT8, w, n, k, block, out, scale);
   else
-    pack_all(INT8X3, w, n, k, block, out, scale);
+    pack_format(INT8X3, w, n, k, block, out, scale);
 }
 
-/* Write some rows of a table, in the order of `index` (or as they are, without), as they are
- * multiplied. */
-void gather(int kind, const float *table, const int64_t *index, long first, long last, long k,
+/* Pack rows `first` to `last`: row r is row index[r] of the table, or row r if `index` is NULL. */
+void gather(int format, const float *table, const int64_t *index, long first, long last, long k,
             char *out, float *scale) {
   for (long r = first; r < last; r++) {
     const float *row = table + (index ? index[r] : r) * k;
-    scale[r] = write_row(kind, row, k, out, r);
+    scale[r] = pack_row(format, row, k, out, r);
   }
 }
 
-/* The input's share of gates: float32, and bfloat16 where the arithmetic is narrow. */
-INLINE void write_gates(int kind, char *gates, long at, vec x) {
-  if (is_narrow(kind))
-    write_halves((uint16_t *)gates + at, x);
+/* The input's contribution to the gates: bfloat16 in low precision, else float32. */
+INLINE void store_gates(int format, char *gates, long at, vec x) {
+  if (is_low_precision(format))
+    store_bfloat16((uint16_t *)gates + at, x);
   else
-    write_floats((float *)gates + at, x);
+    store_floats((float *)gates + at, x);
 }
 
-INLINE vec read_gates(int kind, const char *gates, long at) {
-  return is_narrow(kind) ? read_halves((const uint16_t *)gates + at)
-                         : read_floats((const float *)gates + at);
+INLINE vec load_gates(int format, const char *gates, long at) {
+  return is_low_precision(format) ? load_bfloat16((const uint16_t *)gates + at)
+                                  : load_floats((const float *)gates + at);
 }
 
 typedef struct {
-  int64_t rows, k, n;          /* of a product (rows, k) (k, n) */
-  int64_t first, last;         /* its columns, multiples of 64 */
-  int64_t after;               /* what becomes of it */
-  const char *a;               /* what `gather` wrote */
+  int64_t rows, k, n;          /* sizes of the product (rows, k) x (k, n) */
+  int64_t first, last;         /* range of columns to compute, multiples of 64 */
+  int64_t epilogue;
+  const char *a;               /* rows packed by `gather` */
   const float *a_scale;
-  const char *w;               /* what `pack` wrote */
+  const char *w;               /* weights packed by `pack` */
   const float *w_scale, *bias; /* (n,) */
-  const float *x;              /* of a highway layer, (rows, n / 2) */
+  const float *x;              /* input of a highway layer, (rows, n / 2) */
   char *out;
-  float *room;                 /* (TOGETHER, 96) */
-} product;
+  float *sums;                 /* scratch memory, (ROW_BLOCK, 96) */
+} product_args;
 
+/* What is computed from a product and its bias, and the shape of `out`. */
 enum {
-  PLAIN,   /* (rows, n) */
-  GATES,   /* (n / 64, rows, 64), and in bfloat16 what is narrow */
-  HIGHWAY, /* (rows, n / 2): sixteen columns of what x is transformed to stand before their gates */
+  NO_EPILOGUE, /* (rows, n) */
+  GATES,       /* (n / 64, rows, 64), bfloat16 in low precision */
+  HIGHWAY,     /* (rows, n / 2): 16 columns of the transform, then 16 of its gate, and so on */
 };
 
-/* Rows that stay in the second cache; a multiple of those that are multiplied together. */
-#define TOGETHER 240
+/* Rows of a block that fits in the L2 cache; a multiple of the row blocks of all formats. */
+#define ROW_BLOCK 240
 
-/* Take the sums of a vector in each of two times sixteen columns of a row to where they belong. */
-INLINE void finish_some(int kind, const product *p, long row, long column, const float *sums,
-                        long width) {
+/* Finish one vector of each of two adjacent tiles of columns of a row, and write the result. */
+INLINE void apply_epilogue(int format, const product_args *p, long row, long column,
+                           const float *sums, long digit_offset) {
   vec x[2];
-  for (int half = 0; half < 2; half++) {
-    const long at = column + half * LANES;
-    x[half] = summed(kind, sums + half * LANES, width, p->w_scale + at, p->a_scale[row]);
-    x[half] += read_floats(p->bias + at);
+  for (int tile = 0; tile < 2; tile++) {
+    const long at = column + tile * TILE;
+    x[tile] =
+        dequantize(format, sums + tile * TILE, digit_offset, p->w_scale + at, p->a_scale[row]);
+    x[tile] += load_floats(p->bias + at);
   }
-  if (p->after == HIGHWAY) {
-    const long at = row * (p->n / 2) + column / (2 * LANES) * LANES + column % LANES;
-    const vec before = read_floats(p->x + at);
-    const vec transformed = choose(x[0] < all(0), all(0), x[0]); /* what is no number stays none */
-    const vec gate = sigmoid(x[1], 0), change = transformed - before;
-    /* From the nearer end, lest a large number take the digits of a small one. */
-    const vec first = before + gate * change, last = transformed - (all(1) - gate) * change;
-    write_floats((float *)p->out + at, choose(gate < all(0.5f), first, last));
+  if (p->epilogue == HIGHWAY) {
+    const long at = row * (p->n / 2) + column / (2 * TILE) * TILE + column % TILE;
+    const vec input = load_floats(p->x + at);
+    const vec transformed = blend(x[0] < splat(0), splat(0), x[0]); /* ReLU that preserves NaN */
+    const vec gate = sigmoid(x[1], 0), change = transformed - input;
+    /* Interpolate from the nearer end: a large value would cancel the digits of a small one. */
+    const vec from_input = input + gate * change;
+    const vec from_transformed = transformed - (splat(1) - gate) * change;
+    store_floats((float *)p->out + at, blend(gate < splat(0.5f), from_input, from_transformed));
     return;
   }
-  for (int half = 0; half < 2; half++) {
-    const long at = column + half * LANES;
-    if (p->after == GATES)
-      write_gates(kind, p->out, (at / 64 * p->rows + row) * 64 + at % 64, x[half]);
+  for (int tile = 0; tile < 2; tile++) {
+    const long at = column + tile * TILE;
+    if (p->epilogue == GATES)
+      store_gates(format, p->out, (at / 64 * p->rows + row) * 64 + at % 64, x[tile]);
     else
-      write_floats((float *)p->out + row * p->n + at, x[half]);
+      store_floats((float *)p->out + row * p->n + at, x[tile]);
   }
 }
 
-INLINE void columns(int kind, const product *p) {
-  const long width = width_of(kind), stride = width * sums_of(kind);
-  begin(kind);
-  for (long first = 0; first < p->rows; first += TOGETHER) {
-    long rows = p->rows - first < TOGETHER ? p->rows - first : TOGETHER;
-    const char *a = p->a + first * p->k * size_of(kind);
+INLINE void run_product(int format, const product_args *p) {
+  const long width = column_block(format), stride = width * sums_per_number(format);
+  acquire_tiles(format);
+  for (long first = 0; first < p->rows; first += ROW_BLOCK) {
+    long rows = p->rows - first < ROW_BLOCK ? p->rows - first : ROW_BLOCK;
+    const char *a = p->a + first * p->k * bytes_per_number(format);
     for (long column = p->first; column < p->last; column += width) {
-      by_columns(kind, a, p->k, rows, p->w, column, 0, p->room, stride);
+      multiply_columns(format, a, p->k, rows, p->w, column, 0, p->sums, stride);
       for (long r = 0; r < rows; r++)
-        for (long from = 0; from < width; from += 2 * LANES)
-          for (long i = from; i < from + LANES; i += WIDE)
-            finish_some(kind, p, first + r, column + i, p->room + r * stride + i, width);
+        for (long from = 0; from < width; from += 2 * TILE)
+          for (long i = from; i < from + TILE; i += VECTOR)
+            apply_epilogue(format, p, first + r, column + i, p->sums + r * stride + i, width);
     }
   }
-  end(kind);
+  release_tiles(format);
 }
 
 typedef struct {
-  int64_t words, length, rows; /* length: characters of a word; rows: distinct ones */
-  int64_t columns, n;          /* of a row of `out`; of convolutions */
-  const int64_t *shapes;     /* (n, 2): the width of each, and its filters */
-  const int64_t *characters; /* (words, length): which of the distinct ones */
-  const float *shares; /* of each (filters / 64, width, rows, 64): a character's at each place */
-  const float *bias;   /* of each (filters, filled up) */
-  float *out;          /* (words, columns) */
-} convolutions;
+  int64_t words, length, n_distinct; /* words, characters per word, distinct characters */
+  int64_t columns, n_widths;         /* columns of `out`, number of filter widths */
+  const int64_t *shapes;             /* (n_widths, 2): width and number of filters */
+  const int64_t *characters;         /* (words, length): row of the distinct character */
+  /* For each filter width (filters / 64, width, n_distinct, 64): the contribution of each character
+   * at each position of the filter. */
+  const float *contributions;
+  const float *bias;                 /* for each filter width (filters, padded to 64) */
+  float *out;                        /* (words, columns) */
+} convolution_args;
 
-/* Count the windows until all that follow equal one that was seen: a word is filled up with one
- * character, and a maximum does not count repetitions. */
-INLINE long windows(const int64_t *word, long length, long width) {
+/* The number of windows before windows only repeat: a word is padded with copies of one character,
+ * and repetitions do not change the maximum. */
+INLINE long count_windows(const int64_t *word, long length, long width) {
   long used = length;
   while (used > 0 && word[used - 1] == word[length - 1]) used--;
   return used + width < length ? used + 1 : length - width + 1;
 }
 
-/* What a window gives is the sum of what its characters give at their places, and there are few
- * characters: nothing is multiplied here, and float32 costs no more than narrow products would. */
-static void pooled_block(const convolutions *v, long width, long filters, const float *shares,
-                         const float *bias, float *out) {
-  enum { N = 64 / WIDE };
-  for (long word = 0; word < v->words; word++) {
-    const int64_t *window = v->characters + word * v->length;
-    const int64_t *past = window + windows(window, v->length, width);
-    vec most[N];
-    for (int h = 0; h < N; h++) most[h] = all(-__builtin_inff());
-    for (; window < past; window++) {
+/* The output of a filter for a window is the sum of the contributions of its characters, which were
+ * multiplied once per distinct character. Nothing is multiplied here, so float32 costs no more than
+ * low precision. */
+static void pool_filter_block(const convolution_args *args, long width, long filters,
+                              const float *contributions, const float *bias, float *out) {
+  enum { N = 64 / VECTOR };
+  for (long word = 0; word < args->words; word++) {
+    const int64_t *window = args->characters + word * args->length;
+    const int64_t *end = window + count_windows(window, args->length, width);
+    vec maxima[N];
+    for (int v = 0; v < N; v++) maxima[v] = splat(-__builtin_inff());
+    for (; window < end; window++) {
       vec x[N] = {{0}};
-      for (long place = 0; place < width; place++) {
-        const float *share = shares + (place * v->rows + window[place]) * 64;
-        for (int h = 0; h < N; h++) x[h] += read_floats(share + h * WIDE);
+      for (long position = 0; position < width; position++) {
+        const float *row = contributions + (position * args->n_distinct + window[position]) * 64;
+        for (int v = 0; v < N; v++) x[v] += load_floats(row + v * VECTOR);
       }
-      for (int h = 0; h < N; h++) /* what is no number stays none */
-        most[h] = choose((x[h] > most[h]) | (x[h] != x[h]), x[h], most[h]);
+      for (int v = 0; v < N; v++) /* NaN is preserved */
+        maxima[v] = blend((x[v] > maxima[v]) | (x[v] != x[v]), x[v], maxima[v]);
     }
-    for (int h = 0; h < N; h++) {
-      const long left = filters - h * WIDE;
-      vec x = most[h] + read_floats(bias + h * WIDE);
-      if (left >= WIDE)
-        write_floats(out + h * WIDE, x);
+    for (int v = 0; v < N; v++) {
+      const long remaining = filters - v * VECTOR;
+      vec x = maxima[v] + load_floats(bias + v * VECTOR);
+      if (remaining >= VECTOR)
+        store_floats(out + v * VECTOR, x);
       else
-        for (long i = 0; i < left; i++) out[h * WIDE + i] = x[i];
+        for (long i = 0; i < remaining; i++) out[v * VECTOR + i] = x[i];
     }
-    out += v->columns;
+    out += args->columns;
   }
 }
 
-void pooled(const convolutions *v) {
-  const float *shares = v->shares, *bias = v->bias;
-  float *out = v->out;
-  for (long i = 0; i < v->n; i++) {
-    const long width = v->shapes[2 * i], filters = v->shapes[2 * i + 1];
+void convolve_and_pool(const convolution_args *args) {
+  const float *contributions = args->contributions, *bias = args->bias;
+  float *out = args->out;
+  for (long i = 0; i < args->n_widths; i++) {
+    const long width = args->shapes[2 * i], filters = args->shapes[2 * i + 1];
     for (long filter = 0; filter < filters; filter += 64) {
-      pooled_block(v, width, filters - filter, shares, bias, out + filter);
-      shares += 64 * width * v->rows;
+      pool_filter_block(args, width, filters - filter, contributions, bias, out + filter);
+      contributions += 64 * width * args->n_distinct;
       bias += 64;
     }
     out += filters;
@@ -927,235 +958,244 @@ void pooled(const convolutions *v) {
 }
 
 typedef struct {
-  /* Sizes: a step is a row of `index` and of `outputs`, `batch` long. */
-  int64_t cell, out, batch, first_step, last_step, reverse, rows, inputs;
-  int64_t block; /* of units that are projected together, a divisor of `cell` */
+  /* Sizes: each time step is a row of `index` and `outputs` with `batch` entries. */
+  int64_t cell, out, batch, first_step, last_step, reverse, rows, n_inputs;
+  int64_t block; /* units that are projected together, a divisor of `cell` */
   /* Bounds, or 0 for none. */
   float cell_clip, projection_clip;
-  const char *gates;      /* (cell / 16, inputs, 64): what `product` gave */
-  const int64_t *index;   /* which input, for each place */
-  const int64_t *active;  /* rows of each step, the first ones; the state of the others stays */
-  const char *recurrent;  /* packed (4 * cell, out), in the order of the gates */
+  const char *gates;      /* (cell / 16, n_inputs, 64): the inputs' share, by `product_*` */
+  const int64_t *index;   /* (steps, batch): row of the input */
+  const int64_t *active;  /* leading rows active at each step; the others keep their state */
+  const char *recurrent;  /* packed (4 * cell, out), gates interleaved as in `gates` */
   const float *recurrent_scale;
-  const char *projection; /* packed (out, cell) by blocks, or none where both are as wide */
-  float *cells;   /* (cell / 16, rows, 16), in and out: see `turn_cells` */
-  float *h;       /* (rows, out), in and out */
-  float *outputs; /* (steps, batch, out) */
-  char *state;    /* room: h as it is multiplied */
+  const char *projection; /* packed (out, cell) in blocks of units, or NULL without projection */
+  float *cells;           /* (cell / 16, rows, 16), updated in place: see `reorder_cells` */
+  float *h;               /* (rows, out), updated in place */
+  float *outputs;         /* (steps, batch, out) */
+  /* Scratch memory, for the number of rows rounded up to a multiple of 32. */
+  char *state;            /* packed copy of h */
   float *state_scale;
-  char *hidden;   /* room: a block of units of all rows as it is multiplied */
-  float *sums;    /* room: (out / width, rows, width), rows filled up: projected so far */
-  float *room;    /* twice (rows, 64, or 3 * 64), rows filled up */
-} walk;
+  char *hidden;           /* packed outputs of one block of units */
+  float *projection_sums; /* (out / column block, rows, column block) */
+  float *gate_sums;       /* two buffers of (rows, 64), or (rows, 3 * 64) for INT8X3 */
+} lstm_args;
 
-INLINE long filled(long rows) { return (rows + 31) / 32 * 32; }
+INLINE long round_up_32(long rows) { return (rows + 31) / 32 * 32; }
 
-/* What units are projected in. Most of them are far below the largest: with one scale for a row,
- * int8 would leave nothing of half of them. */
-INLINE int in_units(int kind) {
-  return kind == INT8X3 ? FLOAT32 : kind != INT8 ? kind : HAS_HALVES ? BFLOAT16 : FLOAT32;
+/* The format in which units are projected. INT8 is not used: most units are far smaller than the
+ * largest, and with one scale per row about half of them would become zero. */
+INLINE int format_of_projection(int format) {
+  return format == INT8X3 ? FLOAT32 : format != INT8 ? format : HAS_BFLOAT16 ? BFLOAT16 : FLOAT32;
 }
-int projected_in(int kind) { return in_units(kind); }
+int projection_format(int format) { return format_of_projection(format); }
 
-/* Cells of sixteen units that wait to be computed, the products of their gates being there. */
+/* Cells of 16 units whose gate products are available but which have not been computed yet. */
 typedef struct {
-  const walk *w;
-  const int64_t *index; /* of the step */
-  const float *sums;    /* (rows, 64, or 3 * 64) */
-  long unit, in_block;  /* the first of the units, and where that is in its block */
-  long row, last;
-  vec cell[PARTS], gate[PARTS]; /* of the row before: what its output is made of */
-} waiting;
+  const lstm_args *args;
+  const int64_t *index; /* index of the current step */
+  const float *sums;    /* gate products, (rows, 64, or 3 * 64) */
+  long unit, in_block;  /* first unit, and its position within its block */
+  long row, last;       /* next row to compute, and number of rows */
+  vec cell[TILE_VECTORS], output_gate[TILE_VECTORS]; /* of the previous row */
+} pending_cells;
 
-INLINE void wait_for(waiting *p, long unit, const float *sums, long n) {
+INLINE void queue_cells(pending_cells *p, long unit, const float *sums, long n) {
   p->sums = sums;
   p->unit = unit;
-  p->in_block = unit % p->w->block; /* a division takes as long as a cell: once for all rows */
+  p->in_block = unit % p->args->block; /* computed once per queue: a division is slow */
   p->row = 0;
   p->last = n;
 }
 
-/* From cell and output gate to what is projected. */
-INLINE void finish_cells(int kind, const waiting *p, long r, int part) {
-  const walk *w = p->w;
-  const long i = part * WIDE;
-  vec out = p->gate[part] * tanh_of(p->cell[part], is_narrow(kind));
-  if (!w->projection) {
-    write_floats(w->h + r * w->cell + p->unit + i, out);
+/* Compute the output of units from cell and output gate, and store it for the projection. */
+INLINE void store_outputs(int format, const pending_cells *p, long r, int part) {
+  const lstm_args *args = p->args;
+  const long i = part * VECTOR;
+  vec out = p->output_gate[part] * tanh_vec(p->cell[part], is_low_precision(format));
+  if (!args->projection) {
+    store_floats(args->h + r * args->cell + p->unit + i, out);
     return;
   }
-  write_numbers(in_units(kind), w->hidden, r, p->in_block + i, w->block, out);
+  store_packed(format_of_projection(format), args->hidden, r, p->in_block + i, args->block, out);
 }
 
-/* Compute the cells of the next row, and finish those of the row before: done at once, one after the
- * other would be all that a core can look ahead. */
-INLINE void next_cells(int kind, waiting *p) {
-  const walk *w = p->w;
-  const int is_rough = is_narrow(kind);
+/* Compute the cells of the next row and the outputs of the previous row. Both in one pass give
+ * out-of-order execution independent work: cell and output of one row form a long dependency
+ * chain. */
+INLINE void compute_next_row(int format, pending_cells *p) {
+  const lstm_args *args = p->args;
+  const int is_fast = is_low_precision(format);
   const long r = p->row, unit = p->unit;
-  const long place = (unit / LANES * w->inputs + p->index[r]) * 64;
-  /* Inputs stand anywhere: those of the next units are asked for before they are needed. */
-  const long size = is_narrow(kind) ? 2 : 4;
-  const char *next = w->gates + (place + 64 * w->inputs) * size;
+  const long input = (unit / TILE * args->n_inputs + p->index[r]) * 64;
+  /* Inputs are in random order: prefetch the gates of the next units. */
+  const long size = is_low_precision(format) ? 2 : 4;
+  const char *next = args->gates + (input + 64 * args->n_inputs) * size;
   for (long byte = 0; byte < 64 * size; byte += 64) __builtin_prefetch(next + byte, 0, 2);
-  for (int part = 0; part < PARTS; part++) {
+  for (int part = 0; part < TILE_VECTORS; part++) {
     vec gate[4];
     for (int g = 0; g < 4; g++) {
-      const long i = g * LANES + part * WIDE;
-      const float *scale = w->recurrent_scale + 4 * unit + i;
-      gate[g] = summed(kind, p->sums + i, 64, scale, w->state_scale[r]);
-      gate[g] += read_gates(kind, w->gates, place + i);
+      const long i = g * TILE + part * VECTOR;
+      const float *scale = args->recurrent_scale + 4 * unit + i;
+      gate[g] = dequantize(format, p->sums + i, 64, scale, args->state_scale[r]);
+      gate[g] += load_gates(format, args->gates, input + i);
     }
-    if (r > 0) finish_cells(kind, p, r - 1, part);
-    float *at = w->cells + unit * w->rows + r * LANES + part * WIDE;
-    vec cell = sigmoid(gate[1], is_rough) * read_floats(at);
-    cell += sigmoid(gate[0], is_rough) * tanh_of(gate[2], is_rough);
-    if (w->cell_clip > 0) cell = clip(cell, w->cell_clip);
-    write_floats(at, cell);
+    if (r > 0) store_outputs(format, p, r - 1, part);
+    float *at = args->cells + unit * args->rows + r * TILE + part * VECTOR;
+    vec cell = sigmoid(gate[1], is_fast) * load_floats(at);
+    cell += sigmoid(gate[0], is_fast) * tanh_vec(gate[2], is_fast);
+    if (args->cell_clip > 0) cell = clip(cell, args->cell_clip);
+    store_floats(at, cell);
     p->cell[part] = cell;
-    p->gate[part] = sigmoid(gate[3], is_rough);
+    p->output_gate[part] = sigmoid(gate[3], is_fast);
   }
-  p->sums += 64 * sums_of(kind);
+  p->sums += 64 * sums_per_number(format);
   p->row = r + 1;
 }
 
-INLINE void all_cells(int kind, waiting *p) {
+INLINE void compute_remaining_rows(int format, pending_cells *p) {
   if (p->last == 0) return;
-  while (p->row < p->last) next_cells(kind, p);
-  for (int part = 0; part < PARTS; part++) finish_cells(kind, p, p->last - 1, part);
+  while (p->row < p->last) compute_next_row(format, p);
+  for (int part = 0; part < TILE_VECTORS; part++) store_outputs(format, p, p->last - 1, part);
 }
 
-#if HAS_TILES
+#if HAS_AMX
 
-/* Products of the gates of sixteen units, (rows, 64). The tile unit works beside the vector units,
- * so the cells of the units before are computed between its products. */
-INLINE void gates_by_tiles(int kind, const walk *w, long n, long unit, float *sums,
-                           waiting *before) {
-  const long row_bytes = w->out * size_of(kind), depth = row_bytes / 64;
-  const long tile_column = depth * TILE_BYTES, each = tiles_each(kind);
-  const long stride = 64 * sums_of(kind), beside = kind == INT8X3 ? 64 : 16;
-  const char *weights = w->recurrent + 4 * unit * row_bytes;
-  const char *soon = weights + 4 * tile_column, *past = soon + 4 * tile_column;
-  const long products = 64 / panel_of(kind) * depth / each;
-  const int share = (int)((32 + products - 1) / products); /* rows of cells for each of them */
-  for (long column = 0; column < 64; column += panel_of(kind)) {
-    const char *w0 = weights + column / 16 * tile_column, *w1 = w0 + tile_column;
-    for (long from = 0; from < depth; from += DEEP * each) {
-      const long to = depth - from < DEEP * each ? depth : from + DEEP * each;
+/* Multiply the state with the recurrent weights of the gates of 16 units into (rows, 64). The AMX
+ * unit works in parallel to the vector units, so the `pending` cells of the previous units are
+ * computed between its products. */
+INLINE void multiply_gates(int format, const lstm_args *args, long n, long unit, float *sums,
+                           pending_cells *pending) {
+  const long row_bytes = args->out * bytes_per_number(format), depth = row_bytes / 64;
+  const long strip = depth * TILE_BYTES, step = tiles_per_step(format);
+  const long stride = 64 * sums_per_number(format), tile_offset = format == INT8X3 ? 64 : 16;
+  const char *weights = args->recurrent + 4 * unit * row_bytes;
+  const char *next = weights + 4 * strip, *next_end = next + 4 * strip;
+  const long products = 64 / tile_panel(format) * depth / step;
+  const int rows_per_product = (int)((32 + products - 1) / products);
+  for (long column = 0; column < 64; column += tile_panel(format)) {
+    const char *w0 = weights + column / 16 * strip, *w1 = w0 + strip;
+    for (long from = 0; from < depth; from += TILE_DEPTH_BLOCK * step) {
+      const long to =
+          depth - from < TILE_DEPTH_BLOCK * step ? depth : from + TILE_DEPTH_BLOCK * step;
       for (long r = 0; r < n; r += 32) {
-        const char *a0 = w->state + r * row_bytes, *a1 = a0 + 16 * row_bytes;
+        const char *a0 = args->state + r * row_bytes, *a1 = a0 + 16 * row_bytes;
         float *at = sums + r * stride + column;
-        const int is_double = n - r > 16;
-        begin_sums(kind, from > 0, is_double, at, stride, beside);
-        for (long i = from; i < to; i += each) {
-          multiply(kind, is_double, a0 + TILE_BYTES * i, a1 + TILE_BYTES * i, w0 + TILE_BYTES * i,
+        const int is_pair = n - r > 16;
+        load_sums(format, from > 0, is_pair, at, stride, tile_offset);
+        for (long i = from; i < to; i += step) {
+          multiply(format, is_pair, a0 + TILE_BYTES * i, a1 + TILE_BYTES * i, w0 + TILE_BYTES * i,
                    w1 + TILE_BYTES * i);
-          soon = fetched(kind, soon, past);
-          for (int q = 0; q < share; q++)
-            if (before->row < before->last) next_cells(kind, before);
+          next = prefetch_tiles(format, next, next_end);
+          for (int q = 0; q < rows_per_product; q++)
+            if (pending->row < pending->last) compute_next_row(format, pending);
         }
-        end_sums(kind, is_double, at, stride, beside);
+        store_sums(format, is_pair, at, stride, tile_offset);
       }
     }
   }
-  all_cells(kind, before);
+  compute_remaining_rows(format, pending);
 }
 #endif
 
-/* Project a block of units, while what the cells gave is near. */
-INLINE void project(int kind, const walk *w, long n, long block) {
-  const int in = in_units(kind);
-  const long width = width_of(in);
-  const char *weights = w->projection + block * w->out * size_of(in);
-  for (long column = 0; column < w->out; column += width)
-    by_columns(in, w->hidden, w->block, n, weights, column, block > 0,
-               w->sums + column * filled(w->rows), width);
+/* Project a block of units while their outputs are in the cache. */
+INLINE void project_block(int format, const lstm_args *args, long n, long block) {
+  const int projected = format_of_projection(format);
+  const long width = column_block(projected);
+  const char *weights = args->projection + block * args->out * bytes_per_number(projected);
+  for (long column = 0; column < args->out; column += width)
+    multiply_columns(projected, args->hidden, args->block, n, weights, column, block > 0,
+                     args->projection_sums + column * round_up_32(args->rows), width);
 }
 
-/* All gates and cells of a step, and what they give projected, for its first n rows. */
-INLINE void gates_and_cells(int kind, const walk *w, const int64_t *index, long n) {
-  waiting next = {.w = w, .index = index};
-#if HAS_TILES
-  if (kind != FLOAT32) {
-    float *sums[2] = {w->room, w->room + filled(n) * 64 * sums_of(kind)};
-    int turn = 0;
-    for (long unit = 0; unit < w->cell; unit += LANES, turn = !turn) {
-      gates_by_tiles(kind, w, n, unit, sums[turn], &next);
-      /* All cells of the block before are there, those of this one not yet. */
-      if (w->projection && unit > 0 && unit % w->block == 0) project(kind, w, n, unit - w->block);
-      wait_for(&next, unit, sums[turn], n);
+/* Compute gates, cells and projection sums of the first n rows of a step. */
+INLINE void run_step(int format, const lstm_args *args, const int64_t *index, long n) {
+  pending_cells pending = {.args = args, .index = index};
+#if HAS_AMX
+  if (format != FLOAT32) {
+    float *sums[2] = {args->gate_sums,
+                      args->gate_sums + round_up_32(n) * 64 * sums_per_number(format)};
+    int buffer = 0;
+    for (long unit = 0; unit < args->cell; unit += TILE, buffer = !buffer) {
+      multiply_gates(format, args, n, unit, sums[buffer], &pending);
+      /* All cells of the previous block have been computed, none of the current one. */
+      if (args->projection && unit > 0 && unit % args->block == 0)
+        project_block(format, args, n, unit - args->block);
+      queue_cells(&pending, unit, sums[buffer], n);
     }
-    all_cells(kind, &next);
-    if (w->projection) project(kind, w, n, w->cell - w->block);
+    compute_remaining_rows(format, &pending);
+    if (args->projection) project_block(format, args, n, args->cell - args->block);
     return;
   }
 #endif
-  for (long unit = 0; unit < w->cell; unit += LANES) {
-    by_columns(kind, w->state, w->out, n, w->recurrent, 4 * unit, 0, w->room, 64);
-    wait_for(&next, unit, w->room, n);
-    all_cells(kind, &next);
-    const long past = unit + LANES;
-    if (w->projection && past % w->block == 0) project(kind, w, n, past - w->block);
+  for (long unit = 0; unit < args->cell; unit += TILE) {
+    multiply_columns(format, args->state, args->out, n, args->recurrent, 4 * unit, 0,
+                     args->gate_sums, 64);
+    queue_cells(&pending, unit, args->gate_sums, n);
+    compute_remaining_rows(format, &pending);
+    const long end = unit + TILE;
+    if (args->projection && end % args->block == 0)
+      project_block(format, args, n, end - args->block);
   }
 }
 
-/* What all blocks came to. */
-INLINE void take_projected(int kind, const walk *w, long n) {
-  const long width = width_of(in_units(kind));
-  for (long v = 0; v < w->out; v += WIDE) {
-    const float *sums = w->sums + v / width * width * filled(w->rows) + v % width;
+/* Clip the sums of the projection over all blocks and store them as the new h. */
+INLINE void store_projection(int format, const lstm_args *args, long n) {
+  const long width = column_block(format_of_projection(format));
+  for (long v = 0; v < args->out; v += VECTOR) {
+    const float *sums =
+        args->projection_sums + v / width * width * round_up_32(args->rows) + v % width;
     for (long r = 0; r < n; r++) {
-      vec x = read_floats(sums + r * width);
-      if (w->projection_clip > 0) x = clip(x, w->projection_clip);
-      write_floats(w->h + r * w->out + v, x);
+      vec x = load_floats(sums + r * width);
+      if (args->projection_clip > 0) x = clip(x, args->projection_clip);
+      store_floats(args->h + r * args->out + v, x);
     }
   }
 }
 
-/* Bring cells, (rows, cell), into the order they are computed in, or back. */
-void turn_cells(float *c, float *cells, long rows, long cell, int is_back) {
-  for (long unit = 0; unit < cell; unit += LANES)
+/* Copy cells from c, (rows, cell), to `blocks`, (cell / 16, rows, 16), or back if `is_reverse`. */
+void reorder_cells(float *c, float *blocks, long rows, long cell, int is_reverse) {
+  for (long unit = 0; unit < cell; unit += TILE)
     for (long r = 0; r < rows; r++) {
-      float *row = c + r * cell + unit, *own = cells + unit * rows + r * LANES;
-      memcpy(is_back ? row : own, is_back ? own : row, 4 * LANES);
+      float *row = c + r * cell + unit, *block = blocks + unit * rows + r * TILE;
+      memcpy(is_reverse ? row : block, is_reverse ? block : row, 4 * TILE);
     }
 }
 
-INLINE void steps(int kind, const walk *w) {
-  const long n_steps = w->last_step - w->first_step;
-  begin(kind);
-  long known = 0; /* rows whose state has been written as it is multiplied */
+INLINE void run_steps(int format, const lstm_args *args) {
+  const long n_steps = args->last_step - args->first_step;
+  acquire_tiles(format);
+  long n_packed = 0; /* rows whose state has been packed */
   for (long s = 0; s < n_steps; s++) {
-    long step = w->reverse ? w->last_step - 1 - s : w->first_step + s;
-    long n = w->active[step];
-    for (long r = known; r < n; r++) /* rows that begin here */
-      w->state_scale[r] = write_row(kind, w->h + r * w->out, w->out, w->state, r);
-    known = n > known ? n : known;
-    gates_and_cells(kind, w, w->index + step * w->batch, n);
-    if (w->projection) take_projected(kind, w, n);
+    long step = args->reverse ? args->last_step - 1 - s : args->first_step + s;
+    long n = args->active[step];
+    for (long r = n_packed; r < n; r++) /* rows that begin at this step */
+      args->state_scale[r] = pack_row(format, args->h + r * args->out, args->out, args->state, r);
+    n_packed = n > n_packed ? n : n_packed;
+    run_step(format, args, args->index + step * args->batch, n);
+    if (args->projection) store_projection(format, args, n);
     for (long r = 0; r < n; r++) {
-      const float *h = w->h + r * w->out;
-      memcpy(w->outputs + (step * w->batch + r) * w->out, h, 4 * w->out);
-      w->state_scale[r] = write_row(kind, h, w->out, w->state, r);
+      const float *h = args->h + r * args->out;
+      memcpy(args->outputs + (step * args->batch + r) * args->out, h, 4 * args->out);
+      args->state_scale[r] = pack_row(format, h, args->out, args->state, r);
     }
   }
-  end(kind);
+  release_tiles(format);
 }
 
-void product_float32(const product *p) { columns(FLOAT32, p); }
-void walk_float32(const walk *w) { steps(FLOAT32, w); }
+void product_float32(const product_args *args) { run_product(FLOAT32, args); }
+void lstm_float32(const lstm_args *args) { run_steps(FLOAT32, args); }
 
-#if HAS_BYTES
-void product_int8(const product *p) { columns(INT8, p); }
-void walk_int8(const walk *w) { steps(INT8, w); }
+#if HAS_INT8
+void product_int8(const product_args *args) { run_product(INT8, args); }
+void lstm_int8(const lstm_args *args) { run_steps(INT8, args); }
 #endif
 
-#if HAS_HALVES
-void product_bfloat16(const product *p) { columns(BFLOAT16, p); }
-void walk_bfloat16(const walk *w) { steps(BFLOAT16, w); }
+#if HAS_BFLOAT16
+void product_bfloat16(const product_args *args) { run_product(BFLOAT16, args); }
+void lstm_bfloat16(const lstm_args *args) { run_steps(BFLOAT16, args); }
 #endif
 
-#if HAS_TILES
-void product_int8x3(const product *p) { columns(INT8X3, p); }
-void walk_int8x3(const walk *w) { steps(INT8X3, w); }
+#if HAS_AMX
+void product_int8x3(const product_args *args) { run_product(INT8X3, args); }
+void lstm_int8x3(const lstm_args *args) { run_steps(INT8X3, args); }
 #endif

@@ -1,4 +1,4 @@
-"""What the functions of `native.c` are given: packed weights, memory, threads of ours."""
+"""Python interface to the functions of `native.c`: packed weights, scratch memory, threads."""
 
 import ctypes
 import os
@@ -17,241 +17,250 @@ from torch.nn import functional
 
 from elmo.kernels.compute_precision import Precision
 from elmo.kernels.native_library import library
-from elmo.kernels.packing import packed
+from elmo.kernels.packing import pack_once
 
-# How C multiplies: an arithmetic, or float32 as three int8.
-Kind = Literal["float32", "int8x3", "bfloat16", "int8"]
-KINDS: dict[Kind, int] = {"float32": 0, "bfloat16": 1, "int8": 2, "int8x3": 3}
-SIZES: dict[Kind, int] = {"float32": 4, "int8x3": 3, "bfloat16": 2, "int8": 1}
-# Rows of a tile, units computed together: rows are filled up to a multiple.
-LANES = 16
-# Columns computed together: columns are filled up to a multiple.
+# Format of the operands of a product: a precision, or the int8 decomposition of float32 (int8x3).
+NumberFormat = Literal["float32", "int8x3", "bfloat16", "int8"]
+# The value of each format in the C code.
+FORMAT_IDS: dict[NumberFormat, int] = {"float32": 0, "bfloat16": 1, "int8": 2, "int8x3": 3}
+BYTES_PER_NUMBER: dict[NumberFormat, int] = {"float32": 4, "int8x3": 3, "bfloat16": 2, "int8": 1}
+# Rows and 32-bit columns of an AMX tile; LSTM units are computed in blocks of this size.
+TILE = 16
+# Columns that are computed together. Weights are padded to a multiple of it.
 PANEL = 64
-# Numbers of a row are a multiple of this, of each kind.
-DEPTHS: dict[Kind, int] = {"float32": 16, "int8x3": 64, "bfloat16": 32, "int8": 64}
-# Rows of a product that stay in the second cache, as in native.c; a multiple of those that are
-# multiplied together in any arithmetic, up to which rows are filled up.
-TOGETHER = 240
-GROUP = 48
-# Sums of each of them at a time, at most.
-ROOM = 96
-LINE = 64
-LARGE_PAGE = 2**21
-# Numbers that it takes some ten times as long to multiply as to hand out a task.
-WORTH_A_TASK = 2**26
-# Fewer are multiplied before another thread has begun.
-WORTH_A_THREAD = 2**21
+# The inner dimension of a product is padded to a multiple of this.
+DEPTH_MULTIPLES: dict[NumberFormat, int] = {"float32": 16, "int8x3": 64, "bfloat16": 32, "int8": 64}
+# Rows of a product that fit in the L2 cache, as in native.c; a multiple of ROW_MULTIPLE.
+ROW_BLOCK = 240
+# Rows are padded to a multiple of this: a multiple of the row blocks of all formats (6 and 16).
+ROW_MULTIPLE = 48
+# Sums per row that a product needs at a time, at most.
+MAX_SUMS = 96
+CACHE_LINE = 64
+HUGE_PAGE = 2**21
+# Multiplications of a task that take about ten times as long as scheduling the task.
+MIN_TASK_WORK = 2**26
+# Fewer multiplications are done before another thread has started.
+MIN_THREADED_WORK = 2**21
 
 
 @cache
-def can_compute(kind: Kind) -> bool:
-    """Tell whether the library is there and multiplies so on this CPU."""
+def can_compute(number_format: NumberFormat) -> bool:
+    """Whether the native library is available and this CPU supports products of a format."""
     loaded = library()
-    return loaded is not None and bool(loaded.has(KINDS[kind]))
+    return loaded is not None and bool(loaded.supports(FORMAT_IDS[number_format]))
 
 
-def kind_of(arithmetic: Precision) -> Kind:
-    """Say how this CPU multiplies in an arithmetic: float32 by bytes where it has tiles."""
-    return "int8x3" if arithmetic == "float32" and can_compute("int8x3") else arithmetic
+def format_for(precision: Precision) -> NumberFormat:
+    """Return the fastest format for a precision; for float32 the int8 decomposition with AMX."""
+    return "int8x3" if precision == "float32" and can_compute("int8x3") else precision
 
 
-def projected_in(kind: Kind) -> Kind:
-    """Give what units are projected in, where all else is of a kind."""
-    found = function("projected_in")(KINDS[kind])
-    return next(name for name, number in KINDS.items() if number == found)
+def projection_format(number_format: NumberFormat) -> NumberFormat:
+    """Return the format of the LSTM projection, given the format of all other products."""
+    number = native_function("projection_format")(FORMAT_IDS[number_format])
+    return next(name for name, value in FORMAT_IDS.items() if value == number)
 
 
-def is_plain(*tensors: Tensor) -> bool:
-    """Tell whether a call with these tensors is one that C can take: float32, without gradients."""
+def is_float32_inference(*tensors: Tensor) -> bool:
+    """Whether all tensors are float32 on the CPU, without gradients, autocast or compilation."""
     return (
-        all(one.device.type == "cpu" and one.dtype == torch.float32 for one in tensors)
+        all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
 
 
-def are_within(numbers: Tensor, n: int) -> bool:
-    """Tell whether all numbers are rows of a table: C reads whatever it is told to."""
-    return numbers.numel() == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < n)
+def are_valid_indices(indices: Tensor, n: int) -> bool:
+    """Whether all indices are in [0, n). The C code does not check its indices."""
+    return indices.numel() == 0 or (int(indices.min()) >= 0 and int(indices.max()) < n)
 
 
-def function(name: str) -> Callable[..., int]:
-    """Give a function of the library, once `can_compute` has said that it is there."""
+def native_function(name: str) -> Callable[..., int]:
+    """Return a function of the native library, which `can_compute` must have found available."""
     loaded = library()
     assert loaded is not None
-    found: Callable[..., int] = getattr(loaded, name)
-    return found
+    exported: Callable[..., int] = getattr(loaded, name)
+    return exported
 
 
-def filled_up(n: int, multiple: int) -> int:
-    """Give the next multiple."""
+def round_up(n: int, multiple: int) -> int:
+    """Return n, rounded up to a multiple."""
     return n + -n % multiple
 
 
 # ----------------------------------------------------------------------------- memory
 
 
-def aligned(n_bytes: int) -> Tensor:
-    """Give fresh memory that begins with a cache line, or with a large page where it is large."""
-    border = LINE if n_bytes < LARGE_PAGE else LARGE_PAGE
-    room = torch.empty(n_bytes + border, dtype=torch.uint8)
-    room = room[-room.data_ptr() % border :]
-    if border == LARGE_PAGE:
-        n = n_bytes // LARGE_PAGE * LARGE_PAGE
-        function("large_pages")(ctypes.c_void_p(room.data_ptr()), ctypes.c_long(n))
-    return room
+def allocate_aligned(n_bytes: int) -> Tensor:
+    """Return fresh memory aligned to a cache line, or to a huge page if it is that large."""
+    alignment = CACHE_LINE if n_bytes < HUGE_PAGE else HUGE_PAGE
+    memory = torch.empty(n_bytes + alignment, dtype=torch.uint8)
+    memory = memory[-memory.data_ptr() % alignment :]
+    if alignment == HUGE_PAGE:
+        n = n_bytes // HUGE_PAGE * HUGE_PAGE
+        native_function("use_huge_pages")(ctypes.c_void_p(memory.data_ptr()), ctypes.c_long(n))
+    return memory
 
 
-class _Rooms(local):
-    """Memory that a thread uses again: fresh pages cost as much as what is written to them."""
+class _ScratchMemory(local):
+    """Named buffers that each thread reuses: page faults cost as much as writing the data."""
 
     def __init__(self) -> None:
-        self.named: dict[str, Tensor] = {}
+        self.buffers: dict[str, Tensor] = {}
 
     def __call__(self, name: str, n_bytes: int) -> int:
-        """Give the address of at least so many bytes, beginning with a cache line."""
-        if name not in self.named or self.named[name].numel() < n_bytes:
-            self.named[name] = aligned(n_bytes)
-        return self.named[name].data_ptr()
+        """Return the address of a buffer of at least `n_bytes`, aligned to a cache line."""
+        if name not in self.buffers or self.buffers[name].numel() < n_bytes:
+            self.buffers[name] = allocate_aligned(n_bytes)
+        return self.buffers[name].data_ptr()
 
 
-room = _Rooms()
+scratch = _ScratchMemory()
 
 # ----------------------------------------------------------------------------- threads
 
 
-def together(tasks: Iterable[Callable[[], bool | None]]) -> None:
-    """Do all tasks, so many at a time; while C is at work Python's lock is free.
+def run_tasks(tasks: Iterable[Callable[[], bool | None]]) -> None:
+    """Run all tasks, as many in parallel as PyTorch has threads; C code releases the GIL.
 
-    A task that gives True has more to do, and is taken up again after the others, by any thread.
-    After an error nothing more is begun.
+    A task that returns True is not finished: it is called again after the other tasks, by any
+    thread. After an error no further task is started.
     """
-    left = deque(tasks)
-    stopped = _Stopped()
+    queue = deque(tasks)
+    stop = _StopFlag()
 
     def work() -> None:
         try:
-            while left and not stopped.is_so:
+            while queue and not stop.is_set:
                 try:
-                    task = left.popleft()
-                except IndexError:  # another one was quicker
+                    task = queue.popleft()
+                except IndexError:  # another thread took the last task
                     return
                 if task() is True:
-                    left.append(task)
+                    queue.append(task)
         except BaseException:
-            stopped.is_so = True
+            stop.is_set = True
             raise
 
-    n_others = min(torch.get_num_threads(), len(left)) - 1
+    n_others = min(torch.get_num_threads(), len(queue)) - 1
     if n_others < 1:
         return work()
-    futures = [_threads(n_others, os.getpid()).submit(work) for _ in range(n_others)]
+    futures = [_thread_pool(n_others, os.getpid()).submit(work) for _ in range(n_others)]
     try:
         work()
     finally:
-        _wait_for(futures, stopped)
-    for future in futures:
-        if not future.cancelled():
-            future.result()
+        started = _wait_for(futures, stop)
+    for future in started:
+        future.result()
 
 
-class _Stopped:
-    """Whether nothing more is begun."""
+class _StopFlag:
+    """Whether no further task may be started."""
 
-    is_so = False
+    is_set = False
 
 
-def _wait_for(futures: list[Future[None]], stopped: _Stopped) -> None:
-    """Wait until none of them works any more, however often somebody interrupts.
+def _wait_for(futures: list[Future[None]], stop: _StopFlag) -> list[Future[None]]:
+    """Wait until no future is running any more, even if interrupted repeatedly.
 
-    What they are writing to must stay so long. Those that have not begun, since their threads work
-    for another caller, need not.
+    The memory they write to must stay valid until then. Cancel futures that have not started
+    because their threads work for another caller.
+
+    Returns:
+        The futures that ran.
     """
     interrupt: BaseException | None = None
     while True:
         try:
-            wait([future for future in futures if not future.cancel()])
+            started = [future for future in futures if not future.cancel()]
+            wait(started)
             break
         except BaseException as error:
-            stopped.is_so = True
+            stop.is_set = True
             interrupt = error
     if interrupt is not None:
         raise interrupt
+    return started
 
 
 @cache
-def _threads(n: int, process: int) -> ThreadPoolExecutor:
-    """Give threads beside the caller; a process that was forked off has none of its parent's."""
-    return ThreadPoolExecutor(n, "native", _begin_thread, (_places(),))
+def _thread_pool(n: int, process: int) -> ThreadPoolExecutor:
+    """Return n threads of a process; a forked process does not inherit its parent's threads."""
+    return ThreadPoolExecutor(n, "native", _initialize_thread, (_free_cores(),))
 
 
-def _begin_thread(places: set[int]) -> None:
-    """Make a new thread ready for work, on these cores where there are any."""
-    if places:
-        os.sched_setaffinity(0, places)
-    # OpenMP's own threads keep their cores busy while they wait for PyTorch's next call, and ours
-    # find none free. They do not once there are more of them than cores: those of one of ours, too.
-    if _first_of(os.getpid()).acquire(blocking=False):
-        _wake_openmp()
+def _initialize_thread(cores: set[int]) -> None:
+    """Prepare a new thread for work, and bind it to the given cores if there are any."""
+    if cores:
+        os.sched_setaffinity(0, cores)
+    # OpenMP's threads spin on their cores while they wait for PyTorch's next call, and leave no
+    # core to ours. They stop spinning when there are more OpenMP threads than cores: so one of our
+    # threads starts a second OpenMP team.
+    if _first_thread_lock(os.getpid()).acquire(blocking=False):
+        _start_openmp_threads()
 
 
 @cache
-def _first_of(process: int) -> Lock:
-    """Give what only the first thread of a process gets."""
+def _first_thread_lock(process: int) -> Lock:
+    """Return a lock that only the first thread of a process acquires."""
     return Lock()
 
 
-def _wake_openmp() -> None:
-    """Have OpenMP make its threads, which are there once they had something to do."""
+def _start_openmp_threads() -> None:
+    """Run a parallel operation, so that OpenMP starts its threads."""
     torch.zeros(2**20).add_(1)
 
 
-def _places() -> set[int]:
-    """Give the cores for threads of ours where OpenMP has bound the caller to one.
+def _free_cores() -> set[int]:
+    """Return the cores of OpenMP's other threads if OpenMP binds threads to cores, else none.
 
-    A new thread stands where its maker does: with `OMP_PROC_BIND` all of ours would share that
-    core. Nothing where OpenMP binds no thread.
+    A new thread inherits the affinity of its creator: with `OMP_PROC_BIND` all of our threads
+    would share the core of the calling thread.
     """
     is_bound = os.environ.get("OMP_PROC_BIND", "false").lower() != "false"
     if not is_bound or not hasattr(os, "sched_getaffinity"):
         return set()
-    _wake_openmp()  # one thread on each core it may use
-    found: set[int] = set()
+    _start_openmp_threads()  # one on each core that OpenMP may use
+    cores: set[int] = set()
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError):
-            found |= os.sched_getaffinity(int(thread))
-    return found - os.sched_getaffinity(0)
+            cores |= os.sched_getaffinity(int(thread))
+    return cores - os.sched_getaffinity(0)
 
 
-def shares(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
-    """Cut a range into pieces for threads, each but the last a multiple.
+def split_range(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
+    """Split a range into parts for threads; the size of each part but the last is a multiple.
 
-    One where there is next to nothing to do, two for each of several threads where there is little.
-    Else each is that share of what is left, down to what is worth a task: however fast each thread
-    is, all end at about the same time.
+    A range with very little work is one part, and a range with little work has two parts per
+    thread. Otherwise parts get smaller towards the end of the range, down to MIN_TASK_WORK, so
+    that all threads finish at about the same time however fast each one is.
 
     Args:
-        n: the range is 0 to n.
-        multiple: of what pieces are one.
-        work: numbers that are multiplied, added or written for each of the n.
+        n: End of the range, which starts at 0.
+        multiple: Every part but the last has a multiple of this size.
+        work: Numbers that are multiplied, added or written per element of the range.
+
+    Returns:
+        Start and end of each part.
     """
     n_threads = torch.get_num_threads()
-    n_pieces = 2 * n_threads if n_threads > 1 and n * work >= WORTH_A_THREAD else 1
-    least = min(-(-n // n_pieces), WORTH_A_TASK // max(1, work))
-    found, first = [], 0
+    n_parts = 2 * n_threads if n_threads > 1 and n * work >= MIN_THREADED_WORK else 1
+    least = min(-(-n // n_parts), MIN_TASK_WORK // max(1, work))
+    parts, first = [], 0
     while first < n:
-        width = max(multiple, filled_up(max(least, -(-(n - first) // n_pieces)), multiple))
-        found.append((first, min(first + width, n)))
+        width = max(multiple, round_up(max(least, -(-(n - first) // n_parts)), multiple))
+        parts.append((first, min(first + width, n)))
         first += width
-    return found
+    return parts
 
 
 # ----------------------------------------------------------------------------- products
 
 
-class Weights(NamedTuple):
-    """Packed weights of a product (rows, k) (k, n), and the scale of each column of bytes."""
+class PackedWeights(NamedTuple):
+    """Packed weights of a product (rows, k) x (k, n), and the scale of each column for int8."""
 
     values: Tensor
     scale: Tensor
@@ -259,81 +268,86 @@ class Weights(NamedTuple):
     k: int
 
 
-def pack(
+def pack_weight(
     weight: Tensor,
-    kind: Kind,
-    name: str = "matrix",
-    arranged: Callable[[Tensor], Tensor] = lambda weight: weight,
+    number_format: NumberFormat,
+    layout: str = "matrix",
+    rearrange: Callable[[Tensor], Tensor] = lambda weight: weight,
     block: int | None = None,
-) -> Weights:
-    """Pack a weight for products of a kind, once.
+) -> PackedWeights:
+    """Return a weight packed for products of a format, cached until the weight changes.
 
     Args:
-        weight: (n, k), or what `arranged` makes that of.
-        kind: of the products.
-        name: tells one arrangement from another.
-        arranged: puts rows and columns where they are wanted.
-        block: numbers of a row that are multiplied together, one such block after another; all
-            where None.
+        weight: Weight, which `rearrange` turns into (n, k).
+        number_format: Format of the products.
+        layout: Name of `rearrange` and `block` in the cache.
+        rearrange: Function that reorders rows and columns.
+        block: Numbers of a row that are multiplied together, as one block after the other.
+            Default: all of a row.
     """
 
-    def make(weight: Tensor) -> Weights:
-        return pack_rows(arranged(weight.detach()), kind, block)
+    def pack(weight: Tensor) -> PackedWeights:
+        return pack_matrix(rearrange(weight.detach()), number_format, block)
 
-    return packed(weight, f"{name} {kind}", make)
+    return pack_once(weight, f"{layout} {number_format}", pack)
 
 
-def pack_rows(rows: Tensor, kind: Kind, block: int | None = None) -> Weights:
-    """Pack what `pack` keeps: see there."""
-    n, k = filled_up(len(rows), PANEL), filled_up(rows.shape[1], DEPTHS[kind])
-    rows = functional.pad(rows, (0, k - rows.shape[1], 0, n - len(rows))).contiguous()
-    values, scale = aligned(n * k * SIZES[kind]), torch.ones(n)
-    function("pack")(
-        KINDS[kind],
-        ctypes.c_void_p(rows.data_ptr()),
+def pack_matrix(
+    matrix: Tensor, number_format: NumberFormat, block: int | None = None
+) -> PackedWeights:
+    """Pack a matrix (n, k) without caching it; see `pack_weight`."""
+    n = round_up(len(matrix), PANEL)
+    k = round_up(matrix.shape[1], DEPTH_MULTIPLES[number_format])
+    padding = (0, k - matrix.shape[1], 0, n - len(matrix))
+    matrix = functional.pad(matrix, padding).contiguous()
+    values, scale = allocate_aligned(n * k * BYTES_PER_NUMBER[number_format]), torch.ones(n)
+    native_function("pack")(
+        FORMAT_IDS[number_format],
+        ctypes.c_void_p(matrix.data_ptr()),
         ctypes.c_long(n),
         ctypes.c_long(k),
         ctypes.c_long(block or k),
         ctypes.c_void_p(values.data_ptr()),
         ctypes.c_void_p(scale.data_ptr()),
     )
-    return Weights(values, scale, n, k)
+    return PackedWeights(values, scale, n, k)
 
 
-def side_by_side(n_parts: int, rows: Tensor) -> Tensor:
-    """Put sixteen rows of each of so many parts of a matrix beside each other, then the next."""
-    return rows.view(n_parts, -1, LANES, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
+def interleave(n_parts: int, rows: Tensor) -> Tensor:
+    """Interleave the parts of a matrix: sixteen rows of each part, then the next sixteen."""
+    return rows.view(n_parts, -1, TILE, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
 
 
-class Gathered(NamedTuple):
-    """Rows as they are multiplied, and the scale of each where they are bytes."""
+class PackedRows(NamedTuple):
+    """Input rows in the layout of the products, and the scale of each row for int8."""
 
     values: Tensor
     scale: Tensor
     n: int
 
 
-def gathered(
+def gather_rows(
     table: Tensor,
     index: Tensor | None,
-    kind: Kind,
+    number_format: NumberFormat,
     *,
-    with_others: bool = False,
-) -> Gathered:
-    """Write rows of a table as they are multiplied.
+    in_parallel: bool = False,
+) -> PackedRows:
+    """Pack rows of a table as the input of a product.
 
     Args:
-        table: (rows, k), contiguous.
-        index: which rows; all where None.
-        kind: of the product.
-        with_others: share the rows out among all threads; this one alone does it otherwise.
+        table: Contiguous table, (rows, k).
+        index: Rows to pack. Default: all.
+        number_format: Format of the product.
+        in_parallel: Use all threads, not only the calling one.
     """
     n, k = len(table) if index is None else len(index), table.shape[1]
-    rows = Gathered(aligned(filled_up(n, GROUP) * k * SIZES[kind]), torch.empty(n), n)
+    n_bytes = round_up(n, ROW_MULTIPLE) * k * BYTES_PER_NUMBER[number_format]
+    rows = PackedRows(allocate_aligned(n_bytes), torch.empty(n), n)
 
     def write(first: int, last: int) -> None:
-        function("gather")(
-            KINDS[kind],
+        native_function("gather")(
+            FORMAT_IDS[number_format],
             ctypes.c_void_p(table.data_ptr()),
             None if index is None else ctypes.c_void_p(index.data_ptr()),
             ctypes.c_long(first),
@@ -343,63 +357,65 @@ def gathered(
             ctypes.c_void_p(rows.scale.data_ptr()),
         )
 
-    if with_others:
-        together(partial(write, *piece) for piece in shares(n, GROUP, k))
+    if in_parallel:
+        run_tasks(partial(write, *part) for part in split_range(n, ROW_MULTIPLE, k))
     else:
         write(0, n)
     return rows
 
 
-class _Product(ctypes.Structure):
+class _ProductArgs(ctypes.Structure):
+    """`product_args` of native.c."""
+
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("rows", "k", "n", "first", "last", "after")),
+        *((name, ctypes.c_int64) for name in ("rows", "k", "n", "first", "last", "epilogue")),
         *(
             (name, ctypes.c_void_p)
-            for name in ("a", "a_scale", "w", "w_scale", "bias", "x", "out", "room")
+            for name in ("a", "a_scale", "w", "w_scale", "bias", "x", "out", "sums")
         ),
     )
 
 
-class After(IntEnum):
-    """What becomes of a product and its bias, as in native.c."""
+class Epilogue(IntEnum):
+    """What is computed from a product and its bias, with the values of native.c."""
 
-    PLAIN = 0
-    """(rows, n) in float32."""
+    NONE = 0
+    """Output (rows, n), float32."""
     GATES = 1
-    """(n / 64, rows, 64), in bfloat16 where the kind is narrow."""
+    """Output (n / 64, rows, 64), bfloat16 for the formats bfloat16 and int8."""
     HIGHWAY = 2
-    """(rows, n / 2): with weights `side_by_side`, what x is transformed to and its gates."""
+    """Output (rows, n / 2) of a highway layer; transform and gate weights are interleaved."""
 
 
 def multiply(
-    rows: Gathered,
-    weights: Weights,
+    rows: PackedRows,
+    weights: PackedWeights,
     bias: Tensor,
-    kind: Kind,
+    number_format: NumberFormat,
     out: int,
     columns: tuple[int, int],
-    after: After = After.PLAIN,
+    epilogue: Epilogue = Epilogue.NONE,
     x: Tensor | None = None,
 ) -> None:
-    """Multiply rows with some columns of packed weights, and add the bias.
+    """Multiply rows with a range of columns of packed weights and add the bias.
 
     Args:
-        rows: gathered.
-        weights: packed.
-        bias: (n,), in their order.
-        kind: they were packed for.
-        out: address of what is written.
-        columns: the first, and the one after the last.
-        after: what becomes of it.
-        x: of a highway layer, (rows, n / 2), contiguous.
+        rows: Packed rows.
+        weights: Packed weights.
+        bias: Bias in the order of the packed columns, (n,).
+        number_format: Format of rows and weights.
+        out: Address of the output.
+        columns: First column, and the one after the last.
+        epilogue: What is computed from the sums.
+        x: Input of a highway layer, (rows, n / 2), contiguous.
     """
-    given = _Product(
+    args = _ProductArgs(
         rows=rows.n,
         k=weights.k,
         n=weights.n,
         first=columns[0],
         last=columns[1],
-        after=after,
+        epilogue=epilogue,
         a=rows.values.data_ptr(),
         a_scale=rows.scale.data_ptr(),
         w=weights.values.data_ptr(),
@@ -407,6 +423,6 @@ def multiply(
         bias=bias.data_ptr(),
         x=None if x is None else x.data_ptr(),
         out=out,
-        room=room("sums", TOGETHER * ROOM * 4),
+        sums=scratch("sums", ROW_BLOCK * MAX_SUMS * 4),
     )
-    function(f"product_{kind}")(ctypes.byref(given))
+    native_function(f"product_{number_format}")(ctypes.byref(args))

@@ -1,6 +1,6 @@
-"""`native.c` as a library: compiled once on the machine it runs on, then found in the cache folder.
+"""The native library: `native.c`, compiled once on the user's machine and kept in a cache folder.
 
-Where there is no C compiler there is no library, and the plain kernels compute the same.
+Without a C compiler there is no library, and the reference implementation is used instead.
 """
 
 import ctypes
@@ -24,15 +24,15 @@ logger = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("native.c")
 FLAGS = ("-O3", "-shared", "-fPIC", "-Wno-psabi")
 SWITCH = "ELMO_NATIVE"
-"""Variable of the environment that, set to 0, keeps the library off."""
+"""Environment variable that disables the library if set to 0."""
 
 
 _lock = Lock()
 
 
 def library() -> ctypes.CDLL | None:
-    """Give the library, compiled if need be; None where it cannot be had."""
-    with _lock:  # lest threads that come first at the same time compile it twice
+    """Return the library, compiled if necessary; None if it is not available."""
+    with _lock:  # so that concurrent first calls do not compile it twice
         return _library()
 
 
@@ -41,62 +41,65 @@ def _library() -> ctypes.CDLL | None:
     compiler = _compiler()
     if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
         return None
-    flags = (*FLAGS, _tuned())
+    flags = (*FLAGS, _cpu_flag())
     try:
-        name = f"native-{_fingerprint(compiler, flags)}.so"
-        return _kept(compiler, flags, cache_folder() / name) or _made(compiler, flags)
+        path = cache_folder() / f"native-{_fingerprint(compiler, flags)}.so"
+        return _load_cached(compiler, flags, path) or _load_uncached(compiler, flags)
     except (OSError, subprocess.SubprocessError) as error:
-        logger.warning("the native kernels could not be built (%s): the plain ones are used", error)
+        logger.warning(
+            "The native kernels could not be compiled (%s). Using the slower PyTorch kernels.",
+            error,
+        )
     return None
 
 
-def _kept(compiler: Sequence[str], flags: Sequence[str], path: Path) -> ctypes.CDLL | None:
-    """Give the library of the cache folder; None where it cannot be written there."""
+def _load_cached(compiler: Sequence[str], flags: Sequence[str], path: Path) -> ctypes.CDLL | None:
+    """Load the library from the cache, compiled if necessary; None if it is not writable."""
     with suppress(OSError):
         return ctypes.CDLL(str(path))
-    # Not there yet, or damaged.
-    return ctypes.CDLL(str(path)) if _compiled(compiler, flags, path) else None
+    # The file is missing or damaged.
+    return ctypes.CDLL(str(path)) if _compile(compiler, flags, path) else None
 
 
-def _made(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL:
-    """Compile the library for this process alone; once loaded its file is not needed."""
+def _load_uncached(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL:
+    """Compile the library for this process only; its file is not needed once it is loaded."""
     with tempfile.TemporaryDirectory(prefix="elmo-") as folder:
         path = Path(folder) / "native.so"
-        if not _compiled(compiler, flags, path):
-            raise OSError(f"nothing can be written to {folder}")
+        if not _compile(compiler, flags, path):
+            raise OSError(f"{folder} is not writable")
         return ctypes.CDLL(str(path))
 
 
 def cache_folder() -> Path:
-    """Give the folder of what is computed once for a user and a machine."""
+    """Return the cache folder of the user on this machine."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "elmo-torch"
 
 
 def _compiler() -> list[str] | None:
-    """Give the command of the compiler, which `CC` may name with arguments; None for none."""
+    """Return the command of the C compiler (`CC` or cc) with its arguments; None if missing."""
     name, *arguments = shlex.split(os.environ.get("CC") or "cc") or ["cc"]
-    found = shutil.which(name)
-    return None if found is None else [found, *arguments]
+    path = shutil.which(name)
+    return None if path is None else [path, *arguments]
 
 
-def _tuned() -> str:
-    """Give the flag for everything that this CPU has."""
+def _cpu_flag() -> str:
+    """Return the compiler flag that enables all instructions of this CPU."""
     is_x86 = platform.machine().lower() in ("x86_64", "amd64")
     return "-march=native" if is_x86 else "-mcpu=native"
 
 
 def _fingerprint(compiler: Sequence[str], flags: Sequence[str]) -> str:
-    """Name what decides the library: source, flags, compiler, and the CPU it is tuned for."""
+    """Return a hash of source, flags, compiler version and CPU, which determine the library."""
     version = subprocess.run(
         [*compiler, "--version"], capture_output=True, check=True, timeout=60
     ).stdout
-    parts = [SOURCE.read_bytes(), " ".join([*compiler, *flags]).encode(), version, _processor()]
+    parts = [SOURCE.read_bytes(), " ".join([*compiler, *flags]).encode(), version, _cpu_features()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def _processor() -> bytes:
-    """Tell this CPU from others that might share the cache folder."""
+def _cpu_features() -> bytes:
+    """Return a description of this CPU: machines with different CPUs may share a cache folder."""
     try:
         lines = Path("/proc/cpuinfo").read_bytes().splitlines()
     except OSError:
@@ -104,10 +107,14 @@ def _processor() -> bytes:
     return b"\n".join(sorted({line for line in lines if line.startswith((b"flags", b"Features"))}))
 
 
-def _compiled(compiler: Sequence[str], flags: Sequence[str], path: Path) -> bool:
-    """Compile beside the final name and move, so that nobody loads half a library.
+def _compile(compiler: Sequence[str], flags: Sequence[str], path: Path) -> bool:
+    """Compile the library atomically: to a temporary file, which is then moved to its path.
 
-    False where nothing can be written.
+    Returns:
+        False if the folder is not writable.
+
+    Raises:
+        OSError: The compiler failed.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -119,8 +126,8 @@ def _compiled(compiler: Sequence[str], flags: Sequence[str], path: Path) -> bool
         command = [*compiler, *flags, str(SOURCE), "-o", str(partial)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if done.returncode:
-            reason = done.stderr.strip().splitlines()[:1]
-            raise OSError(f"{compiler[0]}: {reason[0] if reason else 'no reason given'}")
+            message = done.stderr.strip().splitlines()[:1]
+            raise OSError(f"{compiler[0]}: {message[0] if message else 'no error message'}")
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

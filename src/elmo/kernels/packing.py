@@ -1,4 +1,4 @@
-"""Weights in the order a kernel reads them: packed once, and kept while they are what they were."""
+"""Cache of packed weights: weights in the order in which a kernel reads them, until they change."""
 
 from collections.abc import Callable, Sequence
 from ctypes import c_uint8, c_uint16, c_uint32, c_uint64
@@ -10,47 +10,50 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 T = TypeVar("T")
 
-_kept: Any = WeakTensorKeyDictionary()
+_cache: Any = WeakTensorKeyDictionary()
 _lock = Lock()
 
 
-# Numbers of a weight that are looked at to see whether it has changed; nothing else reads the lines
-# of memory that they lie in.
-LOOKED_AT = 16
-_NUMBERS: dict[int, Any] = {2: c_uint16, 4: c_uint32, 8: c_uint64}
+# Numbers of a weight that are compared to detect a change. Each of them costs a cache miss, since
+# nothing else reads the original weights.
+N_SAMPLES = 16
+_UNSIGNED_BY_SIZE: dict[int, Any] = {2: c_uint16, 4: c_uint32, 8: c_uint64}
 
 
 def weight_fingerprint(weight: Tensor) -> tuple[int, int, list[int]]:
-    """Tell a weight from what it was before: its memory, its version, some of its numbers.
+    """Return what changes with a weight: its address, its version and a sample of its numbers.
 
-    Not everything that changes a weight counts as a version: `weight.data` does not, nor do fused
-    optimisers. They change all numbers, so a few are looked at, where that costs no waiting.
+    The version counter misses some changes, such as those through `weight.data` and of fused
+    optimizers. These change all numbers, so a sample is compared, if the weight is on the CPU.
     """
     address, version = weight.data_ptr(), 0 if weight.is_inference() else weight._version
-    # Memory that was given back has no address.
+    # A weight whose storage was released has no address.
     if weight.device.type != "cpu" or not address:
         return address, version, []
-    # Where they lie, in a third of the time: a sentence alone is computed with thirty weights.
+    # Reading through ctypes takes a third of the time of indexing the tensor, which matters for a
+    # single sentence: it checks about thirty weights.
     dense, n = weight.contiguous(), weight.numel()
-    numbers = (_NUMBERS.get(weight.element_size(), c_uint8) * n).from_address(dense.data_ptr())
-    return address, version, numbers[:: max(1, n // LOOKED_AT)]
+    unsigned = _UNSIGNED_BY_SIZE.get(weight.element_size(), c_uint8)
+    numbers = (unsigned * n).from_address(dense.data_ptr())
+    return address, version, numbers[:: max(1, n // N_SAMPLES)]
 
 
-def packed(
-    weight: Tensor, key: str, pack: Callable[[Tensor], T], beside: Sequence[Tensor] = ()
+def pack_once(
+    weight: Tensor, key: str, pack: Callable[[Tensor], T], other_weights: Sequence[Tensor] = ()
 ) -> T:
-    """Give what `pack` makes of a weight, made before where that was done.
+    """Return `pack(weight)`, cached until a weight changes.
 
     Args:
-        weight: it may be changed in place, or be given other memory: then it is packed anew.
-        key: tells one way of packing from another.
-        pack: does it.
-        beside: other weights that it looks at, as long as they are what they were, too.
+        weight: Weight to pack. A change in place or of its memory invalidates the cache.
+        key: Name of the packed layout; a weight can have several.
+        pack: Function that packs the weight.
+        other_weights: Further weights that `pack` reads. A change of these invalidates the cache,
+            too.
     """
-    state = tuple(map(weight_fingerprint, (weight, *beside)))
+    fingerprints = tuple(map(weight_fingerprint, (weight, *other_weights)))
     with _lock:
-        ways = _kept.setdefault(weight, {})
-        if key not in ways or ways[key][0] != state:
-            ways[key] = (state, pack(weight))
-        found: T = ways[key][1]
-    return found
+        entries = _cache.setdefault(weight, {})
+        if key not in entries or entries[key][0] != fingerprints:
+            entries[key] = (fingerprints, pack(weight))
+        value: T = entries[key][1]
+    return value

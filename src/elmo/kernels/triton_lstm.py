@@ -1,27 +1,27 @@
-"""The steps of an LSTM layer in Triton: all directions in a launch, a cell's four gates in a tile.
+"""Triton kernels of one step of an LSTM layer: all directions in one launch.
 
-Buffers are contiguous, directions first, then steps, then rows. What a step needs in sequence is
-here; products over all steps are `lstm_fused`'s. Marks tell what a row is at a step: see `RESET`
-and `PADDING`.
+Buffers are contiguous, directions first, then steps, then rows. A tile holds the four gates of its
+units. Products over all steps are computed in `lstm_fused_steps`. Flags describe each row at each
+step: see `RESET` and `PADDING`.
 """
 
 import triton
 import triton.language as tl
 
 RESET = tl.constexpr(1)
-"""The state is zero before the step."""
+"""The state is set to zero before the step."""
 PADDING = tl.constexpr(2)
-"""There is no token: the state stays, the output is zero, no gradient comes from here."""
+"""No token: the state is kept, the output is zero and has no gradient."""
 
 
 @triton.jit
 def _tanh(x, FAST: tl.constexpr):
-    """The GPU's own approximation errs by 5e-4 at most, about as much as half precision."""
+    """Tanh; if FAST with the approximation of the GPU (error up to 5e-4, like half precision)."""
     if FAST:
         return tl.inline_asm_elementwise(
             "tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
         )
-    # exp of a large number is infinite, and 2 / inf is the 0 it should be.
+    # For large x exp is infinite, and 2 / inf is 0 as required.
     return 1 - 2 / (tl.exp(2 * x) + 1)
 
 
@@ -34,23 +34,23 @@ def _sigmoid(x, FAST: tl.constexpr):
 
 @triton.jit
 def _clipped(x, bound):
-    """What is no number stays none."""
+    """Clip to [-bound, bound]; NaN is preserved."""
     x = tl.maximum(x, -bound, propagate_nan=tl.PropagateNan.ALL)
     return tl.minimum(x, bound, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
-def _summed(first, distance, wanted, SPLIT: tl.constexpr):
-    """Add up parts of sums, which lie a distance apart."""
-    value = tl.load(first, mask=wanted, other=0.0).to(tl.float32)
+def _sum_parts(first, stride, valid, SPLIT: tl.constexpr):
+    """Add up the partial sums of a product, which are `stride` numbers apart."""
+    value = tl.load(first, mask=valid, other=0.0).to(tl.float32)
     for part in tl.static_range(1, SPLIT):
-        value += tl.load(first + part * distance, mask=wanted, other=0.0).to(tl.float32)
+        value += tl.load(first + part * stride, mask=valid, other=0.0).to(tl.float32)
     return value
 
 
 @triton.jit
-def _gates_of(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
-    """Split (rows, 4 * units) into i, f, g, o; each thread has all four of its units already."""
+def _split_gates(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
+    """Split (rows, 4 * units) into i, f, g, o. Each thread already has all four of its units."""
     values = tl.permute(tl.reshape(values, (ROWS, 4, UNITS)), (0, 2, 1))
     even, odd = tl.split(tl.reshape(values, (ROWS, UNITS, 2, 2)))
     i, g = tl.split(even)
@@ -60,13 +60,13 @@ def _gates_of(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
 
 @triton.jit(do_not_specialize=["step", "cell_in", "cell_out", "gate_slot", "hidden_slot", "n_rows"])
 def cell_forward(
-    states,  # (directions, steps + 1, batch, WIDTH): input, then output of the step before
+    states,  # (directions, steps + 1, batch, WIDTH): input, then output of the previous step
     weight,  # (directions, 4 * CELL, WIDTH)
     bias,  # (directions, 4 * CELL)
-    gates,  # (directions, gate slots, batch, 4 * CELL): in: the input's share; out: the gates
+    gates,  # (directions, gate slots, batch, 4 * CELL): in: share of the input; out: the gates
     cells,  # (directions, cell slots, batch, CELL)
     hidden,  # (directions, hidden slots, batch, CELL): out, before the projection
-    marks,  # (directions, steps, batch)
+    flags,  # (directions, steps, batch)
     step,
     cell_in,
     cell_out,
@@ -77,22 +77,22 @@ def cell_forward(
     n_gate_slots,
     n_hidden_slots,
     batch,
-    n_rows,  # the first rows, beyond which all are padding
+    n_rows,  # number of leading rows to compute; all others are padding
     clip,
     CELL: tl.constexpr,
     WIDTH: tl.constexpr,
-    FIRST: tl.constexpr,  # columns of states and weight from here on are multiplied here
+    FIRST: tl.constexpr,  # first column of states and weight that is multiplied here
     MULTIPLY: tl.constexpr,
     READ_GATES: tl.constexpr,
     WRITE_GATES: tl.constexpr,
     CLIP: tl.constexpr,
-    MARKED: tl.constexpr,
+    HAS_FLAGS: tl.constexpr,
     FAST: tl.constexpr,
     ROWS: tl.constexpr,
     UNITS: tl.constexpr,
     DEPTH: tl.constexpr,
 ):
-    """A step up to the projection: `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `σ(o)·tanh(c')`."""
+    """Compute a step up to the projection: `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `σ(o)·tanh(c')`."""
     n_row_tiles = tl.cdiv(n_rows, ROWS)
     row_tile = tl.program_id(0) % n_row_tiles
     unit_tile = tl.program_id(0) // n_row_tiles
@@ -101,11 +101,11 @@ def cell_forward(
     units = unit_tile * UNITS + tl.arange(0, UNITS)
     columns = tl.arange(0, 4 * UNITS)
     column_units = unit_tile * UNITS + columns % UNITS
-    # Out of range wraps around: what it computes is not stored.
+    # Columns and rows out of range wrap around; their results are not stored.
     gate_columns = (columns // UNITS) * CELL + column_units % CELL
     row_in = rows % batch
 
-    wanted = (rows < batch)[:, None] & (units < CELL)[None, :]
+    valid = (rows < batch)[:, None] & (units < CELL)[None, :]
     inner = rows[:, None] * CELL + units[None, :]
     gate_block = gates + (direction * n_gate_slots + gate_slot) * batch * 4 * CELL
     gate_at = gate_block + rows.to(tl.int64)[:, None] * (4 * CELL) + units[None, :]
@@ -126,47 +126,45 @@ def cell_forward(
                 b = tl.load(weight_at + start, mask=inside[:, None], other=0.0)
             values = tl.dot(a, b, values, input_precision="ieee")
     values += tl.load(bias + direction * 4 * CELL + gate_columns)[None, :]
-    i, f, g, o = _gates_of(values, ROWS, UNITS)
+    i, f, g, o = _split_gates(values, ROWS, UNITS)
     if READ_GATES:
-        i += tl.load(gate_at, mask=wanted, other=0.0)
-        f += tl.load(gate_at + CELL, mask=wanted, other=0.0)
-        g += tl.load(gate_at + 2 * CELL, mask=wanted, other=0.0)
-        o += tl.load(gate_at + 3 * CELL, mask=wanted, other=0.0)
+        i += tl.load(gate_at, mask=valid, other=0.0)
+        f += tl.load(gate_at + CELL, mask=valid, other=0.0)
+        g += tl.load(gate_at + 2 * CELL, mask=valid, other=0.0)
+        o += tl.load(gate_at + 3 * CELL, mask=valid, other=0.0)
     i, f, o = _sigmoid(i, FAST), _sigmoid(f, FAST), _sigmoid(o, FAST)
     g = _tanh(g, FAST)
     before = tl.load(
-        cells + (direction * n_cell_slots + cell_in) * batch * CELL + inner, mask=wanted, other=0.0
+        cells + (direction * n_cell_slots + cell_in) * batch * CELL + inner, mask=valid, other=0.0
     )
-    if MARKED:
-        mark = tl.load(marks + (direction * n_steps + step) * batch + row_in)[:, None]
-        before = tl.where((mark & RESET) != 0, 0.0, before)
+    if HAS_FLAGS:
+        flag = tl.load(flags + (direction * n_steps + step) * batch + row_in)[:, None]
+        before = tl.where((flag & RESET) != 0, 0.0, before)
     cell = f * before + i * g
     if CLIP:
         cell = _clipped(cell, clip)
     out = o * _tanh(cell, FAST)
-    if MARKED:
-        cell = tl.where((mark & PADDING) != 0, before, cell)
-    tl.store(
-        cells + (direction * n_cell_slots + cell_out) * batch * CELL + inner, cell, mask=wanted
-    )
+    if HAS_FLAGS:
+        cell = tl.where((flag & PADDING) != 0, before, cell)
+    tl.store(cells + (direction * n_cell_slots + cell_out) * batch * CELL + inner, cell, mask=valid)
     hidden_block = hidden + (direction * n_hidden_slots + hidden_slot) * batch * CELL
-    tl.store(hidden_block + inner, out.to(hidden.dtype.element_ty), mask=wanted)
+    tl.store(hidden_block + inner, out.to(hidden.dtype.element_ty), mask=valid)
     if WRITE_GATES:
-        kind = gates.dtype.element_ty
-        tl.store(gate_at, i.to(kind), mask=wanted)
-        tl.store(gate_at + CELL, f.to(kind), mask=wanted)
-        tl.store(gate_at + 2 * CELL, g.to(kind), mask=wanted)
-        tl.store(gate_at + 3 * CELL, o.to(kind), mask=wanted)
+        dtype = gates.dtype.element_ty
+        tl.store(gate_at, i.to(dtype), mask=valid)
+        tl.store(gate_at + CELL, f.to(dtype), mask=valid)
+        tl.store(gate_at + 2 * CELL, g.to(dtype), mask=valid)
+        tl.store(gate_at + 3 * CELL, o.to(dtype), mask=valid)
 
 
 @triton.jit(do_not_specialize=["step", "upstream_slot"])
 def cell_backward(
     upstream,  # (directions, slots, batch, CELL): gradient of the cell's output
-    gates,  # (directions, steps, batch, 4 * CELL): in: the gates; out: gradients before them
+    gates,  # (directions, steps, batch, 4 * CELL): in: the gates; out: gradient of their inputs
     cells,  # (directions, steps + 1, batch, CELL)
-    cell_gradient,  # (directions, batch, CELL): in: of this step's cell; out: of the one before
+    cell_gradient,  # (directions, batch, CELL): in: of the step's cell; out: of the previous cell
     bias_gradient,  # (directions, steps, row tiles, 4 * CELL): out
-    marks,
+    flags,
     step,
     upstream_slot,
     n_upstream_slots,
@@ -175,15 +173,15 @@ def cell_backward(
     clip,
     CELL: tl.constexpr,
     CLIP: tl.constexpr,
-    MARKED: tl.constexpr,
+    HAS_FLAGS: tl.constexpr,
     FAST: tl.constexpr,
     ROWS: tl.constexpr,
     UNITS: tl.constexpr,
 ):
-    """The gradient of a step, from its output before the projection to the gates and the cell.
+    """Compute the gradients of gates and cell from the gradient of the output before projection.
 
-    The product that comes before is not in here: what a cell reads and writes wants other threads
-    than what a product leaves behind, and bringing one to the other costs more than a launch.
+    The product before it is a separate launch: the cell needs another layout of threads than the
+    result of a product, and converting one to the other costs more than a launch.
     """
     n_unit_tiles = tl.cdiv(CELL, UNITS)
     unit_tile = tl.program_id(0) % n_unit_tiles
@@ -192,52 +190,52 @@ def cell_backward(
     direction = tl.program_id(1).to(tl.int64)
     rows = row_tile * ROWS + tl.arange(0, ROWS)
     units = unit_tile * UNITS + tl.arange(0, UNITS)
-    wanted = (rows < batch)[:, None] & (units < CELL)[None, :]
+    valid = (rows < batch)[:, None] & (units < CELL)[None, :]
     inner = rows[:, None] * CELL + units[None, :]
 
     upstream_block = upstream + (direction * n_upstream_slots + upstream_slot) * batch * CELL
-    d_out = tl.load(upstream_block + inner, mask=wanted, other=0.0).to(tl.float32)
+    d_out = tl.load(upstream_block + inner, mask=valid, other=0.0).to(tl.float32)
     gate_block = gates + (direction * n_steps + step) * batch * 4 * CELL
     gate_at = gate_block + rows.to(tl.int64)[:, None] * (4 * CELL) + units[None, :]
-    i = tl.load(gate_at, mask=wanted, other=0.0).to(tl.float32)
-    f = tl.load(gate_at + CELL, mask=wanted, other=0.0).to(tl.float32)
-    g = tl.load(gate_at + 2 * CELL, mask=wanted, other=0.0).to(tl.float32)
-    o = tl.load(gate_at + 3 * CELL, mask=wanted, other=0.0).to(tl.float32)
+    i = tl.load(gate_at, mask=valid, other=0.0).to(tl.float32)
+    f = tl.load(gate_at + CELL, mask=valid, other=0.0).to(tl.float32)
+    g = tl.load(gate_at + 2 * CELL, mask=valid, other=0.0).to(tl.float32)
+    o = tl.load(gate_at + 3 * CELL, mask=valid, other=0.0).to(tl.float32)
     before_block = cells + (direction * (n_steps + 1) + step) * batch * CELL
-    before = tl.load(before_block + inner, mask=wanted, other=0.0)
-    cell = tl.load(before_block + batch * CELL + inner, mask=wanted, other=0.0)
+    before = tl.load(before_block + inner, mask=valid, other=0.0)
+    cell = tl.load(before_block + batch * CELL + inner, mask=valid, other=0.0)
     gradient_at = cell_gradient + direction * batch * CELL + inner
-    d_after = tl.load(gradient_at, mask=wanted, other=0.0)
-    if MARKED:
-        mark = tl.load(
-            marks + (direction * n_steps + step) * batch + rows, mask=rows < batch, other=0
+    d_after = tl.load(gradient_at, mask=valid, other=0.0)
+    if HAS_FLAGS:
+        flag = tl.load(
+            flags + (direction * n_steps + step) * batch + rows, mask=rows < batch, other=0
         )[:, None]
-        is_reset, is_padding = (mark & RESET) != 0, (mark & PADDING) != 0
+        is_reset, is_padding = (flag & RESET) != 0, (flag & PADDING) != 0
         before = tl.where(is_reset, 0.0, before)
         d_out = tl.where(is_padding, 0.0, d_out)
 
     squashed = _tanh(cell, FAST)
     d_cell = d_after + d_out * o * (1 - squashed * squashed)
     if CLIP:
-        # A cell at its bound was clipped: nothing passes.
+        # A cell at its bound was clipped: it passes no gradient.
         d_cell = tl.where(tl.abs(cell) < clip, d_cell, 0.0)
     d_before = d_cell * f
-    if MARKED:
+    if HAS_FLAGS:
         d_before = tl.where(is_padding, d_after, d_before)
         d_before = tl.where(is_reset, 0.0, d_before)
         d_cell = tl.where(is_padding, 0.0, d_cell)
-    tl.store(gradient_at, d_before, mask=wanted)
+    tl.store(gradient_at, d_before, mask=valid)
     d_i = d_cell * g * i * (1 - i)
     d_f = d_cell * before * f * (1 - f)
     d_g = d_cell * i * (1 - g * g)
     d_o = d_out * squashed * o * (1 - o)
-    kind = gates.dtype.element_ty
-    tl.store(gate_at, d_i.to(kind), mask=wanted)
-    tl.store(gate_at + CELL, d_f.to(kind), mask=wanted)
-    tl.store(gate_at + 2 * CELL, d_g.to(kind), mask=wanted)
-    tl.store(gate_at + 3 * CELL, d_o.to(kind), mask=wanted)
+    dtype = gates.dtype.element_ty
+    tl.store(gate_at, d_i.to(dtype), mask=valid)
+    tl.store(gate_at + CELL, d_f.to(dtype), mask=valid)
+    tl.store(gate_at + 2 * CELL, d_g.to(dtype), mask=valid)
+    tl.store(gate_at + 3 * CELL, d_o.to(dtype), mask=valid)
     bias_block = bias_gradient + ((direction * n_steps + step) * n_row_tiles + row_tile) * 4 * CELL
-    # Loads outside the batch gave zeros, and so all gradients there are zero.
+    # Values loaded outside the batch are zero, and so are all gradients there.
     is_unit = units < CELL
     tl.store(bias_block + units, tl.sum(d_i, axis=0), mask=is_unit)
     tl.store(bias_block + CELL + units, tl.sum(d_f, axis=0), mask=is_unit)
@@ -248,8 +246,8 @@ def cell_backward(
 @triton.jit(do_not_specialize=["slot", "n_rows"])
 def product(
     a,  # (directions, slots, M, K)
-    b,  # one (K, N) matrix for each direction, by strides
-    parts,  # (SPLIT, directions, M, N), float32: out
+    b,  # a (K, N) matrix for each direction, accessed by strides
+    parts,  # (SPLIT, directions, M, N), float32: out: partial sums
     slot,
     n_slots,
     M,
@@ -264,7 +262,7 @@ def product(
     COLUMNS: tl.constexpr,
     DEPTH: tl.constexpr,
 ):
-    """A product with a few rows and a long sum, cut into parts of the sum to fill the GPU."""
+    """Multiply few rows with a long inner sum, which is split into parts to fill the GPU."""
     n_row_tiles = tl.cdiv(n_rows, ROWS)
     row_tile = tl.program_id(0) % n_row_tiles
     column_tile = tl.program_id(0) // n_row_tiles
@@ -289,9 +287,9 @@ def product(
             x = tl.load(a_at + start, mask=inside[None, :], other=0.0)
             y = tl.load(b_at + start * B_ROW, mask=inside[:, None], other=0.0)
         values = tl.dot(x, y, values, input_precision="ieee")
-    wanted = (rows < M)[:, None] & (columns < N)[None, :]
+    valid = (rows < M)[:, None] & (columns < N)[None, :]
     out = parts + (part * tl.num_programs(1) + direction) * M * N
-    tl.store(out + rows[:, None] * N + columns[None, :], values, mask=wanted)
+    tl.store(out + rows[:, None] * N + columns[None, :], values, mask=valid)
 
 
 @triton.jit(do_not_specialize=["step", "part_slot"])
@@ -299,60 +297,60 @@ def finish_forward(
     parts,  # (SPLIT, directions, part slots, batch, OUT)
     states,  # (directions, steps + 1, batch, WIDTH): its last OUT columns, in and out
     outputs,  # (directions, steps, batch, OUT): out
-    marks,
+    flags,
     step,
     part_slot,
     n_part_slots,
     n_steps,
     batch,
     clip,
-    bound,  # the clip as outputs hold it
-    below,  # the largest that outputs can hold under it
+    bound,  # the clip, rounded to the dtype of the outputs
+    below,  # the next smaller number in that dtype
     OUT: tl.constexpr,
     WIDTH: tl.constexpr,
     SPLIT: tl.constexpr,
     CLIP: tl.constexpr,
-    MARKED: tl.constexpr,
+    HAS_FLAGS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The end of a step: the projection's parts put together and clipped, and the state set."""
-    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    """Finish a step: sum the parts of the projection, clip it and set the state."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     direction = tl.program_id(1).to(tl.int64)
     n_directions = tl.num_programs(1)
-    rows, columns = places // OUT, places % OUT
-    wanted = places < batch * OUT
-    first = parts + (direction * n_part_slots + part_slot) * batch * OUT + places
-    value = _summed(first, n_directions * n_part_slots * batch * OUT, wanted, SPLIT)
+    rows, columns = offsets // OUT, offsets % OUT
+    valid = offsets < batch * OUT
+    first = parts + (direction * n_part_slots + part_slot) * batch * OUT + offsets
+    value = _sum_parts(first, n_directions * n_part_slots * batch * OUT, valid, SPLIT)
     if CLIP:
-        # Only what was clipped is at the bound, so that the way back can tell.
+        # Only clipped values equal the bound: the backward pass depends on it.
         inside = _clipped(value, below)
         value = tl.where(value > clip, bound, tl.where(value < -clip, -bound, inside))
-    output_at = outputs + (direction * n_steps + step) * batch * OUT + places
+    output_at = outputs + (direction * n_steps + step) * batch * OUT + offsets
     before = states + (direction * (n_steps + 1) + step) * batch * WIDTH
     before += rows * WIDTH + (WIDTH - OUT) + columns
     state = value
-    if MARKED:
-        mark_at = marks + (direction * n_steps + step) * batch + rows
-        is_padding = (tl.load(mark_at, mask=wanted, other=0) & PADDING) != 0
+    if HAS_FLAGS:
+        flag_at = flags + (direction * n_steps + step) * batch + rows
+        is_padding = (tl.load(flag_at, mask=valid, other=0) & PADDING) != 0
         value = tl.where(is_padding, 0.0, value)
-        kept = tl.load(before, mask=wanted & is_padding, other=0.0).to(tl.float32)
-        state = tl.where(is_padding, kept, state)
+        previous = tl.load(before, mask=valid & is_padding, other=0.0).to(tl.float32)
+        state = tl.where(is_padding, previous, state)
         if step + 1 < n_steps:
-            # The next step finds the state it begins with.
-            is_reset = (tl.load(mark_at + batch, mask=wanted, other=0) & RESET) != 0
+            # A reset before the next step applies to the state that it reads.
+            is_reset = (tl.load(flag_at + batch, mask=valid, other=0) & RESET) != 0
             state = tl.where(is_reset, 0.0, state)
-    tl.store(output_at, value.to(outputs.dtype.element_ty), mask=wanted)
-    tl.store(before + batch * WIDTH, state.to(states.dtype.element_ty), mask=wanted)
+    tl.store(output_at, value.to(outputs.dtype.element_ty), mask=valid)
+    tl.store(before + batch * WIDTH, state.to(states.dtype.element_ty), mask=valid)
 
 
 @triton.jit(do_not_specialize=["step", "part_slot"])
 def finish_backward(
-    parts,  # (SPLIT, directions, part slots, batch, PART): gradient from the step after, last OUT
-    kept,  # (directions, batch, OUT), float32: what padding hands on, in and out
+    parts,  # (SPLIT, directions, part slots, batch, PART): last OUT columns: from the next step
+    carried,  # (directions, batch, OUT), float32: gradient carried across padding, in and out
     d_outputs,  # (directions, steps, batch, OUT)
     outputs,  # (directions, steps, batch, OUT)
-    upstream,  # (directions, steps, batch, OUT): out: gradient of the projection
-    marks,
+    upstream,  # (directions, steps, batch, OUT): out: gradient of the projection before its clip
+    flags,
     step,
     part_slot,
     n_part_slots,
@@ -363,37 +361,37 @@ def finish_backward(
     PART: tl.constexpr,
     SPLIT: tl.constexpr,
     CLIP: tl.constexpr,
-    MARKED: tl.constexpr,
+    HAS_FLAGS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The gradient of an output: from above and from the step after, through the clip."""
-    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    """Compute the gradient of an output: of the layer above plus the next step, through the clip."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     direction = tl.program_id(1).to(tl.int64)
     n_directions = tl.num_programs(1)
-    rows, columns = places // OUT, places % OUT
-    wanted = places < batch * OUT
+    rows, columns = offsets // OUT, offsets % OUT
+    valid = offsets < batch * OUT
     value = tl.zeros((BLOCK,), dtype=tl.float32)
     inner = rows * PART + (PART - OUT) + columns
     for part in tl.static_range(SPLIT):
         block = (
             parts + ((part * n_directions + direction) * n_part_slots + part_slot) * batch * PART
         )
-        value += tl.load(block + inner, mask=wanted, other=0.0).to(tl.float32)
-    here = (direction * n_steps + step) * batch * OUT + places
-    above = tl.load(d_outputs + here, mask=wanted, other=0.0).to(tl.float32)
-    if MARKED:
-        kept_at = kept + direction * batch * OUT + places
-        value += tl.load(kept_at, mask=wanted, other=0.0)
-        mark_at = marks + (direction * n_steps + step) * batch + rows
+        value += tl.load(block + inner, mask=valid, other=0.0).to(tl.float32)
+    here = (direction * n_steps + step) * batch * OUT + offsets
+    above = tl.load(d_outputs + here, mask=valid, other=0.0).to(tl.float32)
+    if HAS_FLAGS:
+        carried_at = carried + direction * batch * OUT + offsets
+        value += tl.load(carried_at, mask=valid, other=0.0)
+        flag_at = flags + (direction * n_steps + step) * batch + rows
         if step + 1 < n_steps:
-            is_reset = (tl.load(mark_at + batch, mask=wanted, other=0) & RESET) != 0
+            is_reset = (tl.load(flag_at + batch, mask=valid, other=0) & RESET) != 0
             value = tl.where(is_reset, 0.0, value)
-        is_padding = (tl.load(mark_at, mask=wanted, other=0) & PADDING) != 0
-        tl.store(kept_at, tl.where(is_padding, value, 0.0), mask=wanted)
+        is_padding = (tl.load(flag_at, mask=valid, other=0) & PADDING) != 0
+        tl.store(carried_at, tl.where(is_padding, value, 0.0), mask=valid)
         value = tl.where(is_padding, 0.0, value)
         above = tl.where(is_padding, 0.0, above)
     value += above
     if CLIP:
-        output = tl.load(outputs + here, mask=wanted, other=0.0).to(tl.float32)
+        output = tl.load(outputs + here, mask=valid, other=0.0).to(tl.float32)
         value = tl.where(tl.abs(output) < bound, value, 0.0)
-    tl.store(upstream + here, value.to(upstream.dtype.element_ty), mask=wanted)
+    tl.store(upstream + here, value.to(upstream.dtype.element_ty), mask=valid)

@@ -1,10 +1,10 @@
-"""The smallest kernel there is: whether it runs tells whether others will."""
+"""A minimal Triton kernel to test whether Triton works on a device."""
 
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def increase(number):
+def increment(number):
     """Add one to a number."""
     tl.store(number, tl.load(number) + 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from elmo.child_processes import Child, ChildEnded, Work, threads_each
+from elmo.child_processes import Child, ChildEnded, Handler, threads_each
 from elmo.config import TaskConfig
 from elmo.errors import OutputError
 
@@ -62,7 +62,7 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dic
             raise
 
 
-def _redirected(fit: Fit) -> Work:
+def _redirected(fit: Fit) -> Handler:
     """Wrap a function so that its output goes to a file; mixed output would be unreadable."""
 
     def work(config: TaskConfig, report: Callable[[Any], None]) -> dict[str, Any]:

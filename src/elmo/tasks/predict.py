@@ -34,17 +34,17 @@ class EvaluateResult:
     Attributes:
         scores: Scores by name.
         n_examples: Number of examples.
-        as_json: Whether to print JSON.
     """
 
     scores: dict[str, float]
     n_examples: int
-    as_json: bool = False
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the scores and the number of examples as a dictionary for JSON."""
+        return {**self.scores, "examples": self.n_examples}
 
     def __str__(self) -> str:
-        """Return the scores as JSON, or one per line."""
-        if self.as_json:
-            return json.dumps({**self.scores, "examples": self.n_examples})
+        """Return one line per score."""
         lines = [f"{name.replace('_', ' '):<16}{value:.4f}" for name, value in self.scores.items()]
         return "\n".join([*lines, f"{'examples':<16}{self.n_examples:,}"])
 
@@ -55,16 +55,16 @@ class PredictResult:
 
     Attributes:
         n_texts: Number of texts.
-        output: Output file; - is standard output.
+        out: Output file; - is standard output.
     """
 
     n_texts: int
-    output: str
+    out: str
 
     def __str__(self) -> str:
         """Return a summary; an empty string if the predictions went to standard output."""
         return (
-            "" if self.output == "-" else f"{self.output}: predictions for {self.n_texts:,} texts"
+            "" if self.out == "-" else f"{self.out}: predictions for {self.n_texts:,} texts"
         )
 
 
@@ -76,22 +76,22 @@ def evaluate(config: TaskEvaluateConfig) -> EvaluateResult:
     if config.reader is not None:
         examples_config = replace(examples_config, reader=config.reader)
     examples = read_examples(examples_config, config.input, split)
-    return EvaluateResult(fitted.scores(examples), len(examples), config.as_json)
+    return EvaluateResult(fitted.scores(examples), len(examples))
 
 
 def predict(config: TaskPredictConfig) -> PredictResult:
     """Write the prediction for each line of a file, in order."""
     fitted = load_task(Path(config.model), config.device or default_device())
-    is_conll = config.to == "conll" or (config.to == "auto" and _has_conll_suffix(config.output))
+    is_conll = config.to == "conll" or (config.to == "auto" and _has_conll_suffix(config.out))
     if is_conll and fitted.config.task != "tagging":
         raise ConfigError(
             f"{config.model} is a model for {fitted.config.task}. CoNLL output is only supported "
             "for tagging. Use --to jsonl."
         )
-    if config.output != "-" and os.path.realpath(config.output) == os.path.realpath(config.input):
-        raise ConfigError(f"The output {config.output} would overwrite the input.")
+    if config.out != "-" and os.path.realpath(config.out) == os.path.realpath(config.input):
+        raise ConfigError(f"The output {config.out} would overwrite the input.")
     n_texts = 0
-    with opened_input(config.input) as file, _opened_output(config.output) as out:
+    with opened_input(config.input) as file, _opened_output(config.out) as out:
         lines = _lines(file, config.input)
         raw = fitted.raw if config.raw is None else config.raw
         for batch in _batches(_examples(fitted, lines, config.input, raw=raw)):
@@ -99,11 +99,11 @@ def predict(config: TaskPredictConfig) -> PredictResult:
             for example, prediction in zip(batch, fitted.predict(batch), strict=True):
                 out.write(_format(fitted, example, prediction, is_conll=is_conll))
             out.flush()
-    return PredictResult(n_texts, config.output)
+    return PredictResult(n_texts, config.out)
 
 
-def _has_conll_suffix(output: str) -> bool:
-    return Path(output).suffix in (".conll", ".iob", ".bio")
+def _has_conll_suffix(path: str) -> bool:
+    return Path(path).suffix in (".conll", ".iob", ".bio")
 
 
 def _examples(
