@@ -17,7 +17,7 @@ GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
 THINGS = ("film", "story", "Play", "end")
 
 # Twenty texts of two to five words; one word decides.
-LABELLED = [
+LABELED = [
     Example(((*("a", "what", "very")[: n % 4], word, THINGS[n % 3]),), label)
     for n in range(10)
     for word, label in ((GOOD[n % 3], "good"), (BAD[n % 3], "bad"))
@@ -45,17 +45,17 @@ PAIRS = [
 PEOPLE, PLACES_TO_BE = ("Kim", "Lee", "Ann"), ("in Seoul", "at home", "there")
 
 
-def asked(question, passage, answer):
+def make_question(question, passage, answer):
     """Make an example of a question; None for one without an answer."""
-    given = Passage.of(passage, passage.split())
+    given = Passage.align(passage, passage.split())
     texts = (tuple(question.split()), tuple(passage.split()))
-    gold = GoldAnswers() if answer is None else GoldAnswers((answer,), given.place_of(answer))
-    return Example(texts, gold, given=given)
+    gold = GoldAnswers() if answer is None else GoldAnswers((answer,), given.find_words(answer))
+    return Example(texts, gold, extra=given)
 
 
 # Who is meant decides which of two places is the answer.
-ASKED = [
-    asked(
+QUESTIONS = [
+    make_question(
         f"where is {(one, other)[n % 2]} ?",
         f"now {one} is {place}  and {other} is {elsewhere} .",
         (place, elsewhere)[n % 2],
@@ -65,17 +65,17 @@ ASKED = [
     for (place, elsewhere) in (PLACES_TO_BE[:2], PLACES_TO_BE[1:])
 ]
 UNANSWERED = [
-    asked(f"where is {one} ?", f"now {other} is {place} .", None)
+    make_question(f"where is {one} ?", f"now {other} is {place} .", None)
     for one, other, place in zip(PEOPLE, PEOPLE[1:] + PEOPLE[:1], PLACES_TO_BE, strict=True)
 ]
 EXAMPLES = {
-    "classification": LABELLED,
+    "classification": LABELED,
     "tagging": TAGGED,
     "sentence_pairs": PAIRS,
-    "question_answering": ASKED,
+    "question_answering": QUESTIONS,
 }
 
-DIALS = {
+OPTIONS = {
     "model": None,
     "batch_size": 5,
     "hidden": 8,
@@ -105,7 +105,7 @@ PLACES = {leaf.name: leaf.path for leaf in leaves(TaskConfig)}
 
 def task_config(out, **settings):
     data = {}
-    for name, value in {**DIALS, **settings, "out": str(out)}.items():
+    for name, value in {**OPTIONS, **settings, "out": str(out)}.items():
         section = data
         for outer in PLACES[name]:
             section = section.setdefault(outer, {})
@@ -113,7 +113,7 @@ def task_config(out, **settings):
     return from_dict(TaskConfig, data)
 
 
-def make_trained(out, train=LABELLED, dev=(), **settings):
+def make_fitted_task(out, train=LABELED, dev=(), **settings):
     """Give a model with its first weights."""
     config = task_config(out, **settings)
     elmo = None if config.elmo.model is None else ELMo.from_pretrained(config.elmo.model)
@@ -144,9 +144,9 @@ def weights(trained):
     return {name: value.clone() for name, value in trained.built.model.state_dict().items()}
 
 
-def wider(layout, more):
+def with_padding(layout, more):
     """Give the layout of the same texts in a block with more padding."""
     n = layout.mask.shape[1]
-    places = layout.places // n * (n + more) + layout.places % n
+    places = layout.positions // n * (n + more) + layout.positions % n
     mask = torch.nn.functional.pad(layout.mask, (0, more))
-    return replace(layout, mask=mask, places=places)
+    return replace(layout, mask=mask, positions=places)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small_tasks import LABELLED, make_trained, task_config, write_jsonl
+from small_tasks import LABELED, make_fitted_task, task_config, write_jsonl
 
 from elmo.errors import ConfigError
 from elmo.tasks.char_ngrams import LENGTH, NgramBags, NgramClassifier
@@ -16,7 +16,7 @@ from elmo.tasks.fit import fit_once
 from elmo.tasks.fitted_task import load_fitted_task
 from elmo.tasks.heads.label_heads import ClassificationHead
 from elmo.tasks.packed_batch import PackedBatch
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 
 N_ROWS = 2**18
 WORD = st.text("ab나라𝔸 ", min_size=1, max_size=5)
@@ -41,7 +41,7 @@ def weights_of(bags):
 
 @given(TEXTS, st.integers(1, 4))
 def test_bags_are_those_of_a_slow_count(texts, longest):
-    bags = NgramBags.of(texts, longest, N_ROWS)
+    bags = NgramBags.from_texts(texts, longest, N_ROWS)
     assert bags.rows.min() >= 0
     assert bags.rows.max() < N_ROWS
     for text, found in zip(texts, weights_of(bags), strict=True):
@@ -56,7 +56,7 @@ def test_bags_are_those_of_a_slow_count(texts, longest):
 
 
 def test_an_n_gram_has_one_row_wherever_it_stands():
-    first, second = weights_of(NgramBags.of([("x", "abc"), ("abc", "y", "z")], 3, N_ROWS))
+    first, second = weights_of(NgramBags.from_texts([("x", "abc"), ("abc", "y", "z")], 3, N_ROWS))
     known = {gram for text in (("x", "abc"), ("abc", "y", "z")) for gram in slowly(text, 3)}
     both = set(slowly(("x", "abc"), 3)) & set(slowly(("abc", "y", "z"), 3))
     assert len(first.keys() & second.keys()) == len(both)
@@ -65,12 +65,12 @@ def test_an_n_gram_has_one_row_wherever_it_stands():
 
 @given(TEXTS)
 def test_a_bag_does_not_depend_on_the_texts_beside_it(texts):
-    together = weights_of(NgramBags.of(texts, 3, N_ROWS))
-    assert together == [weights_of(NgramBags.of([text], 3, N_ROWS))[0] for text in texts]
+    together = weights_of(NgramBags.from_texts(texts, 3, N_ROWS))
+    assert together == [weights_of(NgramBags.from_texts([text], 3, N_ROWS))[0] for text in texts]
 
 
 def test_a_bag_has_a_fixed_length_whatever_comes_again():
-    bags = NgramBags.of([("a",), ("a", "long", "text"), ("ha" * 500,), ()], 3, N_ROWS)
+    bags = NgramBags.from_texts([("a",), ("a", "long", "text"), ("ha" * 500,), ()], 3, N_ROWS)
     vectors = torch.zeros(4, N_ROWS)
     for vector, rows in zip(vectors, weights_of(bags), strict=True):
         for row, weight in rows.items():
@@ -86,11 +86,11 @@ def test_both_learn_by_themselves_and_answer_together():
     alone.load_state_dict(head.state_dict(), strict=False)
     vote = NgramClassifier(3, 50)
     vote.load_state_dict(head.vote.state_dict())
-    bags = NgramBags.of([("a", "b"), ("c",)], 3, 50)
+    bags = NgramBags.from_texts([("a", "b"), ("c",)], 3, 50)
     x, targets = torch.randn(2, 2, 6), torch.tensor([2, 0])
-    texts = Texts(x, PackedBatch.of([2, 1]), bags)
+    texts = EncodedTexts(x, PackedBatch.from_lengths([2, 1]), bags)
     loss = head.loss([texts], targets)
-    one = alone.loss([Texts(x, texts.layout)], targets)
+    one = alone.loss([EncodedTexts(x, texts.layout)], targets)
     other = torch.nn.functional.cross_entropy(vote(bags), targets)
     torch.testing.assert_close(loss, one + other)
     loss.backward()
@@ -105,7 +105,7 @@ def test_both_learn_by_themselves_and_answer_together():
 
 
 def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
-    write_jsonl(tmp_path / "train.jsonl", LABELLED)
+    write_jsonl(tmp_path / "train.jsonl", LABELED)
     config = task_config(tmp_path / "run", train=str(tmp_path / "train.jsonl"), max_steps=3)
     config = dataclasses.replace(
         config, body=dataclasses.replace(config.encoder, char_ngrams=3, ngram_buckets=70)
@@ -116,14 +116,14 @@ def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
     assert table.abs().max() > 0
     again = load_fitted_task(tmp_path / "run" / "model")
     assert torch.equal(again.built.model.head.vote.table, table)
-    together = again.answers(LABELLED)
-    for example, answer in zip(LABELLED, together, strict=True):
+    together = again.answers(LABELED)
+    for example, answer in zip(LABELED, together, strict=True):
         (alone,) = again.answers([example])
         assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-6)
 
 
 def test_without_n_grams_there_is_no_vote(tmp_path):
-    assert make_trained(tmp_path).built.model.head.vote is None
+    assert make_fitted_task(tmp_path).built.model.head.vote is None
 
 
 @pytest.mark.parametrize("char_ngrams", [-1, 9])

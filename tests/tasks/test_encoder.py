@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_tasks import EXAMPLES, make_trained, write_elmo
+from small_tasks import EXAMPLES, make_fitted_task, write_elmo
 
 from elmo.config import TaskELMoConfig, TaskEncoderConfig
 from elmo.tasks.encoder import TaskEncoder, locked_dropout
@@ -27,7 +27,7 @@ def test_widths(place, hidden, width):
         n_layers=3,
         elmo_dim=10,
     )
-    found = body(torch.randn(2, 3, 7), PackedBatch.of([3, 1]), torch.randn(3, 2, 3, 10))
+    found = body(torch.randn(2, 3, 7), PackedBatch.from_lengths([3, 1]), torch.randn(3, 2, 3, 10))
     assert found.shape == (2, 3, body.dim)
     assert body.dim == width
     assert (body.mix is None) == (place == "input")
@@ -47,10 +47,10 @@ def test_neighbours_and_padding_change_nothing(tmp_path, use, task):
     examples = EXAMPLES[task]
     model = write_elmo(tmp_path / "elmo")
     texts = [example.words for example in examples]
-    trained = make_trained(
+    trained = make_fitted_task(
         tmp_path / "run", examples, model=model, use=use, task=task, placement="both", depth=2
     )
-    network, fields = trained.built.model.eval(), trained.built.fields
+    network, fields = trained.built.model.eval(), trained.built.indexer
     numbers = {name: number for number, name in enumerate(trained.labels)}
     with torch.no_grad():
         together = network.vectors(fields.batch(texts))
@@ -62,11 +62,11 @@ def test_neighbours_and_padding_change_nothing(tmp_path, use, task):
         losses = [
             network.loss(
                 [fields.batch([example.words])],
-                trained.kind.targets([example], numbers),
+                trained.task.targets([example], numbers),
             )
             for example in examples
         ]
-        whole = network.loss([fields.batch(texts)], trained.kind.targets(examples, numbers))
+        whole = network.loss([fields.batch(texts)], trained.task.targets(examples, numbers))
     # Of tags the mean is over words, of labels over texts.
     sizes = torch.tensor([len(t) if task == "tagging" else 1.0 for t in texts])
     torch.testing.assert_close(whole, (torch.stack(losses) * sizes).sum() / sizes.sum())
@@ -87,7 +87,7 @@ def test_dropout_is_for_training_alone():
     torch.manual_seed(0)
     config = TaskEncoderConfig(hidden=8, depth=2, input_dropout=0.5, dropout=0.5)
     body = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=7)
-    x, layout = torch.randn(2, 3, 7), PackedBatch.of([3, 3])
+    x, layout = torch.randn(2, 3, 7), PackedBatch.from_lengths([3, 3])
     assert not torch.equal(body(x, layout, None), body(x, layout, None))
     body.eval()
     assert torch.equal(body(x, layout, None), body(x, layout, None))

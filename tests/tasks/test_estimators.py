@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from small_tasks import DIALS, LABELLED, TAGGED, write_elmo
+from small_tasks import LABELED, OPTIONS, TAGGED, write_elmo
 
 import elmo.tasks
 from elmo.config import TaskConfig
@@ -13,8 +13,8 @@ from elmo.tasks import Classifier, Tagger, estimators
 from elmo.train import loop
 from elmo.train.loop import train
 
-TEXTS = [" ".join(example.words) for example in LABELLED]
-LABELS = [example.target for example in LABELLED]
+TEXTS = [" ".join(example.words) for example in LABELED]
+LABELS = [example.target for example in LABELED]
 SENTENCES = [list(example.words) for example in TAGGED]
 TAGS = [list(example.target) for example in TAGGED]
 
@@ -28,7 +28,7 @@ def no_picture(monkeypatch):
 def fitted(tmp_path_factory):
     """A classifier that has learned its examples."""
     name = write_elmo(tmp_path_factory.mktemp("elmo"))
-    settings = {**DIALS, "epochs": 25, "evaluate_every": 50, "model": name}
+    settings = {**OPTIONS, "epochs": 25, "evaluate_every": 50, "model": name}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "draw_curves", lambda folder: None)
         return Classifier(**settings).fit(TEXTS, LABELS, dev=(TEXTS, LABELS))
@@ -66,7 +66,7 @@ def test_a_classifier(fitted, tmp_path):
 def test_labels_that_are_numbers(tmp_path, kind):
     """What goes in comes out: scikit-learn's own sets have such labels."""
     labels = [kind(label == "good") for label in LABELS]
-    model = Classifier(**{**DIALS, "epochs": 25, "evaluate_every": 50})
+    model = Classifier(**{**OPTIONS, "epochs": 25, "evaluate_every": 50})
     model.fit(TEXTS, labels, dev=(TEXTS, np.array(labels)))
     assert model.labels == ["0", "1"]
     assert model.classes_.dtype == np.array(labels).dtype
@@ -84,11 +84,11 @@ def test_labels_that_are_numbers(tmp_path, kind):
 def test_a_tagger_that_is_tuned(tmp_path):
     name = write_elmo(tmp_path / "elmo")
     tagger = Tagger(
-        out=tmp_path / "run", **{**DIALS, "epochs": 2, "model": name, "use": "tuned"}
+        out=tmp_path / "run", **{**OPTIONS, "epochs": 2, "model": name, "use": "tuned"}
     ).fit(SENTENCES, map(tuple, TAGS))
     assert [len(tags) for tags in tagger.predict(SENTENCES)] == [len(tags) for tags in TAGS]
     assert tagger.predict([" ".join(SENTENCES[0])]) == tagger.predict([SENTENCES[0]])
-    assert set(tagger.evaluate(SENTENCES, TAGS)) == set(tagger.trained.kind.metrics)
+    assert set(tagger.evaluate(SENTENCES, TAGS)) == set(tagger.trained.task.metrics)
     assert 0 <= tagger.score(SENTENCES, TAGS) <= 1
     # The training folder is one of `elmo task fit` too.
     again = Tagger.load(tmp_path / "run")
@@ -99,7 +99,7 @@ def test_the_seed_decides(tmp_path):
     rows = []
     for seed in (1, 1, 2):
         torch.manual_seed(len(rows))
-        model = Classifier(**{**DIALS, "seed": seed, "max_steps": 2})
+        model = Classifier(**{**OPTIONS, "seed": seed, "max_steps": 2})
         rows.append(model.fit(TEXTS, LABELS).predict_proba(TEXTS).tolist())
     assert rows[0] == rows[1] != rows[2]
 
@@ -114,7 +114,7 @@ def test_before_it_is_fitted():
 def test_settings_as_scikit_learn_asks_for_them(tmp_path):
     base = pytest.importorskip("sklearn.base")
     filters = [[1, 4], [2, 4]]
-    model = Classifier(out=tmp_path, **{**DIALS, "character_filters": filters, "max_steps": 1})
+    model = Classifier(out=tmp_path, **{**OPTIONS, "character_filters": filters, "max_steps": 1})
     again = base.clone(model)
     assert again is not model
     assert again.get_params() == model.get_params()
@@ -135,7 +135,7 @@ def test_unknown_settings():
         with pytest.raises(ConfigError, match=f"unknown setting {name}"):
             Tagger(**{name: "tagging"})
     with pytest.raises(ConfigError, match="found str 'much', expected int"):
-        Classifier(**{**DIALS, "hidden": "much"}).fit(TEXTS, LABELS)
+        Classifier(**{**OPTIONS, "hidden": "much"}).fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_unknown_settings():
 )
 def test_what_does_not_fit(kind, texts, targets, message):
     with pytest.raises(InputError, match=message):
-        kind(**DIALS).fit(texts, targets)
+        kind(**OPTIONS).fit(texts, targets)
 
 
 def test_what_cannot_be_measured(fitted):
@@ -202,7 +202,7 @@ def test_a_fraction_is_what_is_learned_from(monkeypatch):
 
     monkeypatch.setattr(estimators, "train", watched)
     for fraction in (1.0, 0.5):
-        Classifier(**{**DIALS, "max_steps": 1, "fraction": fraction}).fit(TEXTS, LABELS)
+        Classifier(**{**OPTIONS, "max_steps": 1, "fraction": fraction}).fit(TEXTS, LABELS)
     assert learned == [18, 9]
 
 
@@ -219,13 +219,13 @@ def test_a_model_that_is_loaded_has_its_settings(fitted, tmp_path):
 
 def test_whether_texts_were_raw_is_known(fitted):
     assert fitted.trained.raw
-    words = Classifier(**{**DIALS, "max_steps": 1}).fit(map(str.split, TEXTS), LABELS)
+    words = Classifier(**{**OPTIONS, "max_steps": 1}).fit(map(str.split, TEXTS), LABELS)
     assert not words.trained.raw
 
 
 def test_scikit_learn_chooses_and_measures():
     selection = pytest.importorskip("sklearn.model_selection")
-    model = Classifier(**{**DIALS, "epochs": 6, "evaluate_every": 50})
+    model = Classifier(**{**OPTIONS, "epochs": 6, "evaluate_every": 50})
     scores = selection.cross_val_score(model, TEXTS, LABELS, cv=2)
     assert len(scores) == 2
     assert all(0 <= score <= 1 for score in scores)
@@ -238,7 +238,7 @@ def test_scikit_learn_chooses_and_measures():
 def test_a_model_in_a_pipeline():
     pipeline = pytest.importorskip("sklearn.pipeline")
     preprocessing = pytest.importorskip("sklearn.preprocessing")
-    model = Classifier(**{**DIALS, "max_steps": 1})
+    model = Classifier(**{**OPTIONS, "max_steps": 1})
     assert not hasattr(model, "classes_")
     steps = pipeline.make_pipeline(preprocessing.FunctionTransformer(), model)
     assert len(steps.fit(TEXTS, LABELS).predict(TEXTS)) == len(TEXTS)

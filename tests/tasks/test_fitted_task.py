@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from small_tasks import EXAMPLES, LABELLED, TAGGED, make_trained, weights, write_elmo
+from small_tasks import EXAMPLES, LABELED, TAGGED, make_fitted_task, weights, write_elmo
 
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.tasks.examples import Example
@@ -40,7 +40,7 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
     given = {"model": None} if use == "none" else {"model": model, "use": use, "placement": "both"}
     words = [("odd\x85\u2028", "odd\r")]
     more = [type(examples[0])(tuple(words), "good" if task == "classification" else ("O", "O"))]
-    trained = make_trained(
+    trained = make_fitted_task(
         tmp_path, [*examples, *more], task=task, word_vectors=static, seed=7, **given
     )
     trained = shaken(trained)
@@ -57,12 +57,12 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
     assert again.labels == trained.labels
     assert again.facts == trained.facts
     assert again.raw
-    assert vars(again.kind) == vars(trained.kind)
+    assert vars(again.task) == vars(trained.task)
     one, other = weights(trained), weights(again)
     assert one.keys() == other.keys()
     assert [name for name in one if not torch.equal(one[name], other[name])] == []
     asked = [*examples, *(Example((one,)) for one in words)]
-    assert again.built.fields.static == trained.built.fields.static
+    assert again.built.indexer.word_vector_rows == trained.built.indexer.word_vector_rows
     assert again.answers(asked) == trained.answers(asked)
     assert not again.built.model.training
     files = {path.name for path in (tmp_path / "model").iterdir()}
@@ -71,22 +71,22 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
 
 
 def test_a_training_folder_is_its_model(tmp_path):
-    make_trained(tmp_path).save(tmp_path / "run" / "model")
+    make_fitted_task(tmp_path).save(tmp_path / "run" / "model")
     assert load_fitted_task(tmp_path / "run").labels == ["bad", "good"]
 
 
 def test_saving_over_an_older_model(tmp_path, static):
-    make_trained(tmp_path, word_vectors=static).save(tmp_path / "model")
-    make_trained(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
+    make_fitted_task(tmp_path, word_vectors=static).save(tmp_path / "model")
+    make_fitted_task(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
     assert not (tmp_path / "model" / "static.txt").exists()
     assert load_fitted_task(tmp_path / "model").config.task == "tagging"
     (tmp_path / "file").touch()
     with pytest.raises(OutputError):
-        make_trained(tmp_path).save(tmp_path / "file")
+        make_fitted_task(tmp_path).save(tmp_path / "file")
 
 
 def test_answers_are_in_the_order_of_the_texts(tmp_path, monkeypatch):
-    trained = shaken(make_trained(tmp_path, TAGGED, task="tagging"))
+    trained = shaken(make_fitted_task(tmp_path, TAGGED, task="tagging"))
     together = trained.answers(TAGGED)
     assert together == [trained.answers([example])[0] for example in TAGGED]
     monkeypatch.setattr("elmo.tasks.fitted_task.TOGETHER", 3)
@@ -99,7 +99,7 @@ def test_answers_are_in_the_order_of_the_texts(tmp_path, monkeypatch):
 
 def test_a_frozen_elmo_that_has_changed(tmp_path):
     name = write_elmo(tmp_path / "elmo")
-    make_trained(tmp_path, model=name).save(tmp_path / "model")
+    make_fitted_task(tmp_path, model=name).save(tmp_path / "model")
     load_fitted_task(tmp_path / "model")
     write_elmo(tmp_path / "elmo", seed=1)
     with pytest.raises(ConfigError, match=r"was trained on the ELMo .* is another one: train the"):
@@ -109,7 +109,7 @@ def test_a_frozen_elmo_that_has_changed(tmp_path):
 def test_a_frozen_elmo_is_found_from_any_folder(tmp_path, monkeypatch):
     write_elmo(tmp_path / "elmo")
     monkeypatch.chdir(tmp_path)
-    make_trained(tmp_path, model="elmo").save(tmp_path / "model")
+    make_fitted_task(tmp_path, model="elmo").save(tmp_path / "model")
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     assert load_fitted_task(tmp_path / "model").config.elmo.model == str(tmp_path / "elmo")
@@ -117,7 +117,7 @@ def test_a_frozen_elmo_is_found_from_any_folder(tmp_path, monkeypatch):
 
 def test_a_tuned_elmo_needs_the_first_one_no_more(tmp_path):
     name = write_elmo(tmp_path / "elmo")
-    make_trained(tmp_path, model=name, use="tuned").save(tmp_path / "model")
+    make_fitted_task(tmp_path, model=name, use="tuned").save(tmp_path / "model")
     write_elmo(tmp_path / "elmo", seed=1)
     load_fitted_task(tmp_path / "model")
     # But the one beside it must be the one it was saved with.
@@ -158,13 +158,13 @@ def write(name, data):
         (edited(lambda head: head.update(version=99)), "is of version 99, this reads 1"),
         *(
             (edited(lambda head, name=name: head.pop(name)), f"is damaged: its {name} is not")
-            for name in ("labels", "kind", "facts", "fingerprint", "config")
+            for name in ("labels", "task_settings", "facts", "fingerprint", "config")
         ),
         (edited(lambda head: head.update(labels={})), "is damaged: its labels is not"),
         (edited(lambda head: head.update(label_type="x")), "is damaged: its label_type is 'x'"),
         (edited(lambda head: head["labels"].pop()), "is no whole model of a task: .*size mismatch"),
-        (edited(lambda head: head.update(kind={"x": 1})), "is no whole model of a task"),
-        (edited(lambda head: head["config"]["body"].update(depth=2)), "does not fit its config"),
+        (edited(lambda head: head.update(task_settings={"x": 1})), "is no whole model of a task"),
+        (edited(lambda head: head["config"]["encoder"].update(depth=2)), "does not fit its config"),
         (edited(lambda head: head["config"].update(depth=2)), "unknown name depth; known: out, "),
         (edited(lambda head: head["config"].update(task="x")), "config.task: found 'x', expected"),
         (lambda folder: (folder / "model.safetensors").unlink(), "is no whole model of a task"),
@@ -175,7 +175,7 @@ def write(name, data):
     ],
 )
 def test_a_damaged_folder(tmp_path, static, damage, message):
-    make_trained(tmp_path, LABELLED, word_vectors=static).save(tmp_path / "model")
+    make_fitted_task(tmp_path, LABELED, word_vectors=static).save(tmp_path / "model")
     damage(tmp_path / "model")
     with pytest.raises(FormatError, match=message) as raised:
         load_fitted_task(tmp_path / "model")
@@ -183,13 +183,13 @@ def test_a_damaged_folder(tmp_path, static, damage, message):
 
 
 def test_a_damaged_tagger(tmp_path):
-    make_trained(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
+    make_fitted_task(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
     edited(lambda head: head["labels"].__setitem__(0, "Q"))(tmp_path / "model")
     with pytest.raises(FormatError, match="'Q' is no tag of the scheme"):
         load_fitted_task(tmp_path / "model")
 
 
 def test_a_device_that_is_not_there(tmp_path):
-    make_trained(tmp_path).save(tmp_path / "model")
+    make_fitted_task(tmp_path).save(tmp_path / "model")
     with pytest.raises(ConfigError, match="Device 'nowhere' is not available"):
         load_fitted_task(tmp_path / "model", "nowhere")

@@ -5,13 +5,13 @@ import shutil
 import numpy as np
 import pytest
 from conftest import random_model
-from small_tasks import LABELLED
+from small_tasks import LABELED
 
 from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.tasks.frozen_layers import BlankLayers, ComputedLayers, chosen_layers, stored_layers
 
-TEXTS = [example.words for example in LABELLED]
+TEXTS = [example.words for example in LABELED]
 
 
 def names(folder):

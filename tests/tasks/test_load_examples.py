@@ -1,7 +1,7 @@
 """The examples a config names."""
 
 import pytest
-from small_tasks import LABELLED, TAGGED, write_conll, write_jsonl
+from small_tasks import LABELED, TAGGED, write_conll, write_jsonl
 
 from elmo.config import ExamplesConfig
 from elmo.errors import ConfigError, FormatError, InputError
@@ -48,11 +48,11 @@ def test_a_dev_that_is_named(tmp_path):
 
 
 def test_shares_that_leave_little():
-    assert len(held_out(LABELLED[:2], 0.01)[1]) == 1
+    assert len(held_out(LABELED[:2], 0.01)[1]) == 1
     with pytest.raises(InputError, match="1 examples are too few to hold some out: name a --dev"):
-        held_out(LABELLED[:1], 0.1)
-    assert len(thinned(LABELLED, 0.001, 1)) == 1
-    assert thinned(LABELLED, 1, 1) == LABELLED
+        held_out(LABELED[:1], 0.1)
+    assert len(thinned(LABELED, 0.001, 1)) == 1
+    assert thinned(LABELED, 1, 1) == LABELED
 
 
 def test_nothing_to_learn_from(tmp_path):

@@ -5,7 +5,7 @@ from small_tasks import write_elmo
 
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import Classifier, Example, NearestOccurrenceFinder, WordSenseDisambiguator, read
-from elmo.tasks.readers.sense_tagged_files import AskedWord
+from elmo.tasks.readers.sense_tagged_files import SenseTarget
 
 TEXTS = ["a bat flew by", "his wooden bat broke", ["the", "end"]]
 
@@ -33,7 +33,7 @@ def test_neighbours(tmp_path, model):
 
 def test_a_fraction_of_texts_is_remembered(model):
     finder = NearestOccurrenceFinder(model=model, fraction=0.2).fit(f"word{n}" for n in range(20))
-    assert len(finder.remembered.kind.sentences) == 4
+    assert len(finder.remembered.index.sentences) == 4
 
 
 def test_neighbours_of_examples_are_measured(tmp_path, model):
@@ -51,7 +51,7 @@ def test_senses(tmp_path, model):
     wordnet.write_text("bank%1:14:00:: 08420278 1 20\nbank%1:17:01:: 09213565 2 14\n")
     entry = ("bank", "NOUN")
     examples = [
-        Example((words,), (("bank%1:17:01::",),), given=(AskedWord(1, 2, entry),))
+        Example((words,), (("bank%1:17:01::",),), extra=(SenseTarget(1, 2, entry),))
         for words in (("the", "bank", "of"), ("a", "bank"))
     ]
     finder = WordSenseDisambiguator(model=model, wordnet=str(wordnet)).fit(examples)

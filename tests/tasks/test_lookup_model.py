@@ -160,7 +160,7 @@ def test_a_lemma_without_occurrences_takes_the_first_sense(tmp_path, folder, mod
     memory = load_task(tmp_path / "run")
     example = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")[1]
     (answer,) = memory.answers([example])
-    assert memory.kind.record(example, answer)["senses"] == [
+    assert memory.index.record(example, answer)["senses"] == [
         {"text": "owls", "start": 0, "end": 1, "sense": "owl%1:18:00::", "by": "first sense"}
     ]
 
@@ -233,20 +233,20 @@ def test_nearest_in_a_plain_text(tmp_path, model, elmo):
     shown = elmo("evaluate", tmp_path / "run", tmp_path / "senses.tsv")
     assert "what is remembered has no senses to compare with" in shown.stderr
     memory = load_task(tmp_path / "run" / "model")
-    assert [tuple(one) for one in memory.kind.occurrences] == [
+    assert [tuple(one) for one in memory.index.occurrences] == [
         (0, 0, None),
         (0, 1, None),
         (1, 2, None),
         (2, 0, None),
         (2, 1, None),
     ]
-    assert memory.kind.vectors.dtype == np.float16
+    assert memory.index.vectors.dtype == np.float16
     assert memory.raw
     (answer,) = memory.answers([Example((("A", "bat"),))])
     assert [[other.sentence for other, _ in one.nearest] for one in answer] == [[0], [0]]
     # Layers are averaged where all are asked for.
     vectors = ELMo.from_pretrained(memory.config.elmo.model).encode([["a", "bat"]], layers="all")
-    np.testing.assert_allclose(memory.kind.vectors[:2], vectors[0].mean(axis=0), rtol=2e-3)
+    np.testing.assert_allclose(memory.index.vectors[:2], vectors[0].mean(axis=0), rtol=2e-3)
     with pytest.raises(InputError, match="expected the name of a sense"):
         memory.scores([Example((("a", "bat"),), None, "", 1)])
 

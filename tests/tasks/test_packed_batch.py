@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_tasks import wider
+from small_tasks import with_padding
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -16,7 +16,7 @@ def test_an_lstm_reads_what_it_would_read_of_pytorch_packing(lengths, more):
     width = max(lengths) + more
     lstm = nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)
     x = torch.randn(len(lengths), width, 3, requires_grad=True)
-    layout = wider(PackedBatch.of(lengths), more)
+    layout = with_padding(PackedBatch.from_lengths(lengths), more)
     assert layout.mask.sum(dim=1).tolist() == list(lengths)
     packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
     expected, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=width)
@@ -29,11 +29,11 @@ def test_an_lstm_reads_what_it_would_read_of_pytorch_packing(lengths, more):
 
 
 def test_a_block_is_as_wide_as_its_longest_text():
-    assert PackedBatch.of([2, 5, 1]).mask.shape == (3, 5)
+    assert PackedBatch.from_lengths([2, 5, 1]).mask.shape == (3, 5)
 
 
 def test_the_order_of_words():
-    layout = PackedBatch.of([1, 3])
+    layout = PackedBatch.from_lengths([1, 3])
     assert layout.mask.tolist() == [[True, False, False], [True] * 3]
-    assert layout.sizes.tolist() == [2, 1, 1]
-    assert layout.places.tolist() == [3, 0, 4, 5]
+    assert layout.batch_sizes.tolist() == [2, 1, 1]
+    assert layout.positions.tolist() == [3, 0, 4, 5]

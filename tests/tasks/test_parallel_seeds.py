@@ -6,18 +6,18 @@ import pytest
 import torch
 from parallel_fits import ended, failing, named
 from safetensors.torch import load_file
-from small_tasks import LABELLED, task_config, write_elmo, write_jsonl
+from small_tasks import LABELED, task_config, write_elmo, write_jsonl
 
 from elmo.errors import ElmoError, OutputError
 from elmo.tasks import fit as fit_module
 from elmo.tasks.fit import fit
-from elmo.tasks.parallel_seeds import TOLD, run_in_parallel
+from elmo.tasks.parallel_seeds import OUTPUT, run_in_parallel
 from elmo.train import loop
 
 
 def test_seeds_side_by_side_equal_those_one_after_another(tmp_path, monkeypatch):
     given = {
-        "train": write_jsonl(tmp_path / "labels.jsonl", LABELLED),
+        "train": write_jsonl(tmp_path / "labels.jsonl", LABELED),
         "model": write_elmo(tmp_path),
         "max_steps": 3,
         "seeds": 2,
@@ -44,7 +44,7 @@ def test_results_are_in_order_each_from_a_process_of_its_own(tmp_path):
     found = run_in_parallel(named, configs(tmp_path, *"ab"), 2)
     assert [one["out"] for one in found] == [str(tmp_path / name) for name in "ab"]
     assert len({os.getpid(), *(one["process"] for one in found)}) == 3
-    assert (tmp_path / "b" / TOLD).read_text() == "said\n"
+    assert (tmp_path / "b" / OUTPUT).read_text() == "said\n"
 
 
 def test_an_error_is_the_one_of_the_run(tmp_path):

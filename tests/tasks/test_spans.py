@@ -16,13 +16,13 @@ from elmo.tasks.spans import (
     NONE,
     SCHEMES,
     Span,
-    allowed,
+    allowed_transitions,
     convert,
     detect_scheme,
     from_spans,
-    in_scheme,
-    is_allowed,
+    is_well_formed,
     scheme_named,
+    to_scheme,
     to_spans,
 )
 
@@ -78,9 +78,9 @@ def test_there_and_back(sentence, source, target):
     tags = from_spans(spans, length, source)
     assert len(tags) == length
     assert to_spans(tags, source) == spans
-    assert is_allowed(tags, source)
+    assert is_well_formed(tags, source)
     converted = convert(tags, source, target)
-    assert is_allowed(converted, target)
+    assert is_well_formed(converted, target)
     assert to_spans(converted, target) == spans
     assert convert(converted, target, source) == tags
 
@@ -123,8 +123,10 @@ def test_bilou_and_bioes_are_read_alike():
     assert to_spans(tags, "bilou") == [Span(0, 1, "X"), Span(1, 4, "X"), Span(5, 7, "Y")]
     assert convert(tags, BIOES, BIOES) == "S-X B-X I-X E-X O B-Y E-Y".split()
     assert convert("S-X B-Y E-Y".split(), BILOU, BILOU) == "U-X B-Y L-Y".split()
-    start, follow, end = allowed("BILOU", ["O", "B-X", "I-X", "L-X", "U-X"])
-    for mask, other in zip((start, follow, end), allowed(BIOES, tags_of(BIOES, "X")), strict=True):
+    start, follow, end = allowed_transitions("BILOU", ["O", "B-X", "I-X", "L-X", "U-X"])
+    for mask, other in zip(
+        (start, follow, end), allowed_transitions(BIOES, tags_of(BIOES, "X")), strict=True
+    ):
         assert torch.equal(mask, other)
 
 
@@ -223,19 +225,19 @@ def test_a_slip_does_not_decide_what_all_tags_mean(tags, message):
 
 def test_tags_are_brought_into_a_scheme():
     alone, two = ["S-X", "O"], ["B-X", "E-X"]
-    assert in_scheme([alone, two], IOB2) == [["B-X", "O"], ["B-X", "I-X"]]
-    assert in_scheme([["B-X", "L-X"], ["U-X"]], BIOES) == [["B-X", "E-X"], ["S-X"]]
+    assert to_scheme([alone, two], IOB2) == [["B-X", "O"], ["B-X", "I-X"]]
+    assert to_scheme([["B-X", "L-X"], ["U-X"]], BIOES) == [["B-X", "E-X"], ["S-X"]]
     # Letters of one scheme that mean another: what is right is told by the spans, not the letters.
-    assert in_scheme([["I-X", "O"], ["O", "I-X", "B-X"]], IOB2) == [
+    assert to_scheme([["I-X", "O"], ["O", "I-X", "B-X"]], IOB2) == [
         ["B-X", "O"],
         ["O", "B-X", "B-X"],
     ]
     # A slip is left as it is.
     slip = [["B-X", "O"], ["B-X", "I-Y"], ["O", "B-X"]]
-    assert in_scheme(slip, IOB2) == slip
-    assert in_scheme([["B-X", "O", "I-X"]], IOB1) == [["B-X", "O", "I-X"]]
+    assert to_scheme(slip, IOB2) == slip
+    assert to_scheme([["B-X", "O", "I-X"]], IOB1) == [["B-X", "O", "I-X"]]
     with pytest.raises(InputError, match="'NN' is no tag of the scheme IOB2"):
-        in_scheme([["NN"]], IOB2)
+        to_scheme([["NN"]], IOB2)
 
 
 @given(st.lists(sentences(), max_size=5), st.sampled_from(SCHEMES))
@@ -253,7 +255,7 @@ def test_what_is_detected_reads_the_same(parts, scheme):
 def test_allowed_are_those_that_spans_are_written_as(scheme, length):
     """All sequences: a well-formed one is what writing its own spans gives."""
     tags = tags_of(scheme)
-    start, follow, end = allowed(scheme, tags)
+    start, follow, end = allowed_transitions(scheme, tags)
     assert (start.dtype, follow.shape, end.shape) == (torch.bool, (len(tags),) * 2, (len(tags),))
     for numbers in product(range(len(tags)), repeat=length):
         sentence = [tags[number] for number in numbers]
@@ -261,10 +263,14 @@ def test_allowed_are_those_that_spans_are_written_as(scheme, length):
         found = found and all(follow[pair] for pair in pairwise(numbers))
         well_formed = from_spans(to_spans(sentence, scheme), length, scheme) == sentence
         assert bool(found) == well_formed
-        assert is_allowed(sentence, scheme) == well_formed
+        assert is_well_formed(sentence, scheme) == well_formed
 
 
 def test_everything_is_allowed_without_a_scheme():
-    assert all(mask.all() for mask in allowed(NONE, ["NN", "DT"]))
-    assert [tuple(mask.shape) for mask in allowed(NONE, ["NN", "DT"])] == [(2,), (2, 2), (2,)]
-    assert is_allowed(["NN"], NONE)
+    assert all(mask.all() for mask in allowed_transitions(NONE, ["NN", "DT"]))
+    assert [tuple(mask.shape) for mask in allowed_transitions(NONE, ["NN", "DT"])] == [
+        (2,),
+        (2, 2),
+        (2,),
+    ]
+    assert is_well_formed(["NN"], NONE)

@@ -4,9 +4,9 @@ from itertools import islice
 
 import pytest
 import torch
-from small_tasks import EXAMPLES, LABELLED, TAGGED, fabric, make_trained, task_config
+from small_tasks import EXAMPLES, LABELED, TAGGED, fabric, make_fitted_task, task_config
 
-from elmo.tasks.input_features import TokenFields
+from elmo.tasks.input_features import TokenIndexer
 from elmo.tasks.task_batches import POOL, Batches, epoch_order, in_parts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import task_for
@@ -44,7 +44,7 @@ def test_examples_of_like_length_stand_together():
 def batches_of(task, examples, seed=1, size=6, words=10_000):
     kind = task_for(task, examples)
     numbers = {label: number for number, label in enumerate(kind.labels(examples))}
-    fields = TokenFields(has_characters=True)
+    fields = TokenIndexer(has_characters=True)
     return Batches(examples, fields, kind, numbers, batch_size=size, batch_words=words, seed=seed)
 
 
@@ -58,7 +58,7 @@ def tensors(parts):
     return [value for value in found if isinstance(value, torch.Tensor)]
 
 
-@pytest.mark.parametrize(("task", "examples"), [("classification", LABELLED), ("tagging", TAGGED)])
+@pytest.mark.parametrize(("task", "examples"), [("classification", LABELED), ("tagging", TAGGED)])
 def test_from_any_step_on_it_is_the_same(task, examples):
     batches = batches_of(task, examples)
     assert batches.per_epoch == 4
@@ -68,7 +68,7 @@ def test_from_any_step_on_it_is_the_same(task, examples):
             for found, expected in zip(tensors(one), tensors(other), strict=True):
                 assert torch.equal(found, expected)
     other = next(batches_of(task, examples, seed=2).from_step(0))
-    assert not torch.equal(other[0].groups[0].letters, whole[0][0].groups[0].letters)
+    assert not torch.equal(other[0].groups[0].characters, whole[0][0].groups[0].characters)
 
 
 def test_targets_fit_the_texts():
@@ -82,7 +82,7 @@ def test_targets_fit_the_texts():
 
 
 def test_a_batch_larger_than_all_examples():
-    batches = batches_of("classification", LABELLED, size=task_config("x").batch_size * 100)
+    batches = batches_of("classification", LABELED, size=task_config("x").batch_size * 100)
     assert batches.per_epoch == 1
     (batch,) = next(batches.from_step(5))
     assert len(batch.targets) == 20
@@ -109,7 +109,7 @@ def test_what_is_learned_does_not_depend_on_the_parts(tmp_path, task):
     gradients, counts = [], []
     for words in (10_000, 12):
         examples = EXAMPLES[task]
-        trained = make_trained(tmp_path, examples, task=task, batch_words=words, batch_size=10)
+        trained = make_fitted_task(tmp_path, examples, task=task, batch_words=words, batch_size=10)
         work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
         parts = next(work.batches(0))
         assert sum(part.share for part in parts) == pytest.approx(1)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from small_tasks import (
-    LABELLED,
+    LABELED,
     TAGGED,
-    make_trained,
+    make_fitted_task,
     task_config,
     write_conll,
     write_elmo,
@@ -47,7 +47,7 @@ def files(tmp_path_factory):
     """Files of examples, by the task they are for."""
     folder = tmp_path_factory.mktemp("files")
     return {
-        "classification": write_jsonl(folder / "labels.jsonl", LABELLED),
+        "classification": write_jsonl(folder / "labels.jsonl", LABELED),
         "tagging": write_conll(folder / "tags.txt", TAGGED),
     }
 
@@ -143,10 +143,10 @@ def test_stopped_and_gone_on(tmp_path, model, files, monkeypatch, given, stop):
 
 def test_the_best_is_kept_and_worse_ones_stop_it(tmp_path, monkeypatch):
     figures = iter([0.3, 0.6, 0.6, 0.5, 0.9])
-    trained = make_trained(tmp_path / "run", dev=LABELLED, epochs=9, patience=2)
+    trained = make_fitted_task(tmp_path / "run", dev=LABELED, epochs=9, patience=2)
     with monkeypatch.context() as patch:
         patch.setattr(TaskTrainable, "metric", lambda self, step, watch: [next(figures), 0.0])
-        run = train(TaskTrainingJob(trained, LABELLED, LABELLED))
+        run = train(TaskTrainingJob(trained, LABELED, LABELED))
     assert run.step == 16
     assert run.best.figures["accuracy"] == 0.6
     assert str(run).startswith("stopped early after 2 evaluations without improvement: step 16, ")
@@ -154,8 +154,8 @@ def test_the_best_is_kept_and_worse_ones_stop_it(tmp_path, monkeypatch):
     kept = load_fitted_task(tmp_path / "run")
     assert kept.facts["steps"] == 8
     # What was kept is the model of that step, not that of the last.
-    short = make_trained(tmp_path / "short", epochs=2)
-    train(TaskTrainingJob(short, LABELLED, []))
+    short = make_fitted_task(tmp_path / "short", epochs=2)
+    train(TaskTrainingJob(short, LABELED, []))
     assert same_weights(tmp_path / "run" / "model", tmp_path / "short" / "model")
 
 
@@ -208,7 +208,7 @@ def test_a_fraction(tmp_path, files):
         job = fit_module._job(task_config(tmp_path, seed=seed, **given), None)
         assert (len(job.train), len(job.dev)) == (4, 2)
         seen.append([e.words for e in job.train])
-        assert set(job.trained.labels) == set(job.trained.kind.labels(job.train))
+        assert set(job.trained.labels) == set(job.trained.task.labels(job.train))
     assert seen[0] == seen[1] != seen[2]
 
 
@@ -231,10 +231,10 @@ def test_a_fraction_is_learned_from_as_long_as_the_whole(tmp_path, files):
 
 def test_other_examples_in_the_same_folder(tmp_path, files):
     path = tmp_path / "train.jsonl"
-    write_jsonl(path, LABELLED)
+    write_jsonl(path, LABELED)
     config = task_config(tmp_path / "run", train=str(path), max_steps=1)
     fit(config)
-    write_jsonl(path, LABELLED[::-1])
+    write_jsonl(path, LABELED[::-1])
     with pytest.raises(ConfigError, match="run holds a run on other examples: another --out"):
         fit(config)
     with pytest.raises(ConfigError, match="contains a run with other settings: hidden was 8, now 9"):
@@ -272,15 +272,17 @@ def test_static_vectors_of_all_words(tmp_path, files):
     fit(task_config(tmp_path / "run", max_steps=2, max_word_vectors=1, **given))
     path.unlink()  # the model has them
     trained = load_fitted_task(tmp_path / "run")
-    fields, tokens = trained.built.fields, trained.built.model.tokens
-    assert fields.static == {"fine": 1, "film": 2, "play": 3, "unheard": 4}
+    fields, tokens = trained.built.indexer, trained.built.model.features
+    assert fields.word_vector_rows == {"fine": 1, "film": 2, "play": 3, "unheard": 4}
     expected = [[0.0, 0, 0], [1, 2, 3], [4, 5, 6], [1, 0, 1]]
-    assert tokens.static.weight.tolist() == expected
+    assert tokens.word_vectors.weight.tolist() == expected
     # Words that were in no example are known too, as far as they are kept.
-    rows = fields.batch([("Unheard", "rare", "fine")]).static
-    assert tokens._static(tokens.static, rows).tolist() == [[[7, 8, 9], [0, 0, 0], [1, 2, 3]]]
+    rows = fields.batch([("Unheard", "rare", "fine")]).word_vector_rows
+    assert tokens._look_up(tokens.word_vectors, rows).tolist() == [
+        [[7, 8, 9], [0, 0, 0], [1, 2, 3]]
+    ]
     state = torch.load(next((tmp_path / "run" / "checkpoints").iterdir()), weights_only=False)
-    assert "tokens.others" not in state["weights"]
+    assert "features.frozen_word_vectors" not in state["weights"]
     (tmp_path / "torn.txt").write_text("fine 1 2 3\nfilm 4 5\n")
     given["static"] = str(tmp_path / "torn.txt")
     with pytest.raises(FormatError, match=r"torn.txt, line 2: expected a word and 3 numbers"):
@@ -297,7 +299,7 @@ def test_a_baseline_has_no_elmo(tmp_path, files):
 
 
 def test_no_label_of_dev_and_test_need_be_known(tmp_path, files):
-    dev = [*LABELLED, dataclasses.replace(LABELLED[0], target="neither")]
+    dev = [*LABELED, dataclasses.replace(LABELED[0], target="neither")]
     path = write_jsonl(tmp_path / "dev.jsonl", dev)
     given = {"train": files["classification"], "dev": path, "test": path}
     result = fit(task_config(tmp_path / "run", max_steps=1, **given))
@@ -312,7 +314,7 @@ def test_runs_without_a_development_part_are_told(tmp_path):
 
 def test_mixed_precision(tmp_path, model):
     given = {"task": "tagging", "model": model, "use": "tuned", "precision": "bf16-mixed"}
-    trained = make_trained(tmp_path, TAGGED, max_steps=2, **given)
+    trained = make_fitted_task(tmp_path, TAGGED, max_steps=2, **given)
     assert train(TaskTrainingJob(trained, TAGGED, TAGGED)).step == 2
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from lightning.fabric import Fabric
-from small_tasks import EXAMPLES, fabric, make_trained, write_elmo
+from small_tasks import EXAMPLES, fabric, make_fitted_task, write_elmo
 
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.tasks.task_trainable import TaskTrainingJob
@@ -19,7 +19,7 @@ STEPS = 12
 
 def losses(folder, examples, where, **settings):
     """Give the losses of some steps without anything random."""
-    trained = make_trained(folder, examples, examples, **settings)
+    trained = make_fitted_task(folder, examples, examples, **settings)
     work = TaskTrainingJob(trained, examples, examples).make_trainable(where)
     batches = prefetched(work.batches(0), 4)
     found = [work.step(batch, n).losses for n, batch in zip(range(STEPS), batches, strict=False)]

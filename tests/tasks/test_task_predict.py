@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 from small_tasks import (
-    LABELLED,
+    LABELED,
     TAGGED,
     fabric,
-    make_trained,
+    make_fitted_task,
     write_conll,
     write_elmo,
     write_jsonl,
@@ -37,7 +37,7 @@ def elmo():
 
 def taught(folder, examples, steps, **settings):
     """Write a model that has learned its examples."""
-    trained = make_trained(folder, examples, **settings)
+    trained = make_fitted_task(folder, examples, **settings)
     work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
     for number, batch in zip(range(steps), work.batches(0), strict=False):
         work.step(batch, number)
@@ -47,7 +47,7 @@ def taught(folder, examples, steps, **settings):
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
-    return taught(tmp_path_factory.mktemp("classifier"), LABELLED, 60)
+    return taught(tmp_path_factory.mktemp("classifier"), LABELED, 60)
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +70,12 @@ def failed(result, code, message):
 
 
 def test_labels_from_standard_input_to_standard_output(elmo, classifier):
-    texts = [" ".join(example.words) for example in LABELLED]
+    texts = [" ".join(example.words) for example in LABELED]
     result = elmo("predict", classifier, "-", "-", given="\n".join(texts) + "\n")
     assert result.exit_code == 0
     records = [json.loads(line) for line in result.stdout.splitlines()]
     assert [record["words"] for record in records] == [text.split() for text in texts]
-    assert [record["label"] for record in records] == [example.target for example in LABELLED]
+    assert [record["label"] for record in records] == [example.target for example in LABELED]
     for record in records:
         assert sum(record["probabilities"].values()) == pytest.approx(1, abs=1e-5)
     # The output need not be named.
@@ -112,7 +112,7 @@ def test_tags_in_columns(elmo, tagger, tmp_path):
     ],
 )
 def test_many_texts_are_answered_some_at_a_time(elmo, classifier, monkeypatch, name, most, is_full):
-    texts = [" ".join(example.words) for example in LABELLED]
+    texts = [" ".join(example.words) for example in LABELED]
     expected = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
     parts = []
 
@@ -219,7 +219,7 @@ def test_columns_of_a_classifier(elmo, classifier, tmp_path):
 
 
 def test_scores_of_a_file(elmo, classifier, tagger, tmp_path):
-    path = write_jsonl(tmp_path / "test.jsonl", LABELLED)
+    path = write_jsonl(tmp_path / "test.jsonl", LABELED)
     shown = elmo("evaluate", classifier, path).stdout
     assert shown == ("accuracy        1.0000\nmacro f1        1.0000\nexamples        20\n")
     path = write_conll(tmp_path / "test.txt", TAGGED)
@@ -229,7 +229,7 @@ def test_scores_of_a_file(elmo, classifier, tagger, tmp_path):
 
 
 def test_examples_of_another_task(elmo, classifier, tagger, tmp_path):
-    labels = write_jsonl(tmp_path / "labels.jsonl", LABELLED)
+    labels = write_jsonl(tmp_path / "labels.jsonl", LABELED)
     tags = write_conll(tmp_path / "tags.txt", TAGGED)
     assert failed(elmo("evaluate", classifier, tags), 1, "expected a label")
     assert failed(elmo("evaluate", tagger, labels), 1, "expected a tag for each word")

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from small_tasks import EXAMPLES, LABELLED, TAGGED, fabric, make_trained, weights, write_elmo
+from small_tasks import EXAMPLES, LABELED, TAGGED, fabric, make_fitted_task, weights, write_elmo
 
 from elmo.errors import ConfigError
 from elmo.tasks import task_trainable as work_module
@@ -16,10 +16,10 @@ def model(tmp_path_factory):
     return write_elmo(tmp_path_factory.mktemp("elmo"))
 
 
-def work_of(folder, train=LABELLED, dev=LABELLED, **settings):
-    return TaskTrainingJob(make_trained(folder, train, dev, **settings), train, dev).make_trainable(
-        fabric()
-    )
+def work_of(folder, train=LABELED, dev=LABELED, **settings):
+    return TaskTrainingJob(
+        make_fitted_task(folder, train, dev, **settings), train, dev
+    ).make_trainable(fabric())
 
 
 def take(work, first, last):
@@ -40,7 +40,7 @@ def test_a_few_examples_are_learned_by_heart(tmp_path, model, task, use):
     assert losses[0] == pytest.approx(work.chance_loss, rel=0.3)
     assert max(losses[-4:]) < 0.3
     found = work.evaluation(work.measure(60, iter))
-    assert found.figures == dict.fromkeys(work.trained.kind.metrics, 1.0)
+    assert found.figures == dict.fromkeys(work.trained.task.metrics, 1.0)
     assert found.rank == -1
 
 
@@ -87,7 +87,7 @@ def saved(state, path):
 
 def test_other_examples_are_refused(tmp_path):
     state = work_of(tmp_path).state_dict()
-    for train, dev in ((LABELLED[1:], LABELLED), (LABELLED, LABELLED[1:]), (LABELLED[::-1],) * 2):
+    for train, dev in ((LABELED[1:], LABELED), (LABELED, LABELED[1:]), (LABELED[::-1],) * 2):
         with pytest.raises(ConfigError, match="holds a run on other examples: another --out"):
             work_of(tmp_path, train, dev).load_state_dict(state)
 
@@ -120,11 +120,13 @@ def test_mixes_and_a_tuned_elmo_have_rates_of_their_own(tmp_path, model):
         for optimizer in work.optimizers
     ]
     own, mixes, elmo = map(set, found)
-    assert elmo == set(work.model.tokens.network.bilm.parameters())
+    assert elmo == set(work.model.features.network.bilm.parameters())
     assert mixes == {mix.weights for _, mix in work.model.mixes()}
     assert len(mixes) == 2
     # Everything else is the model's own, and nothing learns twice.
-    assert own == set(work.model.parameters()) - mixes - set(work.model.tokens.network.parameters())
+    assert own == set(work.model.parameters()) - mixes - set(
+        work.model.features.network.parameters()
+    )
     assert sum(map(len, found)) == len(own | mixes | elmo)
     for optimizer in work.optimizers[1:]:
         assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0}
@@ -141,7 +143,7 @@ def test_one_layer_has_no_mix_to_learn(tmp_path, model):
 def test_layers_are_let_loose_from_the_top(tmp_path, model):
     work = work_of(tmp_path, model=model, use="tuned", unfreeze_every=2, batch_size=10)
     assert work.steps_per_epoch == 2
-    parts = parts_from_top(work.model.tokens.network.bilm)
+    parts = parts_from_top(work.model.features.network.bilm)
     assert [len(part) for part in parts] == [2, 2, 1]
 
     def state():
@@ -162,7 +164,7 @@ def test_layers_are_let_loose_from_the_top(tmp_path, model):
 def test_without_unfreezing_all_layers_learn_at_once(tmp_path, model):
     work = work_of(tmp_path, model=model, use="tuned")
     take(work, 0, 1)
-    assert all(value.requires_grad for value in work.model.tokens.network.bilm.parameters())
+    assert all(value.requires_grad for value in work.model.features.network.bilm.parameters())
 
 
 def test_lambda_pulls_the_shares_together(tmp_path, model):
@@ -187,7 +189,7 @@ def test_the_penalty_is_part_of_the_loss(tmp_path, model):
     losses = []
     for penalty in (0.0, 0.5):
         work = work_of(tmp_path, model=model, mix_penalty=penalty)
-        work.model.tokens.mix.mix.weights.data = torch.tensor([1.0, 2.0, 3.0])
+        work.model.features.mix.mix.weights.data = torch.tensor([1.0, 2.0, 3.0])
         losses.append(float(take(work, 0, 1)[0].losses))
     assert losses[1] - losses[0] == pytest.approx(0.5 * 14)
 

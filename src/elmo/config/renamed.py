@@ -58,6 +58,7 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
         "nearest": "nearest_occurrences",
     },
     ("ExamplesConfig", "reader"): {"pairs": "sentence_pairs", "senses": "word_senses"},
+    ("ExamplesConfig", "empty"): {"refuse": "error"},
 }
 # Name of the config class, then fields that no longer exist and the only value they could have.
 REMOVED_FIELDS: dict[str, dict[str, Any]] = {}

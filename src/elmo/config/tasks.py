@@ -63,7 +63,7 @@ class ExamplesConfig:
     where nothing is said."""
     phrases: bool = False
     """Trees: learn from all phrases, not from sentences alone."""
-    empty: Literal["refuse", "keep", "skip"] = "refuse"
+    empty: Literal["error", "keep", "skip"] = "error"
     """Texts without a word: an error, an example like others, or left out."""
     encoding: str | None = None
     """Encoding of the files; UTF-8, or UTF-16 with its mark, where none is named."""
@@ -311,7 +311,7 @@ class TaskConfig:
     """Runs with different seeds; their mean and deviation are reported."""
     parallel_seeds: int = 1
     """Seeds that are trained at the same time, on the same device, each in a process of its own;
-    what a run says is in told.txt in its folder."""
+    what a run says is in output.txt in its folder."""
     batch_size: int = 32
     """Examples of a step."""
     batch_words: int = 16_384

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from elmo.tasks.readers.reader_registry import read
 
 __all__ = [
-    "QuestionAnswerer",
     "Classifier",
     "CoreferenceResolver",
     "Example",
     "Frame",
     "NearestOccurrenceFinder",
-    "SentencePairClassifier",
+    "QuestionAnswerer",
     "SemanticRoleLabeler",
-    "WordSenseDisambiguator",
+    "SentencePairClassifier",
     "Tagger",
+    "WordSenseDisambiguator",
     "read",
 ]
 

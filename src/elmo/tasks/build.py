@@ -12,7 +12,7 @@ from elmo.embed.embedder import ELMo
 from elmo.model.network import ELMoNetwork
 from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.frozen_layers import ComputedLayers, LayerSource, chosen_layers
-from elmo.tasks.input_features import TokenFields, TokenInput
+from elmo.tasks.input_features import InputFeatures, TokenIndexer
 from elmo.tasks.readers.raw_text import Split
 from elmo.tasks.task_model import TaskModel
 from elmo.tasks.task_types.task import Task
@@ -26,13 +26,13 @@ class Built:
 
     Attributes:
         model: on the host.
-        fields: makes its batches.
+        indexer: makes its batches.
         elmo: whose layers it reads, frozen or as a part of it; None without.
         static: of its words; None without.
     """
 
     model: TaskModel
-    fields: TokenFields
+    indexer: TokenIndexer
     elmo: ELMo | None
     static: WordVectors | None
 
@@ -87,28 +87,34 @@ def build(
     # Whoever loads a model finds the numbers they draw as they were.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.run.seed)
-        tokens = TokenInput(
+        features = InputFeatures(
             elmo=config.elmo,
             words=config.word_features,
             network=network,
             chosen=chosen,
-            static=None if static is None else _with_unknown(static.vectors),
-            others=static.other_vectors if static is not None and static.others else None,
-            n_marks=kind.n_marks,
+            word_vectors=None if static is None else _with_unknown(static.vectors),
+            frozen_word_vectors=static.other_vectors
+            if static is not None and static.others
+            else None,
+            n_indicators=kind.n_marks,
             **sizes,
         )
-        body = TaskEncoder(config=config.encoder, elmo=config.elmo, input_dim=tokens.dim, **sizes)
-        head = kind.head(body.dim, labels, config.encoder)
-    model = TaskModel(tokens=tokens, body=body, head=head, mix_penalty=config.elmo.mix_penalty)
-    fields = TokenFields(
+        encoder = TaskEncoder(
+            config=config.encoder, elmo=config.elmo, input_dim=features.dim, **sizes
+        )
+        head = kind.head(encoder.dim, labels, config.encoder)
+    model = TaskModel(
+        features=features, encoder=encoder, head=head, mix_penalty=config.elmo.mix_penalty
+    )
+    indexer = TokenIndexer(
         layers=layers,
         mapper=None if network is None or elmo is None else elmo.mapper,
-        static=None if static is None else _rows(static),
+        word_vector_rows=None if static is None else _rows(static),
         has_characters=config.word_features.characters == "bytes",
         max_ngram=config.encoder.char_ngrams,
         ngram_buckets=config.encoder.ngram_buckets,
     )
-    return Built(model, fields, elmo, static)
+    return Built(model, indexer, elmo, static)
 
 
 def _with_unknown(vectors: Tensor) -> Tensor:

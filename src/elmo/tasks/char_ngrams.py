@@ -39,7 +39,7 @@ class NgramBags:
     weights: Tensor
 
     @classmethod
-    def of(cls, texts: Sequence[Words], longest: int, n_rows: int) -> "NgramBags":
+    def from_texts(cls, texts: Sequence[Words], longest: int, n_rows: int) -> "NgramBags":
         """Take the distinct n-grams of texts, blanks between words and at both ends included.
 
         Args:

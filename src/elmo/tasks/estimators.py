@@ -15,7 +15,7 @@ from elmo.config.serialization import leaves, load_config
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import default_device
 from elmo.tasks.build import load_elmo, splitter
-from elmo.tasks.examples import Example, Frame, GoldAnswers, Place
+from elmo.tasks.examples import Example, Frame, GoldAnswers, IndexRange
 from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
 from elmo.tasks.load_examples import held_out, thinned
@@ -194,7 +194,7 @@ class Estimator:
 
     def score(self, texts: Iterable[Any], targets: Iterable[Any]) -> float:
         """Give the score that models are chosen by."""
-        return self.evaluate(texts, targets)[self.trained.kind.metric]
+        return self.evaluate(texts, targets)[self.trained.task.metric]
 
     def mixes(self) -> dict[str, dict[str, Any]]:
         """Give what each mix of ELMo's layers has learned, by its place."""
@@ -309,7 +309,7 @@ class QuestionAnswerer(Estimator):
         answers = [(one, None) if isinstance(one, str) else tuple(one) for one in target]
         if not answers:
             return GoldAnswers()
-        place = example.given.place_of(*answers[0])
+        place = example.extra.find_words(*answers[0])
         if place is None:
             raise InputError(f"text {number}: its passage does not hold {answers[0][0]!r}")
         return GoldAnswers(tuple(text for text, _ in answers), place)
@@ -337,7 +337,7 @@ class SemanticRoleLabeler(Estimator):
                 "word and tags"
             ) from None
         given = tuple(frame.predicate for frame in frames)
-        return replace(example, target=frames, given=given)
+        return replace(example, target=frames, extra=given)
 
 
 class CoreferenceResolver(Estimator):
@@ -350,7 +350,7 @@ class CoreferenceResolver(Estimator):
 
     task: ClassVar[TaskName] = "coreference"
 
-    def predict(self, texts: Iterable[Any]) -> list[list[list[Place]]]:
+    def predict(self, texts: Iterable[Any]) -> list[list[list[IndexRange]]]:
         """Give the clusters of each document."""
         return [[list(cluster) for cluster in answer] for answer in self.answers(texts)]
 

@@ -69,7 +69,7 @@ class FitResult:
             if len(mix["shares"]) > 1
         }
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Give all of it as plain data."""
         spreads = {
             part: {name: dataclasses.asdict(spread) for name, spread in spreads.items()}
@@ -119,7 +119,7 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
     metrics = [run.pop("metric") for run in runs]
     result = FitResult(config.out, metrics[0], tuple(runs))
     with atomic_path(Path(config.out) / RESULTS) as partial:
-        partial.write_text(json.dumps(result.to_plain(), indent=1) + "\n")
+        partial.write_text(json.dumps(result.to_dict(), indent=1) + "\n")
     draw_mixes(Path(config.out) / PICTURE, result.shares(), named_layers(config.elmo.layers))
     return result
 
@@ -150,7 +150,7 @@ def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
         "development": trained.facts.get("development"),
         "test": None if test is None else trained.scores(test),
         "mixes": trained.facts.get("mixes"),
-        "metric": trained.kind.metric,
+        "metric": trained.task.metric,
     }
 
 

@@ -30,6 +30,7 @@ from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
 from elmo.tasks.build import Built, build, load_elmo
 from elmo.tasks.examples import Example
+from elmo.tasks.renamed_records import upgrade_record, upgrade_weights
 from elmo.tasks.task_batches import grouped, in_parts, sizes_of
 from elmo.tasks.task_types.task import Task
 from elmo.tasks.task_types.task_registry import check_targets, make_task
@@ -42,13 +43,19 @@ FORMAT = "elmo-torch-task"
 VERSION = 1
 CONFIG, WEIGHTS, STATIC, TUNED = "config.json", "model.safetensors", "static.txt", "elmo"
 # Of a tuned ELMo, which has a folder of its own.
-NETWORK = "tokens.network."
+NETWORK = "features.network."
 # Static vectors that do not learn, in the file of the weights.
 OTHERS = "static.others"
 # Examples answered together, where they are short.
 TOGETHER = 64
 # What the config says beside its format.
-_PARTS = {"labels": list, "kind": dict, "facts": dict, "fingerprint": str | None, "config": dict}
+_PARTS = {
+    "labels": list,
+    "task_settings": dict,
+    "facts": dict,
+    "fingerprint": str | None,
+    "config": dict,
+}
 # What torn files make their readers raise.
 BROKEN = (
     OSError,
@@ -68,7 +75,7 @@ class FittedTask:
 
     Attributes:
         config: it was made by.
-        kind: of task.
+        task: of task.
         labels: it chooses from, by their numbers.
         built: the model itself.
         facts: what is told of it: scores, shares of the layers, steps.
@@ -77,7 +84,7 @@ class FittedTask:
     """
 
     config: TaskConfig
-    kind: Task
+    task: Task
     labels: list[str]
     built: Built
     facts: dict[str, Any] = field(default_factory=dict)
@@ -91,15 +98,15 @@ class FittedTask:
 
     def answers(self, examples: Sequence[Example]) -> list[Any]:
         """Answer for each example, in the words of the kind of task; targets are not looked at."""
-        pieces = [self.kind.pieces(example) for example in examples]
+        pieces = [self.task.pieces(example) for example in examples]
         answers = self._each(pieces)
         more = [
-            list(self.kind.further(example, own))
+            list(self.task.further(example, own))
             for example, own in zip(examples, answers, strict=True)
         ]
         rows = zip(examples, pieces, answers, more, self._each(more), strict=True)
         return [
-            self.kind.joined(example, [*some, *others], [*own, *further])
+            self.task.joined(example, [*some, *others], [*own, *further])
             for example, some, own, others, further in rows
         ]
 
@@ -119,20 +126,20 @@ class FittedTask:
         sizes = list(map(sizes_of, examples))
         order = sorted(range(len(examples)), key=lambda number: max(sizes[number]))
         found: dict[int, Any] = {}
-        words, most = self.config.batch_words, self.kind.together or TOGETHER
+        words, most = self.config.batch_words, self.task.together or TOGETHER
         with torch.no_grad():
             for chosen in in_parts(order, sizes, words=words, most=most):
                 some = [examples[number] for number in chosen]
-                groups = grouped(self.kind, self.built.fields, some, words)
+                groups = grouped(self.task, self.built.indexer, some, words)
                 answers = model.answers([group.to(device) for group in groups])
                 found.update(zip(chosen, answers, strict=True))
         model.train(was_training)
-        return self.kind.answers([found[number] for number in range(len(examples))], self.labels)
+        return self.task.answers([found[number] for number in range(len(examples))], self.labels)
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Compare answers with what is right."""
         check_targets(self.config.task, examples)
-        return self.kind.scores(examples, self.answers(examples))
+        return self.task.scores(examples, self.answers(examples))
 
     def save(self, folder: Path) -> None:
         """Write a folder, all of it or nothing but for a tuned ELMo, which comes first.
@@ -151,7 +158,7 @@ class FittedTask:
             "format": FORMAT,
             "version": VERSION,
             "labels": self.labels,
-            "kind": self.kind.settings(),
+            "task_settings": self.task.settings(),
             "facts": self.facts,
             "raw": self.raw,
             "label_type": self.label_type,
@@ -196,9 +203,9 @@ def load_fitted_task(folder: Path, device: str | None = None) -> FittedTask:
     head, config = read_head(folder)
     elmo = known_elmo(folder, config, head["fingerprint"])
     try:
-        weights = load_file(folder / WEIGHTS)
+        weights = upgrade_weights(load_file(folder / WEIGHTS))
         static = _static(folder, weights)
-        kind = make_task(config.task, head["kind"])
+        kind = make_task(config.task, head["task_settings"])
         built = build(config, kind, head["labels"], elmo, static=static)
         found = built.model.load_state_dict(weights, strict=False)
     except BROKEN as error:
@@ -237,6 +244,7 @@ def read_head(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
         raise FormatError(f"{folder} is no model of a task: {one_line(error)}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise FormatError(f"{folder} is no model of a task: its {CONFIG} does not say so")
+    head = upgrade_record(head)
     if head.get("version") != VERSION:
         raise FormatError(f"{folder} is of version {head.get('version')!r}, this reads {VERSION}")
     for name, kind in _PARTS.items():
@@ -271,7 +279,7 @@ def _static(folder: Path, weights: dict[str, Tensor]) -> WordVectors | None:
     if not (folder / STATIC).is_file():
         return None
     words = (folder / STATIC).read_bytes().decode("utf-8").split("\n")[:-1]
-    vectors = weights["tokens.static.weight"][1:]
+    vectors = weights["features.word_vectors.weight"][1:]
     others = weights.pop(OTHERS, vectors[:0].half())
     if len(words) != len(vectors) + len(others):
         raise ValueError(

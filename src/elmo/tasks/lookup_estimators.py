@@ -64,10 +64,10 @@ class LookupEstimator:
         found = self.remembered
         split = splitter(found.config, found.elmo)
         examples = [
-            found.kind.asked(self._asked(text, number), split) for number, text in enumerate(texts)
+            found.task.asked(self._asked(text, number), split) for number, text in enumerate(texts)
         ]
         answers = found.answers(examples)
-        return [found.kind.record(*pair) for pair in zip(examples, answers, strict=True)]
+        return [found.task.record(*pair) for pair in zip(examples, answers, strict=True)]
 
     def _asked(self, text: Any, number: int) -> Sequence[Any]:
         """Give the parts of what is asked."""

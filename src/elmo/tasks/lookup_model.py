@@ -32,7 +32,7 @@ from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
 from elmo.tasks.build import load_elmo, splitter
-from elmo.tasks.examples import Example, mark_of
+from elmo.tasks.examples import Example, examples_signature
 from elmo.tasks.fitted_task import (
     BROKEN,
     CONFIG,
@@ -107,40 +107,45 @@ class LookupModel:
 
     Attributes:
         config: it was made by.
-        kind: the memory itself.
+        index: the memory itself.
         elmo: gives the vectors.
         facts: what is told of it.
         raw: whether it has read raw text, which a tokeniser had split.
     """
 
     config: TaskConfig
-    kind: LookupIndex
+    index: LookupIndex
     elmo: ELMo
     facts: dict[str, Any] = field(default_factory=dict)
     raw: bool = False
 
+    @property
+    def task(self) -> LookupIndex:
+        """The index, by the attribute name of `FittedTask`."""
+        return self.index
+
     def answers(self, examples: Sequence[Example]) -> list[Any]:
         """Answer for each example."""
-        return self.kind.answers(encoder(self.elmo, self.config), examples)
+        return self.index.answers(encoder(self.elmo, self.config), examples)
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Compare answers with what is right."""
         for example in examples:
-            if not self.kind.fits(example):
+            if not self.index.fits(example):
                 raise InputError(
                     f"{self.config.task}: the example {' '.join(example.words)[:40]!r} has "
-                    f"{example.target!r} for its target, expected {self.kind.expects}"
+                    f"{example.target!r} for its target, expected {self.index.expects}"
                 )
-        return self.kind.scores(examples, self.answers(examples))
+        return self.index.scores(examples, self.answers(examples))
 
     def save(self, folder: Path) -> None:
         """Write a folder, all of it or nothing."""
-        plain, vectors = self.kind.state()
+        plain, vectors = self.index.state()
         head = {
             "format": FORMAT,
             "version": VERSION,
             "labels": [],
-            "kind": {},
+            "task_settings": {},
             "facts": self.facts,
             "raw": self.raw,
             "fingerprint": fingerprint(self.elmo.to_pretrained()),
@@ -183,7 +188,7 @@ def fit_lookup(config: TaskConfig) -> LookupModel:
 
 def _mark(examples: Sequence[Example]) -> list[int]:
     """Give what examples are known by; which words are meant is given with them."""
-    return mark_of([replace(one, target=(one.target, one.given)) for one in examples])
+    return examples_signature([replace(one, target=(one.target, one.extra)) for one in examples])
 
 
 def _training_examples(config: TaskConfig, split: Split) -> list[Example]:

@@ -172,7 +172,7 @@ class OccurrenceLookup:
 
 
 def _places(example: Example) -> Sequence[int]:
-    return range(len(example.words)) if example.given is None else [example.given]
+    return range(len(example.words)) if example.extra is None else [example.extra]
 
 
 def _vectors(

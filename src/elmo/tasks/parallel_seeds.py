@@ -15,7 +15,7 @@ from elmo.child_processes import Child, ChildEnded, Work, threads_each
 from elmo.config import TaskConfig
 from elmo.errors import OutputError
 
-TOLD = "told.txt"
+OUTPUT = "output.txt"
 
 # What is done for a config; a function of a module, for a process has to find it by name.
 Fit = Callable[[TaskConfig], dict[str, Any]]
@@ -68,7 +68,7 @@ def _quietly(fit: Fit) -> Work:
     def work(config: TaskConfig, tell: Callable[[Any], None]) -> dict[str, Any]:
         folder = Path(config.out)
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / TOLD).open("ab") as file:
+        with (folder / OUTPUT).open("ab") as file:
             os.dup2(file.fileno(), 2)
             os.dup2(file.fileno(), 1)
             return fit(config)

@@ -97,7 +97,7 @@ def _texts(
     trained: FittedTask | LookupModel, lines: Iterable[str], name: str, *, raw: bool
 ) -> Iterator[Example]:
     split = splitter(trained.config, trained.elmo) if raw else str.split
-    kind = trained.kind
+    kind = trained.task
     for number, line in enumerate(lines, start=1):
         texts = line.split("\t") if kind.n_texts > 1 else [line]
         if len(texts) != kind.n_texts:
@@ -143,7 +143,7 @@ def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
 def _written(
     trained: FittedTask | LookupModel, example: Example, answer: object, *, is_conll: bool
 ) -> str:
-    record = trained.kind.record(example, answer)
+    record = trained.task.record(example, answer)
     if not is_conll:
         return json.dumps(record, ensure_ascii=False) + "\n"
     pairs = zip(record["words"], record["tags"], strict=True)

@@ -40,7 +40,7 @@ class Span(NamedTuple):
     end: int
     label: str
 
-    def to_plain(self, words: Sequence[str]) -> dict[str, Any]:
+    def to_dict(self, words: Sequence[str]) -> dict[str, Any]:
         """Give it as plain data, with its text.
 
         Args:
@@ -49,7 +49,7 @@ class Span(NamedTuple):
         return {"text": " ".join(words[self.start : self.end]), **self._asdict()}
 
 
-class StrangeTag(InputError):
+class InvalidTag(InputError):
     """A tag that does not belong where it stands."""
 
     def __init__(self, tag: str, message: str) -> None:
@@ -115,14 +115,14 @@ def detect_scheme(sentences: Sequence[Sequence[str]], usual: str = IOB2) -> str:
     return IOB1 if broken[IOB1] < broken[IOB2] else IOB2
 
 
-def _stranger(tag: str, what: str, scheme: str) -> StrangeTag:
+def _stranger(tag: str, what: str, scheme: str) -> InvalidTag:
     message = f"the tag {tag!r} is {what}: mend it, or name the scheme, such as {scheme}"
-    return StrangeTag(tag, message)
+    return InvalidTag(tag, message)
 
 
-def in_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[str]]:
+def to_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[str]]:
     """Give the tags of sentences in a scheme: as they are, well-formed or not, if it is theirs."""
-    if all(_is_well_formed(tuple(tags), scheme) for tags in sentences):
+    if all(_follows_scheme(tuple(tags), scheme) for tags in sentences):
         return list(sentences)
     source = detect_scheme(sentences, usual=scheme)
     if source == scheme:
@@ -192,7 +192,7 @@ def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
     return from_spans(to_spans(tags, source), len(tags), target)
 
 
-def allowed(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+def allowed_transitions(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
     """Tell which sequences of tags a scheme allows, for decoding.
 
     Args:
@@ -216,7 +216,7 @@ def allowed(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
     return start, torch.tensor(follow), end
 
 
-def is_allowed(tags: Sequence[str], scheme: str) -> bool:
+def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
     """Tell whether the tags of a sentence are well-formed."""
     scheme = scheme_named(scheme)
     if scheme == NONE:
@@ -226,10 +226,10 @@ def is_allowed(tags: Sequence[str], scheme: str) -> bool:
 
 
 @lru_cache(maxsize=2**17)
-def _is_well_formed(tags: tuple[str, ...], scheme: str) -> bool:
+def _follows_scheme(tags: tuple[str, ...], scheme: str) -> bool:
     """Tell it of tags that may be another scheme's; once, as the same are scored at each turn."""
     own = _PREFIXES[scheme][:4]  # without those that are read where the others are meant
-    return all(tag == OUTSIDE or tag[:1] in own for tag in tags) and is_allowed(tags, scheme)
+    return all(tag == OUTSIDE or tag[:1] in own for tag in tags) and is_well_formed(tags, scheme)
 
 
 def _may_follow(tag: _Tag, after: _Tag, scheme: str) -> bool:
@@ -274,7 +274,7 @@ def _require(tag: str, scheme: str) -> _Tag:
     parts = _parts(tag, scheme)
     if parts is None:
         known = ", ".join(f"{prefix}-label" for prefix in _PREFIXES[scheme])
-        raise StrangeTag(tag, f"{tag!r} is no tag of the scheme {scheme}, which has O, {known}")
+        raise InvalidTag(tag, f"{tag!r} is no tag of the scheme {scheme}, which has O, {known}")
     return parts
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from elmo.kernels.device import to_device
 from elmo.tasks.examples import Example
-from elmo.tasks.input_features import TokenBatch, TokenFields
+from elmo.tasks.input_features import TokenBatch, TokenIndexer
 from elmo.tasks.task_types.task import Task, TextGroup
 
 # Batches whose examples are put in order of length together: enough to waste little on padding,
@@ -98,7 +98,7 @@ def in_parts(
 
 
 def grouped(
-    kind: Task, fields: TokenFields, examples: Sequence[Example], words: int
+    kind: Task, fields: TokenIndexer, examples: Sequence[Example], words: int
 ) -> tuple[TokenBatch, ...]:
     """Make numbers of the texts of examples, by the groups that are padded together.
 
@@ -130,7 +130,7 @@ class Batches:
     def __init__(
         self,
         examples: Sequence[Example],
-        fields: TokenFields,
+        fields: TokenIndexer,
         kind: Task,
         numbers: Mapping[str, int],
         *,

@@ -13,8 +13,9 @@ from elmo import __version__
 from elmo.config import OptimizerConfig, TaskConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
-from elmo.tasks.examples import Example, mark_of
+from elmo.tasks.examples import Example, examples_signature
 from elmo.tasks.fitted_task import FittedTask
+from elmo.tasks.renamed_records import upgrade_weights
 from elmo.tasks.task_batches import Batches, TaskBatch, n_words
 from elmo.train.optim import (
     clip_gradients,
@@ -129,9 +130,9 @@ class TaskTrainable:
         fabric.to_device(self.model)
         config = self.config
         self.data = Batches(
-            [piece for example in job.train for piece in self.trained.kind.pieces(example)],
-            self.trained.built.fields,
-            self.trained.kind,
+            [piece for example in job.train for piece in self.trained.task.pieces(example)],
+            self.trained.built.indexer,
+            self.trained.task,
             {label: number for number, label in enumerate(self.trained.labels)},
             batch_size=config.batch_size,
             batch_words=config.batch_words,
@@ -145,7 +146,7 @@ class TaskTrainable:
             self.n_steps = min(self.n_steps, config.run.max_steps)
         total = sum(map(n_words, self.data.examples))
         self.tokens_per_step = max(1, round(total / self.data.per_epoch))
-        self.chance_loss = math.log(max(2, self.trained.kind.n_choices(self.trained.labels)))
+        self.chance_loss = math.log(max(2, self.trained.task.n_choices(self.trained.labels)))
         self.optimizers: list[torch.optim.Optimizer] = []
         self.rates: list[OptimizerConfig] = []
         for weights, rates in self._by_rate():
@@ -156,7 +157,7 @@ class TaskTrainable:
         """Give what learns at rates of its own: the model, the mixes of layers, a tuned ELMo."""
         elmo, rates = self.config.elmo, self.config.optimizer
         mixes = [mix.weights for _, mix in self.model.mixes() if len(mix.weights) > 1]
-        network = self.model.tokens.network
+        network = self.model.features.network
         apart = {*mixes, *(() if network is None else network.parameters())}
         yield [value for value in self.model.parameters() if value not in apart], rates
         if mixes:
@@ -168,7 +169,7 @@ class TaskTrainable:
     def describe(self) -> str:
         """Say what the run will take, before its first step."""
         n_weights = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
-        scheme = self.trained.kind.settings().get("scheme")
+        scheme = self.trained.task.settings().get("scheme")
         return (
             f"{self.config.task}: {len(self.job.train):,} examples to learn from, "
             f"{len(self.job.dev):,} to choose by, {len(self.trained.labels)} labels"
@@ -208,7 +209,7 @@ class TaskTrainable:
 
     def _let_loose(self, number: int) -> None:
         """Let the layers of a tuned ELMo learn one after another, from the top."""
-        network, every = self.model.tokens.network, self.config.elmo.unfreeze_every
+        network, every = self.model.features.network, self.config.elmo.unfreeze_every
         if network is None or not every:
             return
         n_loose = int(number / self.steps_per_epoch) // every
@@ -229,12 +230,12 @@ class TaskTrainable:
         answers: list[Any] = []
         for start in watch(range(0, len(examples), WATCHED)):
             answers += self.trained.answers(examples[start : start + WATCHED])
-        found = self.trained.kind.scores(examples, answers)
-        return [found[name] for name in self.trained.kind.metrics]
+        found = self.trained.task.scores(examples, answers)
+        return [found[name] for name in self.trained.task.metrics]
 
     def evaluation(self, numbers: list[float]) -> TaskScores:
         """Give what `metric` found, now or before a restart."""
-        kind = self.trained.kind
+        kind = self.trained.task
         return TaskScores(kind.metric, dict(zip(kind.metrics, numbers, strict=True)))
 
     def is_finite(self) -> bool:
@@ -253,7 +254,7 @@ class TaskTrainable:
         """Take what `state_dict` gave; refuse that of a run on other examples."""
         if state["examples"] != self._mark():
             raise ConfigError(f"{self.config.out} holds a run on other examples: another --out")
-        self.model.load_state_dict(state["weights"])
+        self.model.load_state_dict(upgrade_weights(state["weights"]))
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             # How it is computed is this machine's, and this version's.
             dials = optimizer.state_dict()["param_groups"]
@@ -261,7 +262,7 @@ class TaskTrainable:
 
     def _mark(self) -> list[int]:
         """Give what examples are known by."""
-        return [*mark_of(self.job.train), *mark_of(self.job.dev)]
+        return [*examples_signature(self.job.train), *examples_signature(self.job.dev)]
 
     def save_model(self, folder: Path, step: int, found: TaskScores | None) -> None:
         """Write the model as it is now."""

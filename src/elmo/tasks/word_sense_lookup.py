@@ -25,7 +25,7 @@ from elmo.evaluate.word_senses import (
 )
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.raw_text import Split
-from elmo.tasks.readers.sense_tagged_files import AskedWord
+from elmo.tasks.readers.sense_tagged_files import SenseTarget
 
 # Where WordNet lies beside SemCor.
 WORDNET = Path("wordnet-3.0") / "index.sense"
@@ -74,7 +74,7 @@ class WordSenseLookup:
             raise ConfigError("--wordnet is not given: where its index.sense lies")
         forms: dict[str, list[Entry]] = {}
         for example in examples:
-            for first, stop, entry in example.given or ():
+            for first, stop, entry in example.extra or ():
                 known = forms.setdefault("_".join(example.words[first:stop]).lower(), [])
                 if entry not in known:
                     known.append(entry)
@@ -106,7 +106,7 @@ class WordSenseLookup:
     @staticmethod
     def fits(example: Example) -> bool:
         """Tell whether an example has senses."""
-        return isinstance(example.target, tuple) and example.given is not None
+        return isinstance(example.target, tuple) and example.extra is not None
 
     def asked(self, texts: Sequence[str | Sequence[str]], split: Split) -> Example:
         """Make an example of a sentence, raw or split already."""
@@ -129,8 +129,8 @@ class WordSenseLookup:
 
     def _asked(self, example: Example) -> list[tuple[int, int, list[Entry]]]:
         """Give the words that are asked for, with the entries they may stand for."""
-        if example.given is not None:
-            words: Sequence[AskedWord] = example.given
+        if example.extra is not None:
+            words: Sequence[SenseTarget] = example.extra
             return [(word.first, word.stop, [word.entry]) for word in words]
         small = [word.lower() for word in example.words]
         return [(at, at + 1, self.forms[w]) for at, w in enumerate(small) if w in self.forms]
@@ -148,7 +148,7 @@ class WordSenseLookup:
         """Give the share of words with a right sense; every word is answered, so that it is F1."""
         right, first = [], []
         for example, found in zip(examples, answers, strict=True):
-            for word, answer, senses in zip(example.given, found, example.target, strict=True):
+            for word, answer, senses in zip(example.extra, found, example.target, strict=True):
                 right.append(answer.sense in senses)
                 first.append(self.memory.first_sense(word.entry) in senses)
         if not right:
@@ -175,6 +175,6 @@ def _tagged(examples: Sequence[Example]) -> TaggedWords:
     places = [
         SenseOccurrence(number, word.first, word.stop, senses)
         for number, example in enumerate(examples)
-        for word, senses in zip(example.given or (), example.target or (), strict=True)
+        for word, senses in zip(example.extra or (), example.target or (), strict=True)
     ]
     return TaggedWords([example.words for example in examples], places)

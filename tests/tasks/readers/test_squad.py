@@ -44,13 +44,13 @@ def test_questions(write, indent):
     assert first.texts[0] == ("Who", "left", "?")
     assert first.texts[1][:4] == ("He", "left", ",", "and")
     assert first.id == "q1"
-    assert first.given.text == PASSAGE
+    assert first.extra.text == PASSAGE
     assert first.target.texts == ("left again", "again")
-    assert first.given.piece(first.target.place) == "left again"
+    assert first.extra.text_of(first.target.word_range) == "left again"
     # The second He, not the first one.
-    assert second.target.place == (7, 8)
+    assert second.target.word_range == (7, 8)
     # Of one passage, read once.
-    assert first.given is second.given
+    assert first.extra is second.extra
 
 
 def test_questions_without_answers(write):
@@ -66,7 +66,7 @@ def test_an_answer_inside_a_word(write):
     """It is the word that is learned, and the answer that is compared with."""
     (example,) = read_squad(write(squad(asked(("ack", 19)))))
     assert example.target.texts == ("ack",)
-    assert example.given.piece(example.target.place) == "back."
+    assert example.extra.text_of(example.target.word_range) == "back."
 
 
 def test_flat_records(write):
@@ -84,7 +84,7 @@ def test_flat_records(write):
 def test_flat_records_with_places(write):
     record = {"context": PASSAGE, "id": 3, **asked(("He", 24))}
     (example,) = read_squad(write([record]), split=SPLIT)
-    assert example.target.place == (7, 8)
+    assert example.target.word_range == (7, 8)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_broken(write, value, message):
 
 
 def test_a_tokeniser_that_changes_words(write):
-    with pytest.raises(FormatError, match="question 1: the word 'he' is not found"):
+    with pytest.raises(FormatError, match="question 1: The word 'he' is not found"):
         read_squad(write(squad(asked(("He", 0)))), split=lambda text: text.lower().split())
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from small_tasks import DIALS, fabric, make_trained, task_config, write_elmo
+from small_tasks import OPTIONS, fabric, make_fitted_task, task_config, write_elmo
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from typer.testing import CliRunner
@@ -17,17 +17,17 @@ from elmo import cli
 from elmo.config import CoreferenceConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import CoreferenceResolver
-from elmo.tasks.examples import Example, NamesOfPronoun
+from elmo.tasks.examples import Example, PronounCandidates
 from elmo.tasks.heads.coreference_head import CoreferenceHead, distance
 from elmo.tasks.packed_batch import PackedBatch
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types import coreference as clusters_module
 from elmo.tasks.task_types.task_registry import make_task, task_for
 from elmo.train import loop
 
-DIALS = {
-    **DIALS,
+OPTIONS = {
+    **OPTIONS,
     **{
         "max_mention_words": 2,
         "top_span_ratio": 0.5,
@@ -54,7 +54,7 @@ def document(he, she, first, single):
     ]
     if single:
         clusters.append(((second + 2, second + 4),))
-    return Example(texts, tuple(sorted(clusters)), given=("",) * 3)
+    return Example(texts, tuple(sorted(clusters)), extra=("",) * 3)
 
 
 def documents(single):
@@ -89,8 +89,8 @@ def texts_of(*lengths):
     """Give vectors of sentences, padded with what must not be read."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(len(lengths), max(lengths), 6, generator=generator)
-    layout = PackedBatch.of(lengths)
-    return [Texts(x.masked_fill(~layout.mask.unsqueeze(2), 1e6), layout)]
+    layout = PackedBatch.from_lengths(lengths)
+    return [EncodedTexts(x.masked_fill(~layout.mask.unsqueeze(2), 1e6), layout)]
 
 
 # -------------------------------------------------------------------------------------------- head
@@ -257,7 +257,7 @@ def test_long_documents_are_cut_between_sentences(caplog):
         (((0, 2),), ((4, 5),), ((2, 3),)),
         (((0, 1),), ((1, 2),)),
     ]
-    assert [piece.given for piece in pieces] == [("Kim", "Lee"), ("Lee", "")]
+    assert [piece.extra for piece in pieces] == [("Kim", "Lee"), ("Lee", "")]
     assert kind.joined(example, pieces, [(((4, 5),),), (((0, 1), (1, 2)),)]) == (
         ((4, 5),),
         ((5, 6), (6, 7)),
@@ -266,18 +266,18 @@ def test_long_documents_are_cut_between_sentences(caplog):
     assert "documents above 5 words are cut between sentences" in told
     # What is asked has no target, and nobody speaks.
     (first, _) = kind.pieces(Example(texts))
-    assert (first.target, first.given) == (None, ("", ""))
+    assert (first.target, first.extra) == (None, ("", ""))
 
 
 def test_words_are_marked_by_who_speaks():
     kind = make_task("coreference", {"has_single": False})
     texts = (("a", "b"), ("c",), ("d",), ("e",))
-    (piece,) = kind.pieces(Example(texts, (), given=("Kim", "", "Lee", "Kim")))
+    (piece,) = kind.pieces(Example(texts, (), extra=("Kim", "", "Lee", "Kim")))
     (group,) = kind.groups([piece])
     assert group.texts == list(texts)
     assert group.marks == [[1, 1], [0], [2], [1]]
     many = tuple(map(str, range(40)))
-    (piece,) = kind.pieces(Example((("a",),) * 40, given=many))
+    (piece,) = kind.pieces(Example((("a",),) * 40, extra=many))
     marks = {row[0] for row in kind.groups([piece])[0].marks}
     assert marks == set(range(1, kind.n_marks))
 
@@ -285,7 +285,7 @@ def test_words_are_marked_by_who_speaks():
 @pytest.mark.parametrize("single", [True, False])
 def test_gold_in_gold_out(single):
     examples = documents(single)
-    kind = task_for("coreference", examples, task_config("x", task="coreference", **DIALS))
+    kind = task_for("coreference", examples, task_config("x", task="coreference", **OPTIONS))
     assert kind.has_single is single
     assert kind.dials.max_antecedents == 8
     assert vars(make_task("coreference", kind.settings())) == vars(kind)
@@ -346,7 +346,7 @@ def test_dials_that_cannot_be():
 GAP = Example(
     (("Ann", "Lee", "met", "Miss", "Eve", "."), ("She", "left", ".")),
     (False, True),
-    given=NamesOfPronoun((6, 7), (0, 2), (4, 5), "feminine"),
+    extra=PronounCandidates((6, 7), (0, 2), (4, 5), "feminine"),
 )
 
 
@@ -366,7 +366,7 @@ GAP = Example(
 def test_names_of_pronouns(clusters, right):
     kind = make_task("coreference", {"has_single": True})
     assert kind.fits(GAP)
-    he = replace(GAP, given=replace(GAP.given, gender="masculine"))
+    he = replace(GAP, extra=replace(GAP.extra, gender="masculine"))
     scores = kind.scores([GAP, he], [clusters, (((4, 5), (6, 7)),)])
     assert set(scores) == {"gap_f1", "masculine_f1", "feminine_f1", "bias"}
     assert scores["masculine_f1"] == 1
@@ -387,8 +387,8 @@ def test_clusters_are_learned_by_heart(tmp_path, settings):
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
     examples = documents(single)
-    trained = make_trained(
-        tmp_path, examples, examples, task="coreference", **{**DIALS, **settings}
+    trained = make_fitted_task(
+        tmp_path, examples, examples, task="coreference", **{**OPTIONS, **settings}
     )
     work = TaskTrainingJob(trained, examples, examples).make_trainable(fabric())
     for number, batch in zip(range(160), work.batches(0), strict=False):
@@ -400,7 +400,9 @@ def test_clusters_are_learned_by_heart(tmp_path, settings):
 
 def test_documents_are_computed_one_by_one(tmp_path):
     examples = documents(True)
-    trained = make_trained(tmp_path, examples, task="coreference", **{**DIALS, "batch_size": 2})
+    trained = make_fitted_task(
+        tmp_path, examples, task="coreference", **{**OPTIONS, "batch_size": 2}
+    )
     work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
     assert [part.share for part in next(work.batches(0))] == [0.5, 0.5]
     together = trained.answers(examples)
@@ -416,11 +418,11 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
         ("She", "saw", "him"),
         ("a",),
     )
-    example = Example(texts, (((0, 1), (3, 4), (10, 11)), ((5, 7), (8, 9))), given=("Kim", "") * 2)
-    settings = {**DIALS, **settings, "model": write_elmo(tmp_path / "elmo")}
+    example = Example(texts, (((0, 1), (3, 4), (10, 11)), ((5, 7), (8, 9))), extra=("Kim", "") * 2)
+    settings = {**OPTIONS, **settings, "model": write_elmo(tmp_path / "elmo")}
     shapes, gradients, found = [], [], []
     for words in (20, 9):
-        trained = make_trained(
+        trained = make_fitted_task(
             tmp_path, [example], task="coreference", batch_words=words, **settings
         )
         # Nothing is learned yet: without it there would be no mention to compare.
@@ -441,12 +443,12 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
 def test_a_tuned_elmo_learns_from_all_sentences(tmp_path):
     examples = documents(True)
     model = write_elmo(tmp_path / "elmo")
-    settings = {**DIALS, "model": model, "use": "tuned", "placement": "output"}
-    trained = make_trained(tmp_path, examples, task="coreference", **settings)
+    settings = {**OPTIONS, "model": model, "use": "tuned", "placement": "output"}
+    trained = make_fitted_task(tmp_path, examples, task="coreference", **settings)
     work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
-    before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]
+    before = [value.clone() for value in work.model.features.network.bilm.parameters()]
     work.step(next(work.batches(0)), 0)
-    after = work.model.tokens.network.bilm.parameters()
+    after = work.model.features.network.bilm.parameters()
     assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
@@ -455,7 +457,7 @@ def test_a_coreference_resolver(tmp_path):
     texts = [[list(text) for text in example.texts] for example in examples]
     raw = [" ".join(word for text in example.texts for word in text) for example in examples]
     clusters = [example.target for example in examples]
-    settings = {**DIALS, "epochs": 5, "evaluate_every": 40}
+    settings = {**OPTIONS, "epochs": 5, "evaluate_every": 40}
     model = CoreferenceResolver(**settings).fit(texts, clusters, dev=(texts, clusters))
     assert model.score(texts, clusters) > 0.3
     found = model.predict(texts)
@@ -479,7 +481,7 @@ def test_a_coreference_resolver(tmp_path):
 )
 def test_clusters_that_do_not_fit(target, message):
     with pytest.raises(InputError, match=message):
-        CoreferenceResolver(**DIALS).fit(["a b"], [target])
+        CoreferenceResolver(**OPTIONS).fit(["a b"], [target])
 
 
 def columns(example, name):

@@ -5,7 +5,16 @@ import math
 
 import pytest
 import torch
-from small_tasks import ASKED, DIALS, UNANSWERED, asked, fabric, make_trained, wider, write_elmo
+from small_tasks import (
+    OPTIONS,
+    QUESTIONS,
+    UNANSWERED,
+    fabric,
+    make_fitted_task,
+    make_question,
+    with_padding,
+    write_elmo,
+)
 from typer.testing import CliRunner
 
 from elmo import cli
@@ -15,7 +24,7 @@ from elmo.tasks import QuestionAnswerer
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.heads.question_answering_head import FoundSpan, QuestionAnsweringHead
 from elmo.tasks.packed_batch import PackedBatch
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import make_task, task_for
 from elmo.train import loop
@@ -37,18 +46,18 @@ def model(tmp_path_factory):
 
 
 def test_words_in_their_text():
-    passage = Passage.of("a cat,  a  dog", ["a", "cat", ",", "a", "dog"])
-    assert passage.places == ((0, 1), (2, 5), (5, 6), (8, 9), (11, 14))
-    assert passage.piece((1, 4)) == "cat,  a"
-    assert passage.place_of("cat,") == (1, 3)
+    passage = Passage.align("a cat,  a  dog", ["a", "cat", ",", "a", "dog"])
+    assert passage.word_offsets == ((0, 1), (2, 5), (5, 6), (8, 9), (11, 14))
+    assert passage.text_of((1, 4)) == "cat,  a"
+    assert passage.find_words("cat,") == (1, 3)
     # The word comes before the letter in one.
-    assert passage.place_of("a") == (0, 1)
-    assert passage.place_of("a", 8) == (3, 4)
-    assert passage.place_of("at") == (1, 2)
+    assert passage.find_words("a") == (0, 1)
+    assert passage.find_words("a", 8) == (3, 4)
+    assert passage.find_words("at") == (1, 2)
     for wrong in (("dot",), ("cat", 3), ("  ", 6), ("a", -6)):
-        assert passage.place_of(*wrong) is None
-    with pytest.raises(InputError, match="the word 'b' is not found after character 1"):
-        Passage.of("a c", ["a", "b"])
+        assert passage.find_words(*wrong) is None
+    with pytest.raises(InputError, match="The word 'b' is not found after character 1"):
+        Passage.align("a c", ["a", "b"])
 
 
 # -------------------------------------------------------------------------------------------- head
@@ -63,7 +72,8 @@ def head():
 def texts_of(*lengths):
     generator = torch.Generator().manual_seed(1)
     return [
-        Texts(torch.randn(2, n, 6, generator=generator), PackedBatch.of([n, n])) for n in lengths
+        EncodedTexts(torch.randn(2, n, 6, generator=generator), PackedBatch.from_lengths([n, n]))
+        for n in lengths
     ]
 
 
@@ -97,7 +107,7 @@ def test_padding_is_no_answer(head):
     wide = []
     for x, layout, _ in texts:
         more = torch.full((2, 3, 6), 50.0)
-        wide.append(Texts(torch.cat([x, more], dim=1), wider(layout, 3)))
+        wide.append(EncodedTexts(torch.cat([x, more], dim=1), with_padding(layout, 3)))
     for found, other in zip(head.answers(wide), expected, strict=True):
         assert found == pytest.approx(other, abs=1e-5)
 
@@ -108,21 +118,23 @@ def test_padding_is_no_answer(head):
 def test_long_passages_are_cut_into_windows():
     kind = make_task("question_answering", SETTINGS)
     words = tuple(f"w{n}" for n in range(15))
-    example = asked("where ?", " ".join(words), "w4 w5")
+    example = make_question("where ?", " ".join(words), "w4 w5")
     pieces = kind.pieces(example)
     assert [piece.texts[1] for piece in pieces] == [words[0:6], words[4:10], words[8:14], words[9:]]
-    assert [piece.target.place for piece in pieces] == [(4, 6), (0, 2), None, None]
+    assert [piece.target.word_range for piece in pieces] == [(4, 6), (0, 2), None, None]
     for piece in pieces:
         assert piece.texts[0] == example.texts[0]
-        assert piece.given.piece((0, 6)) == " ".join(piece.texts[1])
-    assert kind.pieces(asked("where ?", "a b", "a")) == [asked("where ?", "a b", "a")]
+        assert piece.extra.text_of((0, 6)) == " ".join(piece.texts[1])
+    assert kind.pieces(make_question("where ?", "a b", "a")) == [
+        make_question("where ?", "a b", "a")
+    ]
     # What is only asked has no target.
     assert {p.target for p in kind.pieces(kind.asked(["a", " ".join(words)], str.split))} == {None}
 
 
 def test_the_answer_stands_highest_above_none():
     kind = make_task("question_answering", SETTINGS)
-    example = asked("where ?", " ".join(f"w{n}" for n in range(10)), "w4")
+    example = make_question("where ?", " ".join(f"w{n}" for n in range(10)), "w4")
     pieces = kind.pieces(example)
     spans = [FoundSpan(0, 1, math.log(0.6), math.log(0.3)), FoundSpan(1, 3, -1.0, -5.0)]
     answer = kind.joined(example, pieces, spans)
@@ -140,7 +152,7 @@ def test_the_answer_stands_highest_above_none():
 
 def test_words_of_both_texts_are_marked():
     kind = make_task("question_answering", SETTINGS)
-    questions, passages = kind.groups([asked("where is Kim ?", "Is it Kim", "it")])
+    questions, passages = kind.groups([make_question("where is Kim ?", "Is it Kim", "it")])
     assert questions.marks == [[0, 1, 1, 0]]
     assert passages.marks == [[1, 0, 1]]
 
@@ -165,11 +177,11 @@ def test_what_windows_cannot_be():
 def test_answers_are_learned_by_heart(tmp_path, model, settings):
     if "place" in settings:
         settings = {**settings, "model": model}
-    examples = ASKED + UNANSWERED
-    trained = make_trained(
+    examples = QUESTIONS + UNANSWERED
+    trained = make_fitted_task(
         tmp_path, examples, examples, task="question_answering", hidden=16, **settings
     )
-    assert trained.kind.may_be_none
+    assert trained.task.may_be_none
     work = TaskTrainingJob(trained, examples, examples).make_trainable(fabric())
     for number, batch in zip(range(90), work.batches(0), strict=False):
         work.step(batch, number)
@@ -179,34 +191,36 @@ def test_answers_are_learned_by_heart(tmp_path, model, settings):
 
 
 def test_windows_have_layers_on_the_disk(tmp_path, model):
-    trained = make_trained(
+    trained = make_fitted_task(
         tmp_path,
-        ASKED,
+        QUESTIONS,
         task="question_answering",
         model=model,
         window=7,
         overlap=4,
         placement="output",
     )
-    pieces = [piece for example in ASKED for piece in trained.kind.pieces(example)]
-    assert len(pieces) > len(ASKED)
-    found = trained.built.fields.layers([piece.texts[1] for piece in pieces])
+    pieces = [piece for example in QUESTIONS for piece in trained.task.pieces(example)]
+    assert len(pieces) > len(QUESTIONS)
+    found = trained.built.indexer.layers([piece.texts[1] for piece in pieces])
     assert {len(one) for one in found} == {7}
 
 
 def test_a_tuned_elmo_learns_from_both_texts(tmp_path, model):
-    trained = make_trained(tmp_path, ASKED, task="question_answering", model=model, use="tuned")
-    work = TaskTrainingJob(trained, ASKED, ()).make_trainable(fabric())
-    before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]
+    trained = make_fitted_task(
+        tmp_path, QUESTIONS, task="question_answering", model=model, use="tuned"
+    )
+    work = TaskTrainingJob(trained, QUESTIONS, ()).make_trainable(fabric())
+    before = [value.clone() for value in work.model.features.network.bilm.parameters()]
     work.step(next(work.batches(0)), 0)
-    after = work.model.tokens.network.bilm.parameters()
+    after = work.model.features.network.bilm.parameters()
     assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
 def test_an_answerer(tmp_path):
-    texts = [(" ".join(e.texts[0]), e.given.text) for e in ASKED]
-    answers = [e.target.texts[0] for e in ASKED]
-    settings = {**DIALS, "hidden": 16, "epochs": 25, "evaluate_every": 100}
+    texts = [(" ".join(e.texts[0]), e.extra.text) for e in QUESTIONS]
+    answers = [e.target.texts[0] for e in QUESTIONS]
+    settings = {**OPTIONS, "hidden": 16, "epochs": 25, "evaluate_every": 100}
     model = QuestionAnswerer(**settings).fit(
         texts, answers, dev=(texts, [[one] for one in answers])
     )
@@ -220,8 +234,8 @@ def test_an_answerer(tmp_path):
     model.save(tmp_path / "model")
     assert QuestionAnswerer.load(tmp_path / "model").answers(texts) == found
     # Words that are split already are a text with spaces.
-    (answer,) = model.answers([("where is Kim ?".split(), ASKED[0].texts[1])])
-    assert answer.text in " ".join(ASKED[0].texts[1])
+    (answer,) = model.answers([("where is Kim ?".split(), QUESTIONS[0].texts[1])])
+    assert answer.text in " ".join(QUESTIONS[0].texts[1])
 
 
 @pytest.mark.parametrize(
@@ -234,12 +248,12 @@ def test_an_answerer(tmp_path):
 )
 def test_answers_that_do_not_fit(target, message):
     with pytest.raises(InputError, match=message):
-        QuestionAnswerer(**DIALS).fit([("who ?", "Kim left")], [target])
+        QuestionAnswerer(**OPTIONS).fit([("who ?", "Kim left")], [target])
 
 
 def test_targets_as_they_are_given():
     estimator = QuestionAnswerer()
-    example = task_for("question_answering", ASKED).asked(("who ?", "Kim left Kim"), str.split)
+    example = task_for("question_answering", QUESTIONS).asked(("who ?", "Kim left Kim"), str.split)
     for target, expected in (
         ("", GoldAnswers()),
         ([], GoldAnswers()),
@@ -259,8 +273,8 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
         return CliRunner().invoke(cli.application(), ["task", *map(str, words)], input=given)
 
     records = [
-        {"question": " ".join(e.words), "context": e.given.text, "answer": e.target.texts[0]}
-        for e in ASKED
+        {"question": " ".join(e.words), "context": e.extra.text, "answer": e.target.texts[0]}
+        for e in QUESTIONS
     ]
     file = tmp_path / "questions.json"
     file.write_text(json.dumps(records))

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_tasks import LABELLED, TAGGED, make_trained, task_config
+from small_tasks import LABELED, TAGGED, make_fitted_task, task_config
 
 from elmo.config import TaskEncoderConfig
 from elmo.errors import ConfigError, InputError
@@ -11,7 +11,7 @@ from elmo.tasks.examples import Example
 from elmo.tasks.heads.label_heads import ClassificationHead, TaggingHead
 from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.readers.reader_registry import read
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_types.task_registry import check_targets, make_task, task_for
 
 SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
@@ -26,8 +26,8 @@ def tagged(scheme):
 
 
 def test_labels_have_probabilities(tmp_path):
-    trained = make_trained(tmp_path)
-    answers = trained.answers(LABELLED)
+    trained = make_fitted_task(tmp_path)
+    answers = trained.answers(LABELED)
     assert trained.labels == ["bad", "good"]
     for answer in answers:
         assert list(answer.probabilities) == trained.labels
@@ -38,20 +38,20 @@ def test_labels_have_probabilities(tmp_path):
 def test_a_classification_loss_is_that_of_its_answers():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
-    x, layout = torch.randn(2, 4, 6), PackedBatch.of([4, 2])
-    answers = torch.tensor(head.answers([Texts(x, layout)]))
-    loss = head.loss([Texts(x, layout)], torch.tensor([2, 0]))
+    x, layout = torch.randn(2, 4, 6), PackedBatch.from_lengths([4, 2])
+    answers = torch.tensor(head.answers([EncodedTexts(x, layout)]))
+    loss = head.loss([EncodedTexts(x, layout)], torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
     # What stands at padding is not read.
     x[1, 2:] = 1e6
-    torch.testing.assert_close(torch.tensor(head.answers([Texts(x, layout)])), answers)
+    torch.testing.assert_close(torch.tensor(head.answers([EncodedTexts(x, layout)])), answers)
 
 
 def test_a_record_of_a_label(tmp_path):
-    trained = make_trained(tmp_path)
+    trained = make_fitted_task(tmp_path)
     example = Example((("fine", "film"),))
     (answer,) = trained.answers([example])
-    record = trained.kind.record(example, answer)
+    record = trained.task.record(example, answer)
     assert record["words"] == ["fine", "film"]
     assert record["label"] == answer.label == next(iter(record["probabilities"]))
     assert list(record["probabilities"].values()) == sorted(
@@ -86,12 +86,14 @@ def test_no_answer_breaks_its_scheme(scheme):
     head = kind.head(4, labels, TaskEncoderConfig())
     torch.manual_seed(0)
     lengths = [number % 9 + 1 for number in range(60)]
-    found = head.answers([Texts(100 * torch.randn(60, 9, 4), PackedBatch.of(lengths))])
+    found = head.answers(
+        [EncodedTexts(100 * torch.randn(60, 9, 4), PackedBatch.from_lengths(lengths))]
+    )
     assert {number for row in found for number in row} == set(range(len(labels)))
     for row, tags, n in zip(found, kind.answers(found, labels), lengths, strict=True):
         assert len(tags) == n
-        assert spans.is_allowed([labels[number] for number in row], "BIOES")
-        assert spans.is_allowed(tags, scheme)
+        assert spans.is_well_formed([labels[number] for number in row], "BIOES")
+        assert spans.is_well_formed(tags, scheme)
 
 
 def test_plain_tags_are_left_as_they_are():
@@ -131,14 +133,14 @@ def test_tags_each_by_itself():
     head = kind.head(4, labels, TaskEncoderConfig(crf=False))
     assert set(head.state_dict()) == {"out.weight", "out.bias"}
     torch.manual_seed(0)
-    x, layout = torch.randn(2, 3, 4), PackedBatch.of([3, 1])
-    (first, second) = head.answers([Texts(x, layout)])
+    x, layout = torch.randn(2, 3, 4), PackedBatch.from_lengths([3, 1])
+    (first, second) = head.answers([EncodedTexts(x, layout)])
     best = head.out(x).argmax(dim=2)
     assert first == best[0].tolist()
     assert second == best[1, :1].tolist()
     targets = torch.tensor([[1, 2, 3], [4, 0, 0]])
     words = head.out(x).log_softmax(dim=2).gather(2, targets.unsqueeze(2))[layout.mask]
-    torch.testing.assert_close(head.loss([Texts(x, layout)], targets), -words.mean())
+    torch.testing.assert_close(head.loss([EncodedTexts(x, layout)], targets), -words.mean())
 
 
 def test_a_tagging_loss_is_by_word():
@@ -147,7 +149,8 @@ def test_a_tagging_loss_is_by_word():
     torch.nn.init.zeros_(head.out.weight)
     torch.nn.init.zeros_(head.out.bias)
     loss = head.loss(
-        [Texts(torch.randn(2, 5, 6), PackedBatch.of([5, 1]))], torch.zeros(2, 5, dtype=torch.int64)
+        [EncodedTexts(torch.randn(2, 5, 6), PackedBatch.from_lengths([5, 1]))],
+        torch.zeros(2, 5, dtype=torch.int64),
     )
     torch.testing.assert_close(loss, torch.tensor(3.0).log())
 
@@ -158,19 +161,19 @@ def test_a_tagging_loss_is_by_word():
 @pytest.mark.parametrize(
     ("task", "examples"),
     [
-        ("classification", LABELLED),
+        ("classification", LABELED),
         ("tagging", TAGGED),
         ("tagging", [Example((("a", "b"),), ("DT", "NN"))]),
     ],
 )
 def test_scores_have_the_names_they_are_said_to_have(tmp_path, task, examples):
-    trained = make_trained(tmp_path, examples, task=task)
+    trained = make_fitted_task(tmp_path, examples, task=task)
     found = trained.scores(examples)
-    assert tuple(found) == trained.kind.metrics
-    assert trained.kind.metric in found
+    assert tuple(found) == trained.task.metrics
+    assert trained.task.metric in found
     assert all(0 <= value <= 1 for value in found.values())
-    again = make_task(task, trained.kind.settings())
-    assert vars(again) == vars(trained.kind)
+    again = make_task(task, trained.task.settings())
+    assert vars(again) == vars(trained.task)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +190,9 @@ def test_examples_of_another_kind(tmp_path, task, target, message):
         task_for(task, [wrong])
     with pytest.raises(InputError, match=message):
         check_targets(task, [wrong])
-    examples = LABELLED if task == "classification" else TAGGED
+    examples = LABELED if task == "classification" else TAGGED
     with pytest.raises(InputError, match=message):
-        make_trained(tmp_path, examples, task=task).scores([wrong])
+        make_fitted_task(tmp_path, examples, task=task).scores([wrong])
 
 
 def test_an_unknown_kind():

@@ -16,7 +16,7 @@ from torch.nn import functional
 from elmo.config import TaskELMoConfig, TaskEncoderConfig
 from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.heads.sentence_pair_head import attended
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 
 
 class FoundSpan(NamedTuple):
@@ -55,7 +55,7 @@ class QuestionAnsweringHead(nn.Module):
         self.end = nn.Linear(self.end_model.dim + width, 1)
         self.none = nn.Linear(self.model.dim + dim, 1)
 
-    def forward(self, groups: Sequence[Texts]) -> Tensor:
+    def forward(self, groups: Sequence[EncodedTexts]) -> Tensor:
         """Give the scores of all spans and, last, of no answer: (batch, time x longest + 1).
 
         The span of `n` words that begins at word `t` is number `t x longest + n - 1`.
@@ -94,7 +94,7 @@ class QuestionAnsweringHead(nn.Module):
         reached = functional.pad(last, (0, self.longest - 1), value=-torch.inf)
         return (first.unsqueeze(2) + reached.unfold(1, self.longest, 1)).flatten(1)
 
-    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right spans.
 
         Args:
@@ -107,7 +107,7 @@ class QuestionAnsweringHead(nn.Module):
         number = start * self.longest + (end - start - 1).clamp(max=self.longest - 1)
         return functional.cross_entropy(scores, number.where(start >= 0, scores.shape[1] - 1))
 
-    def answers(self, groups: Sequence[Texts]) -> list[FoundSpan]:
+    def answers(self, groups: Sequence[EncodedTexts]) -> list[FoundSpan]:
         """Give the likeliest span of each passage."""
         scores = self(groups).log_softmax(dim=1)
         best, number = scores[:, :-1].max(dim=1)

@@ -19,7 +19,7 @@ def read_jsonl(
     label: str | None = "label",
     id: str | None = None,
     split: Split = str.split,
-    empty: Empty = "refuse",
+    empty: Empty = "error",
     wanted: Wanted | None = None,
     encoding: str | None = None,
 ) -> list[Example]:
@@ -34,7 +34,7 @@ def read_jsonl(
         label: name of the labels' field; None where they are not wanted.
         id: name of the field of names, where there is one; a record without it has no name.
         split: makes words of a text: the tokeniser of the model.
-        empty: a text without words is an error (`refuse`), the single word `.` (`keep`), so that
+        empty: a text without words is an error (`error`), the single word `.` (`keep`), so that
             scores count it, or left out (`skip`).
         wanted: tells which records to read, before their texts are looked at; all, and one at
             least, where None.
@@ -57,7 +57,7 @@ def read_jsonl(
                 f"{where} has {len(texts[0])} words and {len(target)} tags; expected as many"
             )
         name = "" if id is None or record.get(id) is None else str(record[id])
-        examples.append(Example(texts, target, name, where=where))
+        examples.append(Example(texts, target, name, location=where))
     if not examples and wanted is None:
         raise FormatError(f"{path} holds no record")
     return examples

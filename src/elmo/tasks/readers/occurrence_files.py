@@ -31,7 +31,7 @@ def read_occurrences(
             raise FormatError(f"{where} is {line!r}; expected {SHAPES}")
         example = occurrence(before[0].strip() if before else None, sentence, split, where)
         target = before[1].strip() if len(before) == 2 else None
-        examples.append(Example(example.texts, target, str(number), example.given))
+        examples.append(Example(example.texts, target, str(number), example.extra))
     if not examples:
         raise FormatError(f"{path} holds no sentence")
     return examples
@@ -51,4 +51,4 @@ def occurrence(
         raise FormatError(
             f"{where}: {word!r} is no word of its sentence, which has {' '.join(words)[:200]}"
         )
-    return Example((words,), given=small.index(word.lower()))
+    return Example((words,), extra=small.index(word.lower()))

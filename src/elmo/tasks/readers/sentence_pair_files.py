@@ -40,7 +40,7 @@ def read_pairs(
     text: Sequence[str] | None = None,
     label: str | None = None,
     split: Split = str.split,
-    empty: Empty = "refuse",
+    empty: Empty = "error",
     encoding: str | None = None,
 ) -> list[Example]:
     """Read pairs of texts; those without an agreed label are left out.
@@ -52,7 +52,7 @@ def read_pairs(
         text: names of the two columns of texts; those of the sets above where None.
         label: name of the labels' column; that of the sets above where None.
         split: makes words of a text: the tokeniser of the model.
-        empty: a text without words is an error (`refuse`), the single word `.` (`keep`), so that
+        empty: a text without words is an error (`error`), the single word `.` (`keep`), so that
             scores count it, or left out (`skip`).
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """

@@ -43,7 +43,7 @@ def read_squad(
             if not words:
                 raise FormatError(f"{where} has a passage without words")
             try:
-                passages[context] = words, Passage.of(context, words)
+                passages[context] = words, Passage.align(context, words)
             except InputError as error:
                 raise FormatError(f"{where}: {error}") from None
         words, passage = passages[context]
@@ -58,7 +58,7 @@ def read_squad(
 
 
 def _target(where: Where, passage: Passage, answers: list[Answer]) -> GoldAnswers:
-    places = [passage.place_of(*answer) for answer in answers]
+    places = [passage.find_words(*answer) for answer in answers]
     for (text, start), place in zip(answers, places, strict=True):
         if place is None:
             at = "" if start is None else f" at character {start}"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmo.config import CoreferenceConfig, TaskConfig, TaskEncoderConfig
 from elmo.errors import InputError
-from elmo.tasks.examples import Example, NamesOfPronoun, Place
+from elmo.tasks.examples import Example, IndexRange, PronounCandidates
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.heads.coreference_head import CoreferenceHead
 from elmo.tasks.readers.coreference_files import Cluster
@@ -59,7 +59,7 @@ class Coreference(BaseTask):
     @classmethod
     def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind that a config says; examples tell whether mentions may stand alone."""
-        if any(isinstance(example.given, NamesOfPronoun) for example in examples):
+        if any(isinstance(example.extra, PronounCandidates) for example in examples):
             raise InputError(
                 "clusters: GAP says of two names alone whether a pronoun means them, so that there "
                 "is nothing to learn clusters from; a trained model can be evaluated on it"
@@ -72,7 +72,7 @@ class Coreference(BaseTask):
         """Tell whether an example has clusters, or the names of a pronoun."""
         if not isinstance(example.target, tuple):
             return False
-        if isinstance(example.given, NamesOfPronoun):
+        if isinstance(example.extra, PronounCandidates):
             return len(example.target) == 2
         n_words = sum(map(len, example.texts))
         if not all(
@@ -132,7 +132,7 @@ class Coreference(BaseTask):
         (example,) = examples
         marks = [
             [mark] * len(text)
-            for text, mark in zip(example.texts, _marks(example.given), strict=True)
+            for text, mark in zip(example.texts, _marks(example.extra), strict=True)
         ]
         return [TextGroup(list(example.texts), marks)]
 
@@ -177,7 +177,7 @@ class Coreference(BaseTask):
         Clusters of one mention count as the examples have them.
         """
         gold = [example.target for example in examples]
-        names = [one.given for one in examples if isinstance(one.given, NamesOfPronoun)]
+        names = [one.extra for one in examples if isinstance(one.extra, PronounCandidates)]
         if names and len(names) == len(examples):
             meant = [_meant(own, one) for own, one in zip(answers, names, strict=True)]
             of_names = pronoun_scores(gold, meant, [one.gender for one in names])
@@ -227,7 +227,7 @@ def _tell(longest: int) -> None:
 
 def _inside(example: Example, first: int, after: int) -> tuple[Cluster, ...] | None:
     """Give the clusters of the words from one up to another, counted from there."""
-    if example.target is None or isinstance(example.given, NamesOfPronoun):
+    if example.target is None or isinstance(example.extra, PronounCandidates):
         return None
     clusters = (
         tuple((start - first, end - first) for start, end in cluster if first <= start < after)
@@ -238,9 +238,9 @@ def _inside(example: Example, first: int, after: int) -> tuple[Cluster, ...] | N
 
 def _speakers(example: Example, numbers: Sequence[int]) -> tuple[str, ...]:
     """Give who speaks in some sentences, nothing where it is not known."""
-    if not isinstance(example.given, tuple):
+    if not isinstance(example.extra, tuple):
         return ("",) * len(numbers)
-    return tuple(example.given[number] for number in numbers)
+    return tuple(example.extra[number] for number in numbers)
 
 
 def _marks(speakers: Sequence[str]) -> list[int]:
@@ -251,7 +251,7 @@ def _marks(speakers: Sequence[str]) -> list[int]:
     return [numbers.get(name, 0) for name in speakers]
 
 
-def _meant(clusters: Sequence[Cluster], names: NamesOfPronoun) -> Meant:
+def _meant(clusters: Sequence[Cluster], names: PronounCandidates) -> Meant:
     """Tell of both names whether they are in the cluster of the pronoun.
 
     A model may draw the limits of a name in another way: the mention that shares most words with it
@@ -263,7 +263,7 @@ def _meant(clusters: Sequence[Cluster], names: NamesOfPronoun) -> Meant:
     return first, second
 
 
-def _cluster_of(clusters: Sequence[Cluster], place: Place) -> int | None:
+def _cluster_of(clusters: Sequence[Cluster], place: IndexRange) -> int | None:
     """Give the number of the cluster of a mention; None where it is in none."""
     best: int | None = None
     most = 0.0
@@ -275,7 +275,7 @@ def _cluster_of(clusters: Sequence[Cluster], place: Place) -> int | None:
     return best
 
 
-def _shared(one: Place, other: Place) -> float:
+def _shared(one: IndexRange, other: IndexRange) -> float:
     """Give the share of words that two spans have in common."""
     both = min(one[1], other[1]) - max(one[0], other[0])
     return max(0, both) / (max(one[1], other[1]) - min(one[0], other[0]))

@@ -70,7 +70,7 @@ class QuestionAnswering(BaseTask):
     @staticmethod
     def fits(example: Example) -> bool:
         """Tell whether an example has answers and a passage."""
-        return isinstance(example.target, GoldAnswers) and isinstance(example.given, Passage)
+        return isinstance(example.target, GoldAnswers) and isinstance(example.extra, Passage)
 
     @staticmethod
     def asked(texts: Sequence[str | Sequence[str]], split: Split) -> Example:
@@ -78,7 +78,7 @@ class QuestionAnswering(BaseTask):
         question, passage = texts
         words = to_words(passage, split)
         text = passage if isinstance(passage, str) else " ".join(passage)
-        return Example((to_words(question, split), words), given=Passage.of(text, words))
+        return Example((to_words(question, split), words), extra=Passage.align(text, words))
 
     def pieces(self, example: Example) -> list[Example]:
         """Cut a long passage into windows; one without the answer is as if there was none."""
@@ -94,10 +94,10 @@ class QuestionAnswering(BaseTask):
         target = example.target
         if target is not None:
             target = GoldAnswers()
-            place = example.target.place
+            place = example.target.word_range
             if place is not None and seen.start <= place[0] and place[1] <= seen.stop:
-                target = replace(example.target, place=(place[0] - first, place[1] - first))
-        given = replace(example.given, places=example.given.places[seen])
+                target = replace(example.target, word_range=(place[0] - first, place[1] - first))
+        given = replace(example.extra, word_offsets=example.extra.word_offsets[seen])
         return Example((question, passage[seen]), target, example.id, given)
 
     def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
@@ -118,7 +118,7 @@ class QuestionAnswering(BaseTask):
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
         """Give first words and those after the last, (batch, 2), -1 for no answer."""
-        return torch.tensor([example.target.place or (-1, -1) for example in examples])
+        return torch.tensor([example.target.word_range or (-1, -1) for example in examples])
 
     def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give the spans of windows as they were found."""
@@ -132,9 +132,9 @@ class QuestionAnswering(BaseTask):
         )
         if self.may_be_none and best.log_none > best.log_probability:
             return SpanAnswer("", None, None, math.exp(best.log_none))
-        places = piece.given.places
+        places = piece.extra.word_offsets
         start, end = places[best.start][0], places[best.end - 1][1]
-        return SpanAnswer(piece.given.text[start:end], start, end, math.exp(best.log_probability))
+        return SpanAnswer(piece.extra.text[start:end], start, end, math.exp(best.log_probability))
 
     def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
         """Give exact match and F1 as SQuAD's own program computes them."""

@@ -72,18 +72,18 @@ class SemanticRoles(Tagging):
                 isinstance(frame, Frame) and 0 <= frame.predicate < n == len(frame.tags)
                 for frame in example.target
             )
-            and example.given == tuple(frame.predicate for frame in example.target)
+            and example.extra == tuple(frame.predicate for frame in example.target)
         )
 
     def pieces(self, example: Example) -> list[Example]:
         """Ask for the predicates, and for the arguments of each that is given."""
         if example.target is None:
-            numbers = (None, *(example.given or ()))
-            return [Example(example.texts, given=number) for number in numbers]
+            numbers = (None, *(example.extra or ()))
+            return [Example(example.texts, extra=number) for number in numbers]
         # A word may be the predicate of two frames.
-        verbs = {spans.Span(number, number + 1, VERB) for number in example.given}
+        verbs = {spans.Span(number, number + 1, VERB) for number in example.extra}
         tags = spans.from_spans(verbs, len(example.words), self.scheme)
-        frames = [Example(example.texts, tags, given=number) for number, tags in example.target]
+        frames = [Example(example.texts, tags, extra=number) for number, tags in example.target]
         return [Example(example.texts, tuple(tags)), *frames]
 
     def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
@@ -96,9 +96,9 @@ class SemanticRoles(Tagging):
 
     def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
         """Ask for the arguments of each predicate that was found, where none are given."""
-        if example.given is not None:
+        if example.extra is not None:
             return ()
-        return [Example(example.texts, given=number) for number in self._predicates(answers[0])]
+        return [Example(example.texts, extra=number) for number in self._predicates(answers[0])]
 
     def _predicates(self, tags: Sequence[str]) -> tuple[int, ...]:
         return tuple(span.start for span in spans.to_spans(tags, self.scheme) if span.label == VERB)
@@ -106,7 +106,7 @@ class SemanticRoles(Tagging):
     def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
         """Give the predicates, and the frames that were asked for."""
         frames = [
-            Frame(piece.given, self._with_verb(piece.given, tags))
+            Frame(piece.extra, self._with_verb(piece.extra, tags))
             for piece, tags in zip(pieces[1:], answers[1:], strict=True)
         ]
         return FoundFrames(self._predicates(answers[0]), tuple(frames))
@@ -126,7 +126,7 @@ class SemanticRoles(Tagging):
         """Give precision and recall of arguments of given predicates, and how those are found."""
         gold = [frame.tags for example in examples for frame in example.target]
         found = [frame.tags for answer in answers for frame in answer.frames]
-        by_span = role_scores(spans.in_scheme(gold, self.scheme), found, self.scheme)
+        by_span = role_scores(spans.to_scheme(gold, self.scheme), found, self.scheme)
         there = [{frame.predicate for frame in example.target} for example in examples]
         said = [set(answer.predicates) for answer in answers]
         predicates = Score.of(
@@ -150,7 +150,7 @@ class SemanticRoles(Tagging):
                     "predicate": example.words[frame.predicate],
                     "place": frame.predicate,
                     "arguments": [
-                        span.to_plain(example.words)
+                        span.to_dict(example.words)
                         for span in spans.to_spans(frame.tags, self.scheme)
                         if span.label != VERB
                     ],
@@ -161,8 +161,8 @@ class SemanticRoles(Tagging):
 
 
 def _marks(example: Example) -> list[int]:
-    if example.given is None:
+    if example.extra is None:
         return [SOUGHT] * len(example.words)
     return [
-        PREDICATE if number == example.given else BESIDE for number in range(len(example.words))
+        PREDICATE if number == example.extra else BESIDE for number in range(len(example.words))
     ]

@@ -67,7 +67,7 @@ class Tagging(BaseTask):
         """Make a head for vectors of a width."""
         if not config.crf:
             return SoftmaxTaggingHead(dim=dim, n_tags=len(labels))
-        allowed = spans.allowed(self.learned, labels) if self.has_spans else None
+        allowed = spans.allowed_transitions(self.learned, labels) if self.has_spans else None
         return TaggingHead(dim=dim, n_tags=len(labels), allowed=allowed)
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
@@ -94,7 +94,7 @@ class Tagging(BaseTask):
             )
             return {"accuracy": found.accuracy}
         with telling_where(examples):
-            gold = spans.in_scheme(gold, self.scheme)
+            gold = spans.to_scheme(gold, self.scheme)
         by_span = span_scores(gold, answers, self.scheme)
         return {
             "accuracy": by_span.accuracy,
@@ -108,7 +108,7 @@ class Tagging(BaseTask):
         plain: dict[str, Any] = {"words": list(example.words), "tags": list(answer)}
         if self.has_spans:
             found = spans.to_spans(answer, self.scheme)
-            plain["spans"] = [span.to_plain(example.words) for span in found]
+            plain["spans"] = [span.to_dict(example.words) for span in found]
         return plain
 
     def settings(self) -> dict[str, Any]:
@@ -121,12 +121,12 @@ def telling_where(examples: Sequence[Example]) -> Iterator[None]:
     """Say of a tag that does not belong where it stands in which file and line that is."""
     try:
         yield
-    except spans.StrangeTag as error:
+    except spans.InvalidTag as error:
         places = (
-            f"{example.where_is(number)}: "
+            f"{example.word_location(number)}: "
             for example in examples
             for number, tag in enumerate(example.target)
-            if tag == error.tag and example.where_is(number)
+            if tag == error.tag and example.word_location(number)
         )
         raise InputError(f"{next(places, '')}{error}") from None
 

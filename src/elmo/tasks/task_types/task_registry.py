@@ -49,7 +49,7 @@ def check_targets(task: TaskName, examples: Sequence[Example]) -> None:
 
 def _named(example: Example) -> str:
     name = repr(example.id or " ".join(example.words)[:40])
-    where = str(example.where)
+    where = str(example.location)
     return f"{name} ({where})" if where else name
 
 
