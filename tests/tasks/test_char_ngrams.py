@@ -98,10 +98,10 @@ def test_both_learn_by_themselves_and_answer_together():
     other.backward()
     torch.testing.assert_close(head.out.weight.grad, alone.out.weight.grad)
     torch.testing.assert_close(head.vote.table.grad, vote.table.grad)
-    both = [torch.tensor(alone.answers([texts])), vote(bags).softmax(dim=1)]
+    both = [torch.tensor(alone.predict([texts])), vote(bags).softmax(dim=1)]
     mean = torch.stack(both).log().mean(dim=0).exp()
     expected = mean / mean.sum(dim=1, keepdim=True)
-    torch.testing.assert_close(torch.tensor(head.answers([texts])), expected)
+    torch.testing.assert_close(torch.tensor(head.predict([texts])), expected)
 
 
 def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
@@ -116,9 +116,9 @@ def test_a_vote_is_learned_kept_and_the_same_in_any_company(tmp_path):
     assert table.abs().max() > 0
     again = load_fitted_task(tmp_path / "run" / "model")
     assert torch.equal(again.built.model.head.vote.table, table)
-    together = again.answers(LABELED)
+    together = again.predict(LABELED)
     for example, answer in zip(LABELED, together, strict=True):
-        (alone,) = again.answers([example])
+        (alone,) = again.predict([example])
         assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-6)
 
 

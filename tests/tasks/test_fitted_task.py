@@ -63,7 +63,7 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
     assert [name for name in one if not torch.equal(one[name], other[name])] == []
     asked = [*examples, *(Example((one,)) for one in words)]
     assert again.built.indexer.word_vector_rows == trained.built.indexer.word_vector_rows
-    assert again.answers(asked) == trained.answers(asked)
+    assert again.predict(asked) == trained.predict(asked)
     assert not again.built.model.training
     files = {path.name for path in (tmp_path / "model").iterdir()}
     tuned = {"elmo"} if use == "tuned" else set()
@@ -87,13 +87,13 @@ def test_saving_over_an_older_model(tmp_path, static):
 
 def test_answers_are_in_the_order_of_the_texts(tmp_path, monkeypatch):
     trained = shaken(make_fitted_task(tmp_path, TAGGED, task="tagging"))
-    together = trained.answers(TAGGED)
-    assert together == [trained.answers([example])[0] for example in TAGGED]
+    together = trained.predict(TAGGED)
+    assert together == [trained.predict([example])[0] for example in TAGGED]
     monkeypatch.setattr("elmo.tasks.fitted_task.TOGETHER", 3)
-    assert together == trained.answers(TAGGED)
-    assert trained.answers([]) == []
+    assert together == trained.predict(TAGGED)
+    assert trained.predict([]) == []
     trained.built.model.train()
-    trained.answers(TAGGED)
+    trained.predict(TAGGED)
     assert trained.built.model.training
 
 

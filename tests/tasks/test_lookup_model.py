@@ -159,8 +159,8 @@ def test_a_lemma_without_occurrences_takes_the_first_sense(tmp_path, folder, mod
     fit(senses_config(folder, tmp_path / "run", model))
     memory = load_task(tmp_path / "run")
     example = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")[1]
-    (answer,) = memory.answers([example])
-    assert memory.index.record(example, answer)["senses"] == [
+    (answer,) = memory.predict([example])
+    assert memory.index.to_record(example, answer)["senses"] == [
         {"text": "owls", "start": 0, "end": 1, "sense": "owl%1:18:00::", "by": "first sense"}
     ]
 
@@ -242,7 +242,7 @@ def test_nearest_in_a_plain_text(tmp_path, model, elmo):
     ]
     assert memory.index.vectors.dtype == np.float16
     assert memory.raw
-    (answer,) = memory.answers([Example((("A", "bat"),))])
+    (answer,) = memory.predict([Example((("A", "bat"),))])
     assert [[other.sentence for other, _ in one.nearest] for one in answer] == [[0], [0]]
     # Layers are averaged where all are asked for.
     vectors = ELMo.from_pretrained(memory.config.elmo.model).encode([["a", "bat"]], layers="all")

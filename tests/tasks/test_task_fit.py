@@ -237,7 +237,9 @@ def test_other_examples_in_the_same_folder(tmp_path, files):
     write_jsonl(path, LABELED[::-1])
     with pytest.raises(ConfigError, match="run holds a run on other examples: another --out"):
         fit(config)
-    with pytest.raises(ConfigError, match="contains a run with other settings: hidden was 8, now 9"):
+    with pytest.raises(
+        ConfigError, match="contains a run with other settings: hidden was 8, now 9"
+    ):
         fit(dataclasses.replace(config, body=dataclasses.replace(config.encoder, hidden=9)))
 
 
@@ -319,11 +321,11 @@ def test_mixed_precision(tmp_path, model):
 
 
 @pytest.mark.parametrize("parallel_seeds", [1, 2])
-def test_a_test_part_that_cannot_be_read_is_told_before_training(tmp_path, files, side_by_side):
+def test_a_test_part_that_cannot_be_read_is_told_before_training(tmp_path, files, parallel_seeds):
     config = task_config(
         tmp_path / "run", train=files["classification"], test=str(tmp_path / "none.jsonl"), seeds=2
     )
-    config = dataclasses.replace(config, parallel_seeds=side_by_side)
+    config = dataclasses.replace(config, parallel_seeds=parallel_seeds)
     with pytest.raises(FormatError, match=r"cannot read .*none\.jsonl: No such file"):
         fit(config)
     assert not list((tmp_path / "run").rglob("log.jsonl"))

@@ -116,11 +116,11 @@ def test_many_texts_are_answered_some_at_a_time(elmo, classifier, monkeypatch, n
     expected = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
     parts = []
 
-    def answers(self, part, answers=FittedTask.answers):
+    def predict(self, part, predict=FittedTask.predict):
         parts.append([len(one.words) for one in part])
-        return answers(self, part)
+        return predict(self, part)
 
-    monkeypatch.setattr(FittedTask, "answers", answers)
+    monkeypatch.setattr(FittedTask, "predict", predict)
     monkeypatch.setattr(predict_module, name, most)
     found = elmo("predict", classifier, "-", given="\n".join(texts)).stdout.splitlines()
     assert [json.loads(line)["label"] for line in found] == [

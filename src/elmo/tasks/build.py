@@ -13,7 +13,7 @@ from elmo.model.network import ELMoNetwork
 from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.frozen_layers import ComputedLayers, LayerSource, chosen_layers
 from elmo.tasks.input_features import InputFeatures, TokenIndexer
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.task_model import TaskModel
 from elmo.tasks.task_types.task import Task
 from elmo.tasks.word_vectors import WordVectors
@@ -44,7 +44,7 @@ def load_elmo(config: TaskConfig) -> ELMo | None:
     return ELMo.from_pretrained(config.elmo.model)
 
 
-def splitter(config: TaskConfig, elmo: ELMo | None) -> Split:
+def splitter(config: TaskConfig, elmo: ELMo | None) -> SplitFunction:
     """Give what splits raw text: the tokeniser that is named, else the ELMo's, else white space."""
     if config.examples.tokenizer is not None:
         return get_tokenizer(config.examples.tokenizer).words
@@ -96,7 +96,7 @@ def build(
             frozen_word_vectors=static.other_vectors
             if static is not None and static.others
             else None,
-            n_indicators=kind.n_marks,
+            n_indicators=kind.n_indicators,
             **sizes,
         )
         encoder = TaskEncoder(

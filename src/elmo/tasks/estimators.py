@@ -19,9 +19,9 @@ from elmo.tasks.examples import Example, Frame, GoldAnswers, IndexRange
 from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
 from elmo.tasks.load_examples import held_out, thinned
-from elmo.tasks.readers.raw_text import NotedSplit, Split
+from elmo.tasks.readers.raw_text import SplitFunction, TrackedSplit
 from elmo.tasks.task_trainable import TaskTrainingJob
-from elmo.tasks.task_types.task_registry import KINDS, check_targets
+from elmo.tasks.task_types.task_registry import TASKS, check_targets
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 
@@ -120,7 +120,7 @@ class Estimator:
             given = {**self.settings, "out": out, "task": self.task}
             config = load_config(TaskConfig, None, given)
             elmo = load_elmo(config)
-            split = NotedSplit(splitter(config, elmo))
+            split = TrackedSplit(splitter(config, elmo))
             targets = list(targets)
             examples = self._examples(texts, targets, split)
             if dev is None:
@@ -142,7 +142,7 @@ class Estimator:
         trained = self.trained
         split = splitter(trained.config, trained.built.elmo)
         asked = [self._asked(text, split, at) for at, text in enumerate(_listed(texts))]
-        return trained.answers(asked)
+        return trained.predict(asked)
 
     def evaluate(self, texts: Iterable[Any], targets: Iterable[Any]) -> dict[str, float]:
         """Score the answers for texts, by the names of the scores."""
@@ -151,7 +151,7 @@ class Estimator:
         return trained.scores(self._examples(texts, targets, split))
 
     def _examples(
-        self, texts: Iterable[Any], targets: Iterable[Any], split: Split
+        self, texts: Iterable[Any], targets: Iterable[Any], split: SplitFunction
     ) -> list[Example]:
         """Put texts and targets together; what does not fit is refused with its number."""
         texts, targets = _listed(texts), list(targets)
@@ -167,15 +167,15 @@ class Estimator:
         check_targets(self.task, examples)
         return examples
 
-    def _asked(self, text: Any, split: Split, number: int) -> Example:
+    def _asked(self, text: Any, split: SplitFunction, number: int) -> Example:
         """Make an example of what is asked."""
-        kind = KINDS[self.task]
+        kind = TASKS[self.task]
         texts = (text,) if kind.n_texts == 1 else tuple(text)
         if len(texts) != kind.n_texts:
             raise InputError(f"text {number} is {len(texts)} texts, expected {kind.n_texts}")
         if not all(map(_is_text, texts)):
             raise InputError(f"text {number} is {text!r:.60}; expected a string or words")
-        example = kind.asked(texts, split)
+        example = kind.make_example(texts, split)
         if not all(example.texts):
             raise InputError(f"text {number} has no word")
         return example

@@ -21,7 +21,7 @@ from elmo.tasks.load_examples import read_examples, training_examples
 from elmo.tasks.lookup_model import MEMORIES, LookupModel, fit_lookup
 from elmo.tasks.mix_plot import PICTURE, draw_mixes
 from elmo.tasks.parallel_seeds import run_in_parallel
-from elmo.tasks.readers.raw_text import NotedSplit
+from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.scores.label_scores import Spread, mean_and_deviation
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
 from elmo.tasks.task_types.task_registry import task_for
@@ -165,7 +165,7 @@ def fit_once(config: TaskConfig) -> FittedTask | LookupModel:
 
 def _job(config: TaskConfig, elmo: ELMo | None) -> TaskTrainingJob:
     """Read the examples of a run and make its model."""
-    split = NotedSplit(splitter(config, elmo))
+    split = TrackedSplit(splitter(config, elmo))
     examples, dev = training_examples(config.examples, split, config.run.seed)
     trained = prepare(config, elmo, examples, dev)
     trained.raw = split.was_used
@@ -185,7 +185,7 @@ def prepare(
     """
     kind = task_for(config.task, [*train, *dev], config)
     labels = kind.labels(train)
-    pieces = [piece for example in [*train, *dev] for piece in kind.pieces(example)]
+    pieces = [piece for example in [*train, *dev] for piece in kind.split_example(example)]
     words = [text for piece in pieces for text in piece.texts]
     layers: LayerSource | None = None
     if elmo is not None and config.run.dry_run:

@@ -96,17 +96,17 @@ class FittedTask:
         """Whose layers it reads; None without."""
         return self.built.elmo
 
-    def answers(self, examples: Sequence[Example]) -> list[Any]:
+    def predict(self, examples: Sequence[Example]) -> list[Any]:
         """Answer for each example, in the words of the kind of task; targets are not looked at."""
-        pieces = [self.task.pieces(example) for example in examples]
+        pieces = [self.task.split_example(example) for example in examples]
         answers = self._each(pieces)
         more = [
-            list(self.task.further(example, own))
+            list(self.task.follow_up_examples(example, own))
             for example, own in zip(examples, answers, strict=True)
         ]
         rows = zip(examples, pieces, answers, more, self._each(more), strict=True)
         return [
-            self.task.joined(example, [*some, *others], [*own, *further])
+            self.task.merge_predictions(example, [*some, *others], [*own, *further])
             for example, some, own, others, further in rows
         ]
 
@@ -126,20 +126,22 @@ class FittedTask:
         sizes = list(map(sizes_of, examples))
         order = sorted(range(len(examples)), key=lambda number: max(sizes[number]))
         found: dict[int, Any] = {}
-        words, most = self.config.batch_words, self.task.together or TOGETHER
+        words, most = self.config.batch_words, self.task.max_batch_examples or TOGETHER
         with torch.no_grad():
             for chosen in in_parts(order, sizes, words=words, most=most):
                 some = [examples[number] for number in chosen]
                 groups = grouped(self.task, self.built.indexer, some, words)
-                answers = model.answers([group.to(device) for group in groups])
+                answers = model.predict([group.to(device) for group in groups])
                 found.update(zip(chosen, answers, strict=True))
         model.train(was_training)
-        return self.task.answers([found[number] for number in range(len(examples))], self.labels)
+        return self.task.decode_predictions(
+            [found[number] for number in range(len(examples))], self.labels
+        )
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Compare answers with what is right."""
         check_targets(self.config.task, examples)
-        return self.task.scores(examples, self.answers(examples))
+        return self.task.scores(examples, self.predict(examples))
 
     def save(self, folder: Path) -> None:
         """Write a folder, all of it or nothing but for a tuned ELMo, which comes first.
@@ -158,7 +160,7 @@ class FittedTask:
             "format": FORMAT,
             "version": VERSION,
             "labels": self.labels,
-            "task_settings": self.task.settings(),
+            "task_settings": self.task.to_settings(),
             "facts": self.facts,
             "raw": self.raw,
             "label_type": self.label_type,

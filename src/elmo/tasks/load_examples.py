@@ -10,8 +10,8 @@ from elmo.config import ExamplesConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers import read
-from elmo.tasks.readers.raw_text import Split
-from elmo.tasks.readers.reader_registry import detect_kind
+from elmo.tasks.readers.raw_text import SplitFunction
+from elmo.tasks.readers.reader_registry import detect_reader
 
 # Decides which examples a model is chosen by, whatever the seed of the run.
 DEV_SEED = 0
@@ -21,7 +21,7 @@ NAMED_LABELS = (*NAMED_TEXTS, "conll", "conllu")
 
 
 def read_examples(
-    config: ExamplesConfig, path: str, split: Split, *, is_training: bool = False
+    config: ExamplesConfig, path: str, split: SplitFunction, *, is_training: bool = False
 ) -> list[Example]:
     """Read a file as a config says.
 
@@ -33,7 +33,7 @@ def read_examples(
     """
     kind = config.reader
     if kind == "auto":
-        kind = detect_kind(Path(path), config.encoding)  # type: ignore[assignment]
+        kind = detect_reader(Path(path), config.encoding)  # type: ignore[assignment]
     # A model may be measured on files of another kind, where its columns mean nothing.
     if is_training:
         _check_names(config, kind)
@@ -83,7 +83,7 @@ def _check_names(config: ExamplesConfig, kind: str) -> None:
 
 
 def training_examples(
-    config: ExamplesConfig, split: Split, seed: int
+    config: ExamplesConfig, split: SplitFunction, seed: int
 ) -> tuple[list[Example], list[Example]]:
     """Read the examples to learn from and those to choose by.
 

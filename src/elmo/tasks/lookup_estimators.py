@@ -13,7 +13,7 @@ from elmo.tasks.estimators import check_settings, said_of
 from elmo.tasks.examples import Example
 from elmo.tasks.load_examples import thinned
 from elmo.tasks.lookup_model import LookupModel, load_lookup_model, remember
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.train.devices import make_fabric
 
 
@@ -46,14 +46,14 @@ class LookupEstimator:
         given = {**self.settings, "out": "", "task": self.task}
         config = load_config(TaskConfig, self.preset, given, presets("tasks"))
 
-        def examples(split: Split) -> list[Example]:
+        def examples(split: SplitFunction) -> list[Example]:
             found = [self._example(text, split, number) for number, text in enumerate(texts)]
             return thinned(found, config.examples.fraction, config.run.seed)
 
         self._remembered = remember(config, examples, str(make_fabric(config.run).device))
         return self
 
-    def _example(self, text: Any, split: Split, number: int) -> Example:
+    def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
         """Give what is remembered of a text."""
         if not isinstance(text, Example):
             raise InputError(f"text {number} is no example such as elmo.tasks.read gives")
@@ -64,10 +64,11 @@ class LookupEstimator:
         found = self.remembered
         split = splitter(found.config, found.elmo)
         examples = [
-            found.task.asked(self._asked(text, number), split) for number, text in enumerate(texts)
+            found.task.make_example(self._asked(text, number), split)
+            for number, text in enumerate(texts)
         ]
-        answers = found.answers(examples)
-        return [found.task.record(*pair) for pair in zip(examples, answers, strict=True)]
+        answers = found.predict(examples)
+        return [found.task.to_record(*pair) for pair in zip(examples, answers, strict=True)]
 
     def _asked(self, text: Any, number: int) -> Sequence[Any]:
         """Give the parts of what is asked."""
@@ -114,7 +115,7 @@ class NearestOccurrenceFinder(LookupEstimator):
     task: ClassVar[TaskName] = "nearest_occurrences"
     preset: ClassVar[str] = "nearest"
 
-    def _example(self, text: Any, split: Split, number: int) -> Example:
+    def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
         """Give a sentence with all its words; of an example the one that it names."""
         if isinstance(text, Example):
             return text

@@ -48,7 +48,7 @@ from elmo.tasks.fitted_task import (
 from elmo.tasks.frozen_layers import chosen_layers
 from elmo.tasks.load_examples import read_examples, thinned
 from elmo.tasks.occurrence_lookup import OccurrenceLookup
-from elmo.tasks.readers.raw_text import NotedSplit, Split
+from elmo.tasks.readers.raw_text import SplitFunction, TrackedSplit
 from elmo.tasks.word_sense_lookup import WordSenseLookup
 from elmo.text.token_batches import Sentence
 from elmo.train.devices import make_fabric
@@ -62,13 +62,13 @@ class LookupIndex(Protocol):
 
     n_texts: ClassVar[int]
     """Texts that are asked about at a time."""
-    expects: ClassVar[str]
+    target_description: ClassVar[str]
     """What a target is, in words."""
     metric: str
     """Name of the score that counts."""
 
     @classmethod
-    def of(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Remember examples."""
 
     @classmethod
@@ -79,19 +79,19 @@ class LookupIndex(Protocol):
         """Give all that is remembered: plain data, and vectors, (rows, dim)."""
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has a target of this kind."""
 
-    def asked(self, texts: Sequence[str | Sequence[str]], split: Split) -> Example:
+    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Make an example of texts, raw or split already."""
 
-    def answers(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
         """Answer for each example."""
 
     def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
         """Compare answers with what is right."""
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give an answer as plain data, to be written down."""
 
 
@@ -124,19 +124,19 @@ class LookupModel:
         """The index, by the attribute name of `FittedTask`."""
         return self.index
 
-    def answers(self, examples: Sequence[Example]) -> list[Any]:
+    def predict(self, examples: Sequence[Example]) -> list[Any]:
         """Answer for each example."""
-        return self.index.answers(encoder(self.elmo, self.config), examples)
+        return self.index.predict(encoder(self.elmo, self.config), examples)
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Compare answers with what is right."""
         for example in examples:
-            if not self.index.fits(example):
+            if not self.index.has_valid_target(example):
                 raise InputError(
                     f"{self.config.task}: the example {' '.join(example.words)[:40]!r} has "
-                    f"{example.target!r} for its target, expected {self.index.expects}"
+                    f"{example.target!r} for its target, expected {self.index.target_description}"
                 )
-        return self.index.scores(examples, self.answers(examples))
+        return self.index.scores(examples, self.predict(examples))
 
     def save(self, folder: Path) -> None:
         """Write a folder, all of it or nothing."""
@@ -191,7 +191,7 @@ def _mark(examples: Sequence[Example]) -> list[int]:
     return examples_signature([replace(one, target=(one.target, one.extra)) for one in examples])
 
 
-def _training_examples(config: TaskConfig, split: Split) -> list[Example]:
+def _training_examples(config: TaskConfig, split: SplitFunction) -> list[Example]:
     examples = config.examples
     if examples.train is None:
         raise ConfigError("--train is not given: there is nothing to remember")
@@ -200,7 +200,7 @@ def _training_examples(config: TaskConfig, split: Split) -> list[Example]:
 
 
 def remember(
-    config: TaskConfig, examples_of: Callable[[Split], Sequence[Example]], device: str
+    config: TaskConfig, examples_of: Callable[[SplitFunction], Sequence[Example]], device: str
 ) -> LookupModel:
     """Remember examples.
 
@@ -212,12 +212,12 @@ def remember(
     elmo = load_elmo(config)
     if elmo is None or config.elmo.use == "tuned":
         raise ConfigError(f"{config.task}: what is remembered are vectors of a frozen ELMo")
-    split = NotedSplit(splitter(config, elmo))
+    split = TrackedSplit(splitter(config, elmo))
     examples = examples_of(split)
     if not examples:
         raise InputError("there are no texts")
     move(elmo, device)
-    kind = MEMORIES[config.task].of(encoder(elmo, config), examples, config)
+    kind = MEMORIES[config.task].from_examples(encoder(elmo, config), examples, config)
     facts: dict[str, Any] = {
         "program": f"elmo-torch {__version__}",
         "development": None,

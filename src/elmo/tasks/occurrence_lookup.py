@@ -14,8 +14,8 @@ from elmo.evaluate.occurrence_index import OccurrenceIndex
 from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts
 from elmo.tasks.examples import Example
 from elmo.tasks.frozen_layers import Words
-from elmo.tasks.readers.occurrence_files import occurrence
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.occurrence_files import occurrence_example
+from elmo.tasks.readers.raw_text import SplitFunction
 
 
 class Stored(NamedTuple):
@@ -43,7 +43,7 @@ class OccurrenceLookup:
     """Occurrences of words with their vectors."""
 
     n_texts: ClassVar[int] = 2
-    expects: ClassVar[str] = "the name of a sense: word, sense and sentence between tabs"
+    target_description: ClassVar[str] = "the name of a sense: word, sense and sentence between tabs"
     metric = "accuracy"
 
     def __init__(
@@ -72,7 +72,7 @@ class OccurrenceLookup:
             self._numbers.setdefault(sentences[one.sentence], []).append(number)
 
     @classmethod
-    def of(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Remember the words of examples, of each the first `max_per_word` occurrences."""
         counts: Counter[str] = Counter()
         occurrences = []
@@ -105,18 +105,18 @@ class OccurrenceLookup:
         return plain, self.vectors
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has a sense."""
         return isinstance(example.target, str)
 
-    def asked(self, texts: Sequence[str | Sequence[str]], split: Split) -> Example:
+    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Make an example of a word and its sentence."""
         word, sentence = texts
         found = word if isinstance(word, str) else " ".join(word)
         words = sentence if isinstance(sentence, str) else tuple(sentence)
-        return occurrence(found.strip(), words, split, "the text")
+        return occurrence_example(found.strip(), words, split, "the text")
 
-    def answers(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
         """Give the nearest occurrences of each word that is asked for.
 
         Those in a sentence of the same words are none: it would be the nearest to itself.
@@ -150,7 +150,7 @@ class OccurrenceLookup:
             raise InputError("no word is asked for its nearest occurrences")
         return {"accuracy": sum(most) / len(most), "nearest": sum(first) / len(first)}
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give the words asked for, each with its nearest occurrences in their sentences."""
         occurrences = [
             {

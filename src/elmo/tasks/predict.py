@@ -83,7 +83,7 @@ def predict(config: TaskPredictConfig) -> Answered:
         raw = trained.raw if config.raw is None else config.raw
         for part in _parts(_texts(trained, lines, config.input, raw=raw)):
             n_texts += len(part)
-            for example, answer in zip(part, trained.answers(part), strict=True):
+            for example, answer in zip(part, trained.predict(part), strict=True):
                 out.write(_written(trained, example, answer, is_conll=is_conll))
             out.flush()
     return Answered(n_texts, config.output)
@@ -106,7 +106,7 @@ def _texts(
                 f"expected {kind.n_texts}"
             )
         try:
-            example = kind.asked(texts, split)
+            example = kind.make_example(texts, split)
         except (InputError, FormatError) as error:
             raise InputError(f"{label_of(name)}, line {number}: {error}") from None
         if not all(example.texts):
@@ -143,7 +143,7 @@ def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
 def _written(
     trained: FittedTask | LookupModel, example: Example, answer: object, *, is_conll: bool
 ) -> str:
-    record = trained.task.record(example, answer)
+    record = trained.task.to_record(example, answer)
     if not is_conll:
         return json.dumps(record, ensure_ascii=False) + "\n"
     pairs = zip(record["words"], record["tags"], strict=True)

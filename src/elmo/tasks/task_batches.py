@@ -108,10 +108,12 @@ def grouped(
         examples: no more than fit, but for one alone, which may be a document.
         words: of a block of a document's sentences at most, padding and all.
     """
-    groups = kind.groups(examples)
+    groups = kind.text_groups(examples)
     if kind.has_sentences:
         groups = [block for group in groups for block in _blocks(group, words)]
-    return tuple(fields.batch(group.texts, group.marks, group.numbers) for group in groups)
+    return tuple(
+        fields.batch(group.texts, group.indicators, group.text_indices) for group in groups
+    )
 
 
 def _blocks(group: TextGroup, words: int) -> Iterator[TextGroup]:
@@ -120,7 +122,7 @@ def _blocks(group: TextGroup, words: int) -> Iterator[TextGroup]:
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
     for part in in_parts(order, sizes, words=words):
         numbers = sorted(part)
-        marks = group.marks and [group.marks[number] for number in numbers]
+        marks = group.indicators and [group.indicators[number] for number in numbers]
         yield TextGroup([group.texts[number] for number in numbers], marks, numbers)
 
 
@@ -166,7 +168,9 @@ class Batches:
         while True:
             for chosen in epoch_order(lengths, self.batch_size, (self.seed, epoch))[first:]:
                 whole = self._weight(chosen)
-                parts = in_parts(chosen, sizes, words=self.batch_words, most=self.kind.together)
+                parts = in_parts(
+                    chosen, sizes, words=self.batch_words, most=self.kind.max_batch_examples
+                )
                 yield [self._batch(part, self._weight(part) / whole) for part in parts]
             epoch, first = epoch + 1, 0
 

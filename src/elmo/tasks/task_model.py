@@ -32,7 +32,7 @@ class TaskHead(Protocol):
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Return the loss: the mean over the examples, weighted as the task defines."""
 
-    def answers(self, groups: Sequence[EncodedTexts]) -> list[Any]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[Any]:
         """Return the raw prediction for each example, before it is converted to labels."""
 
 
@@ -74,9 +74,9 @@ class TaskModel(nn.Module):
             loss = loss + self.mix_penalty * mix.l2()
         return loss
 
-    def answers(self, groups: Sequence[TokenBatch]) -> list[Any]:
+    def predict(self, groups: Sequence[TokenBatch]) -> list[Any]:
         """Return the head's raw prediction for each example."""
-        return self.head.answers(self._encode(groups))
+        return self.head.predict(self._encode(groups))
 
     def _encode(self, groups: Sequence[TokenBatch]) -> list[EncodedTexts]:
         return [

@@ -130,7 +130,7 @@ class TaskTrainable:
         fabric.to_device(self.model)
         config = self.config
         self.data = Batches(
-            [piece for example in job.train for piece in self.trained.task.pieces(example)],
+            [piece for example in job.train for piece in self.trained.task.split_example(example)],
             self.trained.built.indexer,
             self.trained.task,
             {label: number for number, label in enumerate(self.trained.labels)},
@@ -169,7 +169,7 @@ class TaskTrainable:
     def describe(self) -> str:
         """Say what the run will take, before its first step."""
         n_weights = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
-        scheme = self.trained.task.settings().get("scheme")
+        scheme = self.trained.task.to_settings().get("scheme")
         return (
             f"{self.config.task}: {len(self.job.train):,} examples to learn from, "
             f"{len(self.job.dev):,} to choose by, {len(self.trained.labels)} labels"
@@ -229,7 +229,7 @@ class TaskTrainable:
         examples = self.job.dev
         answers: list[Any] = []
         for start in watch(range(0, len(examples), WATCHED)):
-            answers += self.trained.answers(examples[start : start + WATCHED])
+            answers += self.trained.predict(examples[start : start + WATCHED])
         found = self.trained.task.scores(examples, answers)
         return [found[name] for name in self.trained.task.metrics]
 

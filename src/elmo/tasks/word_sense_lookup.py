@@ -24,7 +24,7 @@ from elmo.evaluate.word_senses import (
     read_wordnet,
 )
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.sense_tagged_files import SenseTarget
 
 # Where WordNet lies beside SemCor.
@@ -52,7 +52,7 @@ class WordSenseLookup:
     """Senses with their vectors."""
 
     n_texts: ClassVar[int] = 1
-    expects: ClassVar[str] = "the senses of its words"
+    target_description: ClassVar[str] = "the senses of its words"
     metric = "f1"
 
     def __init__(self, memory: SenseIndex, forms: dict[str, list[Entry]]) -> None:
@@ -66,7 +66,7 @@ class WordSenseLookup:
         self.forms = forms
 
     @classmethod
-    def of(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Remember the senses of examples, and the order that WordNet has them in."""
         train = config.examples.train
         path = config.lookup.wordnet or (None if train is None else Path(train).parent / WORDNET)
@@ -104,16 +104,16 @@ class WordSenseLookup:
         return plain, memory.centres[0].astype(np.float16)
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has senses."""
         return isinstance(example.target, tuple) and example.extra is not None
 
-    def asked(self, texts: Sequence[str | Sequence[str]], split: Split) -> Example:
+    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Make an example of a sentence, raw or split already."""
         (text,) = texts
         return Example((tuple(split(text) if isinstance(text, str) else text),))
 
-    def answers(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
         """Give the senses of what is asked, or of all words that are known in their form."""
         asked = [self._asked(example) for example in examples]
         places = [
@@ -155,7 +155,7 @@ class WordSenseLookup:
             raise InputError("no word is asked for its sense")
         return {"f1": sum(right) / len(right), "first_sense": sum(first) / len(first)}
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give words and senses."""
         senses = [
             {
