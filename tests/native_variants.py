@@ -14,7 +14,7 @@ NO_AMX = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")
 if platform.machine().lower() in ("x86_64", "amd64"):
     VARIANTS |= {
         "no AMX": NO_AMX,
-        "no AMX and bfloat16": (*NO_AMX, "-mno-avx512bf16"),
+        "no AMX, no bfloat16": (*NO_AMX, "-mno-avx512bf16"),
         "SSE only": ("-march=x86-64",),
     }
     if all(name in native_library._cpu_features() for name in (b" avx2 ", b" fma ")):

@@ -100,7 +100,7 @@ def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus)
 
 
 def _with_reset_share(config: FinetuneConfig, model: Pretrained) -> FinetuneConfig:
-    """Use the reset share of the model's training, unless `--reset` is given."""
+    """Reset as many sentences as in the training of the model, unless `--reset` is given."""
     if config.stream.reset is not None:
         return config
     share = (model.training or {}).get(RESET_SHARE, 0.0)
@@ -230,7 +230,7 @@ def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -
 
 
 def _new_words(known: Vocabulary, corpus: Corpus, min_count: int) -> tuple[list[str], list[int]]:
-    """Return the words with at least `min_count` occurrences that are not known, and counts."""
+    """Return the unknown words with at least `min_count` occurrences, and their counts."""
     counts = np.asarray(corpus.counts)
     n_frequent = int(np.searchsorted(-counts, -min_count, side="right"))
     new = [

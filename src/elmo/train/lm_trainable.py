@@ -78,7 +78,7 @@ class LMTrainingJob:
         streams_per_process(self.config, self.config.run.devices * self.config.run.num_nodes)
 
     def make_trainable(self, fabric: "Fabric") -> "LMTrainable":
-        """Move the model to its device."""
+        """Move the model to its device and return it as a `Trainable`."""
         return LMTrainable(self, fabric)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from elmo.errors import TrainingError
 
-# Nats that a loss must exceed a multiple of the expected loss by to count as divergence.
+# Training counts as diverged if a loss exceeds a multiple of the expected one by so many nats.
 DIVERGENCE_MARGIN = 3.0
 DIVERGENCE_ADVICE = (
     "The diverged model was not saved. Try a lower --learning-rate, more --warmup-steps, or a "

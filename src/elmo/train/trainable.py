@@ -167,4 +167,4 @@ class TrainingJob(Protocol[Result]):
         """Options of the run."""
 
     def make_trainable(self, fabric: "Fabric") -> Trainable[Any, Any, Result]:
-        """Move the model to its device."""
+        """Move the model to its device and return it as a `Trainable`."""
