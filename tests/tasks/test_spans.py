@@ -21,7 +21,7 @@ from elmo.tasks.spans import (
     detect_scheme,
     from_spans,
     is_well_formed,
-    scheme_named,
+    canonical_scheme,
     to_scheme,
     to_spans,
 )
@@ -144,7 +144,7 @@ def test_as_seqeval_reads_them(get_entities, data, scheme):
 
 
 def test_names():
-    assert [scheme_named(name) for name in ("iob1", "bio", "IOBES", "BIOLU", "None")] == [
+    assert [canonical_scheme(name) for name in ("iob1", "bio", "IOBES", "BIOLU", "None")] == [
         IOB1,
         IOB2,
         BIOES,

@@ -315,7 +315,7 @@ def test_runs_without_a_development_part_are_told(tmp_path):
 
 
 def test_mixed_precision(tmp_path, model):
-    given = {"task": "tagging", "model": model, "use": "tuned", "precision": "bf16-mixed"}
+    given = {"task": "tagging", "model": model, "use": "tuned", "precision": "bfloat16"}
     trained = make_fitted_task(tmp_path, TAGGED, max_steps=2, **given)
     assert train(TaskTrainingJob(trained, TAGGED, TAGGED)).step == 2
 

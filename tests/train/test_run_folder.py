@@ -169,7 +169,7 @@ def test_check_same_run_accepts_changeable_options(tmp_path):
     run = RunConfig(
         epochs=99.0,
         max_steps=7,
-        precision="bf16-mixed",
+        precision="bfloat16",
         kernel="reference",
         accelerator="cpu",
         devices=2,

@@ -46,7 +46,7 @@ class PrepareResult:
     """What `prepare` did.
 
     Attributes:
-        output: the folder written.
+        out: the folder written.
         n_words: running words of each split.
         n_sentences: sentences of each split.
         n_unknown: running words of each split that are not in the vocabulary.
@@ -55,7 +55,7 @@ class PrepareResult:
         seconds: time it took.
     """
 
-    output: str
+    out: str
     n_words: dict[str, int]
     n_sentences: dict[str, int]
     n_unknown: dict[str, int]
@@ -70,7 +70,7 @@ class PrepareResult:
 
     def __str__(self) -> str:
         """Say it in a few lines."""
-        lines = [f"{self.output}: {sum(self.n_words.values()):,} words"]
+        lines = [f"{self.out}: {sum(self.n_words.values()):,} words"]
         for split, n_words in self.n_words.items():
             share = self.n_unknown[split] / max(1, n_words)
             lines.append(

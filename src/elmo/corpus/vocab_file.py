@@ -24,7 +24,7 @@ class VocabResult:
     """What `vocab` did.
 
     Attributes:
-        output: the file written.
+        out: the file written.
         n_words: running words of the text.
         n_distinct: distinct words of the text.
         n_vocabulary: lines written, the three marks included.
@@ -32,7 +32,7 @@ class VocabResult:
         seconds: time it took.
     """
 
-    output: str
+    out: str
     n_words: int
     n_distinct: int
     n_vocabulary: int
@@ -44,7 +44,7 @@ class VocabResult:
         share = self.n_unknown / max(1, self.n_words)
         rate = self.n_words / max(self.seconds, 1e-9)
         return (
-            f"{self.output}: {self.n_vocabulary:,} words, of {self.n_distinct:,} distinct ones\n"
+            f"{self.out}: {self.n_vocabulary:,} words, of {self.n_distinct:,} distinct ones\n"
             f"text        {self.n_words:,} words, {share:.2%} out of vocabulary\n"
             f"time        {self.seconds:.1f} s, {rate:,.0f} words/s"
         )

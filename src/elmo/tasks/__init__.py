@@ -1,4 +1,4 @@
-"""Tasks on top of ELMo: labelled texts in, answers and scores out."""
+"""Supervised tasks on top of ELMo: labeled texts in, predictions and scores out."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ __all__ = [
     "read",
 ]
 
-_HOMES = {
+_MODULES = {
     "QuestionAnswerer": "elmo.tasks.estimators",
     "Classifier": "elmo.tasks.estimators",
     "CoreferenceResolver": "elmo.tasks.estimators",
@@ -47,4 +47,4 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    return fetch(name, _HOMES, __name__)
+    return fetch(name, _MODULES, __name__)
