@@ -112,7 +112,7 @@ def training_examples(
 
 
 def split_off_dev(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
-    """SplitFunction examples into a training set and a development set, the same on every call."""
+    """Split examples into a training set and a development set, the same on every call."""
     order = np.random.default_rng(DEV_SEED).permutation(len(examples))
     n_dev = max(1, round(share * len(examples)))
     dev = set(order[:n_dev].tolist())

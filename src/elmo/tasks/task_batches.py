@@ -77,7 +77,7 @@ def split_batch(
     max_words: int,
     max_examples: int | None = None,
 ) -> Iterator[list[int]]:
-    """SplitFunction a batch into parts that have, with padding, a limited number of words.
+    """Split a batch into parts that have, with padding, a limited number of words.
 
     Args:
         chosen: Indices of the examples of the batch, similar lengths together.
@@ -119,7 +119,7 @@ def token_batches(
 
 
 def _blocks(group: TextGroup, max_words: int) -> Iterator[TextGroup]:
-    """SplitFunction a group by length, so that one long sentence does not pad many short ones."""
+    """Split a group by length, so that one long sentence does not pad many short ones."""
     lengths = [(len(text),) for text in group.texts]
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     for part in split_batch(order, lengths, max_words=max_words):
