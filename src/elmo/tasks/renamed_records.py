@@ -21,10 +21,13 @@ RENAMED_WEIGHTS = {
 }
 # Keys of config.json.
 RENAMED_KEYS = {"kind": "task_settings"}
-# Settings of a task, as `Task.settings` returns them.
+# Settings of a task, as `Task.to_settings` returns them.
 RENAMED_SETTINGS = {
     "measure": "metric",
     "f1_of": "f1_unit",
+    "longest": "max_answer_words",
+    "may_be_none": "has_unanswerable",
+    "has_single": "has_singletons",
     **RENAMED_FIELDS["CoreferenceConfig"],
 }
 

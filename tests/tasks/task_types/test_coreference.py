@@ -71,7 +71,7 @@ def no_picture(monkeypatch):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
-def make_head(has_single=True, **dials):
+def make_head(has_singletons=True, **dials):
     torch.manual_seed(0)
     dials = {
         "max_mention_words": 3,
@@ -81,7 +81,7 @@ def make_head(has_single=True, **dials):
         **dials,
     }
     return CoreferenceHead(
-        dim=6, dials=CoreferenceConfig(**dials), has_single=has_single, dropout=0.2
+        dim=6, dials=CoreferenceConfig(**dials), has_singletons=has_singletons, dropout=0.2
     )
 
 
@@ -183,24 +183,24 @@ def test_the_loss_is_that_of_any_right_antecedent():
 
 
 @pytest.mark.parametrize(
-    ("has_single", "expected"),
+    ("has_singletons", "expected"),
     [(True, [[(0, 1), (1, 2), (3, 4)], [(2, 3)]]), (False, [[(0, 1), (1, 2), (3, 4)]])],
 )
-def test_links_make_clusters(monkeypatch, has_single, expected):
-    head = make_head(has_single, top_span_ratio=1.0, max_mention_words=1).eval()
+def test_links_make_clusters(monkeypatch, has_singletons, expected):
+    head = make_head(has_singletons, top_span_ratio=1.0, max_mention_words=1).eval()
     kept = head(texts_of(5))
     links = torch.full_like(kept.links, -9.0)
     links[:, 0] = 0.0
     links[1, 1] = links[3, 2] = 1.0
     scores = torch.tensor([5.0, 5.0, 5.0, 5.0, -5.0]).unsqueeze(1)
     monkeypatch.setattr(head, "forward", lambda texts: kept._replace(links=links, scores=scores))
-    assert head.answers(texts_of(5)) == [expected]
+    assert head.predict(texts_of(5)) == [expected]
 
 
 def test_a_document_of_one_word():
     head = make_head()
     assert head.loss(texts_of(1), torch.tensor([[0, 1, 0]])) > 0
-    assert len(head.answers(texts_of(1))) == 1
+    assert len(head.predict(texts_of(1))) == 1
 
 
 class Largest(TorchDispatchMode):
@@ -237,7 +237,7 @@ def test_memory_is_linear_in_words():
 
 # ------------------------------------------------------------------------------------------- kind
 
-SETTINGS = {"has_single": True, "max_sentence_words": 3, "max_document_words": 5}
+SETTINGS = {"has_singletons": True, "max_sentence_words": 3, "max_document_words": 5}
 
 
 def test_long_documents_are_cut_between_sentences(caplog):
@@ -247,8 +247,8 @@ def test_long_documents_are_cut_between_sentences(caplog):
     clusters = (((0, 2), (5, 6)), ((4, 5), (6, 7)), ((2, 3),))
     example = Example(texts, clusters, "x", ("Kim", "Lee", ""))
     with caplog.at_level(logging.WARNING):
-        pieces = kind.pieces(example)
-        kind.pieces(example)
+        pieces = kind.split_example(example)
+        kind.split_example(example)
     assert [piece.texts for piece in pieces] == [
         (("a", "b"), ("c", "d", "e")),
         (("f",), ("g",)),
@@ -258,46 +258,46 @@ def test_long_documents_are_cut_between_sentences(caplog):
         (((0, 1),), ((1, 2),)),
     ]
     assert [piece.extra for piece in pieces] == [("Kim", "Lee"), ("Lee", "")]
-    assert kind.joined(example, pieces, [(((4, 5),),), (((0, 1), (1, 2)),)]) == (
+    assert kind.merge_predictions(example, pieces, [(((4, 5),),), (((0, 1), (1, 2)),)]) == (
         ((4, 5),),
         ((5, 6), (6, 7)),
     )
     (told,) = caplog.messages
     assert "documents above 5 words are cut between sentences" in told
     # What is asked has no target, and nobody speaks.
-    (first, _) = kind.pieces(Example(texts))
+    (first, _) = kind.split_example(Example(texts))
     assert (first.target, first.extra) == (None, ("", ""))
 
 
 def test_words_are_marked_by_who_speaks():
-    kind = make_task("coreference", {"has_single": False})
+    kind = make_task("coreference", {"has_singletons": False})
     texts = (("a", "b"), ("c",), ("d",), ("e",))
-    (piece,) = kind.pieces(Example(texts, (), extra=("Kim", "", "Lee", "Kim")))
-    (group,) = kind.groups([piece])
+    (piece,) = kind.split_example(Example(texts, (), extra=("Kim", "", "Lee", "Kim")))
+    (group,) = kind.text_groups([piece])
     assert group.texts == list(texts)
-    assert group.marks == [[1, 1], [0], [2], [1]]
+    assert group.indicators == [[1, 1], [0], [2], [1]]
     many = tuple(map(str, range(40)))
-    (piece,) = kind.pieces(Example((("a",),) * 40, extra=many))
-    marks = {row[0] for row in kind.groups([piece])[0].marks}
-    assert marks == set(range(1, kind.n_marks))
+    (piece,) = kind.split_example(Example((("a",),) * 40, extra=many))
+    marks = {row[0] for row in kind.text_groups([piece])[0].indicators}
+    assert marks == set(range(1, kind.n_indicators))
 
 
 @pytest.mark.parametrize("single", [True, False])
 def test_gold_in_gold_out(single):
     examples = documents(single)
     kind = task_for("coreference", examples, task_config("x", task="coreference", **OPTIONS))
-    assert kind.has_single is single
+    assert kind.has_singletons is single
     assert kind.dials.max_antecedents == 8
-    assert vars(make_task("coreference", kind.settings())) == vars(kind)
+    assert vars(make_task("coreference", kind.to_settings())) == vars(kind)
     answers = []
     for example in examples:
-        (piece,) = kind.pieces(example)
+        (piece,) = kind.split_example(example)
         rows = kind.targets([piece], {}).tolist()
         clusters = {}
         for start, end, number in rows:
             clusters.setdefault(number, []).append((start, end))
-        (found,) = kind.answers([list(clusters.values())], [])
-        answers.append(kind.joined(example, [piece], [found]))
+        (found,) = kind.decode_predictions([list(clusters.values())], [])
+        answers.append(kind.merge_predictions(example, [piece], [found]))
     assert answers == [example.target for example in examples]
     scores = kind.scores(examples, answers)
     assert tuple(scores) == kind.metrics
@@ -305,7 +305,7 @@ def test_gold_in_gold_out(single):
 
 
 def test_clusters_of_one_mention_count_as_the_examples_have_them():
-    kind = make_task("coreference", {"has_single": True})
+    kind = make_task("coreference", {"has_singletons": True})
     example = Example((("a", "b", "c"),), (((0, 1), (1, 2)), ((2, 3),)))
     scores = kind.scores([example], [(((0, 1), (1, 2)),)])
     assert scores["muc_f1"] == 1
@@ -364,8 +364,8 @@ GAP = Example(
     ],
 )
 def test_names_of_pronouns(clusters, right):
-    kind = make_task("coreference", {"has_single": True})
-    assert kind.fits(GAP)
+    kind = make_task("coreference", {"has_singletons": True})
+    assert kind.has_valid_target(GAP)
     he = replace(GAP, extra=replace(GAP.extra, gender="masculine"))
     scores = kind.scores([GAP, he], [clusters, (((4, 5), (6, 7)),)])
     assert set(scores) == {"gap_f1", "masculine_f1", "feminine_f1", "bias"}
@@ -405,8 +405,8 @@ def test_documents_are_computed_one_by_one(tmp_path):
     )
     work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
     assert [part.share for part in next(work.batches(0))] == [0.5, 0.5]
-    together = trained.answers(examples)
-    assert together == [trained.answers([example])[0] for example in examples]
+    together = trained.predict(examples)
+    assert together == [trained.predict([example])[0] for example in examples]
 
 
 @pytest.mark.parametrize("settings", [{"placement": "both"}, {"use": "tuned"}])
@@ -433,7 +433,7 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
         loss.backward()
         own = trained.built.model.parameters()
         gradients.append([loss, *(value.grad for value in own if value.grad is not None)])
-        found.append(trained.answers([example]))
+        found.append(trained.predict([example]))
     assert shapes == [[(4, 5)], [(3, 3), (1, 5)]]
     assert found[0] == found[1] != [()]
     for one, other in zip(*gradients, strict=True):

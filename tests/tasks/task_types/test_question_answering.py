@@ -22,14 +22,20 @@ from elmo.config import QuestionAnsweringConfig, TaskConfig, TaskEncoderConfig, 
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import QuestionAnswerer
 from elmo.tasks.examples import Example, GoldAnswers, Passage
-from elmo.tasks.heads.question_answering_head import FoundSpan, QuestionAnsweringHead
+from elmo.tasks.heads.question_answering_head import PredictedSpan, QuestionAnsweringHead
 from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import make_task, task_for
 from elmo.train import loop
 
-SETTINGS = {"longest": 3, "window": 6, "overlap": 2, "may_be_none": True, "f1_unit": "words"}
+SETTINGS = {
+    "max_answer_words": 3,
+    "window": 6,
+    "overlap": 2,
+    "has_unanswerable": True,
+    "f1_unit": "words",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +72,9 @@ def test_words_in_their_text():
 @pytest.fixture(scope="module")
 def head():
     torch.manual_seed(0)
-    return QuestionAnsweringHead(dim=6, longest=3, config=TaskEncoderConfig(hidden=5)).eval()
+    return QuestionAnsweringHead(
+        dim=6, max_answer_words=3, config=TaskEncoderConfig(hidden=5)
+    ).eval()
 
 
 def texts_of(*lengths):
@@ -82,7 +90,7 @@ def test_all_spans_and_no_answer_share_one_softmax(head):
     assert scores.shape == (2, 5 * 3 + 1)
     # Spans of 1, 2 and 3 words that end in the passage: 5 + 4 + 3.
     assert torch.isfinite(scores).sum(dim=1).tolist() == [12 + 1] * 2
-    (found, _) = head.answers(texts_of(4, 5))
+    (found, _) = head.predict(texts_of(4, 5))
     best = scores[0, :-1].argmax()
     assert found.start == best // 3
     assert found.end == found.start + best % 3 + 1 <= 5
@@ -103,12 +111,12 @@ def test_the_loss_is_that_of_the_right_span(head):
 
 def test_padding_is_no_answer(head):
     texts = texts_of(4, 5)
-    expected = head.answers(texts)
+    expected = head.predict(texts)
     wide = []
     for x, layout, _ in texts:
         more = torch.full((2, 3, 6), 50.0)
         wide.append(EncodedTexts(torch.cat([x, more], dim=1), with_padding(layout, 3)))
-    for found, other in zip(head.answers(wide), expected, strict=True):
+    for found, other in zip(head.predict(wide), expected, strict=True):
         assert found == pytest.approx(other, abs=1e-5)
 
 
@@ -119,42 +127,44 @@ def test_long_passages_are_cut_into_windows():
     kind = make_task("question_answering", SETTINGS)
     words = tuple(f"w{n}" for n in range(15))
     example = make_question("where ?", " ".join(words), "w4 w5")
-    pieces = kind.pieces(example)
+    pieces = kind.split_example(example)
     assert [piece.texts[1] for piece in pieces] == [words[0:6], words[4:10], words[8:14], words[9:]]
     assert [piece.target.word_range for piece in pieces] == [(4, 6), (0, 2), None, None]
     for piece in pieces:
         assert piece.texts[0] == example.texts[0]
         assert piece.extra.text_of((0, 6)) == " ".join(piece.texts[1])
-    assert kind.pieces(make_question("where ?", "a b", "a")) == [
+    assert kind.split_example(make_question("where ?", "a b", "a")) == [
         make_question("where ?", "a b", "a")
     ]
     # What is only asked has no target.
-    assert {p.target for p in kind.pieces(kind.asked(["a", " ".join(words)], str.split))} == {None}
+    assert {
+        p.target for p in kind.split_example(kind.make_example(["a", " ".join(words)], str.split))
+    } == {None}
 
 
 def test_the_answer_stands_highest_above_none():
     kind = make_task("question_answering", SETTINGS)
     example = make_question("where ?", " ".join(f"w{n}" for n in range(10)), "w4")
-    pieces = kind.pieces(example)
-    spans = [FoundSpan(0, 1, math.log(0.6), math.log(0.3)), FoundSpan(1, 3, -1.0, -5.0)]
-    answer = kind.joined(example, pieces, spans)
+    pieces = kind.split_example(example)
+    spans = [PredictedSpan(0, 1, math.log(0.6), math.log(0.3)), PredictedSpan(1, 3, -1.0, -5.0)]
+    answer = kind.merge_predictions(example, pieces, spans)
     assert (answer.text, answer.start, answer.end) == ("w5 w6", 15, 20)
     assert answer.score == pytest.approx(math.exp(-1))
-    none = [FoundSpan(0, 1, math.log(0.2), math.log(0.7))] * 2
-    answer = kind.joined(example, pieces, none)
+    none = [PredictedSpan(0, 1, math.log(0.2), math.log(0.7))] * 2
+    answer = kind.merge_predictions(example, pieces, none)
     assert (answer.text, answer.start, answer.score) == ("", None, pytest.approx(0.7))
-    record = kind.record(example, answer)
+    record = kind.to_record(example, answer)
     assert record == {"question": "where ?", "answer": "", "start": None, "end": None, "score": 0.7}
     # A model that saw no question without an answer always gives one.
-    always = make_task("question_answering", {**SETTINGS, "may_be_none": False})
-    assert always.joined(example, pieces, none).text == "w0"
+    always = make_task("question_answering", {**SETTINGS, "has_unanswerable": False})
+    assert always.merge_predictions(example, pieces, none).text == "w0"
 
 
 def test_words_of_both_texts_are_marked():
     kind = make_task("question_answering", SETTINGS)
-    questions, passages = kind.groups([make_question("where is Kim ?", "Is it Kim", "it")])
-    assert questions.marks == [[0, 1, 1, 0]]
-    assert passages.marks == [[1, 0, 1]]
+    questions, passages = kind.text_groups([make_question("where is Kim ?", "Is it Kim", "it")])
+    assert questions.indicators == [[0, 1, 1, 0]]
+    assert passages.indicators == [[1, 0, 1]]
 
 
 def test_what_windows_cannot_be():
@@ -181,7 +191,7 @@ def test_answers_are_learned_by_heart(tmp_path, model, settings):
     trained = make_fitted_task(
         tmp_path, examples, examples, task="question_answering", hidden=16, **settings
     )
-    assert trained.task.may_be_none
+    assert trained.task.has_unanswerable
     work = TaskTrainingJob(trained, examples, examples).make_trainable(fabric())
     for number, batch in zip(range(90), work.batches(0), strict=False):
         work.step(batch, number)
@@ -200,7 +210,7 @@ def test_windows_have_layers_on_the_disk(tmp_path, model):
         overlap=4,
         placement="output",
     )
-    pieces = [piece for example in QUESTIONS for piece in trained.task.pieces(example)]
+    pieces = [piece for example in QUESTIONS for piece in trained.task.split_example(example)]
     assert len(pieces) > len(QUESTIONS)
     found = trained.built.indexer.layers([piece.texts[1] for piece in pieces])
     assert {len(one) for one in found} == {7}
@@ -253,7 +263,9 @@ def test_answers_that_do_not_fit(target, message):
 
 def test_targets_as_they_are_given():
     estimator = QuestionAnswerer()
-    example = task_for("question_answering", QUESTIONS).asked(("who ?", "Kim left Kim"), str.split)
+    example = task_for("question_answering", QUESTIONS).make_example(
+        ("who ?", "Kim left Kim"), str.split
+    )
     for target, expected in (
         ("", GoldAnswers()),
         ([], GoldAnswers()),

@@ -16,7 +16,7 @@ from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.examples import Example, Frame
 from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.task_trainable import TaskTrainingJob
-from elmo.tasks.task_types.semantic_roles import FoundFrames
+from elmo.tasks.task_types.semantic_roles import PredictedFrames
 from elmo.tasks.task_types.task_registry import make_task, task_for
 from elmo.train import loop
 
@@ -56,26 +56,26 @@ def no_picture(monkeypatch):
 
 def test_a_sentence_is_asked_for_predicates_and_for_each_frame():
     kind = task_for("semantic_roles", SENTENCES)
-    pieces = kind.pieces(SENTENCES[0])
+    pieces = kind.split_example(SENTENCES[0])
     assert [(piece.extra, piece.target) for piece in pieces] == [
         (None, ("O", "B-V", "O", "B-V", "O")),
         (1, ("B-A0", "B-V", "B-A1", "I-A1", "I-A1")),
         (3, ("O", "O", "B-A0", "B-V", "B-LOC")),
     ]
-    (group,) = kind.groups(pieces)
+    (group,) = kind.text_groups(pieces)
     assert group.texts == [SENTENCES[0].words] * 3
-    assert group.marks == [[2] * 5, [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]]
+    assert group.indicators == [[2] * 5, [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]]
     # What is right is not looked at.
-    blind = kind.pieces(replace(SENTENCES[0], target=None))
+    blind = kind.split_example(replace(SENTENCES[0], target=None))
     assert [piece.extra for piece in blind] == [None, 1, 3]
-    (asked,) = kind.pieces(Example((("run",),)))
+    (asked,) = kind.split_example(Example((("run",),)))
     assert asked.extra is asked.target is None
 
 
 def test_one_word_may_be_two_predicates():
     tags = ("B-V", "B-A0")
     example = Example((("a", "b"),), (Frame(0, tags), Frame(0, tags)), extra=(0, 0))
-    assert task_for("semantic_roles", [example]).pieces(example)[0].target == ("B-V", "O")
+    assert task_for("semantic_roles", [example]).split_example(example)[0].target == ("B-V", "O")
 
 
 def test_gold_in_gold_out():
@@ -85,10 +85,10 @@ def test_gold_in_gold_out():
     numbers = {name: number for number, name in enumerate(labels)}
     answers = []
     for example in SENTENCES:
-        pieces = kind.pieces(example)
-        found = kind.answers(kind.targets(pieces, numbers).tolist(), labels)
-        assert kind.further(example, found) == ()
-        answers.append(kind.joined(example, pieces, found))
+        pieces = kind.split_example(example)
+        found = kind.decode_predictions(kind.targets(pieces, numbers).tolist(), labels)
+        assert kind.follow_up_examples(example, found) == ()
+        answers.append(kind.merge_predictions(example, pieces, found))
     assert [answer.frames for answer in answers] == [example.target for example in SENTENCES]
     assert [answer.predicates for answer in answers] == [example.extra for example in SENTENCES]
     assert set(kind.scores(SENTENCES, answers).values()) == {1.0}
@@ -97,7 +97,7 @@ def test_gold_in_gold_out():
 def test_predicates_do_not_count_as_arguments():
     kind = make_task("semantic_roles", {"scheme": "IOB2"})
     example = sentence("Kim saw Lee", (1, "B-A0 B-V B-A1"))
-    answer = FoundFrames((1, 2), (Frame(1, ("B-A0", "B-V", "O")),))
+    answer = PredictedFrames((1, 2), (Frame(1, ("B-A0", "B-V", "O")),))
     assert kind.scores([example], [answer]) == {
         "span_precision": 1.0,
         "span_recall": 0.5,
@@ -119,17 +119,17 @@ def test_predicates_do_not_count_as_arguments():
 def test_the_predicate_is_no_argument(tags, expected):
     kind = make_task("semantic_roles", {"scheme": "IOB2"})
     asked = Example((("a", "b", "c"),), extra=(1,))
-    pieces = kind.pieces(asked)
-    answer = kind.joined(asked, pieces, [("O", "O", "O"), tuple(tags.split())])
-    assert answer == FoundFrames((), (Frame(1, tuple(expected.split())),))
+    pieces = kind.split_example(asked)
+    answer = kind.merge_predictions(asked, pieces, [("O", "O", "O"), tuple(tags.split())])
+    assert answer == PredictedFrames((), (Frame(1, tuple(expected.split())),))
 
 
 def test_other_schemes():
     example = sentence("Kim saw Lee", (1, "S-A0 S-V S-A1"))
     kind = task_for("semantic_roles", [example])
-    assert kind.settings() == {"scheme": "BIOES"}
+    assert kind.to_settings() == {"scheme": "BIOES"}
     assert kind.labels([example]) == ["B-A0", "B-A1", "B-V", "O"]
-    assert kind.pieces(example)[0].target == ("O", "S-V", "O")
+    assert kind.split_example(example)[0].target == ("O", "S-V", "O")
     with pytest.raises(InputError, match="of no scheme; expected such as B-ARG0"):
         task_for("semantic_roles", [sentence("Kim saw", (1, "A0 V"))])
 
@@ -193,7 +193,7 @@ def test_frames_are_learned_by_heart(tmp_path, settings):
     assert set(found.scores.values()) == {1.0}
     # Asked without predicates, it finds them first.
     blind = [replace(example, target=None, extra=None) for example in SENTENCES]
-    assert [answer.frames for answer in trained.answers(blind)] == [e.target for e in SENTENCES]
+    assert [answer.frames for answer in trained.predict(blind)] == [e.target for e in SENTENCES]
 
 
 def test_a_role_labeller(tmp_path):

@@ -38,13 +38,13 @@ def test_padding_is_not_read(hidden):
     whole = [
         EncodedTexts(x, PackedBatch.from_lengths([x.shape[1]] * len(x))) for x in (first, second)
     ]
-    answers = torch.tensor(head.answers(whole))
+    answers = torch.tensor(head.predict(whole))
     torch.testing.assert_close(answers.sum(dim=1), torch.ones(2))
     more = [
         EncodedTexts(functional.pad(x, (0, 0, 0, 3), value=50.0), with_padding(layout, 3))
         for x, layout, _ in whole
     ]
-    torch.testing.assert_close(torch.tensor(head.answers(more)), answers)
+    torch.testing.assert_close(torch.tensor(head.predict(more)), answers)
     loss = head.loss(whole, torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
 

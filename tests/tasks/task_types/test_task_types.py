@@ -27,7 +27,7 @@ def tagged(scheme):
 
 def test_labels_have_probabilities(tmp_path):
     trained = make_fitted_task(tmp_path)
-    answers = trained.answers(LABELED)
+    answers = trained.predict(LABELED)
     assert trained.labels == ["bad", "good"]
     for answer in answers:
         assert list(answer.probabilities) == trained.labels
@@ -39,19 +39,19 @@ def test_a_classification_loss_is_that_of_its_answers():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
     x, layout = torch.randn(2, 4, 6), PackedBatch.from_lengths([4, 2])
-    answers = torch.tensor(head.answers([EncodedTexts(x, layout)]))
+    answers = torch.tensor(head.predict([EncodedTexts(x, layout)]))
     loss = head.loss([EncodedTexts(x, layout)], torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
     # What stands at padding is not read.
     x[1, 2:] = 1e6
-    torch.testing.assert_close(torch.tensor(head.answers([EncodedTexts(x, layout)])), answers)
+    torch.testing.assert_close(torch.tensor(head.predict([EncodedTexts(x, layout)])), answers)
 
 
 def test_a_record_of_a_label(tmp_path):
     trained = make_fitted_task(tmp_path)
     example = Example((("fine", "film"),))
-    (answer,) = trained.answers([example])
-    record = trained.task.record(example, answer)
+    (answer,) = trained.predict([example])
+    record = trained.task.to_record(example, answer)
     assert record["words"] == ["fine", "film"]
     assert record["label"] == answer.label == next(iter(record["probabilities"]))
     assert list(record["probabilities"].values()) == sorted(
@@ -66,7 +66,7 @@ def test_a_record_of_a_label(tmp_path):
 def test_tags_are_learned_as_bioes_and_given_back_as_they_were(scheme):
     examples = tagged(scheme)
     kind = task_for("tagging", examples)
-    assert kind.settings() == {"scheme": scheme}
+    assert kind.to_settings() == {"scheme": scheme}
     labels = kind.labels(examples)
     assert labels == ["B-LOC", "B-PER", "E-LOC", "E-PER", "O", "S-LOC", "S-PER"]
     numbers = {name: number for number, name in enumerate(labels)}
@@ -74,8 +74,8 @@ def test_tags_are_learned_as_bioes_and_given_back_as_they_were(scheme):
     assert targets.shape == (20, 5)
     rows = [row[: len(e.words)].tolist() for row, e in zip(targets, examples, strict=True)]
     assert [labels[n] for n in rows[1]] == ["O", "B-LOC", "E-LOC", "S-LOC"]
-    assert kind.answers(rows, labels) == [example.target for example in examples]
-    assert kind.scores(examples, kind.answers(rows, labels))["span_f1"] == 1
+    assert kind.decode_predictions(rows, labels) == [example.target for example in examples]
+    assert kind.scores(examples, kind.decode_predictions(rows, labels))["span_f1"] == 1
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -86,11 +86,11 @@ def test_no_answer_breaks_its_scheme(scheme):
     head = kind.head(4, labels, TaskEncoderConfig())
     torch.manual_seed(0)
     lengths = [number % 9 + 1 for number in range(60)]
-    found = head.answers(
+    found = head.predict(
         [EncodedTexts(100 * torch.randn(60, 9, 4), PackedBatch.from_lengths(lengths))]
     )
     assert {number for row in found for number in row} == set(range(len(labels)))
-    for row, tags, n in zip(found, kind.answers(found, labels), lengths, strict=True):
+    for row, tags, n in zip(found, kind.decode_predictions(found, labels), lengths, strict=True):
         assert len(tags) == n
         assert spans.is_well_formed([labels[number] for number in row], "BIOES")
         assert spans.is_well_formed(tags, scheme)
@@ -102,9 +102,9 @@ def test_plain_tags_are_left_as_they_are():
     assert (kind.metric, kind.metrics) == ("accuracy", ("accuracy",))
     labels = kind.labels(examples)
     assert labels == ["B-X", "DT", "NN"]
-    assert kind.answers([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
+    assert kind.decode_predictions([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
     assert kind.head(4, labels, TaskEncoderConfig()).crf.start_allowed is None
-    assert "spans" not in kind.record(examples[0], ("DT", "NN"))
+    assert "spans" not in kind.to_record(examples[0], ("DT", "NN"))
 
 
 def test_outside_is_always_a_tag():
@@ -115,7 +115,7 @@ def test_outside_is_always_a_tag():
 def test_a_record_of_tags_has_spans():
     kind = make_task("tagging", {"scheme": "IOB2"})
     words = ("Kim", "in", "New", "York")
-    record = kind.record(Example((words,)), ("B-PER", "O", "B-LOC", "I-LOC"))
+    record = kind.to_record(Example((words,)), ("B-PER", "O", "B-LOC", "I-LOC"))
     assert record == {
         "words": list(words),
         "tags": ["B-PER", "O", "B-LOC", "I-LOC"],
@@ -134,7 +134,7 @@ def test_tags_each_by_itself():
     assert set(head.state_dict()) == {"out.weight", "out.bias"}
     torch.manual_seed(0)
     x, layout = torch.randn(2, 3, 4), PackedBatch.from_lengths([3, 1])
-    (first, second) = head.answers([EncodedTexts(x, layout)])
+    (first, second) = head.predict([EncodedTexts(x, layout)])
     best = head.out(x).argmax(dim=2)
     assert first == best[0].tolist()
     assert second == best[1, :1].tolist()
@@ -172,7 +172,7 @@ def test_scores_have_the_names_they_are_said_to_have(tmp_path, task, examples):
     assert tuple(found) == trained.task.metrics
     assert trained.task.metric in found
     assert all(0 <= value <= 1 for value in found.values())
-    again = make_task(task, trained.task.settings())
+    again = make_task(task, trained.task.to_settings())
     assert vars(again) == vars(trained.task)
 
 

@@ -52,19 +52,19 @@ class CoreferenceHead(nn.Module):
     """The mentions of a document in clusters."""
 
     def __init__(
-        self, *, dim: int, dials: CoreferenceConfig, has_single: bool, dropout: float
+        self, *, dim: int, dials: CoreferenceConfig, has_singletons: bool, dropout: float
     ) -> None:
         """Make it.
 
         Args:
             dim: width of a word's vector.
             dials: how many spans and pairs there are.
-            has_single: whether a mention may be alone in its cluster; where not, only what is
+            has_singletons: whether a mention may be alone in its cluster; where not, only what is
                 mentioned again is a mention.
             dropout: of spans and pairs.
         """
         super().__init__()
-        self.dials, self.has_single = dials, has_single
+        self.dials, self.has_singletons = dials, has_singletons
         width = dials.scorer_dim
         self.first = nn.Linear(dim, width)
         self.last = nn.Linear(dim, width, bias=False)
@@ -164,7 +164,7 @@ class CoreferenceHead(nn.Module):
         )
         return links.mean() + mentions / len(own)
 
-    def answers(self, groups: Sequence[EncodedTexts]) -> list[list[list[IndexRange]]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[list[IndexRange]]]:
         """Give the clusters of the document, the only one: each mention joins its best before."""
         kept = self(groups)
         starts = kept.spans // self.dials.max_mention_words
@@ -179,7 +179,7 @@ class CoreferenceHead(nn.Module):
             own.append((start, end))
             of.append(own)
             if not link:
-                begun.append((own, self.has_single and score > 0))
+                begun.append((own, self.has_singletons and score > 0))
         return [[own for own, may_be_alone in begun if may_be_alone or len(own) > 1]]
 
 

@@ -50,7 +50,7 @@ class ClassificationHead(nn.Module):
         each = [functional.cross_entropy(logits, targets) for logits in self._logits(groups)]
         return torch.stack(each).sum()
 
-    def answers(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
         """Give the probability of each label, for each text."""
         each = [logits.log_softmax(dim=1) for logits in self._logits(groups)]
         found: list[list[float]] = torch.stack(each).mean(dim=0).softmax(dim=1).tolist()
@@ -94,7 +94,7 @@ class TaggingHead(nn.Module):
         loss = self.crf.loss(self._emissions(x), targets, layout.mask)
         return loss * len(layout.mask) / n_words
 
-    def answers(self, groups: Sequence[EncodedTexts]) -> list[list[int]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[int]]:
         """Give the likeliest sequence of tags for each text."""
         ((x, layout, _),) = groups
         return self.crf.decode(self._emissions(x), layout.mask)
@@ -125,14 +125,14 @@ class SoftmaxTaggingHead(nn.Module):
         words, right = (part.flatten(0, 1)[layout.positions] for part in (self.out(x), targets))
         return functional.cross_entropy(words.float(), right)
 
-    def answers(self, groups: Sequence[EncodedTexts]) -> list[list[int]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[int]]:
         """Give the likeliest tag of each word."""
         ((x, layout, _),) = groups
         best = self.out(x).argmax(dim=2)
         return [row[own].tolist() for row, own in zip(best, layout.mask, strict=True)]
 
 
-def padded_tags(tags: Sequence[Sequence[int]], n_steps: int) -> Tensor:
+def pad_tags(tags: Sequence[Sequence[int]], n_steps: int) -> Tensor:
     """Put sequences of tags under each other, 0 at padding."""
     found = np.zeros((len(tags), n_steps), dtype=np.int64)
     for row, one in zip(found, tags, strict=True):

@@ -65,7 +65,7 @@ class SentencePairHead(nn.Module):
         """Give the mean of -ln p of the right labels, (batch,)."""
         return functional.cross_entropy(self(groups).float(), targets)
 
-    def answers(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
         """Give the probability of each label, for each pair."""
         found: list[list[float]] = self(groups).float().softmax(dim=1).tolist()
         return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import Empty, Split, Wanted, to_words
+from elmo.tasks.readers.raw_text import Empty, SplitFunction, Wanted, to_words
 from elmo.tasks.readers.text_lines import lines_of, read_text
 
 # A row and the line it ends in, from 1.
@@ -21,7 +21,7 @@ def read_table(
     text: str | Sequence[str] = "text",
     label: str | None = "label",
     id: str | None = None,
-    split: Split = str.split,
+    split: SplitFunction = str.split,
     empty: Empty = "error",
     delimiter: str | None = None,
     quotes: bool | None = None,

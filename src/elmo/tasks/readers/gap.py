@@ -5,7 +5,7 @@ from pathlib import Path
 
 from elmo.errors import FormatError, InputError
 from elmo.tasks.examples import Example, IndexRange, Passage, PronounCandidates
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import lines_of, read_text
 from elmo.text.sentences import split_sentences
 
@@ -22,7 +22,9 @@ ANSWERS = {"TRUE": True, "FALSE": False}
 _OFFSET = re.compile(r"\d{1,9}")
 
 
-def read_gap(path: Path, *, split: Split = str.split, encoding: str | None = None) -> list[Example]:
+def read_gap(
+    path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
+) -> list[Example]:
     """Read snippets, cut into sentences; the target says of both names whether they are meant.
 
     Args:
@@ -47,7 +49,7 @@ def read_gap(path: Path, *, split: Split = str.split, encoding: str | None = Non
     return examples
 
 
-def _example(where: str, row: dict[str, str], split: Split) -> Example:
+def _example(where: str, row: dict[str, str], split: SplitFunction) -> Example:
     words = split(row["Text"])
     try:
         passage = Passage.align(row["Text"], words)

@@ -8,7 +8,7 @@ from typing import Any
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.json_location import Inside, Where
-from elmo.tasks.readers.raw_text import Empty, Split, Wanted, to_words
+from elmo.tasks.readers.raw_text import Empty, SplitFunction, Wanted, to_words
 from elmo.tasks.readers.text_lines import lines_of, read_text
 
 
@@ -18,7 +18,7 @@ def read_jsonl(
     text: str | Sequence[str] = "text",
     label: str | None = "label",
     id: str | None = None,
-    split: Split = str.split,
+    split: SplitFunction = str.split,
     empty: Empty = "error",
     wanted: Wanted | None = None,
     encoding: str | None = None,

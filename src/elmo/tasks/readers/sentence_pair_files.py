@@ -14,7 +14,7 @@ from elmo.tasks.readers.delimited_tables import header_of, read_table
 from elmo.tasks.readers.json_location import Where
 from elmo.tasks.readers.json_records import read_jsonl, records
 from elmo.tasks.readers.part_paths import part_of
-from elmo.tasks.readers.raw_text import Empty, Split
+from elmo.tasks.readers.raw_text import Empty, SplitFunction
 from elmo.tasks.readers.text_lines import read_text
 
 TEXTS = (
@@ -39,7 +39,7 @@ def read_pairs(
     *,
     text: Sequence[str] | None = None,
     label: str | None = None,
-    split: Split = str.split,
+    split: SplitFunction = str.split,
     empty: Empty = "error",
     encoding: str | None = None,
 ) -> list[Example]:

@@ -14,7 +14,7 @@ from elmo.errors import FormatError, InputError
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.readers.json_location import Inside, Where
 from elmo.tasks.readers.json_records import parsed, records, whole
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import read_text
 
 # An answer and its first character, where that is known.
@@ -22,7 +22,7 @@ Answer = tuple[str, int | None]
 
 
 def read_squad(
-    path: Path, *, split: Split = str.split, encoding: str | None = None
+    path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
 ) -> list[Example]:
     """Read questions, their passages and answers.
 

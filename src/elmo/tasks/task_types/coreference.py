@@ -19,7 +19,7 @@ from elmo.tasks.examples import Example, IndexRange, PronounCandidates
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.heads.coreference_head import CoreferenceHead
 from elmo.tasks.readers.coreference_files import Cluster
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.scores.coreference_scores import cluster_scores
 from elmo.tasks.scores.pronoun_scores import Meant, pronoun_scores
 from elmo.tasks.task_model import TaskHead
@@ -38,37 +38,37 @@ class Coreference(BaseTask):
     """Clusters of mentions."""
 
     has_sentences: ClassVar[bool] = True
-    together: ClassVar[int | None] = 1
-    expects: ClassVar[str] = (
+    max_batch_examples: ClassVar[int | None] = 1
+    target_description: ClassVar[str] = (
         "clusters of mentions, each its first word and the one after its last, and in one cluster"
     )
     # Nobody that is known, or one of the speakers.
-    n_marks: ClassVar[int] = N_SPEAKERS + 1
+    n_indicators: ClassVar[int] = N_SPEAKERS + 1
 
-    def __init__(self, has_single: bool, **dials: Any) -> None:
+    def __init__(self, has_singletons: bool, **dials: Any) -> None:
         """Say what a cluster may be.
 
         Args:
-            has_single: whether there are clusters of one mention.
+            has_singletons: whether there are clusters of one mention.
             dials: of `CoreferenceConfig`.
         """
-        self.has_single, self.dials = has_single, CoreferenceConfig(**dials)
+        self.has_singletons, self.dials = has_singletons, CoreferenceConfig(**dials)
         self.metric = "mean_f1"
         self.metrics: tuple[str, ...] = ("muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1")
 
     @classmethod
-    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind that a config says; examples tell whether mentions may stand alone."""
         if any(isinstance(example.extra, PronounCandidates) for example in examples):
             raise InputError(
                 "clusters: GAP says of two names alone whether a pronoun means them, so that there "
                 "is nothing to learn clusters from; a trained model can be evaluated on it"
             )
-        has_single = any(len(cluster) == 1 for one in examples for cluster in one.target)
-        return cls(has_single, **asdict(config.coreference))
+        has_singletons = any(len(cluster) == 1 for one in examples for cluster in one.target)
+        return cls(has_singletons, **asdict(config.coreference))
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has clusters, or the names of a pronoun."""
         if not isinstance(example.target, tuple):
             return False
@@ -86,7 +86,7 @@ class Coreference(BaseTask):
         return len(set(mentions)) == len(mentions)
 
     @staticmethod
-    def asked(texts: Sequence[str | Sequence[str]], split: Split) -> Example:
+    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Make an example of a document: raw, its words, or the words of its sentences."""
         (document,) = texts
         if document and not isinstance(document[0], str):
@@ -94,7 +94,7 @@ class Coreference(BaseTask):
         sentences = split_sentences(list(to_words(document, split)))
         return Example(tuple(map(tuple, sentences)) or ((),))
 
-    def pieces(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example) -> list[Example]:
         """Cut long sentences, and a long document between sentences."""
         sentences = [
             (text[at : at + self.dials.max_sentence_words], number)
@@ -127,7 +127,7 @@ class Coreference(BaseTask):
             run.append(sentence)
         yield run
 
-    def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
         """Give the sentences of the only document, words marked by who speaks."""
         (example,) = examples
         marks = [
@@ -147,7 +147,7 @@ class Coreference(BaseTask):
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
         """Make a head for vectors of a width."""
         return CoreferenceHead(
-            dim=dim, dials=self.dials, has_single=self.has_single, dropout=config.dropout
+            dim=dim, dials=self.dials, has_singletons=self.has_singletons, dropout=config.dropout
         )
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
@@ -158,11 +158,13 @@ class Coreference(BaseTask):
         ]
         return torch.tensor(rows, dtype=torch.int64).reshape(-1, 3)
 
-    def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give clusters in the order of the text."""
-        return [tuple(sorted(tuple(sorted(one)) for one in clusters)) for clusters in found]
+        return [tuple(sorted(tuple(sorted(one)) for one in clusters)) for clusters in outputs]
 
-    def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
+    def merge_predictions(
+        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+    ) -> Any:
         """Give the clusters of all pieces, words counted over the whole document."""
         firsts = accumulate((sum(map(len, piece.texts)) for piece in pieces), initial=0)
         return tuple(
@@ -196,7 +198,7 @@ class Coreference(BaseTask):
             "mention_f1": found.mentions.f1,
         }
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give the words of the document, and the mentions of each cluster."""
         words = [word for text in example.texts for word in text]
         return {
@@ -210,9 +212,9 @@ class Coreference(BaseTask):
             ],
         }
 
-    def settings(self) -> dict[str, Any]:
-        """Give what `make_kind` makes the same kind of again."""
-        return {"has_single": self.has_single, **asdict(self.dials)}
+    def to_settings(self) -> dict[str, Any]:
+        """Give what `make_task` makes the same kind of again."""
+        return {"has_singletons": self.has_singletons, **asdict(self.dials)}
 
 
 @cache

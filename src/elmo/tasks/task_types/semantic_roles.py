@@ -24,7 +24,7 @@ BESIDE, PREDICATE, SOUGHT = range(3)
 
 
 @dataclass(frozen=True)
-class FoundFrames:
+class PredictedFrames:
     """What is found in a sentence.
 
     Attributes:
@@ -39,8 +39,10 @@ class FoundFrames:
 class SemanticRoles(Tagging):
     """Predicates and their arguments."""
 
-    expects: ClassVar[str] = "frames, each a predicate of the sentence and a tag for each word"
-    n_marks: ClassVar[int] = 3
+    target_description: ClassVar[str] = (
+        "frames, each a predicate of the sentence and a tag for each word"
+    )
+    n_indicators: ClassVar[int] = 3
     # There are some sixty labels; telling inner and last words apart would double the tags, most of
     # them rare, and take four times as long.
     learned: ClassVar[str] = spans.IOB2
@@ -55,7 +57,7 @@ class SemanticRoles(Tagging):
         self.metrics = ("span_precision", "span_recall", "span_f1", "predicate_f1")
 
     @classmethod
-    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind for the scheme that the tags of examples are in."""
         scheme = scheme_of([frame.tags for one in examples for frame in one.target], config)
         if scheme == spans.NONE:
@@ -63,7 +65,7 @@ class SemanticRoles(Tagging):
         return cls(scheme)
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has frames."""
         n = len(example.words)
         return (
@@ -75,7 +77,7 @@ class SemanticRoles(Tagging):
             and example.extra == tuple(frame.predicate for frame in example.target)
         )
 
-    def pieces(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example) -> list[Example]:
         """Ask for the predicates, and for the arguments of each that is given."""
         if example.target is None:
             numbers = (None, *(example.extra or ()))
@@ -86,15 +88,17 @@ class SemanticRoles(Tagging):
         frames = [Example(example.texts, tags, extra=number) for number, tags in example.target]
         return [Example(example.texts, tuple(tags)), *frames]
 
-    def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
         """Give sentences, the predicate marked."""
         return [TextGroup([example.words for example in examples], list(map(_marks, examples)))]
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
         """Give all tags there are."""
-        return super().labels([piece for example in examples for piece in self.pieces(example)])
+        return super().labels(
+            [piece for example in examples for piece in self.split_example(example)]
+        )
 
-    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
+    def follow_up_examples(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
         """Ask for the arguments of each predicate that was found, where none are given."""
         if example.extra is not None:
             return ()
@@ -103,13 +107,15 @@ class SemanticRoles(Tagging):
     def _predicates(self, tags: Sequence[str]) -> tuple[int, ...]:
         return tuple(span.start for span in spans.to_spans(tags, self.scheme) if span.label == VERB)
 
-    def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
+    def merge_predictions(
+        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+    ) -> Any:
         """Give the predicates, and the frames that were asked for."""
         frames = [
             Frame(piece.extra, self._with_verb(piece.extra, tags))
             for piece, tags in zip(pieces[1:], answers[1:], strict=True)
         ]
-        return FoundFrames(self._predicates(answers[0]), tuple(frames))
+        return PredictedFrames(self._predicates(answers[0]), tuple(frames))
 
     def _with_verb(self, predicate: int, tags: tuple[str, ...]) -> tuple[str, ...]:
         """Give tags in which no argument covers the predicate, which is V."""
@@ -129,7 +135,7 @@ class SemanticRoles(Tagging):
         by_span = role_scores(spans.to_scheme(gold, self.scheme), found, self.scheme)
         there = [{frame.predicate for frame in example.target} for example in examples]
         said = [set(answer.predicates) for answer in answers]
-        predicates = Score.of(
+        predicates = Score.from_counts(
             gold=sum(map(len, there)),
             found=sum(map(len, said)),
             right=sum(len(right & own) for right, own in zip(there, said, strict=True)),
@@ -141,7 +147,7 @@ class SemanticRoles(Tagging):
             "predicate_f1": predicates.f1,
         }
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give the words, and each predicate with its arguments."""
         return {
             "words": list(example.words),
