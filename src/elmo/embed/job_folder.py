@@ -383,7 +383,7 @@ def _build(cls: type[Data], data: Any, path: Path) -> Data:
     try:
         return from_dict(cls, data, str(path))
     except ElmoError as error:
-        raise FormatError(f"{error} The file is damaged.") from None
+        raise FormatError(f"The file is damaged: {error}") from None
 
 
 def write_json(path: Path, content: Any) -> None:
