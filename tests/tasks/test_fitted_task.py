@@ -103,7 +103,7 @@ def test_load_rejects_changed_frozen_elmo(tmp_path):
     load_fitted_task(tmp_path / "model")
     write_elmo(tmp_path / "elmo", seed=1)
     with pytest.raises(
-        ConfigError, match=r"was fitted with another ELMo than .* Fit the task loaded"
+        ConfigError, match=r"was trained with another ELMo than .* Fit the task again"
     ):
         load_fitted_task(tmp_path / "model")
 
@@ -190,11 +190,11 @@ def write(name, data):
         ),
         (
             edit_config(lambda record: record["config"].update(depth=2)),
-            "unknown name depth; known: out, ",
+            r"unknown option depth\. Expected: out, ",
         ),
         (
             edit_config(lambda record: record["config"].update(task="x")),
-            "config.task: found 'x', expected",
+            r"config\.task: expected one of .*\(got 'x'\)",
         ),
         (
             lambda folder: (folder / "model.safetensors").unlink(),

@@ -192,7 +192,7 @@ def test_predict_rejects_missing_and_identical_files(elmo, classifier, tmp_path)
     assert failed(result, 1, "none.txt: No such file or directory")
     (tmp_path / "in.txt").write_text("a\n")
     result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "no" / "out.jsonl")
-    assert failed(result, 1, "there is no folder")
+    assert failed(result, 1, "does not exist. Create it first")
     result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "." / "in.txt")
     assert failed(result, 2, "in.txt would overwrite the input")
     assert (tmp_path / "in.txt").read_text() == "a\n"
@@ -216,7 +216,7 @@ def test_predict_rejects_conll_output_of_classifier(elmo, classifier, tmp_path):
         )
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
     result = elmo("predict", classifier, tmp_path / "in.txt", "-", "--to", "xml")
-    assert failed(result, 2, "--to: found 'xml', expected one of auto, jsonl, conll")
+    assert failed(result, 2, "--to: expected one of auto, jsonl, conll (got 'xml')")
 
 
 # ---------------------------------------------------------------------------------------- evaluate
@@ -263,7 +263,7 @@ def test_fit_evaluate_and_predict_commands(elmo, tmp_path, monkeypatch):
 
 def test_fit_rejects_invalid_arguments(elmo, tmp_path):
     assert failed(elmo("fit", "no-such", "--out", "x"), 2, "presets: conll2003, ")
-    assert failed(elmo("fit", "conll2003"), 2, "--out is not given")
+    assert failed(elmo("fit", "conll2003"), 2, "--out is required")
     assert failed(
         elmo("fit", "sst5", "--model", "none", "--out", tmp_path / "x"), 2, "with --train"
     )
