@@ -1,4 +1,4 @@
-"""The wording of code, docs and tests: phrases that `docs/language.md` replaces do not come back."""
+"""Tests of wording: phrases that `docs/language.md` replaces do not come back."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "elmo"
-FOLDERS = ("src", "tests", "docs", "benchmarks", "runs")
+FOLDERS = ("src", "tests", "docs", "benchmarks", "runs", "tools")
 SUFFIXES = {".c", ".h", ".md", ".py", ".sh", ".yaml"}
 # The guide and this test name the phrases themselves, and some files list names of earlier versions;
 # the command page is generated.

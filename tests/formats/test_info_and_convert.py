@@ -1,6 +1,5 @@
 """Tests of `info` and `convert`: results, text and JSON output."""
 
-import dataclasses
 import json
 
 import pytest

@@ -43,20 +43,20 @@ elmo finetune --model model --out finetune "${run[@]}" --max-steps 6 --optimizer
 
 # Vectors: two finished jobs and an interrupted one, which lacks two of four shards.
 job=(--model model --layers all --device cpu)
-elmo embed texts/asked-tagging.txt job-hdf5 "${job[@]}" --format hdf5 --storage float32
+elmo embed texts/predict-tagging.txt job-hdf5 "${job[@]}" --format hdf5 --storage float32
 elmo embed texts/valid.txt job-safetensors "${job[@]}" --format safetensors --shard-words 80
 elmo embed texts/valid.txt job-parquet "${job[@]}" --shard-words 40
 rm job-parquet/manifest.json job-parquet/*/0000[13].*
 
 # Tasks: interrupted runs, then finished ones.
-dials=(--model model --hidden 3 --letter-dim 2 --letter-filters '[[1, 2]]' --mark-dim 2
+options=(--model model --hidden 3 --letter-dim 2 --letter-filters '[[1, 2]]' --mark-dim 2
     --batch-size 5 --optimizer adagrad --weight-decay 0 --learning-rate 0.1 --warmup-steps 0
     --input-dropout 0 --dropout 0 --elmo-dropout 0 --epochs 8 --log-every 1 --accelerator cpu)
-task() { # stop at this step or not, name, flags
+task() { # last step, or - to run to the end; name; flags
     local start=elmo
     [ "$1" = - ] || start="stop_at $1"
     echo "task: $2" > task.yaml
-    $start task fit task.yaml --out "tasks/$2" "${dials[@]}" "${@:3}"
+    $start task fit task.yaml --out "tasks/$2" "${options[@]}" "${@:3}"
     rm task.yaml
 }
 examples() { echo --train "texts/$1" --dev "texts/$1"; }
@@ -69,7 +69,8 @@ task - pairs $(examples pairs.jsonl) --text one,other --reader pairs --use tuned
 task - senses --train texts/wsd/semcor3.0 --reader senses --layers top
 task - nearest --train texts/nearest.txt --reader occurrences --layers top
 
-# What nothing reads, or what is computed again; and the path of this machine.
+# Remove files that are not read again, and make absolute paths relative.
 rm -rf whole words {.,tasks}/*/{tensorboard,curves.png,layers,.lock} tasks/*/mixes.png
+find . -mindepth 2 -name README.md -delete
 rm -r tasks/{classification,tagging,pairs}/checkpoints
 sed -i "s:$PWD/::" tasks/*/model/config.json job-*/{plan,manifest}.json
