@@ -17,7 +17,7 @@ from probe import random_twin
 from torch import Tensor
 
 from elmo import ELMo
-from elmo.evaluate.linear_probe import fit, standardise
+from elmo.evaluate.linear_probe import fit, standardize
 from elmo.text.tokenizer import Tokenizer, get_tokenizer
 
 
@@ -69,7 +69,7 @@ def main() -> None:
         tokenizer = get_tokenizer(given.tokenizer) if given.tokenizer else elmo.tokenizer
         train = features(elmo, titles, tokenizer, given.device)
         dev = features(elmo, new_titles, tokenizer, given.device)
-        standardise(train, dev)
+        standardize(train, dev)
         probe = fit(train, targets, len(names))
         found = probe(dev).argmax(dim=-1)
         accuracy = float((found == answers).float().mean())

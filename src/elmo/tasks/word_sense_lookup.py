@@ -101,7 +101,7 @@ class WordSenseLookup:
             "senses": list(memory.rows),
             "forms": self.forms,
         }
-        return plain, memory.centres[0].astype(np.float16)
+        return plain, memory.centroids[0].astype(np.float16)
 
     @staticmethod
     def fits(example: Example) -> bool:
