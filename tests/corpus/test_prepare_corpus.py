@@ -20,7 +20,7 @@ from elmo.corpus import prepare_corpus as module
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
-from elmo.text.vocabulary import SPECIALS
+from elmo.text.vocabulary import SPECIAL_TOKENS
 
 # ---------------------------------------------------------------------------------- exactness
 
@@ -81,8 +81,8 @@ def test_against_a_plain_count(
     assert [word for part in corpus.words.parts() for word in part] == words
     assert corpus.counts.tolist() == counts
     seen = [word for word, count in zip(words, counts, strict=True) if count]
-    kept = [word for word in seen if word not in (*SPECIALS, "!!!MAXTERMID")]
-    assert list(corpus.vocabulary.words) == [*SPECIALS, *kept]
+    kept = [word for word in seen if word not in (*SPECIAL_TOKENS, "!!!MAXTERMID")]
+    assert list(corpus.vocabulary.words) == [*SPECIAL_TOKENS, *kept]
     assert result.n_words == {name: split.n_words for name, split in corpus.splits.items()}
     assert result.n_distinct == len(words)
     assert result.n_vocabulary == len(corpus.vocabulary)
@@ -105,14 +105,14 @@ def test_against_a_plain_count(
 def test_vocabulary(tmp_path, dials, expected, share):
     text = "a a a a <unk>\n<unk> <unk> b b c\né\n"
     corpus, result = prepared(tmp_path, text, held_out=0.0, **dials)
-    assert list(corpus.vocabulary.words) == [*SPECIALS, *expected.split()]
+    assert list(corpus.vocabulary.words) == [*SPECIAL_TOKENS, *expected.split()]
     assert result.n_unknown["train"] / result.n_words["train"] == pytest.approx(share)
 
 
 def test_literal_marks_are_not_repeated(tmp_path):
     text = "<S> <S> <S> </S> <UNK> a a b\n"
     corpus, result = prepared(tmp_path, text, held_out=0.0, vocab_size=4)
-    assert list(corpus.vocabulary.words) == [*SPECIALS, "a"]
+    assert list(corpus.vocabulary.words) == [*SPECIAL_TOKENS, "a"]
     assert corpus.words.strings(0, 5) == ["<S>", "a", "</S>", "<UNK>", "b"]
     assert result.n_unknown == {"train": 1}
 
@@ -121,7 +121,7 @@ def test_a_vocabulary_that_is_given(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("<S>\n</S>\n<UNK>\nwords\nelsewhere\n")
     corpus, result = prepared(tmp_path, "some words\nmore words\n", held_out=0.0, vocab=str(path))
-    assert list(corpus.vocabulary.words) == [*SPECIALS, "words", "elsewhere"]
+    assert list(corpus.vocabulary.words) == [*SPECIAL_TOKENS, "words", "elsewhere"]
     assert (result.n_vocabulary, result.n_unknown) == (5, {"train": 2})
     path.write_text("words\n")
     with pytest.raises(FormatError, match="no <S>, </S>, <UNK>"):

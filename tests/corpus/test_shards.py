@@ -21,7 +21,7 @@ from elmo.corpus.shards import (
     word_type,
 )
 from elmo.errors import ConfigError, ElmoError, FormatError
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 FAST = settings(deadline=None, max_examples=60)
 WORD = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -112,7 +112,7 @@ def write_corpus(folder, parts=PARTS, dtype=np.uint16, words=WORDS):
     starts = np.cumsum([0, *map(len, spelled)])
     (folder / "words.idx").write_bytes(starts.astype("i8").tobytes())
     (folder / "counts.bin").write_bytes(np.arange(len(words), 0, -1).astype("i8").tobytes())
-    (folder / "vocab.txt").write_text("\n".join([*SPECIALS, *words[:3]]) + "\n", "utf-8")
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, *words[:3]]) + "\n", "utf-8")
     head = {
         "version": 1,
         "reading": {"tokenizer": "english"},
@@ -146,7 +146,7 @@ def test_open(folder):
     assert sentences_of(corpus.splits["train"]) == [[0, 1, 0], [], [2, 0]]
     assert sentences_of(corpus.splits["valid"]) == [[3], [1, 1]]
     assert corpus.reading.tokenizer == "english"
-    assert corpus.vocabulary.words == (*SPECIALS, *WORDS[:3])
+    assert corpus.vocabulary.words == (*SPECIAL_TOKENS, *WORDS[:3])
 
 
 def test_many_words_need_wide_numbers(tmp_path):

@@ -16,7 +16,7 @@ from elmo.corpus.shards import DistinctWords, Split
 from elmo.corpus.token_tables import distinct, token_tables
 from elmo.errors import FormatError
 from elmo.text.token_batches import token_mapper
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ["cat", "the", "naïve", "日本", "<UNK>", "</S>", "a-word-longer-than-any-row", "é", ""]
 # Not in the order of the corpus, marks not first.
@@ -77,7 +77,7 @@ def test_characters():
 
 
 def test_large_ids_have_room():
-    vocabulary = Vocabulary([*SPECIALS, *(f"w{number}" for number in range(40_000))])
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *(f"w{number}" for number in range(40_000))])
     mapper = token_mapper(BY_WORD, None, vocabulary.ids)
     tables = tables_of(mapper, ["w39999", "w5"], vocabulary)
     assert tables.rows.dtype == np.int32
@@ -90,7 +90,7 @@ def test_a_corpus_without_words():
     assert len(tables.rows) == len(tables.targets) == 2
 
 
-@pytest.mark.parametrize("mark", SPECIALS)
+@pytest.mark.parametrize("mark", SPECIAL_TOKENS)
 def test_a_vocabulary_without_marks(mark):
     words = [word for word in VOCABULARY.words if word != mark]
     with pytest.raises(FormatError, match=mark):

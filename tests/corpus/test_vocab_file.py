@@ -13,7 +13,7 @@ from elmo.corpus import text_sources, word_counts
 from elmo.corpus import vocab_file as module
 from elmo.corpus.vocab_file import vocab
 from elmo.errors import ConfigError, InputError, OutputError
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 TEXT = "b a b\nc b é\n<UNK> a\n"
 
@@ -43,9 +43,9 @@ def test_of_a_text(tmp_path, text, monkeypatch, dials, expected, n_unknown):
     result = vocab(VocabConfig((text,), str(tmp_path / "vocab.txt"), **{"workers": 1, **dials}))
     found = words(tmp_path / "vocab.txt")
     if expected is None:
-        assert set(found) == {*SPECIALS, *"abcé<UNK>"}
+        assert set(found) == {*SPECIAL_TOKENS, *"abcé<UNK>"}
     else:
-        assert found == [*SPECIALS, *expected]
+        assert found == [*SPECIAL_TOKENS, *expected]
         assert result.n_words == 8
         assert result.n_distinct == 5
     assert (result.n_vocabulary, result.n_unknown) == (len(found), n_unknown)
@@ -56,13 +56,13 @@ def test_of_a_text(tmp_path, text, monkeypatch, dials, expected, n_unknown):
 def test_of_standard_input(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(TEXT.encode())))
     vocab(VocabConfig(("-",), str(tmp_path / "vocab.txt")))
-    assert words(tmp_path / "vocab.txt") == [*SPECIALS, "b", "a", "c", "é"]
+    assert words(tmp_path / "vocab.txt") == [*SPECIAL_TOKENS, "b", "a", "c", "é"]
 
 
 def test_of_a_corpus(tmp_path):
     prepared(tmp_path, TEXT, valid="x y\n")
     result = vocab(VocabConfig((str(tmp_path / "corpus"),), str(tmp_path / "v.txt"), min_count=2))
-    assert words(tmp_path / "v.txt") == [*SPECIALS, "b", "a"]
+    assert words(tmp_path / "v.txt") == [*SPECIAL_TOKENS, "b", "a"]
     assert (result.n_words, result.n_distinct, result.n_unknown) == (8, 5, 3)
     config = VocabConfig((str(tmp_path / "corpus"),), str(tmp_path / "w"), ReadingConfig("english"))
     with pytest.raises(ConfigError, match=r"is a prepared corpus.*--tokenizer"):

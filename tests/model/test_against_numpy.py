@@ -214,7 +214,7 @@ def test_network_by_mask_and_by_lengths(seed, told):
     sentences = draw_sentences(np.random.default_rng(seed), 5)
     layers, mask = reference_of(pretrained).batch(reference_ids(config, sentences))
     tokens = model.mapper.distinct(sentences)
-    rows = torch.from_numpy(model.mapper.rows_with_marks(tokens.words))
+    rows = torch.from_numpy(model.mapper.rows_with_boundaries(tokens.words))
     index = torch.from_numpy(tokens.index)
     lengths = tokens.lengths.tolist() if told == "lengths" else None
     output = model.network.bilm(rows, index, torch.from_numpy(mask), lengths=lengths)

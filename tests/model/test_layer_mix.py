@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from reference import normalised
+from reference import normalized
 
 from elmo.model.layer_mix import LayerMix, layer_norm, mix_layers
 
@@ -84,12 +84,12 @@ def test_layer_norm_has_one_mean_and_variance_a_layer(dtype):
     layers = draw_layers().to(dtype)
     found = layer_norm(layers, MASK, 1e-13)
     assert found.dtype == dtype
-    expected = normalised(layers.double().numpy(), MASK.numpy(), 1e-13)
+    expected = normalized(layers.double().numpy(), MASK.numpy(), 1e-13)
     np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-5)
     real = found.double()[:, MASK]
     np.testing.assert_allclose(real.mean(dim=(1, 2)), 0, atol=1e-6)
     np.testing.assert_allclose(real.var(dim=(1, 2), correction=0), 1, atol=1e-6)
-    # Padding is normalised too, by the same numbers, and has no say in them.
+    # Padding is normalized too, by the same numbers, and has no say in them.
     assert found[:, ~MASK].any()
     other = torch.where(MASK[None, :, :, None], layers, torch.full_like(layers, 1e3))
     assert torch.equal(layer_norm(other, MASK, 1e-13)[:, MASK], found[:, MASK])

@@ -222,13 +222,13 @@ def test_dictionary_of_many_words_and_of_none():
 
 
 def test_dictionary_without_a_single_code_point():
-    specials = {name: number for number, name in enumerate(DictionaryCharacters.SPECIALS)}
+    specials = {name: number for number, name in enumerate(DictionaryCharacters.SPECIAL_SYMBOLS)}
     # bos 1, eos 2, oov 3, pad 4, bow 5, eow 6.
     mapper = DictionaryCharacters(4, specials)
     assert mapper.ids(["ab", ""]).tolist() == [[6, 3, 3, 5], [6, 5, 4, 4]]
 
 
-@pytest.mark.parametrize("missing", DictionaryCharacters.SPECIALS)
+@pytest.mark.parametrize("missing", DictionaryCharacters.SPECIAL_SYMBOLS)
 def test_dictionary_lacking_a_special(missing):
     rest = {symbol: number for symbol, number in DICTIONARY.items() if symbol != missing}
     with pytest.raises(FormatError, match=f"has no {missing}"):
@@ -304,7 +304,7 @@ def test_jamo_rows():
 def test_rows_spell_words_one_symbol_at_a_time(scheme, words, width):
     dictionary = build_dictionary(words, [1] * len(words), scheme, min_count=2)
     mapper = SYMBOL_SCHEMES[scheme](width, dictionary)
-    begin, end = mapper.MARKS
+    begin, end = mapper.WORD_BOUNDARIES
     for row, word in zip(mapper.ids(words).tolist(), words, strict=True):
         text = "".join(map(letters_of, word)) if scheme == "jamo" else word
         symbols = [dictionary.get(symbol, dictionary["<oov>"]) for symbol in text[: width - 2]]

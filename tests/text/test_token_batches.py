@@ -69,7 +69,7 @@ def test_distinct(letters):
     ]
     assert tokens.lengths.tolist() == [5, 2, 3, 4]
     assert tokens.words == ["a", "b"]
-    rows = letters.rows_with_marks(tokens.words)
+    rows = letters.rows_with_boundaries(tokens.words)
     assert len(rows) == 4
     assert (rows[:2] == letters.boundaries()).all()
     assert (rows[2:] == letters.rows(["a", "b"])).all()
@@ -79,7 +79,7 @@ def test_distinct(letters):
 def test_empty_sentences_are_their_marks(letters, sentences):
     tokens = letters.distinct(sentences)
     assert tokens.index.tolist() == [[0, 1]] * len(sentences)
-    assert letters.rows_with_marks(tokens.words).shape == (2, 5)
+    assert letters.rows_with_boundaries(tokens.words).shape == (2, 5)
     assert letters.batch(sentences).shape == (len(sentences), 2, 5)
 
 
@@ -93,7 +93,7 @@ def test_no_sentence(letters):
 def test_a_mark_in_a_sentence_is_not_the_boundary(letters):
     tokens = letters.distinct([["<S>"]])
     assert tokens.index.tolist() == [[0, 2, 1]]
-    assert letters.rows_with_marks(tokens.words)[2].tolist() == [259, 61, 84, 63, 260]
+    assert letters.rows_with_boundaries(tokens.words)[2].tolist() == [259, 61, 84, 63, 260]
 
 
 any_word = st.text(st.characters(), max_size=8)
@@ -107,7 +107,7 @@ def test_batches_as_the_reference_makes_them(sentences, width):
     assert mapper.batch(sentences).tolist() == expected.tolist()
     tokens = mapper.distinct(sentences)
     n_distinct = len({word for sentence in sentences for word in sentence})
-    rows = mapper.rows_with_marks(tokens.words)
+    rows = mapper.rows_with_boundaries(tokens.words)
     assert rows.shape == (2 + n_distinct, width)
     for row, length in enumerate(tokens.lengths):
         assert (rows[tokens.index[row, :length]] == expected[row, :length]).all()
@@ -190,7 +190,7 @@ def test_a_word_table_without_marks_is_refused(missing):
 
 def test_marks_under_other_names():
     words = {"<oov>": 0, "<bos>": 1, "<eos>": 2, "the": 3}
-    config = word_config(word_marks=("<bos>", "<eos>", "<oov>"))
+    config = word_config(special_tokens=("<bos>", "<eos>", "<oov>"))
     batch = token_mapper(config, None, words).batch([["the", "dog"]])
     assert batch[0, :, 0].tolist() == [2, 4, 1, 3]
 
@@ -221,7 +221,7 @@ def test_dictionary_scheme_with_cut_words():
     text = TextConfig(
         characters="dictionary",
         max_characters=4,
-        word_marks=("<bos>", "<eos>", "<oov>"),
+        special_tokens=("<bos>", "<eos>", "<oov>"),
         cut_words=True,
     )
     encoder = EncoderConfig(n_characters=9, filters=((1, 2),), n_words=6, word_dim=2)

@@ -17,7 +17,7 @@ from elmo.text.tokenizer import (
     Tokenizer,
     WhitespaceTokenizer,
     get_tokenizer,
-    pieces,
+    tokens_from_spans,
 )
 
 NAMES = [*sorted(TOKENIZERS), "spacy:blank-en", "spacy:blank-xx"]
@@ -264,7 +264,7 @@ def test_characters(text: str, expected: str) -> None:
     ],
 )
 def test_pieces(spans: list[tuple[int, int]], expected: str) -> None:
-    assert [token.text for token in pieces("ab cd e", spans)] == expected.split("|")
+    assert [token.text for token in tokens_from_spans("ab cd e", spans)] == expected.split("|")
 
 
 @given(
@@ -273,7 +273,7 @@ def test_pieces(spans: list[tuple[int, int]], expected: str) -> None:
 )
 def test_pieces_lose_nothing(text: str, spans: list[tuple[int, int]]) -> None:
     inside = sorted((min(a, b), max(a, b)) for a, b in spans if max(a, b) <= len(text))
-    found = pieces(text, inside)
+    found = tokens_from_spans(text, inside)
     assert "".join(token.text for token in found) == "".join(text.split())
     assert all(text[token.start : token.end] == token.text for token in found)
 

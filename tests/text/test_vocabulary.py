@@ -20,7 +20,7 @@ def test_plain_file(tmp_path, caplog):
     assert len(vocabulary) == 5
     assert vocabulary.problems() == []
     assert caplog.records == []
-    vocabulary.require_specials()
+    vocabulary.require_special_tokens()
 
 
 def test_gzipped_file(tmp_path):
@@ -37,7 +37,7 @@ def test_golden_file_with_its_marks_the_other_way_round(golden_path):
 
 
 def test_order_of_the_marks_is_free():
-    Vocabulary(["the", "</S>", "<UNK>", "cat", "<S>"]).require_specials()
+    Vocabulary(["the", "</S>", "<UNK>", "cat", "<S>"]).require_special_tokens()
 
 
 @pytest.mark.parametrize("missing", ["<S>", "</S>", "<UNK>"])
@@ -53,7 +53,7 @@ def test_missing_mark(tmp_path, caplog, missing):
     assert missing not in vocabulary.ids
     assert [text for text in vocabulary.problems() if f"has no {missing};" in text]
     with pytest.raises(FormatError, match=f"has no {missing}: put <S> </S> <UNK>"):
-        vocabulary.require_specials()
+        vocabulary.require_special_tokens()
 
 
 def test_repeated_words_keep_both_lines_and_the_last_counts():

@@ -24,7 +24,7 @@ class TextConfig:
     no characters at all."""
     max_characters: int = 50
     """Character columns of a token row, the marks of its beginning and end included."""
-    word_marks: tuple[str, str, str] = ("<S>", "</S>", "<UNK>")
+    special_tokens: tuple[str, str, str] = ("<S>", "</S>", "<UNK>")
     """Names of the sentence marks and of the unknown word in the table of input words."""
     cut_words: bool = False
     """Look words up cut to the characters a row has room for, as ELMoForManyLangs does."""

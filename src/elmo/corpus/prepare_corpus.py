@@ -18,7 +18,7 @@ from elmo.corpus.external_sort import merged_counts, run_table, write_table
 from elmo.corpus.sentence_reader import reading_tokenizer
 from elmo.corpus.shards import (
     COUNTS,
-    HEAD,
+    HEADER,
     SPLITS,
     VERSION,
     VOCABULARY,
@@ -101,7 +101,7 @@ def prepare(config: PrepareConfig) -> PrepareResult:
     vocabulary = None
     if config.corpus.vocab is not None:
         vocabulary = Vocabulary.load(Path(config.corpus.vocab))
-        vocabulary.require_specials()
+        vocabulary.require_special_tokens()
     reading = dataclasses.replace(config.corpus.reading, tokenizer=tokenizer.name)
     with atomic_folder(out) as folder:
         work = folder / "unfinished"
@@ -129,7 +129,7 @@ def prepare(config: PrepareConfig) -> PrepareResult:
             {name: writer.n_words for name, writer in writers.items()},
             {name: writer.n_sentences for name, writer in writers.items()},
         )
-        (folder / HEAD).write_bytes(head.to_bytes())
+        (folder / HEADER).write_bytes(head.to_bytes())
     return PrepareResult(
         config.out,
         head.n_words,
@@ -145,7 +145,7 @@ def _check_target(out: Path) -> None:
     """Refuse a folder that holds anything but a corpus."""
     if not out.is_dir() or not any(out.iterdir()):
         return
-    names = {HEAD, WORDS, WORD_STARTS, COUNTS, VOCABULARY}
+    names = {HEADER, WORDS, WORD_STARTS, COUNTS, VOCABULARY}
     shard = re.compile(rf"(?:{'|'.join(SPLITS)})-\d+\.(?:tokens|starts)")
     found = [path.name for path in out.iterdir()]
     others = sorted(name for name in found if name not in names and not shard.fullmatch(name))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from elmo.corpus.compressed_files import DAMAGE, decompressed, plain_name
+from elmo.corpus.compressed_files import READ_ERRORS, decompressed, plain_name
 from elmo.errors import InputError, MissingExtra
 
 STDIN = "-"
@@ -142,7 +142,7 @@ def _line_blocks(name: str, field: str | None) -> Iterator[Block]:
                 place = raw.tell() if seekable else 0
                 yield Block(label, line, data, field, place - before)
                 line, before = line + data.count(b"\n"), place
-    except DAMAGE as error:
+    except READ_ERRORS as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {label} beyond line {line - 1}: {reason}") from None
 

@@ -16,7 +16,7 @@ from elmo.corpus.text_sources import resolve
 from elmo.corpus.word_counts import count_text
 from elmo.errors import ConfigError, InputError
 from elmo.files import atomic_path
-from elmo.text.vocabulary import SKIPPED_LINE, SPECIALS
+from elmo.text.vocabulary import SKIPPED_LINE, SPECIAL_TOKENS
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,12 @@ def write_vocabulary(
         min_count: words seen less often are left out.
     """
     n_frequent = int(np.searchsorted(-counts, -min_count, side="right"))
-    n_lines, n_top = len(SPECIALS), 0
+    n_lines, n_top = len(SPECIAL_TOKENS), 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{mark}\n" for mark in SPECIALS)
+        file.writelines(f"{mark}\n" for mark in SPECIAL_TOKENS)
         for word in islice(chain.from_iterable(words.parts()), n_frequent):
             # The marks stand at the top already; the last is a line that readers pass over.
-            is_new = word not in SPECIALS and word != SKIPPED_LINE
+            is_new = word not in SPECIAL_TOKENS and word != SKIPPED_LINE
             if is_new and n_lines == size:
                 break
             n_top += 1

@@ -121,13 +121,13 @@ class TokenFields:
             found["layers"] = torch.from_numpy(padded).permute(2, 0, 1, 3)
         if self.mapper is not None:
             tokens = self.mapper.distinct(texts)
-            found["rows"] = torch.from_numpy(self.mapper.rows_with_marks(tokens.words))
+            found["rows"] = torch.from_numpy(self.mapper.rows_with_boundaries(tokens.words))
             found["places"] = torch.from_numpy(tokens.index)
         if self.static is not None:
             found["static"] = self._static(texts, n_steps)
         if self.letters is not None:
             tokens = self.letters.distinct(texts)
-            found["letters"] = torch.from_numpy(self.letters.rows_with_marks(tokens.words))
+            found["letters"] = torch.from_numpy(self.letters.rows_with_boundaries(tokens.words))
             found["spelled"] = torch.from_numpy(tokens.index[:, 1:-1].copy())
         if marks is not None:
             rows = [torch.tensor(row) for row in marks]

@@ -30,8 +30,8 @@ N_CODE_POINTS = 0x110000
 # Narrowest and widest row that is fitted to a text.
 WIDTHS = (8, 100)
 
-BEGIN_MARK = "<S>"
-END_MARK = "</S>"
+BEGIN_TOKEN = "<S>"
+END_TOKEN = "</S>"
 
 
 class Characters(Protocol):
@@ -46,7 +46,7 @@ class Characters(Protocol):
         """Rows of the marks that open and close a sentence, (2, max_characters)."""
 
 
-def room(max_characters: int) -> int:
+def word_width(max_characters: int) -> int:
     """Count the columns of a row that its word may fill, beside its begin and its end mark."""
     return max_characters - 2
 
@@ -72,7 +72,7 @@ class ByteCharacters:
 
     def ids(self, words: Sequence[str]) -> Ids:
         """Spell words, (words, max_characters), shifted by one."""
-        limit = room(self.max_characters)
+        limit = word_width(self.max_characters)
         spelled = [word.encode("utf-8", "ignore")[:limit] for word in words]
         values = np.frombuffer(b"".join(spelled), dtype=np.uint8)
         lengths = np.fromiter(map(len, spelled), dtype=np.int64, count=len(spelled))
@@ -98,8 +98,8 @@ class ByteCharacters:
 class CodePointCharacters:
     """Code points looked up in a dictionary; what is not in it is `<oov>`."""
 
-    SPECIALS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
-    MARKS = ("<bow>", "<eow>")
+    SPECIAL_SYMBOLS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
+    WORD_BOUNDARIES = ("<bow>", "<eow>")
 
     def __init__(self, max_characters: int, dictionary: Mapping[str, int]) -> None:
         """Make a mapper.
@@ -108,7 +108,7 @@ class CodePointCharacters:
             max_characters: columns of a row.
             dictionary: raw id of each symbol: code points and the six specials.
         """
-        missing = [name for name in self.SPECIALS if name not in dictionary]
+        missing = [name for name in self.SPECIAL_SYMBOLS if name not in dictionary]
         if missing:
             raise FormatError(f"the character dictionary has no {', '.join(missing)}")
         self.max_characters = max_characters
@@ -126,7 +126,7 @@ class CodePointCharacters:
 
     def ids(self, words: Sequence[str]) -> Ids:
         """Spell words, (words, max_characters), shifted by one."""
-        limit = room(self.max_characters)
+        limit = word_width(self.max_characters)
         # A code point is one symbol at least: what is cut here would be cut below.
         points, lengths = self.symbols([word[:limit] for word in words])
         if lengths.max(initial=0) > limit:
@@ -148,7 +148,7 @@ class CodePointCharacters:
         return np.where(self._points[place] == points, self._point_ids[place], unknown)
 
     def _rows(self, values: Ids, lengths: Ids) -> Ids:
-        begin, end = self.MARKS
+        begin, end = self.WORD_BOUNDARIES
         return _spread(
             values,
             lengths,
@@ -166,7 +166,7 @@ class DictionaryCharacters(CodePointCharacters):
     weights were trained so, and the swap is kept.
     """
 
-    MARKS = ("<eow>", "<bow>")
+    WORD_BOUNDARIES = ("<eow>", "<bow>")
 
 
 class JamoCharacters(CodePointCharacters):
@@ -204,7 +204,7 @@ def build_dictionary(
         np.add.at(totals, points, np.repeat(part_counts, lengths))
     order = np.argsort(-totals, kind="stable")
     chosen = order[totals[order] >= max(1, min_count)]
-    names = [*CodePointCharacters.SPECIALS, *map(chr, chosen.tolist())]
+    names = [*CodePointCharacters.SPECIAL_SYMBOLS, *map(chr, chosen.tolist())]
     return {name: number for number, name in enumerate(names)}
 
 

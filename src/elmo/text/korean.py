@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from elmo.errors import MissingExtra
-from elmo.text.tokenizer import Token, pieces, whole_characters
+from elmo.text.tokenizer import Token, tokens_from_spans, replace_surrogates
 
 
 class KoreanTokenizer:
@@ -22,8 +22,8 @@ class KoreanTokenizer:
 
     def tokens(self, text: str) -> list[Token]:
         """Split Korean text into morphemes with offsets."""
-        found = self._kiwi.tokenize(whole_characters(text))
-        return pieces(text, sorted((token.start, token.start + token.len) for token in found))
+        found = self._kiwi.tokenize(replace_surrogates(text))
+        return tokens_from_spans(text, sorted((token.start, token.start + token.len) for token in found))
 
     def words(self, text: str) -> list[str]:
         """Split Korean text into morphemes."""

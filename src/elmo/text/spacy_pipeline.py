@@ -1,7 +1,7 @@
 """Text to words with the tokeniser of any spaCy pipeline."""
 
 from elmo.errors import ConfigError, MissingExtra
-from elmo.text.tokenizer import SPACY, Token, pieces, whole_characters
+from elmo.text.tokenizer import SPACY, Token, tokens_from_spans, replace_surrogates
 
 BLANK = "blank-"
 
@@ -35,8 +35,8 @@ class SpacyTokenizer:
 
     def tokens(self, text: str) -> list[Token]:
         """Split into the words of the pipeline, with offsets."""
-        found = self._split(whole_characters(text))
-        return pieces(text, ((token.idx, token.idx + len(token)) for token in found))
+        found = self._split(replace_surrogates(text))
+        return tokens_from_spans(text, ((token.idx, token.idx + len(token)) for token in found))
 
     def words(self, text: str) -> list[str]:
         """Split into the words of the pipeline."""

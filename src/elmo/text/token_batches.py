@@ -18,7 +18,7 @@ from elmo.text.characters import (
     ByteCharacters,
     Characters,
     Ids,
-    room,
+    word_width,
 )
 
 Sentence = Sequence[str]
@@ -114,7 +114,7 @@ class TokenMapper:
         index[np.arange(len(sentences)), lengths - 1] = 1
         return DistinctTokens(list(known), index, lengths)
 
-    def rows_with_marks(self, words: Sequence[str]) -> Ids:
+    def rows_with_boundaries(self, words: Sequence[str]) -> Ids:
         """Give the rows of the two sentence marks, then those of words."""
         marks = self.boundaries()
         return np.concatenate([marks, self.rows(words)]) if words else marks
@@ -122,7 +122,7 @@ class TokenMapper:
     def batch(self, sentences: Sequence[Sentence]) -> Ids:
         """Give a padded batch of ids, (batch, words + 2, columns), marks in, 0 at padding."""
         tokens = self.distinct(sentences)
-        ids = self.rows_with_marks(tokens.words)[tokens.index]
+        ids = self.rows_with_boundaries(tokens.words)[tokens.index]
         ids[np.arange(ids.shape[1]) >= tokens.lengths[:, None]] = 0
         return ids
 
@@ -148,7 +148,7 @@ def token_mapper(
         characters = scheme(text.max_characters, character_dictionary or {})
     if word_dictionary is None:
         return TokenMapper(characters)
-    begin, end, unknown = text.word_marks
+    begin, end, unknown = text.special_tokens
     ids = {word: raw_id + SHIFT for word, raw_id in word_dictionary.items()}
     marks = {mark: ids.pop(mark, 0) for mark in (begin, end)}
     cached = config.encoder.word_role == "cache"
@@ -162,6 +162,6 @@ def token_mapper(
         end=marks[end],
         # A cached table leaves unknown words to the characters.
         unknown=0 if cached else ids.get(unknown),
-        max_characters=room(text.max_characters) if text.cut_words else None,
+        max_characters=word_width(text.max_characters) if text.cut_words else None,
     )
     return TokenMapper(characters, table)

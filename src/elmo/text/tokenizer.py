@@ -22,8 +22,8 @@ __all__ = [
     "Tokenizer",
     "WhitespaceTokenizer",
     "get_tokenizer",
-    "pieces",
-    "whole_characters",
+    "tokens_from_spans",
+    "replace_surrogates",
 ]
 
 # What follows is the name of a pipeline.
@@ -173,7 +173,7 @@ def require_known(name: str) -> None:
         raise ConfigError(f"unknown tokenizer {name!r}; use one of: {known}")
 
 
-def pieces(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
+def tokens_from_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
     """Make words of what another program says about a text, so that nothing but space is lost.
 
     Spans that overlap become one word, what stands between two spans becomes a word too, and white
@@ -194,7 +194,7 @@ def pieces(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
     return found + _not_space(text, start, end)
 
 
-def whole_characters(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Put U+FFFD in place of halves of surrogate pairs, which compiled programs refuse."""
     return _SURROGATE.sub("\ufffd", text)
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from elmo.errors import FormatError
-from elmo.text.characters import BEGIN_MARK, END_MARK
+from elmo.text.characters import BEGIN_TOKEN, END_TOKEN
 
 UNKNOWN = "<UNK>"
-SPECIALS = (BEGIN_MARK, END_MARK, UNKNOWN)
+SPECIAL_TOKENS = (BEGIN_TOKEN, END_TOKEN, UNKNOWN)
 # A line some published vocabularies hold, which bilm-tf passes over.
 SKIPPED_LINE = "!!!MAXTERMID"
 
@@ -38,7 +38,7 @@ class Vocabulary:
     def problems(self) -> list[str]:
         """Describe what the older programs would trip over, in sentences."""
         found = []
-        missing = [mark for mark in SPECIALS if mark not in self.ids]
+        missing = [mark for mark in SPECIAL_TOKENS if mark not in self.ids]
         if missing:
             found.append(
                 f"the vocabulary has no {', '.join(missing)}; the older programs spoil their last "
@@ -52,12 +52,12 @@ class Vocabulary:
             )
         return found
 
-    def require_specials(self) -> None:
+    def require_special_tokens(self) -> None:
         """Refuse a vocabulary a language model cannot be trained with."""
-        missing = [mark for mark in SPECIALS if mark not in self.ids]
+        missing = [mark for mark in SPECIAL_TOKENS if mark not in self.ids]
         if missing:
             raise FormatError(
-                f"the vocabulary has no {', '.join(missing)}: put {' '.join(SPECIALS)} on its "
+                f"the vocabulary has no {', '.join(missing)}: put {' '.join(SPECIAL_TOKENS)} on its "
                 "first three lines"
             )
 
