@@ -96,7 +96,7 @@ WAYS: dict[str, tuple[dict[str, Any], Any, Callable[[Learner], None]]] = {
         as_it_is,
     ),
     "reference": ({"kernel": "reference"}, ExitStack, as_it_is),
-    "float32": ({"precision": "32-true"}, ExitStack, as_it_is),
+    "float32": ({"precision": "float32"}, ExitStack, as_it_is),
 }
 
 
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--look-every", type=int, default=1, help="looking waits for the device")
-    parser.add_argument("--precision", default="bf16-mixed")
+    parser.add_argument("--precision", default="bfloat16")
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--set", nargs="*", default=[], help="name=value of the config")
     given = parser.parse_args()

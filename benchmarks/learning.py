@@ -18,8 +18,8 @@ from elmo.config.serialization import load_config, presets
 from elmo.train import pretrain
 
 WAYS = {
-    "plain": {"kernel": "reference", "precision": "32-true"},
-    "fast": {"kernel": "auto", "precision": "bf16-mixed"},
+    "plain": {"kernel": "reference", "precision": "float32"},
+    "fast": {"kernel": "auto", "precision": "bfloat16"},
 }
 
 

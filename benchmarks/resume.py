@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--accelerator", default="auto")
-    parser.add_argument("--precision", default="bf16-mixed")
+    parser.add_argument("--precision", default="bfloat16")
     given = parser.parse_args()
     if given.steps < 8:
         raise SystemExit("--steps must be at least 8: a checkpoint comes after each eighth")

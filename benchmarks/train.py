@@ -52,7 +52,7 @@ def config_of(size: str, batch: int, given: argparse.Namespace) -> PretrainConfi
         run=dataclasses.replace(
             config.run,
             accelerator=given.accelerator,
-            precision="32-true" if given.accelerator == "cpu" else "bf16-mixed",
+            precision="float32" if given.accelerator == "cpu" else "bfloat16",
             kernel=given.kernel,
         ),
     )

@@ -1,6 +1,6 @@
-"""Commands of elmo in processes forked from one that has imported everything.
+"""Run `elmo` commands in processes forked from one that has imported everything.
 
-A process that is killed and started again a few times spends most of its time with imports.
+Tests that kill and restart a command would otherwise spend most of their time on imports.
 """
 
 import multiprocessing
@@ -10,7 +10,7 @@ import sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-# What a run imports sooner or later.
+# Modules that a training run imports.
 MODULES = [
     *("elmo.cli", "elmo.train.pretrain_model"),
     *("lightning.fabric", "matplotlib.figure", "torch.utils.tensorboard"),
@@ -19,15 +19,15 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(MODULES)
 
 
-def start(words: list[str], told: Path) -> BaseProcess:
-    """Start `elmo WORDS`; what it says goes to a file."""
-    process = _context.Process(target=_become, args=(words, str(told)))
+def start(words: list[str], output: Path) -> BaseProcess:
+    """Start `elmo WORDS` with its output appended to a file."""
+    process = _context.Process(target=_become, args=(words, str(output)))
     process.start()
     return process
 
 
-def _become(words: list[str], told: str) -> None:
-    file = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def _become(words: list[str], output: str) -> None:
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number in (1, 2):
         os.dup2(file, number)
     sys.argv = ["elmo", *words]

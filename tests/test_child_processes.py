@@ -1,4 +1,4 @@
-"""Children that answer: notes before answers, errors that travel, deaths that are noticed."""
+"""Tests of child processes: progress reports, answers, errors, and processes that end."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 from elmo.child_processes import Child, ChildEnded, threads_each
 from elmo.errors import ElmoError, InputError
 
-# Where children find what they are to do.
+# Module that the child processes import.
 HELPER = """
 import os, time
 from elmo.errors import InputError, MissingExtra
@@ -21,11 +21,11 @@ class Unpicklable(Exception):
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
 
-class Work:
+class Adder:
     def __init__(self, base):
-        print("a library says something")
+        print("output of a library")
         self.base = base
-    def __call__(self, request, tell):
+    def __call__(self, request, report):
         if request == "die":
             os._exit(7)
         if request == "variable":
@@ -35,11 +35,11 @@ class Work:
         if isinstance(request, str):
             raise {"input": InputError("no text"), "extra": MissingExtra("this", "that"),
                    "other": Unpicklable(1, 2)}[request]
-        tell("half")
+        report("half")
         return self.base + request
 
 if __name__ == "__main__":
-    child = Child(Work, 0)
+    child = Child(Adder, 0)
     print(child._process.pid, flush=True)
     child.ask("sleep")
 """
@@ -57,23 +57,23 @@ def helper(tmp_path, monkeypatch):
 
 @pytest.fixture
 def child(helper):
-    child = Child(helper.Work, 40, environment={"SOME_VARIABLE": "here"})
+    child = Child(helper.Adder, 40, environment={"SOME_VARIABLE": "here"})
     yield child
     child.close()
 
 
-def test_answers_and_notes(child):
-    notes = []
-    assert child.ask(2, notes.append) == 42
+def test_ask_returns_answers_and_passes_on_progress(child):
+    reports = []
+    assert child.ask(2, reports.append) == 42
     assert child.ask(3) == 43
     assert child.ask("variable") == "here"
-    assert notes == ["half"]
+    assert reports == ["half"]
 
 
-def test_errors_travel(child):
+def test_ask_raises_errors_of_the_child(child):
     with pytest.raises(InputError, match="no text"):
         child.ask("input")
-    # Made of other arguments than they keep, they would not come out of the pipe again.
+    # These exceptions cannot be unpickled, because their constructors take other arguments.
     with pytest.raises(ElmoError, match=r"pip install 'elmo-torch\[that\]'"):
         child.ask("extra")
     with pytest.raises(RuntimeError, match="Unpicklable: 1 and 2"):
@@ -81,7 +81,7 @@ def test_errors_travel(child):
     assert child.ask(1) == 41
 
 
-def test_death(child):
+def test_ask_raises_if_the_child_ends(child):
     with pytest.raises(ChildEnded) as caught:
         child.ask("die")
     assert caught.value.status == 7
@@ -89,7 +89,7 @@ def test_death(child):
         child.ask(1)
 
 
-def test_a_child_ends_with_its_parent_in_the_middle_of_its_work(helper, tmp_path):
+def test_busy_child_ends_when_its_parent_is_killed(helper, tmp_path):
     script = tmp_path / "helper_of_processes.py"
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
         child = int(parent.stdout.readline())
@@ -101,7 +101,7 @@ def test_a_child_ends_with_its_parent_in_the_middle_of_its_work(helper, tmp_path
         time.sleep(0.05)
 
 
-def test_threads_are_shared_out(monkeypatch):
+def test_threads_each_divides_cores_unless_omp_num_threads_is_set(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert threads_each(8) == 3
     monkeypatch.delenv("OMP_NUM_THREADS")

@@ -1,4 +1,4 @@
-"""The command line: exit codes, messages, help, and options made from dataclasses."""
+"""Tests of the command line: exit codes, messages, help, and flags built from dataclasses."""
 
 import gc
 import json
@@ -44,18 +44,43 @@ def elmo(*words):
     return RUNNER.invoke(cli.application(), list(words))
 
 
-def test_help_of_every_verb_has_examples_and_every_field():
+def test_help_of_every_command_shows_examples_and_every_field():
     assert elmo("--help").exit_code == 0
-    for word, verb in cli.COMMANDS.items():
+    for word, command in cli.COMMANDS.items():
         shown = elmo(*word.split(), "--help")
         assert shown.exit_code == 0
         assert f"elmo {word}" in shown.output
-        for leaf in leaves(verb.config):
-            assert (leaf.name if leaf.name in verb.positional else leaf.flag) in shown.output
+        for leaf in leaves(command.config):
+            name = leaf.name.upper() if leaf.name in command.positional else leaf.flag
+            assert (name in shown.output) == (leaf.name not in command.hidden)
+
+
+def test_help_lists_commands_in_the_order_of_use_with_one_line_each():
+    listed = elmo("--help").output.split("Commands:\n")[1].splitlines()
+    assert [line.split()[0] for line in listed] == [
+        *("demo", "embed", "info", "convert", "task"),
+        *("vocab", "prepare", "pretrain", "finetune", "evaluate"),
+    ]
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
 
 
 @pytest.mark.parametrize("word", list(cli.COMMANDS))
-def test_every_flag_is_one_field(word):
+def test_every_command_has_json_and_names_its_output_out(word):
+    names = {leaf.name for leaf in leaves(cli.COMMANDS[word].config)}
+    assert not names & {"json", "as_json", "dtype", "output", "arithmetic"}
+    shown = elmo(*word.split(), "--help").output
+    assert "--json " in shown
+    assert ("--out " in shown) == ("out" in names)
+
+
+def test_help_lists_many_choices_in_the_text_of_the_option():
+    shown = " ".join(elmo("task", "fit", "--help").output.split())
+    assert "--reader <name>" in shown
+    assert "One of: auto, conll, conll2005," in shown
+
+
+@pytest.mark.parametrize("word", list(cli.COMMANDS))
+def test_every_flag_belongs_to_one_field(word):
     names = [leaf.name for leaf in leaves(cli.COMMANDS[word].config)]
     assert len(set(names)) == len(names)
     assert not {"config", "debug", "help"} & set(names)
@@ -64,47 +89,59 @@ def test_every_flag_is_one_field(word):
 def test_help_shows_sections_choices_and_defaults():
     shown = elmo("pretrain", "--help").output
     for text in (
-        "The LSTM stacks (lstm):",
+        "LSTM stacks (lstm):",
         "--order <shuffled|text>",
         "--cell-clip <float|null>",
         "--residual / --no-residual",
         "--config <preset|file>",
         "[default: 4096]",
-        "[may be",
+        "[repeatable",
     ):
         assert text in shown
     assert "(corpus.reading)" not in elmo("prepare", "--help").output
     assert "wikitext-2" not in elmo("finetune", "--help").output
 
 
-def test_version():
+def test_version_option_prints_the_version():
     assert elmo("--version").output.startswith("elmo-torch ")
 
 
-def test_embed_info_convert(tmp_path, model):
+def test_embed_info_and_convert_succeed(tmp_path, model):
     (tmp_path / "in.txt").write_text("one two\n")
     done = elmo("embed", str(tmp_path / "in.txt"), str(tmp_path / "o.h5"), "--model", model)
     assert done.exit_code == 0
     assert "1 sentence, 2 words" in done.stdout
-    told = elmo("info", model)
-    assert "vector dimension  16" in told.stdout
+    shown = elmo("info", model)
+    assert "vector dimension  16" in shown.stdout
     parsed = json.loads(elmo("info", model, "--json").stdout)
+    assert parsed["vector_dimension"] == 16
     assert parsed["config"]["lstm"]["cell_dim"] == 16
     done = elmo("convert", model, str(tmp_path / "old"), "--to", "allennlp")
     assert done.exit_code == 0
     assert (tmp_path / "old" / "weights.hdf5").exists()
 
 
+def test_json_option_prints_the_fields_of_the_result(tmp_path, model):
+    (tmp_path / "in.txt").write_text("one two\n")
+    out = str(tmp_path / "o.h5")
+    done = elmo("embed", str(tmp_path / "in.txt"), "--out", out, "--model", model, "--json")
+    assert done.exit_code == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["out"], result["n_sentences"], result["n_words"]) == (out, 1, 2)
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ["embed"],
+        ["embed", "a"],
+        ["embed", "a", "b.h5", "--out", "c.h5"],
         ["embed", "a", "b.h5", "--state", "keep"],
         ["embed", "a", "b.h5", "--batch-size", "many"],
         ["embed", "a", "b.h5", "--no-such-flag"],
         ["nonsense"],
         ["convert", "a", "b", "--to", "pickle"],
-        ["convert", "a", "b", "--dtype", "int4"],
+        ["convert", "a", "b", "--storage", "int4"],
     ],
 )
 def test_wrong_usage_exits_with_2(words):
@@ -115,7 +152,7 @@ def test_wrong_usage_exits_with_2(words):
     ("words", "message"),
     [
         (["info", "no-such-model"], "No file or folder no-such-model exists"),
-        (["embed", "missing.txt", "b.h5", "--model", "m"], "cannot read missing.txt"),
+        (["embed", "missing.txt", "b.h5", "--model", "m"], "Cannot read missing.txt"),
     ],
 )
 def test_failures_are_one_line_and_exit_with_1(words, message):
@@ -131,52 +168,52 @@ def test_failures_are_one_line_and_exit_with_1(words, message):
     [
         (["embed", "IN", "OUT", "--model", "MODEL", "--layers", "9"], "number from 0 to 2"),
         (["embed", "IN", "OUT", "--model", "MODEL", "--batch-size", "0"], "at least 1"),
-        (["embed", "IN", "x.csv", "--model", "MODEL"], "no known format"),
+        (["embed", "IN", "x.csv", "--model", "MODEL"], "Unknown file extension"),
         (["convert", "MODEL", "x", "--tokenizer", "klingon"], "klingon"),
     ],
 )
 def test_wrong_values_exit_with_2(tmp_path, model, words, message):
     (tmp_path / "in.txt").write_text("a b\n")
-    places = {"IN": tmp_path / "in.txt", "OUT": tmp_path / "o.h5", "MODEL": model}
-    done = elmo(*(str(places.get(word, word)) for word in words))
+    paths = {"IN": tmp_path / "in.txt", "OUT": tmp_path / "o.h5", "MODEL": model}
+    done = elmo(*(str(paths.get(word, word)) for word in words))
     assert done.exit_code == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_bundled_model_is_a_model_to_every_verb(tmp_path, models, model):
+def test_every_command_accepts_the_name_of_a_bundled_model(tmp_path, models, model):
     (tmp_path / "in.txt").write_text("a b\n")
     embedding = ["embed", str(tmp_path / "in.txt"), str(tmp_path / "out.npz")]
-    verbs = (embedding, ["info", "small-en"], ["convert", "small-en", str(tmp_path / "o")])
-    for words in verbs:
+    commands = (embedding, ["info", "small-en"], ["convert", "small-en", str(tmp_path / "o")])
+    for words in commands:
         done = elmo(*words)
         assert done.exit_code == 1
-        assert done.stderr.startswith(
-            "elmo: small-en is a bundled model that is missing from this"
-        )
+        assert done.stderr.startswith("elmo: small-en is a bundled model that is missing")
         assert done.stderr.count("\n") == 1
     shutil.copytree(model, models / "small-en")
-    for words in verbs:
+    for words in commands:
         assert elmo(*words).exit_code == 0
     with np.load(tmp_path / "out.npz") as vectors:
         expected = ELMo.from_pretrained(model).encode([["a", "b"]])[0]
         np.testing.assert_array_equal(vectors["0"], expected)
 
 
-def test_debug_shows_a_traceback():
+def test_debug_option_shows_a_traceback():
     done = elmo("info", "no-such-model", "--debug")
     assert done.exit_code == 1
     assert "Traceback" in done.stderr
 
 
-def test_unforeseen_errors_are_one_line_too(monkeypatch):
+def test_unexpected_error_is_reported_in_one_line(monkeypatch):
     monkeypatch.setattr("elmo.formats.info_and_convert.read", lambda *_, **__: 1 / 0)
     done = elmo("info", "x")
     assert done.exit_code == 1
-    assert done.stderr == "elmo: ZeroDivisionError: division by zero (--debug shows where)\n"
+    assert (
+        done.stderr == "elmo: ZeroDivisionError: division by zero (use --debug for a traceback)\n"
+    )
 
 
-def test_interrupt_exits_with_130(monkeypatch):
+def test_keyboard_interrupt_exits_with_130(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
@@ -186,7 +223,7 @@ def test_interrupt_exits_with_130(monkeypatch):
 
 @pytest.fixture
 def embedding(tmp_path, model):
-    """A run in the middle of its work, which would go on for as long as lines come."""
+    """An `elmo embed` process that is busy and waits for more input."""
     out = tmp_path / "out.h5"
     carry = ["--state", "carry", "--batch-size", "2"]
     process = subprocess.Popen(
@@ -211,19 +248,22 @@ def embedding(tmp_path, model):
 @pytest.mark.parametrize(
     ("number", "code", "message"),
     [
-        (signal.SIGINT, 130, "elmo: interrupted; nothing was left half-written\n"),
+        (signal.SIGINT, 130, "elmo: Interrupted. No partial output was left.\n"),
         (signal.SIGTERM, 143, ""),
     ],
 )
-def test_a_signal_while_embedding_leaves_nothing(tmp_path, embedding, number, code, message):
+def test_signal_during_embed_leaves_no_files(tmp_path, embedding, number, code, message):
     embedding.send_signal(number)
     _, errors = embedding.communicate(timeout=120)
     assert embedding.returncode == code, errors
-    assert errors == message
+    # A slow machine has shown its progress before.
+    assert [line for line in errors.splitlines(keepends=True) if "lines" not in line] == (
+        [message] if message else []
+    )
     assert sorted(os.listdir(tmp_path)) == ["model"]
 
 
-def test_a_second_sigterm_does_not_stop_the_clearing_up(monkeypatch):
+def test_second_sigterm_does_not_interrupt_the_clean_up(monkeypatch):
     calls = []
     monkeypatch.setattr(signal, "signal", lambda *arguments: calls.append(arguments))
     with pytest.raises(SystemExit) as stopped:
@@ -232,21 +272,21 @@ def test_a_second_sigterm_does_not_stop_the_clearing_up(monkeypatch):
     assert calls == [(signal.SIGTERM, signal.SIG_IGN)]
 
 
-def test_closed_standard_input_is_one_line(tmp_path):
+def test_closed_standard_input_is_reported_in_one_line(tmp_path):
     command = f"exec {sys.executable} -m elmo embed - {tmp_path / 'out.h5'} --model m <&-"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "elmo: cannot read standard input: it is closed\n"
+    assert done.stderr == "elmo: Cannot read standard input: it is closed.\n"
     assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture
 def seen(monkeypatch):
-    """Configs that verbs were called with, in place of the verbs."""
+    """Configs that commands were called with; the commands themselves are replaced."""
     configs = []
     module = types.SimpleNamespace()
-    for verb in cli.COMMANDS.values():
-        setattr(module, verb.home.split(":")[1], configs.append)
+    for command in cli.COMMANDS.values():
+        setattr(module, command.function.split(":")[1], lambda config: configs.append(config) or "")
     monkeypatch.setattr(cli, "import_module", lambda _: module)
     return configs
 
@@ -257,7 +297,8 @@ def seen(monkeypatch):
         ("embed a b.h5", EmbedConfig("a", "b.h5")),
         ("embed a b.h5 --raw", EmbedConfig("a", "b.h5", raw=True)),
         ("embed a b.h5", EmbedConfig("a", "b.h5", model="small-en")),
-        ("convert a b --dtype int8", ConvertConfig("a", "b", dtype="int8")),
+        ("embed a --out b.h5", EmbedConfig("a", "b.h5")),
+        ("convert a b --storage int8", ConvertConfig("a", "b", storage="int8")),
         ("vocab a b --out v", VocabConfig(("a", "b"), "v")),
         ("prepare a --valid v --valid w --out o", PrepareConfig(("a",), "o", valid=("v", "w"))),
         ("evaluate --model m a b", EvaluateConfig(("a", "b"), "m")),
@@ -271,16 +312,16 @@ def seen(monkeypatch):
         ),
     ],
 )
-def test_flags_become_fields(seen, words, config):
+def test_flags_set_the_fields_of_the_config(seen, words, config):
     done = elmo(*words.split())
     assert done.exit_code == 0, done.stderr
     assert seen == [config]
 
 
-def test_flags_win_over_the_file(seen, tmp_path):
-    given = {"data": ("a",), "out": "o"}
+def test_flags_override_the_config_file(seen, tmp_path):
+    required = {"data": ("a",), "out": "o"}
     assert elmo("pretrain", "--config", "tiny", "--data", "a", "--out", "o").exit_code == 0
-    tiny = load_config(PretrainConfig, "tiny", given, presets())
+    tiny = load_config(PretrainConfig, "tiny", required, presets())
     file = tmp_path / "x.yaml"
     file.write_text("data: [a]\nout: there\nregular: {locked: true}\nstream: {unroll: 5}\n")
     words = ["--config", str(file), "--out", "here", "--no-locked", "--filters", "[[1,2]]"]
@@ -295,24 +336,24 @@ def test_flags_win_over_the_file(seen, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("pretrain --data a", "--out is not given"),
-        ("pretrain --config tiny --out o", "--data is not given, nor does tiny set data"),
+        ("pretrain --data a", "--out is required"),
+        ("pretrain --config tiny --out o", "--data is required, and tiny does not set data"),
         ("pretrain --config huge", "presets: medium, original, ptb, small, tiny, wikitext-2"),
-        ("finetune --data a --out o", "--model is not given"),
-        ("finetune --config tiny", "there is no file tiny"),
-        ("evaluate a", "--model is not given"),
-        ("pretrain --data a --out o --reset 3", "reset is 3.0"),
-        ("pretrain --data a --out o --unroll x", "--unroll: found str 'x', expected int"),
+        ("finetune --data a --out o", "--model is required"),
+        ("finetune --config tiny", "Config file tiny does not exist"),
+        ("evaluate a", "--model is required"),
+        ("pretrain --data a --out o --reset 3", "from 0 to 1 (got 3.0)"),
+        ("pretrain --data a --out o --unroll x", "--unroll: expected int (got str 'x')"),
     ],
 )
-def test_wrong_settings_exit_with_2(words, message):
+def test_invalid_options_exit_with_2(words, message):
     done = elmo(*words.split())
     assert done.exit_code == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_wrong_flags_are_refused_before_torch_is_loaded():
+def test_wrong_flags_are_rejected_before_torch_is_imported():
     code = (
         "import sys\nfrom elmo.cli import main\nsys.argv = ['elmo', 'pretrain']\n"
         "try: main()\nexcept SystemExit: assert 'torch' not in sys.modules"
@@ -330,7 +371,7 @@ def test_main_runs_the_application(monkeypatch):
     assert isinstance(cli.application(), typer.Typer)
 
 
-def test_garbage_is_collected_while_a_verb_runs_but_not_among_imports():
+def test_garbage_collection_is_on_while_a_command_runs_and_skips_imports():
     code = """
 import gc, sys, types
 from elmo import cli
@@ -351,26 +392,26 @@ cli.main()
 
 
 @pytest.mark.usefixtures("seen")
-def test_a_command_inside_another_program_leaves_its_garbage_alone():
+def test_command_inside_another_program_does_not_change_garbage_collection():
     before = gc.get_freeze_count()
     assert elmo("info", "x").exit_code == 0
     assert (gc.isenabled(), gc.get_freeze_count()) == (True, before)
 
 
-def test_kernels_are_compiled_aside_where_they_will_be_wanted(tmp_path, model, monkeypatch):
-    asked = []
-    monkeypatch.setattr(cli, "library", lambda: asked.append(threading.current_thread()))
+def test_embed_compiles_the_native_kernels_in_a_thread(tmp_path, model, monkeypatch):
+    threads = []
+    monkeypatch.setattr(cli, "library", lambda: threads.append(threading.current_thread()))
     assert elmo("info", model).exit_code == 0
-    assert asked == []
+    assert threads == []
     (tmp_path / "one.txt").write_text("a few words\n")
     words = (str(tmp_path / "one.txt"), str(tmp_path / "one.parquet"), "--model", model)
     assert elmo("embed", *words).exit_code == 0
-    (thread,) = asked
+    (thread,) = threads
     thread.join()
     assert thread is not threading.current_thread()
 
 
-def test_one_file_is_embedded_without_what_only_others_need():
+def test_embed_file_imports_neither_h5py_nor_sharded_jobs():
     code = (
         "import sys\nimport elmo.embed.embed_file\n"
         "assert not {'h5py', 'elmo.embed.sharded_job'} & set(sys.modules)"
@@ -378,18 +419,20 @@ def test_one_file_is_embedded_without_what_only_others_need():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_flags_are_made_for_the_command_that_is_named_alone(monkeypatch):
-    made = []
-    monkeypatch.setattr(cli, "_command", lambda verb: made.append(verb.home) or (lambda: None))
-    for typed, homes in (
+def test_flags_are_built_only_for_the_named_command(monkeypatch):
+    built = []
+    monkeypatch.setattr(
+        cli, "_command_function", lambda command: built.append(command.function) or (lambda: None)
+    )
+    for typed, functions in (
         (["embed", "task", "fit"], ["elmo.embed.embed_file:embed"]),
         (["--", "task", "fit", "x"], ["elmo.tasks.fit:fit"]),
         (["task"], []),
         (["--help"], []),
         ([], []),
     ):
-        made.clear()
+        built.clear()
         cli.application(typed)
-        assert made == homes
+        assert built == functions
     cli.application()
-    assert len(made) == len(cli.COMMANDS)
+    assert len(built) == len(cli.COMMANDS)

@@ -1,4 +1,4 @@
-"""Tests of files that appear whole or not at all, whatever ends the writing."""
+"""Tests of atomic writing: files and folders appear complete or not at all."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ import pytest
 from elmo.errors import OutputError
 from elmo.files import atomic_folder, atomic_path, clear_partials_of, write_folder
 
-ACCIDENTS = [KeyboardInterrupt, MemoryError, ValueError("torn"), OSError(28, "No space left")]
+FAILURES = [KeyboardInterrupt, MemoryError, ValueError("broken"), OSError(28, "No space left")]
 
 
 def names(folder):
@@ -27,8 +27,8 @@ def write_b(path):
     path.write_bytes(b"b")
 
 
-class Accident:
-    """A writer that leaves half a file and fails."""
+class FailingWriter:
+    """A writer that writes a part of a file and fails."""
 
     def __init__(self, error):
         self.error = error
@@ -40,7 +40,7 @@ class Accident:
 
 class TestAtomicPath:
     @pytest.mark.parametrize("older", [None, b"older"])
-    def test_the_file_appears_at_the_end(self, tmp_path, older):
+    def test_file_appears_when_the_block_ends(self, tmp_path, older):
         path = tmp_path / "vectors.h5"
         if older is not None:
             path.write_bytes(older)
@@ -53,8 +53,8 @@ class TestAtomicPath:
         assert names(tmp_path) == ["vectors.h5"]
 
     @pytest.mark.parametrize("older", [None, b"older"])
-    @pytest.mark.parametrize("error", ACCIDENTS, ids=repr)
-    def test_an_accident_leaves_nothing_behind(self, tmp_path, error, older):
+    @pytest.mark.parametrize("error", FAILURES, ids=repr)
+    def test_failure_leaves_no_partial_file(self, tmp_path, error, older):
         path = tmp_path / "vectors.h5"
         if older is not None:
             path.write_bytes(older)
@@ -62,40 +62,40 @@ class TestAtomicPath:
         if isinstance(error, type):
             expected = error
         with pytest.raises(expected) as caught, atomic_path(path) as partial:
-            Accident(error)(partial)
+            FailingWriter(error)(partial)
         if expected is OutputError:
             assert str(path) in str(caught.value)
-            assert "No space left; nothing was left behind" in str(caught.value)
+            assert "No space left. No partial file was left." in str(caught.value)
         assert names(tmp_path) == ([] if older is None else ["vectors.h5"])
         assert older is None or path.read_bytes() == older
 
-    def test_nothing_written_is_an_error(self, tmp_path):
-        with pytest.raises(OutputError, match="cannot write"), atomic_path(tmp_path / "x"):
+    def test_block_that_writes_nothing_raises(self, tmp_path):
+        with pytest.raises(OutputError, match="Cannot write"), atomic_path(tmp_path / "x"):
             pass
         assert names(tmp_path) == []
 
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("folder", "it is a folder; name a file"),
-            ("missing/x", "there is no folder .*missing; make it first"),
-            ("file/x", "there is no folder .*file; make it first"),
+            ("folder", "it is a folder. Give the path of a file"),
+            ("missing/x", "the folder .*missing does not exist. Create it first"),
+            ("file/x", "the folder .*file does not exist. Create it first"),
             ("x" * 300, "File name too long"),
             ("x" * 250, "File name too long"),
         ],
     )
-    def test_places_that_cannot_be_written(self, tmp_path, name, message):
+    def test_invalid_path_raises(self, tmp_path, name, message):
         (tmp_path / "folder").mkdir()
         (tmp_path / "file").touch()
         with (
-            pytest.raises(OutputError, match=f"cannot write .*{message}"),
+            pytest.raises(OutputError, match=f"Cannot write .*{message}"),
             atomic_path(tmp_path / name) as partial,
         ):
             partial.write_bytes(b"x")
         assert names(tmp_path) == ["file", "folder"]
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_a_folder_that_is_not_ours(self, tmp_path):
+    def test_folder_without_write_permission_raises(self, tmp_path):
         tmp_path.chmod(0o500)
         with (
             pytest.raises(OutputError, match="Permission denied"),
@@ -110,7 +110,7 @@ class TestAtomicPath:
 
 class TestAtomicFolder:
     @pytest.mark.parametrize("older", [None, "empty", "full"])
-    def test_the_folder_appears_at_the_end(self, tmp_path, older):
+    def test_folder_appears_when_the_block_ends(self, tmp_path, older):
         folder = tmp_path / "corpus"
         if older is not None:
             folder.mkdir()
@@ -125,8 +125,8 @@ class TestAtomicFolder:
         assert (folder / "sub" / "new").read_bytes() == b"new"
 
     @pytest.mark.parametrize("older", [True, False])
-    @pytest.mark.parametrize("error", ACCIDENTS, ids=repr)
-    def test_an_accident_leaves_all_as_it_was(self, tmp_path, error, older):
+    @pytest.mark.parametrize("error", FAILURES, ids=repr)
+    def test_failure_leaves_the_existing_folder_unchanged(self, tmp_path, error, older):
         folder = tmp_path / "corpus"
         if older:
             folder.mkdir()
@@ -134,12 +134,11 @@ class TestAtomicFolder:
         expected = OutputError if isinstance(error, OSError) else error
         expected = expected if isinstance(expected, type) else type(expected)
         with pytest.raises(expected), atomic_folder(folder) as partial:
-            Accident(error)(partial / "half")
+            FailingWriter(error)(partial / "half")
         assert names(tmp_path) == (["corpus"] if older else [])
         assert not older or names(folder) == ["old"]
 
-    def test_the_older_one_comes_back(self, tmp_path, monkeypatch):
-        """Moving the new one into place is the last thing that can fail."""
+    def test_existing_folder_is_restored_if_the_final_rename_fails(self, tmp_path, monkeypatch):
         folder = tmp_path / "corpus"
         folder.mkdir()
         (folder / "old").write_bytes(b"old")
@@ -152,17 +151,17 @@ class TestAtomicFolder:
 
         monkeypatch.setattr(Path, "rename", fail)
         with (
-            pytest.raises(OutputError, match="Input/output error; nothing was left behind"),
+            pytest.raises(OutputError, match=r"Input/output error. No partial files were left"),
             atomic_folder(folder) as partial,
         ):
             (partial / "new").write_bytes(b"new")
         assert names(tmp_path) == ["corpus"]
         assert names(folder) == ["old"]
 
-    def test_what_a_killed_run_left_does_not_block(self, tmp_path):
-        left = tmp_path / f".corpus.{os.getpid()}.partial"
-        left.mkdir()
-        (left / "half").write_bytes(b"half")
+    def test_partial_folder_of_a_killed_process_is_replaced(self, tmp_path):
+        leftover = tmp_path / f".corpus.{os.getpid()}.partial"
+        leftover.mkdir()
+        (leftover / "half").write_bytes(b"half")
         with atomic_folder(tmp_path / "corpus") as partial:
             (partial / "new").write_bytes(b"new")
         assert names(tmp_path / "corpus") == ["new"]
@@ -171,15 +170,15 @@ class TestAtomicFolder:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("file", "there is a file of that name"),
-            ("no/where", "there is no folder .*no; make it first"),
+            ("file", "a file of that name exists"),
+            ("no/where", "no does not exist. Create it first"),
             ("x" * 300, "File name too long"),
         ],
     )
-    def test_places_that_cannot_be_written(self, tmp_path, name, message):
+    def test_invalid_folder_path_raises(self, tmp_path, name, message):
         (tmp_path / "file").write_bytes(b"mine")
         with (
-            pytest.raises(OutputError, match=f"cannot write the folder .*{message}"),
+            pytest.raises(OutputError, match=f"Cannot write the folder .*{message}"),
             atomic_folder(tmp_path / name),
         ):
             pass
@@ -188,12 +187,12 @@ class TestAtomicFolder:
 
 class TestWriteFolder:
     @pytest.mark.parametrize("depth", ["model", "runs/7/model"])
-    def test_a_new_folder(self, tmp_path, depth):
+    def test_new_folder_is_created_with_its_parents(self, tmp_path, depth):
         write_folder(tmp_path / depth, {"a": write_a, "b": write_b, "c": None})
         assert names(tmp_path / depth) == ["a", "b"]
         assert (tmp_path / depth / "b").read_bytes() == b"b"
 
-    def test_over_an_older_one(self, tmp_path):
+    def test_existing_files_are_replaced_or_removed_and_others_kept(self, tmp_path):
         for name in ("a", "c", "mine.txt"):
             (tmp_path / name).write_bytes(b"old")
         (tmp_path / "sub").mkdir()
@@ -202,19 +201,19 @@ class TestWriteFolder:
         assert (tmp_path / "a").read_bytes() == b"a"
         assert (tmp_path / "mine.txt").read_bytes() == b"old"
 
-    @pytest.mark.parametrize("error", ACCIDENTS, ids=repr)
+    @pytest.mark.parametrize("error", FAILURES, ids=repr)
     @pytest.mark.parametrize("older", [True, False])
-    def test_an_accident_in_the_last_file_leaves_all_as_it_was(self, tmp_path, error, older):
+    def test_failure_in_the_last_file_leaves_the_folder_unchanged(self, tmp_path, error, older):
         folder = tmp_path / "model"
         if older:
             write_folder(folder, {"a": write_b, "c": write_b})
         expected = error if isinstance(error, type) else type(error)
         expected = OutputError if expected is OSError else expected
         with pytest.raises(expected) as caught:
-            write_folder(folder, {"a": write_a, "c": None, "b": Accident(error)})
+            write_folder(folder, {"a": write_a, "c": None, "b": FailingWriter(error)})
         if expected is OutputError:
             assert str(caught.value) == (
-                f"cannot write the folder {folder}: No space left; nothing was left behind"
+                f"Cannot write the folder {folder}: No space left. No partial files were left."
             )
         assert folder.exists() == older
         if older:
@@ -222,7 +221,7 @@ class TestWriteFolder:
             assert (folder / "a").read_bytes() == b"b"
 
     @pytest.mark.parametrize("name", ["a", "b", "c"])
-    def test_a_folder_in_the_place_of_a_file(self, tmp_path, name):
+    def test_folder_with_the_name_of_a_file_raises(self, tmp_path, name):
         (tmp_path / name).mkdir()
         with pytest.raises(OutputError, match=f"{name} in it is a folder, not a file"):
             write_folder(tmp_path, {"a": write_a, "b": write_b, "c": None})
@@ -231,22 +230,22 @@ class TestWriteFolder:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("file", "there is a file of that name"),
+            ("file", "a file of that name exists"),
             ("file/model", "Not a directory"),
             ("x" * 300, "File name too long"),
         ],
     )
-    def test_places_that_cannot_be_written(self, tmp_path, name, message):
+    def test_invalid_folder_path_raises(self, tmp_path, name, message):
         (tmp_path / "file").write_bytes(b"mine")
-        with pytest.raises(OutputError, match=f"cannot write the folder .*{message}"):
+        with pytest.raises(OutputError, match=f"Cannot write the folder .*{message}"):
             write_folder(tmp_path / name, {"a": write_a})
         assert names(tmp_path) == ["file"]
         assert (tmp_path / "file").read_bytes() == b"mine"
 
-    def test_what_a_killed_run_left_does_not_block_for_ever(self, tmp_path):
-        left = tmp_path / f".{os.getpid()}.partial"
-        left.mkdir()
-        (left / "a").write_bytes(b"half")
+    def test_partial_folder_of_a_killed_process_blocks_only_once(self, tmp_path):
+        leftover = tmp_path / f".{os.getpid()}.partial"
+        leftover.mkdir()
+        (leftover / "a").write_bytes(b"half")
         with pytest.raises(OutputError, match="File exists"):
             write_folder(tmp_path, {"a": write_a})
         write_folder(tmp_path, {"a": write_a})
@@ -258,21 +257,21 @@ class TestWriteFolder:
     [lambda path: _write_file(path), lambda path: write_folder(path.parent, {path.name: write_a})],
     ids=["file", "folder"],
 )
-def test_the_content_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch, write):
+def test_files_are_flushed_before_they_are_renamed(tmp_path, monkeypatch, write):
     (tmp_path / "older").write_bytes(b"older")
 
     def fail(number):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OutputError, match="Input/output error; nothing was left behind"):
+    with pytest.raises(OutputError, match=r"Input/output error. No partial files? (was|were) left"):
         write(tmp_path / "older")
     assert names(tmp_path) == ["older"]
     assert (tmp_path / "older").read_bytes() == b"older"
 
 
-def test_a_file_larger_than_allowed(tmp_path):
-    """The nearest thing to a full disk: the system itself stops the writing half-way."""
+def test_write_beyond_the_file_size_limit_leaves_the_existing_file(tmp_path):
+    """The limit stands for a full disk: the system stops the write part of the way."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     (tmp_path / "older").write_bytes(b"older")
@@ -290,7 +289,7 @@ def test_a_file_larger_than_allowed(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
-    assert all("File too large; nothing was left behind" in error for error in errors)
+    assert all("File too large. No partial file" in error for error in errors)
     assert names(tmp_path) == ["older"]
     assert (tmp_path / "older").read_bytes() == b"older"
 
@@ -300,12 +299,12 @@ def _write_file(path: Path) -> None:
         partial.write_bytes(bytes(100_000))
 
 
-def test_what_a_killed_process_left_is_cleared(tmp_path):
+def test_atomic_folder_removes_partial_folders_of_killed_processes_only(tmp_path):
     process = subprocess.Popen(["sleep", "60"])
     dead, alive = (tmp_path / f".corpus.{number}.partial" for number in (2**22 + 1, process.pid))
-    for left in (dead, alive):
-        left.mkdir()
-        (left / "half").write_text("half")
+    for leftover in (dead, alive):
+        leftover.mkdir()
+        (leftover / "half").write_text("half")
     with atomic_folder(tmp_path / "corpus") as partial:
         (partial / "whole").write_text("whole")
     process.kill()
@@ -315,8 +314,7 @@ def test_what_a_killed_process_left_is_cleared(tmp_path):
     assert (tmp_path / "corpus" / "whole").exists()
 
 
-def test_what_the_killed_left_of_a_file(tmp_path):
-    """It goes when the file is written again; what others write, here or elsewhere, stays."""
+def test_clear_partials_of_removes_files_of_killed_processes_of_this_machine_only(tmp_path):
     path = tmp_path / "a[1].h5"
     child = subprocess.Popen(["true"])
     child.wait()
@@ -327,8 +325,8 @@ def test_what_the_killed_left_of_a_file(tmp_path):
         tmp_path / f".{path.name}.elsewhere-{child.pid}-00ff.partial",
         tmp_path / f".b.h5.{here}-{child.pid}-00ff.partial",
     ]
-    for left in (dead, *others):
-        left.write_bytes(b"half")
+    for leftover in (dead, *others):
+        leftover.write_bytes(b"half")
     clear_partials_of(path)
     assert not dead.exists()
-    assert all(left.exists() for left in others)
+    assert all(leftover.exists() for leftover in others)

@@ -1,4 +1,4 @@
-"""Progress: plain lines elsewhere, a bar on a terminal, nothing when not asked for."""
+"""Tests of progress output: plain lines in a log, a bar on a terminal."""
 
 import io
 import sys
@@ -10,12 +10,12 @@ from elmo.progress import Progress
 
 
 @pytest.fixture
-def often(monkeypatch):
+def no_interval(monkeypatch):
     monkeypatch.setattr(progress, "PLAIN_INTERVAL", 0.0)
 
 
-@pytest.mark.usefixtures("often")
-def test_plain_lines(capsys):
+@pytest.mark.usefixtures("no_interval")
+def test_progress_writes_plain_lines_without_a_terminal(capsys):
     with Progress("work", 10, "lines") as bar:
         bar.advance(4)
     assert capsys.readouterr().err.startswith("work: 4 of 10 lines, about 0 s left")
@@ -24,14 +24,14 @@ def test_plain_lines(capsys):
     assert capsys.readouterr().err == "work: 1,234 lines\n"
 
 
-def test_lines_are_rare(capsys):
+def test_progress_writes_no_line_before_the_interval_has_passed(capsys):
     with Progress("work", 10, "lines") as bar:
         for _ in range(10):
             bar.advance(1)
     assert capsys.readouterr().err == ""
 
 
-def test_bar_on_a_terminal(monkeypatch):
+def test_progress_shows_a_bar_on_a_terminal(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True

@@ -1,4 +1,4 @@
-"""The public face: the names promised are there, come from this package, and load lazily."""
+"""Tests of the public API: names, lazy imports, and the contents of the wheel."""
 
 import shutil
 import subprocess
@@ -18,8 +18,8 @@ import elmo.export
 import elmo.formats
 
 ROOT = Path(__file__).parents[1]
-# Of the dependencies, all that the help may ask for; some releases of typer need fewer.
-TYPER_AND_ITS_NEEDS = (
+# All dependencies that the help needs; some releases of typer need fewer.
+TYPER_AND_ITS_DEPENDENCIES = (
     "annotated_doc",
     "click",
     "shellingham",
@@ -31,20 +31,20 @@ TYPER_AND_ITS_NEEDS = (
 @pytest.mark.parametrize(
     "package", [elmo, elmo.embed, elmo.export, elmo.formats, elmo.compat.allennlp]
 )
-def test_names(package):
+def test_public_names_are_sorted_and_defined_in_the_package(package):
     assert list(package.__all__) == sorted(package.__all__)
     for name in package.__all__:
         assert getattr(package, name).__module__.startswith("elmo")
 
 
-def test_nothing_is_forgotten():
+def test_lazy_names_match_all():
     assert set(elmo._HOMES) == set(elmo.__all__)
     assert set(dir(elmo)) == {*elmo.__all__, "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'Elmo'"):
         elmo.Elmo  # noqa: B018
 
 
-def test_import_and_help_load_no_torch():
+def test_import_and_help_do_not_import_torch():
     code = (
         "import sys, elmo, elmo.cli, elmo.config\n"
         "elmo.cli.application()\n"
@@ -55,7 +55,7 @@ def test_import_and_help_load_no_torch():
 
 
 def test_every_module_imports_with_core_dependencies_only():
-    """Extras are asked for when they are used, not on import; `triton_*` is what is asked for."""
+    """Extras are imported when they are used; only the `triton_*` modules need one on import."""
     source = Path(elmo.__file__).parent
     modules = [
         ".".join(["elmo", *path.relative_to(source).with_suffix("").parts])
@@ -71,7 +71,7 @@ def test_every_module_imports_with_core_dependencies_only():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_changelog_begins_with_this_version():
+def test_changelog_starts_with_the_current_version():
     lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
     top = next(line for line in lines if line.startswith("## "))
     assert top.split()[1] == elmo.__version__
@@ -89,22 +89,21 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bare(wheel, tmp_path_factory):
-    """Install the wheel into a new environment that has nothing else but what typer needs."""
+    """Install the wheel into a new environment with typer and its dependencies only."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
     subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    ours = Path(typer.__file__).parents[1]
-    for name in TYPER_AND_ITS_NEEDS:
-        if (ours / name).exists():
-            (site / name).symlink_to(ours / name)
+    site_packages = Path(typer.__file__).parents[1]
+    for name in TYPER_AND_ITS_DEPENDENCIES:
+        if (site_packages / name).exists():
+            (site / name).symlink_to(site_packages / name)
     return folder
 
 
-def test_a_wheel_would_hold_bundled_models(tmp_path):
-    """Neither ignored nor left out for their endings."""
+def test_wheel_builder_includes_files_of_bundled_models(tmp_path):
     for name in ("pyproject.toml", ".gitignore", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     package = tmp_path / "src" / "elmo"
@@ -113,13 +112,13 @@ def test_a_wheel_would_hold_bundled_models(tmp_path):
     shutil.copy(elmo.__file__, package)
     for name in names:
         (package / "models" / "small-en" / name).touch()
-    found = {
+    included = {
         file.distribution_path for file in WheelBuilder(str(tmp_path)).recurse_included_files()
     }
-    assert found == {"elmo/__init__.py", *(f"elmo/models/small-en/{name}" for name in names)}
+    assert included == {"elmo/__init__.py", *(f"elmo/models/small-en/{name}" for name in names)}
 
 
-def test_wheel_holds_every_module_preset_and_model(wheel):
+def test_wheel_contains_every_module_preset_and_model(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     source = Path(elmo.__file__).parent
@@ -128,10 +127,10 @@ def test_wheel_holds_every_module_preset_and_model(wheel):
         assert f"elmo/{path.relative_to(source).as_posix()}" in names
 
 
-def test_import_and_help_of_the_wheel_need_no_torch(bare):
+def test_import_and_help_of_the_wheel_work_without_torch(bare):
     code = "import sys, elmo; print(elmo.__file__); print(*sys.modules); import torch"
     python = [str(bare / "bin" / "python"), "-c", code]
-    # No variable of this process may lend the new one a path.
+    # An empty environment, so that no variable adds a path.
     done = subprocess.run(python, env={}, capture_output=True, text=True, check=False)
     assert done.stderr.endswith("No module named 'torch'\n")
     home, modules = done.stdout.splitlines()
@@ -139,11 +138,11 @@ def test_import_and_help_of_the_wheel_need_no_torch(bare):
     loaded = {name for name in modules.split() if name.startswith("elmo")}
     assert loaded == {"elmo", "elmo.lazy"}
     command = [str(bare / "bin" / "elmo"), "--help"]
-    told = subprocess.run(command, env={}, capture_output=True, text=True, check=True)
-    assert "embed" in told.stdout
+    shown = subprocess.run(command, env={}, capture_output=True, text=True, check=True)
+    assert "embed" in shown.stdout
 
 
-def test_wheel_works_beside_its_dependencies(bare):
+def test_wheel_works_with_its_dependencies(bare):
     (site,) = bare.glob("lib/python*/site-packages")
     done = subprocess.run(
         [sys.executable, "-c", "import elmo; print(elmo.ELMo, elmo.__file__)"],

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "elmo"
-FOLDERS = ("src", "tests", "docs", "benchmarks", "runs")
+FOLDERS = ("src", "tests", "docs", "benchmarks", "runs", "tools")
 SUFFIXES = {".c", ".h", ".md", ".py", ".sh", ".yaml"}
 # The guide and this test name the phrases themselves; the command page is generated.
 EXEMPT = {"docs/language.md", "tests/test_wording.py"}

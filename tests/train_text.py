@@ -1,8 +1,8 @@
-"""A small text with something to learn, and the flags of a run on it that takes seconds."""
+"""A small text with a learnable structure, and flags of a training run that takes seconds."""
 
 import random
 
-# Flags of a model that trains in a second.
+# Flags of a tiny model.
 SMALL = {
     "filters": "[[1, 4], [2, 8]]",
     "n-highway": "1",
@@ -17,7 +17,7 @@ SMALL = {
 
 
 def sentences(count, seed=1):
-    """Draw sentences from a small grammar."""
+    """Yield sentences drawn from a small grammar."""
     draw = random.Random(seed)
     names, verbs = ["anna", "bert", "clara"], ["sees", "hears", "likes"]
     things = ["cats", "dogs", "trees", "boats", "houses"]

@@ -1,7 +1,7 @@
-"""ELMo for today's Python: vectors for words in context.
+"""ELMo in PyTorch: contextual word vectors.
 
-Names are handed out when first asked for, so that importing the package, or printing the help of
-its command, loads no torch.
+Public names are imported on first use, so that importing the package or printing the help of its
+command does not import torch.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,7 @@
-"""Child processes that answer requests.
+"""Child processes that answer requests over pipes.
 
-They are plain children that speak through their standard input and output: they run nothing of the
-calling script, hear no Ctrl-C of their own, and end when their parent does, also in the middle of
-their work and also when it was killed.
+They communicate over standard input and output. They do not import the calling script, do not
+receive Ctrl-C, and exit when their parent exits, even if it was killed and even while busy.
 """
 
 import os
@@ -17,49 +16,49 @@ from typing import Any, BinaryIO
 
 from elmo.errors import ElmoError
 
-# Takes a request, and something to tell the parent of its progress with; gives the answer.
-Work = Callable[[Any, Callable[[Any], None]], Any]
+# Takes a request and a function that reports progress to the parent; returns the answer.
+Handler = Callable[[Any, Callable[[Any], None]], Any]
 
 LENGTH_BYTES = 8
 NOTE, ANSWER, ERROR = range(3)
 
 
 def threads_each(n_processes: int) -> int:
-    """Share the cores of this machine out to processes; $OMP_NUM_THREADS wins."""
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    if told.isdigit() and int(told):
-        return int(told)
+    """Return the threads per process that share all cores evenly; $OMP_NUM_THREADS overrides it."""
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    if setting.isdigit() and int(setting):
+        return int(setting)
     return max(1, len(os.sched_getaffinity(0)) // n_processes)
 
 
 class ChildEnded(Exception):
-    """A child ended before it had answered.
+    """A child process ended before it answered.
 
     Attributes:
-        status: its exit status; a signal's number below zero.
+        status: Exit status; the negative signal number if it was killed.
     """
 
     def __init__(self, status: int) -> None:
-        """Keep the status."""
+        """Store the exit status."""
         super().__init__(f"exit status {status}")
         self.status = status
 
 
 class Child:
-    """One process; requests and answers are pickled through its pipes."""
+    """A child process that receives pickled requests and returns pickled answers."""
 
     def __init__(
         self,
-        make: Callable[..., Work],
+        make: Callable[..., Handler],
         *arguments: Any,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start it.
+        """Start the process.
 
         Args:
-            make: gives what answers requests; called in the child when the first request comes.
-            arguments: of `make`.
-            environment: variables of the child beside those of this process.
+            make: Factory of the request handler; called in the child at the first request.
+            arguments: Arguments of `make`.
+            environment: Additional environment variables of the child.
         """
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
@@ -71,12 +70,12 @@ class Child:
         )
         self._first: tuple[Any, ...] | None = (make, arguments)
 
-    def ask(self, request: Any, heard: Callable[[Any], None] = lambda note: None) -> Any:
-        """Send a request and wait for the answer; an error there is raised here.
+    def ask(self, request: Any, on_progress: Callable[[Any], None] = lambda note: None) -> Any:
+        """Send a request and return the answer; an error in the child is raised here.
 
         Args:
-            request: anything that can be pickled.
-            heard: called with what the child tells before it answers.
+            request: Any object that can be pickled.
+            on_progress: Called with each progress report of the child.
         """
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
@@ -85,23 +84,23 @@ class Child:
             _send(requests, (self._first, request))
             self._first = None
             while True:
-                kind, content = pickle.loads(_receive(answers))
-                if kind != NOTE:
+                message_type, content = pickle.loads(_receive(answers))
+                if message_type != NOTE:
                     break
-                heard(content)
+                on_progress(content)
         except (EOFError, BrokenPipeError):
             raise ChildEnded(self._process.wait()) from None
-        if kind == ERROR:
+        if message_type == ERROR:
             raise content
         return content
 
     def kill(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
-        """End the process and let go of its pipes; nobody may be asking it any more."""
+        """Kill the process and close its pipes. No request may be pending."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
@@ -109,28 +108,28 @@ class Child:
 
 
 def serve() -> None:
-    """Be a child: answer requests until the parent is gone."""
+    """Run as a child process: answer requests until the parent is gone."""
     arrived: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_listen, args=(sys.stdin.buffer, arrived), daemon=True).start()
-    # What a library may print must not get among the answers.
+    # Redirect standard output, so that output of libraries does not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    work: Work | None = None
+    handler: Handler | None = None
     while True:
         try:
             first, request = pickle.loads(arrived.get())
             if first is not None:
                 make, arguments = first
-                work = make(*arguments)
-            assert work is not None
-            message = (ANSWER, work(request, lambda note: _send(answers, (NOTE, note))))
+                handler = make(*arguments)
+            assert handler is not None
+            message = (ANSWER, handler(request, lambda note: _send(answers, (NOTE, note))))
         except Exception as error:
             message = (ERROR, portable(error))
         _send(answers, message)
 
 
 def _listen(requests: BinaryIO, arrived: "SimpleQueue[bytes]") -> None:
-    """Take requests; end the process, whatever it does, when there can be no more."""
+    """Queue incoming requests; exit the process as soon as the parent closes the pipe."""
     try:
         while True:
             arrived.put(_receive(requests))
@@ -139,7 +138,7 @@ def _listen(requests: BinaryIO, arrived: "SimpleQueue[bytes]") -> None:
 
 
 def portable(error: Exception) -> Exception:
-    """Give an error that can travel: some are made from other arguments than they keep."""
+    """Return an equivalent error that can be pickled, since some exceptions cannot."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -1,12 +1,14 @@
-"""The command line: a table from command words to functions, and no logic of its own.
+"""The command line: a table of commands and the functions they call.
 
-A verb is a function that takes one config dataclass; its flags are the fields of that class, at any
-depth, and its help is their docstrings. The function is imported when it runs, so help is printed
-without torch.
+A command is a function that takes a config dataclass. Its flags are the fields of that class and of
+its sections, and its help is their docstrings. The function is imported when it runs, so that help
+is printed without importing torch.
 """
 
+import dataclasses
 import gc
 import inspect
+import json
 import logging
 import os
 import re
@@ -20,7 +22,7 @@ from types import FrameType
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from elmo import __version__
 from elmo.config import (
@@ -42,43 +44,56 @@ from elmo.errors import ConfigError, ElmoError
 from elmo.kernels.native_library import library
 
 
-class Verb(NamedTuple):
-    """A row of the table.
+class Command(NamedTuple):
+    """A row of the command table.
 
     Attributes:
-        config: the dataclass of its arguments.
-        home: where the function lives.
-        positional: fields that are given by their place.
-        file: what `--config` takes, where there is such a flag.
-        presets: folder of its presets, where they are not those of `pretrain`.
-        is_native: whether it will want the compiled kernels, most likely.
+        config: Dataclass of the arguments.
+        function: Module and name of the function, separated by a colon.
+        positional: Fields given by position. An `out` among them can also be given as `--out`.
+        file: Metavar of `--config`; empty if the command takes no config file.
+        presets: Subfolder of the presets; empty for those of `pretrain`.
+        is_native: Whether the command will probably need the native kernels.
+        hidden: Fields that have no flag, because the command accepts only their default.
     """
 
     config: type
-    home: str
+    function: str
     positional: tuple[str, ...] = ()
     file: str = ""
     presets: str = ""
     is_native: bool = False
+    hidden: tuple[str, ...] = ()
 
 
+# In the order in which a new user needs them.
 COMMANDS = {
-    "vocab": Verb(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",)),
-    "prepare": Verb(PrepareConfig, "elmo.corpus.prepare_corpus:prepare", ("input",)),
-    "pretrain": Verb(PretrainConfig, "elmo.train.pretrain_model:pretrain", file="preset|file"),
-    "finetune": Verb(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
-    "evaluate": Verb(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
-    "embed": Verb(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "out"), is_native=True),
-    "info": Verb(InfoConfig, "elmo.formats.info_and_convert:info", ("model",)),
-    "convert": Verb(ConvertConfig, "elmo.formats.info_and_convert:convert", ("model", "output")),
-    "task fit": Verb(TaskConfig, "elmo.tasks.fit:fit", ("config",), "preset|file", "tasks"),
-    "task evaluate": Verb(TaskEvaluateConfig, "elmo.tasks.predict:evaluate", ("model", "input")),
-    "task predict": Verb(
-        TaskPredictConfig, "elmo.tasks.predict:predict", ("model", "input", "output")
+    "demo": Command(DemoConfig, "elmo.demo:demo"),
+    "embed": Command(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "out"), is_native=True),
+    "info": Command(InfoConfig, "elmo.formats.info_and_convert:info", ("model",)),
+    "convert": Command(ConvertConfig, "elmo.formats.info_and_convert:convert", ("model", "out")),
+    "task fit": Command(
+        TaskConfig,
+        "elmo.tasks.fit:fit",
+        ("config",),
+        file="preset|file",
+        presets="tasks",
+        hidden=("devices", "num_nodes", "strategy", "accumulate"),
     ),
-    "demo": Verb(DemoConfig, "elmo.demo:demo"),
+    "task evaluate": Command(TaskEvaluateConfig, "elmo.tasks.predict:evaluate", ("model", "input")),
+    "task predict": Command(
+        TaskPredictConfig, "elmo.tasks.predict:predict", ("model", "input", "out")
+    ),
+    "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",)),
+    "prepare": Command(PrepareConfig, "elmo.corpus.prepare_corpus:prepare", ("input",)),
+    "pretrain": Command(PretrainConfig, "elmo.train.pretrain_model:pretrain", file="preset|file"),
+    "finetune": Command(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
+    "evaluate": Command(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
 }
-GROUPS = {"task": "Supervised tasks on top of ELMo: fit, evaluate, predict."}
+GROUPS = {"task": "Fit and use models for supervised tasks."}
+
+# A longer list of choices is written into the help text of an option, not into its metavar.
+MAX_METAVAR = 60
 
 WRONG_USAGE = 2
 INTERRUPTED = 130
@@ -88,15 +103,16 @@ TERMINATED = 143
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _terminate)
-    # Until the verb is imported: nearly all that imports make stays, and a fifth of the time of
-    # `import torch` goes into looking for garbage among it.
+    # Garbage collection takes a fifth of the time of `import torch` and finds next to nothing, so
+    # it stays off until the function of the command is imported.
     gc.disable()
     application(sys.argv[1:])()
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    """Leave by an exception, which removes what is half-written on its way out."""
-    # Some senders, timeout(1) among them, send it twice; the second must not stop the clearing up.
+    """Exit by an exception, so that partly written files are removed."""
+    # Some programs, timeout(1) among them, send SIGTERM twice; the second must not interrupt the
+    # clean-up.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(TERMINATED)
 
@@ -105,14 +121,15 @@ def application(typed: Sequence[str] | None = None) -> typer.Typer:
     """Build the command line from the table.
 
     Args:
-        typed: what follows the program's name. Flags are made for the command that is named there
-            alone: those of all take a quarter of a second. None makes all.
+        typed: Command-line arguments. Flags are built only for the command named there, because
+            building all takes a quarter of a second. Default: build the flags of all commands.
     """
     app = typer.Typer(
+        cls=OrderedGroup,
         add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
-        help="ELMo: vectors for words in context.",
+        help="ELMo: contextual word vectors.",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
@@ -130,125 +147,155 @@ def application(typed: Sequence[str] | None = None) -> typer.Typer:
     groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None) for name in GROUPS}
     for name, group in groups.items():
         app.add_typer(group, name=name, help=GROUPS[name])
-    for words, verb in COMMANDS.items():
+    for words, command in COMMANDS.items():
         *outer, word = words.split()
-        place = groups[outer[0]] if outer else app
-        # The mark keeps the lines of the examples apart.
-        text = inspect.cleandoc(verb.config.__doc__ or "").replace("Examples:", "\b\nExamples:")
-        short = re.split("[:,.]", text)[0]
+        parent = groups[outer[0]] if outer else app
+        # \b tells click to keep the line breaks of the examples.
+        text = inspect.cleandoc(command.config.__doc__ or "").replace("Examples:", "\b\nExamples:")
+        short = re.split(r"\.(?:\s|$)", text)[0] + "."
         is_named = named is None or words.split() == named[: len(outer) + 1]
-        command = _command(verb) if is_named else _only_named
-        place.command(word, cls=SectionedCommand, help=text, short_help=short)(command)
+        function = _command_function(command) if is_named else _unnamed_command
+        parent.command(word, cls=SectionedCommand, help=text, short_help=short)(function)
     return app
 
 
-def _only_named() -> None:
-    """Stand in the list of commands for one that was not typed, and so is never run."""
-    raise AssertionError("the flags of this command were not made")
+def _unnamed_command() -> None:
+    """Represent a command that was not named on the command line and is never run."""
+    raise AssertionError("The flags of this command were not built.")
+
+
+class OrderedGroup(TyperGroup):
+    """The list of commands in the order of the table, with groups of commands among them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of the table."""
+        return list(dict.fromkeys(words.split()[0] for words in COMMANDS))
 
 
 class SectionedCommand(TyperCommand):
-    """A command whose help has its options under headings; typer has them with rich only."""
+    """A command whose help shows options under headings, which typer only does with rich."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, options, and the sections of the config."""
+        """Write the arguments, the options, and the options of each section under its heading."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                usual = f"{parameter.param_type_name.capitalize()}s"
-                title = getattr(parameter, "rich_help_panel", None) or usual
+                default = f"{parameter.param_type_name.capitalize()}s"
+                title = getattr(parameter, "rich_help_panel", None) or default
                 sections.setdefault(title, []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
 
 
-def _command(verb: Verb) -> Callable[..., None]:
-    """Make a function whose parameters are the fields of a config, for typer to read."""
-    fields = leaves(verb.config)
+def _command_function(command: Command) -> Callable[..., None]:
+    """Return a function whose parameters are the fields of a config, for typer to inspect."""
+    fields = [leaf for leaf in leaves(command.config) if leaf.name not in command.hidden]
 
     def run(**values: Any) -> None:
-        debug, source = values.pop("debug"), values.pop("config", None)
-        _run(lambda: _config(verb, fields, source, values), verb, debug)
+        debug, as_json = values.pop("debug"), values.pop("as_json")
+        source, out = values.pop("config", None), values.pop("out_option", None)
 
-    parameters = [_parameter(leaf, verb) for leaf in fields]
-    if verb.file:
+        def make_config() -> Any:
+            if out is not None and values["out"] is not None:
+                raise ConfigError(
+                    f"The output is given twice: {values['out']} and --out {out}. Give it once."
+                )
+            return _config(
+                command, fields, source, values if out is None else {**values, "out": out}
+            )
+
+        _run(make_config, command, debug, as_json)
+
+    parameters = [_parameter(leaf, command) for leaf in fields]
+    if "out" in command.positional:
+        text = "Same as the argument OUT."
+        parameters.append(
+            _flag("out_option", str | None, None, "--out", help=text, metavar="<str>")
+        )
+    if command.file:
         known = "A"
-        if "preset" in verb.file:
-            known = f"A preset ({', '.join(presets(verb.presets))}) or a"
-        text = f"{known} YAML file of all that can be set here; flags win over it."
-        parameters.append(_file(text, verb))
-    parameters.append(
-        _flag("debug", bool, False, "--debug", help="Show a traceback when something fails.")
-    )
+        if "preset" in command.file:
+            known = f"A preset ({', '.join(presets(command.presets))}) or a"
+        parameters.append(
+            _config_file(f"{known} YAML file of options; flags override it.", command)
+        )
+    parameters.append(_flag("as_json", bool, False, "--json", help="Print the result as JSON."))
+    parameters.append(_flag("debug", bool, False, "--debug", help="Show a traceback on errors."))
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 
 
-def _config(verb: Verb, fields: list[Leaf], source: str | None, values: dict[str, Any]) -> Any:
-    """Build the config from what was typed; what was not typed is None or an empty list."""
-    given = {
+def _config(
+    command: Command, fields: list[Leaf], source: str | None, values: dict[str, Any]
+) -> Any:
+    """Build the config from typed values; untyped ones are None or an empty list."""
+    typed = {
         leaf.name: leaf.from_text(value) if isinstance(value, str) else value
         for leaf in fields
         if (value := values[leaf.name]) is not None and value != []
     }
-    known = presets(verb.presets) if "preset" in verb.file else {}
-    return load_config(verb.config, source, given, known)
+    known = presets(command.presets) if "preset" in command.file else {}
+    return load_config(command.config, source, typed, known)
 
 
-def _parameter(leaf: Leaf, verb: Verb) -> inspect.Parameter:
-    """Make an argument or a flag; its text is read by the config, so that both speak alike."""
+def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
+    """Return an argument or a flag. The config parses its text, so that messages are the same."""
     hint: Any = list[str] | None if leaf.is_many else str | None
-    if leaf.name in verb.positional:
-        argument = typer.Argument(help=leaf.help, show_default=False)
+    if leaf.name in command.positional:
+        # A missing `out` is reported by the config, because --out can supply it.
+        is_required = leaf.is_required and leaf.name != "out"
+        argument = typer.Argument(help=leaf.help, show_default=False, metavar=leaf.name.upper())
         return inspect.Parameter(
             leaf.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if leaf.is_required else None,
+            default=inspect.Parameter.empty if is_required else None,
             annotation=Annotated[hint, argument],
         )
     flag = leaf.flag
     if leaf.is_switch:
         hint = bool | None
-        # What a file, a default or a model may have switched on can be switched off.
-        if verb.file or leaf.default is not False:
+        # A switch that a file, a default or a model can turn on can also be turned off.
+        if command.file or leaf.default is not False:
             flag += f"/--no-{flag.removeprefix('--')}"
-    notes = ["may be repeated"] if leaf.is_many else []
+    notes = ["repeatable"] if leaf.is_many else []
     if leaf.is_required:
         notes.append("required")
     elif leaf.default is not None and leaf.default is not False and leaf.default != ():
-        notes.append(f"default: {_shown(leaf.default)}")
-    # The names of the sections are needed only by who writes a file.
-    names = f" ({'.'.join(leaf.path)})" if verb.file else ""
-    section = f"{leaf.title}{names}" if leaf.path else None
+        notes.append(f"default: {_default_text(leaf.default)}")
+    text, metavar = leaf.help, f"<{leaf.type_name}>"
+    if len(metavar) > MAX_METAVAR:
+        text, metavar = f"{text} One of: {leaf.type_name.replace('|', ', ')}.", "<name>"
+    # Only a config file needs the name of a section.
+    names = f" ({'.'.join(leaf.path)})" if command.file and leaf.path else ""
     return _flag(
         leaf.name,
         hint,
         None,
         flag,
-        help=f"{leaf.help}  [{'; '.join(notes)}]" if notes else leaf.help,
-        metavar=None if leaf.is_switch else f"<{leaf.kind}>",
+        help=f"{text}  [{'; '.join(notes)}]" if notes else text,
+        metavar=None if leaf.is_switch else metavar,
         show_default=False,
-        rich_help_panel=section,
+        rich_help_panel=f"{leaf.title}{names}" if leaf.title else None,
     )
 
 
-def _file(text: str, verb: Verb) -> inspect.Parameter:
-    """Make the argument or the flag that names a file of settings."""
-    if "config" not in verb.positional:
-        return _flag("config", str | None, None, "--config", help=text, metavar=f"<{verb.file}>")
+def _config_file(text: str, command: Command) -> inspect.Parameter:
+    """Return the argument or the flag that names a config file."""
+    if "config" not in command.positional:
+        return _flag("config", str | None, None, "--config", help=text, metavar=f"<{command.file}>")
     return inspect.Parameter(
         "config",
         inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[str, typer.Argument(help=text, show_default=False)],
+        annotation=Annotated[str, typer.Argument(help=text, show_default=False, metavar="CONFIG")],
     )
 
 
-def _shown(value: Any) -> str:
-    """Write a default as it would be typed."""
+def _default_text(value: Any) -> str:
+    """Return a default value as it would be typed."""
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(_default_text, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
@@ -261,25 +308,28 @@ def _flag(name: str, hint: Any, default: Any, flag: str, **settings: Any) -> ins
     )
 
 
-def _run(make_config: Callable[[], Any], verb: Verb, debug: bool) -> None:
-    """Call a verb and print its result; every failure becomes one line and an exit code."""
+def _run(
+    make_config: Callable[[], Any], command: Command, debug: bool, as_json: bool = False
+) -> None:
+    """Call the function of a command and print its result; turn a failure into an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
-        config = make_config()  # first: a wrong flag need not wait for torch
-        if verb.is_native:
-            # The first time on a machine: the compiler works while torch is imported.
+        config = make_config()  # first, so that a wrong flag is reported without importing torch
+        if command.is_native:
+            # On the first use on a machine, the kernels are compiled while torch is imported.
             Thread(target=library, name="compile").start()
-        module, name = verb.home.split(":")
+        module, name = command.function.split(":")
         function = getattr(import_module(module), name)
         _collect_garbage()
-        told = str(function(config))
-        if told:  # of several processes only one has something to say
-            typer.echo(told)
+        result = function(config)
+        # Of several training processes only the first has a result to print.
+        if text := str(result):
+            typer.echo(_json_text(result) if as_json else text)
     except KeyboardInterrupt:
-        typer.echo("elmo: interrupted; nothing was left half-written", err=True)
+        typer.echo("elmo: Interrupted. No partial output was left.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # Who reads the answers has read enough; the end of the process must not complain either.
+        # The reader closed the pipe; the interpreter must not report that again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except Exception as error:
@@ -288,16 +338,22 @@ def _run(make_config: Callable[[], Any], verb: Verb, debug: bool) -> None:
         elif isinstance(error, ElmoError):
             typer.echo(f"elmo: {error}", err=True)
         else:
-            kind = type(error).__name__
             reason = " ".join(str(error).split())[:300]
-            typer.echo(f"elmo: {kind}: {reason} (--debug shows where)", err=True)
+            message = f"{type(error).__name__}: {reason} (use --debug for a traceback)"
+            typer.echo(f"elmo: {message}", err=True)
         raise typer.Exit(WRONG_USAGE if isinstance(error, ConfigError) else 1) from None
 
 
-def _collect_garbage() -> None:
-    """Collect garbage again where `main` has stopped it, but never among what was imported.
+def _json_text(result: Any) -> str:
+    """Return a result as JSON: its `to_dict()` if it has one, else its fields."""
+    data = result.to_dict() if hasattr(result, "to_dict") else dataclasses.asdict(result)
+    return json.dumps(data, indent=2, ensure_ascii=False, default=str)
 
-    The end of the process would look through that too: a quarter of the time of `import torch`.
+
+def _collect_garbage() -> None:
+    """Turn garbage collection on again if `main` turned it off, exempting imported modules.
+
+    Scanning them at exit would take a quarter of the time of `import torch`.
     """
     if not gc.isenabled():
         gc.freeze()

@@ -1,49 +1,51 @@
-"""The exception tree. Every error a user can cause is one of these, and its message stands alone.
+"""Exceptions. Every error that a user can cause is one of these, with a self-contained message.
 
 ElmoError
-├── ConfigError   a dial, option or argument contradicts itself or the model
-├── FormatError   a file is not what it should be: missing, torn, of another kind, of wrong shape
-├── InputError    the text given cannot be read or has no defined result
-├── OutputError   a result could not be written; nothing was left under the final name
-├── TrainingError a run had to stop: out of memory, diverged; what it had saved is intact
-└── MissingExtra  an optional dependency is not installed; the message holds the install command
+├── ConfigError   an option or argument is invalid, or conflicts with another or the model
+├── FormatError   a file is missing, damaged, of another format, or has wrong shapes
+├── InputError    the input text cannot be read or has no defined result
+├── OutputError   a result could not be written; no partial file is left under its name
+├── TrainingError a run stopped: out of memory, or diverged; its saved checkpoints are intact
+└── MissingExtra  an optional dependency is not installed; the message has the install command
 
-A message tells what was found, what was expected and what to do.
+A message states what is wrong, the value found, what was expected, and what to do.
 """
 
 
 class ElmoError(Exception):
-    """Root of every error raised on purpose by this package."""
+    """Base class of all errors raised by this package."""
 
 
 class ConfigError(ElmoError):
-    """A dial, option or argument contradicts itself, another one or the model."""
+    """An option or argument is invalid, or conflicts with another one or with the model."""
 
 
 class FormatError(ElmoError):
-    """A file is missing, torn, of another kind, or its parts do not fit together."""
+    """A file is missing, damaged or of another format, or its parts do not fit together."""
 
 
 class InputError(ElmoError):
-    """The text given cannot be read, or has no defined result with this model."""
+    """The input text cannot be read, or has no defined result with this model."""
 
 
 class OutputError(ElmoError):
-    """A result could not be written; nothing was left under its final name."""
+    """A result could not be written; no partial file is left under its name."""
 
 
 class TrainingError(ElmoError):
-    """A run had to stop; what it had saved before is intact."""
+    """A training run stopped; its saved checkpoints are intact."""
 
 
 class MissingExtra(ElmoError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        """Say which feature asked for which extra.
+        """Build the message.
 
         Args:
-            feature: what the user wanted, as the subject of a sentence.
-            extra: name of the extra which brings the missing package.
+            feature: The requested feature, as the subject of a sentence.
+            extra: Name of the extra that installs the missing package.
         """
-        super().__init__(f"{feature} needs an optional package: pip install 'elmo-torch[{extra}]'")
+        super().__init__(
+            f"{feature} requires an optional package: pip install 'elmo-torch[{extra}]'"
+        )

@@ -1,4 +1,4 @@
-"""Files written beside their final name and moved: a reader never meets half of one."""
+"""Atomic writing of files and folders: write under a temporary name, then rename."""
 
 import fcntl
 import os
@@ -18,27 +18,27 @@ LOCK = ".lock"
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Give a path to write to which becomes `path` at the end of the block.
+    """Yield a temporary path that is renamed to `path` at the end of the block.
 
-    Whatever ends the block early, Ctrl-C and a full disk included, removes the partial file and
-    leaves an older one under `path` as it was.
+    If the block ends early, for example by Ctrl-C or a full disk, the temporary file is removed and
+    an existing file under `path` is left unchanged.
     """
-    # A number of this process alone would not do: on a shared disk another machine has it too.
+    # A process id is not enough: on a shared disk another machine can use the same one.
     token = f"{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}"
     partial = path.with_name(f".{path.name}.{token}.partial")
     try:
         if path.is_dir():
-            raise OutputError(f"cannot write {path}: it is a folder; name a file")
+            raise OutputError(f"Cannot write {path}: it is a folder. Give the path of a file.")
         if not path.parent.is_dir():
             raise OutputError(
-                f"cannot write {path}: there is no folder {path.parent}; make it first"
+                f"Cannot write {path}: the folder {path.parent} does not exist. Create it first."
             )
         yield partial
         sync(partial)
         partial.replace(path)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OutputError(f"cannot write {path}: {reason}; nothing was left behind") from error
+        raise OutputError(f"Cannot write {path}: {reason}. No partial file was left.") from error
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -46,21 +46,21 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to fill which becomes `folder` at the end of the block.
+    """Yield an empty temporary folder that is renamed to `folder` at the end of the block.
 
-    It stands hidden beside the final one. Whatever ends the block early removes it and leaves an
-    older folder as it was; at the end an older one is replaced as a whole.
+    The temporary folder is hidden and has the same parent. If the block ends early, it is removed
+    and an existing folder is left unchanged; at the end, an existing folder is replaced.
     """
     folder = Path(os.path.abspath(folder))
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     older = folder.with_name(f".{folder.name}.{os.getpid()}.older")
     try:
         if folder.exists() and not folder.is_dir():
-            raise OutputError(f"cannot write the folder {folder}: there is a file of that name")
+            raise OutputError(f"Cannot write the folder {folder}: a file of that name exists.")
         if not folder.parent.is_dir():
             raise OutputError(
-                f"cannot write the folder {folder}: there is no folder {folder.parent}; make it "
-                "first"
+                f"Cannot write the folder {folder}: {folder.parent} does not exist. Create it "
+                "first."
             )
         _clear_leftovers(folder)
         partial.mkdir()
@@ -74,7 +74,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(
-            f"cannot write the folder {folder}: {reason}; nothing was left behind"
+            f"Cannot write the folder {folder}: {reason}. No partial files were left."
         ) from error
     finally:
         if os.path.exists(older) and not os.path.exists(folder):
@@ -86,23 +86,23 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | None]) -> None:
     """Write several files into a folder, all or none of them.
 
-    Each is written into a temporary folder inside first; only when all are complete are they
-    moved, in the order given, into place. Other files in the folder stay.
+    All files are first written to a temporary folder inside it, then moved into place in the given
+    order. Other files in the folder are kept.
 
     Args:
-        folder: made where it does not exist.
-        writers: a function that writes the file, by its name; None removes an older file.
+        folder: Folder to write to; created if it does not exist.
+        writers: Function that writes the file, by file name; None removes an existing file.
     """
     partial = folder / f".{os.getpid()}.partial"
     is_new = complete = False
     try:
         is_new = not folder.exists()
         if not is_new and not folder.is_dir():
-            raise OutputError(f"cannot write the folder {folder}: there is a file of that name")
+            raise OutputError(f"Cannot write the folder {folder}: a file of that name exists.")
         for name in writers:
             if (folder / name).is_dir():
                 raise OutputError(
-                    f"cannot write the folder {folder}: {name} in it is a folder, not a file"
+                    f"Cannot write the folder {folder}: {name} in it is a folder, not a file."
                 )
         partial.mkdir(parents=True)
         for name, write in writers.items():
@@ -118,7 +118,7 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | Non
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(
-            f"cannot write the folder {folder}: {reason}; nothing was left behind"
+            f"Cannot write the folder {folder}: {reason}. No partial files were left."
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -128,17 +128,19 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | Non
 
 @contextmanager
 def locked(folder: Path, busy: str) -> Iterator[None]:
-    """Keep a second process out of a folder, which is made where it is missing.
+    """Hold an exclusive lock on a folder, which is created if it does not exist.
+
+    The lock is a file lock, which the operating system releases when the process ends.
 
     Args:
-        folder: who is in it holds the lock of a file there, which ends with the process.
-        busy: what to say where another one is in it.
+        folder: Folder to lock.
+        busy: Error message if another process holds the lock.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK).open("w")
     except OSError as error:
-        raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
+        raise OutputError(f"Cannot write to {folder}: {error.strerror}.") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,29 +150,29 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
 
 
 def clear_partials(*folders: Path) -> None:
-    """Remove what killed processes had not finished writing; nobody else may be writing there."""
+    """Remove temporary files of killed processes. No other process may be writing there."""
     for folder in folders:
-        for left in folder.glob(".*.partial"):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
+        for leftover in folder.glob(".*.partial"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
             else:
-                left.unlink(missing_ok=True)
+                leftover.unlink(missing_ok=True)
 
 
 def clear_partials_of(path: Path) -> None:
-    """Remove what killed processes of this machine left when they wrote a file of this name."""
-    for left in path.parent.glob(f".{escape(path.name)}.{escape(platform.node())}-*.partial"):
-        process = left.name.split("-")[-2]
+    """Remove temporary files that killed processes of this machine left while writing `path`."""
+    for leftover in path.parent.glob(f".{escape(path.name)}.{escape(platform.node())}-*.partial"):
+        process = leftover.name.split("-")[-2]
         if process.isdigit() and not _is_running(int(process)):
-            left.unlink(missing_ok=True)
+            leftover.unlink(missing_ok=True)
 
 
 def _clear_leftovers(folder: Path) -> None:
-    """Remove what processes left beside a folder when they were killed while writing it."""
-    for left in folder.parent.glob(f".{folder.name}.*.partial"):
-        number = left.name.split(".")[-2]
+    """Remove temporary folders that killed processes left while writing `folder`."""
+    for leftover in folder.parent.glob(f".{folder.name}.*.partial"):
+        number = leftover.name.split(".")[-2]
         if number == str(os.getpid()) or (number.isdigit() and not _is_running(int(number))):
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _is_running(process: int) -> bool:
@@ -184,7 +186,7 @@ def _is_running(process: int) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk has a file; of a folder, the names in it."""
+    """Flush a file to disk; for a folder, its list of entries."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -1,4 +1,4 @@
-"""Names that a package hands out only when they are asked for."""
+"""Lazy imports for the public names of a package."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def fetch(name: str, homes: Mapping[str, str], package: str) -> Any:
-    """Import the module a name lives in and give the name.
+    """Import the module that defines a name and return the object.
 
     Args:
-        name: what was asked for.
-        homes: the module of each name.
-        package: who was asked, for the message.
+        name: The requested name.
+        homes: Module of each public name.
+        package: Name of the package, for the error message.
     """
     if name not in homes:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -1,15 +1,15 @@
-"""Progress on standard error: a bar with an ETA on a terminal, now and then a line elsewhere."""
+"""Progress on standard error: a bar with an ETA on a terminal, otherwise occasional lines."""
 
 import sys
 import time
 from types import TracebackType
 
-# Seconds between two plain lines; a log is to be read, not filled.
+# Seconds between two plain lines, to keep logs short.
 PLAIN_INTERVAL = 10.0
 
 
 class Progress:
-    """A count towards a total, shown while it is entered."""
+    """Context manager that shows progress towards a total."""
 
     def __init__(
         self,
@@ -19,14 +19,14 @@ class Progress:
         show: bool = True,
         done: int = 0,
     ) -> None:
-        """Prepare, showing nothing yet.
+        """Initialize without showing anything yet.
 
         Args:
-            description: what is being done.
-            total: how many units there are, or None where that is not known.
-            unit: their plural.
-            show: whether to show anything at all.
-            done: units that were done before; they tell nothing of the time the others take.
+            description: Label of the bar.
+            total: Number of units, or None if unknown.
+            unit: Name of the units, in the plural.
+            show: Whether to show anything.
+            done: Units completed before; excluded from the estimate of the remaining time.
         """
         self.description = description
         self.total = total
@@ -38,7 +38,7 @@ class Progress:
         self._bar: RichBar | None = None
 
     def __enter__(self) -> "Progress":
-        """Begin to show."""
+        """Start showing progress."""
         self._started = self._last_line = time.monotonic()
         if self.show and sys.stderr.isatty():
             self._bar = RichBar(self.description, self.total, self.unit, self._before)
@@ -46,16 +46,16 @@ class Progress:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
     def advance(self, count: float) -> None:
-        """Count on."""
+        """Add completed units."""
         self.done += count
         if self._bar is not None:
             self._bar.advance(count)
@@ -75,7 +75,7 @@ class Progress:
 
 
 class RichBar:
-    """The bar shown on a terminal; rich is imported only where there is one."""
+    """Progress bar on a terminal; rich is imported only when one is shown."""
 
     def __init__(self, description: str, total: int | None, unit: str, done: int) -> None:
         """Show a bar; the arguments are those of `Progress`."""
@@ -95,9 +95,9 @@ class RichBar:
         self._task = self._bars.add_task(description, total=total, completed=done)
 
     def advance(self, count: float) -> None:
-        """Count on."""
+        """Add completed units."""
         self._bars.advance(self._task, count)
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._bars.stop()

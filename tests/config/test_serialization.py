@@ -1,4 +1,4 @@
-"""Config dataclasses to plain data and back, and the help under their fields."""
+"""Tests of the conversion between config dataclasses, plain data, YAML and flags."""
 
 import dataclasses
 
@@ -28,10 +28,10 @@ from elmo.config.serialization import (
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
 
-GIVEN = {"data": ("corpus",), "out": "run"}
+REQUIRED = {"data": ("corpus",), "out": "run"}
 
 
-def test_round_trip():
+def test_plain_data_round_trip_returns_an_equal_config():
     assert from_dict(ModelConfig, to_dict(TINY)) == TINY
     assert from_dict(ModelConfig, {}) == ModelConfig()
     assert to_dict(TINY)["encoder"]["filters"] == [[1, 4], [2, 8], [3, 8]]
@@ -40,23 +40,23 @@ def test_round_trip():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "expected names with values"),
-        ({"lstm": {"cell": 3}}, "unknown name cell; known: cell_dim"),
-        ({"lstm": {"cell_dim": "3"}}, "lstm.cell_dim: found str '3', expected int"),
+        ([], "expected a mapping of options"),
+        ({"lstm": {"cell": 3}}, "unknown option cell. Expected: cell_dim"),
+        ({"lstm": {"cell_dim": "3"}}, r"lstm.cell_dim: expected int \(got str '3'\)"),
         ({"lstm": {"cell_dim": True}}, "expected int"),
         ({"lstm": {"residual": 1}}, "expected bool"),
         ({"lstm": {"cell_clip": "x"}}, "expected float"),
         ({"encoder": {"activation": "gelu"}}, "expected one of relu, tanh"),
-        ({"encoder": {"filters": [[1, 2, 3]]}}, "found 3 values, expected 2"),
+        ({"encoder": {"filters": [[1, 2, 3]]}}, r"expected 2 values \(got 3\)"),
         ({"encoder": {"filters": "wide"}}, "expected list"),
     ],
 )
-def test_wrong_data(data, message):
+def test_from_dict_rejects_wrong_data(data, message):
     with pytest.raises(ConfigError, match=message):
         from_dict(ModelConfig, data)
 
 
-def test_required_fields_are_named():
+def test_from_dict_names_a_missing_required_field():
     @dataclasses.dataclass(frozen=True)
     class Needs:
         size: int
@@ -65,20 +65,20 @@ def test_required_fields_are_named():
         from_dict(Needs, {})
 
 
-def test_optional_and_whole_numbers_for_floats():
+def test_from_dict_accepts_null_and_integers_for_floats():
     data = {"lstm": {"cell_clip": None, "projection_clip": 3}}
     config = from_dict(ModelConfig, data)
     assert config.lstm.cell_clip is None
     assert config.lstm.projection_clip == 3.0
 
 
-def test_counts_by_name():
+def test_from_dict_converts_mappings():
     @dataclasses.dataclass(frozen=True)
     class Counts:
         shards: dict[str, int]
 
     assert from_dict(Counts, {"shards": {"train": 3}}) == Counts({"train": 3})
-    for wrong, message in (({"train": "3"}, "shards.train: found str"), ([3], "expected dict")):
+    for wrong, message in (({"train": "3"}, "shards.train: expected int"), ([3], "expected dict")):
         with pytest.raises(ConfigError, match=message):
             from_dict(Counts, {"shards": wrong})
 
@@ -94,13 +94,13 @@ def test_every_field_has_help():
 
 
 @pytest.mark.parametrize("name", sorted(presets()))
-def test_presets_are_read_and_written_again(name, tmp_path):
-    config = load_config(PretrainConfig, name, GIVEN, presets())
+def test_preset_survives_a_yaml_round_trip(name, tmp_path):
+    config = load_config(PretrainConfig, name, REQUIRED, presets())
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     assert load_config(PretrainConfig, str(tmp_path / "config.yaml")) == config
 
 
-def test_there_are_the_promised_presets():
+def test_presets_are_complete():
     assert set(presets()) == {"tiny", "small", "medium", "original", "ptb", "wikitext-2"}
 
 
@@ -108,72 +108,76 @@ def test_there_are_the_promised_presets():
     ("name", "n_weights"),
     [("small", 13_593_296), ("medium", 28_027_728), ("original", 93_600_848)],
 )
-def test_published_geometries(name, n_weights):
-    config = load_config(PretrainConfig, name, GIVEN, presets())
+def test_preset_has_the_published_number_of_weights(name, n_weights):
+    config = load_config(PretrainConfig, name, REQUIRED, presets())
     text = TextConfig(max_characters=config.input.max_characters)
-    given = {name: getattr(config.input, name) for name in ("filters", "activation", "n_highway")}
+    encoder = {name: getattr(config.input, name) for name in ("filters", "activation", "n_highway")}
     with torch.device("meta"):
-        bilm = BiLM(config=ModelConfig(text, EncoderConfig(**given), config.lstm))
-    # Files have no row for the mask.
+        bilm = BiLM(config=ModelConfig(text, EncoderConfig(**encoder), config.lstm))
+    # Published files have no mask row.
     mask_row = config.input.character_dim
     assert sum(weight.numel() for weight in bilm.parameters()) - mask_row == n_weights
 
 
-def test_single_values_win_over_the_file():
-    config = load_config(PretrainConfig, "tiny", {**GIVEN, "cell_dim": 32, "unroll": 7}, presets())
+def test_single_values_override_the_file():
+    config = load_config(
+        PretrainConfig, "tiny", {**REQUIRED, "cell_dim": 32, "unroll": 7}, presets()
+    )
     assert (config.lstm.cell_dim, config.stream.unroll) == (32, 7)
     assert config.lstm.projection_dim == 64
     assert config.data == ("corpus",)
 
 
-def test_defaults_where_there_is_no_file():
-    assert load_config(PretrainConfig, None, GIVEN) == PretrainConfig(("corpus",), "run")
+def test_load_config_without_a_file_uses_defaults():
+    assert load_config(PretrainConfig, None, REQUIRED) == PretrainConfig(("corpus",), "run")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("lstm: {cell: 3}", "lstm: unknown name cell; known: cell_dim"),
-        ("lstm: 3", "lstm: found int 3, expected names with values"),
-        ("- 3", "expected names with values"),
-        ("lstm: {cell_dim: wide}", "lstm.cell_dim: found str 'wide', expected int"),
-        ("lstm: {cell_dim", "cannot read .* as YAML"),
-        ("stream: {reset: 2}", "reset is 2.0"),
+        ("lstm: {cell: 3}", "lstm: unknown option cell. Expected: cell_dim"),
+        ("lstm: 3", r"lstm: expected a mapping of options \(got int 3\)"),
+        ("- 3", "expected a mapping of options"),
+        ("lstm: {cell_dim: wide}", r"lstm.cell_dim: expected int \(got str 'wide'\)"),
+        ("lstm: {cell_dim", "is not valid YAML"),
+        ("stream: {reset: 2}", r"reset must be .*got 2.0"),
     ],
 )
-def test_wrong_files(tmp_path, content, message):
+def test_load_config_rejects_wrong_files(tmp_path, content, message):
     (tmp_path / "x.yaml").write_text(content)
     with pytest.raises(ConfigError, match=message):
-        load_config(PretrainConfig, str(tmp_path / "x.yaml"), {**GIVEN, "cell_clip": None})
+        load_config(PretrainConfig, str(tmp_path / "x.yaml"), {**REQUIRED, "cell_clip": None})
 
 
-def test_unknown_presets_and_missing_values():
-    with pytest.raises(ConfigError, match=r"no file huge .*; presets: medium, original, ptb"):
-        load_config(PretrainConfig, "huge", GIVEN, presets())
-    with pytest.raises(ConfigError, match=r"no file huge to read settings from$"):
+def test_load_config_names_unknown_presets_and_missing_values():
+    with pytest.raises(
+        ConfigError, match=r"file huge does not exist. Available presets: medium, original, ptb"
+    ):
+        load_config(PretrainConfig, "huge", REQUIRED, presets())
+    with pytest.raises(ConfigError, match=r"file huge does not exist\.$"):
         load_config(FinetuneConfig, "huge")
-    with pytest.raises(ConfigError, match="--out is not given: File to write"):
+    with pytest.raises(ConfigError, match="--out is required: File to write"):
         load_config(VocabConfig, None, {"input": ("a",)})
-    with pytest.raises(ConfigError, match="--out is not given, nor does tiny set out"):
+    with pytest.raises(ConfigError, match="--out is required, and tiny does not set out"):
         load_config(PretrainConfig, "tiny", {"data": ("a",)}, presets())
 
 
-def test_sections_in_part_keep_the_defaults_of_their_verb(tmp_path):
-    given = {**GIVEN, "model": "m"}
-    usual = load_config(FinetuneConfig, None, given)
+def test_partly_given_section_keeps_the_defaults_of_its_command(tmp_path):
+    required = {**REQUIRED, "model": "m"}
+    default = load_config(FinetuneConfig, None, required)
     (tmp_path / "x.yaml").write_text("run: {epochs: 7}\ncorpus: {reading: {sentences: split}}")
-    config = load_config(FinetuneConfig, str(tmp_path / "x.yaml"), {**given, "beta1": 0.5})
-    assert usual.optimizer != OptimizerConfig()
-    assert config.optimizer == dataclasses.replace(usual.optimizer, beta1=0.5)
-    assert config.run == dataclasses.replace(usual.run, epochs=7.0)
-    assert config.stream == usual.stream
+    config = load_config(FinetuneConfig, str(tmp_path / "x.yaml"), {**required, "beta1": 0.5})
+    assert default.optimizer != OptimizerConfig()
+    assert config.optimizer == dataclasses.replace(default.optimizer, beta1=0.5)
+    assert config.run == dataclasses.replace(default.run, epochs=7.0)
+    assert config.stream == default.stream
     shown = {leaf.name: leaf.default for leaf in leaves(FinetuneConfig)}
-    assert shown["learning_rate"] == usual.optimizer.learning_rate
+    assert shown["learning_rate"] == default.optimizer.learning_rate
 
 
-def test_numbers_with_an_exponent(tmp_path):
+def test_yaml_numbers_with_an_exponent_are_floats(tmp_path):
     (tmp_path / "x.yaml").write_text("optimizer: {learning_rate: 1e-3, clip_norm: 2.5E+1}")
-    config = load_config(PretrainConfig, str(tmp_path / "x.yaml"), GIVEN)
+    config = load_config(PretrainConfig, str(tmp_path / "x.yaml"), REQUIRED)
     assert (config.optimizer.learning_rate, config.optimizer.clip_norm) == (0.001, 25.0)
 
 
@@ -196,34 +200,34 @@ def test_numbers_with_an_exponent(tmp_path):
         ("cutoffs", "[10]", (10,)),
     ],
 )
-def test_values_as_they_are_typed(name, text, value):
+def test_leaf_parses_command_line_text(name, text, value):
     leaf = {leaf.name: leaf for leaf in leaves(PretrainConfig)}[name]
-    found = leaf.from_text(text)
-    assert found == value
-    assert type(found) is type(value)
+    parsed = leaf.from_text(text)
+    assert parsed == value
+    assert type(parsed) is type(value)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("batch_size", "many", "--batch-size: found str 'many', expected int"),
+        ("batch_size", "many", r"--batch-size: expected int \(got str 'many'\)"),
         ("batch_size", "none", "expected int"),
-        ("order", "up", "--order: found 'up', expected one of shuffled, text"),
-        ("filters", "[[1", "--filters: found str .*, expected list"),
-        ("filters", "[[1]]", "found 1 values, expected 2"),
+        ("order", "up", r"--order: expected one of shuffled, text \(got 'up'\)"),
+        ("filters", "[[1", "--filters: expected list"),
+        ("filters", "[[1]]", r"expected 2 values \(got 1\)"),
     ],
 )
-def test_values_that_are_refused(name, text, message):
+def test_leaf_rejects_invalid_command_line_text(name, text, message):
     leaf = {leaf.name: leaf for leaf in leaves(PretrainConfig)}[name]
     with pytest.raises(ConfigError, match=message):
         leaf.from_text(text)
 
 
-def test_kinds_of_values():
-    kinds = {leaf.name: leaf.kind for leaf in leaves(PretrainConfig)}
-    assert kinds["batch_size"] == "int"
-    assert kinds["order"] == "shuffled|text"
-    assert kinds["cell_clip"] == "float|null"
-    assert kinds["max_steps"] == "int"
-    assert kinds["filters"] == "list"
-    assert kinds["data"] == "str"
+def test_leaf_type_names():
+    names = {leaf.name: leaf.type_name for leaf in leaves(PretrainConfig)}
+    assert names["batch_size"] == "int"
+    assert names["order"] == "shuffled|text"
+    assert names["cell_clip"] == "float|null"
+    assert names["max_steps"] == "int"
+    assert names["filters"] == "list"
+    assert names["data"] == "str"

@@ -237,7 +237,9 @@ def test_other_examples_in_the_same_folder(tmp_path, files):
     write_jsonl(path, LABELLED[::-1])
     with pytest.raises(ConfigError, match="run holds a run on other examples: another --out"):
         fit(config)
-    with pytest.raises(ConfigError, match="contains a run with other settings: hidden was 8, now 9"):
+    with pytest.raises(
+        ConfigError, match="contains a run with other settings: hidden was 8, now 9"
+    ):
         fit(dataclasses.replace(config, body=dataclasses.replace(config.encoder, hidden=9)))
 
 
@@ -311,7 +313,7 @@ def test_runs_without_a_development_part_are_told(tmp_path):
 
 
 def test_mixed_precision(tmp_path, model):
-    given = {"task": "tagging", "model": model, "use": "tuned", "precision": "bf16-mixed"}
+    given = {"task": "tagging", "model": model, "use": "tuned", "precision": "bfloat16"}
     trained = make_trained(tmp_path, TAGGED, max_steps=2, **given)
     assert train(TaskTrainingJob(trained, TAGGED, TAGGED)).step == 2
 

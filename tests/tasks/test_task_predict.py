@@ -164,7 +164,7 @@ def test_text_is_split_as_that_of_training_was(elmo, tmp_path, monkeypatch, raw)
     [
         (b"a film\n\nb\n", "line 2 holds no word: remove it, so that lines and answers fit"),
         (b"a\n \t \n", "line 2 holds no word"),
-        (b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line; convert it first"),
+        (b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line. Convert it first"),
     ],
 )
 def test_lines_that_cannot_be_answered(elmo, classifier, tmp_path, data, message):
@@ -181,7 +181,7 @@ def test_lines_that_cannot_be_answered(elmo, classifier, tmp_path, data, message
 def test_closed_standard_input(classifier, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     config = predict_module.TaskPredictConfig(str(classifier), "-", "-")
-    with pytest.raises(predict_module.InputError, match="cannot read standard input: it is closed"):
+    with pytest.raises(predict_module.InputError, match="Cannot read standard input: it is closed"):
         predict_module.predict(config)
 
 

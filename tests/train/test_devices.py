@@ -17,9 +17,9 @@ def global_settings():
 @pytest.mark.parametrize(
     ("precision", "has_bfloat16", "expected"),
     [
-        ("32-true", False, (True, True)),
-        ("bf16-mixed", True, (True, True)),
-        ("bf16-mixed", False, (True, False)),
+        ("float32", False, (True, True)),
+        ("bfloat16", True, (True, True)),
+        ("bfloat16", False, (True, False)),
     ],
 )
 def test_reproducible_sets_and_restores_settings_on_cpu(
@@ -34,21 +34,21 @@ def test_reproducible_sets_and_restores_settings_on_cpu(
 
 def test_reproducible_restores_settings_after_an_error(monkeypatch):
     monkeypatch.setattr(devices, "onednn_has_bfloat16", lambda: False)
-    run = RunConfig(precision="bf16-mixed")
+    run = RunConfig(precision="bfloat16")
     with pytest.raises(ValueError, match="failed"), reproducible(CPU, run):
         raise ValueError("failed")
     assert global_settings() == (False, True)
 
 
 def test_reproducible_changes_nothing_on_other_devices():
-    with reproducible(torch.device("meta"), RunConfig(precision="bf16-mixed")):
+    with reproducible(torch.device("meta"), RunConfig(precision="bfloat16")):
         assert global_settings() == (False, True)
 
 
 def test_lstm_runs_in_bfloat16_on_cpu():
     """PyTorch's LSTM fails if oneDNN is enabled but has no bfloat16 on this CPU."""
     lstm = torch.nn.LSTM(4, 4)
-    with reproducible(CPU, RunConfig(precision="bf16-mixed")):
+    with reproducible(CPU, RunConfig(precision="bfloat16")):
         with torch.autocast("cpu", torch.bfloat16):
             output, _ = lstm(torch.ones(2, 3, 4))
     torch.testing.assert_close(output.float(), lstm(torch.ones(2, 3, 4))[0], rtol=0, atol=0.02)

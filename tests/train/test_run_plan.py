@@ -53,7 +53,7 @@ def test_memory_estimate_depends_on_options():
     assert make(run=RunConfig(accumulate=2)).memory.segment < base.segment
     assert make(run=RunConfig(devices=2)).memory.segment < base.segment
     assert make(run=RunConfig(devices=2)).memory.fixed > base.fixed
-    assert make(run=RunConfig(precision="bf16-mixed")).memory.segment < base.segment
+    assert make(run=RunConfig(precision="bfloat16")).memory.segment < base.segment
     assert make(optimizer=OptimizerConfig(optimizer="adamw")).memory.fixed > base.fixed
     full, adaptive = (make(loss=LossConfig(softmax=name)).memory for name in ("full", "adaptive"))
     assert full.fixed > base.fixed

@@ -1,7 +1,7 @@
-"""Every dial as a frozen dataclass: the shape of a model, and the arguments of each verb.
+"""Options as frozen dataclasses: the geometry of a model and the arguments of each command.
 
-The docstring under a field is its help text; YAML, JSON and command-line flags are these same
-fields. Nothing here imports torch, so the command line can print help at once.
+The docstring below a field is its help text, and YAML files, JSON files and command-line flags use
+the field names. Nothing here imports torch, so that the command line prints help quickly.
 """
 
 from elmo.config.commands import (
@@ -51,10 +51,8 @@ from elmo.config.training import (
 )
 
 __all__ = [
-    "QuestionAnsweringConfig",
-    "TaskEncoderConfig",
-    "CoreferenceConfig",
     "ConvertConfig",
+    "CoreferenceConfig",
     "CorpusConfig",
     "DemoConfig",
     "EmbedConfig",
@@ -67,14 +65,15 @@ __all__ = [
     "LSTMConfig",
     "LayerNorm",
     "Layers",
-    "LossConfig",
     "LookupConfig",
+    "LossConfig",
     "MixConfig",
     "ModelConfig",
     "OptimizerConfig",
     "Pooling",
     "PrepareConfig",
     "PretrainConfig",
+    "QuestionAnsweringConfig",
     "ReaderName",
     "ReadingConfig",
     "RegularizationConfig",
@@ -84,6 +83,7 @@ __all__ = [
     "StreamConfig",
     "TaskConfig",
     "TaskELMoConfig",
+    "TaskEncoderConfig",
     "TaskEvaluateConfig",
     "TaskName",
     "TaskPredictConfig",

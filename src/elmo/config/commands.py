@@ -1,7 +1,7 @@
-"""The arguments of the verbs that use a model: embed, info, convert, evaluate, demo."""
+"""Arguments of the commands that use a model: embed, info, convert, evaluate, demo."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from elmo.errors import ConfigError
 
@@ -13,7 +13,9 @@ Storage = Literal["float32", "float16", "int8"]
 
 @dataclass(frozen=True)
 class EmbedConfig:
-    """Embed texts, one sentence a line, and write every word's vector.
+    """Write the vector of every word of a text.
+
+    The output is one file, or a directory of shards for large texts.
 
     Examples:
       elmo embed sentences.txt vectors.h5
@@ -22,55 +24,66 @@ class EmbedConfig:
       elmo embed 'texts/*.txt.gz' vectors --workers 4
     """
 
+    GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "Model": ("model", "options", "vocab"),
+        "Vectors": ("layers", "state", "raw"),
+        "Speed": ("batch_size", "device", "precision"),
+        "File output": ("forget_sentences",),
+        "Sharded output": ("format", "storage", "shard_words", "workers", "engine"),
+    }
+
     input: str
-    """Text file in UTF-8, one sentence a line; - is standard input. For a folder of shards also a
-    folder or a quoted glob; .gz .bz2 .xz .zst are unpacked."""
+    """UTF-8 text with one sentence per line, or - for standard input. With sharded output also a
+    directory or a quoted glob; .gz .bz2 .xz .zst are decompressed."""
     out: str
-    """File to write; its ending is the format: .h5 .hdf5 .parquet .npz. Without an ending a folder
-    of shards, which goes on where it was interrupted when the same is said again."""
+    """Output file; the extension selects the format: .h5 .hdf5 .parquet .npz. Without an extension:
+    a directory of shards. Rerun the same command to resume."""
     model: str = "small-en"
-    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
     layers: str = "average"
-    """average, mix, top, all or a layer number."""
+    """Layers to write: average, mix, top, all, or a layer number."""
     state: State = "reset"
-    """reset: every sentence from the zero state; carry: as the older programs, batch by batch."""
+    """reset: start each sentence from a zero LSTM state. carry: keep the state from batch to batch,
+    as bilm-tf and AllenNLP do."""
     batch_size: int | None = None
-    """Sentences computed together; what suits the device, and 64 where the state is carried."""
+    """Sentences per batch. Default: chosen per device; 64 with --state carry."""
     raw: bool = False
-    """Split lines with the model's own tokeniser, and store the words."""
+    """Tokenize each line with the model's tokenizer instead of splitting at spaces, and store the
+    words."""
     forget_sentences: bool = False
-    """HDF5: leave out sentence_to_index, which holds the whole text."""
+    """HDF5: do not store sentence_to_index, which contains the whole text."""
     device: str | None = None
-    """Device such as cpu or cuda; the GPU where there is one."""
+    """Device, such as cpu or cuda. Default: cuda if available."""
     precision: str | None = None
-    """Arithmetic: auto, float32, bfloat16, float16 (fast on a GPU) or int8 (CPU); the weights'
-    where none is named."""
+    """Arithmetic precision: auto, float32, bfloat16, float16 (GPU) or int8 (CPU). Default: dtype of
+    the weights."""
     options: str | None = None
-    """options.json, where it does not lie beside the weights."""
+    """Path of options.json. Default: next to the weights."""
     vocab: str | None = None
-    """Vocabulary file, where it does not lie beside the weights."""
+    """Path of the vocabulary file. Default: next to the weights."""
     format: Literal["parquet", "hdf5", "safetensors"] | None = None
-    """Shards: their format; parquet where none is said."""
+    """Format of the shards. Default: parquet."""
     storage: Literal["float16", "float32"] | None = None
-    """Shards: type of the numbers; float16 where none is said."""
+    """Number format of the stored vectors. Default: float16."""
     shard_words: int | None = None
-    """Shards: words of each, about; 262,144 where none is said."""
+    """Approximate number of words per shard. Default: 262144."""
     workers: int | None = None
-    """Shards: processes that work side by side; one where none is said."""
+    """Number of worker processes. Default: 1."""
     engine: Literal["local", "ray"] | None = None
-    """Shards: local: processes of this machine; ray: actors of a Ray cluster (extra scale)."""
+    """Where workers run: local processes, or actors of a Ray cluster (extra: scale). Default:
+    local."""
 
     def __post_init__(self) -> None:
-        """Refuse what nothing can be done with."""
+        """Validate the counts."""
         for name in ("shard_words", "workers"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; it must be at least 1")
+                raise ConfigError(f"{name} must be at least 1 (got {value}).")
 
 
 @dataclass(frozen=True)
 class InfoConfig:
-    """Say what a model file or folder is: format, geometry, vocabulary, what was mended.
+    """Describe a model: format, geometry and vocabulary.
 
     Examples:
       elmo info elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5
@@ -78,96 +91,101 @@ class InfoConfig:
     """
 
     model: str
-    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
     options: str | None = None
-    """options.json, where it does not lie beside the weights."""
-    json: bool = False
-    """Print JSON."""
+    """Path of options.json. Default: next to the weights."""
 
 
 @dataclass(frozen=True)
 class ConvertConfig:
-    """Turn any readable model into our folder, AllenNLP's files or an ONNX graph.
+    """Convert a model to another format.
 
     Examples:
       elmo convert 144.zip my-elmo
-      elmo convert my-elmo smaller --dtype int8
+      elmo convert my-elmo smaller --storage int8
       elmo convert my-elmo old-style --to allennlp
-      elmo convert my-elmo for-others --to onnx --dtype int8
+      elmo convert my-elmo for-others --to onnx --storage int8
     """
 
     model: str
-    """Model: a bundled name, a folder, a hub id or any older program's file."""
-    output: str
+    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
+    out: str
     """Folder to write."""
     to: Literal["native", "allennlp", "onnx"] = "native"
-    """native: safetensors and JSON; allennlp: options.json and weights.hdf5, of a byte-character
-    model; onnx: a graph for programs without PyTorch (extra export)."""
-    dtype: Storage = "float32"
-    """How native and onnx store weights: int8 takes a quarter of float32, with one scale a row; an
-    ONNX graph then multiplies in int8 too."""
+    """native: safetensors and JSON. allennlp: options.json and weights.hdf5 (byte-character models
+    only). onnx: a graph for programs without PyTorch (extra: export)."""
+    storage: Storage = "float32"
+    """Number format of the stored weights (native and onnx). int8 takes a quarter of float32, with
+    one scale per row; an int8 ONNX graph also computes in int8."""
     options: str | None = None
-    """options.json, where it does not lie beside the weights."""
+    """Path of options.json. Default: next to the weights."""
     vocab: str | None = None
-    """Vocabulary file, where it does not lie beside the weights."""
+    """Path of the vocabulary file. Default: next to the weights."""
     softmax: str | None = None
     """HDF5 file with the softmax of the language model."""
     token_embeddings: str | None = None
-    """HDF5 file with the vectors of the vocabulary, computed beforehand."""
+    """HDF5 file with precomputed token embeddings of the vocabulary."""
     tokenizer: str | None = None
-    """Tokeniser to record in the model: whitespace or english."""
+    """Tokenizer to record in the model: whitespace or english."""
 
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """Measure a language model on a text: perplexity of each direction under the full softmax.
+    """Measure the perplexity of a model on a text.
+
+    Each direction predicts every word and sentence end with the full softmax.
 
     Examples:
       elmo evaluate --model my-elmo test.txt
       elmo evaluate --model my-elmo corpus --split test --state carry --batch-size 1
     """
 
+    GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "Model": ("model", "options", "vocab", "softmax"),
+        "Text": ("split", "raw", "keep_blank_lines", "drop_tail"),
+        "Computation": ("state", "batch_size", "unroll", "device"),
+    }
+
     text: tuple[str, ...]
-    """Text files, one sentence a line, or a prepared corpus; - is standard input."""
+    """Text files with one sentence per line, or a prepared corpus; - for standard input."""
     model: str
-    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
     state: State = "reset"
-    """reset: every sentence from the zero state; carry: row by row, as the older programs."""
+    """reset: start each sentence from a zero LSTM state. carry: keep the state within each batch
+    row, as bilm-tf does."""
     batch_size: int = 64
-    """Rows read side by side; with carried state the result depends on it."""
+    """Batch rows. With --state carry the result depends on it."""
     unroll: int = 20
-    """Steps computed together; changes nothing but speed and memory."""
+    """Time steps per segment. Affects speed and memory only."""
     split: str = "test"
-    """Part of a prepared corpus."""
+    """Split of a prepared corpus to evaluate on."""
     raw: bool = False
-    """Split lines with the model's own tokeniser, not at white space."""
+    """Tokenize each line with the model's tokenizer instead of splitting at spaces."""
     keep_blank_lines: bool = False
-    """Count a blank line as a sentence without words."""
+    """Count a blank line as an empty sentence."""
     drop_tail: bool = False
-    """Leave out the batch in which the text ends, as bilm-tf does."""
+    """Skip the last, incomplete batch, as bilm-tf does."""
     device: str | None = None
-    """Device such as cpu or cuda; the GPU where there is one."""
+    """Device, such as cpu or cuda. Default: cuda if available."""
     options: str | None = None
-    """options.json, where it does not lie beside the weights."""
+    """Path of options.json. Default: next to the weights."""
     vocab: str | None = None
-    """Vocabulary file, where it does not lie beside the weights."""
+    """Path of the vocabulary file. Default: next to the weights."""
     softmax: str | None = None
-    """HDF5 file with the softmax of the model, where it lies apart."""
-    json: bool = False
-    """Print JSON."""
+    """HDF5 file with the softmax, if it is stored separately."""
 
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """Show what ELMo does, in under three minutes.
+    """Show what ELMo does in under three minutes.
 
-    The bundled English model tells the senses of a word apart; then a tiny model is pre-trained on
-    a small text, fine-tuned on another and used.
+    The bundled English model separates the senses of ambiguous words. Then a tiny model is
+    pre-trained on a small text, fine-tuned on another and used.
 
     Examples:
       elmo demo
-      elmo demo --output tiny-elmo
+      elmo demo --out tiny-elmo
     """
 
-    output: str | None = None
-    """Folder to leave the pre-trained tiny model in; nothing is left where none is named."""
+    out: str | None = None
+    """Folder for the pre-trained tiny model. Default: do not keep it."""

@@ -1,4 +1,4 @@
-"""How text becomes a corpus: the dials and arguments of `vocab` and `prepare`."""
+"""Options for reading text and preparing a corpus, and the arguments of `vocab` and `prepare`."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,55 +8,57 @@ from elmo.errors import ConfigError
 
 @dataclass(frozen=True)
 class ReadingConfig:
-    """How text becomes sentences of words; a model records the tokeniser."""
+    """How text is split into sentences and words. A model records its tokenizer."""
 
     tokenizer: str | None = None
-    """Splits text into words: whitespace, english, characters, korean, or spacy:NAME; white space
-    where none is named, or when fine-tuning what the model records."""
+    """Tokenizer: whitespace, english, characters, korean, or spacy:NAME. Default: whitespace; when
+    fine-tuning, the tokenizer recorded in the model."""
     sentences: Literal["line", "split"] = "line"
-    """line: each line is a sentence; split: a line is a paragraph, cut after its full stops."""
+    """line: each line is a sentence. split: each line is a paragraph, split at sentence ends."""
     keep_blank_lines: bool = False
-    """Count a blank line as a sentence without words, as the benchmarks of language models do."""
+    """Count a blank line as an empty sentence, as language-model benchmarks do."""
     text_field: str = "text"
-    """Field of JSON lines, or column of Parquet, that holds the text."""
+    """Field of JSON lines, or column of Parquet files, that contains the text."""
 
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """How a corpus is made of text."""
+    """How a corpus is prepared from text."""
 
     reading: ReadingConfig = field(default_factory=ReadingConfig)
-    """How text becomes sentences of words."""
+    """Sentences and words."""
     vocab: str | None = None
-    """Vocabulary file for the softmax; made from the text where none is named."""
+    """Vocabulary file for the softmax. Default: built from the text."""
     vocab_size: int | None = None
-    """Words in the softmax at most, the three marks included."""
+    """Maximum vocabulary size, including the three special tokens."""
     min_count: int = 1
-    """Words seen less often are not in the softmax."""
+    """Minimum count for a word to enter the vocabulary."""
     held_out: float = 0.01
-    """Share of the text kept for validation where no validation text is given."""
+    """Fraction of the text held out for validation, if no validation text is given."""
     workers: int | None = None
-    """Processes that split text; all cores where none is said."""
+    """Number of tokenizer processes. Default: one per core."""
     shard_words: int = 2**25
-    """Running words of a shard; sentences are shuffled inside shards."""
+    """Words per shard. Sentences are shuffled within shards."""
 
     def __post_init__(self) -> None:
-        """Refuse what no corpus can be made with."""
+        """Validate fractions, counts and conflicting options."""
         if not 0.0 <= self.held_out < 1.0:
-            raise ConfigError(f"held_out is {self.held_out}; a share from 0 to below 1 is meant")
+            raise ConfigError(f"held_out must be at least 0 and below 1 (got {self.held_out}).")
         if self.shard_words < 1:
-            raise ConfigError(f"shard_words is {self.shard_words}; it must be at least 1")
+            raise ConfigError(f"shard_words must be at least 1 (got {self.shard_words}).")
         _check_counts(self.vocab_size, self.min_count, self.workers)
         if self.vocab is not None and (self.vocab_size is not None or self.min_count > 1):
             raise ConfigError(
-                f"{self.vocab} is the vocabulary: leave vocab_size and min_count, which make one, "
-                "as they are"
+                f"The vocabulary is read from {self.vocab}; vocab_size and min_count only apply "
+                "when it is built from the text. Omit them."
             )
 
 
 @dataclass(frozen=True)
 class VocabConfig:
-    """Count the words of a text and write a vocabulary, the most frequent words first.
+    """Count the words of a text and write a vocabulary.
+
+    The most frequent words come first.
 
     Examples:
       elmo vocab corpus/*.txt.gz --out vocab.txt --min-count 3
@@ -64,26 +66,26 @@ class VocabConfig:
     """
 
     input: tuple[str, ...]
-    """Text files or globs: plain, .gz .xz .zst .bz2, .jsonl, .parquet; - is standard input."""
+    """Text files or globs: plain, .gz .xz .zst .bz2, .jsonl, .parquet; - for standard input."""
     out: str
-    """File to write: one word a line, <S> </S> <UNK> first."""
+    """File to write: one word per line, starting with <S> </S> <UNK>."""
     reading: ReadingConfig = field(default_factory=ReadingConfig)
-    """How text becomes sentences of words."""
+    """Sentences and words."""
     vocab_size: int | None = None
-    """Words at most, the three marks included."""
+    """Maximum vocabulary size, including the three special tokens."""
     min_count: int = 1
-    """Words seen less often are left out."""
+    """Minimum count for a word to enter the vocabulary."""
     workers: int | None = None
-    """Processes that split text; all cores where none is said."""
+    """Number of tokenizer processes. Default: one per core."""
 
     def __post_init__(self) -> None:
-        """Refuse what no vocabulary can be made with."""
+        """Validate the counts."""
         _check_counts(self.vocab_size, self.min_count, self.workers)
 
 
 @dataclass(frozen=True)
 class PrepareConfig:
-    """Turn text into a corpus: numbers on disk that training reads without touching a string.
+    """Convert text to a corpus of word ids for training.
 
     Examples:
       elmo prepare articles.txt.xz --out corpus --tokenizer english --sentences split
@@ -91,21 +93,23 @@ class PrepareConfig:
     """
 
     input: tuple[str, ...]
-    """Text files or globs: plain, .gz .xz .zst .bz2, .jsonl, .parquet; - is standard input."""
+    """Text files or globs: plain, .gz .xz .zst .bz2, .jsonl, .parquet; - for standard input."""
     out: str
     """Folder to write."""
     valid: tuple[str, ...] = ()
-    """Validation text; a share of the input is held out where none is given."""
+    """Validation text. Default: a fraction of the input is held out (--held-out)."""
     test: tuple[str, ...] = ()
     """Test text."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    """How the corpus is made."""
+    """Corpus preparation."""
 
 
 def _check_counts(vocab_size: int | None, min_count: int, workers: int | None) -> None:
     if vocab_size is not None and vocab_size < 4:
-        raise ConfigError(f"vocab_size is {vocab_size}; three marks and a word are 4")
+        raise ConfigError(
+            f"vocab_size must be at least 4: three special tokens and one word (got {vocab_size})."
+        )
     if min_count < 1:
-        raise ConfigError(f"min_count is {min_count}; it must be at least 1")
+        raise ConfigError(f"min_count must be at least 1 (got {min_count}).")
     if workers is not None and workers < 1:
-        raise ConfigError(f"workers is {workers}; it must be at least 1")
+        raise ConfigError(f"workers must be at least 1 (got {workers}).")

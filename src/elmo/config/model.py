@@ -1,4 +1,4 @@
-"""The shape of a model, as its config.json records it."""
+"""Geometry of a model, as recorded in the `config.json` of a model folder."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,43 +9,43 @@ from elmo.errors import ConfigError
 
 LayerNorm = Literal["none", "allennlp", "bilm-tf"]
 
-# More layers than any model has; a larger number comes from a damaged file.
+# No real model is deeper; a larger value comes from a damaged file.
 MAX_DEPTH = 64
 
 
 @dataclass(frozen=True)
 class TextConfig:
-    """How strings become rows of ids."""
+    """How text is converted to token rows."""
 
     tokenizer: str | None = None
-    """Tokeniser applied to raw strings; none recorded means white space."""
+    """Tokenizer applied to raw strings. Default: split at white space."""
     characters: Literal["bytes", "codepoints", "jamo", "dictionary", "none"] = "bytes"
-    """Character scheme: UTF-8 bytes, code points, Korean jamo, ELMoForManyLangs' code points, or
-    no characters at all."""
+    """Character scheme: UTF-8 bytes, code points, Korean jamo, the dictionary of ELMoForManyLangs,
+    or none for models over word ids."""
     max_characters: int = 50
-    """Character columns of a token row, the marks of its beginning and end included."""
+    """Characters per token, including the begin and end markers."""
     special_tokens: tuple[str, str, str] = ("<S>", "</S>", "<UNK>")
-    """Names of the sentence marks and of the unknown word in the table of input words."""
+    """Begin-of-sentence, end-of-sentence and unknown token in the word embedding table."""
     cut_words: bool = False
-    """Look words up cut to the characters a row has room for, as ELMoForManyLangs does."""
+    """Truncate words to max_characters before the word lookup, as ELMoForManyLangs does."""
 
     def __post_init__(self) -> None:
-        """Refuse a row without room for a single character."""
+        """Validate max_characters."""
         if self.characters != "none" and self.max_characters < 3:
             raise ConfigError(
-                f"max_characters is {self.max_characters}, but a token needs at least 3: its "
-                "beginning, one character, its end"
+                f"max_characters must be at least 3, for the begin marker, one character and the "
+                f"end marker (got {self.max_characters})."
             )
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The context-independent token encoder: character CNN, highway, word table, projection."""
+    """Token encoder without context: character CNN, highway layers, word embeddings, projection."""
 
     n_characters: int = 262
-    """Rows of the character table, the mask row included; 0 means no characters."""
+    """Rows of the character embedding table, including the mask row; 0 for no character input."""
     character_dim: int = 16
-    """Width of a character vector."""
+    """Dimension of a character embedding."""
     filters: tuple[tuple[int, int], ...] = (
         (1, 32),
         (2, 32),
@@ -55,162 +55,171 @@ class EncoderConfig:
         (6, 512),
         (7, 1024),
     )
-    """Convolutions as (width, count)."""
+    """Convolutions as (width, number of filters)."""
     activation: Literal["relu", "tanh"] = "relu"
-    """Activation after the max over positions."""
+    """Activation after max pooling over positions."""
     n_highway: int = 2
-    """Highway layers after the convolutions."""
+    """Number of highway layers after the convolutions."""
     project: bool = True
-    """Whether a linear layer brings the result to the width of the LSTM."""
+    """Whether a linear layer projects the result to the input dimension of the LSTM."""
     n_words: int = 0
-    """Rows of the word table, the mask row included; 0 means no word table."""
+    """Rows of the word embedding table, including the mask row; 0 for no word embeddings."""
     word_dim: int = 0
-    """Width of a word vector."""
+    """Dimension of a word embedding."""
     word_role: Literal["join", "cache"] = "join"
-    """Word vectors stand beside the characters, or in their place for the words in the table."""
+    """join: concatenate word embeddings with the character features. cache: use precomputed token
+    vectors for the words in the table, instead of their characters."""
 
     def __post_init__(self) -> None:
-        """Refuse an encoder without input and a width without a table."""
+        """Validate that the encoder has an input and that its sizes are positive."""
         if not self.n_characters and not self.n_words:
-            raise ConfigError("the token encoder has neither characters nor words as its input")
+            raise ConfigError(
+                "The token encoder has no input: both n_characters and n_words are 0."
+            )
         if self.n_characters and not self.filters:
-            raise ConfigError("a character encoder needs at least one filter [width, count]")
+            raise ConfigError(
+                "A character encoder needs at least one filter, given as [width, count]."
+            )
         if any(width < 1 or count < 1 for width, count in self.filters):
-            raise ConfigError(f"filters must be positive [width, count] pairs: {self.filters}")
+            raise ConfigError(
+                f"filters must be pairs of positive integers [width, count] (got {self.filters})."
+            )
         if not 0 <= self.n_highway <= MAX_DEPTH:
-            raise ConfigError(f"n_highway must be from 0 to {MAX_DEPTH}, not {self.n_highway}")
+            raise ConfigError(f"n_highway must be from 0 to {MAX_DEPTH} (got {self.n_highway}).")
         if self.word_role == "cache" and not self.n_characters:
-            raise ConfigError("a word cache needs the characters it stands in for")
+            raise ConfigError(
+                "word_role is 'cache', which requires character input (n_characters > 0)."
+            )
 
     @property
     def n_filters(self) -> int:
-        """Width of the character part before the projection."""
+        """Dimension of the character features before the projection."""
         return sum(count for _, count in self.filters) if self.n_characters else 0
 
     @property
     def width(self) -> int:
-        """Width of the encoder before the projection."""
+        """Output dimension of the encoder before the projection."""
         joined = self.word_dim if self.n_words and self.word_role == "join" else 0
         return self.n_filters + joined
 
 
 @dataclass(frozen=True)
 class LSTMConfig:
-    """The two stacks of LSTM layers with projection."""
+    """Forward and backward LSTM stacks with projection."""
 
     cell_dim: int = 4096
-    """Width of the cell."""
+    """Dimension of the cell state."""
     projection_dim: int = 512
-    """Width of a layer's input and output; equal to cell_dim means no projection."""
+    """Input and output dimension of a layer. Equal to cell_dim: no projection."""
     n_layers: int = 2
-    """Layers of each direction."""
+    """LSTM layers per direction."""
     cell_clip: float | None = 3.0
-    """The cell is clipped to plus and minus this value."""
+    """Clip the cell state to plus or minus this value; null for no clipping."""
     projection_clip: float | None = 3.0
-    """The projected output is clipped to plus and minus this value."""
+    """Clip the projected output to plus or minus this value; null for no clipping."""
     residual: bool = True
-    """Layers after the first add their input to their output."""
+    """Add residual connections around the layers after the first."""
     forget_bias: float = 1.0
-    """Added to the stored bias of the forget gate at run time."""
+    """Constant added to the stored bias of the forget gate at run time."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes and clips that compute nothing."""
+        """Validate sizes, clipping bounds and the forget bias."""
         for name in ("cell_dim", "projection_dim", "n_layers"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
         if self.n_layers > MAX_DEPTH:
-            raise ConfigError(f"n_layers must be at most {MAX_DEPTH}, not {self.n_layers}")
+            raise ConfigError(f"n_layers must be at most {MAX_DEPTH} (got {self.n_layers}).")
         for name in ("cell_clip", "projection_clip"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
-                raise ConfigError(f"{name} must be positive or absent, not {value}")
+                raise ConfigError(
+                    f"{name} must be positive, or null for no clipping (got {value})."
+                )
         if not math.isfinite(self.forget_bias):
-            raise ConfigError(f"forget_bias must be a number, not {self.forget_bias}")
+            raise ConfigError(f"forget_bias must be a finite number (got {self.forget_bias}).")
 
     @property
     def has_projection(self) -> bool:
-        """Whether a matrix brings the cell's output to the projected width."""
+        """Whether the LSTM output is projected to a smaller dimension."""
         return self.cell_dim != self.projection_dim
 
 
 @dataclass(frozen=True)
 class MixConfig:
-    """How the layers are mixed into output representations."""
+    """How layers are combined into output representations."""
 
     n_mixes: int = 1
-    """Independent mixes over one pass."""
+    """Number of independent layer mixes."""
     layer_norm: LayerNorm = "none"
-    """Layer normalisation before mixing, as one of the older programs computes it."""
+    """Layer normalization before mixing: none, or as AllenNLP or bilm-tf computes it."""
     top_only: bool = False
-    """Scale the top layer alone; the mix has no weights then."""
+    """Scale the top layer only, without mix weights."""
 
     def __post_init__(self) -> None:
-        """Refuse a negative number of mixes."""
+        """Validate the number of mixes."""
         if self.n_mixes < 0:
-            raise ConfigError(
-                f"the number of representations is {self.n_mixes}; 0 or more is meant"
-            )
+            raise ConfigError(f"n_mixes must be 0 or more (got {self.n_mixes}).")
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A whole model: text, token encoder, LSTMs, mixes, softmax."""
+    """Geometry of a whole model: text, token encoder, LSTM stacks, mixes, softmax."""
 
     text: TextConfig = field(default_factory=TextConfig)
-    """How strings become rows of ids."""
+    """Text and characters."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    """The token encoder."""
+    """Token encoder."""
     lstm: LSTMConfig = field(default_factory=LSTMConfig)
-    """The LSTM stacks."""
+    """LSTM stacks."""
     mix: MixConfig = field(default_factory=MixConfig)
-    """The mixes."""
+    """Layer mixes."""
     n_softmax_words: int = 0
-    """Words of the softmax of the language model; 0 means the model has none."""
+    """Vocabulary size of the language-model softmax; 0 if the model has no softmax."""
     softmax_cutoffs: tuple[int, ...] = ()
-    """Where the clusters of an adaptive softmax begin; none means that it is a plain one."""
+    """Cutoffs of an adaptive softmax; empty for a plain softmax."""
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not fit together."""
+        """Validate that the parts fit together."""
         if (self.text.characters == "none") != (self.encoder.n_characters == 0):
-            raise ConfigError("text.characters and encoder.n_characters disagree")
+            raise ConfigError("text.characters and encoder.n_characters contradict each other.")
         if self.text.characters != "none":
             widest = max(width for width, _ in self.encoder.filters)
             if widest > self.text.max_characters:
                 raise ConfigError(
-                    f"a filter is {widest} wide, but a token has {self.text.max_characters} "
-                    "characters"
+                    f"A filter of width {widest} does not fit into a token of "
+                    f"{self.text.max_characters} characters (max_characters)."
                 )
         cutoffs = (0, *self.softmax_cutoffs, self.n_softmax_words)
         if self.softmax_cutoffs and any(a >= b for a, b in pairwise(cutoffs)):
             raise ConfigError(
-                f"the cutoffs of the adaptive softmax are {list(self.softmax_cutoffs)}; they must "
-                f"grow and stay below its {self.n_softmax_words} words"
+                f"The cutoffs of the adaptive softmax must be increasing and below its vocabulary "
+                f"size of {self.n_softmax_words} (got {list(self.softmax_cutoffs)})."
             )
-        # Each cluster is a quarter as wide as the one before it.
+        # The dimension shrinks by a factor of 4 from cluster to cluster.
         if self.lstm.projection_dim < 4 ** len(self.softmax_cutoffs):
             raise ConfigError(
-                f"an adaptive softmax with {len(self.softmax_cutoffs)} cutoffs needs a "
-                f"projection_dim of at least {4 ** len(self.softmax_cutoffs)}, not "
-                f"{self.lstm.projection_dim}: take fewer"
+                f"An adaptive softmax with {len(self.softmax_cutoffs)} cutoffs needs a "
+                f"projection_dim of at least {4 ** len(self.softmax_cutoffs)} "
+                f"(got {self.lstm.projection_dim}). Use fewer cutoffs."
             )
         if not self.encoder.project and self.encoder.width != self.lstm.projection_dim:
             raise ConfigError(
-                f"the token encoder gives {self.encoder.width} values, the LSTM takes "
-                f"{self.lstm.projection_dim}, and there is no projection between them"
+                f"The token encoder returns {self.encoder.width} dimensions, but the LSTM expects "
+                f"{self.lstm.projection_dim}, and there is no projection between them."
             )
         cached = self.encoder.n_words and self.encoder.word_role == "cache"
         if cached and self.encoder.word_dim != self.lstm.projection_dim:
             raise ConfigError(
-                f"cached token vectors are {self.encoder.word_dim} wide, the LSTM takes "
-                f"{self.lstm.projection_dim}"
+                f"Cached token vectors have {self.encoder.word_dim} dimensions, but the LSTM "
+                f"expects {self.lstm.projection_dim}."
             )
 
     @property
     def n_layers(self) -> int:
-        """Layers a mix sees: the token layer and those of the LSTM."""
+        """Number of layers that are mixed: the token layer and the LSTM layers."""
         return self.lstm.n_layers + 1
 
     @property
     def dim(self) -> int:
-        """Width of a word vector: both directions."""
+        """Dimension of a word vector: both directions concatenated."""
         return 2 * self.lstm.projection_dim

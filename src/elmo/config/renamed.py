@@ -58,6 +58,8 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
         "senses": "word_senses",
         "nearest": "nearest_occurrences",
     },
+    ("RunConfig", "precision"): {"32-true": "float32", "bf16-mixed": "bfloat16"},
+    ("ExamplesConfig", "empty"): {"refuse": "error"},
     ("ExamplesConfig", "reader"): {"pairs": "sentence_pairs", "senses": "word_senses"},
 }
 # Name of the config class, then fields that no longer exist and the only value they could have.
@@ -77,11 +79,10 @@ def upgrade(cls: type, data: Any) -> Any:
     removed = REMOVED_FIELDS.get(cls.__name__, {})
     hints = get_type_hints(cls)
     upgraded: dict[str, Any] = {}
-    name: str
     for old, value in data.items():
         if old in removed and value == removed[old]:
             continue
-        name = fields.get(old, old)
+        name = fields[old] if old in fields else str(old)
         section = hints.get(name)
         if isinstance(section, type) and dataclasses.is_dataclass(section):
             value = upgrade(section, value)

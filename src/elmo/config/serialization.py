@@ -1,4 +1,4 @@
-"""Config dataclasses to plain data and back: mappings, YAML, flags, and the help of each field."""
+"""Conversion of config dataclasses to and from plain data, YAML and command-line flags."""
 
 import ast
 import dataclasses
@@ -18,7 +18,7 @@ Config = TypeVar("Config")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Give a config as plain data, tuples as lists."""
+    """Return a config as plain data, with tuples as lists."""
     plain: dict[str, Any] = dataclasses.asdict(config, dict_factory=dict)
     return typing.cast(dict[str, Any], _untuple(plain))
 
@@ -34,16 +34,19 @@ def _untuple(value: Any) -> Any:
 def from_dict(
     cls: type[Config], data: Any, where: str = "config", base: Config | None = None
 ) -> Config:
-    """Build a config dataclass from plain data; unknown names and wrong types are refused.
+    """Build a config dataclass from plain data. Names of earlier versions are accepted.
 
-    A section that is given in part keeps the rest of its default, which is the default that the
-    config around it has for it, not that of the section's class.
+    A partly given section takes its other values from the default of the enclosing config, which
+    can differ from the defaults of the section's class.
 
     Args:
-        cls: the dataclass.
-        data: a mapping from field names to plain data.
-        where: what to call the data in an error message.
-        base: gives what the data do not; the defaults of the class where None.
+        cls: Config dataclass.
+        data: Mapping from field names to plain data.
+        where: Name of the data in error messages.
+        base: Config that supplies missing values. Default: the defaults of the class.
+
+    Raises:
+        ConfigError: A name is unknown, a value has the wrong type, or a required one is missing.
     """
     _check_mapping(data, where)
     data = upgrade(cls, data)
@@ -52,22 +55,24 @@ def from_dict(
     names = [item.name for item in fields]
     unknown = sorted(set(map(str, data)) - set(names))
     if unknown:
-        raise ConfigError(f"{where}: unknown name {', '.join(unknown)}; known: {', '.join(names)}")
+        raise ConfigError(
+            f"{where}: unknown option {', '.join(unknown)}. Expected: {', '.join(names)}."
+        )
     values: dict[str, Any] = {}
     for item in fields:
         default = _default(item, base)
         if item.name in data:
-            place = f"{where}.{item.name}"
-            values[item.name] = _convert(hints[item.name], data[item.name], place, default)
+            name = f"{where}.{item.name}"
+            values[item.name] = _convert(hints[item.name], data[item.name], name, default)
         elif default is dataclasses.MISSING:
-            raise ConfigError(f"{where}: {item.name} is missing and has no default")
+            raise ConfigError(f"{where}: the required option {item.name} is missing.")
         else:
             values[item.name] = default
     return cls(**values)
 
 
 def _default(item: "dataclasses.Field[Any]", base: Any) -> Any:
-    """Give the default of a field, or `MISSING`."""
+    """Return the default of a field, or `dataclasses.MISSING`."""
     if base is not None:
         return getattr(base, item.name)
     if item.default_factory is not dataclasses.MISSING:
@@ -77,7 +82,7 @@ def _default(item: "dataclasses.Field[Any]", base: Any) -> Any:
 
 def _check_mapping(data: Any, where: str) -> None:
     if not isinstance(data, dict):
-        raise ConfigError(f"{where}: found {_kind(data)}, expected names with values")
+        raise ConfigError(f"{where}: expected a mapping of options (got {_typed(data)}).")
 
 
 def _convert(hint: Any, value: Any, where: str, default: Any = None) -> Any:
@@ -92,12 +97,12 @@ def _convert(hint: Any, value: Any, where: str, default: Any = None) -> Any:
     if origin is Literal:
         if value not in arguments:
             raise ConfigError(
-                f"{where}: found {value!r}, expected one of {', '.join(map(str, arguments))}"
+                f"{where}: expected one of {', '.join(map(str, arguments))} (got {value!r})."
             )
         return value
     if origin is tuple and isinstance(value, list | tuple):
         if arguments[-1] is not Ellipsis and len(value) != len(arguments):
-            raise ConfigError(f"{where}: found {len(value)} values, expected {len(arguments)}")
+            raise ConfigError(f"{where}: expected {len(arguments)} values (got {len(value)}).")
         return tuple(_convert(arguments[0], item, where) for item in value)
     if origin is dict and isinstance(value, dict):
         return {
@@ -107,22 +112,22 @@ def _convert(hint: Any, value: Any, where: str, default: Any = None) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is str and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # YAML takes an unquoted `layers: 1` for a number
+        return str(value)  # YAML reads an unquoted `layers: 1` as a number
     plain = origin or hint
     if not isinstance(value, plain) or (isinstance(value, bool) and plain is not bool):
         expected = "list" if plain is tuple else plain.__name__
-        raise ConfigError(f"{where}: found {_kind(value)}, expected {expected}")
+        raise ConfigError(f"{where}: expected {expected} (got {_typed(value)}).")
     return value
 
 
 def _without_none(hint: Any) -> Any:
-    """Give what an optional hint is when it is there, or the hint itself."""
+    """Return the type inside an optional type hint, or the hint itself."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint
     return next(argument for argument in get_args(hint) if argument is not type(None))
 
 
-def _kind(value: Any) -> str:
+def _typed(value: Any) -> str:
     return f"{type(value).__name__} {value!r}"[:80]
 
 
@@ -130,11 +135,11 @@ def _kind(value: Any) -> str:
 
 
 def to_yaml(config: Any) -> str:
-    """Write a config as YAML; `load_config` reads it back."""
+    """Return a config as YAML that `load_config` reads back."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """A line for each name; lists stay on theirs."""
+        """Dumper that writes lists on one line."""
 
     Dumper.add_representer(
         list, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, True)
@@ -143,10 +148,10 @@ def to_yaml(config: Any) -> str:
 
 
 def presets(folder: str = "") -> dict[str, Path]:
-    """Give the presets that come with the package, by name.
+    """Return the presets of the package as a mapping from name to path.
 
     Args:
-        folder: of those for another verb than `pretrain`.
+        folder: Subfolder of the presets; empty for those of `pretrain`.
     """
     home = Path(__file__).parents[1] / "presets" / folder
     return {path.stem: path for path in sorted(home.glob("*.yaml"))}
@@ -158,28 +163,28 @@ def load_config(
     overrides: Mapping[str, Any] | None = None,
     known: Mapping[str, Path] | None = None,
 ) -> Config:
-    """Build a config from a file and single values, which win over the file.
+    """Build a config from a YAML file and single values that override it.
 
     Args:
-        cls: the dataclass.
-        source: a YAML file or one of the known names; None means defaults alone.
-        overrides: values by the name of a leaf, at whatever depth it is.
-        known: names that stand for files.
+        cls: Config dataclass.
+        source: YAML file or name of a preset. Default: start from the defaults.
+        overrides: Values by field name, whatever section the field is in.
+        known: Presets by name.
     """
-    data = {} if source is None else _read_settings(source, known or {})
+    data = {} if source is None else upgrade(cls, _read_settings(source, known or {}))
     where = source or "config"
     _check_mapping(data, where)
     for leaf in leaves(cls):
         if overrides and leaf.name in overrides:
-            section, place = data, where
+            section, section_name = data, where
             for name in leaf.path:
-                place += f".{name}"
+                section_name += f".{name}"
                 section = section.setdefault(name, {})
-                _check_mapping(section, place)
+                _check_mapping(section, section_name)
             section[leaf.name] = overrides[leaf.name]
         elif leaf.is_required and leaf.name not in data:
-            inside = "" if source is None else f", nor does {source} set {leaf.name}"
-            raise ConfigError(f"{leaf.flag} is not given{inside}: {leaf.help}")
+            inside = "" if source is None else f", and {source} does not set {leaf.name}"
+            raise ConfigError(f"{leaf.flag} is required{inside}: {leaf.help}")
     return from_dict(cls, data, where)
 
 
@@ -188,23 +193,23 @@ def _read_settings(source: str, known: Mapping[str, Path]) -> Any:
 
     path = known.get(source, Path(source))
     if not path.is_file():
-        names = f"; presets: {', '.join(known)}" if known else ""
-        raise ConfigError(f"there is no file {source} to read settings from{names}")
+        names = f" Available presets: {', '.join(known)}." if known else ""
+        raise ConfigError(f"Config file {source} does not exist.{names}")
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_loader()) or {}
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"cannot read {source} as YAML: {reason}") from None
+        raise ConfigError(f"{source} is not valid YAML: {reason}") from None
 
 
 def _loader() -> Any:
-    """Give YAML's safe loader, taught that 3e-3 is a number; YAML 1.1 wants 3.0e-3."""
+    """Return YAML's safe loader, extended to read 3e-3 as a number (YAML 1.1 requires 3.0e-3)."""
     import re
 
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Numbers may have an exponent without a point."""
+        """Loader that accepts numbers with an exponent but no decimal point."""
 
     number = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+0123456789"))
@@ -216,15 +221,15 @@ def _loader() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """A field that holds a value, not a section of further fields.
+    """A config field that holds a value rather than a section.
 
     Attributes:
-        name: of the field; unique in a config.
-        path: names of the sections it is in, from the top.
-        title: what its section is, empty at the top.
-        hint: its type.
-        default: its value where none is given, or `MISSING`.
-        help: the docstring under it.
+        name: Field name, unique within a config.
+        path: Names of the enclosing sections, outermost first.
+        title: Heading of its group in the help; empty for ungrouped fields.
+        hint: Type hint.
+        default: Default value, or `dataclasses.MISSING`.
+        help: Docstring below the field.
     """
 
     name: str
@@ -236,38 +241,38 @@ class Leaf:
 
     @property
     def flag(self) -> str:
-        """The field on a command line."""
+        """Command-line flag of the field."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def is_required(self) -> bool:
-        """Whether there is no default."""
+        """Whether the field has no default."""
         return self.default is dataclasses.MISSING
 
     @property
     def is_many(self) -> bool:
-        """Whether it is any number of strings: on a command line, words one after another."""
+        """Whether the field takes any number of strings."""
         return bool(self.hint == tuple[str, ...])
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is yes or no, or nothing said."""
+        """Whether the field is a boolean, possibly optional."""
         return _without_none(self.hint) is bool
 
     @property
-    def kind(self) -> str:
-        """The type in a word, or the choices."""
+    def type_name(self) -> str:
+        """Name of the type, or the choices."""
         hint = _without_none(self.hint)
         if get_origin(hint) is Literal:
             return "|".join(map(str, get_args(hint)))
         if get_origin(hint) is tuple:
             return "str" if self.is_many else "list"
-        # That a value may be absent is of interest where it usually is not.
-        absent = hint is not self.hint and self.default is not None
-        return f"{hint.__name__}|null" if absent else str(hint.__name__)
+        # Show null as a choice only if it is not the default anyway.
+        can_be_null = hint is not self.hint and self.default is not None
+        return f"{hint.__name__}|null" if can_be_null else str(hint.__name__)
 
     def from_text(self, text: str) -> Any:
-        """Read a value as it is typed: `null` or `none` where it may be absent, lists as YAML."""
+        """Parse a command-line value: `null` or `none` for optional fields, lists as YAML."""
         hint = _without_none(self.hint)
         value: Any = text
         if hint is not self.hint and text.lower() in ("null", "none"):
@@ -276,7 +281,7 @@ class Leaf:
             try:
                 value = hint(text)
             except ValueError:
-                value = text  # refused below, with what was expected
+                value = text  # rejected below with a message about the expected type
         elif get_origin(hint) is tuple:
             import yaml
 
@@ -288,30 +293,32 @@ class Leaf:
 
 
 def leaves(cls: type, path: tuple[str, ...] = (), title: str = "", base: Any = None) -> list[Leaf]:
-    """List the values a config holds, its own before those of its sections.
+    """Return all values of a config as a flat list: its own fields, then those of its sections.
 
     Args:
-        cls: the dataclass.
-        path: names of the sections that lead to it.
-        title: what it is.
-        base: holds the defaults; those of the class where None.
+        cls: Config dataclass.
+        path: Names of the enclosing sections.
+        title: Heading of the section.
+        base: Config that holds the defaults. Default: the defaults of the class.
     """
     hints, texts = get_type_hints(cls), field_help(cls)
-    own: list[Leaf] = []
-    deeper: list[Leaf] = []
+    groups = {name: group for group, names in getattr(cls, "GROUPS", {}).items() for name in names}
+    values: list[Leaf] = []
+    sections: list[Leaf] = []
     for item in dataclasses.fields(typing.cast(Any, cls)):
         hint, text, default = hints[item.name], texts[item.name], _default(item, base)
         if dataclasses.is_dataclass(hint):
-            section, what = (*path, item.name), text.rstrip(".")
-            deeper += leaves(typing.cast(type, hint), section, what, default)
+            section, heading = (*path, item.name), text.rstrip(".")
+            sections += leaves(typing.cast(type, hint), section, heading, default)
         else:
-            own.append(Leaf(item.name, path, title, hint, default, text))
-    return own + deeper
+            heading = groups.get(item.name, title)
+            values.append(Leaf(item.name, path, heading, hint, default, text))
+    return values + sections
 
 
 @cache
 def field_help(cls: type) -> dict[str, str]:
-    """Map each field of a config dataclass to the docstring under it."""
+    """Return the docstring below each field of a config dataclass, by field name."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(tree, ast.ClassDef)
     texts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The dials of supervised tasks on top of ELMo."""
+"""Options of supervised tasks on top of ELMo."""
 
 from dataclasses import dataclass, field, fields
 from typing import Literal
@@ -37,7 +37,7 @@ ReaderName = Literal[
     "table",
 ]
 
-# Letters of a word that are read, two marks included; more say little.
+# Characters of a word that the task's own CNN reads, including the begin and end markers.
 MAX_WORD_CHARACTERS = 25
 
 
@@ -46,253 +46,262 @@ class ExamplesConfig:
     """Where examples come from."""
 
     train: str | None = None
-    """Examples to learn from."""
+    """Training set: a file or folder."""
     dev: str | None = None
-    """Examples a model is chosen by; a part of the training examples where none are named."""
+    """Development set, for model selection. Default: a part of the training set."""
     test: str | None = None
-    """Examples to report on; scored once, after training."""
+    """Test set, scored once after training."""
     reader: ReaderName = "auto"
-    """What the files are; found out from their names and first lines where nothing is said."""
+    """Format of the files. auto: detected from names and first lines."""
     text: str = "text"
-    """Tables, JSON lines and pairs: column of the text; two with a comma between them."""
+    """Column or field of the text in tables and JSON lines; for sentence pairs two names separated
+    by a comma."""
     label: str | None = None
-    """Where the answer stands: a column's name in tables and JSON lines (label), upos or xpos in
-    CoNLL-U, a column's number in CoNLL columns (the last)."""
+    """Where the label is: a column name in tables and JSON lines (default: label), upos or xpos in
+    CoNLL-U, a column number in CoNLL files (default: the last)."""
     scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BILOU", "none"] = "auto"
-    """Tagging and roles: scheme of the tags, none where they mark no spans; found out from them
-    where nothing is said."""
+    """Tagging and semantic roles: tag scheme; none if tags do not mark spans. auto: detected."""
     phrases: bool = False
-    """Trees: learn from all phrases, not from sentences alone."""
-    empty: Literal["refuse", "keep", "skip"] = "refuse"
-    """Texts without a word: an error, an example like others, or left out."""
+    """Sentiment trees: train on all phrases instead of whole sentences only."""
+    empty: Literal["error", "keep", "skip"] = "error"
+    """Texts without words: raise an error, keep them as examples, or skip them."""
     encoding: str | None = None
-    """Encoding of the files; UTF-8, or UTF-16 with its mark, where none is named."""
+    """Encoding of the files. Default: UTF-8, or UTF-16 with a byte order mark."""
     tokenizer: str | None = None
-    """Splits raw text; the one of the ELMo model where none is named."""
+    """Tokenizer for raw text. Default: that of the ELMo model."""
     dev_share: float = 0.1
-    """Share of the training examples a model is chosen by, where no dev is named."""
+    """Fraction of the training set used as development set, if none is given."""
     fraction: float = 1.0
-    """Share of the training examples that is used, for curves of sample efficiency. An epoch has as
-    many steps as one of all examples, so that a share is learned from as long."""
+    """Fraction of the training set to use, for sample-efficiency curves. An epoch keeps the number
+    of steps of the full training set."""
 
     def __post_init__(self) -> None:
-        """Refuse shares that are none."""
+        """Validate the fractions."""
         if not 0 < self.dev_share < 1:
-            raise ConfigError(f"dev_share is {self.dev_share}; a share between 0 and 1 is meant")
+            raise ConfigError(f"dev_share must be between 0 and 1 (got {self.dev_share}).")
         if not 0 < self.fraction <= 1:
-            raise ConfigError(f"fraction is {self.fraction}; a share above 0, 1 at most, is meant")
+            raise ConfigError(f"fraction must be above 0 and at most 1 (got {self.fraction}).")
 
 
 @dataclass(frozen=True)
 class TaskELMoConfig:
-    """What ELMo gives to the model."""
+    """The ELMo model and how its layers enter the task model."""
 
     model: str | None = "small-en"
-    """Name, folder or hub id; none for a model without ELMo."""
+    """Bundled model name, model folder or hub id; none for a task model without ELMo."""
     use: Literal["frozen", "tuned"] = "frozen"
-    """frozen: vectors are computed once and kept on the disk; tuned: the network learns too."""
+    """frozen: compute ELMo vectors once and cache them on disk. tuned: train ELMo with the task."""
     placement: Literal["input", "output", "both"] = "input"
-    """Where its vectors come in: before the model's own LSTM, after it, or both."""
+    """Where ELMo vectors enter: at the input of the task encoder, at its output, or both."""
     layers: str = "all"
-    """Layers that are mixed: all, the top one, or some by their numbers, such as 1 or 1,2."""
+    """Layers to mix: all, top, or layer numbers such as 1 or 1,2."""
     gamma: bool = True
-    """Whether the mix has a scale that is learned."""
+    """Learn a scale factor for the layer mix."""
     mix_penalty: float = 0.001
-    """The paper's lambda: penalty on the squares of the weights of the mix."""
+    """L2 penalty on the weights of the layer mix (lambda in the ELMo paper)."""
     mix_learning_rate: float = 0.01
-    """Highest learning rate of the weights of the mix: a few numbers that have far to go, where
-    those of a matrix move by hundredths."""
+    """Peak learning rate of the layer-mix weights."""
     elmo_dropout: float = 0.5
-    """Dropout of the mixed vectors."""
+    """Dropout on the mixed ELMo vectors."""
     elmo_learning_rate: float = 1e-4
-    """tuned: highest learning rate of the network itself."""
+    """tuned: peak learning rate of the ELMo weights."""
     unfreeze_every: int = 0
-    """tuned: epochs after which the next layer from the top begins to learn; 0 lets all learn."""
+    """tuned: unfreeze one more layer, from the top, every N epochs; 0 trains all layers from the
+    start."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate layers, rates and conflicting options."""
         numbers = self.layers.split(",")
-        are_some = all(map(str.isdecimal, numbers)) and len(set(map(int, numbers))) == len(numbers)
-        if self.layers not in ("all", "top") and not are_some:
+        are_layers = all(map(str.isdecimal, numbers)) and len(set(map(int, numbers))) == len(
+            numbers
+        )
+        if self.layers not in ("all", "top") and not are_layers:
             raise ConfigError(
-                f"layers is {self.layers!r}; expected all, top, or numbers of layers such as 1,2"
+                f"layers must be all, top, or distinct layer numbers such as 1,2 "
+                f"(got {self.layers!r})."
             )
         if self.mix_penalty < 0:
-            raise ConfigError(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
+            raise ConfigError(f"mix_penalty must be 0 or more (got {self.mix_penalty}).")
         if not 0 <= self.elmo_dropout < 1:
-            raise ConfigError(f"elmo_dropout is {self.elmo_dropout}; a share below 1 is meant")
+            raise ConfigError(
+                f"elmo_dropout must be at least 0 and below 1 (got {self.elmo_dropout})."
+            )
         for name in ("elmo_learning_rate", "mix_learning_rate"):
             if not 0 < getattr(self, name) <= 1e6:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
+                raise ConfigError(
+                    f"{name} must be above 0 and at most 1e6 (got {getattr(self, name)})."
+                )
         if self.unfreeze_every < 0:
-            raise ConfigError(f"unfreeze_every is {self.unfreeze_every}; it must be 0 or more")
+            raise ConfigError(f"unfreeze_every must be 0 or more (got {self.unfreeze_every}).")
         if self.unfreeze_every and self.use == "frozen":
             raise ConfigError(
-                f"unfreeze_every is {self.unfreeze_every}, but a frozen ELMo does not learn: "
-                "say use: tuned"
+                f"unfreeze_every ({self.unfreeze_every}) requires use: tuned; a frozen ELMo is not "
+                "trained."
             )
         if self.use == "tuned" and self.model is None:
-            raise ConfigError("use is tuned, but there is no ELMo (model: none) that could learn")
+            raise ConfigError("use: tuned requires an ELMo model, but model is none.")
 
 
 @dataclass(frozen=True)
 class WordFeaturesConfig:
-    """What else a word is known by."""
+    """Word features besides ELMo: static word vectors, characters, indicators."""
 
     word_vectors: str | None = None
-    """File of word vectors, as word2vec and GloVe write them; a binary one ends in .bin."""
+    """File of static word vectors in word2vec or GloVe format; binary files end in .bin."""
     tune_word_vectors: bool = True
-    """Whether static vectors learn too: those of words of the examples."""
+    """Train the static vectors of the words of the examples."""
     max_word_vectors: int = 400_000
-    """Further words of that file which the model keeps for texts to come, the first in it; in
-    float16, 2 bytes a number: 240 MB for all of GloVe's 400,000 words of width 300."""
+    """Additional static vectors stored with the model for words outside the examples, in file
+    order. All 400,000 GloVe vectors of dimension 300 take 240 MB in float16."""
     characters: Literal["bytes", "none"] = "bytes"
-    """Characters of a word, which a small CNN of the model's own reads."""
+    """Character input of the task's own small CNN."""
     character_dim: int = 16
-    """Width of a character vector."""
+    """Dimension of a character embedding."""
     character_filters: tuple[tuple[int, int], ...] = ((1, 16), (2, 32), (3, 64))
     """Convolutions over characters as [width, count] pairs."""
     indicator_dim: int = 16
-    """Width of the vector of a mark, for tasks that mark words: pairs and answers mark those that
-    both texts have, roles the predicate, clusters who speaks."""
+    """Dimension of indicator embeddings: words shared by both texts (sentence pairs, question
+    answering), the predicate (semantic roles), the speaker (coreference)."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate sizes and filters."""
         if self.max_word_vectors < 0:
-            raise ConfigError(f"max_word_vectors is {self.max_word_vectors}; it must be 0 or more")
-        if self.character_dim < 1:
-            raise ConfigError(f"character_dim is {self.character_dim}; it must be at least 1")
-        if self.indicator_dim < 1:
-            raise ConfigError(f"indicator_dim is {self.indicator_dim}; it must be at least 1")
+            raise ConfigError(f"max_word_vectors must be 0 or more (got {self.max_word_vectors}).")
+        for name in ("character_dim", "indicator_dim"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
         widths = [width for width, _ in self.character_filters]
         counts = [count for _, count in self.character_filters]
         if not widths or min(widths) < 1 or max(widths) > MAX_WORD_CHARACTERS or min(counts) < 1:
             raise ConfigError(
-                f"character_filters is {self.character_filters}; expected pairs of a width, "
-                f"{MAX_WORD_CHARACTERS} at most, and a count"
+                f"character_filters must be pairs of a width, at most {MAX_WORD_CHARACTERS}, and a "
+                f"positive count (got {self.character_filters})."
             )
 
 
 @dataclass(frozen=True)
 class TaskEncoderConfig:
-    """The model's own layers."""
+    """The BiLSTM encoder of the task model and its character n-gram features."""
 
     hidden: int = 256
-    """Width of each direction of the LSTM; 0 for none at all."""
+    """Hidden size of the BiLSTM per direction; 0 for no BiLSTM."""
     depth: int = 1
-    """Layers of the LSTM."""
+    """Number of BiLSTM layers."""
     highway: bool = False
-    """Whether what a layer above the first reads may pass by it, by a gate that learns: for deep
-    ones."""
+    """Add highway connections between LSTM layers."""
     input_dropout: float = 0.3
-    """Dropout of what goes into the LSTM."""
+    """Dropout on the input of the BiLSTM."""
     dropout: float = 0.5
-    """Dropout of what comes out of it."""
+    """Dropout on the output of the BiLSTM."""
     crf: bool = True
-    """Tagging and roles: whether the tags of a text are found together, by a conditional random
-    field; each by itself, by a softmax, where not."""
+    """Tagging and semantic roles: decode tags with a conditional random field instead of a softmax
+    per word."""
     char_ngrams: int = 0
-    """Classification: characters of the longest n-grams of a text that vote beside the LSTM, by a
-    linear map that learns by itself; 0 for none."""
+    """Classification: maximum length of the character n-grams of a linear classifier that is
+    averaged with the BiLSTM; 0 for none."""
     ngram_buckets: int = 262_144
-    """Rows of the table that n-grams are hashed into, 4 bytes a label each; where there are more
-    n-grams, some share a row."""
+    """Hash buckets for character n-grams, 4 bytes per label each."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate sizes and dropout rates."""
         if not 0 <= self.char_ngrams <= 8:
-            raise ConfigError(f"char_ngrams is {self.char_ngrams}; 0 to 8 characters are meant")
+            raise ConfigError(f"char_ngrams must be from 0 to 8 (got {self.char_ngrams}).")
         if not 1 <= self.ngram_buckets <= 2**24:
             raise ConfigError(
-                f"ngram_buckets is {self.ngram_buckets}; 1 to 16,777,216 rows are meant"
+                f"ngram_buckets must be from 1 to 16,777,216 (got {self.ngram_buckets})."
             )
-        if self.hidden < 0 or self.depth < 1:
-            raise ConfigError("hidden must be 0 or more, depth at least 1")
+        if self.hidden < 0:
+            raise ConfigError(f"hidden must be 0 or more (got {self.hidden}).")
+        if self.depth < 1:
+            raise ConfigError(f"depth must be at least 1 (got {self.depth}).")
         for name in ("input_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; a share below 1 is meant")
+                raise ConfigError(
+                    f"{name} must be at least 0 and below 1 (got {getattr(self, name)})."
+                )
 
 
 @dataclass(frozen=True)
 class QuestionAnsweringConfig:
-    """Answers to questions."""
+    """Question answering."""
 
     max_answer_words: int = 30
-    """Words of an answer at most."""
+    """Maximum length of an answer in words."""
     window: int = 400
-    """Words of a passage that are read at a time; a longer one is cut into windows."""
+    """Words of a passage read at a time; longer passages are split into windows."""
     overlap: int = 100
-    """Words that a window shares with the one before."""
+    """Words shared by consecutive windows."""
     f1_unit: Literal["words", "characters"] = "words"
-    """What F1 counts: words, as SQuAD does, or characters, as KorQuAD does."""
+    """Unit of the F1 score: words, as in SQuAD, or characters, as in KorQuAD."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate lengths."""
         if self.max_answer_words < 1:
-            raise ConfigError(f"max_answer_words is {self.max_answer_words}; it must be at least 1")
+            raise ConfigError(f"max_answer_words must be at least 1 (got {self.max_answer_words}).")
         if not 0 <= self.overlap < self.window:
             raise ConfigError(
-                f"overlap is {self.overlap} and window {self.window}; windows must go on"
+                f"overlap ({self.overlap}) must be 0 or more and smaller than window "
+                f"({self.window})."
             )
 
 
 @dataclass(frozen=True)
 class CoreferenceConfig:
-    """Coreference."""
+    """Coreference resolution."""
 
     max_mention_words: int = 20
-    """Words of a mention at most."""
+    """Maximum length of a mention in words."""
     top_span_ratio: float = 0.3
-    """Spans that are compared with each other, by words of the document: the likeliest mentions."""
+    """Candidate mentions kept for linking, per word of the document."""
     max_antecedents: int = 150
-    """Mentions before a mention that it may be linked to, the nearest."""
+    """Nearest preceding mentions that a mention can be linked to."""
     scorer_dim: int = 150
-    """Width of the layers that score mentions and links."""
+    """Hidden size of the mention and link scorers."""
     max_sentence_words: int = 150
-    """Words of a sentence that are read together; a longer one is cut."""
+    """Maximum sentence length in words; longer sentences are split."""
     max_document_words: int = 4000
-    """Words of a document that are read at a time; a longer one is cut between two sentences, and
-    nothing is linked across the cut."""
+    """Maximum document length in words; longer documents are split between sentences, without links
+    across the split."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate lengths and sizes."""
         for name in ("max_mention_words", "max_antecedents", "scorer_dim", "max_sentence_words"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
         if self.max_document_words < self.max_sentence_words:
             raise ConfigError(
-                f"max_document_words is {self.max_document_words} and max_sentence_words "
-                f"{self.max_sentence_words}; a document must hold a sentence"
+                f"max_document_words ({self.max_document_words}) must be at least "
+                f"max_sentence_words ({self.max_sentence_words})."
             )
         if self.top_span_ratio <= 0:
-            raise ConfigError(f"top_span_ratio is {self.top_span_ratio}; it must be above 0")
+            raise ConfigError(f"top_span_ratio must be above 0 (got {self.top_span_ratio}).")
 
 
 @dataclass(frozen=True)
 class LookupConfig:
-    """Tasks that remember and do not learn."""
+    """Lookup tasks: word senses and nearest occurrences."""
 
     wordnet: str | None = None
-    """Senses: WordNet's index.sense; wordnet-3.0/index.sense beside the folder to learn from where
-    none is named."""
+    """Word senses: path of WordNet's index.sense. Default: wordnet-3.0/index.sense next to the
+    training folder."""
     n_nearest: int = 3
-    """Nearest: occurrences that are answered."""
+    """Nearest occurrences: number of occurrences to return."""
     max_per_word: int = 1000
-    """Nearest: occurrences of a word that are kept at most, the first; each takes 2 bytes x width,
-    1 kB with the bundled models."""
+    """Nearest occurrences: maximum number of stored occurrences per word; 1 kB each with the
+    bundled models."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate the counts."""
         for name in ("n_nearest", "max_per_word"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
 
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """Train a model for a task on top of ELMo.
+    """Train a model for a supervised task on top of ELMo.
 
-    Started again with the same folder, it goes on from its last checkpoint.
+    Rerun with the same --out to resume from the last checkpoint.
 
     Examples:
       elmo task fit conll2003 --train train.txt --dev valid.txt --test test.txt --out ner
@@ -302,38 +311,35 @@ class TaskConfig:
     out: str
     """Folder to write."""
     task: TaskName = "classification"
-    """What is to be found: one label for a text, a tag for each of its words, one label for a pair
-    of texts, the answer to a question in a passage, predicates and their arguments, clusters of
-    mentions; the senses of words, or their nearest occurrences in a text."""
+    """Task."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
-    """Classification and pairs: score that a model is chosen by."""
+    """Classification and sentence pairs: metric for model selection."""
     seeds: int = 1
-    """Runs with different seeds; their mean and deviation are reported."""
+    """Number of runs with different seeds; mean and standard deviation are reported."""
     parallel_seeds: int = 1
-    """Seeds that are trained at the same time, on the same device, each in a process of its own;
-    what a run says is in told.txt in its folder."""
+    """Seeds trained at the same time on one device, each in its own process that prints to
+    output.txt in its folder."""
     batch_size: int = 32
-    """Examples of a step."""
+    """Examples per step."""
     batch_words: int = 16_384
-    """Words that are computed together, padding included: a step with more is taken in parts. It
-    bounds memory and changes nothing else; a single text is never cut by it, nor a sentence of a
-    document."""
+    """Maximum number of words, including padding, computed at once. Larger batches are split to
+    bound memory; results do not change."""
     cache: str | None = None
-    """Folder for vectors that are computed once; `layers` in the output folder where none is."""
+    """Folder for cached ELMo vectors. Default: layers in the output folder."""
     examples: ExamplesConfig = field(default_factory=ExamplesConfig)
     """Examples."""
     elmo: TaskELMoConfig = field(default_factory=TaskELMoConfig)
     """ELMo."""
     word_features: WordFeaturesConfig = field(default_factory=WordFeaturesConfig)
-    """Words."""
+    """Word features."""
     encoder: TaskEncoderConfig = field(default_factory=TaskEncoderConfig)
-    """The model's own layers."""
+    """Task encoder."""
     question_answering: QuestionAnsweringConfig = field(default_factory=QuestionAnsweringConfig)
-    """Answers to questions."""
+    """Question answering."""
     coreference: CoreferenceConfig = field(default_factory=CoreferenceConfig)
-    """Coreference."""
+    """Coreference resolution."""
     lookup: LookupConfig = field(default_factory=LookupConfig)
-    """Tasks that remember and do not learn."""
+    """Word senses and nearest occurrences."""
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(
             optimizer="adamw",
@@ -344,71 +350,74 @@ class TaskConfig:
             clip_norm=5.0,
         )
     )
-    """The optimiser."""
+    """Optimizer."""
     run: RunConfig = field(default_factory=lambda: RunConfig(epochs=20, patience=5))
-    """The run."""
+    """Run."""
 
     def __post_init__(self) -> None:
-        """Refuse what tasks do not have."""
+        """Validate counts, and that every option applies to the task."""
         for name in ("seeds", "parallel_seeds", "batch_size", "batch_words"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
         if self.encoder.char_ngrams and self.task != "classification":
             raise ConfigError(
-                f"char_ngrams is {self.encoder.char_ngrams}, but in {self.task} no n-grams vote"
+                f"char_ngrams ({self.encoder.char_ngrams}) is only supported for classification, "
+                f"not for {self.task}."
             )
         if self.metric != "accuracy" and self.task not in ("classification", "sentence_pairs"):
-            raise ConfigError(f"metric is {self.metric}, but {self.task} has a score of its own")
-        for part, tasks in (
+            raise ConfigError(
+                f"metric ({self.metric}) is only supported for classification and sentence_pairs; "
+                f"{self.task} has its own metric."
+            )
+        for section, tasks in (
             (self.question_answering, ("question_answering",)),
             (self.coreference, ("coreference",)),
             (self.lookup, ("word_senses", "nearest_occurrences")),
         ):
-            said = [f.name for f in fields(part) if getattr(part, f.name) != f.default]
-            if said and self.task not in tasks:
+            changed = [f.name for f in fields(section) if getattr(section, f.name) != f.default]
+            if changed and self.task not in tasks:
                 raise ConfigError(
-                    f"{said[0]} is {getattr(part, said[0])}, which means nothing in {self.task}: "
-                    f"it is of {' and '.join(tasks)}"
+                    f"{changed[0]} ({getattr(section, changed[0])}) is only supported for "
+                    f"{' and '.join(tasks)}, not for {self.task}."
                 )
         if self.seeds > 1 and self.task in ("word_senses", "nearest_occurrences"):
-            raise ConfigError(f"{self.task}: nothing is left to chance, so that one seed will do")
+            raise ConfigError(f"{self.task} is deterministic. Use seeds: 1 (got {self.seeds}).")
         run = self.run
         if run.devices * run.num_nodes > 1 or run.accumulate > 1 or run.strategy != "auto":
-            raise ConfigError("a task is trained on one device, each step as a whole")
-        has_input = self.elmo.model is not None and self.elmo.placement != "output"
-        if (
-            not has_input
-            and self.word_features.word_vectors is None
-            and self.word_features.characters == "none"
-        ):
             raise ConfigError(
-                "the model has no input: neither ELMo, nor static vectors, nor letters"
+                "A task is trained on one device without gradient accumulation: devices, "
+                "num_nodes and accumulate must be 1, and strategy auto."
+            )
+        has_elmo_input = self.elmo.model is not None and self.elmo.placement != "output"
+        features = self.word_features
+        if not has_elmo_input and features.word_vectors is None and features.characters == "none":
+            raise ConfigError(
+                "The task model has no input. Set one of model (ELMo at the input), word_vectors "
+                "and characters."
             )
 
 
 @dataclass(frozen=True)
 class TaskEvaluateConfig:
-    """Measure a trained task model on a file.
+    """Score a fitted task model on a file.
 
     Examples:
       elmo task evaluate ner test.txt
     """
 
     model: str
-    """Folder of a model that `elmo task fit` wrote."""
+    """Folder written by `elmo task fit`."""
     input: str
-    """Examples with their answers, in a file like those the model was trained on."""
+    """Labeled examples, in the format of the training set."""
     reader: ReaderName | None = None
-    """What the file is, where it is not like those, such as gap for a model of coreference."""
+    """Format of the file, if it differs from the training set, such as gap for coreference."""
     device: str | None = None
-    """cpu, cuda, ...; a GPU where there is one."""
-    as_json: bool = False
-    """Print JSON."""
+    """Device, such as cpu or cuda. Default: cuda if available."""
 
 
 @dataclass(frozen=True)
 class TaskPredictConfig:
-    """Answer with a trained task model.
+    """Predict with a fitted task model, one result per input line.
 
     Examples:
       elmo task predict ner sentences.txt answers.jsonl
@@ -416,17 +425,17 @@ class TaskPredictConfig:
     """
 
     model: str
-    """Folder of a model that `elmo task fit` wrote."""
+    """Folder written by `elmo task fit`."""
     input: str
-    """One text a line, a whole document for coreference; for pairs and answers (question, passage)
-    two with a tab between them; - is standard input."""
-    output: str = "-"
-    """File to write; - is standard output."""
+    """One text per line; a whole document for coreference; two texts separated by a tab for
+    sentence pairs and question answering (question, passage). - for standard input."""
+    out: str = "-"
+    """File to write. Default: standard output."""
     to: Literal["auto", "jsonl", "conll"] = "auto"
-    """What is written: JSON lines, or a word and its tag a line; by the ending of the output, JSON
-    lines where that says nothing."""
+    """jsonl: JSON lines. conll: one word and its tag per line. auto: by the extension of the
+    output, else jsonl."""
     raw: bool | None = None
-    """Whether texts are split by the model's tokeniser, not at white space; as the texts were that
-    the model was trained on where nothing is said."""
+    """Tokenize texts with the model's tokenizer instead of splitting at spaces. Default: as in
+    training."""
     device: str | None = None
-    """cpu, cuda, ...; a GPU where there is one."""
+    """Device, such as cpu or cuda. Default: cuda if available."""

@@ -1,6 +1,6 @@
-"""Everything a training run can set. Presets are YAML files of these fields (`elmo/presets`).
+"""Options of a training run. Presets are YAML files of these fields (`elmo/presets`).
 
-Leaf names are unique over the whole of a verb's config, so that each is one flag.
+Field names are unique within the config of a command, so that each field is one flag.
 """
 
 import math
@@ -12,150 +12,160 @@ from elmo.config.model import EncoderConfig, LSTMConfig
 from elmo.errors import ConfigError
 
 Kernel = Literal["auto", "fused", "cudnn", "reference"]
+TrainingPrecision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
 class InputConfig:
-    """What a token is to the model."""
+    """How a token is presented to the model."""
 
     characters: Literal["bytes", "codepoints", "jamo", "none"] = "bytes"
-    """Characters of a word: UTF-8 bytes, code points, Korean jamo, or none (word ids)."""
+    """Characters of a word: UTF-8 bytes, code points, Korean jamo, or none (word ids only)."""
     max_characters: int | None = 50
-    """Characters of a token, two marks included; null fits them to the text."""
+    """Characters per token, including the begin and end markers; null: fit to the text."""
     character_dim: int = 16
-    """Width of a character vector."""
+    """Dimension of a character embedding."""
     filters: tuple[tuple[int, int], ...] = EncoderConfig.filters
     """Convolutions as [width, count] pairs."""
     activation: Literal["relu", "tanh"] = "relu"
-    """Activation after the max over positions."""
+    """Activation after max pooling over positions."""
     n_highway: int = 2
-    """Highway layers after the convolutions."""
+    """Number of highway layers after the convolutions."""
     word_dim: int = 0
-    """Width of a word vector beside the characters, or instead of them; 0 means none."""
+    """Dimension of a word embedding, used besides or instead of characters; 0 for none."""
 
     def __post_init__(self) -> None:
-        """Refuse a token without input."""
+        """Validate sizes, and that a token has any input."""
         if self.max_characters is not None and self.max_characters < 3:
-            raise ConfigError(f"max_characters is {self.max_characters}; at least 3 are needed")
-        if self.character_dim < 1 or self.word_dim < 0:
-            raise ConfigError("character_dim must be at least 1, word_dim at least 0")
+            raise ConfigError(f"max_characters must be at least 3 (got {self.max_characters}).")
+        if self.character_dim < 1:
+            raise ConfigError(f"character_dim must be at least 1 (got {self.character_dim}).")
+        if self.word_dim < 0:
+            raise ConfigError(f"word_dim must be 0 or more (got {self.word_dim}).")
         if self.characters == "none" and not self.word_dim:
-            raise ConfigError("characters is none and word_dim is 0: the model would have no input")
+            raise ConfigError(
+                "The model would have no input: characters is none and word_dim is 0. "
+                "Set one of them."
+            )
 
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """How the corpus becomes batches."""
+    """How a corpus is cut into batches for truncated BPTT."""
 
     batch_size: int = 128
-    """Rows of a batch over all processes; each is a stream of its own."""
+    """Batch rows over all processes; each row reads its own stream of text."""
     unroll: int = 20
-    """Steps of a window; gradients stop at its ends."""
+    """Time steps per BPTT segment; gradients stop at segment borders."""
     order: Literal["shuffled", "text"] = "shuffled"
-    """shuffled: sentences in random order; text: each row reads a part of the text as it stands."""
+    """shuffled: sentences in random order. text: each row reads a contiguous part of the text."""
     directions: Literal["together", "independent"] = "together"
-    """together: both directions read the same sentences at a time; independent: as bilm-tf."""
+    """together: both directions read the same sentences at the same time. independent: as in
+    bilm-tf."""
     reset: float | None = 0.0
-    """Share of sentences that start from the zero state: 0 carries it on as bilm-tf, 1 always; null
-    fine-tunes a model as it was trained."""
+    """Fraction of sentences that start from a zero state: 0 always carries the state, as bilm-tf
+    does, 1 never. null when fine-tuning: as the model was trained."""
 
     def __post_init__(self) -> None:
-        """Refuse empty windows."""
+        """Validate sizes, the reset fraction and conflicting options."""
         for name in ("batch_size", "unroll"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
         if self.reset is not None and not 0.0 <= self.reset <= 1.0:
-            raise ConfigError(f"reset is {self.reset}; a share from 0 to 1 is meant")
+            raise ConfigError(f"reset must be a fraction from 0 to 1 (got {self.reset}).")
         if self.order == "text" and self.directions == "independent":
-            raise ConfigError("directions are independent in shuffled order only")
+            raise ConfigError("directions: independent requires order: shuffled.")
 
 
 @dataclass(frozen=True)
 class LossConfig:
-    """What is minimised."""
+    """The language-model loss."""
 
     softmax: Literal["full", "sampled", "adaptive"] = "full"
-    """full: all words; sampled: a few candidates, as bilm-tf; adaptive: rare words in clusters."""
+    """full: all words. sampled: a sample of candidates, as in bilm-tf. adaptive: rare words in
+    clusters."""
     n_samples: int = 8192
-    """sampled: candidates drawn for each direction and step."""
+    """Sampled softmax: candidates per direction and step."""
     cutoffs: tuple[int, ...] = (4000, 20000)
-    """adaptive: where the clusters of rarer words begin."""
+    """Adaptive softmax: vocabulary ranks at which the clusters of rarer words start."""
     unigram_bias: bool = True
-    """A new softmax begins with every word as likely as its count says, not all alike."""
+    """Initialize the softmax bias from the word counts instead of zero."""
 
     def __post_init__(self) -> None:
-        """Refuse a sample of nothing."""
+        """Validate the number of samples."""
         if self.n_samples < 1:
-            raise ConfigError(f"n_samples is {self.n_samples}; it must be at least 1")
+            raise ConfigError(f"n_samples must be at least 1 (got {self.n_samples}).")
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How weights move."""
+    """Optimizer and learning-rate schedule."""
 
     optimizer: Literal["adagrad", "adamw"] = "adagrad"
-    """adagrad: as bilm-tf; adamw: with warm-up and decay."""
+    """adagrad: as bilm-tf. adamw: with warmup and decay."""
     learning_rate: float = 0.2
-    """Highest learning rate."""
+    """Peak learning rate."""
     accumulator: float = 1.0
-    """adagrad: where the sums of squares begin."""
+    """Adagrad: initial value of the accumulated squared gradients."""
     warmup_steps: int = 0
-    """Steps in which the rate rises from 0."""
+    """Steps of linear warmup."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """What the rate does after the warm-up."""
+    """Learning-rate schedule after warmup."""
     final_rate: float = 0.0
-    """cosine: share of the rate that is left at the end."""
+    """Cosine: final learning rate as a fraction of the peak."""
     weight_decay: float = 0.0
-    """adamw: decay of matrices."""
+    """AdamW: weight decay of matrices."""
     beta1: float = 0.9
-    """adamw: decay of the mean."""
+    """AdamW: decay rate of the gradient average."""
     beta2: float = 0.999
-    """adamw: decay of the squares."""
+    """AdamW: decay rate of the squared-gradient average."""
     clip_norm: float = 10.0
-    """Gradients are scaled down to this norm over all weights; 0 never."""
+    """Maximum gradient norm over all weights; 0 for no clipping."""
     loss_scale: float | None = None
-    """The loss is multiplied by this before the gradient; null takes unroll for adagrad, else 1."""
+    """Factor applied to the loss before backpropagation. Default: unroll with Adagrad, else 1."""
 
     def __post_init__(self) -> None:
-        """Refuse rates that move nothing or everything."""
+        """Validate learning rates, steps and fractions."""
         for name in ("learning_rate", "accumulator", "loss_scale"):
             value = getattr(self, name)
-            # float32 ends at 3e38; a rate beyond 1e6 is a slip of the keyboard.
+            # The bound catches typing errors long before float32 overflows.
             if value is not None and not 0 < value <= 1e6:
-                raise ConfigError(f"{name} is {value}; it must be above 0, and 1e6 at most")
+                raise ConfigError(f"{name} must be above 0 and at most 1e6 (got {value}).")
         for name in ("warmup_steps", "weight_decay", "clip_norm"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+                raise ConfigError(f"{name} must be 0 or more (got {getattr(self, name)}).")
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; from 0 to below 1 is meant")
+                raise ConfigError(
+                    f"{name} must be at least 0 and below 1 (got {getattr(self, name)})."
+                )
         if not 0 <= self.final_rate <= 1:
-            raise ConfigError(f"final_rate is {self.final_rate}; a share from 0 to 1 is meant")
+            raise ConfigError(f"final_rate must be a fraction from 0 to 1 (got {self.final_rate}).")
         if self.weight_decay and self.optimizer != "adamw":
-            raise ConfigError("weight_decay is for adamw; adagrad has none")
+            raise ConfigError("weight_decay is only supported with optimizer: adamw.")
 
 
 @dataclass(frozen=True)
 class RegularizationConfig:
-    """What keeps a model from learning its text by heart."""
+    """Dropout and weight tying."""
 
     dropout: float = 0.0
-    """Dropout of the input of every LSTM layer and of the output."""
+    """Dropout on the input of every LSTM layer and on the output."""
     input_dropout: float | None = None
-    """Dropout of the first layer's input, where it is another."""
+    """Dropout on the input of the first layer. Default: same as dropout."""
     output_dropout: float | None = None
-    """Dropout of the output before the softmax, where it is another."""
+    """Dropout on the output before the softmax. Default: same as dropout."""
     locked: bool = False
-    """One dropout mask for all steps of a window, not a fresh one at each step."""
+    """Use one dropout mask for all time steps of a segment (variational dropout)."""
     weight_drop: float = 0.0
-    """Dropout of recurrent weights."""
+    """Dropout on the recurrent weights."""
     embedding_dropout: float = 0.0
-    """Share of word types whose vectors are left out of a step."""
+    """Fraction of word types whose embeddings are zeroed in a step."""
     tied: bool = False
-    """Words as input share their vectors with the softmax."""
+    """Share word embeddings between input and softmax (models over word ids)."""
 
     def __post_init__(self) -> None:
-        """Refuse shares that are none."""
+        """Validate the dropout rates."""
         for name in (
             "dropout",
             "input_dropout",
@@ -165,123 +175,129 @@ class RegularizationConfig:
         ):
             value = getattr(self, name)
             if value is not None and not 0.0 <= value < 1.0:
-                raise ConfigError(f"{name} is {value}; a share from 0 to below 1 is meant")
+                raise ConfigError(f"{name} must be at least 0 and below 1 (got {value}).")
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How long, where and with which reports."""
+    """Duration, hardware, logging and checkpoints of a run."""
 
     epochs: float = 10.0
-    """How often all of the text, or all examples, are read."""
+    """Passes over the text or the examples."""
     max_steps: int | None = None
-    """Stop after this many steps, whatever the epochs."""
+    """Maximum number of steps, regardless of epochs."""
     seed: int = 1
-    """Of weights, order, dropout and candidates."""
-    precision: Literal["32-true", "bf16-mixed"] = "32-true"
-    """Arithmetic."""
+    """Random seed of weights, order, dropout and sampled candidates."""
+    precision: TrainingPrecision = "float32"
+    """Arithmetic precision. bfloat16: mixed precision with float32 weights."""
     kernel: Kernel = "auto"
-    """Implementation of the LSTM: auto, fused, cudnn; reference is the plain one of everything."""
+    """LSTM implementation: auto, fused or cudnn; reference uses plain PyTorch for every
+    operation."""
     accelerator: str = "auto"
-    """cpu, cuda, or what there is."""
+    """Device type: cpu, cuda, or auto."""
     devices: int = 1
-    """Devices on each node."""
+    """Devices per node."""
     num_nodes: int = 1
-    """Machines."""
+    """Number of nodes."""
     strategy: Literal["auto", "ddp"] = "auto"
-    """How devices share the work: data parallel where there are several."""
+    """Parallelization. auto: data parallel with several devices."""
     accumulate: int = 1
-    """Parts the batch is cut into, one after another on a device: less memory, the same result."""
+    """Parts of a batch that are processed one after another, to save memory. The result is the
+    same."""
     log_every: int = 10
-    """Steps between lines of the log."""
+    """Steps between log lines."""
     evaluate_every: int | None = None
-    """Steps between evaluations on the part to choose by; once an epoch where none is said."""
+    """Steps between evaluations on the validation set. Default: once per epoch."""
     checkpoint_every: int = 1000
     """Steps between checkpoints."""
     patience: int | None = None
-    """Stop after this many evaluations without a better score, once scores have begun to move."""
+    """Stop after this many evaluations without improvement, once scores have started to change."""
     mlflow: bool = False
     """Also log to MLflow."""
     mlflow_store: str | None = None
-    """MLflow store: a folder or an address; mlruns in the training folder where none is named."""
+    """MLflow tracking URI or folder. Default: mlruns in the training folder."""
     dry_run: bool = False
-    """Print what would be done and how long it would take, and stop."""
+    """Print the plan and an estimate of memory, then exit."""
 
     def __post_init__(self) -> None:
-        """Refuse runs without an end or a beginning."""
+        """Validate durations, counts, kernel and seed."""
         if not 0 < self.epochs < math.inf:
-            raise ConfigError(f"epochs is {self.epochs}; it must be above 0")
+            raise ConfigError(f"epochs must be above 0 (got {self.epochs}).")
         for name in ("devices", "num_nodes", "accumulate", "log_every", "checkpoint_every"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
         if self.kernel not in get_args(Kernel):
-            known = ", ".join(get_args(Kernel))
-            raise ConfigError(f"kernel is {self.kernel!r}; expected one of {known}")
+            choices = ", ".join(get_args(Kernel))
+            raise ConfigError(f"Unknown kernel {self.kernel!r}. Expected one of: {choices}.")
         if not 0 <= self.seed < 2**63:
-            raise ConfigError(f"seed is {self.seed}; a whole number from 0 to 2^63 is meant")
+            raise ConfigError(f"seed must be an integer from 0 to 2^63 - 1 (got {self.seed}).")
         for name in ("max_steps", "evaluate_every", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; it must be at least 1")
+                raise ConfigError(f"{name} must be at least 1 (got {value}).")
 
 
 @dataclass(frozen=True)
 class PretrainConfig:
     """Train a bidirectional language model on a text.
 
-    Started again with the same folder, it goes on from its last checkpoint.
+    Rerun with the same --out to resume from the last checkpoint.
 
     Examples:
       elmo pretrain --config tiny --data corpus --out run
-      elmo pretrain --config original --data corpus --out run --devices 8 --precision bf16-mixed
+      elmo pretrain --config original --data corpus --out run --devices 8 --precision bfloat16
       elmo pretrain --config small --data 'text/*.txt.gz' --out run --learning-rate 0.1 --dry-run
     """
 
     data: tuple[str, ...]
-    """A prepared corpus, or text files and globs."""
+    """Prepared corpus, or text files and globs."""
     out: str
-    """Training folder: checkpoints, log, and the model at the end."""
+    """Training folder for checkpoints, log and the final model."""
     valid: tuple[str, ...] = ()
-    """Validation text, where the data is text."""
+    """Validation text, if the data is text."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    """How a corpus is made, where the data is text."""
+    """Corpus preparation, if the data is text."""
     input: InputConfig = field(default_factory=InputConfig)
-    """What a token is."""
+    """Model input."""
     lstm: LSTMConfig = field(default_factory=LSTMConfig)
-    """The LSTM stacks."""
+    """LSTM stacks."""
     stream: StreamConfig = field(default_factory=StreamConfig)
     """Batches."""
     loss: LossConfig = field(default_factory=LossConfig)
-    """The loss."""
+    """Loss."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    """The optimiser."""
+    """Optimizer."""
     regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
-    """Regularisers."""
+    """Regularization."""
     run: RunConfig = field(default_factory=RunConfig)
-    """The run."""
+    """Run."""
 
 
 @dataclass(frozen=True)
 class TuneConfig:
-    """What fine-tuning adds to a run."""
+    """Options that only apply to fine-tuning."""
 
     new_words: int = 2
-    """Words seen at least this often join the vocabulary; 0 adds none."""
+    """Minimum count for a new word to be added to the softmax vocabulary; 0 adds none."""
     softmax_steps: int | None = None
-    """Steps in which a new softmax learns alone, the rest frozen; a tenth of all by default."""
+    """Steps in which only a new softmax is trained. Default: a tenth of all steps."""
     keep_optimizer: bool = True
-    """Go on with the sums of squares that a bilm-tf checkpoint holds; and with its Adagrad as it
-    was, unless flags say otherwise."""
+    """Continue with the Adagrad state of a bilm-tf checkpoint, and with its Adagrad settings unless
+    flags override them."""
 
     def __post_init__(self) -> None:
-        """Refuse negative numbers."""
-        if self.new_words < 0 or (self.softmax_steps or 0) < 0:
-            raise ConfigError("new_words and softmax_steps must be 0 or more")
+        """Validate the counts."""
+        for name in ("new_words", "softmax_steps"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ConfigError(f"{name} must be 0 or more (got {value}).")
 
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """Go on with any readable model on a target text, and say what it brought.
+    """Continue training a model on a target text.
+
+    Prints the perplexity before and after. Rerun with the same --out to resume from the last checkpoint.
 
     Examples:
       elmo finetune --model my-elmo --data target.txt --out tuned
@@ -289,25 +305,25 @@ class FinetuneConfig:
     """
 
     model: str
-    """Model: a bundled name, a folder, a hub id or any older program's file."""
+    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
     data: tuple[str, ...]
-    """A prepared corpus, or text files and globs."""
+    """Prepared corpus, or text files and globs."""
     out: str
-    """Training folder: checkpoints, log, and the model at the end."""
+    """Training folder for checkpoints, log and the final model."""
     valid: tuple[str, ...] = ()
-    """Validation text, where the data is text."""
+    """Validation text, if the data is text."""
     options: str | None = None
-    """options.json, where it does not lie beside the weights."""
+    """Path of options.json. Default: next to the weights."""
     old_vocab: str | None = None
-    """Vocabulary of the model, where it does not lie beside the weights."""
+    """Vocabulary file of the model. Default: next to the weights."""
     tune: TuneConfig = field(default_factory=TuneConfig)
-    """What fine-tuning adds."""
+    """Fine-tuning."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    """How a corpus is made, where the data is text."""
+    """Corpus preparation, if the data is text."""
     stream: StreamConfig = field(default_factory=lambda: StreamConfig(batch_size=64, reset=None))
     """Batches."""
     loss: LossConfig = field(default_factory=LossConfig)
-    """The loss."""
+    """Loss."""
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(
             optimizer="adamw",
@@ -317,10 +333,10 @@ class FinetuneConfig:
             clip_norm=1.0,
         )
     )
-    """The optimiser."""
+    """Optimizer."""
     regularization: RegularizationConfig = field(
         default_factory=lambda: RegularizationConfig(dropout=0.1)
     )
-    """Regularisers."""
+    """Regularization."""
     run: RunConfig = field(default_factory=lambda: RunConfig(epochs=3.0, patience=3))
-    """The run."""
+    """Run."""

@@ -135,7 +135,7 @@ class Split:
         return words
 
     def _by_shard(self, sentences: Numbers) -> Iterator[tuple[CorpusShard, Any, Numbers]]:
-        """Yield each shard with its sentences: their indices in `sentences` and numbers within it."""
+        """Yield each shard, the indices of its sentences, and their numbers within the shard."""
         if len(self.shards) == 1:
             yield self.shards[0], slice(None), sentences
             return

@@ -146,7 +146,7 @@ def demo(config: DemoConfig) -> DemoResult:
         assert tuned.best is not None
         _say("4. Use: embed sentences, and compare a word in different ones")
         model = ELMo.from_pretrained(folder / "pretrained")
-        kept = Path(config.output or folder / "tiny-elmo")
+        kept = Path(config.out or folder / "tiny-elmo")
         model.save_pretrained(kept)
         return DemoResult(
             senses=senses,
@@ -157,7 +157,7 @@ def demo(config: DemoConfig) -> DemoResult:
             same_sense=_cosines(model, [RIVER, MONEY]),
             other_sense=_cosines(model, [RIVER, MONEY], across=True),
             summary=_embed(kept, folder),
-            folder=config.output,
+            folder=config.out,
         )
 
 

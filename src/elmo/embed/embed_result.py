@@ -8,22 +8,20 @@ class EmbedResult:
     """Result of embedding a text into one file.
 
     Attributes:
-        output: path of the file or folder written.
+        out: path of the file or folder written.
         n_sentences: number of lines read, including blank lines.
         n_words: number of words embedded.
         seconds: elapsed time without loading the model.
     """
 
-    output: str
+    out: str
     n_sentences: int
     n_words: int
     seconds: float
 
     def __str__(self) -> str:
         """Return a one-line summary."""
-        return (
-            f"{self.output}: {self.counts()} in {self.seconds:.1f} s ({self.rate():,.0f} words/s)"
-        )
+        return f"{self.out}: {self.counts()} in {self.seconds:.1f} s ({self.rate():,.0f} words/s)"
 
     def counts(self) -> str:
         """Return the numbers of sentences and words as text."""
@@ -54,7 +52,7 @@ class JobResult(EmbedResult):
 
     def __str__(self) -> str:
         """Return a one-line summary."""
-        total = f"{self.output}: {self.counts()} in {format_count(self.n_shards, 'shard')}"
+        total = f"{self.out}: {self.counts()} in {format_count(self.n_shards, 'shard')}"
         total += f", {format_size(self.n_bytes)}"
         if not self.n_shards:
             return f"{total}: the input is empty"

@@ -159,15 +159,15 @@ class ELMo(nn.Module):
             training=self.training_record,
         )
 
-    def save_pretrained(self, folder: str | Path, dtype: Storage = "float32") -> None:
+    def save_pretrained(self, folder: str | Path, storage: Storage = "float32") -> None:
         """Write a model folder atomically; `from_pretrained` reads it.
 
         Args:
             folder: folder to write; it is created if needed, and an existing model is replaced.
-            dtype: how the weights are stored: "float32", "float16" or "int8" (a quarter of the
+            storage: how the weights are stored: "float32", "float16" or "int8" (a quarter of the
                 size, with one scale per row). Loaded weights are always float32.
         """
-        model_folder.write(self.to_pretrained(), Path(folder), dtype)
+        model_folder.write(self.to_pretrained(), Path(folder), storage)
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
         """Upload the model folder to the Hugging Face Hub and return its URL.

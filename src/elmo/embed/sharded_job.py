@@ -94,7 +94,7 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         if remaining or not folder.is_finished():
             folder.write_manifest(plan, records)
     return JobResult(
-        output=config.out,
+        out=config.out,
         n_sentences=sum(record.n_sentences for record in records.values()),
         n_words=sum(record.n_words for record in records.values()),
         seconds=time.monotonic() - started,

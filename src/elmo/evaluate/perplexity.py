@@ -4,7 +4,6 @@ Every word and every sentence end of a text is predicted once by each direction.
 pass itself, used while training too; `evaluate` is the verb.
 """
 
-import json
 import logging
 import math
 from collections.abc import Iterable
@@ -232,13 +231,11 @@ class EvaluateResult:
         perplexity: the figures.
         model: what was measured.
         state: reset or carry.
-        as_json: whether `str` is JSON.
     """
 
     perplexity: Perplexity
     model: str
     state: str
-    as_json: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as plain data."""
@@ -252,9 +249,7 @@ class EvaluateResult:
         return {"model": self.model, "state": self.state, **found.values(), **counts}
 
     def __str__(self) -> str:
-        """Say it in lines, or as JSON."""
-        if self.as_json:
-            return json.dumps(self.to_dict(), indent=1)
+        """Return the figures as text."""
         return f"{self.model}, state {self.state}\n{self.perplexity}"
 
 
@@ -292,7 +287,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             f"{', '.join(config.text)}: the text ends in its first batch, which drop_tail leaves "
             "out: take a smaller batch_size or unroll"
         )
-    result = EvaluateResult(perplexity_of(sums), config.model, config.state, config.json)
+    result = EvaluateResult(perplexity_of(sums), config.model, config.state)
     tokenizer = found.config.text.tokenizer
     is_split = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
     if result.perplexity.unknown_rate > MANY_UNKNOWN and not is_split:

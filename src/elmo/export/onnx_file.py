@@ -20,7 +20,7 @@ from elmo.model.bilm import BiLM
 LARGEST_FILE = 2**31 - 2**24
 
 
-def to_onnx(model: HasNetwork, path: str | Path, dtype: Storage = "float32") -> str:
+def to_onnx(model: HasNetwork, path: str | Path, storage: Storage = "float32") -> str:
     """Write the network of a model as an ONNX graph: `character_ids` in, `layers` out.
 
     The graph alone: `elmo convert --to onnx` writes a folder with all it takes to make ids of
@@ -29,14 +29,14 @@ def to_onnx(model: HasNetwork, path: str | Path, dtype: Storage = "float32") -> 
     Args:
         model: an `ELMo`; its mixes and its softmax are not written.
         path: file to write, all of it or nothing.
-        dtype: "float32"; "float16" stores weights in half the bytes and computes in float32;
+        storage: "float32"; "float16" stores weights in half the bytes and computes in float32;
             "int8" stores and multiplies matrices in a quarter.
 
     Returns:
         How near the vectors of the file are to those of the model, in words.
     """
     path, bilm = Path(path), model.network.bilm
-    file = OnnxFile(bilm.config, bilm.state_dict(), dtype)
+    file = OnnxFile(bilm.config, bilm.state_dict(), storage)
     write_folder(path.parent, file.writers(path.name))
     return file.fidelity
 
@@ -44,17 +44,21 @@ def to_onnx(model: HasNetwork, path: str | Path, dtype: Storage = "float32") -> 
 class OnnxFile:
     """A graph that is to be written."""
 
-    def __init__(self, config: ModelConfig, weights: Mapping[str, Tensor], dtype: Storage) -> None:
+    def __init__(
+        self, config: ModelConfig, weights: Mapping[str, Tensor], storage: Storage
+    ) -> None:
         """Make the graph.
 
         Args:
             config: the model.
             weights: tensors by the names of `BiLM`.
-            dtype: how the file is to store them.
+            storage: how the file is to store them.
         """
-        if dtype not in get_args(Storage):
-            raise ConfigError(f"dtype is {dtype!r}; expected {', '.join(get_args(Storage))}")
-        self.dtype = dtype
+        if storage not in get_args(Storage):
+            raise ConfigError(
+                f"Unknown storage {storage!r}. Expected one of: {', '.join(get_args(Storage))}."
+            )
+        self.storage = storage
         self.fidelity = ""
         """How near it is to the model, in words; known once it is written."""
         with torch.device("meta"):
@@ -62,7 +66,7 @@ class OnnxFile:
         plain = {name: value.detach().float().cpu() for name, value in weights.items()}
         self._bilm.load_state_dict(plain, assign=True)
         self._bilm.use_kernel("reference")
-        self._model = graph(self._bilm, dtype)
+        self._model = graph(self._bilm, storage)
 
     def writers(self, name: str) -> dict[str, Callable[[Path], Any] | None]:
         """Give what writes the file and the weights beside it, by name, for `write_folder`."""
@@ -72,7 +76,7 @@ class OnnxFile:
         def write(path: Path) -> None:
             beside = {"save_as_external_data": True, "location": f"{name}.data"} if is_split else {}
             onnx_package().save_model(self._model, path, **beside)
-            self.fidelity = checked(path, self._bilm, self.dtype)
+            self.fidelity = checked(path, self._bilm, self.storage)
 
         # Both are written by the first; the second is named so that it is moved, or removed.
         return {name: write, f"{name}.data": (lambda path: None) if is_split else None}

@@ -19,16 +19,16 @@ INPUT = "character_ids"
 OUTPUT = "layers"
 
 
-def graph(bilm: BiLM, dtype: Storage = "float32") -> Any:
+def graph(bilm: BiLM, storage: Storage = "float32") -> Any:
     """Give the ONNX model of a network.
 
     Args:
         bilm: its weights are copied.
-        dtype: how weights are stored; with int8, products are computed in it too.
+        storage: how weights are stored; with int8, products are computed in it too.
     """
     config = bilm.config
     nodes = Nodes()
-    products = Products(bilm, dtype)
+    products = Products(bilm, storage)
     steps = nodes.add("Transpose", INPUT, perm=[1, 0, 2])  # (time, batch, columns)
     mask = _mask(nodes, steps)
     rows, index = _distinct(nodes, steps, n_columns(config))
@@ -47,7 +47,7 @@ def graph(bilm: BiLM, dtype: Storage = "float32") -> Any:
     return nodes.as_model(
         {INPUT: (INT64, ["batch", "time", n_columns(config)])},
         {OUTPUT: (FLOAT, [config.n_layers, "batch", "time", config.dim])},
-        {"dtype": dtype},
+        {"dtype": storage},
     )
 
 

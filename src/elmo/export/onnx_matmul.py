@@ -28,14 +28,14 @@ PROJECTIONS = ("weight_hr", "encoder.projection.weight")
 class Products:
     """The weights of a model as a graph uses them."""
 
-    def __init__(self, bilm: BiLM, dtype: Storage) -> None:
+    def __init__(self, bilm: BiLM, storage: Storage) -> None:
         """Take the weights of a network.
 
         Args:
             bilm: the network.
-            dtype: how weights are stored.
+            storage: how weights are stored.
         """
-        self.dtype = dtype
+        self.storage = storage
         self._weights = {name: value.float().cpu() for name, value in bilm.state_dict().items()}
         for name, part in bilm.named_modules():
             if isinstance(part, LSTMLayer):
@@ -48,9 +48,9 @@ class Products:
 
     def value(self, nodes: Nodes, name: str) -> str:
         """Give a weight to compute with."""
-        if self.dtype == "int8" and name.endswith(PROJECTIONS):
+        if self.storage == "int8" and name.endswith(PROJECTIONS):
             return self._widened(nodes, name)
-        if self.dtype != "float16":
+        if self.storage != "float16":
             return nodes.weight(name, self.array(name))
         half = self._weights[name].half()
         if not half.isfinite().all():  # it holds values that float16 does not reach
@@ -63,14 +63,14 @@ class Products:
 
     def product(self, nodes: Nodes, x: str, name: str, addend: str | None = None) -> str:
         """Give `x W' + addend` for x (rows, inputs) and W (outputs, inputs)."""
-        if self.dtype == "int8" and not name.endswith(PROJECTIONS):
+        if self.storage == "int8" and not name.endswith(PROJECTIONS):
             return self._whole_numbers(nodes, x, name, addend)
         terms = [] if addend is None else [addend]
         return nodes.add("Gemm", x, self.value(nodes, name), *terms, transB=1)
 
     def look_up(self, nodes: Nodes, name: str, places: str) -> str:
         """Give the rows of a table at places."""
-        if self.dtype != "int8":
+        if self.storage != "int8":
             return nodes.add("Gather", self.value(nodes, name), places)
         values, scale = _in_int8(self.array(name), LARGEST_STORED)
         rows = nodes.add("Gather", nodes.weight(f"{name}.int8", values), places)

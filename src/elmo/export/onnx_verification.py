@@ -22,13 +22,13 @@ LEAST_COSINE = {"float16": 0.999, "int8": 0.99}
 LENGTHS = (5, 12, 2, 9)
 
 
-def checked(path: Path, bilm: BiLM, dtype: Storage) -> str:
+def checked(path: Path, bilm: BiLM, storage: Storage) -> str:
     """Compare a file with the network it was made of.
 
     Args:
         path: the file.
         bilm: the network, in float32 on a CPU.
-        dtype: how the file stores weights.
+        storage: how the file stores weights.
 
     Returns:
         How near they are, in words.
@@ -42,9 +42,9 @@ def checked(path: Path, bilm: BiLM, dtype: Storage) -> str:
         mask = (ids != 0).any(dim=2)
         ours = bilm(rows, index, mask).layers
     theirs = torch.from_numpy(session(path).run(None, {INPUT: ids.numpy()})[0])
-    if dtype == "float32":
+    if storage == "float32":
         return _near(theirs, ours)
-    return _alike(theirs[:, mask], ours[:, mask], dtype)
+    return _alike(theirs[:, mask], ours[:, mask], storage)
 
 
 def session(path: Path) -> Any:
@@ -89,16 +89,16 @@ def _near(theirs: Tensor, ours: Tensor) -> str:
     return f"in onnxruntime no value is off by more than {error:.1e} of the largest"
 
 
-def _alike(theirs: Tensor, ours: Tensor, dtype: Storage) -> str:
+def _alike(theirs: Tensor, ours: Tensor, storage: Storage) -> str:
     cosines = cosine_similarity(theirs.double(), ours.double(), dim=2)
     # A table may hold words without a vector, which have no direction to compare.
     means = cosines.masked_fill((theirs == 0).all(dim=2) & (ours == 0).all(dim=2), 1.0).mean(dim=1)
     worst = int(means.argmin())
     least = float(means[worst])
-    if not least >= LEAST_COSINE[dtype]:
+    if not least >= LEAST_COSINE[storage]:
         raise OutputError(
-            f"{dtype} costs this model too much: the vectors of layer {worst} have a cosine of "
-            f"{least:.4f} to ours on average, {LEAST_COSINE[dtype]} at least was "
+            f"{storage} costs this model too much: the vectors of layer {worst} have a cosine of "
+            f"{least:.4f} to ours on average, {LEAST_COSINE[storage]} at least was "
             "expected; nothing was written: take float32"
         )
     return f"in onnxruntime the mean cosine to our vectors is {least:.5f} or more in every layer"

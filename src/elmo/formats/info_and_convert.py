@@ -1,6 +1,5 @@
 """The commands `info` (describe a model) and `convert` (write it in another format)."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,19 +23,19 @@ class InfoResult:
         rows: Format, geometry and vocabulary as labeled values.
         notes: Corrections and assumptions made while reading.
         config: All options of the model as plain data.
-        as_json: Whether `str` returns JSON.
     """
 
     rows: dict[str, str | int]
     notes: tuple[str, ...]
     config: dict[str, Any]
-    as_json: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description as plain data."""
+        rows = {name.replace(" ", "_"): value for name, value in self.rows.items()}
+        return {**rows, "notes": list(self.notes), "config": self.config}
 
     def __str__(self) -> str:
-        """Return the rows as a table, or everything as JSON."""
-        if self.as_json:
-            content = {**self.rows, "notes": list(self.notes), "config": self.config}
-            return json.dumps(content, indent=2)
+        """Return the rows as a table, followed by one line per note."""
         width = max(map(len, self.rows))
         lines = [
             f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}"
@@ -55,7 +54,7 @@ def info(config: InfoConfig) -> InfoResult:
         rows["vocabulary"] = f"{len(model.vocabulary):,} words"
     for name, value in with_labels(model.training).items():
         rows[f"trained: {name}"] = str(value)
-    return InfoResult(rows, model.notes, to_dict(model.config), config.json)
+    return InfoResult(rows, model.notes, to_dict(model.config))
 
 
 @dataclass(frozen=True)
@@ -63,23 +62,23 @@ class ConvertResult:
     """Result of `convert`.
 
     Attributes:
-        output: Folder that was written.
+        out: Folder that was written.
         origin: Format that was read.
         to: Format that was written.
-        dtype: How the weights are stored.
+        storage: How the weights are stored.
         notes: Corrections, assumptions and omissions.
     """
 
-    output: str
+    out: str
     origin: str
     to: str
-    dtype: Storage
+    storage: Storage
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
         """Return a one-line summary, followed by one line per note."""
-        storage = "" if self.dtype == "float32" else f" in {self.dtype}"
-        summary = f"{self.output}: written as {self.to}{storage}, read from {self.origin}"
+        storage = "" if self.storage == "float32" else f" in {self.storage}"
+        summary = f"{self.out}: written as {self.to}{storage}, read from {self.origin}"
         return "\n".join([summary, *(f"note: {note}" for note in self.notes)])
 
 
@@ -91,9 +90,9 @@ def convert(config: ConvertConfig) -> ConvertResult:
         )
     if config.to == "allennlp" and config.tokenizer is not None:
         raise ConfigError("AllenNLP's format cannot store a tokenizer. Omit --tokenizer.")
-    if config.to == "allennlp" and config.dtype != "float32":
+    if config.to == "allennlp" and config.storage != "float32":
         raise ConfigError(
-            f"AllenNLP's format stores float32 only, not {config.dtype!r}. Omit --dtype."
+            f"AllenNLP's format stores float32 only, not {config.storage!r}. Omit --storage."
         )
     model = read(
         config.model,
@@ -106,10 +105,10 @@ def convert(config: ConvertConfig) -> ConvertResult:
         model = model.with_tokenizer(config.tokenizer)
     notes = model.notes
     if config.to == "allennlp":
-        bilm_hdf5.write(model, Path(config.output))
+        bilm_hdf5.write(model, Path(config.out))
         notes += tuple(bilm_hdf5.omissions(model))
     elif config.to == "onnx":
-        notes += tuple(onnx_folder.write(model, Path(config.output), config.dtype))
+        notes += tuple(onnx_folder.write(model, Path(config.out), config.storage))
     else:
-        model_folder.write(model, Path(config.output), config.dtype)
-    return ConvertResult(config.output, model.origin, config.to, config.dtype, notes)
+        model_folder.write(model, Path(config.out), config.storage)
+    return ConvertResult(config.out, model.origin, config.to, config.storage, notes)

@@ -77,7 +77,9 @@ class CharacterCNN(nn.Module):
         convolutions = [one for one in self.convolutions if isinstance(one, nn.Conv1d)]
         weights = [one.weight for one in convolutions]
         biases = [one.bias for one in convolutions if one.bias is not None]
-        pooled = dispatch.convolve_and_pool(characters, self.embedding.weight, weights, biases, self.kernel)
+        pooled = dispatch.convolve_and_pool(
+            characters, self.embedding.weight, weights, biases, self.kernel
+        )
         x = pooled.relu() if self.activation == "relu" else pooled.tanh()
         for layer in self.highway:
             x = layer(x)

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from elmo.child_processes import Child, ChildEnded, Work, threads_each
+from elmo.child_processes import Child, ChildEnded, Handler, threads_each
 from elmo.config import TaskConfig
 from elmo.errors import OutputError
 
@@ -62,7 +62,7 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dic
             raise
 
 
-def _quietly(fit: Fit) -> Work:
+def _quietly(fit: Fit) -> Handler:
     """Do what is asked for; what is said goes to a file, for several at once could not be read."""
 
     def work(config: TaskConfig, tell: Callable[[Any], None]) -> dict[str, Any]:

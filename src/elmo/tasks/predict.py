@@ -33,12 +33,13 @@ class TaskFigures:
 
     figures: dict[str, float]
     n_examples: int
-    as_json: bool = False
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the scores and the number of examples as plain data."""
+        return {**self.figures, "examples": self.n_examples}
 
     def __str__(self) -> str:
-        """Say them, a line each."""
-        if self.as_json:
-            return json.dumps({**self.figures, "examples": self.n_examples})
+        """Return one line per score."""
         lines = [f"{name.replace('_', ' '):<16}{value:.4f}" for name, value in self.figures.items()]
         return "\n".join([*lines, f"{'examples':<16}{self.n_examples:,}"])
 
@@ -48,11 +49,11 @@ class Answered:
     """How many texts were answered, told where the answers are not on standard output."""
 
     n_texts: int
-    output: str
+    out: str
 
     def __str__(self) -> str:
         """Say it."""
-        return "" if self.output == "-" else f"{self.output}: {self.n_texts:,} texts answered"
+        return "" if self.out == "-" else f"{self.out}: {self.n_texts:,} texts answered"
 
 
 def evaluate(config: TaskEvaluateConfig) -> TaskFigures:
@@ -63,22 +64,22 @@ def evaluate(config: TaskEvaluateConfig) -> TaskFigures:
     if config.reader is not None:
         described = replace(described, reader=config.reader)
     examples = read_examples(described, config.input, split)
-    return TaskFigures(trained.scores(examples), len(examples), config.as_json)
+    return TaskFigures(trained.scores(examples), len(examples))
 
 
 def predict(config: TaskPredictConfig) -> Answered:
     """Answer for each line of a file, in its order."""
     trained = load_task(Path(config.model), config.device or default_device())
-    is_conll = config.to == "conll" or (config.to == "auto" and _says_conll(config.output))
+    is_conll = config.to == "conll" or (config.to == "auto" and _says_conll(config.out))
     if is_conll and trained.config.task != "tagging":
         raise ConfigError(
             f"{config.model} is a model for {trained.config.task}, and columns are a tag for each "
             "word, which models for tagging alone give: write JSON lines (--to jsonl)"
         )
-    if config.output != "-" and os.path.realpath(config.output) == os.path.realpath(config.input):
-        raise ConfigError(f"{config.output} would be written over the texts it answers")
+    if config.out != "-" and os.path.realpath(config.out) == os.path.realpath(config.input):
+        raise ConfigError(f"{config.out} would be written over the texts it answers")
     n_texts = 0
-    with opened_input(config.input) as file, _writing(config.output) as out:
+    with opened_input(config.input) as file, _writing(config.out) as out:
         lines = _lines(file, config.input)
         raw = trained.raw if config.raw is None else config.raw
         for part in _parts(_texts(trained, lines, config.input, raw=raw)):
@@ -86,7 +87,7 @@ def predict(config: TaskPredictConfig) -> Answered:
             for example, answer in zip(part, trained.answers(part), strict=True):
                 out.write(_written(trained, example, answer, is_conll=is_conll))
             out.flush()
-    return Answered(n_texts, config.output)
+    return Answered(n_texts, config.out)
 
 
 def _says_conll(output: str) -> bool:

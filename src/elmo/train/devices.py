@@ -3,16 +3,23 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from elmo.config import RunConfig
+from elmo.config.training import TrainingPrecision
 from elmo.errors import ConfigError, MissingExtra
 from elmo.kernels.device import onednn_has_bfloat16
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+# Precision of a config to the name that Fabric uses.
+FABRIC_PRECISION: dict[TrainingPrecision, Literal["32-true", "bf16-mixed"]] = {
+    "float32": "32-true",
+    "bfloat16": "bf16-mixed",
+}
 
 
 def make_fabric(run: RunConfig) -> "Fabric":
@@ -29,7 +36,7 @@ def make_fabric(run: RunConfig) -> "Fabric":
             devices=run.devices,
             num_nodes=run.num_nodes,
             strategy="ddp" if several else run.strategy,
-            precision=run.precision,
+            precision=FABRIC_PRECISION[run.precision],
         )
         fabric.launch()
     except (ValueError, RuntimeError, ModuleNotFoundError) as error:
@@ -62,7 +69,7 @@ def reproducible(device: torch.device, run: RunConfig) -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled(), onednn.enabled
     if device.type == "cpu":
         torch.use_deterministic_algorithms(True)
-        if run.precision == "bf16-mixed" and not onednn_has_bfloat16():
+        if run.precision == "bfloat16" and not onednn_has_bfloat16():
             onednn.enabled = False
     try:
         yield

@@ -111,7 +111,7 @@ def plan(
     """
     tokens_per_step = stream.batch_size * stream.unroll
     n_steps = count_steps(n_pairs, stream, run)
-    is_half = run.precision != "32-true"
+    is_half = run.precision != "float32"
     n_streams = math.ceil(stream.batch_size / (run.devices * run.num_nodes * run.accumulate))
     memory = MemoryEstimate(
         fixed_memory(n_bilm, n_softmax, loss=loss, optimizer=optimizer, run=run),
@@ -148,7 +148,7 @@ def fixed_memory(
     n_states = 1 if optimizer.optimizer == "adagrad" else 2
     bilm = 2 + n_states + (run.devices * run.num_nodes > 1)
     softmax = 1 + n_states + (loss.softmax != "sampled")
-    half_copy = 2 * n_bilm if run.precision != "32-true" else 0
+    half_copy = 2 * n_bilm if run.precision != "float32" else 0
     return FLOAT * (bilm * n_bilm + softmax * n_softmax) + half_copy
 
 

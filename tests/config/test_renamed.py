@@ -1,0 +1,63 @@
+"""Tests that configs with names of earlier versions still load."""
+
+import dataclasses
+
+import pytest
+
+from elmo import config as configs
+from elmo.config import PretrainConfig, TaskConfig
+from elmo.config.renamed import REMOVED_FIELDS, RENAMED_FIELDS, RENAMED_VALUES, upgrade
+from elmo.config.serialization import from_dict, load_config, to_dict
+
+
+@pytest.mark.parametrize("name", sorted({*RENAMED_FIELDS, *REMOVED_FIELDS}))
+def test_tables_name_existing_classes_and_fields(name):
+    fields = {item.name for item in dataclasses.fields(getattr(configs, name))}
+    assert set(RENAMED_FIELDS.get(name, {}).values()) <= fields
+    assert not set(RENAMED_FIELDS.get(name, {})) & fields
+    assert not set(REMOVED_FIELDS.get(name, {})) & fields
+
+
+@pytest.mark.parametrize(("name", "field"), sorted(RENAMED_VALUES))
+def test_renamed_values_belong_to_existing_fields(name, field):
+    assert field in {item.name for item in dataclasses.fields(getattr(configs, name))}
+
+
+def test_from_dict_reads_old_names_of_tasks_at_any_depth():
+    old = {
+        "out": "o",
+        "task": "answers",
+        "side_by_side": 2,
+        "examples": {"reader": "pairs", "empty": "refuse"},
+        "elmo": {"place": "both", "mix_rate": 0.5},
+        "words": {"letters": "none", "static": "glove.txt", "mark_dim": 3},
+        "body": {"gram_rows": 7},
+        "answers": {"longest_answer": 9},
+        "clusters": {"n_antecedents": 150},
+        "run": {"precision": "bf16-mixed"},
+    }
+    config = from_dict(TaskConfig, old)
+    assert (config.task, config.parallel_seeds) == ("question_answering", 2)
+    assert (config.examples.reader, config.examples.empty) == ("sentence_pairs", "error")
+    assert (config.elmo.placement, config.elmo.mix_learning_rate) == ("both", 0.5)
+    assert (config.word_features.characters, config.word_features.indicator_dim) == ("none", 3)
+    assert config.word_features.word_vectors == "glove.txt"
+    assert config.encoder.ngram_buckets == 7
+    assert config.question_answering.max_answer_words == 9
+    assert config.run.precision == "bfloat16"
+
+
+def test_new_names_are_left_as_they_are():
+    config = TaskConfig("o", task="coreference")
+    assert upgrade(TaskConfig, to_dict(config)) == to_dict(config)
+
+
+def test_overrides_apply_to_a_file_with_old_names(tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text("data: [a]\nout: o\nregular: {dropout: 0.1, locked: true}\n")
+    config = load_config(PretrainConfig, str(file), {"locked": False})
+    assert (config.regularization.dropout, config.regularization.locked) == (0.1, False)
+
+
+def test_data_that_are_no_mapping_are_returned_as_they_are():
+    assert upgrade(TaskConfig, [1, 2]) == [1, 2]
