@@ -5,8 +5,14 @@ import dataclasses
 import pytest
 
 from elmo import config as configs
-from elmo.config import PretrainConfig, TaskConfig
-from elmo.config.renamed import REMOVED_FIELDS, RENAMED_FIELDS, RENAMED_VALUES, upgrade
+from elmo.config import ModelConfig, PretrainConfig, TaskConfig, TextConfig
+from elmo.config.renamed import (
+    REMOVED_FIELDS,
+    RENAMED_FIELDS,
+    RENAMED_VALUES,
+    original_names,
+    upgrade,
+)
 from elmo.config.serialization import from_dict, load_config, to_dict
 
 
@@ -45,6 +51,13 @@ def test_from_dict_reads_old_names_of_tasks_at_any_depth():
     assert config.encoder.ngram_buckets == 7
     assert config.question_answering.max_answer_words == 9
     assert config.run.precision == "bfloat16"
+
+
+def test_original_names_inverts_renamed_fields_at_any_depth():
+    data = to_dict(ModelConfig(text=TextConfig(special_tokens=("a", "b", "c"))))
+    original = original_names(ModelConfig, data)
+    assert original["text"]["word_marks"] == ["a", "b", "c"]
+    assert upgrade(ModelConfig, original) == data
 
 
 def test_new_names_are_left_as_they_are():

@@ -77,9 +77,7 @@ def test_read_once_equals_bilm_tf(sentences, n_streams, n_steps, n_shards):
 @given(SENTENCES, st.integers(1, 5), st.integers(1, 9), st.sampled_from(["queue", "text"]))
 def test_read_once_yields_every_pair_once(sentences, n_streams, n_steps, order):
     split = split_of(sentences)
-    segments = list(
-        read_once(split, n_streams=n_streams, n_steps=n_steps, reset=True, order=order)
-    )
+    segments = list(read_once(split, n_streams=n_streams, n_steps=n_steps, reset=True, order=order))
     for direction in (0, 1):
         pairs = sorted(
             (

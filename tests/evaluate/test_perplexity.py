@@ -61,7 +61,9 @@ def network_of(model):
 
 def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **given):
     words, split = corpus_of(SENTENCES)
-    windows = read_once(split, n_streams=n_streams, n_steps=n_steps, reset=not carry, order=order, **given)
+    windows = read_once(
+        split, n_streams=n_streams, n_steps=n_steps, reset=not carry, order=order, **given
+    )
     network = network_of(model)
     wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
     return measure(wrapped, network.softmax, model_tables(model, words), windows, carry=carry)
@@ -215,7 +217,10 @@ def test_the_cut_does_not_matter(order, n_streams, n_steps):
 def test_streams_of_two_processes_add_up(carry):
     model = make_model()
     whole = measured(model, carry=carry, n_streams=4)
-    parts = [measured(model, carry=carry, n_streams=4, local_streams=rows) for rows in (range(2), range(2, 4))]
+    parts = [
+        measured(model, carry=carry, n_streams=4, local_streams=rows)
+        for rows in (range(2), range(2, 4))
+    ]
     torch.testing.assert_close(parts[0] + parts[1], whole, rtol=1e-6, atol=0)
 
 

@@ -20,10 +20,10 @@ from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.token_encoder import Highway
 from elmo.text.characters import (
-    BEGIN_TOKEN,
     BEGIN_SENTENCE,
-    END_TOKEN,
+    BEGIN_TOKEN,
     END_SENTENCE,
+    END_TOKEN,
     ByteCharacters,
 )
 
@@ -206,7 +206,7 @@ class ElmoBiLM(nn.Module):
         state = self._elmo_lstm.take(index.shape[0])
         lengths = mask.sum(dim=1).tolist()
         output: BiLMOutput = self._bare(
-            self._weights(), lambda bilm: bilm.contextualise(table, index, mask, state, lengths)
+            self._weights(), lambda bilm: bilm.contextualize(table, index, mask, state, lengths)
         )
         self._elmo_lstm.put(output.state)
         return output

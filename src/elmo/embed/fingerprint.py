@@ -5,6 +5,8 @@ import json
 
 import torch
 
+from elmo.config import ModelConfig
+from elmo.config.renamed import original_names
 from elmo.config.serialization import to_dict
 from elmo.formats.pretrained import Pretrained
 
@@ -16,7 +18,8 @@ def fingerprint(pretrained: Pretrained) -> str:
     """
     digest = hashlib.sha256()
     tables = [dict(table or {}) for table in (pretrained.characters, pretrained.words)]
-    settings = [to_dict(pretrained.config), *tables]
+    config = original_names(ModelConfig, to_dict(pretrained.config))
+    settings = [config, *tables]
     digest.update(json.dumps(settings, sort_keys=True).encode())
     for name, tensor in sorted(pretrained.weights.items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

@@ -1,4 +1,4 @@
-"""Tasks on top of ELMo: labelled texts in, answers and scores out."""
+"""Supervised tasks on top of ELMo: labeled texts in, predictions and scores out."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from elmo.tasks.readers.reader_registry import read
 
 __all__ = [
-    "QuestionAnswerer",
     "Classifier",
     "CoreferenceResolver",
     "Example",
     "Frame",
     "NearestOccurrenceFinder",
-    "SentencePairClassifier",
+    "QuestionAnswerer",
     "SemanticRoleLabeler",
-    "WordSenseDisambiguator",
+    "SentencePairClassifier",
     "Tagger",
+    "WordSenseDisambiguator",
     "read",
 ]
 
-_HOMES = {
-    "QuestionAnswerer": "elmo.tasks.estimators",
+_MODULES = {
     "Classifier": "elmo.tasks.estimators",
     "CoreferenceResolver": "elmo.tasks.estimators",
     "Example": "elmo.tasks.examples",
     "Frame": "elmo.tasks.examples",
     "NearestOccurrenceFinder": "elmo.tasks.lookup_estimators",
-    "SentencePairClassifier": "elmo.tasks.estimators",
+    "QuestionAnswerer": "elmo.tasks.estimators",
     "SemanticRoleLabeler": "elmo.tasks.estimators",
-    "WordSenseDisambiguator": "elmo.tasks.lookup_estimators",
+    "SentencePairClassifier": "elmo.tasks.estimators",
     "Tagger": "elmo.tasks.estimators",
+    "WordSenseDisambiguator": "elmo.tasks.lookup_estimators",
     "read": "elmo.tasks.readers.reader_registry",
 }
 
 
 def __getattr__(name: str) -> Any:
-    return fetch(name, _HOMES, __name__)
+    return fetch(name, _MODULES, __name__)

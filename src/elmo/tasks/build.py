@@ -1,4 +1,4 @@
-"""Dials and words to a model that can be trained, and to what turns words into its numbers."""
+"""Construction of a task model and its token indexer from a config."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from elmo.embed.embedder import ELMo
 from elmo.model.network import ELMoNetwork
 from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.frozen_layers import ComputedLayers, LayerSource, chosen_layers
-from elmo.tasks.input_features import TokenFields, TokenInput
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.input_features import InputFeatures, TokenIndexer
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.task_model import TaskModel
 from elmo.tasks.task_types.task import Task
 from elmo.tasks.word_vectors import WordVectors
@@ -21,55 +21,59 @@ from elmo.text.tokenizer import WhitespaceTokenizer, get_tokenizer
 
 
 @dataclass(frozen=True)
-class Built:
-    """A model and what belongs to it.
+class BuiltModel:
+    """A task model with the objects that prepare its input.
 
     Attributes:
-        model: on the host.
-        fields: makes its batches.
-        elmo: whose layers it reads, frozen or as a part of it; None without.
-        static: of its words; None without.
+        model: The model, on the CPU.
+        indexer: Converts words to the model's batches.
+        elmo: The ELMo model, frozen or part of the task model; None without ELMo.
+        word_vectors: The word vectors; None without.
     """
 
     model: TaskModel
-    fields: TokenFields
+    indexer: TokenIndexer
     elmo: ELMo | None
-    static: WordVectors | None
+    word_vectors: WordVectors | None
 
 
 def load_elmo(config: TaskConfig) -> ELMo | None:
-    """Read the ELMo that a config names."""
+    """Load the ELMo model of a config; None without ELMo."""
     if config.elmo.model is None:
         return None
     return ELMo.from_pretrained(config.elmo.model)
 
 
-def splitter(config: TaskConfig, elmo: ELMo | None) -> Split:
-    """Give what splits raw text: the tokeniser that is named, else the ELMo's, else white space."""
+def splitter(config: TaskConfig, elmo: ELMo | None) -> SplitFunction:
+    """Return the function that splits raw text into words.
+
+    It uses the tokenizer of the config, by default that of the ELMo model, and splits at whitespace
+    without ELMo.
+    """
     if config.examples.tokenizer is not None:
         return get_tokenizer(config.examples.tokenizer).words
-    # Asked for when a raw text comes: split words need no tokeniser, nor its package.
+    # Load the tokenizer on first use: texts that are already split do not need its package.
     return WhitespaceTokenizer().words if elmo is None else lambda text: elmo.tokenizer.words(text)
 
 
 def build(
     config: TaskConfig,
-    kind: Task,
+    task: Task,
     labels: Sequence[str],
     elmo: ELMo | None,
     *,
     layers: LayerSource | None = None,
-    static: WordVectors | None = None,
-) -> Built:
-    """Make a model with its first weights, which the seed of the run decides.
+    word_vectors: WordVectors | None = None,
+) -> BuiltModel:
+    """Return a model with initial weights, which depend on the seed of the run only.
 
     Args:
-        config: its dials.
-        kind: of task.
-        labels: what is chosen from.
-        elmo: whose layers it reads.
-        layers: of a frozen ELMo, where they are known beforehand; computed where None.
-        static: vectors of words.
+        config: Options of the model.
+        task: The task.
+        labels: Labels to choose from.
+        elmo: The ELMo model.
+        layers: Source of the layers of a frozen ELMo. Default: computed for each batch.
+        word_vectors: Word vectors.
     """
     chosen: list[int] = []
     network: ELMoNetwork | None = None
@@ -84,41 +88,49 @@ def build(
         else:
             layers = layers or ComputedLayers(elmo, config.elmo.layers)
     sizes = {"n_layers": len(chosen), "elmo_dim": 0 if elmo is None else elmo.config.dim}
-    # Whoever loads a model finds the numbers they draw as they were.
+    # Loading a model must not change the random state of the caller.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.run.seed)
-        tokens = TokenInput(
+        features = InputFeatures(
             elmo=config.elmo,
             words=config.word_features,
             network=network,
             chosen=chosen,
-            static=None if static is None else _with_unknown(static.vectors),
-            others=static.other_vectors if static is not None and static.others else None,
-            n_marks=kind.n_marks,
+            word_vectors=None if word_vectors is None else _with_unknown(word_vectors.vectors),
+            frozen_word_vectors=word_vectors.other_vectors
+            if word_vectors is not None and word_vectors.others
+            else None,
+            n_indicators=task.n_indicators,
             **sizes,
         )
-        body = TaskEncoder(config=config.encoder, elmo=config.elmo, input_dim=tokens.dim, **sizes)
-        head = kind.head(body.dim, labels, config.encoder)
-    model = TaskModel(tokens=tokens, body=body, head=head, mix_penalty=config.elmo.mix_penalty)
-    fields = TokenFields(
+        encoder = TaskEncoder(
+            config=config.encoder, elmo=config.elmo, input_dim=features.dim, **sizes
+        )
+        head = task.head(encoder.dim, labels, config.encoder)
+    model = TaskModel(
+        features=features, encoder=encoder, head=head, mix_penalty=config.elmo.mix_penalty
+    )
+    indexer = TokenIndexer(
         layers=layers,
         mapper=None if network is None or elmo is None else elmo.mapper,
-        static=None if static is None else _rows(static),
+        word_vector_rows=None if word_vectors is None else _rows(word_vectors),
         has_characters=config.word_features.characters == "bytes",
         max_ngram=config.encoder.char_ngrams,
         ngram_buckets=config.encoder.ngram_buckets,
     )
-    return Built(model, fields, elmo, static)
+    return BuiltModel(model, indexer, elmo, word_vectors)
 
 
 def _with_unknown(vectors: Tensor) -> Tensor:
+    """Prepend a zero row for unknown words."""
     return torch.cat([torch.zeros_like(vectors[:1]), vectors])
 
 
-def _rows(static: WordVectors) -> dict[str, int]:
-    return {word: row for row, word in enumerate([*static.words, *static.others], 1)}
+def _rows(word_vectors: WordVectors) -> dict[str, int]:
+    """Return the row of each word, counted from 1, as row 0 is for unknown words."""
+    return {word: row for row, word in enumerate([*word_vectors.words, *word_vectors.others], 1)}
 
 
 def layers_folder(config: TaskConfig) -> Path:
-    """Give where layers are kept that are computed once."""
+    """Return the folder for precomputed layers."""
     return Path(config.cache) if config.cache else Path(config.out) / "layers"

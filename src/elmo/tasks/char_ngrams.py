@@ -1,8 +1,8 @@
-"""Character n-grams of whole texts: a bag of numbers, and what a linear map over them votes for.
+"""Character n-grams of whole texts: hashed bags of n-grams and a linear classifier over them.
 
-An LSTM knows what a text means, a bag of n-grams remembers what stood in texts of a label. Each
-learns by its own loss, since a bag that may explain the examples away leaves the LSTM nothing to
-learn; only their answers are put together.
+The classifier complements the LSTM: n-grams memorize which strings occur with a label. Each has its
+own loss, because with a common loss the n-grams would explain the training examples and the LSTM
+would learn little; only their predictions are combined.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from torch.nn import functional
 from elmo.kernels.device import to_device
 from elmo.tasks.frozen_layers import Words
 
-# Length of the vector of a bag: scores grow as fast as with TF-IDF at the usual rates.
+# L2 norm of a bag: with it, logits grow as fast as with TF-IDF features at usual learning rates.
 LENGTH = 10.0
-# Of two hash functions, one to make a number of many, one to scatter numbers over all bits.
+# Multipliers of two hash functions: a polynomial rolling hash, and a finalizer that mixes the bits.
 _STEP, _SCATTER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 @dataclass(frozen=True)
 class NgramBags:
-    """The n-grams of texts.
+    """Bags of character n-grams of several texts.
 
     Attributes:
-        rows: of the table, those of a text side by side, (n-grams,).
-        starts: where those of each text begin, (texts,).
-        weights: of each, so that the bag of a text has a fixed length; one that stands there often
-            counts by the logarithm of how often, (n-grams,).
+        rows: Bucket of each n-gram, grouped by text, (n-grams,).
+        starts: Index of the first n-gram of each text, (texts,).
+        weights: Weight of each n-gram: 1 + ln(count), normalized so that each bag has the L2 norm
+            `LENGTH`, (n-grams,).
     """
 
     rows: Tensor
@@ -39,72 +39,73 @@ class NgramBags:
     weights: Tensor
 
     @classmethod
-    def of(cls, texts: Sequence[Words], longest: int, n_rows: int) -> "NgramBags":
-        """Take the distinct n-grams of texts, blanks between words and at both ends included.
+    def from_texts(cls, texts: Sequence[Words], max_ngram: int, n_buckets: int) -> "NgramBags":
+        """Extract the n-grams of texts, including spaces between words and at both ends.
 
         Args:
-            texts: their words.
-            longest: characters of an n-gram at most.
-            n_rows: of the table that they are hashed into.
+            texts: Words of each text.
+            max_ngram: Maximum length of an n-gram in characters.
+            n_buckets: Number of buckets that n-grams are hashed into.
         """
-        spelled = [_codes(f" {' '.join(text)} ") for text in texts]
-        codes = np.concatenate(spelled)
-        sizes = np.array([len(one) for one in spelled])
-        owners = np.repeat(np.arange(len(texts)), sizes)
-        # Characters from a place to the end of its text: as long an n-gram may begin there.
-        left = sizes.cumsum()[owners] - np.arange(len(codes))
-        places = []
-        known = np.zeros(len(codes), dtype=np.uint64)
-        for n in range(1, longest + 1):
-            known = known * _STEP + np.roll(codes, 1 - n) + np.uint64(n)
-            fits = left >= n
-            places.append(owners[fits] * n_rows + _row(known[fits], n_rows))
-        found, times = np.unique(np.concatenate(places), return_counts=True)
-        of_text, rows = np.divmod(found, n_rows)
-        weights = 1 + np.log(times)
-        weights *= LENGTH / np.sqrt(np.bincount(of_text, weights**2))[of_text]
-        counts = np.bincount(of_text)
+        codes_by_text = [_codes(f" {' '.join(text)} ") for text in texts]
+        codes = np.concatenate(codes_by_text)
+        sizes = np.array([len(text_codes) for text_codes in codes_by_text])
+        text_of_code = np.repeat(np.arange(len(texts)), sizes)
+        # Characters to the end of the text: the maximum length of an n-gram that starts here.
+        n_left = sizes.cumsum()[text_of_code] - np.arange(len(codes))
+        keys = []
+        hashes = np.zeros(len(codes), dtype=np.uint64)
+        for n in range(1, max_ngram + 1):
+            hashes = hashes * _STEP + np.roll(codes, 1 - n) + np.uint64(n)
+            fits = n_left >= n
+            keys.append(text_of_code[fits] * n_buckets + _bucket(hashes[fits], n_buckets))
+        distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
+        text_of_ngram, rows = np.divmod(distinct, n_buckets)
+        weights = 1 + np.log(counts)
+        weights *= LENGTH / np.sqrt(np.bincount(text_of_ngram, weights**2))[text_of_ngram]
+        n_distinct = np.bincount(text_of_ngram)
         return cls(
             torch.from_numpy(rows),
-            torch.from_numpy(counts.cumsum() - counts),
+            torch.from_numpy(n_distinct.cumsum() - n_distinct),
             torch.from_numpy(weights.astype(np.float32)),
         )
 
     def to(self, device: torch.device) -> "NgramBags":
-        """Move everything."""
+        """Return a copy on a device."""
         return NgramBags(
-            *(to_device(one, device) for one in (self.rows, self.starts, self.weights))
+            *(to_device(tensor, device) for tensor in (self.rows, self.starts, self.weights))
         )
 
 
 def _codes(text: str) -> NDArray[np.uint64]:
+    """Return the code points of a text."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
 
 
-def _row(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.int64]:
+def _bucket(hashes: NDArray[np.uint64], n_buckets: int) -> NDArray[np.int64]:
     mixed = (hashes ^ (hashes >> np.uint64(31))) * _SCATTER
     mixed ^= mixed >> np.uint64(29)
-    return (mixed % np.uint64(n_rows)).astype(np.int64)
+    return (mixed % np.uint64(n_buckets)).astype(np.int64)
 
 
 class NgramClassifier(nn.Module):
-    """Bags of n-grams to scores of labels: a linear map."""
+    """Linear map from bags of n-grams to logits of labels."""
 
-    def __init__(self, n_labels: int, n_rows: int) -> None:
-        """Make one that knows nothing yet.
+    def __init__(self, n_labels: int, n_buckets: int) -> None:
+        """Initialize all weights with zero.
 
         Args:
-            n_labels: labels to vote for.
-            n_rows: that n-grams are hashed into.
+            n_labels: Number of labels.
+            n_buckets: Number of buckets that n-grams are hashed into.
         """
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(n_rows, n_labels))
+        self.table = nn.Parameter(torch.zeros(n_buckets, n_labels))
         self.bias = nn.Parameter(torch.zeros(n_labels))
 
     def forward(self, bags: NgramBags) -> Tensor:
-        """Give logits, (texts, labels)."""
+        """Return logits, (texts, labels)."""
         with torch.autocast(self.table.device.type, enabled=False):
-            found = functional.embedding_bag(
+            sums = functional.embedding_bag(
                 bags.rows, self.table, bags.starts, mode="sum", per_sample_weights=bags.weights
             )
-            return found + self.bias
+            return sums + self.bias

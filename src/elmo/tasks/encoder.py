@@ -1,7 +1,7 @@
-"""The model's own layers between input and head: a BiLSTM with locked dropout.
+"""The task encoder between input features and head: a BiLSTM with locked dropout.
 
-Where it is deep, highways let what a layer reads pass by it (Srivastava et al., 2015; for semantic
-roles He et al., 2017): plain layers on top of each other learn slowly above two or three.
+Stacks of more than two or three plain layers learn slowly. Highway connections between layers
+(Srivastava et al., 2015; for semantic roles He et al., 2017) make deep encoders trainable.
 """
 
 import torch
@@ -14,7 +14,7 @@ from elmo.tasks.packed_batch import PackedBatch
 
 
 class TaskEncoder(nn.Module):
-    """Vectors of words to vectors of words in their text; ELMo may stand beside them again."""
+    """Maps input vectors of words to contextual vectors, optionally with ELMo appended."""
 
     def __init__(
         self,
@@ -25,14 +25,14 @@ class TaskEncoder(nn.Module):
         n_layers: int = 0,
         elmo_dim: int = 0,
     ) -> None:
-        """Make it.
+        """Initialize the encoder.
 
         Args:
-            config: its dials.
-            elmo: dials of the mix at the output.
-            input_dim: width of the vectors that come in.
-            n_layers: layers of ELMo that come in; 0 for no ELMo.
-            elmo_dim: their width.
+            config: Options of the encoder.
+            elmo: Options of the layer mix at the output.
+            input_dim: Width of the input vectors.
+            n_layers: Number of ELMo layers; 0 without ELMo.
+            elmo_dim: Width of an ELMo layer.
         """
         super().__init__()
         self.config = config
@@ -60,13 +60,13 @@ class TaskEncoder(nn.Module):
         """Map (batch, time, input_dim) to (batch, time, dim).
 
         Args:
-            x: vectors, zero at padding.
-            layout: where its words stand.
-            layers: of ELMo, (layers, batch, time, elmo_dim).
+            x: Input vectors, zero at padding.
+            layout: Positions of the words.
+            layers: ELMo layers, (layers, batch, time, elmo_dim).
         """
         x = locked_dropout(x, self.config.input_dropout, self.training)
         if self.lstm is not None:
-            x = read_by(self.lstm, x, layout)
+            x = run_lstm(self.lstm, x, layout)
             x = locked_dropout(x, self.config.dropout, self.training)
             for layer in self.upper:
                 x = layer(x, layout)
@@ -78,26 +78,26 @@ class TaskEncoder(nn.Module):
 
 
 class HighwayLSTM(nn.Module):
-    """A BiLSTM layer, and a gate for each number that says how much of it is new."""
+    """A BiLSTM layer with a highway connection: a gate mixes its input and its output."""
 
     def __init__(self, dim: int) -> None:
-        """Make it as wide as what it reads."""
+        """Initialize the layer; input and output have the same width."""
         super().__init__()
         self.lstm = nn.LSTM(dim, dim // 2, batch_first=True, bidirectional=True)
         self.gate = nn.Linear(dim, dim)
 
     def forward(self, x: Tensor, layout: PackedBatch) -> Tensor:
-        """Map (batch, time, dim) to the same."""
-        return torch.lerp(x, read_by(self.lstm, x, layout), self.gate(x).sigmoid())
+        """Map (batch, time, dim) to (batch, time, dim)."""
+        return torch.lerp(x, run_lstm(self.lstm, x, layout), self.gate(x).sigmoid())
 
 
-def read_by(lstm: nn.LSTM, x: Tensor, layout: PackedBatch) -> Tensor:
-    """Run an LSTM over texts of different lengths, zeros at padding."""
+def run_lstm(lstm: nn.LSTM, x: Tensor, layout: PackedBatch) -> Tensor:
+    """Run an LSTM over a padded batch; the output is zero at padding."""
     return layout.unpack(lstm(layout.pack(x))[0])
 
 
-def locked_dropout(x: Tensor, share: float, training: bool) -> Tensor:
-    """Leave out the same features at all words of a text, (batch, time, dim)."""
-    if not training or not share:
+def locked_dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    """Apply dropout with one mask for all words of a text, (batch, time, dim)."""
+    if not training or not p:
         return x
-    return x * functional.dropout(torch.ones_like(x[:, :1]), share)
+    return x * functional.dropout(torch.ones_like(x[:, :1]), p)

@@ -1,4 +1,4 @@
-"""Tasks in Python, with the verbs of scikit-learn: a class for each kind of task."""
+"""Estimators with the interface of scikit-learn: one class per task."""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,19 +15,18 @@ from elmo.config.serialization import leaves, load_config
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import default_device
 from elmo.tasks.build import load_elmo, splitter
-from elmo.tasks.examples import Example, Frame, GoldAnswers, Place
+from elmo.tasks.examples import Example, Frame, GoldAnswers, IndexRange
 from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
-from elmo.tasks.load_examples import held_out, thinned
-from elmo.tasks.readers.raw_text import NotedSplit, Split
+from elmo.tasks.load_examples import split_off_dev, subsample
+from elmo.tasks.readers.raw_text import SplitFunction, TrackedSplit
 from elmo.tasks.task_trainable import TaskTrainingJob
-from elmo.tasks.task_types.task_registry import KINDS, check_targets
+from elmo.tasks.task_types.task_registry import TASKS, check_targets
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 
-# Settings of `elmo task fit` that mean nothing where examples are given: what files are like, and
-# what is done with several seeds.
-OF_FILES = frozenset(
+# Options of `elmo task fit` about files and several seeds, which do not apply to estimators.
+FILE_OPTIONS = frozenset(
     {
         *("task", "train", "dev", "test", "reader", "text", "label", "phrases", "empty"),
         *("encoding", "seeds", "parallel_seeds", "dry_run"),
@@ -36,44 +35,46 @@ OF_FILES = frozenset(
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse settings that there are not, or that mean nothing here."""
-    known = {leaf.name for leaf in leaves(TaskConfig)} - OF_FILES - {"out"}
+    """Raise if a setting does not exist or does not apply to estimators."""
+    known = {leaf.name for leaf in leaves(TaskConfig)} - FILE_OPTIONS - {"out"}
     if unknown := settings.keys() - known:
-        raise ConfigError(f"unknown setting {', '.join(sorted(unknown))}; known: {_list(known)}")
+        raise ConfigError(
+            f"Unknown setting: {', '.join(sorted(unknown))}. Expected one of: "
+            f"{', '.join(sorted(known))}."
+        )
 
 
 class Estimator:
-    """What all tasks have in common: a model that is fitted, asked, measured and kept."""
+    """Base class of the estimators: fits, applies, scores and saves a task model."""
 
     task: ClassVar[TaskName]
 
     def __init__(self, *, out: str | Path | None = None, **settings: Any) -> None:
-        """Say how the model is to be made.
+        """Store the options of the model.
 
         Args:
-            out: training folder, in which a run goes on that was interrupted; a temporary one
-                where None.
-            settings: any field of `TaskConfig` at any depth, such as model="small-ko", epochs=5,
+            out: Training folder, in which an interrupted run resumes. Default: a temporary folder.
+            settings: Any option of `TaskConfig` at any depth, such as model="small-ko", epochs=5,
                 seed=1 or batch_size=64.
         """
         self.out = out
         self.settings: dict[str, Any] = {}
-        self._trained: FittedTask | None = None
+        self._fitted: FittedTask | None = None
         self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Give all that was said of the model, as scikit-learn's tools ask for it."""
+        """Return the given options, as scikit-learn requires."""
         return {"out": self.out, **self.settings}
 
     def set_params(self, **settings: Any) -> Self:
-        """Say further how the model is to be made, from the next `fit` on."""
+        """Change options for the next `fit`."""
         self.out = settings.pop("out", self.out)
         check_settings(settings)
         self.settings |= settings
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Say what this is, to scikit-learn's tools, which alone ask."""
+        """Return the tags of the estimator; only scikit-learn calls this method."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         is_classifier = isinstance(self, Classifier)
@@ -85,20 +86,20 @@ class Estimator:
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Tell whether there is a model."""
-        return self._trained is not None
+        """Whether the estimator is fitted."""
+        return self._fitted is not None
 
     @property
-    def trained(self) -> FittedTask:
-        """The model; it has to be fitted or loaded first."""
-        if self._trained is None:
-            raise ConfigError(f"this {type(self).__name__} has not been fitted: call fit or load")
-        return self._trained
+    def fitted(self) -> FittedTask:
+        """The fitted model; an error before `fit` or `load`."""
+        if self._fitted is None:
+            raise ConfigError(f"This {type(self).__name__} is not fitted. Call fit or load first.")
+        return self._fitted
 
     @property
     def labels(self) -> list[str]:
-        """What the model chooses from."""
-        return self.trained.labels
+        """The labels the model chooses from."""
+        return self.fitted.labels
 
     def fit(
         self,
@@ -106,172 +107,178 @@ class Estimator:
         targets: Iterable[Any],
         dev: tuple[Iterable[Any], Iterable[Any]] | None = None,
     ) -> Self:
-        """Train a model; the one that does best on the development part is kept.
+        """Train a model and keep the one with the best score on the development set.
 
         Args:
-            texts: strings, which the model's tokeniser splits, or lists of words; two of them each
-                for pairs, a question and its passage for answers; documents may be lists of
-                sentences.
-            targets: what is to be found, as the class says.
-            dev: texts and targets to choose by; a tenth of the others where None.
+            texts: Strings, which the model's tokenizer splits, or lists of words. For sentence
+                pairs: pairs of them; for question answering: pairs of a question and its passage;
+                documents can also be lists of sentences.
+            targets: Gold annotations in the form that the class describes.
+            dev: Texts and targets of the development set. Default: a tenth of the training set.
         """
         with tempfile.TemporaryDirectory() as temporary:
             out = str(self.out or temporary)
-            given = {**self.settings, "out": out, "task": self.task}
-            config = load_config(TaskConfig, None, given)
+            settings = {**self.settings, "out": out, "task": self.task}
+            config = load_config(TaskConfig, None, settings)
             elmo = load_elmo(config)
-            split = NotedSplit(splitter(config, elmo))
+            split = TrackedSplit(splitter(config, elmo))
             targets = list(targets)
             examples = self._examples(texts, targets, split)
             if dev is None:
-                examples, chosen_by = held_out(examples, config.examples.dev_share)
+                examples, dev_examples = split_off_dev(examples, config.examples.dev_share)
             else:
-                further = list(dev[1])
-                chosen_by = self._examples(dev[0], further, split)
-                targets += further
-            examples = thinned(examples, config.examples.fraction, config.run.seed)
-            trained = prepare(config, elmo, examples, chosen_by)
-            trained.raw = split.was_used
-            trained.label_type = self._label_type(targets)
-            train(TaskTrainingJob(trained, examples, chosen_by))
-            self._trained = load_fitted_task(Path(out) / MODEL, default_device())
+                dev_targets = list(dev[1])
+                dev_examples = self._examples(dev[0], dev_targets, split)
+                targets += dev_targets
+            examples = subsample(examples, config.examples.fraction, config.run.seed)
+            untrained = prepare(config, elmo, examples, dev_examples)
+            untrained.raw = split.was_used
+            untrained.label_type = self._label_type(targets)
+            train(TaskTrainingJob(untrained, examples, dev_examples))
+            self._fitted = load_fitted_task(Path(out) / MODEL, default_device())
         return self
 
     def answers(self, texts: Iterable[Any]) -> list[Any]:
-        """Give for each text all that the model says of it."""
-        trained = self.trained
-        split = splitter(trained.config, trained.built.elmo)
-        asked = [self._asked(text, split, at) for at, text in enumerate(_listed(texts))]
-        return trained.answers(asked)
+        """Return the full prediction for each text, with probabilities or scores."""
+        fitted = self.fitted
+        split = splitter(fitted.config, fitted.built.elmo)
+        examples = [
+            self._example(text, split, number) for number, text in enumerate(_to_list(texts))
+        ]
+        return fitted.predict(examples)
 
     def evaluate(self, texts: Iterable[Any], targets: Iterable[Any]) -> dict[str, float]:
-        """Score the answers for texts, by the names of the scores."""
-        trained = self.trained
-        split = splitter(trained.config, trained.built.elmo)
-        return trained.scores(self._examples(texts, targets, split))
+        """Return the scores of the predictions for texts, by name."""
+        fitted = self.fitted
+        split = splitter(fitted.config, fitted.built.elmo)
+        return fitted.scores(self._examples(texts, targets, split))
 
     def _examples(
-        self, texts: Iterable[Any], targets: Iterable[Any], split: Split
+        self, texts: Iterable[Any], targets: Iterable[Any], split: SplitFunction
     ) -> list[Example]:
-        """Put texts and targets together; what does not fit is refused with its number."""
-        texts, targets = _listed(texts), list(targets)
+        """Return examples of texts and targets; errors name the index of the text."""
+        texts, targets = _to_list(texts), list(targets)
         if len(texts) != len(targets):
-            raise InputError(f"{len(texts)} texts, but {len(targets)} targets")
+            raise InputError(f"There are {len(texts)} texts, but {len(targets)} targets.")
         examples = []
         for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
-            example = self._asked(text, split, number)
+            example = self._example(text, split, number)
             example = self._with_target(example, target, number)
             examples.append(replace(example, id=str(number)))
         if not examples:
-            raise InputError("there are no texts")
+            raise InputError("There are no texts.")
         check_targets(self.task, examples)
         return examples
 
-    def _asked(self, text: Any, split: Split, number: int) -> Example:
-        """Make an example of what is asked."""
-        kind = KINDS[self.task]
-        texts = (text,) if kind.n_texts == 1 else tuple(text)
-        if len(texts) != kind.n_texts:
-            raise InputError(f"text {number} is {len(texts)} texts, expected {kind.n_texts}")
+    def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
+        """Return an example without a target."""
+        task = TASKS[self.task]
+        texts = (text,) if task.n_texts == 1 else tuple(text)
+        if len(texts) != task.n_texts:
+            raise InputError(f"Text {number} has {len(texts)} texts, expected {task.n_texts}.")
         if not all(map(_is_text, texts)):
-            raise InputError(f"text {number} is {text!r:.60}; expected a string or words")
-        example = kind.asked(texts, split)
+            raise InputError(
+                f"Text {number} must be a string or a list of words (got {text!r:.60})."
+            )
+        example = task.make_example(texts, split)
         if not all(example.texts):
-            raise InputError(f"text {number} has no word")
+            raise InputError(f"Text {number} has no words.")
         return example
 
     def _with_target(self, example: Example, target: Any, number: int) -> Example:
-        """Add what is to be found, and what is given with it."""
+        """Return the example with its target, and with the extra input that comes with it."""
         return replace(example, target=self._target(example, target, number))
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
-        """Give a target as examples have it."""
+        """Convert a target to the form that `Example` has."""
         return target
 
     def _label_type(self, targets: Sequence[Any]) -> LabelType:
-        """Say what labels are given as."""
+        """Return the Python type of the labels."""
         return "str"
 
     def score(self, texts: Iterable[Any], targets: Iterable[Any]) -> float:
-        """Give the score that models are chosen by."""
-        return self.evaluate(texts, targets)[self.trained.kind.metric]
+        """Return the main score, by which models are selected."""
+        return self.evaluate(texts, targets)[self.fitted.task.metric]
 
     def mixes(self) -> dict[str, dict[str, Any]]:
-        """Give what each mix of ELMo's layers has learned, by its place."""
-        return self.trained.built.model.shares()
+        """Return the layer shares and the scale of each layer mix, by its placement."""
+        return self.fitted.built.model.shares()
 
     def save(self, folder: str | Path) -> None:
-        """Write the model."""
-        self.trained.save(Path(folder))
+        """Write the model folder."""
+        self.fitted.save(Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, device: str | None = None) -> Self:
-        """Read a model that `save` or `elmo task fit` wrote.
+        """Load a model that `save` or `elmo task fit` wrote.
 
         Args:
-            folder: of the model.
-            device: where it computes; a GPU where there is one.
+            folder: Model folder, or a training folder that contains one.
+            device: Device of the model. Default: a GPU if available.
         """
-        trained = load_fitted_task(Path(folder), device or default_device())
-        if trained.config.task != cls.task:
-            raise ConfigError(f"{folder} holds a model for {trained.config.task}, not {cls.task}")
-        loaded = cls(**said_of(trained.config))
-        loaded._trained = trained
+        fitted = load_fitted_task(Path(folder), device or default_device())
+        if fitted.config.task != cls.task:
+            raise ConfigError(
+                f"{folder} contains a model for {fitted.config.task}, not for {cls.task}."
+            )
+        loaded = cls(**non_default_settings(fitted.config))
+        loaded._fitted = fitted
         return loaded
 
 
-def said_of(config: TaskConfig) -> dict[str, Any]:
-    """Give the settings of a config that are not what they are where nothing is said."""
-    usual = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
-    own = {leaf.name: leaf.default for leaf in leaves(TaskConfig, base=config)}
-    names = own.keys() - OF_FILES - {"out"}
-    return {name: own[name] for name in sorted(names) if own[name] != usual[name]}
+def non_default_settings(config: TaskConfig) -> dict[str, Any]:
+    """Return the settings of a config that differ from the defaults."""
+    defaults = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
+    values = {leaf.name: leaf.default for leaf in leaves(TaskConfig, base=config)}
+    names = values.keys() - FILE_OPTIONS - {"out"}
+    return {name: values[name] for name in sorted(names) if values[name] != defaults[name]}
 
 
 class Classifier(Estimator):
-    """One label for a text: a string or a whole number."""
+    """Classifies texts; a target is a label: a string or an integer."""
 
     task: ClassVar[TaskName] = "classification"
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels as they were given, in the order of `labels`; none before there is a model."""
-        if self._trained is None:
+        """The labels in their original type, in the order of `labels`; missing before `fit`."""
+        if self._fitted is None:
             raise AttributeError("classes_")
-        if self._trained.label_type == "str":
+        if self._fitted.label_type == "str":
             return np.array(self.labels)
-        return np.array(list(map(int, self.labels))).astype(self._trained.label_type)
+        return np.array(list(map(int, self.labels))).astype(self._fitted.label_type)
 
     def predict(self, texts: Iterable[Any]) -> NDArray[Any]:
-        """Give the likeliest label of each text."""
-        numbers = {name: number for number, name in enumerate(self.labels)}
-        found = [numbers[answer.label] for answer in self.answers(texts)]
-        return self.classes_[np.array(found, dtype=np.intp)]
+        """Return the most probable label of each text."""
+        label_ids = {name: number for number, name in enumerate(self.labels)}
+        predicted = [label_ids[answer.label] for answer in self.answers(texts)]
+        return self.classes_[np.array(predicted, dtype=np.intp)]
 
     def predict_proba(self, texts: Iterable[Any]) -> NDArray[np.float64]:
-        """Give the probability of each label, in the order of `labels`: (texts, labels)."""
+        """Return the probability of each label, in the order of `labels`, (texts, labels)."""
         labels = self.labels
-        rows = [[one.probabilities[name] for name in labels] for one in self.answers(texts)]
+        rows = [[answer.probabilities[name] for name in labels] for answer in self.answers(texts)]
         return np.array(rows, dtype=np.float64).reshape(-1, len(labels))
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
-        # Spelt as any other number that is equal to it: 1 of NumPy and of Python.
-        return str(int(target)) if _is_number(target) else target
+        # Equal integers of NumPy and Python get the same label.
+        return str(int(target)) if _is_integer(target) else target
 
     def _label_type(self, targets: Sequence[Any]) -> LabelType:
-        if not all(map(_is_number, targets)):
+        if not all(map(_is_integer, targets)):
             return "str"
-        return "bool" if all(isinstance(one, bool | np.bool_) for one in targets) else "int"
+        return "bool" if all(isinstance(target, bool | np.bool_) for target in targets) else "int"
 
 
 class SentencePairClassifier(Classifier):
-    """One label for two texts; what is asked are pairs of them."""
+    """Classifies pairs of texts; a target is a label."""
 
     task: ClassVar[TaskName] = "sentence_pairs"
 
 
 class Tagger(Estimator):
-    """A tag for each word of a text."""
+    """Tags the words of texts; a target is a list with one tag per word."""
 
     task: ClassVar[TaskName] = "tagging"
 
@@ -280,25 +287,26 @@ class Tagger(Estimator):
             return target
         tags = tuple(target)
         if len(tags) != len(example.words):
-            raise InputError(f"text {number} has {len(example.words)} words, but {len(tags)} tags")
+            raise InputError(f"Text {number} has {len(example.words)} words, but {len(tags)} tags.")
         return tags
 
     def predict(self, texts: Iterable[Any]) -> list[list[str]]:
-        """Give the tags of each text."""
+        """Return the tags of each text."""
         return [list(answer) for answer in self.answers(texts)]
 
 
 class QuestionAnswerer(Estimator):
-    """A piece of a passage that answers a question; what is asked are pairs of the two.
+    """Finds the part of a passage that answers a question; texts are pairs (question, passage).
 
-    A target is the answer, or a list of all that are right; empty where the passage has none. An
-    answer is a string, or a string and its first character where it stands there more than once.
+    A target is the answer or a list of all correct answers; it is empty if the passage has no
+    answer. An answer is a string, or a pair of a string and the index of its first character in the
+    passage, for strings that occur more than once.
     """
 
     task: ClassVar[TaskName] = "question_answering"
 
     def predict(self, texts: Iterable[Any]) -> list[str]:
-        """Give the answers, empty ones where there are none."""
+        """Return the answers; an empty string if there is none."""
         return [answer.text for answer in self.answers(texts)]
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
@@ -306,26 +314,30 @@ class QuestionAnswerer(Estimator):
             target = [target] if target else []
         if not isinstance(target, Iterable):
             return target
-        answers = [(one, None) if isinstance(one, str) else tuple(one) for one in target]
+        answers = [
+            (answer, None) if isinstance(answer, str) else tuple(answer) for answer in target
+        ]
         if not answers:
             return GoldAnswers()
-        place = example.given.place_of(*answers[0])
-        if place is None:
-            raise InputError(f"text {number}: its passage does not hold {answers[0][0]!r}")
-        return GoldAnswers(tuple(text for text, _ in answers), place)
+        word_range = example.extra.find_words(*answers[0])
+        if word_range is None:
+            raise InputError(
+                f"Text {number}: the passage does not contain the answer {answers[0][0]!r}."
+            )
+        return GoldAnswers(tuple(text for text, _ in answers), word_range)
 
 
 class SemanticRoleLabeler(Estimator):
-    """Predicates of a sentence and their arguments.
+    """Finds the predicates of sentences and their arguments.
 
-    A target is a list of frames, each the number of its predicate and a tag for each word, V for
-    the predicate itself.
+    A target is a list of frames: pairs of the predicate's word index and one tag per word, with the
+    tag V for the predicate itself.
     """
 
     task: ClassVar[TaskName] = "semantic_roles"
 
     def predict(self, texts: Iterable[Any]) -> list[list[Frame]]:
-        """Give the frames of each sentence, of all predicates that are found."""
+        """Return the frames of all predicates that are found in each sentence."""
         return [list(answer.frames) for answer in self.answers(texts)]
 
     def _with_target(self, example: Example, target: Any, number: int) -> Example:
@@ -333,54 +345,52 @@ class SemanticRoleLabeler(Estimator):
             frames = tuple(Frame(predicate, tuple(tags)) for predicate, tags in target)
         except (TypeError, ValueError):
             raise InputError(
-                f"text {number} has {target!r} for its frames; expected pairs of the number of a "
-                "word and tags"
+                f"Text {number}: the frames must be pairs of a word index and tags "
+                f"(got {target!r})."
             ) from None
-        given = tuple(frame.predicate for frame in frames)
-        return replace(example, target=frames, given=given)
+        predicates = tuple(frame.predicate for frame in frames)
+        return replace(example, target=frames, extra=predicates)
 
 
 class CoreferenceResolver(Estimator):
-    """Clusters of the mentions of a document.
+    """Finds clusters of coreferent mentions in documents.
 
     A document is a string, a list of words or a list of sentences. A target is a list of clusters,
-    each a list of mentions; a mention is its first word and the word after its last, counted over
-    the whole document.
+    each a list of mentions. A mention is a pair (start, end) of word indices, counted over the
+    whole document; the end is exclusive.
     """
 
     task: ClassVar[TaskName] = "coreference"
 
-    def predict(self, texts: Iterable[Any]) -> list[list[list[Place]]]:
-        """Give the clusters of each document."""
+    def predict(self, texts: Iterable[Any]) -> list[list[list[IndexRange]]]:
+        """Return the clusters of each document."""
         return [[list(cluster) for cluster in answer] for answer in self.answers(texts)]
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
         try:
-            return tuple(sorted(tuple(sorted((a, b) for a, b in one)) for one in target))
+            return tuple(
+                sorted(tuple(sorted((start, end) for start, end in cluster)) for cluster in target)
+            )
         except (TypeError, ValueError):
             raise InputError(
-                f"text {number} has {target!r} for its clusters; expected lists of pairs of the "
-                "numbers of words"
+                f"Text {number}: the clusters must be lists of pairs of word indices "
+                f"(got {target!r})."
             ) from None
 
 
-def _listed(texts: Iterable[Any]) -> list[Any]:
-    """Take several texts; one alone would be read letter by letter."""
+def _to_list(texts: Iterable[Any]) -> list[Any]:
+    """Return the texts as a list; raise for a single string, whose characters would be texts."""
     if isinstance(texts, str):
-        raise InputError(f"expected a list of texts, not one text alone: {texts!r:.60}")
+        raise InputError(f"Expected a list of texts, but got a single text: {texts!r:.60}.")
     return list(texts)
 
 
-def _is_text(given: Any) -> bool:
-    """Tell whether something is a string, or words, or sentences of words."""
-    return isinstance(given, str) or (
-        isinstance(given, Sequence | np.ndarray) and all(map(_is_text, given))
+def _is_text(value: Any) -> bool:
+    """Whether a value is a string, a list of words or a list of sentences."""
+    return isinstance(value, str) or (
+        isinstance(value, Sequence | np.ndarray) and all(map(_is_text, value))
     )
 
 
-def _is_number(label: Any) -> bool:
+def _is_integer(label: Any) -> bool:
     return isinstance(label, Integral | np.bool_)
-
-
-def _list(names: set[str]) -> str:
-    return ", ".join(sorted(names))

@@ -1,4 +1,4 @@
-"""One labelled text, or several that belong together, whatever file they came from."""
+"""Labeled examples of all tasks, independent of the file format they were read from."""
 
 import zlib
 from collections.abc import Sequence
@@ -8,70 +8,75 @@ from typing import Any, NamedTuple
 
 from elmo.errors import InputError
 
-# Words from the first up to, not including, the second.
-Place = tuple[int, int]
+# Half-open range of word or character indices: (start, end).
+IndexRange = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Example:
-    """What a task is trained on, measured on, or asked.
+    """One training, evaluation or prediction example.
 
     Attributes:
-        texts: the word sequences to be embedded: one for classification, tagging and roles; two for
-            pairs; question and passage for answers; the sentences of a document for clusters.
-        target: what is to be found: a label for classification and pairs, a tuple of tags for
-            tagging, `GoldAnswers` for answers, a tuple of `Frame`s for roles, a tuple of clusters
-            for a document; None where it is not known.
-        id: name of the example in its file, empty where it has none.
-        given: what is known besides the words: the `Passage` for answers, the numbers of the
-            predicates for roles, who speaks in each sentence of a document.
-        where: file and line, for messages; anything that `str` makes them of, as finding a line
-            may take its time; `WordLines` where each word has a line.
+        texts: Word sequences to embed: one for classification, tagging and semantic roles; two for
+            sentence pairs; question and passage for question answering; the sentences of a document
+            for coreference.
+        target: Gold annotation: a label for classification and sentence pairs, a tuple of tags for
+            tagging, `GoldAnswers` for question answering, a tuple of `Frame`s for semantic roles, a
+            tuple of clusters for coreference; None if unknown.
+        id: Name of the example in its file; empty if it has none.
+        extra: Additional input besides the words: the `Passage` for question answering, the word
+            indices of the predicates for semantic roles, the speaker of each sentence for
+            coreference.
+        location: File and line for error messages. Any object that `str` converts to them, because
+            finding a line can be slow; `WordLines` if each word is on its own line.
     """
 
     texts: tuple[tuple[str, ...], ...]
     target: Any = None
     id: str = ""
-    given: Any = None
-    where: object = field(default="", compare=False, repr=False)
+    extra: Any = None
+    location: object = field(default="", compare=False, repr=False)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The first text."""
+        """The words of the first text."""
         return self.texts[0]
 
-    def where_is(self, number: int) -> str:
-        """Say where a word of the first text stands; nothing where that is not known."""
-        if isinstance(self.where, WordLines):
-            return self.where.line_of(number)
-        where = str(self.where)
-        return where and f"{where}, at the word {self.words[number]!r}"
+    def word_location(self, index: int) -> str:
+        """Return file and line of a word of the first text; an empty string if unknown."""
+        if isinstance(self.location, WordLines):
+            return self.location.word_location(index)
+        location = str(self.location)
+        return location and f"{location}, at the word {self.words[index]!r}"
 
 
 @dataclass(frozen=True)
 class WordLines:
-    """Where an example stands whose words have a line each.
+    """Location of an example in a file with one word per line.
 
     Attributes:
-        path: the file.
-        first: line that the example begins with.
-        numbers: of each word's line.
+        path: The file.
+        first_line: Line number of the first line of the example.
+        line_numbers: Line number of each word.
     """
 
     path: Path
-    first: int
-    numbers: Sequence[int]
+    first_line: int
+    line_numbers: Sequence[int]
 
     def __str__(self) -> str:
-        return f"{self.path}, line {self.first}"
+        return f"{self.path}, line {self.first_line}"
 
-    def line_of(self, number: int) -> str:
-        """Give file and line of a word."""
-        return f"{self.path}, line {self.numbers[number]}"
+    def word_location(self, index: int) -> str:
+        """Return file and line of a word."""
+        return f"{self.path}, line {self.line_numbers[index]}"
 
 
-def mark_of(examples: Sequence[Example]) -> list[int]:
-    """Give what examples are known by: how many there are, and a checksum."""
+def examples_signature(examples: Sequence[Example]) -> list[int]:
+    """Return the number of examples and a checksum of their texts and targets.
+
+    Checkpoints and lookup models store it, so the representation of targets must not change.
+    """
     return [len(examples), zlib.crc32(repr([(e.texts, e.target) for e in examples]).encode())]
 
 
@@ -79,105 +84,117 @@ class Frame(NamedTuple):
     """A predicate and its arguments.
 
     Attributes:
-        predicate: number of its word.
-        tags: one for each word of the sentence; the predicate itself is V.
+        predicate: Index of the predicate's word.
+        tags: One tag per word of the sentence; the predicate itself is tagged V.
     """
 
     predicate: int
     tags: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GoldAnswers:
-    """What is right to answer.
+    """The correct answers to a question.
 
     Attributes:
-        texts: all answers that are right; none where the passage does not answer the question.
-        place: words of the passage that the first of them covers; None where there is none.
+        texts: All correct answers; empty if the passage does not answer the question.
+        word_range: Words of the passage that the first answer covers; None if there is no answer.
     """
 
     texts: tuple[str, ...] = ()
-    place: Place | None = None
+    word_range: IndexRange | None = None
+
+    def __repr__(self) -> str:
+        # The field's name of earlier versions: `examples_signature` depends on it.
+        return f"GoldAnswers(texts={self.texts!r}, place={self.word_range!r})"
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A text as it was written, and where its words stand in it.
+    """A raw text and the positions of its words.
 
     Attributes:
-        text: raw.
-        places: characters of each word.
+        text: The raw text.
+        word_offsets: Character range of each word.
     """
 
     text: str
-    places: tuple[Place, ...]
+    word_offsets: tuple[IndexRange, ...]
 
     @classmethod
-    def of(cls, text: str, words: Sequence[str]) -> "Passage":
-        """Find the words of a text in it; they are pieces of it, in its order."""
-        places: list[Place] = []
-        at = 0
-        for word in words:
-            start = text.find(word, at)
-            if start < 0:
-                raise InputError(
-                    f"the word {word!r} is not found after character {at} of its text: the "
-                    "tokeniser must leave words as they are"
-                )
-            at = start + len(word)
-            places.append((start, at))
-        return cls(text, tuple(places))
-
-    def piece(self, place: Place) -> str:
-        """Give the raw text of some words."""
-        first, last = place
-        return self.text[self.places[first][0] : self.places[last - 1][1]]
-
-    def place_of(self, answer: str, start: int | None = None) -> Place | None:
-        """Give the words that a piece of the text covers; None where it is not in the text.
+    def align(cls, text: str, words: Sequence[str]) -> "Passage":
+        """Locate the words of a text in it.
 
         Args:
-            answer: the piece.
-            start: its first character; where None, that of the first piece that begins and ends
-                with words, else of the first.
+            text: The raw text.
+            words: Its words in order, each spelled as in the text.
+
+        Raises:
+            InputError: A word is not found after the previous one.
+        """
+        offsets: list[IndexRange] = []
+        end = 0
+        for word in words:
+            start = text.find(word, end)
+            if start < 0:
+                raise InputError(
+                    f"The word {word!r} is not found after character {end} of its text. The "
+                    "tokenizer must not change the spelling of words."
+                )
+            end = start + len(word)
+            offsets.append((start, end))
+        return cls(text, tuple(offsets))
+
+    def text_of(self, word_range: IndexRange) -> str:
+        """Return the raw text of a range of words."""
+        start, end = word_range
+        return self.text[self.word_offsets[start][0] : self.word_offsets[end - 1][1]]
+
+    def find_words(self, answer: str, start: int | None = None) -> IndexRange | None:
+        """Return the range of words that a substring covers; None if the text does not contain it.
+
+        Args:
+            answer: The substring.
+            start: Its first character. Default: the first occurrence that begins and ends at word
+                boundaries, otherwise the first occurrence.
         """
         if start is not None:
             is_there = start >= 0 and self.text.startswith(answer, start)
-            return self._over(start, start + len(answer)) if is_there else None
-        firsts = {first for first, _ in self.places}
-        lasts = {last for _, last in self.places}
-        found: int | None = None
-        at = self.text.find(answer)
-        while at >= 0:
-            found = at if found is None else found
-            if at in firsts and at + len(answer) in lasts:
-                found = at
+            return self._overlapping(start, start + len(answer)) if is_there else None
+        word_starts = {first for first, _ in self.word_offsets}
+        word_ends = {last for _, last in self.word_offsets}
+        best: int | None = None
+        position = self.text.find(answer)
+        while position >= 0:
+            best = position if best is None else best
+            if position in word_starts and position + len(answer) in word_ends:
+                best = position
                 break
-            at = self.text.find(answer, at + 1)
-        return None if found is None else self._over(found, found + len(answer))
+            position = self.text.find(answer, position + 1)
+        return None if best is None else self._overlapping(best, best + len(answer))
 
-    def _over(self, start: int, end: int) -> Place | None:
-        """Give the words that share a character with those from `start` up to `end`."""
-        touched = [
-            number
-            for number, (first, last) in enumerate(self.places)
+    def _overlapping(self, start: int, end: int) -> IndexRange | None:
+        """Return the range of words that overlap the characters from `start` to `end`."""
+        indices = [
+            index
+            for index, (first, last) in enumerate(self.word_offsets)
             if first < end and start < last
         ]
-        return (touched[0], touched[-1] + 1) if touched else None
+        return (indices[0], indices[-1] + 1) if indices else None
 
 
 @dataclass(frozen=True)
-class NamesOfPronoun:
-    """A pronoun and two names, one of which it may mean (GAP).
+class PronounCandidates:
+    """A pronoun and two names that it may refer to (GAP).
 
     Attributes:
-        pronoun: its words, counted over all sentences.
-        a: those of the first name.
-        b: those of the second.
-        gender: of the pronoun, masculine or feminine.
+        pronoun: Word range of the pronoun, counted over all sentences.
+        a: Word range of the first name.
+        b: Word range of the second name.
+        gender: Gender of the pronoun: masculine or feminine.
     """
 
-    pronoun: Place
-    a: Place
-    b: Place
+    pronoun: IndexRange
+    a: IndexRange
+    b: IndexRange
     gender: str

@@ -1,4 +1,4 @@
-"""Training a model for a task, once for each seed, and what it scores on the test part."""
+"""Training of a task model, once for each seed, and its scores on the test set."""
 
 import dataclasses
 import json
@@ -18,10 +18,10 @@ from elmo.tasks.examples import Example
 from elmo.tasks.fitted_task import FittedTask, load_fitted_task
 from elmo.tasks.frozen_layers import BlankLayers, LayerSource, named_layers, stored_layers
 from elmo.tasks.load_examples import read_examples, training_examples
-from elmo.tasks.lookup_model import MEMORIES, LookupModel, fit_lookup
-from elmo.tasks.mix_plot import PICTURE, draw_mixes
+from elmo.tasks.lookup_model import LOOKUP_TASKS, LookupModel, fit_lookup
+from elmo.tasks.mix_plot import PLOT, draw_mixes
 from elmo.tasks.parallel_seeds import run_in_parallel
-from elmo.tasks.readers.raw_text import NotedSplit
+from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.scores.label_scores import Spread, mean_and_deviation
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
 from elmo.tasks.task_types.task_registry import task_for
@@ -31,17 +31,19 @@ from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 
 RESULTS = "results.json"
+# Data sets on which models are scored: development set and test set.
 PARTS = ("development", "test")
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """What all seeds came to.
+    """Results of all seeds.
 
     Attributes:
-        out: folder of the runs.
-        metric: name of the score that counts.
-        runs: of each seed its folder, its scores on the parts, and the shares of its mixes.
+        out: Folder of the runs.
+        metric: Name of the main score.
+        runs: For each seed: its folder, its scores on the development and test set, and the shares
+            of its layer mixes.
     """
 
     out: str
@@ -49,28 +51,28 @@ class FitResult:
     runs: tuple[dict[str, Any], ...]
 
     def spreads(self) -> dict[str, dict[str, Spread]]:
-        """Give mean and deviation over the seeds of each score, by part and name."""
-        found = {part: [run[part] for run in self.runs if run[part]] for part in PARTS}
+        """Return mean and standard deviation over the seeds, by data set and score name."""
+        scores_by_part = {part: [run[part] for run in self.runs if run[part]] for part in PARTS}
         return {
             part: {
                 name: mean_and_deviation([scores[name] for scores in all_scores])
                 for name in all_scores[0]
             }
-            for part, all_scores in found.items()
+            for part, all_scores in scores_by_part.items()
             if all_scores
         }
 
     def shares(self) -> dict[str, list[float]]:
-        """Give the shares of the layers in each mix of several, by its place and seed."""
+        """Return the layer shares of each mix of several layers, by its placement and seed."""
         return {
-            f"{place}, seed {run['seed']}": mix["shares"]
+            f"{placement}, seed {run['seed']}": mix["shares"]
             for run in self.runs
-            for place, mix in (run["mixes"] or {}).items()
+            for placement, mix in (run["mixes"] or {}).items()
             if len(mix["shares"]) > 1
         }
 
-    def to_plain(self) -> dict[str, Any]:
-        """Give all of it as plain data."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the results as a dictionary for JSON."""
         spreads = {
             part: {name: dataclasses.asdict(spread) for name, spread in spreads.items()}
             for part, spreads in self.spreads().items()
@@ -78,14 +80,14 @@ class FitResult:
         return {"metric": self.metric, "scores": spreads, "runs": list(self.runs)}
 
     def __str__(self) -> str:
-        """Say the scores, mean and deviation where there are several, and the mixes."""
+        """Return scores, with standard deviation if there are several seeds, and mixes as text."""
         lines = []
         for part, spreads in self.spreads().items():
-            figures = ", ".join(_figure(name, spread) for name, spread in spreads.items())
-            lines.append(f"{part:<12} {figures}")
-        for place, mix in (self.runs[0]["mixes"] or {}).items():
+            scores = ", ".join(_format_score(name, spread) for name, spread in spreads.items())
+            lines.append(f"{part:<12} {scores}")
+        for placement, mix in (self.runs[0]["mixes"] or {}).items():
             shares = " ".join(f"{share:.3f}" for share in mix["shares"])
-            lines.append(f"mix at {place}: layers {shares}, gamma {mix['gamma']:.3f}")
+            lines.append(f"mix at {placement}: layers {shares}, gamma {mix['gamma']:.3f}")
         if len(self.runs) == 1:
             lines.append(f"model: {Path(self.out) / MODEL}")
         else:
@@ -93,39 +95,40 @@ class FitResult:
         return "\n".join(lines)
 
 
-def _figure(name: str, spread: Spread) -> str:
+def _format_score(name: str, spread: Spread) -> str:
     deviation = f" ± {spread.deviation:.4f}" if spread.n > 1 else ""
     return f"{name.replace('_', ' ')} {spread.mean:.4f}{deviation}"
 
 
 def fit(config: TaskConfig) -> FitResult | TaskRun:
-    """Train a model for each seed, and measure it on the test part where one is named.
+    """Train a model for each seed, and score it on the test set if there is one.
 
     Args:
-        config: of the task.
+        config: Options of the task.
     """
-    if config.run.dry_run and config.task in MEMORIES:
-        return TaskRun(config.out, 0, 0.0, None, "dry run, nothing written; nothing is trained")
+    if config.run.dry_run and config.task in LOOKUP_TASKS:
+        note = f"dry run, nothing written; {config.task} needs no training"
+        return TaskRun(config.out, 0, 0.0, None, note)
     if config.run.dry_run:
         return train(_job(config, load_elmo(config)))
-    own = [_of_seed(config, number) for number in range(config.seeds)]
+    configs = [_config_of_seed(config, number) for number in range(config.seeds)]
     if min(config.parallel_seeds, config.seeds) > 1:
-        # What all share is read and computed once, and what is wrong with it is told once.
-        _job(own[0], load_elmo(own[0]))
-        _test_examples(own[0])
-        runs = run_in_parallel(fit_and_measure, own, config.parallel_seeds)
+        # Read and compute shared data once, and report errors in it once.
+        _job(configs[0], load_elmo(configs[0]))
+        _test_examples(configs[0])
+        runs = run_in_parallel(fit_and_measure, configs, config.parallel_seeds)
     else:
-        runs = [fit_and_measure(one) for one in own]
+        runs = [fit_and_measure(seed_config) for seed_config in configs]
     metrics = [run.pop("metric") for run in runs]
     result = FitResult(config.out, metrics[0], tuple(runs))
     with atomic_path(Path(config.out) / RESULTS) as partial:
-        partial.write_text(json.dumps(result.to_plain(), indent=1) + "\n")
-    draw_mixes(Path(config.out) / PICTURE, result.shares(), named_layers(config.elmo.layers))
+        partial.write_text(json.dumps(result.to_dict(), indent=1) + "\n")
+    draw_mixes(Path(config.out) / PLOT, result.shares(), named_layers(config.elmo.layers))
     return result
 
 
-def _of_seed(config: TaskConfig, number: int) -> TaskConfig:
-    """Give the config of one of the seeds."""
+def _config_of_seed(config: TaskConfig, number: int) -> TaskConfig:
+    """Return the config of one of the seeds."""
     if config.seeds == 1:
         return config
     run = dataclasses.replace(config.run, seed=config.run.seed + number)
@@ -140,23 +143,23 @@ def _of_seed(config: TaskConfig, number: int) -> TaskConfig:
 
 
 def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
-    """Train with one seed; gives what there is to tell, as plain data."""
-    # Read before anything is trained: what is wrong with it is told now.
+    """Train with one seed and return the results as JSON data."""
+    # Read the test set before training, so that errors in it are reported early.
     test = _test_examples(config)
-    trained = fit_once(config)
+    fitted = fit_once(config)
     return {
         "out": config.out,
         "seed": config.run.seed,
-        "development": trained.facts.get("development"),
-        "test": None if test is None else trained.scores(test),
-        "mixes": trained.facts.get("mixes"),
-        "metric": trained.kind.metric,
+        "development": fitted.facts.get("development"),
+        "test": None if test is None else fitted.scores(test),
+        "mixes": fitted.facts.get("mixes"),
+        "metric": fitted.task.metric,
     }
 
 
 def fit_once(config: TaskConfig) -> FittedTask | LookupModel:
-    """Train a model with one seed, and give the best one; or fill a memory."""
-    if config.task in MEMORIES:
+    """Train a model with one seed and return the best one; or build a lookup model."""
+    if config.task in LOOKUP_TASKS:
         return fit_lookup(config)
     sys.stderr.write(f"{train(_job(config, load_elmo(config)))}\n")
     device = str(make_fabric(config.run).device)
@@ -164,48 +167,50 @@ def fit_once(config: TaskConfig) -> FittedTask | LookupModel:
 
 
 def _job(config: TaskConfig, elmo: ELMo | None) -> TaskTrainingJob:
-    """Read the examples of a run and make its model."""
-    split = NotedSplit(splitter(config, elmo))
+    """Read the examples of a run and build its model."""
+    split = TrackedSplit(splitter(config, elmo))
     examples, dev = training_examples(config.examples, split, config.run.seed)
-    trained = prepare(config, elmo, examples, dev)
-    trained.raw = split.was_used
-    return TaskTrainingJob(trained, examples, dev)
+    untrained = prepare(config, elmo, examples, dev)
+    untrained.raw = split.was_used
+    return TaskTrainingJob(untrained, examples, dev)
 
 
 def prepare(
     config: TaskConfig, elmo: ELMo | None, train: Sequence[Example], dev: Sequence[Example]
 ) -> FittedTask:
-    """Make a model for examples, with its first weights.
+    """Return a model with initial weights for examples.
 
     Args:
-        config: its dials.
-        elmo: whose layers it reads.
-        train: examples to learn from.
-        dev: examples to choose by.
+        config: Options of the model.
+        elmo: The ELMo model.
+        train: Training examples.
+        dev: Development examples.
     """
-    kind = task_for(config.task, [*train, *dev], config)
-    labels = kind.labels(train)
-    pieces = [piece for example in [*train, *dev] for piece in kind.pieces(example)]
-    words = [text for piece in pieces for text in piece.texts]
+    task = task_for(config.task, [*train, *dev], config)
+    labels = task.labels(train)
+    parts = [part for example in [*train, *dev] for part in task.split_example(example)]
+    texts = [text for part in parts for text in part.texts]
     layers: LayerSource | None = None
     if elmo is not None and config.run.dry_run:
         layers = BlankLayers(elmo, config.elmo.layers)
     elif elmo is not None and config.elmo.use == "frozen":
         move(elmo, make_fabric(config.run).device)
-        known = fingerprint(elmo.to_pretrained())
-        layers = stored_layers(elmo, known, config.elmo.layers, words, layers_folder(config))
-    static = None
+        elmo_fingerprint = fingerprint(elmo.to_pretrained())
+        layers = stored_layers(
+            elmo, elmo_fingerprint, config.elmo.layers, texts, layers_folder(config)
+        )
+    word_vectors = None
     if config.word_features.word_vectors is not None:
-        seen = {form for text in words for word in text for form in (word, word.lower())}
-        static = read_word_vectors(
+        seen = {form for text in texts for word in text for form in (word, word.lower())}
+        word_vectors = read_word_vectors(
             Path(config.word_features.word_vectors), seen, config.word_features.max_word_vectors
         )
-    built = build(config, kind, labels, elmo, layers=layers, static=static)
-    return FittedTask(config, kind, labels, built)
+    built = build(config, task, labels, elmo, layers=layers, word_vectors=word_vectors)
+    return FittedTask(config, task, labels, built)
 
 
 def _test_examples(config: TaskConfig) -> list[Example] | None:
-    """Read the test part, where one is named."""
+    """Read the test set; None if there is none."""
     if config.examples.test is None:
         return None
     split = splitter(config, load_elmo(config))

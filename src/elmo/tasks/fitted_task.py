@@ -1,9 +1,10 @@
-"""A model of a task that is ready for use: words in, answers out; and its folder.
+"""A fitted task model: prediction and scoring with it, and its folder.
 
-config.json         dials, labels, the kind of task, what it scored
-model.safetensors   weights of the model's own, static vectors included
-static.txt          words of the static vectors, where there are some: those that learned first
-elmo/               the ELMo, where it was tuned; a frozen one is named; known by its fingerprint
+config.json         options, labels, settings of the task, scores
+model.safetensors   weights of the model, including word vectors
+static.txt          words of the word vectors, if there are any: trained ones first
+elmo/               the ELMo model, if it was fine-tuned; otherwise config.json has its name and
+                    fingerprint
 """
 
 import json
@@ -28,9 +29,10 @@ from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
-from elmo.tasks.build import Built, build, load_elmo
+from elmo.tasks.build import BuiltModel, build, load_elmo
 from elmo.tasks.examples import Example
-from elmo.tasks.task_batches import grouped, in_parts, sizes_of
+from elmo.tasks.renamed_records import upgrade_record, upgrade_weights
+from elmo.tasks.task_batches import split_batch, text_lengths, token_batches
 from elmo.tasks.task_types.task import Task
 from elmo.tasks.task_types.task_registry import check_targets, make_task
 from elmo.tasks.word_vectors import WordVectors
@@ -40,17 +42,23 @@ LabelType = Literal["str", "int", "bool"]
 
 FORMAT = "elmo-torch-task"
 VERSION = 1
-CONFIG, WEIGHTS, STATIC, TUNED = "config.json", "model.safetensors", "static.txt", "elmo"
-# Of a tuned ELMo, which has a folder of its own.
-NETWORK = "tokens.network."
-# Static vectors that do not learn, in the file of the weights.
-OTHERS = "static.others"
-# Examples answered together, where they are short.
-TOGETHER = 64
-# What the config says beside its format.
-_PARTS = {"labels": list, "kind": dict, "facts": dict, "fingerprint": str | None, "config": dict}
-# What torn files make their readers raise.
-BROKEN = (
+CONFIG, WEIGHTS, WORDS, TUNED = "config.json", "model.safetensors", "static.txt", "elmo"
+# Prefix of the weights of a fine-tuned ELMo, which has its own folder.
+NETWORK = "features.network."
+# Name of the word vectors that are never trained, in the weights file.
+FROZEN_WORD_VECTORS = "static.others"
+# Maximum number of examples in a prediction batch.
+MAX_BATCH_EXAMPLES = 64
+# Types of the required entries of config.json besides format and version.
+_ENTRY_TYPES = {
+    "labels": list,
+    "task_settings": dict,
+    "facts": dict,
+    "fingerprint": str | None,
+    "config": dict,
+}
+# Errors that reading damaged files can raise.
+DAMAGED_FILE_ERRORS = (
     OSError,
     KeyError,
     TypeError,
@@ -64,80 +72,86 @@ BROKEN = (
 
 @dataclass
 class FittedTask:
-    """A model with all it needs to answer.
+    """A task model with everything that prediction needs.
 
     Attributes:
-        config: it was made by.
-        kind: of task.
-        labels: it chooses from, by their numbers.
-        built: the model itself.
-        facts: what is told of it: scores, shares of the layers, steps.
-        raw: whether it was trained on raw text, which a tokeniser had split.
-        label_type: what its labels were given as, in Python; it knows them by their names.
+        config: Options the model was trained with.
+        task: The task.
+        labels: Labels in the order of their ids.
+        built: The model and its token indexer.
+        facts: Facts about the training: steps, development scores, shares of the layers.
+        raw: Whether the training texts were raw and had to be tokenized.
+        label_type: Python type of the labels in the training data; the model stores them as
+            strings.
     """
 
     config: TaskConfig
-    kind: Task
+    task: Task
     labels: list[str]
-    built: Built
+    built: BuiltModel
     facts: dict[str, Any] = field(default_factory=dict)
     raw: bool = False
     label_type: LabelType = "str"
 
     @property
     def elmo(self) -> ELMo | None:
-        """Whose layers it reads; None without."""
+        """The ELMo model; None without ELMo."""
         return self.built.elmo
 
-    def answers(self, examples: Sequence[Example]) -> list[Any]:
-        """Answer for each example, in the words of the kind of task; targets are not looked at."""
-        pieces = [self.kind.pieces(example) for example in examples]
-        answers = self._each(pieces)
-        more = [
-            list(self.kind.further(example, own))
-            for example, own in zip(examples, answers, strict=True)
+    def predict(self, examples: Sequence[Example]) -> list[Any]:
+        """Return the prediction for each example; targets are ignored."""
+        parts = [self.task.split_example(example) for example in examples]
+        predictions = self._predict_nested(parts)
+        more_parts = [
+            list(self.task.follow_up_examples(example, example_predictions))
+            for example, example_predictions in zip(examples, predictions, strict=True)
         ]
-        rows = zip(examples, pieces, answers, more, self._each(more), strict=True)
+        more_predictions = self._predict_nested(more_parts)
+        rows = zip(examples, parts, predictions, more_parts, more_predictions, strict=True)
         return [
-            self.kind.joined(example, [*some, *others], [*own, *further])
-            for example, some, own, others, further in rows
+            self.task.merge_predictions(example, [*first, *second], [*of_first, *of_second])
+            for example, first, of_first, second, of_second in rows
         ]
 
-    def _each(self, pieces: Sequence[Sequence[Example]]) -> list[list[Any]]:
-        """Answer for the pieces of each example."""
-        found = iter(self._found([piece for some in pieces for piece in some]))
-        return [[next(found) for _ in some] for some in pieces]
+    def _predict_nested(self, parts: Sequence[Sequence[Example]]) -> list[list[Any]]:
+        """Return the predictions for the parts of each example."""
+        predictions = iter(self._predict_parts([part for group in parts for part in group]))
+        return [[next(predictions) for _ in group] for group in parts]
 
-    def _found(self, examples: Sequence[Example]) -> list[Any]:
-        """Answer for examples that are not too long."""
+    def _predict_parts(self, examples: Sequence[Example]) -> list[Any]:
+        """Return the predictions for examples of limited length."""
         model = self.built.model
         device = next(model.parameters()).device
         was_training = model.training
         model.eval()
-        # Of like length together; what is found for one does not depend on the others. Questions on
-        # one passage meet where the longest text decides.
-        sizes = list(map(sizes_of, examples))
-        order = sorted(range(len(examples)), key=lambda number: max(sizes[number]))
-        found: dict[int, Any] = {}
-        words, most = self.config.batch_words, self.kind.together or TOGETHER
+        # Batches of similar length; the prediction for an example does not depend on its batch. The
+        # longest text decides, so that questions about the same passage are in the same batch.
+        lengths = list(map(text_lengths, examples))
+        order = sorted(range(len(examples)), key=lambda index: max(lengths[index]))
+        outputs: dict[int, Any] = {}
+        max_words = self.config.batch_words
+        max_examples = self.task.max_batch_examples or MAX_BATCH_EXAMPLES
         with torch.no_grad():
-            for chosen in in_parts(order, sizes, words=words, most=most):
-                some = [examples[number] for number in chosen]
-                groups = grouped(self.kind, self.built.fields, some, words)
-                answers = model.answers([group.to(device) for group in groups])
-                found.update(zip(chosen, answers, strict=True))
+            for chosen in split_batch(
+                order, lengths, max_words=max_words, max_examples=max_examples
+            ):
+                batch = [examples[index] for index in chosen]
+                groups = token_batches(self.task, self.built.indexer, batch, max_words)
+                batch_outputs = model.predict([group.to(device) for group in groups])
+                outputs.update(zip(chosen, batch_outputs, strict=True))
         model.train(was_training)
-        return self.kind.answers([found[number] for number in range(len(examples))], self.labels)
+        ordered = [outputs[index] for index in range(len(examples))]
+        return self.task.decode_predictions(ordered, self.labels)
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Compare answers with what is right."""
+        """Return the scores of the predictions for examples with targets."""
         check_targets(self.config.task, examples)
-        return self.kind.scores(examples, self.answers(examples))
+        return self.task.scores(examples, self.predict(examples))
 
     def save(self, folder: Path) -> None:
-        """Write a folder, all of it or nothing but for a tuned ELMo, which comes first.
+        """Write the model folder atomically, after a fine-tuned ELMo.
 
-        Killed between the two, they do not fit, which the fingerprint tells.
+        If the process is killed between the two, the fingerprint shows that they do not match.
         """
         elmo, tuned = self.built.elmo, self.config.elmo.use == "tuned"
         if elmo is not None and tuned:
@@ -147,34 +161,34 @@ class FittedTask:
             for name, value in self.built.model.state_dict().items()
             if not name.startswith(NETWORK)
         }
-        head = {
+        record = {
             "format": FORMAT,
             "version": VERSION,
             "labels": self.labels,
-            "kind": self.kind.settings(),
+            "task_settings": self.task.to_settings(),
             "facts": self.facts,
             "raw": self.raw,
             "label_type": self.label_type,
             "fingerprint": None if elmo is None else fingerprint(elmo.to_pretrained()),
-            "config": to_dict(found_from_anywhere(self.config)),
+            "config": to_dict(with_absolute_elmo_path(self.config)),
         }
         words = ""
-        if static := self.built.static:
-            words = "".join(f"{word}\n" for word in [*static.words, *static.others])
-            if static.others:
-                weights[OTHERS] = static.other_vectors
+        if word_vectors := self.built.word_vectors:
+            words = "".join(f"{word}\n" for word in [*word_vectors.words, *word_vectors.others])
+            if word_vectors.others:
+                weights[FROZEN_WORD_VECTORS] = word_vectors.other_vectors
         write_folder(
             folder,
             {
                 WEIGHTS: partial(save_tensors, weights),
-                STATIC: partial(Path.write_bytes, data=words.encode()) if words else None,
-                CONFIG: partial(Path.write_bytes, data=_json(head).encode()),
+                WORDS: partial(Path.write_bytes, data=words.encode()) if words else None,
+                CONFIG: partial(Path.write_bytes, data=_json(record).encode()),
             },
         )
 
 
-def found_from_anywhere(config: TaskConfig) -> TaskConfig:
-    """Give a config with the whole path of its ELMo, where that is a path."""
+def with_absolute_elmo_path(config: TaskConfig) -> TaskConfig:
+    """Return a config with the absolute path of its ELMo, if the ELMo is given as a path."""
     model = config.elmo.model
     if model is None or not Path(model).exists():
         return config
@@ -186,95 +200,114 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def load_fitted_task(folder: Path, device: str | None = None) -> FittedTask:
-    """Read a folder that `Trained.save` wrote.
+    """Load a model that `FittedTask.save` wrote.
 
     Args:
-        folder: of the model, or a training folder with one in it.
-        device: where it computes; the CPU where None.
+        folder: Model folder, or a training folder that contains one.
+        device: Device of the model. Default: the CPU.
     """
     folder = model_folder(folder)
-    head, config = read_head(folder)
-    elmo = known_elmo(folder, config, head["fingerprint"])
+    record, config = read_model_config(folder)
+    elmo = load_matching_elmo(folder, config, record["fingerprint"])
     try:
-        weights = load_file(folder / WEIGHTS)
-        static = _static(folder, weights)
-        kind = make_task(config.task, head["kind"])
-        built = build(config, kind, head["labels"], elmo, static=static)
-        found = built.model.load_state_dict(weights, strict=False)
-    except BROKEN as error:
-        raise FormatError(f"{folder} is no whole model of a task: {one_line(error)}") from None
-    missing = [name for name in found.missing_keys if not name.startswith(NETWORK)]
-    if missing or found.unexpected_keys:
+        weights = upgrade_weights(load_file(folder / WEIGHTS))
+        word_vectors = _pop_word_vectors(folder, weights)
+        task = make_task(config.task, record["task_settings"])
+        built = build(config, task, record["labels"], elmo, word_vectors=word_vectors)
+        keys = built.model.load_state_dict(weights, strict=False)
+    except DAMAGED_FILE_ERRORS as error:
         raise FormatError(
-            f"{folder / WEIGHTS} does not fit its config: {', '.join(missing)[:200]} missing, "
-            f"{', '.join(found.unexpected_keys)[:200]} unknown"
+            f"{folder} is not a complete fitted task model: {one_line(error)}"
+        ) from None
+    missing = [name for name in keys.missing_keys if not name.startswith(NETWORK)]
+    if missing or keys.unexpected_keys:
+        raise FormatError(
+            f"{folder / WEIGHTS} does not match its config. Missing weights: "
+            f"{', '.join(missing)[:200] or 'none'}; unexpected weights: "
+            f"{', '.join(keys.unexpected_keys)[:200] or 'none'}."
         )
     if device is not None:
         move(built.model, device)
         if elmo is not None:
             move(elmo, device)
     built.model.eval()
-    further = {name: head[name] for name in ("raw", "label_type") if name in head}
-    return FittedTask(config, kind, head["labels"], built, head["facts"], **further)
+    optional = {name: record[name] for name in ("raw", "label_type") if name in record}
+    return FittedTask(config, task, record["labels"], built, record["facts"], **optional)
 
 
 def model_folder(folder: Path) -> Path:
-    """Give the folder of a model, which a training folder has in it."""
+    """Return the model folder, given itself or the training folder that contains it."""
     is_inside = not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file()
     return folder / MODEL if is_inside else folder
 
 
-def read_head(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
-    """Read what the config of a model's folder says, and the dials of the model in it."""
+def read_model_config(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
+    """Read config.json of a model folder; return its content and the options in it."""
     path = folder / CONFIG
     try:
-        head = json.loads(path.read_bytes())
+        record = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         if seeds := sorted(folder.glob(f"*/{MODEL}/{CONFIG}")):
             raise FormatError(
-                f"{folder} has models of several seeds: name one, such as {seeds[0].parents[1]}"
+                f"{folder} contains models of several seeds. Choose one, for example "
+                f"{seeds[0].parents[1]}."
             ) from None
-        raise FormatError(f"{folder} is no model of a task: {one_line(error)}") from None
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise FormatError(f"{folder} is no model of a task: its {CONFIG} does not say so")
-    if head.get("version") != VERSION:
-        raise FormatError(f"{folder} is of version {head.get('version')!r}, this reads {VERSION}")
-    for name, kind in _PARTS.items():
-        if not isinstance(head.get(name, ...), kind):
-            raise FormatError(f"{path} is damaged: its {name} is not what it should be")
-    if head.get("label_type", "str") not in get_args(LabelType):
-        raise FormatError(f"{path} is damaged: its label_type is {head['label_type']!r}")
+        raise FormatError(f"{folder} is not a fitted task model: {one_line(error)}") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise FormatError(
+            f"{folder} is not a fitted task model: the format in its {CONFIG} is not {FORMAT!r}."
+        )
+    record = upgrade_record(record)
+    if record.get("version") != VERSION:
+        raise FormatError(
+            f"{folder} has format version {record.get('version')!r}; only version {VERSION} is "
+            "supported."
+        )
+    for name, entry_type in _ENTRY_TYPES.items():
+        if not isinstance(record.get(name, ...), entry_type):
+            raise FormatError(f"{path} is damaged: {name} is missing or has a wrong type.")
+    if record.get("label_type", "str") not in get_args(LabelType):
+        raise FormatError(f"{path} is damaged: label_type is {record['label_type']!r}.")
     try:
-        return head, from_dict(TaskConfig, head["config"], f"{path}: config")
+        return record, from_dict(TaskConfig, record["config"], f"{path}: config")
     except ConfigError as error:
         raise FormatError(str(error)) from None
 
 
-def known_elmo(folder: Path, config: TaskConfig, known: str | None) -> ELMo | None:
-    """Read the ELMo of a model, and see that it is the one it was trained with."""
+def load_matching_elmo(
+    folder: Path, config: TaskConfig, expected_fingerprint: str | None
+) -> ELMo | None:
+    """Load the ELMo of a task model and check that the task model was trained with it."""
     tuned = config.elmo.model is not None and config.elmo.use == "tuned"
     if tuned and not (folder / TUNED).is_dir():
-        raise FormatError(f"{folder} is no whole model of a task: there is no {TUNED} in it")
+        raise FormatError(
+            f"{folder} is not a complete fitted task model: the folder {TUNED} is missing."
+        )
     elmo = ELMo.from_pretrained(folder / TUNED) if tuned else load_elmo(config)
-    if elmo is None or fingerprint(elmo.to_pretrained()) == known:
+    if elmo is None or fingerprint(elmo.to_pretrained()) == expected_fingerprint:
         return elmo
     if tuned:
-        raise FormatError(f"{folder} is no whole model of a task: its {TUNED} is of another one")
+        raise FormatError(
+            f"{folder} is not a complete fitted task model: the ELMo in {TUNED} belongs to another "
+            "task model."
+        )
     raise ConfigError(
-        f"{folder} was trained on the ELMo {config.elmo.model}, and what has that name now is "
-        "another one: train the task again, or bring the old one back"
+        f"{folder} was trained with another ELMo than the one that {config.elmo.model} is now. Fit "
+        "the task again, or restore the previous ELMo."
     )
 
 
-def _static(folder: Path, weights: dict[str, Tensor]) -> WordVectors | None:
-    """Read the words of the static vectors, which newlines alone part, and take the others out."""
-    if not (folder / STATIC).is_file():
+def _pop_word_vectors(folder: Path, weights: dict[str, Tensor]) -> WordVectors | None:
+    """Return the word vectors of a model folder, and remove the frozen ones from the weights."""
+    if not (folder / WORDS).is_file():
         return None
-    words = (folder / STATIC).read_bytes().decode("utf-8").split("\n")[:-1]
-    vectors = weights["tokens.static.weight"][1:]
-    others = weights.pop(OTHERS, vectors[:0].half())
+    # Not splitlines(): a word can contain other line break characters than a newline.
+    words = (folder / WORDS).read_bytes().decode("utf-8").split("\n")[:-1]
+    vectors = weights["features.word_vectors.weight"][1:]
+    others = weights.pop(FROZEN_WORD_VECTORS, vectors[:0].half())
     if len(words) != len(vectors) + len(others):
         raise ValueError(
-            f"{STATIC} has {len(words):,} words for {len(vectors) + len(others):,} vectors"
+            f"{WORDS} has {len(words):,} words, but there are {len(vectors) + len(others):,} "
+            "vectors."
         )
     return WordVectors(words[: len(vectors)], vectors, words[len(vectors) :], others)

@@ -1,8 +1,8 @@
-"""The layers of a frozen ELMo: computed once for all texts of a run, kept on the disk.
+"""Layers of a frozen ELMo, computed once for all texts of a run and stored on disk.
 
-A file is known by what is in it: its name is a digest of the model, the layers and the texts, so
-that runs with other heads, dials or seeds share it. It is read in place. Numbers are float16, as
-wide as a model that is frozen needs them.
+The file name is a digest of the model, the layers and the texts, so runs with other heads, options
+or seeds share the file. Vectors are stored as float16, which is sufficient for a frozen model, and
+the file is memory-mapped.
 """
 
 import hashlib
@@ -26,112 +26,118 @@ Vectors = NDArray[np.float16]
 
 
 class LayerSource(Protocol):
-    """Where the layers of texts come from."""
+    """Returns the ELMo layers of texts."""
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
-        """Give (words, layers, dim) for each text."""
+        """Return one array per text, (words, layers, dim)."""
 
 
 class ComputedLayers:
-    """Layers computed when they are asked for."""
+    """Layer source that runs ELMo on each call."""
 
     def __init__(self, elmo: ELMo, layers: str) -> None:
-        """Take a model.
+        """Select the layers of a model.
 
         Args:
-            elmo: gives the vectors.
-            layers: all, top, or numbers such as 1,2.
+            elmo: The ELMo model.
+            layers: "all", "top", or layer numbers such as "1,2".
         """
         self.elmo = elmo
         self.chosen = chosen_layers(elmo, layers)
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
-        """Give (words, layers, dim) for each text."""
-        # Several questions may be asked of one passage.
+        """Return one array per text, (words, layers, dim)."""
+        # Several questions can share a passage.
         distinct = list(dict.fromkeys(texts))
-        found = dict(zip(distinct, map(self.cut, self.encode(distinct)), strict=True))
-        return [found[text] for text in texts]
+        by_text = dict(zip(distinct, map(self.select, self.encode(distinct)), strict=True))
+        return [by_text[text] for text in texts]
 
     def encode(self, texts: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """Give (layers, words, dim) for each text, all layers."""
-        found: list[NDArray[np.float32]] = self.elmo.encode(
+        """Return all layers of each text, (layers, words, dim)."""
+        vectors: list[NDArray[np.float32]] = self.elmo.encode(
             list(map(list, texts)), layers="all", precision="auto"
         )
-        return found
+        return vectors
 
-    def cut(self, layers: NDArray[np.float32]) -> Vectors:
-        """Keep the layers wanted of (layers, words, dim), words first."""
+    def select(self, layers: NDArray[np.float32]) -> Vectors:
+        """Convert (layers, words, dim) to (words, selected layers, dim)."""
         return layers[self.chosen].swapaxes(0, 1).astype(np.float16)
 
 
 class BlankLayers:
-    """Zeros in the place of layers: what a step takes can be measured with them."""
+    """Layer source that returns zeros, for measuring the cost of a step in a dry run."""
 
     def __init__(self, elmo: ELMo, layers: str) -> None:
-        """Take the shape of a model's layers; arguments as `ComputedLayers` has them."""
+        """Take the shape from a model; arguments as in `ComputedLayers`."""
         self._shape = (len(chosen_layers(elmo, layers)), elmo.config.dim)
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
-        """Give (words, layers, dim) for each text."""
+        """Return one array per text, (words, layers, dim)."""
         return [np.zeros((len(text), *self._shape), dtype=np.float16) for text in texts]
 
 
 class StoredLayers:
-    """Layers on the disk, of texts that were known beforehand."""
+    """Layer source that reads precomputed layers from a file."""
 
     def __init__(self, path: Path, texts: Sequence[Words]) -> None:
-        """Open the file of these texts, which are in its order."""
+        """Open the file of the given texts, which are in the order of the file."""
         self.path = path
         try:
             self._array: Vectors = np.load(path, mmap_mode="r")
         except (ValueError, EOFError, OSError) as error:
             raise FormatError(
-                f"{path} is no whole file of layers: {error}; remove it, and it is written anew"
+                f"{path} is not a complete layers file: {error}. Remove it; the next run will "
+                "write it again."
             ) from None
         ends = np.cumsum([len(text) for text in texts])
-        self._places = {
+        self._ranges = {
             text: slice(int(end) - len(text), int(end))
             for text, end in zip(texts, ends, strict=True)
         }
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
-        """Give (words, layers, dim) for each text."""
-        return [self._array[self._places[text]] for text in texts]
+        """Return one array per text, (words, layers, dim)."""
+        return [self._array[self._ranges[text]] for text in texts]
 
 
 def chosen_layers(elmo: ELMo, layers: str) -> list[int]:
-    """Give the numbers of the layers that all, top or numbers mean, from the lowest."""
+    """Return the indices of the selected layers in ascending order.
+
+    Args:
+        elmo: The ELMo model.
+        layers: "all", "top", or layer numbers such as "1,2".
+    """
     n_layers = elmo.config.n_layers
     if layers == "all":
         return list(range(n_layers))
     chosen = named_layers(layers) or [n_layers - 1]
     if chosen[-1] >= n_layers:
-        raise ConfigError(f"layers is {layers}, but the model has 0 to {n_layers - 1}")
+        raise ConfigError(f"layers is {layers}, but the model has layers 0 to {n_layers - 1}.")
     return chosen
 
 
 def named_layers(layers: str) -> list[int] | None:
-    """Give the numbers that are named, from the lowest; None for all and top."""
+    """Return the layer numbers in ascending order; None for "all" and "top"."""
     return None if layers in ("all", "top") else sorted(map(int, layers.split(",")))
 
 
 def stored_layers(
     elmo: ELMo, fingerprint: str, layers: str, texts: Iterable[Words], folder: Path
 ) -> StoredLayers:
-    """Compute the layers of texts and keep them, or find them where that was done before.
+    """Return the stored layers of texts; compute and store them if there is no such file yet.
 
     Args:
-        elmo: gives the vectors.
-        fingerprint: of the model.
-        layers: all, top, or numbers such as 1,2.
-        texts: each may stand there more than once.
-        folder: of such files; made where it is missing.
+        elmo: The ELMo model.
+        fingerprint: Fingerprint of the model.
+        layers: "all", "top", or layer numbers such as "1,2".
+        texts: Texts; duplicates are stored once.
+        folder: Folder of the layers files; created if missing.
     """
     distinct = sorted(set(texts))
     source = ComputedLayers(elmo, layers)
     digest = hashlib.sha256(f"{fingerprint} {source.chosen}".encode())
     for text in distinct:
-        # Not joined by some character, which a word may hold.
+        # Not joined by a separator character, because a word can contain it.
         digest.update(repr(text).encode())
     path = folder / f"{digest.hexdigest()[:24]}.npy"
     if not path.is_file():
@@ -145,21 +151,21 @@ def _write(path: Path, source: ComputedLayers, texts: Sequence[Words]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the folder {path.parent}: {error.strerror}") from None
+        raise OutputError(f"Cannot create the folder {path.parent}: {error.strerror}.") from None
     free = shutil.disk_usage(path.parent).free
     if size > free:
         raise OutputError(
-            f"the layers of {shape[0]:,} words take {size / 1e9:.1f} GB, and {path.parent} has "
-            f"{free / 1e9:.1f} GB left: name another --cache, or fewer --layers"
+            f"The ELMo layers of {shape[0]:,} words need {size / 1e9:.1f} GB, but {path.parent} "
+            f"has only {free / 1e9:.1f} GB free. Use another --cache folder or fewer --layers."
         )
     clear_partials_of(path)
-    told = f"ELMo's layers ({size / 1e6:,.1f} MB)"
-    sys.stderr.write(f"{told} of {shape[0]:,} words: {path}\n")
-    with atomic_path(path) as partial, Progress(told, shape[0], "words") as progress:
+    title = f"ELMo layers ({size / 1e6:,.1f} MB)"
+    sys.stderr.write(f"{title} of {shape[0]:,} words: {path}\n")
+    with atomic_path(path) as partial, Progress(title, shape[0], "words") as progress:
         array = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
         done = 0
         for _, vectors in encode_in_parts(source.encode, texts):
-            array[done : done + vectors.shape[1]] = source.cut(vectors)
+            array[done : done + vectors.shape[1]] = source.select(vectors)
             done += vectors.shape[1]
             progress.advance(vectors.shape[1])
         array.flush()

@@ -1,7 +1,7 @@
-"""What a model of a task knows of each word: ELMo's mix, a static vector, its letters.
+"""Input features of a word in a task model: ELMo mix, word vector, characters, indicators.
 
-On the host words become numbers (`TokenFields`), on the device numbers become vectors
-(`TokenInput`). Each of the three can be left out; without ELMo the same model is the baseline.
+On the host, `TokenIndexer` converts words to index tensors; on the device, `InputFeatures` converts
+these to vectors. Every feature is optional; the same model without ELMo is the baseline.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,37 +28,39 @@ from elmo.text.token_batches import TokenMapper
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Words of a batch, as numbers; None for what the model does not read.
+    """A batch of texts as tensors; a feature is None if the model does not use it.
 
     Attributes:
-        layout: where they stand.
-        layers: of a frozen ELMo, (layers, batch, time, dim).
-        rows: token rows of a tuned ELMo, marks first, (distinct, columns).
-        places: which of them stands where, marks included, (batch, time + 2).
-        static: numbers of static vectors, 0 being unknown, (batch, time).
-        letters: letters of the distinct words, (distinct, letters).
-        spelled: which of them stands where, (batch, time).
-        marks: what a kind of task says of each word, (batch, time).
-        char_ngrams: n-grams of each text.
+        layout: Positions of the words.
+        layers: Layers of a frozen ELMo, (layers, batch, time, dim).
+        token_rows: Input rows of the distinct tokens for a fine-tuned ELMo, boundary tokens first,
+            (distinct, columns).
+        token_index: Row of each token, boundary tokens included, (batch, time + 2).
+        word_vector_rows: Row of each word in the table of word vectors, 0 if it has none,
+            (batch, time).
+        characters: Character ids of the distinct words, (distinct, characters).
+        character_index: Row of each word in `characters`, (batch, time).
+        indicators: Indicator feature of each word, defined by the task, (batch, time).
+        char_ngrams: Character n-grams of each text.
     """
 
     layout: PackedBatch
     layers: Tensor | None = None
-    rows: Tensor | None = None
-    places: Tensor | None = None
-    static: Tensor | None = None
-    letters: Tensor | None = None
-    spelled: Tensor | None = None
-    marks: Tensor | None = None
+    token_rows: Tensor | None = None
+    token_index: Tensor | None = None
+    word_vector_rows: Tensor | None = None
+    characters: Tensor | None = None
+    character_index: Tensor | None = None
+    indicators: Tensor | None = None
     char_ngrams: NgramBags | None = None
 
     @property
     def mask(self) -> Tensor:
-        """True at words, (batch, time)."""
+        """True at words, False at padding, (batch, time)."""
         return self.layout.mask
 
     def to(self, device: torch.device) -> "TokenBatch":
-        """Move everything."""
+        """Return a copy on a device."""
         moved: dict[str, Any] = {
             item.name: to_device(value, device) if isinstance(value, Tensor) else value.to(device)
             for item in fields(self)
@@ -67,96 +69,100 @@ class TokenBatch:
         return TokenBatch(**moved)
 
 
-class TokenFields:
-    """Words to numbers."""
+class TokenIndexer:
+    """Converts words to the index tensors of a `TokenBatch`."""
 
     def __init__(
         self,
         *,
         layers: LayerSource | None = None,
         mapper: TokenMapper | None = None,
-        static: Mapping[str, int] | None = None,
+        word_vector_rows: Mapping[str, int] | None = None,
         has_characters: bool = False,
         max_ngram: int = 0,
         ngram_buckets: int = 1,
     ) -> None:
-        """Say what is read.
+        """Choose the features.
 
         Args:
-            layers: of a frozen ELMo.
-            mapper: of a tuned ELMo.
-            static: row of each word that has a static vector, from 1 on.
-            has_characters: whether letters are.
-            max_ngram: characters of n-grams of whole texts at most; 0 for none.
-            ngram_buckets: of the table that n-grams are hashed into.
+            layers: Source of the layers of a frozen ELMo.
+            mapper: Token mapper of a fine-tuned ELMo.
+            word_vector_rows: Row of each word in the table of word vectors, counted from 1.
+            has_characters: Whether characters are a feature.
+            max_ngram: Maximum length of the character n-grams of whole texts; 0 for none.
+            ngram_buckets: Number of buckets that n-grams are hashed into.
         """
         self.layers = layers
         self.mapper = mapper
-        self.static = static
-        self.letters = TokenMapper(ByteCharacters(MAX_WORD_CHARACTERS)) if has_characters else None
+        self.word_vector_rows = word_vector_rows
+        self.character_mapper = (
+            TokenMapper(ByteCharacters(MAX_WORD_CHARACTERS)) if has_characters else None
+        )
         self.max_ngram = max_ngram
         self.ngram_buckets = ngram_buckets
 
     def batch(
         self,
         texts: Sequence[Words],
-        marks: Sequence[Sequence[int]] | None = None,
-        numbers: Sequence[int] | None = None,
+        indicators: Sequence[Sequence[int]] | None = None,
+        text_indices: Sequence[int] | None = None,
     ) -> TokenBatch:
-        """Make a batch of texts, padded on the right.
+        """Return a batch of texts, padded on the right.
 
         Args:
-            texts: their words.
-            marks: a number for each word, where the kind of task has marks.
-            numbers: of the texts, where they are some of those of an example.
+            texts: Words of each text.
+            indicators: Indicator feature of each word, if the task has indicator features.
+            text_indices: Index of each text in its document, if the batch is a part of a document.
         """
-        layout = PackedBatch.of([len(text) for text in texts], numbers)
+        layout = PackedBatch.from_lengths([len(text) for text in texts], text_indices)
         n_steps = layout.mask.shape[1]
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         if self.layers is not None:
             vectors = self.layers(texts)
             padded = np.zeros((len(texts), n_steps, *vectors[0].shape[1:]), dtype=np.float16)
-            for row, one in zip(padded, vectors, strict=True):
-                row[: len(one)] = one
-            found["layers"] = torch.from_numpy(padded).permute(2, 0, 1, 3)
+            for row, values in zip(padded, vectors, strict=True):
+                row[: len(values)] = values
+            tensors["layers"] = torch.from_numpy(padded).permute(2, 0, 1, 3)
         if self.mapper is not None:
             tokens = self.mapper.distinct(texts)
-            found["rows"] = torch.from_numpy(self.mapper.rows_with_boundaries(tokens.words))
-            found["places"] = torch.from_numpy(tokens.index)
-        if self.static is not None:
-            found["static"] = self._static(texts, n_steps)
-        if self.letters is not None:
-            tokens = self.letters.distinct(texts)
-            found["letters"] = torch.from_numpy(self.letters.rows_with_boundaries(tokens.words))
-            found["spelled"] = torch.from_numpy(tokens.index[:, 1:-1].copy())
-        if marks is not None:
-            rows = [torch.tensor(row) for row in marks]
-            found["marks"] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+            tensors["token_rows"] = torch.from_numpy(self.mapper.rows_with_boundaries(tokens.words))
+            tensors["token_index"] = torch.from_numpy(tokens.index)
+        if self.word_vector_rows is not None:
+            tensors["word_vector_rows"] = self._word_vector_rows(texts, n_steps)
+        if self.character_mapper is not None:
+            tokens = self.character_mapper.distinct(texts)
+            rows_of_characters = self.character_mapper.rows_with_boundaries(tokens.words)
+            tensors["characters"] = torch.from_numpy(rows_of_characters)
+            tensors["character_index"] = torch.from_numpy(tokens.index[:, 1:-1].copy())
+        if indicators is not None:
+            rows = [torch.tensor(row) for row in indicators]
+            tensors["indicators"] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
         char_ngrams = None
         if self.max_ngram:
-            char_ngrams = NgramBags.of(texts, self.max_ngram, self.ngram_buckets)
-        return TokenBatch(layout, char_ngrams=char_ngrams, **found)
+            char_ngrams = NgramBags.from_texts(texts, self.max_ngram, self.ngram_buckets)
+        return TokenBatch(layout, char_ngrams=char_ngrams, **tensors)
 
-    def _static(self, texts: Sequence[Words], n_steps: int) -> Tensor:
-        assert self.static is not None
-        numbers = np.zeros((len(texts), n_steps), dtype=np.int64)
-        for row, text in zip(numbers, texts, strict=True):
-            # GloVe's and word2vec's words are often in small letters alone.
+    def _word_vector_rows(self, texts: Sequence[Words], n_steps: int) -> Tensor:
+        assert self.word_vector_rows is not None
+        rows = np.zeros((len(texts), n_steps), dtype=np.int64)
+        for row, text in zip(rows, texts, strict=True):
+            # The vocabularies of GloVe and word2vec are often lowercased.
             row[: len(text)] = [
-                self.static.get(word) or self.static.get(word.lower(), 0) for word in text
+                self.word_vector_rows.get(word) or self.word_vector_rows.get(word.lower(), 0)
+                for word in text
             ]
-        return torch.from_numpy(numbers)
+        return torch.from_numpy(rows)
 
 
 class ELMoMix(nn.Module):
-    """Mixed layers with dropout; of one layer the mix is a scale alone."""
+    """Layer mix with dropout; with a single layer it only scales."""
 
     def __init__(self, config: TaskELMoConfig, n_layers: int) -> None:
-        """Make a mix.
+        """Initialize the mix.
 
         Args:
-            config: its dials.
-            n_layers: layers that come in.
+            config: Options of ELMo in the task.
+            n_layers: Number of layers to mix.
         """
         super().__init__()
         self.mix = LayerMix(n_layers=n_layers)
@@ -168,8 +174,8 @@ class ELMoMix(nn.Module):
         return functional.dropout(self.mix(layers), self.dropout, self.training)
 
 
-class TokenInput(nn.Module):
-    """Numbers to the vectors a body reads, and to ELMo's layers for whoever mixes them."""
+class InputFeatures(nn.Module):
+    """Computes the input vectors of the task encoder, and the ELMo layers for later mixes."""
 
     def __init__(
         self,
@@ -180,23 +186,23 @@ class TokenInput(nn.Module):
         elmo_dim: int = 0,
         network: ELMoNetwork | None = None,
         chosen: Sequence[int] = (),
-        static: Tensor | None = None,
-        others: Tensor | None = None,
-        n_marks: int = 0,
+        word_vectors: Tensor | None = None,
+        frozen_word_vectors: Tensor | None = None,
+        n_indicators: int = 0,
     ) -> None:
-        """Make it.
+        """Initialize the features.
 
         Args:
-            elmo: dials of ELMo.
-            words: dials of everything else.
-            n_layers: layers of ELMo that come in; 0 for no ELMo.
-            elmo_dim: their width.
-            network: an ELMo that is tuned.
-            chosen: which of its layers.
-            static: vectors of words, (words + 1, dim), row 0 for unknown ones.
-            others: vectors of further words, (others, dim), whose rows are counted on from there;
-                they never learn.
-            n_marks: marks a word may have; 0 for none at all.
+            elmo: Options of ELMo in the task.
+            words: Options of the other features.
+            n_layers: Number of ELMo layers; 0 without ELMo.
+            elmo_dim: Width of an ELMo layer.
+            network: The ELMo network, if it is fine-tuned.
+            chosen: Indices of the layers taken from the network.
+            word_vectors: Word vectors, (words + 1, dim); row 0 is for unknown words.
+            frozen_word_vectors: Word vectors of more words, (others, dim), which are never trained.
+                Their rows are counted from the end of `word_vectors`.
+            n_indicators: Number of values of the indicator feature; 0 for no indicator feature.
         """
         super().__init__()
         self.network = network
@@ -206,67 +212,71 @@ class TokenInput(nn.Module):
         if n_layers and elmo.placement in ("input", "both"):
             self.mix = ELMoMix(elmo, n_layers)
             self.dim += elmo_dim
-        self.static: nn.Embedding | None = None
-        self.others: Tensor | None
-        # No part of a checkpoint: steps do not change it.
-        self.register_buffer("others", others, persistent=False)
-        if static is not None:
-            n_words, width = static.shape
-            self.static = nn.Embedding(n_words, width, padding_idx=0)
-            self.static.weight.data.copy_(static)
-            self.static.weight.requires_grad_(words.tune_word_vectors)
+        self.word_vectors: nn.Embedding | None = None
+        self.frozen_word_vectors: Tensor | None
+        # Not persistent: training does not change it, so checkpoints do not need it.
+        self.register_buffer("frozen_word_vectors", frozen_word_vectors, persistent=False)
+        if word_vectors is not None:
+            n_words, width = word_vectors.shape
+            self.word_vectors = nn.Embedding(n_words, width, padding_idx=0)
+            self.word_vectors.weight.data.copy_(word_vectors)
+            self.word_vectors.weight.requires_grad_(words.tune_word_vectors)
             self.dim += width
-        self.letters: CharacterCNN | None = None
+        self.characters: CharacterCNN | None = None
         if words.characters == "bytes":
-            self.letters = CharacterCNN(
+            self.characters = CharacterCNN(
                 n_characters=N_BYTE_CHARACTERS + SHIFT,
                 character_dim=words.character_dim,
                 filters=words.character_filters,
                 activation="relu",
                 n_highway=0,
             )
-            nn.init.uniform_(self.letters.embedding.weight, -0.5, 0.5)
+            nn.init.uniform_(self.characters.embedding.weight, -0.5, 0.5)
             self.dim += sum(count for _, count in words.character_filters)
-        self.marks: nn.Embedding | None = None
-        if n_marks:
-            self.marks = nn.Embedding(n_marks, words.indicator_dim)
+        self.indicators: nn.Embedding | None = None
+        if n_indicators:
+            self.indicators = nn.Embedding(n_indicators, words.indicator_dim)
             self.dim += words.indicator_dim
 
     def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
-        """Give (batch, time, dim), and the layers of ELMo, (layers, batch, time, dim)."""
+        """Return input vectors, (batch, time, dim), and ELMo layers, (layers, batch, time, dim)."""
         layers = self._layers(batch)
         parts: list[Tensor] = []
         if self.mix is not None:
             assert layers is not None
             parts.append(self.mix(layers))
-        if self.static is not None:
-            assert batch.static is not None
-            parts.append(self._static(self.static, batch.static))
-        if self.letters is not None:
-            assert batch.letters is not None
-            assert batch.spelled is not None
-            parts.append(functional.embedding(batch.spelled, self.letters(batch.letters)))
-        if self.marks is not None:
-            assert batch.marks is not None
-            parts.append(self.marks(batch.marks))
-        found = torch.cat([part.float() for part in parts], dim=-1)
-        return found.masked_fill(~batch.mask.unsqueeze(2), 0.0), layers
+        if self.word_vectors is not None:
+            assert batch.word_vector_rows is not None
+            parts.append(self._look_up(self.word_vectors, batch.word_vector_rows))
+        if self.characters is not None:
+            assert batch.characters is not None
+            assert batch.character_index is not None
+            parts.append(
+                functional.embedding(batch.character_index, self.characters(batch.characters))
+            )
+        if self.indicators is not None:
+            assert batch.indicators is not None
+            parts.append(self.indicators(batch.indicators))
+        vectors = torch.cat([part.float() for part in parts], dim=-1)
+        return vectors.masked_fill(~batch.mask.unsqueeze(2), 0.0), layers
 
-    def _static(self, table: nn.Embedding, rows: Tensor) -> Tensor:
-        if self.others is None:
-            learned: Tensor = table(rows)
-            return learned
-        is_learned = rows < table.num_embeddings
-        others = functional.embedding((rows - table.num_embeddings).clamp(min=0), self.others)
-        found: Tensor = table(rows.where(is_learned, 0))
-        return found.where(is_learned.unsqueeze(2), others.float())
+    def _look_up(self, table: nn.Embedding, rows: Tensor) -> Tensor:
+        """Return the word vectors of rows, (batch, time, dim)."""
+        if self.frozen_word_vectors is None:
+            trained: Tensor = table(rows)
+            return trained
+        is_trained = rows < table.num_embeddings
+        frozen_rows = (rows - table.num_embeddings).clamp(min=0)
+        frozen = functional.embedding(frozen_rows, self.frozen_word_vectors)
+        vectors: Tensor = table(rows.where(is_trained, 0))
+        return vectors.where(is_trained.unsqueeze(2), frozen.float())
 
     def _layers(self, batch: TokenBatch) -> Tensor | None:
         if self.network is None:
             return None if batch.layers is None else batch.layers.float()
-        assert batch.rows is not None
-        assert batch.places is not None
-        steps = torch.arange(batch.places.shape[1], device=batch.mask.device)
+        assert batch.token_rows is not None
+        assert batch.token_index is not None
+        steps = torch.arange(batch.token_index.shape[1], device=batch.mask.device)
         mask = steps < batch.mask.sum(dim=1, keepdim=True) + 2
-        chosen: Tensor = self.network(batch.rows, batch.places, mask).layers[self.chosen]
+        chosen: Tensor = self.network(batch.token_rows, batch.token_index, mask).layers[self.chosen]
         return chosen

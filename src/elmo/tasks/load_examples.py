@@ -1,4 +1,4 @@
-"""The examples a config names: read, split into parts, thinned out."""
+"""Loading of the examples of a config: reading, splitting off a development set, sampling."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,118 +10,125 @@ from elmo.config import ExamplesConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers import read
-from elmo.tasks.readers.raw_text import Split
-from elmo.tasks.readers.reader_registry import detect_kind
+from elmo.tasks.readers.raw_text import SplitFunction
+from elmo.tasks.readers.reader_registry import detect_reader
 
-# Decides which examples a model is chosen by, whatever the seed of the run.
+# Seed of the split into training and development set, the same for all seeds of the run.
 DEV_SEED = 0
-# Readers of files whose columns can be named.
-NAMED_TEXTS = ("table", "jsonl", "sentence_pairs")
-NAMED_LABELS = (*NAMED_TEXTS, "conll", "conllu")
+# Readers with --text, and readers with --label.
+TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs")
+LABEL_COLUMN_READERS = (*TEXT_COLUMN_READERS, "conll", "conllu")
 
 
 def read_examples(
-    config: ExamplesConfig, path: str, split: Split, *, is_training: bool = False
+    config: ExamplesConfig, path: str, split: SplitFunction, *, is_training: bool = False
 ) -> list[Example]:
-    """Read a file as a config says.
+    """Read the examples of a file.
 
     Args:
-        config: what the files of a task are like.
-        path: the file.
-        split: makes words of raw text.
-        is_training: whether examples are learned from, which may be phrases then.
+        config: Format of the files of a task.
+        path: The file.
+        split: Splits raw text into words.
+        is_training: Whether the examples are for training, which can include phrases.
     """
-    kind = config.reader
-    if kind == "auto":
-        kind = detect_kind(Path(path), config.encoding)  # type: ignore[assignment]
-    # A model may be measured on files of another kind, where its columns mean nothing.
+    reader = config.reader
+    if reader == "auto":
+        reader = detect_reader(Path(path), config.encoding)  # type: ignore[assignment]
+    # A model can be evaluated on files of another format, to which its columns do not apply.
     if is_training:
-        _check_names(config, kind)
+        _check_columns(config, reader)
     options: dict[str, Any] = {"encoding": config.encoding}
-    if kind in ("table", "jsonl"):
+    if reader in ("table", "jsonl"):
         label = config.label or "label"
-        options |= {"text": _names(config.text), "label": label, "empty": config.empty}
-    elif kind == "sentence_pairs":
-        own = _names(config.text) if _has_own_text(config) else None
-        options |= {"text": own, "label": config.label, "empty": config.empty}
-    elif kind == "conllu":
+        options |= {"text": _column_names(config.text), "label": label, "empty": config.empty}
+    elif reader == "sentence_pairs":
+        text = _column_names(config.text) if _has_text_option(config) else None
+        options |= {"text": text, "label": config.label, "empty": config.empty}
+    elif reader == "conllu":
         options["tags"] = config.label or "upos"
-    elif kind == "conll" and config.label is not None:
+    elif reader == "conll" and config.label is not None:
         try:
             options["tags"] = int(config.label)
         except ValueError:
             raise ConfigError(
-                f"label is {config.label!r}; CoNLL columns have numbers, from 0"
+                f"--label must be a column number, counted from 0, for CoNLL files "
+                f"(got {config.label!r})."
             ) from None
-    if kind in ("sst2", "sst5"):
+    if reader in ("sst2", "sst5"):
         options["phrases"] = config.phrases and is_training
     elif config.phrases and is_training:
-        raise ConfigError(f"{path}: phrases are of trees, and this is {kind}: leave them out")
-    return read(path, kind, split=split, **options)
+        raise ConfigError(
+            f"{path}: --phrases is only supported for trees (sst2, sst5), but the reader is "
+            f"{reader}. Remove --phrases."
+        )
+    return read(path, reader, split=split, **options)
 
 
-def _has_own_text(config: ExamplesConfig) -> bool:
+def _has_text_option(config: ExamplesConfig) -> bool:
     return config.text != ExamplesConfig.text
 
 
-def _names(text: str) -> str | tuple[str, ...]:
-    """Give the column of the texts, or those of `premise,hypothesis`."""
+def _column_names(text: str) -> str | tuple[str, ...]:
+    """Return the column of the texts, or several such as those of `premise,hypothesis`."""
     return tuple(name.strip() for name in text.split(",")) if "," in text else text
 
 
-def _check_names(config: ExamplesConfig, kind: str) -> None:
-    """Refuse names of columns where a file has none."""
-    for flag, is_given, kinds in (
-        ("--text", _has_own_text(config), NAMED_TEXTS),
-        ("--label", config.label is not None, NAMED_LABELS),
+def _check_columns(config: ExamplesConfig, reader: str) -> None:
+    """Raise if a column is given for a reader without named columns."""
+    for flag, is_given, readers in (
+        ("--text", _has_text_option(config), TEXT_COLUMN_READERS),
+        ("--label", config.label is not None, LABEL_COLUMN_READERS),
     ):
-        if is_given and kind not in kinds:
+        if is_given and reader not in readers:
             raise ConfigError(
-                f"{flag} names a column, and files of the reader {kind} have none to name: leave "
-                f"it out, or take another --reader: {', '.join(kinds)}"
+                f"{flag} selects a column, but the reader {reader} has no selectable columns. "
+                f"Remove {flag}, or use another --reader: {', '.join(readers)}."
             )
 
 
 def training_examples(
-    config: ExamplesConfig, split: Split, seed: int
+    config: ExamplesConfig, split: SplitFunction, seed: int
 ) -> tuple[list[Example], list[Example]]:
-    """Read the examples to learn from and those to choose by.
+    """Read the training set and the development set.
 
     Args:
-        config: where they are.
-        split: makes words of raw text.
-        seed: decides which examples a fraction keeps.
+        config: Files and their format.
+        split: Splits raw text into words.
+        seed: Seed of the sample that `fraction` takes.
     """
     if config.train is None:
-        raise ConfigError("--train is not given: there is nothing to learn from")
+        raise ConfigError("No training examples. Give a file with --train.")
     train = read_examples(config, config.train, split, is_training=True)
     if config.dev is not None:
         dev = read_examples(config, config.dev, split)
     elif config.phrases:
-        # Of a sentence to choose by no phrase is learned.
-        _, dev = held_out(read_examples(config, config.train, split), config.dev_share)
-        taken = {example.id for example in dev}
-        train = [example for example in train if example.id not in taken]
+        # Phrases of the development sentences must not be in the training set.
+        _, dev = split_off_dev(read_examples(config, config.train, split), config.dev_share)
+        dev_ids = {example.id for example in dev}
+        train = [example for example in train if example.id not in dev_ids]
     else:
-        train, dev = held_out(train, config.dev_share)
-    return thinned(train, config.fraction, seed), dev
+        train, dev = split_off_dev(train, config.dev_share)
+    return subsample(train, config.fraction, seed), dev
 
 
-def held_out(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
-    """Take a share of the examples out, always the same."""
+def split_off_dev(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
+    """Split examples into a training set and a development set, the same on every call."""
     order = np.random.default_rng(DEV_SEED).permutation(len(examples))
-    n_out = max(1, round(share * len(examples)))
-    out = set(order[:n_out].tolist())
-    kept = [example for number, example in enumerate(examples) if number not in out]
-    if not kept:
-        raise InputError(f"{len(examples)} examples are too few to hold some out: name a --dev")
-    return kept, [example for number, example in enumerate(examples) if number in out]
+    n_dev = max(1, round(share * len(examples)))
+    dev = set(order[:n_dev].tolist())
+    train = [example for index, example in enumerate(examples) if index not in dev]
+    if not train:
+        raise InputError(
+            f"Too few examples ({len(examples)}) to split off a development set. Give one "
+            "(--dev, or dev= in Python)."
+        )
+    return train, [example for index, example in enumerate(examples) if index in dev]
 
 
-def thinned(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
-    """Keep a share of the examples, in their order."""
+def subsample(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
+    """Return a random fraction of the examples in their original order."""
     if fraction == 1:
         return list(examples)
     n = max(1, round(fraction * len(examples)))
     chosen = np.random.default_rng([seed, 1]).permutation(len(examples))[:n]
-    return [examples[number] for number in sorted(chosen.tolist())]
+    return [examples[index] for index in sorted(chosen.tolist())]

@@ -1,4 +1,4 @@
-"""Memories in Python: the senses of words and their nearest occurrences."""
+"""Estimators of the lookup tasks: word senses and nearest occurrences."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,99 +9,105 @@ from elmo.config.serialization import load_config, presets
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import default_device
 from elmo.tasks.build import splitter
-from elmo.tasks.estimators import check_settings, said_of
+from elmo.tasks.estimators import check_settings, non_default_settings
 from elmo.tasks.examples import Example
-from elmo.tasks.load_examples import thinned
-from elmo.tasks.lookup_model import LookupModel, load_lookup_model, remember
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.load_examples import subsample
+from elmo.tasks.lookup_model import LookupModel, build_lookup_model, load_lookup_model
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.train.devices import make_fabric
 
 
 class LookupEstimator:
-    """What is fitted in one pass, without learning: it remembers vectors."""
+    """Base class: an estimator that is fitted in one pass, without training."""
 
     task: ClassVar[TaskName]
     preset: ClassVar[str]
 
     def __init__(self, **settings: Any) -> None:
-        """Say how it is to be made.
+        """Store the options of the model.
 
         Args:
-            settings: any of `elmo task fit` that is not of files, such as model="small-ko",
+            settings: Options of `elmo task fit` except those of files, such as model="small-ko",
                 layers="2" or wordnet="wordnet-3.0/index.sense".
         """
         check_settings(settings)
         self.settings = settings
-        self._remembered: LookupModel | None = None
+        self._fitted: LookupModel | None = None
 
     @property
-    def remembered(self) -> LookupModel:
-        """The memory; it has to be fitted or loaded first."""
-        if self._remembered is None:
-            raise ConfigError(f"this {type(self).__name__} has not been fitted: call fit or load")
-        return self._remembered
+    def fitted(self) -> LookupModel:
+        """The lookup model; an error before `fit` or `load`."""
+        if self._fitted is None:
+            raise ConfigError(f"This {type(self).__name__} is not fitted. Call fit or load first.")
+        return self._fitted
 
     def fit(self, texts: Iterable[Any]) -> Self:
-        """Remember texts, as the class says."""
-        given = {**self.settings, "out": "", "task": self.task}
-        config = load_config(TaskConfig, self.preset, given, presets("tasks"))
+        """Build the index from texts in the form that the class describes."""
+        settings = {**self.settings, "out": "", "task": self.task}
+        config = load_config(TaskConfig, self.preset, settings, presets("tasks"))
 
-        def examples(split: Split) -> list[Example]:
-            found = [self._example(text, split, number) for number, text in enumerate(texts)]
-            return thinned(found, config.examples.fraction, config.run.seed)
+        def examples(split: SplitFunction) -> list[Example]:
+            all_examples = [self._example(text, split, number) for number, text in enumerate(texts)]
+            return subsample(all_examples, config.examples.fraction, config.run.seed)
 
-        self._remembered = remember(config, examples, str(make_fabric(config.run).device))
+        self._fitted = build_lookup_model(config, examples, str(make_fabric(config.run).device))
         return self
 
-    def _example(self, text: Any, split: Split, number: int) -> Example:
-        """Give what is remembered of a text."""
+    def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
+        """Return the example for a text of `fit`."""
         if not isinstance(text, Example):
-            raise InputError(f"text {number} is no example such as elmo.tasks.read gives")
+            raise InputError(
+                f"Text {number} must be an Example as elmo.tasks.read returns it "
+                f"(got {type(text).__name__})."
+            )
         return text
 
     def predict(self, texts: Iterable[Any]) -> list[dict[str, Any]]:
-        """Answer for each text, as `elmo task predict` writes it."""
-        found = self.remembered
-        split = splitter(found.config, found.elmo)
+        """Return the prediction for each text, in the format of `elmo task predict`."""
+        model = self.fitted
+        split = splitter(model.config, model.elmo)
         examples = [
-            found.kind.asked(self._asked(text, number), split) for number, text in enumerate(texts)
+            model.task.make_example(self._texts(text, number), split)
+            for number, text in enumerate(texts)
         ]
-        answers = found.answers(examples)
-        return [found.kind.record(*pair) for pair in zip(examples, answers, strict=True)]
+        predictions = model.predict(examples)
+        return [model.task.to_record(*pair) for pair in zip(examples, predictions, strict=True)]
 
-    def _asked(self, text: Any, number: int) -> Sequence[Any]:
-        """Give the parts of what is asked."""
+    def _texts(self, text: Any, number: int) -> Sequence[Any]:
+        """Return the texts of an example of `predict`."""
         return (text,)
 
     def evaluate(self, examples: Iterable[Example]) -> dict[str, float]:
-        """Score the answers for examples of `elmo.tasks.read`, by the names of the scores."""
-        return self.remembered.scores(list(examples))
+        """Return the scores for examples of `elmo.tasks.read`, by name."""
+        return self.fitted.scores(list(examples))
 
     def save(self, folder: str | Path) -> None:
-        """Write the memory."""
-        self.remembered.save(Path(folder))
+        """Write the model folder."""
+        self.fitted.save(Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, device: str | None = None) -> Self:
-        """Read a memory that `save` or `elmo task fit` wrote.
+        """Load a model that `save` or `elmo task fit` wrote.
 
         Args:
-            folder: of the memory, or a training folder with one in it.
-            device: where it computes; a GPU where there is one.
+            folder: Model folder, or a training folder that contains one.
+            device: Device of the ELMo model. Default: a GPU if available.
         """
-        found = load_lookup_model(Path(folder), device or default_device())
-        if found.config.task != cls.task:
-            raise ConfigError(f"{folder} holds a model for {found.config.task}, not {cls.task}")
-        loaded = cls(**said_of(found.config))
-        loaded._remembered = found
+        model = load_lookup_model(Path(folder), device or default_device())
+        if model.config.task != cls.task:
+            raise ConfigError(
+                f"{folder} contains a model for {model.config.task}, not for {cls.task}."
+            )
+        loaded = cls(**non_default_settings(model.config))
+        loaded._fitted = model
         return loaded
 
 
 class WordSenseDisambiguator(LookupEstimator):
-    """The senses of words: remembers those of examples, and answers for sentences.
+    """Predicts the WordNet senses of words in sentences.
 
-    Examples are what `elmo.tasks.read("semcor3.0", "word_senses")` gives; wordnet= names WordNet's
-    index.sense.
+    It is fitted on examples of `elmo.tasks.read("semcor3.0", "word_senses")`; the argument
+    `wordnet` is the path of WordNet's index.sense.
     """
 
     task: ClassVar[TaskName] = "word_senses"
@@ -109,22 +115,27 @@ class WordSenseDisambiguator(LookupEstimator):
 
 
 class NearestOccurrenceFinder(LookupEstimator):
-    """The nearest occurrences of words: remembers sentences, and answers for (word, sentence)."""
+    """Finds the nearest occurrences of words.
+
+    It is fitted on sentences; the input of `predict` are pairs of a word and its sentence.
+    """
 
     task: ClassVar[TaskName] = "nearest_occurrences"
     preset: ClassVar[str] = "nearest"
 
-    def _example(self, text: Any, split: Split, number: int) -> Example:
-        """Give a sentence with all its words; of an example the one that it names."""
+    def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
+        """Return an example for all words of a sentence; an `Example` is returned as it is."""
         if isinstance(text, Example):
             return text
         words = tuple(split(text) if isinstance(text, str) else text)
         if not words:
-            raise InputError(f"text {number} has no word")
+            raise InputError(f"Text {number} has no words.")
         return Example((words,))
 
-    def _asked(self, text: Any, number: int) -> Sequence[Any]:
-        """Give a word and its sentence."""
+    def _texts(self, text: Any, number: int) -> Sequence[Any]:
+        """Return the word and its sentence."""
         if isinstance(text, str) or len(parts := tuple(text)) != 2:
-            raise InputError(f"text {number} is {text!r}; expected a word and its sentence")
+            raise InputError(
+                f"Text {number} must be a pair of a word and its sentence (got {text!r})."
+            )
         return parts

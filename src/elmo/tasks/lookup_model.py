@@ -1,11 +1,11 @@
-"""Models that remember and do not learn: a memory of ELMo's vectors in the place of body and head.
+"""Lookup models: an index of ELMo vectors instead of a task encoder and a head.
 
-They are fitted in one pass, without the loop; evaluated, asked and kept as all models of tasks. The
-vector of a word is that of one layer, or the mean of several.
+They are fitted in one pass without training, and evaluated, used and saved like all task models.
+The vector of a word is that of one layer, or the mean of several.
 
-config.json          dials, what it scored, the fingerprint of its ELMo
-memory.json          what is remembered, in words
-memory.safetensors   the vectors, float16
+config.json          options, scores, fingerprint of the ELMo model
+memory.json          words and senses of the index
+memory.safetensors   vectors of the index, float16
 """
 
 import json
@@ -32,70 +32,70 @@ from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
 from elmo.tasks.build import load_elmo, splitter
-from elmo.tasks.examples import Example, mark_of
+from elmo.tasks.examples import Example, examples_signature
 from elmo.tasks.fitted_task import (
-    BROKEN,
     CONFIG,
+    DAMAGED_FILE_ERRORS,
     FORMAT,
     VERSION,
     FittedTask,
-    found_from_anywhere,
-    known_elmo,
     load_fitted_task,
+    load_matching_elmo,
     model_folder,
-    read_head,
+    read_model_config,
+    with_absolute_elmo_path,
 )
 from elmo.tasks.frozen_layers import chosen_layers
-from elmo.tasks.load_examples import read_examples, thinned
+from elmo.tasks.load_examples import read_examples, subsample
 from elmo.tasks.occurrence_lookup import OccurrenceLookup
-from elmo.tasks.readers.raw_text import NotedSplit, Split
+from elmo.tasks.readers.raw_text import SplitFunction, TrackedSplit
 from elmo.tasks.word_sense_lookup import WordSenseLookup
 from elmo.text.token_batches import Sentence
 from elmo.train.devices import make_fabric
 from elmo.train.run_folder import MODEL, check_same_run, locked, write_config
 
-WORDS, VECTORS = "memory.json", "memory.safetensors"
+INDEX, VECTORS = "memory.json", "memory.safetensors"
 
 
 class LookupIndex(Protocol):
-    """What the frame asks of a memory."""
+    """An index of ELMo vectors that defines a lookup task."""
 
     n_texts: ClassVar[int]
-    """Texts that are asked about at a time."""
-    expects: ClassVar[str]
-    """What a target is, in words."""
+    """Number of texts of an example."""
+    target_description: ClassVar[str]
+    """Description of a valid target, for error messages."""
     metric: str
-    """Name of the score that counts."""
+    """Name of the main score."""
 
     @classmethod
-    def of(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Remember examples."""
+    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+        """Build the index from examples."""
 
     @classmethod
-    def from_state(cls, plain: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
-        """Take what `state` gave."""
+    def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+        """Restore an index from the return values of `state`."""
 
     def state(self) -> tuple[Any, NDArray[np.float16]]:
-        """Give all that is remembered: plain data, and vectors, (rows, dim)."""
+        """Return the content of the index: JSON data, and vectors, (rows, dim)."""
 
     @staticmethod
-    def fits(example: Example) -> bool:
-        """Tell whether an example has a target of this kind."""
+    def has_valid_target(example: Example) -> bool:
+        """Whether an example has a target of this task."""
 
-    def asked(self, texts: Sequence[str | Sequence[str]], split: Split) -> Example:
-        """Make an example of texts, raw or split already."""
+    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
+        """Return an example without a target, from raw texts or lists of words."""
 
-    def answers(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
-        """Answer for each example."""
+    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+        """Return the prediction for each example."""
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Compare answers with what is right."""
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return the scores of predictions."""
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give an answer as plain data, to be written down."""
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return a prediction as a dictionary for JSON."""
 
 
-MEMORIES: dict[str, type[LookupIndex]] = {
+LOOKUP_TASKS: dict[str, type[LookupIndex]] = {
     "word_senses": WordSenseLookup,
     "nearest_occurrences": OccurrenceLookup,
 }
@@ -103,55 +103,60 @@ MEMORIES: dict[str, type[LookupIndex]] = {
 
 @dataclass
 class LookupModel:
-    """A memory with all it needs to answer.
+    """A lookup index with everything that prediction needs.
 
     Attributes:
-        config: it was made by.
-        kind: the memory itself.
-        elmo: gives the vectors.
-        facts: what is told of it.
-        raw: whether it has read raw text, which a tokeniser had split.
+        config: Options the model was fitted with.
+        index: The index.
+        elmo: The ELMo model.
+        facts: Facts about the fit: signature of the examples, development scores.
+        raw: Whether the texts were raw and had to be tokenized.
     """
 
     config: TaskConfig
-    kind: LookupIndex
+    index: LookupIndex
     elmo: ELMo
     facts: dict[str, Any] = field(default_factory=dict)
     raw: bool = False
 
-    def answers(self, examples: Sequence[Example]) -> list[Any]:
-        """Answer for each example."""
-        return self.kind.answers(encoder(self.elmo, self.config), examples)
+    @property
+    def task(self) -> LookupIndex:
+        """The index, by the attribute name of `FittedTask`."""
+        return self.index
+
+    def predict(self, examples: Sequence[Example]) -> list[Any]:
+        """Return the prediction for each example."""
+        return self.index.predict(word_encoder(self.elmo, self.config), examples)
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Compare answers with what is right."""
+        """Return the scores of the predictions for examples with targets."""
         for example in examples:
-            if not self.kind.fits(example):
+            if not self.index.has_valid_target(example):
                 raise InputError(
-                    f"{self.config.task}: the example {' '.join(example.words)[:40]!r} has "
-                    f"{example.target!r} for its target, expected {self.kind.expects}"
+                    f"{self.config.task}: the example {' '.join(example.words)[:40]!r} has the "
+                    f"target {example.target!r}, expected {self.index.target_description}."
                 )
-        return self.kind.scores(examples, self.answers(examples))
+        return self.index.scores(examples, self.predict(examples))
 
     def save(self, folder: Path) -> None:
-        """Write a folder, all of it or nothing."""
-        plain, vectors = self.kind.state()
-        head = {
+        """Write the model folder atomically."""
+        content, vectors = self.index.state()
+        record = {
             "format": FORMAT,
             "version": VERSION,
             "labels": [],
-            "kind": {},
+            "task_settings": {},
             "facts": self.facts,
             "raw": self.raw,
             "fingerprint": fingerprint(self.elmo.to_pretrained()),
-            "config": to_dict(found_from_anywhere(self.config)),
+            "config": to_dict(with_absolute_elmo_path(self.config)),
         }
         write_folder(
             folder,
             {
                 VECTORS: partial(save_tensors, {"vectors": torch.tensor(vectors)}),
-                WORDS: partial(Path.write_bytes, data=_json(plain)),
-                CONFIG: partial(Path.write_bytes, data=_json(head)),
+                INDEX: partial(Path.write_bytes, data=_json(content)),
+                CONFIG: partial(Path.write_bytes, data=_json(record)),
             },
         )
 
@@ -161,120 +166,131 @@ def _json(value: Any) -> bytes:
 
 
 def fit_lookup(config: TaskConfig) -> LookupModel:
-    """Remember the examples of a config, or find the memory where that was done before."""
+    """Build and save the lookup model of a config, or load it if that was already done."""
     folder = Path(config.out)
     device = str(make_fabric(config.run).device)
     with locked(folder):
         check_same_run(folder, config)
         if not (folder / MODEL / CONFIG).is_file():
-            remembered = remember(config, partial(_training_examples, config), device)
-            _measure(remembered)
+            model = build_lookup_model(config, partial(_training_examples, config), device)
+            _score_dev(model)
             write_config(folder, config)
-            remembered.save(folder / MODEL)
+            model.save(folder / MODEL)
             return load_lookup_model(folder / MODEL, device)
-    found = load_lookup_model(folder / MODEL, device)
-    examples = _training_examples(config, splitter(config, found.elmo))
-    if found.facts.get("examples") != _mark(examples):
+    model = load_lookup_model(folder / MODEL, device)
+    examples = _training_examples(config, splitter(config, model.elmo))
+    if model.facts.get("examples") != _signature(examples):
         raise ConfigError(
-            f"{folder} remembers other examples, or an older program wrote it: another --out"
+            f"The lookup model in {folder} was built from other examples, or by an earlier "
+            "version. Use another --out."
         )
-    return found
+    return model
 
 
-def _mark(examples: Sequence[Example]) -> list[int]:
-    """Give what examples are known by; which words are meant is given with them."""
-    return mark_of([replace(one, target=(one.target, one.given)) for one in examples])
+def _signature(examples: Sequence[Example]) -> list[int]:
+    """Return the signature of examples, including the extra input."""
+    return examples_signature(
+        [replace(example, target=(example.target, example.extra)) for example in examples]
+    )
 
 
-def _training_examples(config: TaskConfig, split: Split) -> list[Example]:
+def _training_examples(config: TaskConfig, split: SplitFunction) -> list[Example]:
     examples = config.examples
     if examples.train is None:
-        raise ConfigError("--train is not given: there is nothing to remember")
+        raise ConfigError("No examples for the index. Give a file with --train.")
     train = read_examples(examples, examples.train, split, is_training=True)
-    return thinned(train, examples.fraction, config.run.seed)
+    return subsample(train, examples.fraction, config.run.seed)
 
 
-def remember(
-    config: TaskConfig, examples_of: Callable[[Split], Sequence[Example]], device: str
+def build_lookup_model(
+    config: TaskConfig, load_examples: Callable[[SplitFunction], Sequence[Example]], device: str
 ) -> LookupModel:
-    """Remember examples.
+    """Build a lookup model from examples.
 
     Args:
-        config: of the task.
-        examples_of: gives them, told how raw text is split.
-        device: where it computes.
+        config: Options of the task.
+        load_examples: Returns the examples; its argument splits raw text into words.
+        device: Device of the ELMo model.
     """
     elmo = load_elmo(config)
     if elmo is None or config.elmo.use == "tuned":
-        raise ConfigError(f"{config.task}: what is remembered are vectors of a frozen ELMo")
-    split = NotedSplit(splitter(config, elmo))
-    examples = examples_of(split)
+        raise ConfigError(f"{config.task} requires a frozen ELMo. Set --model, and --use frozen.")
+    split = TrackedSplit(splitter(config, elmo))
+    examples = load_examples(split)
     if not examples:
-        raise InputError("there are no texts")
+        raise InputError("There are no texts.")
     move(elmo, device)
-    kind = MEMORIES[config.task].of(encoder(elmo, config), examples, config)
+    index = LOOKUP_TASKS[config.task].from_examples(word_encoder(elmo, config), examples, config)
     facts: dict[str, Any] = {
         "program": f"elmo-torch {__version__}",
         "development": None,
         "mixes": {},
-        "examples": _mark(examples),
+        "examples": _signature(examples),
     }
-    return LookupModel(config, kind, elmo, facts, raw=split.was_used)
+    return LookupModel(config, index, elmo, facts, raw=split.was_used)
 
 
-def _measure(remembered: LookupModel) -> None:
-    """Measure a memory on the development part, where one is named."""
-    config = remembered.config
+def _score_dev(model: LookupModel) -> None:
+    """Store the scores on the development set, if there is one."""
+    config = model.config
     if config.examples.dev is not None:
-        split = splitter(config, remembered.elmo)
+        split = splitter(config, model.elmo)
         dev = read_examples(config.examples, config.examples.dev, split)
-        remembered.facts["development"] = remembered.scores(dev)
+        model.facts["development"] = model.scores(dev)
 
 
 def load_task(folder: Path, device: str | None = None) -> FittedTask | LookupModel:
-    """Read a model of any task.
+    """Load a model of any task.
 
     Args:
-        folder: of the model, or a training folder with one in it.
-        device: where it computes; the CPU where None.
+        folder: Model folder, or a training folder that contains one.
+        device: Device of the model. Default: the CPU.
     """
     folder = model_folder(folder)
-    load = load_lookup_model if read_head(folder)[1].task in MEMORIES else load_fitted_task
+    is_lookup = read_model_config(folder)[1].task in LOOKUP_TASKS
+    load = load_lookup_model if is_lookup else load_fitted_task
     return load(folder, device)
 
 
 def load_lookup_model(folder: Path, device: str | None = None) -> LookupModel:
-    """Read a folder that `Remembered.save` wrote.
+    """Load a model that `LookupModel.save` wrote.
 
     Args:
-        folder: of the model, or a training folder with one in it.
-        device: where it computes; the CPU where None.
+        folder: Model folder, or a training folder that contains one.
+        device: Device of the ELMo model. Default: the CPU.
     """
     folder = model_folder(folder)
-    head, config = read_head(folder)
-    if config.task not in MEMORIES:
-        raise ConfigError(f"{folder} holds a model for {config.task}, which remembers nothing")
-    elmo = known_elmo(folder, config, head["fingerprint"])
+    record, config = read_model_config(folder)
+    if config.task not in LOOKUP_TASKS:
+        raise ConfigError(
+            f"{folder} contains a model for {config.task}, which is not a lookup task. Lookup "
+            f"tasks are: {', '.join(LOOKUP_TASKS)}."
+        )
+    elmo = load_matching_elmo(folder, config, record["fingerprint"])
     try:
-        plain = json.loads((folder / WORDS).read_bytes())
+        content = json.loads((folder / INDEX).read_bytes())
         vectors = load_file(folder / VECTORS)["vectors"]
-        kind = MEMORIES[config.task].from_state(plain, vectors, config)
-    except BROKEN as error:
-        raise FormatError(f"{folder} is no whole model of a task: {one_line(error)}") from None
+        index = LOOKUP_TASKS[config.task].from_state(content, vectors, config)
+    except DAMAGED_FILE_ERRORS as error:
+        raise FormatError(
+            f"{folder} is not a complete fitted task model: {one_line(error)}"
+        ) from None
     assert elmo is not None
     if device is not None:
         move(elmo, device)
-    return LookupModel(config, kind, elmo, head["facts"], head.get("raw", False))
+    return LookupModel(config, index, elmo, record["facts"], record.get("raw", False))
 
 
-def encoder(elmo: ELMo, config: TaskConfig) -> Encode:
-    """Give what makes one vector for each word, (1, words, dim) for each sentence."""
+def word_encoder(elmo: ELMo, config: TaskConfig) -> Encode:
+    """Return a function that computes one vector per word, (1, words, dim) for each sentence."""
     chosen = chosen_layers(elmo, config.elmo.layers)
 
     def encode(sentences: Sequence[Sentence]) -> list[Vectors]:
-        found: list[Vectors] = elmo.encode(
+        all_layers: list[Vectors] = elmo.encode(
             list(map(list, sentences)), layers="all", precision="auto"
         )
-        return [vectors[chosen].mean(axis=0, keepdims=True, dtype=np.float32) for vectors in found]
+        return [
+            layers[chosen].mean(axis=0, keepdims=True, dtype=np.float32) for layers in all_layers
+        ]
 
     return encode

@@ -1,26 +1,27 @@
-"""The learned mixes of ELMo's layers as a picture: what each layer is worth to a task."""
+"""Plot of the learned layer mixes: the share of each ELMo layer."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from elmo.files import atomic_path
 
-PICTURE = "mixes.png"
+PLOT = "mixes.png"
 
 
 def draw_mixes(
     path: Path, shares: Mapping[str, Sequence[float]], layers: Sequence[int] | None = None
 ) -> Path | None:
-    """Draw a bar for each mix, cut into the shares of the layers.
+    """Draw one stacked bar per mix.
 
     Args:
-        path: of the picture.
-        shares: of the layers, which sum to 1, by the name of the mix; as many in each.
-        layers: their numbers; from 0 where None.
+        path: Path of the PNG file.
+        shares: Shares of the layers, which sum to 1, by the name of the mix; all have the same
+            number of layers.
+        layers: Layer numbers. Default: counted from 0.
 
     Returns:
-        The picture; None where there is nothing to draw, or matplotlib is not installed, which
-        the curves of the run have told already.
+        The path; None if there are no mixes, or if matplotlib is not installed, about which the
+        training curves have already warned.
     """
     if not shares:
         return None
@@ -29,14 +30,14 @@ def draw_mixes(
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    # A figure of its own, not pyplot's: nothing is shared with whoever else draws.
+    # Not a pyplot figure: those are global state, shared with the caller.
     figure = Figure(figsize=(8, 1.2 + 0.4 * len(shares)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     names = list(shares)
     left = [0.0] * len(names)
-    for place, values in enumerate(zip(*shares.values(), strict=True)):
-        layer = place if layers is None else layers[place]
+    for index, values in enumerate(zip(*shares.values(), strict=True)):
+        layer = index if layers is None else layers[index]
         bars = axes.barh(names, values, left=left, label=f"layer {layer}")
         axes.bar_label(bars, fmt="{:.2f}", label_type="center", color="white", fontsize=8)
         left = [start + value for start, value in zip(left, values, strict=True)]

@@ -1,4 +1,4 @@
-"""Nearest occurrences: where else in a text a word stands as it stands in a sentence."""
+"""Lookup of nearest occurrences: other sentences in which a word is used in a similar way."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,15 +14,21 @@ from elmo.evaluate.occurrence_index import OccurrenceIndex
 from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts
 from elmo.tasks.examples import Example
 from elmo.tasks.frozen_layers import Words
-from elmo.tasks.readers.occurrence_files import occurrence
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.occurrence_files import occurrence_example
+from elmo.tasks.readers.raw_text import SplitFunction
 
 
-class Stored(NamedTuple):
-    """An occurrence: number of its sentence, number of the word in it, name of its sense."""
+class StoredOccurrence(NamedTuple):
+    """An occurrence of a word in the index.
+
+    Attributes:
+        sentence: Index of the sentence.
+        position: Index of the word in the sentence.
+        sense: Name of the sense; None if unknown.
+    """
 
     sentence: int
-    place: int
+    position: int
     sense: str | None
 
 
@@ -31,161 +37,181 @@ class NearestOccurrences:
     """The nearest occurrences of a word.
 
     Attributes:
-        place: number of the word in its sentence.
-        nearest: occurrences with their cosines, the nearest first.
+        position: Index of the word in its sentence.
+        nearest: Occurrences with their cosine similarity, the nearest first.
     """
 
-    place: int
-    nearest: tuple[tuple[Stored, float], ...]
+    position: int
+    nearest: tuple[tuple[StoredOccurrence, float], ...]
 
 
 class OccurrenceLookup:
-    """Occurrences of words with their vectors."""
+    """Index of occurrences of words with their vectors."""
 
     n_texts: ClassVar[int] = 2
-    expects: ClassVar[str] = "the name of a sense: word, sense and sentence between tabs"
+    target_description: ClassVar[str] = (
+        "the name of a sense (each line has word, sense and sentence, separated by tabs)"
+    )
     metric = "accuracy"
 
     def __init__(
         self,
         sentences: Sequence[Words],
-        occurrences: Sequence[Stored],
+        occurrences: Sequence[StoredOccurrence],
         vectors: NDArray[np.float16],
         n_nearest: int,
     ) -> None:
-        """Take what is remembered.
+        """Create the index.
 
         Args:
-            sentences: of the text.
-            occurrences: in them.
-            vectors: theirs, (occurrences, dim).
-            n_nearest: how many are answered, at most.
+            sentences: The sentences.
+            occurrences: Occurrences of words in the sentences.
+            vectors: Vector of each occurrence, (occurrences, dim).
+            n_nearest: Maximum number of nearest occurrences to return.
         """
         self.sentences = sentences
         self.occurrences = occurrences
         self.vectors = vectors
         self.n_nearest = n_nearest
-        words = [sentences[one.sentence][one.place].lower() for one in occurrences]
+        words = [sentences[item.sentence][item.position].lower() for item in occurrences]
         self.index = OccurrenceIndex(words, vectors)
-        self._numbers: dict[Words, list[int]] = {}
-        for number, one in enumerate(occurrences):
-            self._numbers.setdefault(sentences[one.sentence], []).append(number)
+        self._rows_of_sentence: dict[Words, list[int]] = {}
+        for row, item in enumerate(occurrences):
+            self._rows_of_sentence.setdefault(sentences[item.sentence], []).append(row)
 
     @classmethod
-    def of(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Remember the words of examples, of each the first `max_per_word` occurrences."""
+    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+        """Build the index from the first `max_per_word` occurrences of each word."""
         counts: Counter[str] = Counter()
         occurrences = []
         for number, example in enumerate(examples):
-            for place in _places(example):
-                word = example.words[place].lower()
+            for position in _positions(example):
+                word = example.words[position].lower()
                 counts[word] += 1
                 if counts[word] <= config.lookup.max_per_word:
-                    occurrences.append(Stored(number, place, example.target))
+                    occurrences.append(StoredOccurrence(number, position, example.target))
         sentences = [example.words for example in examples]
-        places = [(one.sentence, one.place) for one in occurrences]
-        parts = [part.astype(np.float16) for part in _vectors(encode, sentences, places)]
+        positions = [(item.sentence, item.position) for item in occurrences]
+        parts = [part.astype(np.float16) for part in _vectors(encode, sentences, positions)]
         return cls(sentences, occurrences, np.concatenate(parts), config.lookup.n_nearest)
 
     @classmethod
-    def from_state(cls, plain: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
-        """Take what `state` gave."""
-        occurrences = [Stored(*one) for one in plain["occurrences"]]
+    def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+        """Restore an index from the return values of `state`."""
+        occurrences = [StoredOccurrence(*item) for item in content["occurrences"]]
         if len(occurrences) != len(vectors):
-            raise ValueError(f"{len(occurrences):,} occurrences have {len(vectors):,} vectors")
-        sentences = [tuple(words) for words in plain["sentences"]]
+            raise ValueError(
+                f"there are {len(occurrences):,} occurrences, but {len(vectors):,} vectors"
+            )
+        sentences = [tuple(words) for words in content["sentences"]]
         return cls(sentences, occurrences, vectors, config.lookup.n_nearest)
 
     def state(self) -> tuple[Any, NDArray[np.float16]]:
-        """Give all that is remembered: plain data, and vectors, (occurrences, dim)."""
-        plain = {
+        """Return the content of the index: JSON data, and vectors, (occurrences, dim)."""
+        content = {
             "sentences": [list(words) for words in self.sentences],
-            "occurrences": [list(one) for one in self.occurrences],
+            "occurrences": [list(item) for item in self.occurrences],
         }
-        return plain, self.vectors
+        return content, self.vectors
 
     @staticmethod
-    def fits(example: Example) -> bool:
-        """Tell whether an example has a sense."""
+    def has_valid_target(example: Example) -> bool:
+        """Whether an example has a sense."""
         return isinstance(example.target, str)
 
-    def asked(self, texts: Sequence[str | Sequence[str]], split: Split) -> Example:
-        """Make an example of a word and its sentence."""
+    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
+        """Return an example for a word and its sentence."""
         word, sentence = texts
-        found = word if isinstance(word, str) else " ".join(word)
+        word = word if isinstance(word, str) else " ".join(word)
         words = sentence if isinstance(sentence, str) else tuple(sentence)
-        return occurrence(found.strip(), words, split, "the text")
+        return occurrence_example(word.strip(), words, split, "the text")
 
-    def answers(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
-        """Give the nearest occurrences of each word that is asked for.
+    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+        """Return the nearest occurrences of the words of each example.
 
-        Those in a sentence of the same words are none: it would be the nearest to itself.
+        Occurrences in an identical sentence are excluded: the word would be nearest to itself.
         """
-        places = [(n, place) for n, example in enumerate(examples) for place in _places(example)]
+        positions = [
+            (number, position)
+            for number, example in enumerate(examples)
+            for position in _positions(example)
+        ]
         sentences = [example.words for example in examples]
-        answers: list[list[NearestOccurrences]] = [[] for _ in examples]
-        vectors = (vector for part in _vectors(encode, sentences, places) for vector in part)
-        for (number, place), vector in zip(places, vectors, strict=True):
+        predictions: list[list[NearestOccurrences]] = [[] for _ in examples]
+        vectors = (vector for part in _vectors(encode, sentences, positions) for vector in part)
+        for (number, position), vector in zip(positions, vectors, strict=True):
             words = sentences[number]
-            same = self._numbers.get(words, [])
-            found = self.index.nearest(words[place].lower(), vector, self.n_nearest, same)
-            nearest = tuple((self.occurrences[other], cosine) for other, cosine in found)
-            answers[number].append(NearestOccurrences(place, nearest))
-        return [tuple(one) for one in answers]
+            excluded = self._rows_of_sentence.get(words, [])
+            rows = self.index.nearest(words[position].lower(), vector, self.n_nearest, excluded)
+            nearest = tuple((self.occurrences[row], cosine) for row, cosine in rows)
+            predictions[number].append(NearestOccurrences(position, nearest))
+        return [tuple(of_example) for of_example in predictions]
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Give the share of words most of whose neighbours, and whose first one, mean the same."""
-        if all(one.sense is None for one in self.occurrences):
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return how often the nearest occurrences have the same sense as the word.
+
+        Returns:
+            `accuracy`: the share of words with the same sense in the majority of their nearest
+            occurrences; `nearest`: the share of words with the same sense in the nearest one.
+        """
+        if all(item.sense is None for item in self.occurrences):
             raise InputError(
-                "what is remembered has no senses to compare with: fit it on words with senses, "
-                "between tabs, before their sentences"
+                "The index has no senses to compare with. Fit it on lines with word, sense and "
+                "sentence, separated by tabs."
             )
-        most, first = [], []
-        for example, found in zip(examples, answers, strict=True):
-            for one in found:
-                same = [other.sense == example.target for other, _ in one.nearest]
-                most.append(2 * sum(same) > len(same))
+        majority, first = [], []
+        for example, of_example in zip(examples, predictions, strict=True):
+            for prediction in of_example:
+                same = [item.sense == example.target for item, _ in prediction.nearest]
+                majority.append(2 * sum(same) > len(same))
                 first.append(any(same[:1]))
-        if not most:
-            raise InputError("no word is asked for its nearest occurrences")
-        return {"accuracy": sum(most) / len(most), "nearest": sum(first) / len(first)}
+        if not majority:
+            raise InputError("The examples contain no word to look up.")
+        return {"accuracy": sum(majority) / len(majority), "nearest": sum(first) / len(first)}
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give the words asked for, each with its nearest occurrences in their sentences."""
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return the words with their nearest occurrences and the sentences of these."""
         occurrences = [
             {
-                "word": example.words[found.place],
-                "place": found.place,
+                "word": example.words[word.position],
+                "place": word.position,
                 "nearest": [
                     {
-                        "text": " ".join(self.sentences[other.sentence]),
-                        "place": other.place,
-                        **({} if other.sense is None else {"sense": other.sense}),
+                        "text": " ".join(self.sentences[item.sentence]),
+                        "place": item.position,
+                        **({} if item.sense is None else {"sense": item.sense}),
                         "cosine": round(cosine, 4),
                     }
-                    for other, cosine in found.nearest
+                    for item, cosine in word.nearest
                 ],
             }
-            for found in answer
+            for word in prediction
         ]
         return {"words": list(example.words), "occurrences": occurrences}
 
 
-def _places(example: Example) -> Sequence[int]:
-    return range(len(example.words)) if example.given is None else [example.given]
+def _positions(example: Example) -> Sequence[int]:
+    """Return the position of the word of an example; all positions if it names none."""
+    return range(len(example.words)) if example.extra is None else [example.extra]
 
 
 def _vectors(
-    encode: Encode, sentences: Sequence[Words], places: Sequence[tuple[int, int]]
+    encode: Encode, sentences: Sequence[Words], positions: Sequence[tuple[int, int]]
 ) -> Iterator[Vectors]:
-    """Give the vectors of words of sentences, (places, dim), in parts, in their order."""
+    """Yield the vectors of words in parts, (words, dim), in the order of `positions`.
+
+    Args:
+        encode: Computes the vectors of sentences.
+        sentences: The sentences.
+        positions: Sentence index and word index of each word, sorted by sentence.
+    """
     by_sentence: dict[int, list[int]] = {}
-    for number, place in places:
-        by_sentence.setdefault(number, []).append(place)
-    asked = list(by_sentence)
-    for numbers, vectors in encode_in_parts(encode, [sentences[number] for number in asked]):
+    for number, position in positions:
+        by_sentence.setdefault(number, []).append(position)
+    chosen = list(by_sentence)
+    for indices, vectors in encode_in_parts(encode, [sentences[number] for number in chosen]):
         rows, start = [], 0
-        for number in numbers:
-            rows += [start + place for place in by_sentence[asked[number]]]
-            start += len(sentences[asked[number]])
+        for index in indices:
+            rows += [start + position for position in by_sentence[chosen[index]]]
+            start += len(sentences[chosen[index]])
         yield vectors[0, rows]

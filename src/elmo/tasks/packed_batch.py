@@ -1,7 +1,8 @@
-"""How texts of different lengths lie in a padded block, and in which order an LSTM reads them.
+"""Layout of texts of different lengths in a padded batch, and packing for an LSTM.
 
-PyTorch packs a block by a copy for each length and asks the device for the lengths; here the host,
-which made the block, says where its words are, and packing is a single look-up.
+`torch.nn.utils.rnn.pack_padded_sequence` copies once per length and reads the lengths from the
+device. Here the host, which built the batch, computes the word positions, so packing is a single
+index lookup.
 """
 
 from collections.abc import Sequence
@@ -17,27 +18,31 @@ from elmo.kernels.device import to_device
 
 @dataclass(frozen=True)
 class PackedBatch:
-    """Where the words of a padded block stand.
+    """Positions of the words in a padded batch.
 
     Attributes:
-        mask: true at words, (texts, time).
-        sizes: how many texts have a word at each time, on the host, (time,).
-        places: of the words in the block, those of one time side by side, longest texts first.
-        numbers: of the texts, by which a head puts those of several blocks in order, (texts,).
+        mask: True at words, False at padding, (texts, time).
+        batch_sizes: Number of texts that have a word at each time step, on the CPU, (time,).
+        positions: Positions of the words in the flattened batch, ordered by time step and then by
+            decreasing text length, (words,).
+        text_indices: Index of each text in its document, by which a head restores the order of
+            texts from several batches, (texts,).
     """
 
     mask: Tensor
-    sizes: Tensor
-    places: Tensor
-    numbers: Tensor
+    batch_sizes: Tensor
+    positions: Tensor
+    text_indices: Tensor
 
     @classmethod
-    def of(cls, lengths: Sequence[int], numbers: Sequence[int] | None = None) -> "PackedBatch":
-        """Lay out texts, each of at least one word, padded on the right to the longest.
+    def from_lengths(
+        cls, lengths: Sequence[int], text_indices: Sequence[int] | None = None
+    ) -> "PackedBatch":
+        """Lay out texts, padded on the right to the longest.
 
         Args:
-            lengths: their words.
-            numbers: of the texts; counted from 0 where None.
+            lengths: Number of words of each text, at least 1.
+            text_indices: Index of each text in its document. Default: counted from 0.
         """
         sizes = np.asarray(lengths)
         longest_first = np.argsort(-sizes, kind="stable")
@@ -47,22 +52,22 @@ class PackedBatch:
             torch.from_numpy(mask),
             torch.from_numpy(mask.sum(axis=0)),
             torch.from_numpy(longest_first[text] * mask.shape[1] + time),
-            torch.tensor(range(len(sizes)) if numbers is None else numbers),
+            torch.tensor(range(len(sizes)) if text_indices is None else text_indices),
         )
 
     def to(self, device: torch.device) -> "PackedBatch":
-        """Move all but what the host is asked for."""
-        mask, places, numbers = (
-            to_device(one, device) for one in (self.mask, self.places, self.numbers)
+        """Return a copy on a device; `batch_sizes` stays on the CPU."""
+        mask, positions, text_indices = (
+            to_device(tensor, device) for tensor in (self.mask, self.positions, self.text_indices)
         )
-        return PackedBatch(mask, self.sizes, places, numbers)
+        return PackedBatch(mask, self.batch_sizes, positions, text_indices)
 
     def pack(self, x: Tensor) -> PackedSequence:
-        """Take the words out of a block, (texts, time, dim), in the order of an LSTM."""
-        return PackedSequence(x.flatten(0, 1).index_select(0, self.places), self.sizes)
+        """Convert a padded batch, (texts, time, dim), to a packed sequence."""
+        return PackedSequence(x.flatten(0, 1).index_select(0, self.positions), self.batch_sizes)
 
     def unpack(self, packed: PackedSequence) -> Tensor:
-        """Put words back into a block, zeros at padding."""
+        """Convert a packed sequence to a padded batch, (texts, time, dim), zero at padding."""
         texts, time = self.mask.shape
         block = packed.data.new_zeros(texts * time, packed.data.shape[1])
-        return block.index_copy(0, self.places, packed.data).view(texts, time, -1)
+        return block.index_copy(0, self.positions, packed.data).view(texts, time, -1)

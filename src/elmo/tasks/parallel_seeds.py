@@ -1,7 +1,7 @@
-"""Runs of several seeds at the same time, each in a process of its own.
+"""Training runs of several seeds in parallel, each in its own process.
 
-A small model leaves most of a device idle, so that several cost little more than one. Processes end
-with the one that started them; each run is kept as ever, so that the same command goes on.
+A small model leaves most of a device idle, so several runs cost little more than one. Child
+processes end with their parent; each run keeps its checkpoints, so the same command resumes it.
 """
 
 import os
@@ -15,43 +15,43 @@ from elmo.child_processes import Child, ChildEnded, Handler, threads_each
 from elmo.config import TaskConfig
 from elmo.errors import OutputError
 
-TOLD = "told.txt"
+OUTPUT = "output.txt"
 
-# What is done for a config; a function of a module, for a process has to find it by name.
+# A module-level function, which the child process imports by name.
 Fit = Callable[[TaskConfig], dict[str, Any]]
 
 
 def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dict[str, Any]]:
-    """Do the same for all configs, `n` at a time; results are in their order.
+    """Run a function for all configs, `n` at a time; return the results in their order.
 
     Args:
-        fit: gives plain data.
-        configs: of runs in folders of their own; what a run says goes to a file there.
-        n: processes.
+        fit: Returns JSON data.
+        configs: Configs of runs, each with its own folder, to which the output of the run goes.
+        n: Number of processes.
     """
     n = min(n, len(configs))
-    # Processes that each take all cores wait for one another.
+    # Processes that each use all cores would slow each other down.
     environment = {"OMP_NUM_THREADS": str(threads_each(n))}
     children: list[Child] = []
     lock = Lock()
 
-    def one(config: TaskConfig) -> dict[str, Any]:
+    def run(config: TaskConfig) -> dict[str, Any]:
         with lock:
-            child = Child(_quietly, fit, environment=environment)
+            child = Child(_redirected, fit, environment=environment)
             children.append(child)
         try:
-            found: dict[str, Any] = child.ask(config)
+            result: dict[str, Any] = child.ask(config)
         except ChildEnded as ended:
             raise OutputError(
-                f"the run in {config.out} ended too early (exit status {ended.status}); what it "
-                "had kept is there, and the same command goes on"
+                f"The run in {config.out} ended early (exit status {ended.status}). Its "
+                "checkpoints are kept; run the same command again to resume."
             ) from None
         finally:
             child.close()
-        return found
+        return result
 
     with ThreadPoolExecutor(n) as threads:
-        futures = [threads.submit(one, config) for config in configs]
+        futures = [threads.submit(run, config) for config in configs]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -62,13 +62,13 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dic
             raise
 
 
-def _quietly(fit: Fit) -> Handler:
-    """Do what is asked for; what is said goes to a file, for several at once could not be read."""
+def _redirected(fit: Fit) -> Handler:
+    """Wrap a function so that its output goes to a file; mixed output would be unreadable."""
 
-    def work(config: TaskConfig, tell: Callable[[Any], None]) -> dict[str, Any]:
+    def work(config: TaskConfig, report: Callable[[Any], None]) -> dict[str, Any]:
         folder = Path(config.out)
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / TOLD).open("ab") as file:
+        with (folder / OUTPUT).open("ab") as file:
             os.dup2(file.fileno(), 2)
             os.dup2(file.fileno(), 1)
             return fit(config)

@@ -1,4 +1,4 @@
-"""A trained model at work: answers for texts, and scores on examples."""
+"""Commands of a fitted task model: predictions for texts, and scores on labeled examples."""
 
 import json
 import os
@@ -21,130 +21,149 @@ from elmo.tasks.lookup_model import LookupIndex, LookupModel, load_task
 from elmo.tasks.task_types.task import Task
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
-# Texts that are answered together, and their words, where no text has more by itself: a stream of
-# any length fits.
-TOGETHER = 1024
-WORDS_TOGETHER = 2**17
+# Maximum number of texts, and of words, that are predicted together: memory stays bounded for input
+# of any length. A longer text is predicted alone.
+MAX_TEXTS = 1024
+MAX_WORDS = 2**17
 
 
 @dataclass(frozen=True)
-class TaskFigures:
-    """Scores of a model on a file."""
+class EvaluateResult:
+    """Scores of a model on a file.
 
-    figures: dict[str, float]
+    Attributes:
+        scores: Scores by name.
+        n_examples: Number of examples.
+    """
+
+    scores: dict[str, float]
     n_examples: int
 
     def to_dict(self) -> dict[str, float]:
-        """Return the scores and the number of examples as plain data."""
-        return {**self.figures, "examples": self.n_examples}
+        """Return the scores and the number of examples as a dictionary for JSON."""
+        return {**self.scores, "examples": self.n_examples}
 
     def __str__(self) -> str:
         """Return one line per score."""
-        lines = [f"{name.replace('_', ' '):<16}{value:.4f}" for name, value in self.figures.items()]
+        lines = [f"{name.replace('_', ' '):<16}{value:.4f}" for name, value in self.scores.items()]
         return "\n".join([*lines, f"{'examples':<16}{self.n_examples:,}"])
 
 
 @dataclass(frozen=True)
-class Answered:
-    """How many texts were answered, told where the answers are not on standard output."""
+class PredictResult:
+    """Number of texts with predictions, and where these were written.
+
+    Attributes:
+        n_texts: Number of texts.
+        out: Output file; - is standard output.
+    """
 
     n_texts: int
     out: str
 
     def __str__(self) -> str:
-        """Say it."""
-        return "" if self.out == "-" else f"{self.out}: {self.n_texts:,} texts answered"
+        """Return a summary; an empty string if the predictions went to standard output."""
+        return "" if self.out == "-" else f"{self.out}: predictions for {self.n_texts:,} texts"
 
 
-def evaluate(config: TaskEvaluateConfig) -> TaskFigures:
-    """Measure a model on a file like those it was trained on."""
-    trained = load_task(Path(config.model), config.device or default_device())
-    split = splitter(trained.config, trained.elmo)
-    described = trained.config.examples
+def evaluate(config: TaskEvaluateConfig) -> EvaluateResult:
+    """Score a model on a file in the format of its training data."""
+    fitted = load_task(Path(config.model), config.device or default_device())
+    split = splitter(fitted.config, fitted.elmo)
+    examples_config = fitted.config.examples
     if config.reader is not None:
-        described = replace(described, reader=config.reader)
-    examples = read_examples(described, config.input, split)
-    return TaskFigures(trained.scores(examples), len(examples))
+        examples_config = replace(examples_config, reader=config.reader)
+    examples = read_examples(examples_config, config.input, split)
+    return EvaluateResult(fitted.scores(examples), len(examples))
 
 
-def predict(config: TaskPredictConfig) -> Answered:
-    """Answer for each line of a file, in its order."""
-    trained = load_task(Path(config.model), config.device or default_device())
-    is_conll = config.to == "conll" or (config.to == "auto" and _says_conll(config.out))
-    if is_conll and trained.config.task != "tagging":
+def predict(config: TaskPredictConfig) -> PredictResult:
+    """Write the prediction for each line of a file, in order."""
+    fitted = load_task(Path(config.model), config.device or default_device())
+    is_conll = config.to == "conll" or (config.to == "auto" and _has_conll_suffix(config.out))
+    if is_conll and fitted.config.task != "tagging":
         raise ConfigError(
-            f"{config.model} is a model for {trained.config.task}, and columns are a tag for each "
-            "word, which models for tagging alone give: write JSON lines (--to jsonl)"
+            f"{config.model} is a model for {fitted.config.task}. CoNLL output is only supported "
+            "for tagging. Use --to jsonl."
         )
     if config.out != "-" and os.path.realpath(config.out) == os.path.realpath(config.input):
-        raise ConfigError(f"{config.out} would be written over the texts it answers")
+        raise ConfigError(f"The output {config.out} would overwrite the input.")
     n_texts = 0
-    with opened_input(config.input) as file, _writing(config.out) as out:
+    with opened_input(config.input) as file, _opened_output(config.out) as out:
         lines = _lines(file, config.input)
-        raw = trained.raw if config.raw is None else config.raw
-        for part in _parts(_texts(trained, lines, config.input, raw=raw)):
-            n_texts += len(part)
-            for example, answer in zip(part, trained.answers(part), strict=True):
-                out.write(_written(trained, example, answer, is_conll=is_conll))
+        raw = fitted.raw if config.raw is None else config.raw
+        for batch in _batches(_examples(fitted, lines, config.input, raw=raw)):
+            n_texts += len(batch)
+            for example, prediction in zip(batch, fitted.predict(batch), strict=True):
+                out.write(_format(fitted, example, prediction, is_conll=is_conll))
             out.flush()
-    return Answered(n_texts, config.out)
+    return PredictResult(n_texts, config.out)
 
 
-def _says_conll(output: str) -> bool:
-    return Path(output).suffix in (".conll", ".iob", ".bio")
+def _has_conll_suffix(path: str) -> bool:
+    return Path(path).suffix in (".conll", ".iob", ".bio")
 
 
-def _texts(
-    trained: FittedTask | LookupModel, lines: Iterable[str], name: str, *, raw: bool
+def _examples(
+    fitted: FittedTask | LookupModel, lines: Iterable[str], name: str, *, raw: bool
 ) -> Iterator[Example]:
-    split = splitter(trained.config, trained.elmo) if raw else str.split
-    kind = trained.kind
+    """Yield an example for each line.
+
+    Args:
+        fitted: The model.
+        lines: Lines of the input; several texts are separated by tabs.
+        name: Name of the input, for error messages.
+        raw: Whether the texts are tokenized; otherwise they are split at whitespace.
+    """
+    split = splitter(fitted.config, fitted.elmo) if raw else str.split
+    task = fitted.task
     for number, line in enumerate(lines, start=1):
-        texts = line.split("\t") if kind.n_texts > 1 else [line]
-        if len(texts) != kind.n_texts:
+        texts = line.split("\t") if task.n_texts > 1 else [line]
+        if len(texts) != task.n_texts:
             raise InputError(
-                f"{label_of(name)}, line {number} holds {len(texts)} texts with tabs between them, "
-                f"expected {kind.n_texts}"
+                f"{label_of(name)}, line {number} has {len(texts)} texts separated by tabs, "
+                f"expected {task.n_texts}."
             )
         try:
-            example = kind.asked(texts, split)
+            example = task.make_example(texts, split)
         except (InputError, FormatError) as error:
             raise InputError(f"{label_of(name)}, line {number}: {error}") from None
         if not all(example.texts):
             raise InputError(
-                f"{label_of(name)}, line {number} holds {_no_word(kind)}: remove it, so that lines "
-                "and answers fit"
+                f"{label_of(name)}, line {number} {_empty_problem(task)}. Remove the line, so that "
+                "lines and predictions correspond."
             )
         yield replace(example, id=str(number))
 
 
-def _no_word(kind: Task | LookupIndex) -> str:
-    return "no word" if kind.n_texts == 1 else "a text without a word"
+def _empty_problem(task: Task | LookupIndex) -> str:
+    return "has no words" if task.n_texts == 1 else "has a text without words"
 
 
-def _parts(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
-    """Gather examples; those before one that is refused are answered too."""
-    part: list[Example] = []
+def _batches(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
+    """Yield batches of examples; those before an invalid one are also predicted."""
+    batch: list[Example] = []
     n_words = 0
     try:
         for example in examples:
-            part.append(example)
+            batch.append(example)
             n_words += sum(map(len, example.texts))
-            if len(part) == TOGETHER or n_words >= WORDS_TOGETHER:
-                yield part
-                part, n_words = [], 0
+            if len(batch) == MAX_TEXTS or n_words >= MAX_WORDS:
+                yield batch
+                batch, n_words = [], 0
     except InputError:
-        if part:
-            yield part
+        if batch:
+            yield batch
         raise
-    if part:
-        yield part
+    if batch:
+        yield batch
 
 
-def _written(
-    trained: FittedTask | LookupModel, example: Example, answer: object, *, is_conll: bool
+def _format(
+    fitted: FittedTask | LookupModel, example: Example, prediction: object, *, is_conll: bool
 ) -> str:
-    record = trained.kind.record(example, answer)
+    """Return a prediction as a JSON line, or as CoNLL columns."""
+    record = fitted.task.to_record(example, prediction)
     if not is_conll:
         return json.dumps(record, ensure_ascii=False) + "\n"
     pairs = zip(record["words"], record["tags"], strict=True)
@@ -152,13 +171,13 @@ def _written(
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Read lines, broken at newlines only."""
+    """Yield the lines of a file; only newlines end a line."""
     for number, data in enumerate(file, start=1):
         yield decoded_line(data, name, number)
 
 
 @contextmanager
-def _writing(path: str) -> Iterator[TextIO]:
+def _opened_output(path: str) -> Iterator[TextIO]:
     if path == "-":
         yield sys.stdout
         return
@@ -166,4 +185,4 @@ def _writing(path: str) -> Iterator[TextIO]:
         with atomic_path(Path(path)) as partial, partial.open("w", encoding="utf-8") as file:
             yield file
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        raise OutputError(f"Cannot write {path}: {error.strerror}.") from None

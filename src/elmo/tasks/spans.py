@@ -1,14 +1,15 @@
-"""Tags of single words and the spans they stand for.
+"""Tag schemes: conversion between tags of single words and labeled spans.
 
 Four schemes, with `X` the label of a span:
 
-IOB1    I-X inside; B-X only where a span follows another one of the same label at once
+IOB1    I-X inside a span; B-X only if the span directly follows another one with the same label
 IOB2    B-X on the first word of a span, I-X on the others
-BIOES   B-X first, I-X between, E-X last, S-X alone
-BILOU   the same with L-X last and U-X alone; either of the two is read where the other is meant
+BIOES   B-X first, I-X between, E-X last, S-X for a span of one word
+BILOU   like BIOES, with L-X last and U-X for a span of one word; BIOES and BILOU accept the
+        prefixes of each other
 
-Tags are read as leniently as conlleval reads them: an I- or E- which continues nothing begins a
-span, and a span ends where a tag does not continue it.
+Tags are read as leniently as conlleval reads them: an I- or E- tag that continues nothing begins a
+span, and a span ends at the first tag that does not continue it.
 """
 
 from collections import Counter
@@ -23,108 +24,112 @@ from torch import Tensor
 from elmo.errors import ConfigError, InputError
 
 IOB1, IOB2, BIOES, BILOU = "IOB1", "IOB2", "BIOES", "BILOU"
-# Tags that stand for themselves, such as parts of speech.
+# Tags without spans, such as parts of speech.
 NONE = "none"
 SCHEMES = (IOB1, IOB2, BIOES, BILOU)
 
 OUTSIDE = "O"
 _PREFIXES = {IOB1: "BI", IOB2: "BI", BIOES: "BIESLU", BILOU: "BILUES"}
-_OTHER_NAMES = {"BIO": IOB2, "IOBES": BIOES, "BIOLU": BILOU}
-_SAME = {"L": "E", "U": "S"}
+_ALIASES = {"BIO": IOB2, "IOBES": BIOES, "BIOLU": BILOU}
+_BILOU_TO_BIOES = {"L": "E", "U": "S"}
 
 
 class Span(NamedTuple):
-    """Words of one label: those from `start` up to, not including, `end`."""
+    """A labeled range of words, from `start` up to but not including `end`."""
 
     start: int
     end: int
     label: str
 
-    def to_plain(self, words: Sequence[str]) -> dict[str, Any]:
-        """Give it as plain data, with its text.
+    def to_dict(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the span with its text as a dictionary for JSON.
 
         Args:
-            words: of the sentence.
+            words: Words of the sentence.
         """
         return {"text": " ".join(words[self.start : self.end]), **self._asdict()}
 
 
-class StrangeTag(InputError):
-    """A tag that does not belong where it stands."""
+class InvalidTag(InputError):
+    """A tag that does not belong to the scheme.
+
+    Attributes:
+        tag: The tag, by which the caller finds its location.
+    """
 
     def __init__(self, tag: str, message: str) -> None:
-        """Keep which one, for who knows where it stands."""
+        """Store the tag."""
         super().__init__(message)
         self.tag = tag
 
 
 class _Tag(NamedTuple):
-    """A tag taken apart; BILOU's letters are already those of BIOES."""
+    """Prefix and label of a tag; prefixes of BILOU are converted to those of BIOES."""
 
     prefix: str
     label: str
 
 
-def scheme_named(name: str) -> str:
-    """Give the scheme a name means, in capitals or not, other names of it included."""
+def canonical_scheme(name: str) -> str:
+    """Return the canonical name of a scheme, given in any case or by an alias."""
     if name.lower() == NONE:
         return NONE
-    scheme = _OTHER_NAMES.get(name.upper(), name.upper())
+    scheme = _ALIASES.get(name.upper(), name.upper())
     if scheme not in SCHEMES:
-        raise ConfigError(f"there is no tag scheme {name!r}; expected {', '.join(SCHEMES)}")
+        raise ConfigError(f"Unknown tag scheme {name!r}. Expected one of: {', '.join(SCHEMES)}.")
     return scheme
 
 
-def detect_scheme(sentences: Sequence[Sequence[str]], usual: str = IOB2) -> str:
-    """Find out the scheme of tags.
+def detect_scheme(sentences: Sequence[Sequence[str]], default: str = IOB2) -> str:
+    """Detect the scheme of tags.
 
-    A file which breaks the rules of IOB1 and of IOB2 is taken for the one it breaks less often:
-    reading it gives the same spans. Tags of no span are refused where they are fewer than those of
-    spans, lest a slip decides what all the others mean.
+    Tags that violate the rules of both IOB1 and IOB2 count as the scheme with fewer violations:
+    reading them gives the same spans. If there are fewer tags without a span prefix than with one,
+    the former are an error; otherwise a typo would change the meaning of all tags.
 
     Args:
-        sentences: tags of each sentence.
-        usual: what is meant where they are as much IOB1 as IOB2.
+        sentences: Tags of each sentence.
+        default: Scheme to return if the tags fit IOB1 and IOB2 equally well.
 
     Returns:
-        `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` where the tags mark no spans.
+        `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` if the tags mark no spans.
     """
     counts = Counter(tag for sentence in sentences for tag in sentence)
-    odd = {tag: n for tag, n in counts.items() if _parts(tag, BIOES) is None}
-    marked = {tag: n for tag, n in counts.items() if tag[1:2] == "-" and tag not in odd}
-    if odd and sum(odd.values()) < sum(marked.values()):
-        first, other = next(iter(odd)), next(iter(marked))
-        raise _stranger(first, f"no tag of spans, where others are, such as {other!r}", NONE)
-    if odd:
+    plain = {tag: n for tag, n in counts.items() if _parse(tag, BIOES) is None}
+    prefixed = {tag: n for tag, n in counts.items() if tag[1:2] == "-" and tag not in plain}
+    if plain and sum(plain.values()) < sum(prefixed.values()):
+        first, other = next(iter(plain)), next(iter(prefixed))
+        raise _invalid(first, f"has no span prefix, but others do, such as {other!r}", NONE)
+    if plain:
         return NONE
-    broken = {IOB1: 0, IOB2: 0, BIOES: 0}
+    violations = {IOB1: 0, IOB2: 0, BIOES: 0}
     ends = []
     edge = _Tag(OUTSIDE, "")
     for sentence in sentences:
-        parts = [_require(tag, BIOES) for tag in sentence]
-        ends += [tag for tag, part in zip(sentence, parts, strict=True) if part.prefix in "ES"]
-        for scheme in broken:
-            pairs = pairwise([edge, *parts, edge])
-            broken[scheme] += sum(not _may_follow(tag, after, scheme) for tag, after in pairs)
-    if ends and broken[BIOES] > len(ends):
-        raise _stranger(ends[0], "of BIOES or BILOU, and the others are not", IOB2)
+        parsed = [_require(tag, BIOES) for tag in sentence]
+        ends += [tag for tag, parts in zip(sentence, parsed, strict=True) if parts.prefix in "ES"]
+        for scheme in violations:
+            pairs = pairwise([edge, *parsed, edge])
+            violations[scheme] += sum(not _may_follow(tag, after, scheme) for tag, after in pairs)
+    if ends and violations[BIOES] > len(ends):
+        raise _invalid(ends[0], "belongs to BIOES or BILOU, but the others do not", IOB2)
     if ends:
         return BIOES if any(tag[0] in "ES" for tag in ends) else BILOU
-    if broken[IOB1] == broken[IOB2] and usual in (IOB1, IOB2):
-        return usual
-    return IOB1 if broken[IOB1] < broken[IOB2] else IOB2
+    if violations[IOB1] == violations[IOB2] and default in (IOB1, IOB2):
+        return default
+    return IOB1 if violations[IOB1] < violations[IOB2] else IOB2
 
 
-def _stranger(tag: str, what: str, scheme: str) -> StrangeTag:
-    message = f"the tag {tag!r} is {what}: mend it, or name the scheme, such as {scheme}"
-    return StrangeTag(tag, message)
+def _invalid(tag: str, problem: str, scheme: str) -> InvalidTag:
+    message = f"The tag {tag!r} {problem}. Correct it, or set --scheme, for example {scheme}."
+    return InvalidTag(tag, message)
 
 
-def in_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[str]]:
-    """Give the tags of sentences in a scheme: as they are, well-formed or not, if it is theirs."""
-    if all(_is_well_formed(tuple(tags), scheme) for tags in sentences):
+def to_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[str]]:
+    """Convert tags to a scheme; tags that already follow it, well-formed or not, are unchanged."""
+    if all(_follows_scheme(tuple(tags), scheme) for tags in sentences):
         return list(sentences)
-    source = detect_scheme(sentences, usual=scheme)
+    source = detect_scheme(sentences, default=scheme)
     if source == scheme:
         return list(sentences)
     if source == NONE:
@@ -135,107 +140,113 @@ def in_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[
 
 
 def to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
-    """Read the spans of a sentence.
+    """Return the spans of a sentence.
 
     Args:
-        tags: one for each word; an ill-formed sequence is read as conlleval reads it.
-        scheme: of the tags.
+        tags: One tag per word; ill-formed sequences are read as conlleval reads them.
+        scheme: Scheme of the tags.
     """
-    scheme = _of_spans(scheme)
+    scheme = _span_scheme(scheme)
     spans: list[Span] = []
     start = 0
-    before = _Tag(OUTSIDE, "")
-    for place, tag in enumerate([*tags, OUTSIDE]):
-        parts = _require(tag, scheme)
-        cut = (
-            parts.prefix in ("B", "S", OUTSIDE)
-            or before.prefix in ("E", "S", OUTSIDE)
-            or parts.label != before.label
+    previous = _Tag(OUTSIDE, "")
+    for position, tag in enumerate([*tags, OUTSIDE]):
+        current = _require(tag, scheme)
+        is_boundary = (
+            current.prefix in ("B", "S", OUTSIDE)
+            or previous.prefix in ("E", "S", OUTSIDE)
+            or current.label != previous.label
         )
-        if cut and before.prefix != OUTSIDE:
-            spans.append(Span(start, place, before.label))
-        if cut:
-            start = place
-        before = parts
+        if is_boundary and previous.prefix != OUTSIDE:
+            spans.append(Span(start, position, previous.label))
+        if is_boundary:
+            start = position
+        previous = current
     return spans
 
 
 def from_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
-    """Write spans as tags.
+    """Return the tags of spans.
 
     Args:
-        spans: in any order, none overlapping another.
-        length: words of the sentence.
-        scheme: of the tags.
+        spans: Spans in any order; they must not overlap.
+        length: Number of words of the sentence.
+        scheme: Scheme of the tags.
     """
-    scheme = _of_spans(scheme)
+    scheme = _span_scheme(scheme)
     tags = [OUTSIDE] * length
-    before: Span | None = None
+    previous: Span | None = None
     for span in sorted(spans):
-        first_free = before.end if before else 0
+        first_free = previous.end if previous else 0
         if not first_free <= span.start < span.end <= length:
             raise InputError(
-                f"{span} is empty, overlaps {before} or is not inside the {length} words"
-                if before
-                else f"{span} is empty or not inside the {length} words"
+                f"{span} is empty, overlaps {previous} or is not inside the {length} words."
+                if previous
+                else f"{span} is empty or not inside the {length} words."
             )
-        touches = before is not None and (before.end, before.label) == (span.start, span.label)
-        prefixes = _written(span.end - span.start, scheme, touches)
-        for place, prefix in enumerate(prefixes, span.start):
-            tags[place] = f"{prefix}-{span.label}" if span.label else prefix
-        before = span
+        is_adjacent = previous is not None and (previous.end, previous.label) == (
+            span.start,
+            span.label,
+        )
+        prefixes = _prefixes(span.end - span.start, scheme, is_adjacent)
+        for position, prefix in enumerate(prefixes, span.start):
+            tags[position] = f"{prefix}-{span.label}" if span.label else prefix
+        previous = span
     return tags
 
 
 def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
-    """Rewrite the tags of a sentence in another scheme; what is ill-formed becomes well-formed."""
+    """Convert the tags of a sentence to another scheme; the result is always well-formed."""
     return from_spans(to_spans(tags, source), len(tags), target)
 
 
-def allowed(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-    """Tell which sequences of tags a scheme allows, for decoding.
+def allowed_transitions(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return which tag sequences a scheme allows, as constraints for decoding.
 
     Args:
-        scheme: of the tags; `none` allows everything.
-        tags: the distinct ones, in the order of their numbers.
+        scheme: Scheme of the tags; `none` allows everything.
+        tags: The distinct tags in the order of their ids.
 
     Returns:
         Whether a sentence may begin with a tag, (tags,); whether a tag (row) may be followed by
         another (column), (tags, tags); whether a sentence may end with a tag, (tags,).
     """
-    scheme = scheme_named(scheme)
+    scheme = canonical_scheme(scheme)
     if scheme == NONE:
         n = len(tags)
         everything = torch.ones(n, dtype=torch.bool)
         return everything, torch.ones(n, n, dtype=torch.bool), everything.clone()
-    parts = [_require(tag, scheme) for tag in tags]
+    parsed = [_require(tag, scheme) for tag in tags]
     edge = _Tag(OUTSIDE, "")
-    start = torch.tensor([_may_follow(edge, tag, scheme) for tag in parts])
-    end = torch.tensor([_may_follow(tag, edge, scheme) for tag in parts])
-    follow = [[_may_follow(tag, after, scheme) for after in parts] for tag in parts]
+    start = torch.tensor([_may_follow(edge, tag, scheme) for tag in parsed])
+    end = torch.tensor([_may_follow(tag, edge, scheme) for tag in parsed])
+    follow = [[_may_follow(tag, after, scheme) for after in parsed] for tag in parsed]
     return start, torch.tensor(follow), end
 
 
-def is_allowed(tags: Sequence[str], scheme: str) -> bool:
-    """Tell whether the tags of a sentence are well-formed."""
-    scheme = scheme_named(scheme)
+def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
+    """Whether the tags of a sentence form an allowed sequence of the scheme."""
+    scheme = canonical_scheme(scheme)
     if scheme == NONE:
         return True
-    parts = [_require(tag, scheme) for tag in (OUTSIDE, *tags, OUTSIDE)]
-    return all(_may_follow(tag, after, scheme) for tag, after in pairwise(parts))
+    parsed = [_require(tag, scheme) for tag in (OUTSIDE, *tags, OUTSIDE)]
+    return all(_may_follow(tag, after, scheme) for tag, after in pairwise(parsed))
 
 
 @lru_cache(maxsize=2**17)
-def _is_well_formed(tags: tuple[str, ...], scheme: str) -> bool:
-    """Tell it of tags that may be another scheme's; once, as the same are scored at each turn."""
-    own = _PREFIXES[scheme][:4]  # without those that are read where the others are meant
-    return all(tag == OUTSIDE or tag[:1] in own for tag in tags) and is_allowed(tags, scheme)
+def _follows_scheme(tags: tuple[str, ...], scheme: str) -> bool:
+    """Whether tags, possibly of another scheme, are well-formed tags of this scheme.
+
+    Cached, because the same gold tags are scored at every evaluation.
+    """
+    own = _PREFIXES[scheme][:4]  # without the prefixes that are accepted as aliases
+    return all(tag == OUTSIDE or tag[:1] in own for tag in tags) and is_well_formed(tags, scheme)
 
 
 def _may_follow(tag: _Tag, after: _Tag, scheme: str) -> bool:
-    """Tell whether a well-formed sentence may hold two tags side by side.
+    """Whether a tag may directly follow another in a well-formed sentence.
 
-    The edges of a sentence are as words outside of any span.
+    The edges of a sentence count as words outside of any span.
     """
     same = tag.prefix != OUTSIDE and tag.label == after.label
     if scheme == IOB1:
@@ -246,40 +257,43 @@ def _may_follow(tag: _Tag, after: _Tag, scheme: str) -> bool:
     return opened == continues and (same or not opened)
 
 
-def _written(length: int, scheme: str, touches: bool) -> str:
-    """Give the prefixes of a span.
+def _prefixes(length: int, scheme: str, is_adjacent: bool) -> str:
+    """Return the prefixes of the tags of a span, one character per word.
 
     Args:
-        length: its words.
-        scheme: of the tags.
-        touches: whether it follows another of its label at once.
+        length: Number of words of the span.
+        scheme: Scheme of the tags.
+        is_adjacent: Whether the span directly follows another one with the same label.
     """
     if scheme in (BIOES, BILOU):
-        last, alone = "ES" if scheme == BIOES else "LU"
-        return alone if length == 1 else "B" + "I" * (length - 2) + last
-    return ("I" if scheme == IOB1 and not touches else "B") + "I" * (length - 1)
+        last, single = "ES" if scheme == BIOES else "LU"
+        return single if length == 1 else "B" + "I" * (length - 2) + last
+    return ("I" if scheme == IOB1 and not is_adjacent else "B") + "I" * (length - 1)
 
 
-def _parts(tag: str, scheme: str) -> _Tag | None:
-    """Take a tag apart; None where the scheme has no such tag."""
+def _parse(tag: str, scheme: str) -> _Tag | None:
+    """Split a tag into prefix and label; None if the scheme has no such tag."""
     if tag == OUTSIDE:
         return _Tag(OUTSIDE, "")
     prefix, dash, label = tag.partition("-")
     if len(prefix) != 1 or prefix not in _PREFIXES[scheme] or (dash and not label):
         return None
-    return _Tag(_SAME.get(prefix, prefix), label)
+    return _Tag(_BILOU_TO_BIOES.get(prefix, prefix), label)
 
 
 def _require(tag: str, scheme: str) -> _Tag:
-    parts = _parts(tag, scheme)
-    if parts is None:
+    """Split a tag into prefix and label; raise if the scheme has no such tag."""
+    parsed = _parse(tag, scheme)
+    if parsed is None:
         known = ", ".join(f"{prefix}-label" for prefix in _PREFIXES[scheme])
-        raise StrangeTag(tag, f"{tag!r} is no tag of the scheme {scheme}, which has O, {known}")
-    return parts
+        raise InvalidTag(tag, f"{tag!r} is not a tag of the scheme {scheme}: O, {known}.")
+    return parsed
 
 
-def _of_spans(name: str) -> str:
-    scheme = scheme_named(name)
+def _span_scheme(name: str) -> str:
+    scheme = canonical_scheme(name)
     if scheme == NONE:
-        raise ConfigError(f"tags of no scheme have no spans; expected {', '.join(SCHEMES)}")
+        raise ConfigError(
+            f"Tags without a scheme have no spans. Expected one of: {', '.join(SCHEMES)}."
+        )
     return scheme

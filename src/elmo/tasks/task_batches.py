@@ -1,7 +1,8 @@
-"""Examples in batches: shuffled anew in each epoch, those of like length side by side.
+"""Batches of examples: shuffled in each epoch, examples of similar length together.
 
-A step learns from a number of examples, whatever their lengths, so that the steps of an epoch can
-be counted. What is computed at a time is bounded by words: a step may be taken in parts.
+A step always has the same number of examples, whatever their lengths, so the steps of an epoch can
+be counted in advance. Memory is bounded by words: a step is split into parts (gradient
+accumulation) if it has too many.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,11 @@ from torch import Tensor
 
 from elmo.kernels.device import to_device
 from elmo.tasks.examples import Example
-from elmo.tasks.input_features import TokenBatch, TokenFields
+from elmo.tasks.input_features import TokenBatch, TokenIndexer
 from elmo.tasks.task_types.task import Task, TextGroup
 
-# Batches whose examples are put in order of length together: enough to waste little on padding,
-# few enough for each epoch to meet other neighbours.
+# Number of batches whose examples are sorted by length together: enough for little padding, few
+# enough to vary the composition of batches between epochs.
 POOL = 32
 
 
@@ -27,9 +28,9 @@ class TaskBatch:
     """Examples that are computed together.
 
     Attributes:
-        groups: words as numbers, of each group of texts.
-        targets: as the kind of task gives them.
-        share: what it counts in the loss of its step.
+        groups: Token batch of each group of texts.
+        targets: Targets in the form that the task defines.
+        share: Share of the batch in the loss of its step.
     """
 
     groups: tuple[TokenBatch, ...]
@@ -37,143 +38,151 @@ class TaskBatch:
     share: float = 1.0
 
     def to(self, device: torch.device) -> "TaskBatch":
-        """Move everything."""
+        """Return a copy on a device."""
         groups = tuple(group.to(device) for group in self.groups)
         return TaskBatch(groups, to_device(self.targets, device), self.share)
 
 
 def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) -> list[list[int]]:
-    """Give the numbers of the examples of each batch of an epoch.
+    """Return the indices of the examples of each batch of an epoch.
 
     Args:
-        lengths: words of each example.
-        batch_size: examples of a batch; the last one may have fewer.
-        seed: decides the order.
+        lengths: Number of words of each example.
+        batch_size: Examples per batch; the last batch can be smaller.
+        seed: Seed of the shuffling.
     """
     generator = np.random.default_rng(list(seed))
     order = generator.permutation(len(lengths))
     batches: list[list[int]] = []
     for start in range(0, len(order), POOL * batch_size):
         pool = sorted(order[start : start + POOL * batch_size].tolist(), key=lengths.__getitem__)
-        batches += [pool[at : at + batch_size] for at in range(0, len(pool), batch_size)]
-    return [batches[place] for place in generator.permutation(len(batches))]
+        batches += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
+    return [batches[index] for index in generator.permutation(len(batches))]
 
 
 def n_words(example: Example) -> int:
-    """Give the words of all texts of an example."""
+    """Return the number of words of all texts of an example."""
     return sum(map(len, example.texts))
 
 
-def sizes_of(example: Example) -> tuple[int, ...]:
-    """Give the words of each text of an example."""
+def text_lengths(example: Example) -> tuple[int, ...]:
+    """Return the number of words of each text of an example."""
     return tuple(map(len, example.texts))
 
 
-def in_parts(
+def split_batch(
     chosen: Sequence[int],
-    sizes: Sequence[tuple[int, ...]],
+    lengths: Sequence[tuple[int, ...]],
     *,
-    words: int,
-    most: int | None = None,
+    max_words: int,
+    max_examples: int | None = None,
 ) -> Iterator[list[int]]:
-    """Cut a batch where, padding and all, it would hold too many words.
+    """Split a batch into parts that have, with padding, a limited number of words.
 
     Args:
-        chosen: numbers of its examples, those of like length side by side.
-        sizes: words of each text of each example; those of one place are padded together.
-        words: of a part at most; an example with more is a part of its own.
-        most: examples of a part; any number where None.
+        chosen: Indices of the examples of the batch, similar lengths together.
+        lengths: Number of words of each text of each example; texts at the same position are padded
+            together.
+        max_words: Maximum number of words of a part; a longer example is a part by itself.
+        max_examples: Maximum number of examples of a part. Default: no limit.
     """
     part: list[int] = []
-    widest: tuple[int, ...] = ()
-    for number in chosen:
-        wider = tuple(map(max, zip_longest(widest, sizes[number], fillvalue=0)))
-        if part and (sum(wider) * (len(part) + 1) > words or len(part) == most):
+    widths: tuple[int, ...] = ()
+    for index in chosen:
+        new_widths = tuple(map(max, zip_longest(widths, lengths[index], fillvalue=0)))
+        if part and (sum(new_widths) * (len(part) + 1) > max_words or len(part) == max_examples):
             yield part
-            part, wider = [], sizes[number]
-        part.append(number)
-        widest = wider
+            part, new_widths = [], lengths[index]
+        part.append(index)
+        widths = new_widths
     if part:
         yield part
 
 
-def grouped(
-    kind: Task, fields: TokenFields, examples: Sequence[Example], words: int
+def token_batches(
+    task: Task, indexer: TokenIndexer, examples: Sequence[Example], max_words: int
 ) -> tuple[TokenBatch, ...]:
-    """Make numbers of the texts of examples, by the groups that are padded together.
+    """Return one token batch for each group of texts that are padded together.
 
     Args:
-        kind: of task, which says what the groups are.
-        fields: makes the numbers.
-        examples: no more than fit, but for one alone, which may be a document.
-        words: of a block of a document's sentences at most, padding and all.
+        task: The task, which defines the groups.
+        indexer: Converts words to tensors.
+        examples: Examples of a part of a batch; a document is a part by itself.
+        max_words: Maximum number of words, with padding, of a block of sentences of a document.
     """
-    groups = kind.groups(examples)
-    if kind.has_sentences:
-        groups = [block for group in groups for block in _blocks(group, words)]
-    return tuple(fields.batch(group.texts, group.marks, group.numbers) for group in groups)
+    groups = task.text_groups(examples)
+    if task.has_sentences:
+        groups = [block for group in groups for block in _blocks(group, max_words)]
+    return tuple(
+        indexer.batch(group.texts, group.indicators, group.text_indices) for group in groups
+    )
 
 
-def _blocks(group: TextGroup, words: int) -> Iterator[TextGroup]:
-    """Cut a group, so that a long sentence among many short ones does not pad them all."""
-    sizes = [(len(text),) for text in group.texts]
-    order = sorted(range(len(sizes)), key=sizes.__getitem__)
-    for part in in_parts(order, sizes, words=words):
-        numbers = sorted(part)
-        marks = group.marks and [group.marks[number] for number in numbers]
-        yield TextGroup([group.texts[number] for number in numbers], marks, numbers)
+def _blocks(group: TextGroup, max_words: int) -> Iterator[TextGroup]:
+    """Split a group by length, so that one long sentence does not pad many short ones."""
+    lengths = [(len(text),) for text in group.texts]
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for part in split_batch(order, lengths, max_words=max_words):
+        indices = sorted(part)
+        indicators = group.indicators and [group.indicators[index] for index in indices]
+        yield TextGroup([group.texts[index] for index in indices], indicators, indices)
 
 
-class Batches:
-    """All batches of a run, from any step on."""
+class TaskBatches:
+    """The training batches of a run, starting at any step."""
 
     def __init__(
         self,
         examples: Sequence[Example],
-        fields: TokenFields,
-        kind: Task,
-        numbers: Mapping[str, int],
+        indexer: TokenIndexer,
+        task: Task,
+        label_ids: Mapping[str, int],
         *,
         batch_size: int,
         batch_words: int,
         seed: int,
     ) -> None:
-        """Take the examples of a run.
+        """Store the examples of a run.
 
         Args:
-            examples: to learn from.
-            fields: makes numbers of words.
-            kind: makes numbers of targets.
-            numbers: of labels.
-            batch_size: examples of a batch.
-            batch_words: words of a part of it at most.
-            seed: of the run.
+            examples: Training examples.
+            indexer: Converts words to tensors.
+            task: Converts targets to tensors.
+            label_ids: Id of each label.
+            batch_size: Examples per batch.
+            batch_words: Maximum number of words of a part of a batch.
+            seed: Seed of the run.
         """
         self.examples = examples
-        self.fields = fields
-        self.kind = kind
-        self.numbers = numbers
+        self.indexer = indexer
+        self.task = task
+        self.label_ids = label_ids
         self.batch_size = batch_size
         self.batch_words = batch_words
         self.seed = seed
         self.per_epoch = -(-len(examples) // batch_size)
 
     def from_step(self, step: int) -> Iterator[list[TaskBatch]]:
-        """Give batches from a step on, in their parts, without an end."""
-        lengths = list(map(n_words, self.examples))
-        sizes = list(map(sizes_of, self.examples))
+        """Yield batches from a step on, without end; each is a list of its parts."""
+        total_lengths = list(map(n_words, self.examples))
+        lengths = list(map(text_lengths, self.examples))
         epoch, first = divmod(step, self.per_epoch)
         while True:
-            for chosen in epoch_order(lengths, self.batch_size, (self.seed, epoch))[first:]:
-                whole = self._weight(chosen)
-                parts = in_parts(chosen, sizes, words=self.batch_words, most=self.kind.together)
-                yield [self._batch(part, self._weight(part) / whole) for part in parts]
+            for chosen in epoch_order(total_lengths, self.batch_size, (self.seed, epoch))[first:]:
+                total = self._weight(chosen)
+                parts = split_batch(
+                    chosen,
+                    lengths,
+                    max_words=self.batch_words,
+                    max_examples=self.task.max_batch_examples,
+                )
+                yield [self._batch(part, self._weight(part) / total) for part in parts]
             epoch, first = epoch + 1, 0
 
     def _weight(self, chosen: Sequence[int]) -> float:
-        return sum(self.kind.weight(self.examples[number]) for number in chosen)
+        return sum(self.task.weight(self.examples[index]) for index in chosen)
 
     def _batch(self, chosen: Sequence[int], share: float) -> TaskBatch:
-        examples = [self.examples[number] for number in chosen]
-        groups = grouped(self.kind, self.fields, examples, self.batch_words)
-        return TaskBatch(groups, self.kind.targets(examples, self.numbers), share)
+        examples = [self.examples[index] for index in chosen]
+        groups = token_batches(self.task, self.indexer, examples, self.batch_words)
+        return TaskBatch(groups, self.task.targets(examples, self.label_ids), share)

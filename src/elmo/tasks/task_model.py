@@ -1,4 +1,4 @@
-"""The model of a task: what a word is known by, the model's own layers, and a head."""
+"""The model of a task: input features, task encoder and head."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -8,17 +8,17 @@ from torch import Tensor, nn
 from elmo.model.layer_mix import LayerMix
 from elmo.tasks.char_ngrams import NgramBags
 from elmo.tasks.encoder import TaskEncoder
-from elmo.tasks.input_features import TokenBatch, TokenInput
+from elmo.tasks.input_features import InputFeatures, TokenBatch
 from elmo.tasks.packed_batch import PackedBatch
 
 
-class Texts(NamedTuple):
-    """What a head reads of a group of texts.
+class EncodedTexts(NamedTuple):
+    """Input of a head: a group of texts after the task encoder.
 
     Attributes:
-        vectors: of their words, (texts, time, dim).
-        layout: where these stand.
-        char_ngrams: n-grams of each text; None where the model does not read them.
+        vectors: Word vectors, (texts, time, dim).
+        layout: Positions of the words.
+        char_ngrams: Character n-grams of each text; None if the model does not use them.
     """
 
     vectors: Tensor
@@ -27,67 +27,74 @@ class Texts(NamedTuple):
 
 
 class TaskHead(Protocol):
-    """What a model needs of its end; an `nn.Module` too."""
+    """The last part of a task model; also an `nn.Module`."""
 
-    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
-        """Give a loss to go down, a mean in which examples count what the kind says."""
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
+        """Return the loss: the mean over the examples, weighted as the task defines."""
 
-    def answers(self, groups: Sequence[Texts]) -> list[Any]:
-        """Give what is found in each example, in numbers."""
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[Any]:
+        """Return the raw prediction for each example, before it is converted to labels."""
 
 
 class TaskModel(nn.Module):
-    """Batches of words to losses and answers."""
+    """Maps token batches to losses and predictions."""
 
     def __init__(
-        self, *, tokens: TokenInput, body: TaskEncoder, head: TaskHead, mix_penalty: float
+        self,
+        *,
+        features: InputFeatures,
+        encoder: TaskEncoder,
+        head: TaskHead,
+        mix_penalty: float,
     ) -> None:
-        """Put the parts together.
+        """Combine the parts of the model.
 
         Args:
-            tokens: gives the vectors of words.
-            body: puts them into their context.
-            head: an `nn.Module`.
-            mix_penalty: on the squares of the weights of all mixes.
+            features: Computes the input vectors of words.
+            encoder: Computes contextual vectors from them.
+            head: Computes losses and predictions; an `nn.Module`.
+            mix_penalty: Weight of the L2 penalty on the weights of all layer mixes.
         """
         super().__init__()
-        self.tokens = tokens
-        self.body = body
+        self.features = features
+        self.encoder = encoder
         self.head = head
         self.mix_penalty = mix_penalty
 
     def vectors(self, batch: TokenBatch) -> Tensor:
-        """Give what the head reads of a group of texts, (batch, time, dim)."""
-        x, layers = self.tokens(batch)
-        found: Tensor = self.body(x, batch.layout, layers)
-        return found
+        """Return the input of the head for a group of texts, (batch, time, dim)."""
+        x, layers = self.features(batch)
+        encoded: Tensor = self.encoder(x, batch.layout, layers)
+        return encoded
 
     def loss(self, groups: Sequence[TokenBatch], targets: Tensor) -> Tensor:
-        """Give the loss of a batch, the penalty of its mixes included."""
-        loss = self.head.loss(self._texts(groups), targets)
+        """Return the loss of a batch, including the penalty on the layer mixes."""
+        loss = self.head.loss(self._encode(groups), targets)
         for _, mix in self.mixes():
             loss = loss + self.mix_penalty * mix.l2()
         return loss
 
-    def answers(self, groups: Sequence[TokenBatch]) -> list[Any]:
-        """Give what is found in each example, in numbers."""
-        return self.head.answers(self._texts(groups))
+    def predict(self, groups: Sequence[TokenBatch]) -> list[Any]:
+        """Return the head's raw prediction for each example."""
+        return self.head.predict(self._encode(groups))
 
-    def _texts(self, groups: Sequence[TokenBatch]) -> list[Texts]:
-        return [Texts(self.vectors(group), group.layout, group.char_ngrams) for group in groups]
+    def _encode(self, groups: Sequence[TokenBatch]) -> list[EncodedTexts]:
+        return [
+            EncodedTexts(self.vectors(group), group.layout, group.char_ngrams) for group in groups
+        ]
 
     def mixes(self) -> Iterator[tuple[str, LayerMix]]:
-        """Give the mixes of ELMo's layers by their places, input and output."""
-        for place, mix in (("input", self.tokens.mix), ("output", self.body.mix)):
+        """Yield the layer mixes by placement: input, output."""
+        for placement, mix in (("input", self.features.mix), ("output", self.encoder.mix)):
             if mix is not None:
-                yield place, mix.mix
+                yield placement, mix.mix
 
     def shares(self) -> dict[str, dict[str, Any]]:
-        """Give what each mix has learned: the share of each layer, and the scale."""
+        """Return the learned share of each layer and the scale gamma of each mix, by placement."""
         return {
-            place: {
+            placement: {
                 "shares": mix.weights.detach().softmax(dim=0).tolist(),
                 "gamma": float(mix.gamma.detach()),
             }
-            for place, mix in self.mixes()
+            for placement, mix in self.mixes()
         }

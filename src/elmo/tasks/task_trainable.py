@@ -1,4 +1,4 @@
-"""A task as the loop trains it: batches of examples, a step, a score on the development part."""
+"""A task model in the training loop: batches, training steps, scores on the development set."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,10 @@ from elmo import __version__
 from elmo.config import OptimizerConfig, TaskConfig
 from elmo.errors import ConfigError
 from elmo.model.bilm import BiLM
-from elmo.tasks.examples import Example, mark_of
+from elmo.tasks.examples import Example, examples_signature
 from elmo.tasks.fitted_task import FittedTask
-from elmo.tasks.task_batches import Batches, TaskBatch, n_words
+from elmo.tasks.renamed_records import upgrade_weights
+from elmo.tasks.task_batches import TaskBatch, TaskBatches, n_words
 from elmo.train.optim import (
     clip_gradients,
     learning_rate,
@@ -31,46 +32,46 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
-# Examples between two looks for a signal while the development part is scored.
-WATCHED = 2048
+# Number of examples between two checks for a stop signal during evaluation.
+CHECK_INTERVAL = 2048
 
 
 @dataclass(frozen=True)
 class TaskScores:
-    """What a model scored.
+    """Scores of a model.
 
     Attributes:
-        metric: name of the score that counts.
-        figures: all scores by name.
+        metric: Name of the main score.
+        scores: All scores by name.
     """
 
     metric: str
-    figures: dict[str, float]
+    scores: dict[str, float]
 
     @property
     def rank(self) -> float:
-        """What models are compared by; lower is better."""
-        return -self.figures[self.metric]
+        """Value by which models are compared; lower is better."""
+        return -self.scores[self.metric]
 
     def values(self) -> dict[str, float]:
-        """Give the figures by name."""
-        return self.figures
+        """Return the scores by name."""
+        return self.scores
 
     def line(self) -> str:
-        """Say the figures in a line."""
-        return ", ".join(f"{name.replace('_', ' ')} {v:.4f}" for name, v in self.figures.items())
+        """Return the scores as one line of text."""
+        return ", ".join(f"{name.replace('_', ' ')} {v:.4f}" for name, v in self.scores.items())
 
 
 @dataclass(frozen=True)
 class TaskRun:
-    """What a run came to.
+    """Result of a training run.
 
     Attributes:
-        out: its folder.
-        step: steps done.
-        seconds: time spent.
-        best: scores on the development part; None where there was no time for any.
-        note: how it ended.
+        out: Folder of the run.
+        step: Number of steps done.
+        seconds: Training time.
+        best: Best scores on the development set; None if there was no evaluation.
+        note: How the run ended.
     """
 
     out: str
@@ -80,7 +81,7 @@ class TaskRun:
     note: str
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return a summary in one line."""
         if not self.step:
             return self.note
         best = "" if self.best is None else f"; development: {self.best.line()}"
@@ -89,55 +90,56 @@ class TaskRun:
 
 @dataclass(frozen=True)
 class TaskTrainingJob:
-    """A model and its examples, ready but for the device.
+    """A model to be trained and its examples, not yet on the device.
 
     Attributes:
-        trained: the model with its first weights.
-        train: examples to learn from.
-        dev: examples to choose by.
+        fitted: The model with its initial weights.
+        train: Training examples.
+        dev: Development examples.
     """
 
-    trained: FittedTask
+    fitted: FittedTask
     train: Sequence[Example]
     dev: Sequence[Example]
 
     @property
     def config(self) -> TaskConfig:
-        """Of the run."""
-        return self.trained.config
+        """Options of the run."""
+        return self.fitted.config
 
     def make_trainable(self, fabric: "Fabric") -> "TaskTrainable":
-        """Put it on its device."""
+        """Move the model to its device."""
         return TaskTrainable(self, fabric)
 
 
 class TaskTrainable:
-    """A model of a task in training."""
+    """A task model in training."""
 
     loss_names: tuple[str, ...] = ("loss",)
     compare_at: int | None = None
 
     def __init__(self, job: TaskTrainingJob, fabric: "Fabric") -> None:
-        """Move the model and make its optimisers.
+        """Move the model to the device and create its optimizers.
 
         Args:
-            job: what to train.
-            fabric: the device and its precision.
+            job: Model and examples.
+            fabric: Device and precision.
         """
         self.job, self.fabric, self.config = job, fabric, job.config
-        self.trained, self.model = job.trained, job.trained.built.model
+        self.fitted, self.model = job.fitted, job.fitted.built.model
         fabric.to_device(self.model)
         config = self.config
-        self.data = Batches(
-            [piece for example in job.train for piece in self.trained.kind.pieces(example)],
-            self.trained.built.fields,
-            self.trained.kind,
-            {label: number for number, label in enumerate(self.trained.labels)},
+        self.data = TaskBatches(
+            [part for example in job.train for part in self.fitted.task.split_example(example)],
+            self.fitted.built.indexer,
+            self.fitted.task,
+            {label: number for number, label in enumerate(self.fitted.labels)},
             batch_size=config.batch_size,
             batch_words=config.batch_words,
             seed=config.run.seed,
         )
-        # Those of all examples, where a share of them is used too: it is learned from as long.
+        # An epoch has as many steps with a fraction of the examples as with all of them, so that
+        # training takes equally long.
         n_all = len(self.data.examples) / config.examples.fraction
         self.steps_per_epoch = float(math.ceil(round(n_all) / config.batch_size))
         self.n_steps = max(1, math.ceil(config.run.epochs * self.steps_per_epoch))
@@ -145,46 +147,49 @@ class TaskTrainable:
             self.n_steps = min(self.n_steps, config.run.max_steps)
         total = sum(map(n_words, self.data.examples))
         self.tokens_per_step = max(1, round(total / self.data.per_epoch))
-        self.chance_loss = math.log(max(2, self.trained.kind.n_choices(self.trained.labels)))
+        self.chance_loss = math.log(max(2, self.fitted.task.n_choices(self.fitted.labels)))
         self.optimizers: list[torch.optim.Optimizer] = []
         self.rates: list[OptimizerConfig] = []
-        for weights, rates in self._by_rate():
+        for weights, rates in self._parameter_groups():
             self.optimizers.append(make_optimizer(weights, rates))
             self.rates.append(rates)
 
-    def _by_rate(self) -> Iterator[tuple[list[nn.Parameter], OptimizerConfig]]:
-        """Give what learns at rates of its own: the model, the mixes of layers, a tuned ELMo."""
+    def _parameter_groups(self) -> Iterator[tuple[list[nn.Parameter], OptimizerConfig]]:
+        """Yield parameters by learning rate: task model, layer mixes, fine-tuned ELMo."""
         elmo, rates = self.config.elmo, self.config.optimizer
         mixes = [mix.weights for _, mix in self.model.mixes() if len(mix.weights) > 1]
-        network = self.model.tokens.network
-        apart = {*mixes, *(() if network is None else network.parameters())}
-        yield [value for value in self.model.parameters() if value not in apart], rates
+        network = self.model.features.network
+        separate = {*mixes, *(() if network is None else network.parameters())}
+        yield [value for value in self.model.parameters() if value not in separate], rates
         if mixes:
             yield mixes, replace(rates, learning_rate=elmo.mix_learning_rate, weight_decay=0.0)
         if network is not None:
-            own = replace(rates, learning_rate=elmo.elmo_learning_rate, weight_decay=0.0)
-            yield list(network.bilm.parameters()), own
+            elmo_rates = replace(rates, learning_rate=elmo.elmo_learning_rate, weight_decay=0.0)
+            yield list(network.bilm.parameters()), elmo_rates
 
     def describe(self) -> str:
-        """Say what the run will take, before its first step."""
+        """Return a description of the run, printed before the first step."""
         n_weights = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
-        scheme = self.trained.kind.settings().get("scheme")
+        scheme = self.fitted.task.to_settings().get("scheme")
         return (
-            f"{self.config.task}: {len(self.job.train):,} examples to learn from, "
-            f"{len(self.job.dev):,} to choose by, {len(self.trained.labels)} labels"
-            f"{f', tags of scheme {scheme}' if scheme else ''}\n"
-            f"model    {n_weights:,} weights that learn\n"
-            f"steps    {self.n_steps:,}, {self.steps_per_epoch:,.0f} an epoch"
+            f"{self.config.task}: {len(self.job.train):,} training examples, "
+            f"{len(self.job.dev):,} development examples, {len(self.fitted.labels)} labels"
+            f"{f', tag scheme {scheme}' if scheme else ''}\n"
+            f"model    {n_weights:,} trainable weights\n"
+            f"steps    {self.n_steps:,}, {self.steps_per_epoch:,.0f} per epoch"
         )
 
     def batches(self, first_step: int) -> Iterator[list[TaskBatch]]:
-        """Give the batches of all steps from one on, in their parts, on the device."""
+        """Yield the batches from `first_step` on, without end, on the device.
+
+        Each batch is a list of its parts.
+        """
         for parts in self.data.from_step(first_step):
             yield [part.to(self.fabric.device) for part in parts]
 
     def step(self, batch: list[TaskBatch], number: int) -> StepResult:
-        """Learn from the parts of a batch."""
-        self._let_loose(number)
+        """Train on a batch, given as a list of its parts."""
+        self._unfreeze(number)
         seed_step(self.fabric.device, self.config.run.seed, number)
         self.model.train()
         for optimizer, rates in zip(self.optimizers, self.rates, strict=True):
@@ -206,81 +211,92 @@ class TaskTrainable:
         gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
         return clip_gradients(gradients, self.config.optimizer.clip_norm)
 
-    def _let_loose(self, number: int) -> None:
-        """Let the layers of a tuned ELMo learn one after another, from the top."""
-        network, every = self.model.tokens.network, self.config.elmo.unfreeze_every
+    def _unfreeze(self, number: int) -> None:
+        """Unfreeze the layers of a fine-tuned ELMo one after another, from the top."""
+        network, every = self.model.features.network, self.config.elmo.unfreeze_every
         if network is None or not every:
             return
-        n_loose = int(number / self.steps_per_epoch) // every
-        for depth, part in enumerate(parts_from_top(network.bilm)):
-            for module in part:
-                module.requires_grad_(depth < n_loose)
+        n_unfrozen = int(number / self.steps_per_epoch) // every
+        for depth, modules in enumerate(layers_from_top(network.bilm)):
+            for module in modules:
+                module.requires_grad_(depth < n_unfrozen)
 
     def memory_advice(self) -> str:
-        """Say what to do when a step did not fit into memory."""
+        """Return the error message for a step that did not fit into memory."""
         words = min(self.config.batch_words, self.tokens_per_step)
-        return f"out of memory: try --batch-words {max(1, words // 2)}"
+        return f"Out of memory. Try --batch-words {max(1, words // 2)}."
 
     def measure(self, step: int, watch: Watch) -> list[float] | None:
-        """Score the development part."""
+        """Score the development set; return None if there is none."""
         if not self.job.dev:
             return None
         examples = self.job.dev
-        answers: list[Any] = []
-        for start in watch(range(0, len(examples), WATCHED)):
-            answers += self.trained.answers(examples[start : start + WATCHED])
-        found = self.trained.kind.scores(examples, answers)
-        return [found[name] for name in self.trained.kind.metrics]
+        predictions: list[Any] = []
+        for start in watch(range(0, len(examples), CHECK_INTERVAL)):
+            predictions += self.fitted.predict(examples[start : start + CHECK_INTERVAL])
+        scores = self.fitted.task.scores(examples, predictions)
+        return [scores[name] for name in self.fitted.task.metrics]
 
     def evaluation(self, numbers: list[float]) -> TaskScores:
-        """Give what `metric` found, now or before a restart."""
-        kind = self.trained.kind
-        return TaskScores(kind.metric, dict(zip(kind.metrics, numbers, strict=True)))
+        """Return the evaluation for numbers of `measure`, which can come from a checkpoint."""
+        task = self.fitted.task
+        return TaskScores(task.metric, dict(zip(task.metrics, numbers, strict=True)))
 
     def is_finite(self) -> bool:
-        """Whether all weights are numbers."""
+        """Whether no weight is NaN or infinite."""
         return all(bool(torch.isfinite(value).all()) for value in self.model.parameters())
 
     def state_dict(self) -> dict[str, Any]:
-        """Give all that the steps changed, and a mark of the examples."""
+        """Return everything that steps change, and a signature of the examples."""
         return {
             "weights": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "examples": self._mark(),
+            "examples": self._signature(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take what `state_dict` gave; refuse that of a run on other examples."""
-        if state["examples"] != self._mark():
-            raise ConfigError(f"{self.config.out} holds a run on other examples: another --out")
-        self.model.load_state_dict(state["weights"])
+        """Load a state of `state_dict`.
+
+        Raises:
+            ConfigError: The state belongs to a run on other examples.
+        """
+        if state["examples"] != self._signature():
+            raise ConfigError(
+                f"{self.config.out} contains a run on other examples. Use another --out."
+            )
+        self.model.load_state_dict(upgrade_weights(state["weights"]))
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            # How it is computed is this machine's, and this version's.
-            dials = optimizer.state_dict()["param_groups"]
-            optimizer.load_state_dict({**saved, "param_groups": dials})
+            # Implementation options depend on this machine and version, not on the checkpoint.
+            param_groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({**saved, "param_groups": param_groups})
 
-    def _mark(self) -> list[int]:
-        """Give what examples are known by."""
-        return [*mark_of(self.job.train), *mark_of(self.job.dev)]
+    def _signature(self) -> list[int]:
+        """Return the signature of training and development examples."""
+        return [*examples_signature(self.job.train), *examples_signature(self.job.dev)]
 
-    def save_model(self, folder: Path, step: int, found: TaskScores | None) -> None:
-        """Write the model as it is now."""
-        self.trained.facts = {
+    def save_model(self, folder: Path, step: int, evaluation: TaskScores | None) -> None:
+        """Write the current model."""
+        self.fitted.facts = {
             "program": f"elmo-torch {__version__}",
             "steps": step,
-            "development": None if found is None else found.figures,
+            "development": None if evaluation is None else evaluation.scores,
             "mixes": self.model.shares(),
         }
-        self.trained.save(folder)
+        self.fitted.save(folder)
 
     def result(self, state: RunState, note: str) -> TaskRun:
-        """Give what the run came to."""
+        """Return the result of the run."""
         best = self.evaluation(state.best) if state.best else None
         return TaskRun(self.config.out, state.step, state.seconds, best, note)
 
 
-def parts_from_top(bilm: BiLM) -> list[list[nn.Module]]:
-    """Give the layers of an ELMo from the top: LSTM layers of both directions, then the words."""
+def layers_from_top(bilm: BiLM) -> list[list[nn.Module]]:
+    """Return the modules of each layer from the top: LSTM layers of both directions, token encoder.
+
+    The two directions of an LSTM layer are together.
+    """
     stacks = (bilm.forward_lstm.layers, bilm.backward_lstm.layers)
-    layers: list[list[nn.Module]] = [[ahead, back] for ahead, back in zip(*stacks, strict=True)]
+    layers: list[list[nn.Module]] = [
+        [forward, backward] for forward, backward in zip(*stacks, strict=True)
+    ]
     return [*reversed(layers), [bilm.encoder]]

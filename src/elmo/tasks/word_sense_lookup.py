@@ -1,7 +1,7 @@
-"""Word senses: the nearest of the senses a lemma has in SemCor, WordNet's first where it has none.
+"""Lookup of word senses: the nearest sense that a lemma has in SemCor, else WordNet's first sense.
 
-Sentences whose words are not tagged with lemmas are answered too: for each word that SemCor has, in
-that form, by the nearest sense of all the lemmas it stood for there.
+Sentences without lemma annotation are supported too. Each word form that occurs in SemCor gets the
+nearest sense of all the lemmas it stands for there.
 """
 
 from collections.abc import Sequence
@@ -24,22 +24,23 @@ from elmo.evaluate.word_senses import (
     read_wordnet,
 )
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import Split
-from elmo.tasks.readers.sense_tagged_files import AskedWord
+from elmo.tasks.readers.raw_text import SplitFunction
+from elmo.tasks.readers.sense_tagged_files import SenseTarget
 
-# Where WordNet lies beside SemCor.
+# Default path of WordNet's index.sense, relative to the folder that contains SemCor.
 WORDNET = Path("wordnet-3.0") / "index.sense"
 
 
 @dataclass(frozen=True)
-class FoundSense:
-    """The sense of some words of a sentence.
+class PredictedSense:
+    """The predicted sense of one or more adjacent words of a sentence.
 
     Attributes:
-        first: number of the first one.
-        stop: number after the last one.
-        sense: key of WordNet; None where WordNet has no such word.
-        is_seen: whether it is the nearest of those remembered, or else WordNet's first.
+        first: Index of the first word.
+        stop: Index after the last word.
+        sense: Sense key of WordNet; None if WordNet has no such word.
+        is_seen: Whether the sense is the nearest of the index; otherwise it is WordNet's first
+            sense.
     """
 
     first: int
@@ -49,132 +50,145 @@ class FoundSense:
 
 
 class WordSenseLookup:
-    """Senses with their vectors."""
+    """Index of senses with their vectors."""
 
     n_texts: ClassVar[int] = 1
-    expects: ClassVar[str] = "the senses of its words"
+    target_description: ClassVar[str] = "the senses of its words"
     metric = "f1"
 
-    def __init__(self, memory: SenseIndex, forms: dict[str, list[Entry]]) -> None:
-        """Take what is remembered.
+    def __init__(self, senses: SenseIndex, forms: dict[str, list[Entry]]) -> None:
+        """Create the index.
 
         Args:
-            memory: senses and their vectors, of one layer.
-            forms: entries that a word in small letters stood for.
+            senses: Senses and their vectors, of a single layer.
+            forms: Entries (lemma and part of speech) of each lowercased word form.
         """
-        self.memory = memory
+        self.senses = senses
         self.forms = forms
 
     @classmethod
-    def of(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Remember the senses of examples, and the order that WordNet has them in."""
+    def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
+        """Build the index from the senses of examples and the sense order of WordNet."""
         train = config.examples.train
         path = config.lookup.wordnet or (None if train is None else Path(train).parent / WORDNET)
         if path is None:
-            raise ConfigError("--wordnet is not given: where its index.sense lies")
+            raise ConfigError("Give the path of WordNet's index.sense with --wordnet.")
         forms: dict[str, list[Entry]] = {}
         for example in examples:
-            for first, stop, entry in example.given or ():
-                known = forms.setdefault("_".join(example.words[first:stop]).lower(), [])
-                if entry not in known:
-                    known.append(entry)
-        memory = SenseIndex.of(encode, _tagged(examples), read_wordnet(Path(path)))
-        if not memory.rows:
-            raise InputError(f"no sense of the examples is one of {path}")
-        return cls(memory, forms)
+            for first, stop, entry in example.extra or ():
+                entries = forms.setdefault("_".join(example.words[first:stop]).lower(), [])
+                if entry not in entries:
+                    entries.append(entry)
+        senses = SenseIndex.of(encode, _tagged(examples), read_wordnet(Path(path)))
+        if not senses.rows:
+            raise InputError(f"None of the senses of the examples is in {path}.")
+        return cls(senses, forms)
 
     @classmethod
-    def from_state(cls, plain: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
-        """Take what `state` gave."""
-        wordnet = {(lemma, part): senses for lemma, part, senses in plain["wordnet"]}
-        rows = {sense: row for row, sense in enumerate(plain["senses"])}
+    def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
+        """Restore an index from the return values of `state`."""
+        wordnet = {(lemma, part): senses for lemma, part, senses in content["wordnet"]}
+        rows = {sense: row for row, sense in enumerate(content["senses"])}
         if len(rows) != len(vectors):
-            raise ValueError(f"there are {len(rows):,} senses for {len(vectors):,} vectors")
-        forms = {form: [(e[0], e[1]) for e in entries] for form, entries in plain["forms"].items()}
+            raise ValueError(f"there are {len(rows):,} senses, but {len(vectors):,} vectors")
+        forms = {
+            form: [(entry[0], entry[1]) for entry in entries]
+            for form, entries in content["forms"].items()
+        }
         return cls(SenseIndex(wordnet, rows, unit(vectors[None].astype(np.float32))), forms)
 
     def state(self) -> tuple[Any, NDArray[np.float16]]:
-        """Give all that is remembered: plain data, and vectors, (senses, dim)."""
-        memory = self.memory
-        plain = {
-            "wordnet": [[*entry, list(senses)] for entry, senses in memory.wordnet.items()],
-            "senses": list(memory.rows),
+        """Return the content of the index: JSON data, and vectors, (senses, dim)."""
+        content = {
+            "wordnet": [[*entry, list(senses)] for entry, senses in self.senses.wordnet.items()],
+            "senses": list(self.senses.rows),
             "forms": self.forms,
         }
-        return plain, memory.centres[0].astype(np.float16)
+        return content, self.senses.centres[0].astype(np.float16)
 
     @staticmethod
-    def fits(example: Example) -> bool:
-        """Tell whether an example has senses."""
-        return isinstance(example.target, tuple) and example.given is not None
+    def has_valid_target(example: Example) -> bool:
+        """Whether an example has senses."""
+        return isinstance(example.target, tuple) and example.extra is not None
 
-    def asked(self, texts: Sequence[str | Sequence[str]], split: Split) -> Example:
-        """Make an example of a sentence, raw or split already."""
+    def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
+        """Return an example for a sentence, raw or split into words."""
         (text,) = texts
         return Example((tuple(split(text) if isinstance(text, str) else text),))
 
-    def answers(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
-        """Give the senses of what is asked, or of all words that are known in their form."""
-        asked = [self._asked(example) for example in examples]
-        places = [
+    def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
+        """Return the senses of the target words, or of all words with a known form."""
+        targets = [self._targets(example) for example in examples]
+        occurrences = [
             SenseOccurrence(number, first, stop, ())
-            for number, words in enumerate(asked)
+            for number, words in enumerate(targets)
             for first, stop, _ in words
         ]
-        text = TaggedWords([example.words for example in examples], places)
+        text = TaggedWords([example.words for example in examples], occurrences)
         vectors = (
             vector for _, part in occurrence_vectors(encode, text) for vector in unit(part)[0]
         )
-        return [tuple(self._found(*word, next(vectors)) for word in words) for words in asked]
+        return [
+            tuple(self._predict_word(*word, next(vectors)) for word in words) for words in targets
+        ]
 
-    def _asked(self, example: Example) -> list[tuple[int, int, list[Entry]]]:
-        """Give the words that are asked for, with the entries they may stand for."""
-        if example.given is not None:
-            words: Sequence[AskedWord] = example.given
+    def _targets(self, example: Example) -> list[tuple[int, int, list[Entry]]]:
+        """Return first index, end index and possible entries of the words to disambiguate."""
+        if example.extra is not None:
+            words: Sequence[SenseTarget] = example.extra
             return [(word.first, word.stop, [word.entry]) for word in words]
-        small = [word.lower() for word in example.words]
-        return [(at, at + 1, self.forms[w]) for at, w in enumerate(small) if w in self.forms]
+        forms = [word.lower() for word in example.words]
+        return [
+            (index, index + 1, self.forms[form])
+            for index, form in enumerate(forms)
+            if form in self.forms
+        ]
 
-    def _found(
+    def _predict_word(
         self, first: int, stop: int, entries: Sequence[Entry], vector: Vectors
-    ) -> FoundSense:
-        senses = [sense for entry in entries for sense in self.memory.candidates(entry)]
-        if not senses:
-            return FoundSense(first, stop, self.memory.first_sense(entries[0]), is_seen=False)
-        (sense,) = self.memory.nearest(senses, vector[None])
-        return FoundSense(first, stop, sense, is_seen=True)
+    ) -> PredictedSense:
+        candidates = [sense for entry in entries for sense in self.senses.candidates(entry)]
+        if not candidates:
+            return PredictedSense(first, stop, self.senses.first_sense(entries[0]), is_seen=False)
+        (sense,) = self.senses.nearest(candidates, vector[None])
+        return PredictedSense(first, stop, sense, is_seen=True)
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Give the share of words with a right sense; every word is answered, so that it is F1."""
-        right, first = [], []
-        for example, found in zip(examples, answers, strict=True):
-            for word, answer, senses in zip(example.given, found, example.target, strict=True):
-                right.append(answer.sense in senses)
-                first.append(self.memory.first_sense(word.entry) in senses)
-        if not right:
-            raise InputError("no word is asked for its sense")
-        return {"f1": sum(right) / len(right), "first_sense": sum(first) / len(first)}
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return F1 and that of WordNet's first sense.
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give words and senses."""
+        Every word gets a prediction, so F1 equals the share of words with a correct sense.
+        """
+        correct, first = [], []
+        for example, of_example in zip(examples, predictions, strict=True):
+            for word, prediction, senses in zip(
+                example.extra, of_example, example.target, strict=True
+            ):
+                correct.append(prediction.sense in senses)
+                first.append(self.senses.first_sense(word.entry) in senses)
+        if not correct:
+            raise InputError("The examples contain no word with a sense.")
+        return {"f1": sum(correct) / len(correct), "first_sense": sum(first) / len(first)}
+
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return words and senses as a dictionary for JSON."""
         senses = [
             {
-                "text": " ".join(example.words[found.first : found.stop]),
-                "start": found.first,
-                "end": found.stop,
-                "sense": found.sense,
-                "by": "nearest" if found.is_seen else "first sense",
+                "text": " ".join(example.words[word.first : word.stop]),
+                "start": word.first,
+                "end": word.stop,
+                "sense": word.sense,
+                "by": "nearest" if word.is_seen else "first sense",
             }
-            for found in answer
+            for word in prediction
         ]
         return {"words": list(example.words), "senses": senses}
 
 
 def _tagged(examples: Sequence[Example]) -> TaggedWords:
-    """Give examples as the sentences and occurrences of a text."""
-    places = [
+    """Return examples as sentences with sense-tagged occurrences."""
+    occurrences = [
         SenseOccurrence(number, word.first, word.stop, senses)
         for number, example in enumerate(examples)
-        for word, senses in zip(example.given or (), example.target or (), strict=True)
+        for word, senses in zip(example.extra or (), example.target or (), strict=True)
     ]
-    return TaggedWords([example.words for example in examples], places)
+    return TaggedWords([example.words for example in examples], occurrences)

@@ -1,4 +1,4 @@
-"""Static word vectors from files of word2vec and GloVe: words and their numbers."""
+"""Readers of word vector files of word2vec and GloVe."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -13,19 +13,19 @@ from torch import Tensor
 from elmo.errors import FormatError
 from elmo.evaluate.probe_vectors import numbered_lines
 
-# Words of a file, or numbers of a word, in word2vec's first line.
+# A count in the first line of a word2vec file: number of words, or dimensions.
 _COUNT = re.compile(r"\d{1,12}")
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Static vectors of words.
+    """Word vectors of the training words and of other words.
 
     Attributes:
-        words: that a model meets when it is trained, and whose vectors may learn.
-        vectors: theirs, (words, dim).
-        others: words that it may meet later.
-        other_vectors: theirs in float16, (others, dim), which stay as they were read.
+        words: Words of the training examples, whose vectors can be fine-tuned.
+        vectors: Their vectors, (words, dim).
+        others: Other words, which can occur in new texts.
+        other_vectors: Their vectors in float16, (others, dim), which are never trained.
     """
 
     words: list[str]
@@ -40,31 +40,31 @@ def read_word_vectors(
     """Read word vectors.
 
     Args:
-        path: a line for each word, below one with counts alone where word2vec wrote it. A file
-            whose name ends in .bin is word2vec's binary one.
-        wanted: words that a model is trained on; all where None.
-        n_others: how many further words are kept, the first of the file, which has frequent words
-            first as a rule.
+        path: Text file with one word per line, optionally after a header line with two counts as
+            word2vec writes it; or a binary file of word2vec if the name ends in .bin.
+        wanted: Words of the training examples. Default: all words of the file.
+        n_others: Number of other words to keep: the first of the file, which usually lists words by
+            decreasing frequency.
     """
     found: dict[str, NDArray[np.float32]] = {}
     others: dict[str, NDArray[np.float16]] = {}
-    for word, vector in _binary(path) if path.suffix == ".bin" else _text(path):
+    for word, vector in _read_binary(path) if path.suffix == ".bin" else _read_text(path):
         if wanted is None or word in wanted:
             found.setdefault(word, vector)
         elif len(others) < n_others:
             others.setdefault(word, vector.astype(np.float16))
     if not found:
-        raise FormatError(f"{path} holds no vector of a word of the examples")
+        raise FormatError(f"{path} has no vector for any word of the examples.")
     vectors = torch.from_numpy(np.stack(list(found.values())))
-    # The first row is there for the shape alone, where there are no others.
+    # The first row only sets the shape if there are no other words.
     rest = np.stack([np.zeros(vectors.shape[1], np.float16), *others.values()])[1:]
     return WordVectors(list(found), vectors, list(others), torch.from_numpy(rest))
 
 
-def _text(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
+def _read_text(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     width, n_words, n_read = 0, 0, 0
     for number, line in numbered_lines(path):
-        # A few words of GloVe hold spaces, so numbers are counted from the end.
+        # A few words of GloVe contain spaces, so values are counted from the end.
         parts = line.rstrip().split(" ")
         if number == 1 and len(parts) == 2 and all(map(_COUNT.fullmatch, parts)):
             n_words, width = map(int, parts)
@@ -76,37 +76,42 @@ def _text(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
         except ValueError:
             vector = np.empty(0, dtype=np.float32)
         if not word or len(vector) != width or not np.isfinite(vector).all():
-            raise FormatError(f"{path}, line {number}: expected a word and {width} numbers")
+            raise FormatError(f"{path}, line {number}: expected a word and {width} finite values.")
         n_read += 1
         yield word, vector
     if n_read < n_words:
-        raise FormatError(f"{path} ends after word {n_read:,} of {n_words:,}: it is cut short")
+        raise FormatError(f"{path} is truncated: it ends after word {n_read:,} of {n_words:,}.")
 
 
-def _binary(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Read counts in a line of text, then words, each with a space and its numbers behind it."""
+def _read_binary(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Read a header line with two counts, then words, each followed by a space and its vector."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise FormatError(f"cannot read {path}: {error.strerror}") from None
-    counts, _, _ = data[:64].partition(b"\n")
-    parts = counts.split()
-    if len(parts) != 2 or not all(part.isdigit() and int(part) for part in parts):
-        raise FormatError(f"{path} is no binary file of word2vec: it begins with {counts[:20]!r}")
-    n_words, width = map(int, parts)
-    place = len(counts) + 1
+        raise FormatError(f"Cannot read {path}: {error.strerror}.") from None
+    header, _, _ = data[:64].partition(b"\n")
+    counts = header.split()
+    if len(counts) != 2 or not all(count.isdigit() and int(count) for count in counts):
+        raise FormatError(
+            f"{path} is not a binary word2vec file: it begins with {header[:20]!r}, expected two "
+            "counts."
+        )
+    n_words, width = map(int, counts)
+    position = len(header) + 1
     for number in range(1, n_words + 1):
-        end = data.find(b" ", place)
-        # Some programs put the end of a line between a vector and the next word.
-        name = data[place:end].removeprefix(b"\n")
-        place = end + 1 + 4 * width
-        if end < 0 or place > len(data):
-            raise FormatError(f"{path} ends in word {number:,} of {n_words:,}: it is cut short")
+        end = data.find(b" ", position)
+        # Some programs write a line break between a vector and the next word.
+        name = data[position:end].removeprefix(b"\n")
+        position = end + 1 + 4 * width
+        if end < 0 or position > len(data):
+            raise FormatError(f"{path} is truncated: it ends in word {number:,} of {n_words:,}.")
         vector = np.frombuffer(data, "<f4", width, end + 1)
         try:
             word = name.decode("utf-8")
         except UnicodeDecodeError:
             word = ""
         if not word or not np.isfinite(vector).all():
-            raise FormatError(f"{path}, word {number:,}: expected a word and {width} numbers")
+            raise FormatError(
+                f"{path}, word {number:,}: expected a word and {width} finite values."
+            )
         yield word, vector

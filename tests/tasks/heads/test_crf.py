@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elmo.errors import ConfigError
 from elmo.tasks.heads.crf import CRF, _forward, _last_by_halves
-from elmo.tasks.spans import SCHEMES, allowed, is_allowed
+from elmo.tasks.spans import SCHEMES, allowed_transitions, is_well_formed
 
 LENGTHS = [(1,), (4,), (3, 1, 4, 2), (4, 4)]
 
@@ -273,11 +273,11 @@ def test_large_scores_do_not_overflow():
 def test_constraints_are_never_broken(seed, scheme, size, lengths):
     prefixes = {"BIOES": "BIES", "BILOU": "BILU"}.get(scheme, "BI")
     tags = ["O", *(f"{prefix}-{label}" for prefix in prefixes for label in "XY")]
-    crf = random_crf(len(tags), seed, torch.float32, constraints=allowed(scheme, tags))
+    crf = random_crf(len(tags), seed, torch.float32, constraints=allowed_transitions(scheme, tags))
     emissions, _, mask = batch(lengths, len(tags), seed + 1, torch.float32)
     for path, length in zip(crf.decode(emissions * size, mask), lengths, strict=True):
         assert len(path) == length
-        assert is_allowed([tags[number] for number in path], scheme)
+        assert is_well_formed([tags[number] for number in path], scheme)
 
 
 def test_constraints_in_training():

@@ -57,10 +57,10 @@ def pairs(examples):
 def test_each_word_knows_its_line(write, reader, text, lines):
     path = write(text)
     examples = reader(path)
-    found = [[one.where_is(n) for n in range(len(one.words))] for one in examples]
+    found = [[one.word_location(n) for n in range(len(one.words))] for one in examples]
     assert found == [[f"{path}, line {line}" for line in some] for some in lines]
     first = 1 if reader is not read_conll else 3
-    assert str(examples[0].where) == f"{path}, line {first}"
+    assert str(examples[0].location) == f"{path}, line {first}"
 
 
 # ------------------------------------------------------------------------------------ columns

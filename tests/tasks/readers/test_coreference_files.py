@@ -4,7 +4,7 @@ import pytest
 from test_predicate_frames import document, rows
 
 from elmo.errors import FormatError
-from elmo.tasks.examples import NamesOfPronoun
+from elmo.tasks.examples import PronounCandidates
 from elmo.tasks.readers.coreference_files import read_coreference
 from elmo.tasks.readers.gap import COLUMNS, read_gap
 from elmo.tasks.readers.predicate_frames import read_conll2012
@@ -29,7 +29,7 @@ def test_clusters(write):
     assert example.texts == (("the", "man", "ate", "it"), ("He", "left"))
     assert example.target == (((0, 2), (0, 3), (4, 5)), ((3, 4),))
     assert example.id == "bc/x; part 0"
-    assert example.given == ("Kim", "Kim")
+    assert example.extra == ("Kim", "Kim")
 
 
 def test_clusters_that_share_a_mention_are_one(write):
@@ -47,7 +47,7 @@ def test_columns_between_tabs(write):
     (example,) = read_coreference(write(text))
     assert example.texts == (("w0", "w1", "w2"),)
     assert example.target == (((0, 3),),)
-    assert example.given == ("",)
+    assert example.extra == ("",)
 
 
 def test_several_parts(write):
@@ -129,7 +129,7 @@ def test_gap(write):
     (example,) = read_gap(write(table(ROW)), split=EnglishTokenizer().words)
     assert example.texts == (("Ann", "met", "Bea", "."), ("She", "left", "."))
     assert example.target == (True, False)
-    assert example.given == NamesOfPronoun((4, 5), (0, 1), (2, 3), "feminine")
+    assert example.extra == PronounCandidates((4, 5), (0, 1), (2, 3), "feminine")
     assert example.id == "d-1"
 
 

@@ -12,7 +12,7 @@ from elmo.tasks.scores.label_scores import span_scores
 from elmo.tasks.scores.pronoun_scores import pronoun_scores
 from elmo.tasks.scores.question_answering_scores import answer_scores
 from elmo.tasks.scores.semantic_role_scores import role_scores
-from elmo.tasks.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_allowed
+from elmo.tasks.spans import BIOES, IOB1, IOB2, NONE, convert, detect_scheme, is_well_formed
 from elmo.text.tokenizer import EnglishTokenizer
 
 # Every test of this file needs a data set that is too large, or not licensed, for the repository.
@@ -69,7 +69,7 @@ def test_conll_2003_in_other_schemes(unpacked, scheme):
     gold = tags(read(unpacked("conll2003") / "test.txt", "conll"))
     other = [convert(sentence, IOB2, scheme) for sentence in gold]
     assert detect_scheme(other) == scheme
-    assert all(is_allowed(sentence, scheme) for sentence in other)
+    assert all(is_well_formed(sentence, scheme) for sentence in other)
     assert [convert(sentence, scheme, IOB2) for sentence in other] == gold
 
 
@@ -89,7 +89,7 @@ def test_klp_2016(unpacked, part, n_sentences):
     examples = read(unpacked("kmou-ner") / f"klp2016/ner.{part}")
     assert len(examples) == n_sentences
     gold = tags(examples)
-    assert all(is_allowed(sentence, IOB2) for sentence in gold)
+    assert all(is_well_formed(sentence, IOB2) for sentence in gold)
     assert set(span_scores(gold, gold, IOB2).labels) == {"DT", "LC", "OG", "PS", "TI"}
 
 
@@ -169,8 +169,8 @@ def test_squad(unpacked, path, n, n_passages):
     """What the words of an answer say is the answer, but where it ends inside a word."""
     examples = read(unpacked("squad-part") / path, "squad", split=EnglishTokenizer().words)
     assert len(examples) == n
-    assert len({example.given.text for example in examples}) == n_passages
-    found = [example.given.piece(example.target.place) for example in examples]
+    assert len({example.extra.text for example in examples}) == n_passages
+    found = [example.extra.text_of(example.target.word_range) for example in examples]
     scores = answer_scores([example.target.texts for example in examples], found)
     assert scores.f1 > 0.99
     assert scores.exact_match > 0.98
@@ -211,7 +211,7 @@ def test_litbank(unpacked):
 def test_gap(unpacked, part, n):
     examples = read(unpacked("gap") / f"gap-{part}.tsv", "gap", split=EnglishTokenizer().words)
     assert len(examples) == n
-    genders = [example.given.gender for example in examples]
+    genders = [example.extra.gender for example in examples]
     assert genders.count("feminine") == n / 2
     gold = [example.target for example in examples]
     assert not any(all(meant) for meant in gold)

@@ -8,7 +8,7 @@ import pytest
 from elmo.config import ReaderName
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.readers import READERS, read
-from elmo.tasks.readers.reader_registry import detect_kind
+from elmo.tasks.readers.reader_registry import detect_reader
 
 UD = "1\ta\ta\tX\tY\t_\t_\t_\t_\t_\n"
 
@@ -46,19 +46,19 @@ def test_kinds_found_out(tmp_path, name, text, kind):
     path.write_text(text, encoding="utf-8")
     if kind is None:
         with pytest.raises(FormatError, match=r"cannot tell what kind of file .* is; say it"):
-            detect_kind(path)
+            detect_reader(path)
     else:
-        assert detect_kind(path) == kind
+        assert detect_reader(path) == kind
         packed = tmp_path / f"{name}.gz"
         packed.write_bytes(gzip.compress(text.encode()))
-        assert detect_kind(packed) == kind
+        assert detect_reader(packed) == kind
 
 
 def test_parallel_is_found_out(tmp_path):
     path = tmp_path / "a.words.txt"
     path.write_text("a b\n")
     path.with_name("a.tags.txt").write_text("O X\n")
-    assert detect_kind(path) == "parallel"
+    assert detect_reader(path) == "parallel"
     assert read(str(path))[0].target == ("O", "X")
 
 

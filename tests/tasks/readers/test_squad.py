@@ -27,7 +27,7 @@ def squad(*questions):
     return {"version": "1.1", "data": [{"paragraphs": [{"context": PASSAGE, "qas": questions}]}]}
 
 
-def asked(*answers, **more):
+def qa(*answers, **more):
     found = [{"text": text, "answer_start": start} for text, start in answers]
     return {"id": "q1", "question": "Who left?", "answers": found, **more}
 
@@ -39,34 +39,34 @@ def flat():
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_questions(write, indent):
-    text = json.dumps(squad(asked(("left again", 27), ("again", 32)), asked(("He", 24))), indent=2)
+    text = json.dumps(squad(qa(("left again", 27), ("again", 32)), qa(("He", 24))), indent=2)
     first, second = read_squad(write(text), split=SPLIT)
     assert first.texts[0] == ("Who", "left", "?")
     assert first.texts[1][:4] == ("He", "left", ",", "and")
     assert first.id == "q1"
-    assert first.given.text == PASSAGE
+    assert first.extra.text == PASSAGE
     assert first.target.texts == ("left again", "again")
-    assert first.given.piece(first.target.place) == "left again"
+    assert first.extra.text_of(first.target.word_range) == "left again"
     # The second He, not the first one.
-    assert second.target.place == (7, 8)
+    assert second.target.word_range == (7, 8)
     # Of one passage, read once.
-    assert first.given is second.given
+    assert first.extra is second.extra
 
 
 def test_questions_without_answers(write):
     plausible = [{"text": "He", "answer_start": 0}]
-    for found in (squad(asked(is_impossible=True, plausible_answers=plausible)), flat()):
+    for found in (squad(qa(is_impossible=True, plausible_answers=plausible)), flat()):
         (example,) = read_squad(write(found))
         assert example.target == GoldAnswers()
-    (example,) = read_squad(write(squad(asked(("He", 0), is_impossible=False))))
+    (example,) = read_squad(write(squad(qa(("He", 0), is_impossible=False))))
     assert example.target == GoldAnswers(("He",), (0, 1))
 
 
 def test_an_answer_inside_a_word(write):
     """It is the word that is learned, and the answer that is compared with."""
-    (example,) = read_squad(write(squad(asked(("ack", 19)))))
+    (example,) = read_squad(write(squad(qa(("ack", 19)))))
     assert example.target.texts == ("ack",)
-    assert example.given.piece(example.target.place) == "back."
+    assert example.extra.text_of(example.target.word_range) == "back."
 
 
 def test_flat_records(write):
@@ -82,9 +82,9 @@ def test_flat_records(write):
 
 
 def test_flat_records_with_places(write):
-    record = {"context": PASSAGE, "id": 3, **asked(("He", 24))}
+    record = {"context": PASSAGE, "id": 3, **qa(("He", 24))}
     (example,) = read_squad(write([record]), split=SPLIT)
-    assert example.target.place == (7, 8)
+    assert example.target.word_range == (7, 8)
 
 
 @pytest.mark.parametrize(
@@ -101,26 +101,26 @@ def test_flat_records_with_places(write):
         ({"data": [{"paragraphs": [{"context": "a"}]}]}, "paragraph 1 has no list 'qas'"),
         (squad({"answers": []}), "question 1 has no text 'question'"),
         (squad("who?"), "question 1 has no text 'question'"),
-        (squad(asked(("left", 0))), "does not hold the answer 'left' at character 0"),
-        (squad(asked(("He", -15))), "does not hold the answer 'He' at character -15"),
-        (squad(asked((" ", 2))), "question 1 has an answer without a text"),
-        (squad(asked(("", 1))), "question 1 has an answer without a text"),
-        (squad(asked(("He", None))), "an answer without a number for its answer_start"),
-        (squad(asked(("He", True))), "an answer without a number for its answer_start"),
-        (squad(asked()), "question 1 has no answer, and does not say that it is_impossible"),
+        (squad(qa(("left", 0))), "does not hold the answer 'left' at character 0"),
+        (squad(qa(("He", -15))), "does not hold the answer 'He' at character -15"),
+        (squad(qa((" ", 2))), "question 1 has an answer without a text"),
+        (squad(qa(("", 1))), "question 1 has an answer without a text"),
+        (squad(qa(("He", None))), "an answer without a number for its answer_start"),
+        (squad(qa(("He", True))), "an answer without a number for its answer_start"),
+        (squad(qa()), "question 1 has no answer, and does not say that it is_impossible"),
         (
-            squad(asked(is_impossible=False)),
+            squad(qa(is_impossible=False)),
             "has no answer, and does not say that it is_impossible",
         ),
         *(
             (
-                squad(asked(("He", 0), is_impossible=said)),
+                squad(qa(("He", 0), is_impossible=said)),
                 f"line 1, article 1, paragraph 1, question 1 has {spelled} for is_impossible; exp",
             )
             for said, spelled in (("true", '"true"'), (1, "1"), (0, "0"), (None, "null"))
         ),
         (
-            squad(asked(("He", 0), is_impossible=True)),
+            squad(qa(("He", 0), is_impossible=True)),
             "line 1, .* question 1 says that it is_impossible, and has 'answers'",
         ),
         (
@@ -131,8 +131,8 @@ def test_flat_records_with_places(write):
             [{"context": "a", "question": "b", "answer": "a", "is_impossible": "no"}],
             'line 1, record 1 has "no" for is_impossible',
         ),
-        (squad(asked(("He", 0)) | {"question": " "}), "has a question without words"),
-        ({"data": [{"paragraphs": [{"context": " ", "qas": [asked()]}]}]}, "question 1"),
+        (squad(qa(("He", 0)) | {"question": " "}), "has a question without words"),
+        ({"data": [{"paragraphs": [{"context": " ", "qas": [qa()]}]}]}, "question 1"),
         ({"data": []}, "holds no question"),
         ([{"context": "a", "question": "b", "answer": "c"}], "record 1: .* hold the answer 'c'$"),
         ([{"context": " ", "question": "b", "answer": " "}], "has a passage without words"),
@@ -147,14 +147,14 @@ def test_broken(write, value, message):
 
 
 def test_a_tokeniser_that_changes_words(write):
-    with pytest.raises(FormatError, match="question 1: the word 'he' is not found"):
-        read_squad(write(squad(asked(("He", 0)))), split=lambda text: text.lower().split())
+    with pytest.raises(FormatError, match="question 1: The word 'he' is not found"):
+        read_squad(write(squad(qa(("He", 0)))), split=lambda text: text.lower().split())
 
 
 def test_the_line_of_what_is_broken(write):
     """It is where the question begins, whatever stands before it."""
-    good = {"qas": [asked(("He", 0))], "context": PASSAGE, "more": {"qas": [{}, "]}"]}}
-    bad = {"context": PASSAGE, "qas": [asked(("He", 0)), {"question": "Who?", "answers": 3}]}
+    good = {"qas": [qa(("He", 0))], "context": PASSAGE, "more": {"qas": [{}, "]}"]}}
+    bad = {"context": PASSAGE, "qas": [qa(("He", 0)), {"question": "Who?", "answers": 3}]}
     text = json.dumps(
         {"x": [], "data": [{"paragraphs": []}, {"paragraphs": [good, bad]}]}, indent=1
     )

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from small_tasks import DIALS, fabric, make_trained, task_config, write_elmo
+from small_tasks import OPTIONS, fabric, make_fitted_task, task_config, write_elmo
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from typer.testing import CliRunner
@@ -17,17 +17,17 @@ from elmo import cli
 from elmo.config import CoreferenceConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import CoreferenceResolver
-from elmo.tasks.examples import Example, NamesOfPronoun
+from elmo.tasks.examples import Example, PronounCandidates
 from elmo.tasks.heads.coreference_head import CoreferenceHead, distance
 from elmo.tasks.packed_batch import PackedBatch
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types import coreference as clusters_module
 from elmo.tasks.task_types.task_registry import make_task, task_for
 from elmo.train import loop
 
-DIALS = {
-    **DIALS,
+OPTIONS = {
+    **OPTIONS,
     **{
         "max_mention_words": 2,
         "top_span_ratio": 0.5,
@@ -54,7 +54,7 @@ def document(he, she, first, single):
     ]
     if single:
         clusters.append(((second + 2, second + 4),))
-    return Example(texts, tuple(sorted(clusters)), given=("",) * 3)
+    return Example(texts, tuple(sorted(clusters)), extra=("",) * 3)
 
 
 def documents(single):
@@ -71,7 +71,7 @@ def no_picture(monkeypatch):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
-def make_head(has_single=True, **dials):
+def make_head(has_singletons=True, **dials):
     torch.manual_seed(0)
     dials = {
         "max_mention_words": 3,
@@ -81,7 +81,7 @@ def make_head(has_single=True, **dials):
         **dials,
     }
     return CoreferenceHead(
-        dim=6, dials=CoreferenceConfig(**dials), has_single=has_single, dropout=0.2
+        dim=6, dials=CoreferenceConfig(**dials), has_singletons=has_singletons, dropout=0.2
     )
 
 
@@ -89,8 +89,8 @@ def texts_of(*lengths):
     """Give vectors of sentences, padded with what must not be read."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(len(lengths), max(lengths), 6, generator=generator)
-    layout = PackedBatch.of(lengths)
-    return [Texts(x.masked_fill(~layout.mask.unsqueeze(2), 1e6), layout)]
+    layout = PackedBatch.from_lengths(lengths)
+    return [EncodedTexts(x.masked_fill(~layout.mask.unsqueeze(2), 1e6), layout)]
 
 
 # -------------------------------------------------------------------------------------------- head
@@ -183,24 +183,24 @@ def test_the_loss_is_that_of_any_right_antecedent():
 
 
 @pytest.mark.parametrize(
-    ("has_single", "expected"),
+    ("has_singletons", "expected"),
     [(True, [[(0, 1), (1, 2), (3, 4)], [(2, 3)]]), (False, [[(0, 1), (1, 2), (3, 4)]])],
 )
-def test_links_make_clusters(monkeypatch, has_single, expected):
-    head = make_head(has_single, top_span_ratio=1.0, max_mention_words=1).eval()
+def test_links_make_clusters(monkeypatch, has_singletons, expected):
+    head = make_head(has_singletons, top_span_ratio=1.0, max_mention_words=1).eval()
     kept = head(texts_of(5))
     links = torch.full_like(kept.links, -9.0)
     links[:, 0] = 0.0
     links[1, 1] = links[3, 2] = 1.0
     scores = torch.tensor([5.0, 5.0, 5.0, 5.0, -5.0]).unsqueeze(1)
     monkeypatch.setattr(head, "forward", lambda texts: kept._replace(links=links, scores=scores))
-    assert head.answers(texts_of(5)) == [expected]
+    assert head.predict(texts_of(5)) == [expected]
 
 
 def test_a_document_of_one_word():
     head = make_head()
     assert head.loss(texts_of(1), torch.tensor([[0, 1, 0]])) > 0
-    assert len(head.answers(texts_of(1))) == 1
+    assert len(head.predict(texts_of(1))) == 1
 
 
 class Largest(TorchDispatchMode):
@@ -237,7 +237,7 @@ def test_memory_is_linear_in_words():
 
 # ------------------------------------------------------------------------------------------- kind
 
-SETTINGS = {"has_single": True, "max_sentence_words": 3, "max_document_words": 5}
+SETTINGS = {"has_singletons": True, "max_sentence_words": 3, "max_document_words": 5}
 
 
 def test_long_documents_are_cut_between_sentences(caplog):
@@ -247,8 +247,8 @@ def test_long_documents_are_cut_between_sentences(caplog):
     clusters = (((0, 2), (5, 6)), ((4, 5), (6, 7)), ((2, 3),))
     example = Example(texts, clusters, "x", ("Kim", "Lee", ""))
     with caplog.at_level(logging.WARNING):
-        pieces = kind.pieces(example)
-        kind.pieces(example)
+        pieces = kind.split_example(example)
+        kind.split_example(example)
     assert [piece.texts for piece in pieces] == [
         (("a", "b"), ("c", "d", "e")),
         (("f",), ("g",)),
@@ -257,47 +257,47 @@ def test_long_documents_are_cut_between_sentences(caplog):
         (((0, 2),), ((4, 5),), ((2, 3),)),
         (((0, 1),), ((1, 2),)),
     ]
-    assert [piece.given for piece in pieces] == [("Kim", "Lee"), ("Lee", "")]
-    assert kind.joined(example, pieces, [(((4, 5),),), (((0, 1), (1, 2)),)]) == (
+    assert [piece.extra for piece in pieces] == [("Kim", "Lee"), ("Lee", "")]
+    assert kind.merge_predictions(example, pieces, [(((4, 5),),), (((0, 1), (1, 2)),)]) == (
         ((4, 5),),
         ((5, 6), (6, 7)),
     )
     (told,) = caplog.messages
     assert "documents above 5 words are cut between sentences" in told
     # What is asked has no target, and nobody speaks.
-    (first, _) = kind.pieces(Example(texts))
-    assert (first.target, first.given) == (None, ("", ""))
+    (first, _) = kind.split_example(Example(texts))
+    assert (first.target, first.extra) == (None, ("", ""))
 
 
 def test_words_are_marked_by_who_speaks():
-    kind = make_task("coreference", {"has_single": False})
+    kind = make_task("coreference", {"has_singletons": False})
     texts = (("a", "b"), ("c",), ("d",), ("e",))
-    (piece,) = kind.pieces(Example(texts, (), given=("Kim", "", "Lee", "Kim")))
-    (group,) = kind.groups([piece])
+    (piece,) = kind.split_example(Example(texts, (), extra=("Kim", "", "Lee", "Kim")))
+    (group,) = kind.text_groups([piece])
     assert group.texts == list(texts)
-    assert group.marks == [[1, 1], [0], [2], [1]]
+    assert group.indicators == [[1, 1], [0], [2], [1]]
     many = tuple(map(str, range(40)))
-    (piece,) = kind.pieces(Example((("a",),) * 40, given=many))
-    marks = {row[0] for row in kind.groups([piece])[0].marks}
-    assert marks == set(range(1, kind.n_marks))
+    (piece,) = kind.split_example(Example((("a",),) * 40, extra=many))
+    marks = {row[0] for row in kind.text_groups([piece])[0].indicators}
+    assert marks == set(range(1, kind.n_indicators))
 
 
 @pytest.mark.parametrize("single", [True, False])
 def test_gold_in_gold_out(single):
     examples = documents(single)
-    kind = task_for("coreference", examples, task_config("x", task="coreference", **DIALS))
-    assert kind.has_single is single
+    kind = task_for("coreference", examples, task_config("x", task="coreference", **OPTIONS))
+    assert kind.has_singletons is single
     assert kind.dials.max_antecedents == 8
-    assert vars(make_task("coreference", kind.settings())) == vars(kind)
+    assert vars(make_task("coreference", kind.to_settings())) == vars(kind)
     answers = []
     for example in examples:
-        (piece,) = kind.pieces(example)
+        (piece,) = kind.split_example(example)
         rows = kind.targets([piece], {}).tolist()
         clusters = {}
         for start, end, number in rows:
             clusters.setdefault(number, []).append((start, end))
-        (found,) = kind.answers([list(clusters.values())], [])
-        answers.append(kind.joined(example, [piece], [found]))
+        (found,) = kind.decode_predictions([list(clusters.values())], [])
+        answers.append(kind.merge_predictions(example, [piece], [found]))
     assert answers == [example.target for example in examples]
     scores = kind.scores(examples, answers)
     assert tuple(scores) == kind.metrics
@@ -305,7 +305,7 @@ def test_gold_in_gold_out(single):
 
 
 def test_clusters_of_one_mention_count_as_the_examples_have_them():
-    kind = make_task("coreference", {"has_single": True})
+    kind = make_task("coreference", {"has_singletons": True})
     example = Example((("a", "b", "c"),), (((0, 1), (1, 2)), ((2, 3),)))
     scores = kind.scores([example], [(((0, 1), (1, 2)),)])
     assert scores["muc_f1"] == 1
@@ -346,7 +346,7 @@ def test_dials_that_cannot_be():
 GAP = Example(
     (("Ann", "Lee", "met", "Miss", "Eve", "."), ("She", "left", ".")),
     (False, True),
-    given=NamesOfPronoun((6, 7), (0, 2), (4, 5), "feminine"),
+    extra=PronounCandidates((6, 7), (0, 2), (4, 5), "feminine"),
 )
 
 
@@ -364,9 +364,9 @@ GAP = Example(
     ],
 )
 def test_names_of_pronouns(clusters, right):
-    kind = make_task("coreference", {"has_single": True})
-    assert kind.fits(GAP)
-    he = replace(GAP, given=replace(GAP.given, gender="masculine"))
+    kind = make_task("coreference", {"has_singletons": True})
+    assert kind.has_valid_target(GAP)
+    he = replace(GAP, extra=replace(GAP.extra, gender="masculine"))
     scores = kind.scores([GAP, he], [clusters, (((4, 5), (6, 7)),)])
     assert set(scores) == {"gap_f1", "masculine_f1", "feminine_f1", "bias"}
     assert scores["masculine_f1"] == 1
@@ -387,24 +387,26 @@ def test_clusters_are_learned_by_heart(tmp_path, settings):
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
     examples = documents(single)
-    trained = make_trained(
-        tmp_path, examples, examples, task="coreference", **{**DIALS, **settings}
+    trained = make_fitted_task(
+        tmp_path, examples, examples, task="coreference", **{**OPTIONS, **settings}
     )
     work = TaskTrainingJob(trained, examples, examples).make_trainable(fabric())
     for number, batch in zip(range(160), work.batches(0), strict=False):
         work.step(batch, number)
     found = work.evaluation(work.measure(160, iter))
     assert found.metric == "mean_f1"
-    assert found.figures["mean_f1"] > 0.9
+    assert found.scores["mean_f1"] > 0.9
 
 
 def test_documents_are_computed_one_by_one(tmp_path):
     examples = documents(True)
-    trained = make_trained(tmp_path, examples, task="coreference", **{**DIALS, "batch_size": 2})
+    trained = make_fitted_task(
+        tmp_path, examples, task="coreference", **{**OPTIONS, "batch_size": 2}
+    )
     work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
     assert [part.share for part in next(work.batches(0))] == [0.5, 0.5]
-    together = trained.answers(examples)
-    assert together == [trained.answers([example])[0] for example in examples]
+    together = trained.predict(examples)
+    assert together == [trained.predict([example])[0] for example in examples]
 
 
 @pytest.mark.parametrize("settings", [{"placement": "both"}, {"use": "tuned"}])
@@ -416,11 +418,11 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
         ("She", "saw", "him"),
         ("a",),
     )
-    example = Example(texts, (((0, 1), (3, 4), (10, 11)), ((5, 7), (8, 9))), given=("Kim", "") * 2)
-    settings = {**DIALS, **settings, "model": write_elmo(tmp_path / "elmo")}
+    example = Example(texts, (((0, 1), (3, 4), (10, 11)), ((5, 7), (8, 9))), extra=("Kim", "") * 2)
+    settings = {**OPTIONS, **settings, "model": write_elmo(tmp_path / "elmo")}
     shapes, gradients, found = [], [], []
     for words in (20, 9):
-        trained = make_trained(
+        trained = make_fitted_task(
             tmp_path, [example], task="coreference", batch_words=words, **settings
         )
         # Nothing is learned yet: without it there would be no mention to compare.
@@ -431,7 +433,7 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
         loss.backward()
         own = trained.built.model.parameters()
         gradients.append([loss, *(value.grad for value in own if value.grad is not None)])
-        found.append(trained.answers([example]))
+        found.append(trained.predict([example]))
     assert shapes == [[(4, 5)], [(3, 3), (1, 5)]]
     assert found[0] == found[1] != [()]
     for one, other in zip(*gradients, strict=True):
@@ -441,12 +443,12 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
 def test_a_tuned_elmo_learns_from_all_sentences(tmp_path):
     examples = documents(True)
     model = write_elmo(tmp_path / "elmo")
-    settings = {**DIALS, "model": model, "use": "tuned", "placement": "output"}
-    trained = make_trained(tmp_path, examples, task="coreference", **settings)
+    settings = {**OPTIONS, "model": model, "use": "tuned", "placement": "output"}
+    trained = make_fitted_task(tmp_path, examples, task="coreference", **settings)
     work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
-    before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]
+    before = [value.clone() for value in work.model.features.network.bilm.parameters()]
     work.step(next(work.batches(0)), 0)
-    after = work.model.tokens.network.bilm.parameters()
+    after = work.model.features.network.bilm.parameters()
     assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
@@ -455,7 +457,7 @@ def test_a_coreference_resolver(tmp_path):
     texts = [[list(text) for text in example.texts] for example in examples]
     raw = [" ".join(word for text in example.texts for word in text) for example in examples]
     clusters = [example.target for example in examples]
-    settings = {**DIALS, "epochs": 5, "evaluate_every": 40}
+    settings = {**OPTIONS, "epochs": 5, "evaluate_every": 40}
     model = CoreferenceResolver(**settings).fit(texts, clusters, dev=(texts, clusters))
     assert model.score(texts, clusters) > 0.3
     found = model.predict(texts)
@@ -479,7 +481,7 @@ def test_a_coreference_resolver(tmp_path):
 )
 def test_clusters_that_do_not_fit(target, message):
     with pytest.raises(InputError, match=message):
-        CoreferenceResolver(**DIALS).fit(["a b"], [target])
+        CoreferenceResolver(**OPTIONS).fit(["a b"], [target])
 
 
 def columns(example, name):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_tasks import DIALS, fabric, make_trained, write_elmo
+from small_tasks import OPTIONS, fabric, make_fitted_task, write_elmo
 from typer.testing import CliRunner
 
 from elmo import cli
@@ -16,7 +16,7 @@ from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.examples import Example, Frame
 from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.task_trainable import TaskTrainingJob
-from elmo.tasks.task_types.semantic_roles import FoundFrames
+from elmo.tasks.task_types.semantic_roles import PredictedFrames
 from elmo.tasks.task_types.task_registry import make_task, task_for
 from elmo.train import loop
 
@@ -25,7 +25,7 @@ PEOPLE = ("Kim", "Lee", "Ann", "Bo")
 
 def sentence(text, *frames):
     found = tuple(Frame(number, tuple(tags.split())) for number, tags in frames)
-    return Example((tuple(text.split()),), found, given=tuple(frame.predicate for frame in found))
+    return Example((tuple(text.split()),), found, extra=tuple(frame.predicate for frame in found))
 
 
 # Who does what hangs on the predicate that is asked for; some sentences have none.
@@ -56,26 +56,26 @@ def no_picture(monkeypatch):
 
 def test_a_sentence_is_asked_for_predicates_and_for_each_frame():
     kind = task_for("semantic_roles", SENTENCES)
-    pieces = kind.pieces(SENTENCES[0])
-    assert [(piece.given, piece.target) for piece in pieces] == [
+    pieces = kind.split_example(SENTENCES[0])
+    assert [(piece.extra, piece.target) for piece in pieces] == [
         (None, ("O", "B-V", "O", "B-V", "O")),
         (1, ("B-A0", "B-V", "B-A1", "I-A1", "I-A1")),
         (3, ("O", "O", "B-A0", "B-V", "B-LOC")),
     ]
-    (group,) = kind.groups(pieces)
+    (group,) = kind.text_groups(pieces)
     assert group.texts == [SENTENCES[0].words] * 3
-    assert group.marks == [[2] * 5, [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]]
+    assert group.indicators == [[2] * 5, [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]]
     # What is right is not looked at.
-    blind = kind.pieces(replace(SENTENCES[0], target=None))
-    assert [piece.given for piece in blind] == [None, 1, 3]
-    (asked,) = kind.pieces(Example((("run",),)))
-    assert asked.given is asked.target is None
+    blind = kind.split_example(replace(SENTENCES[0], target=None))
+    assert [piece.extra for piece in blind] == [None, 1, 3]
+    (asked,) = kind.split_example(Example((("run",),)))
+    assert asked.extra is asked.target is None
 
 
 def test_one_word_may_be_two_predicates():
     tags = ("B-V", "B-A0")
-    example = Example((("a", "b"),), (Frame(0, tags), Frame(0, tags)), given=(0, 0))
-    assert task_for("semantic_roles", [example]).pieces(example)[0].target == ("B-V", "O")
+    example = Example((("a", "b"),), (Frame(0, tags), Frame(0, tags)), extra=(0, 0))
+    assert task_for("semantic_roles", [example]).split_example(example)[0].target == ("B-V", "O")
 
 
 def test_gold_in_gold_out():
@@ -85,19 +85,19 @@ def test_gold_in_gold_out():
     numbers = {name: number for number, name in enumerate(labels)}
     answers = []
     for example in SENTENCES:
-        pieces = kind.pieces(example)
-        found = kind.answers(kind.targets(pieces, numbers).tolist(), labels)
-        assert kind.further(example, found) == ()
-        answers.append(kind.joined(example, pieces, found))
+        pieces = kind.split_example(example)
+        found = kind.decode_predictions(kind.targets(pieces, numbers).tolist(), labels)
+        assert kind.follow_up_examples(example, found) == ()
+        answers.append(kind.merge_predictions(example, pieces, found))
     assert [answer.frames for answer in answers] == [example.target for example in SENTENCES]
-    assert [answer.predicates for answer in answers] == [example.given for example in SENTENCES]
+    assert [answer.predicates for answer in answers] == [example.extra for example in SENTENCES]
     assert set(kind.scores(SENTENCES, answers).values()) == {1.0}
 
 
 def test_predicates_do_not_count_as_arguments():
     kind = make_task("semantic_roles", {"scheme": "IOB2"})
     example = sentence("Kim saw Lee", (1, "B-A0 B-V B-A1"))
-    answer = FoundFrames((1, 2), (Frame(1, ("B-A0", "B-V", "O")),))
+    answer = PredictedFrames((1, 2), (Frame(1, ("B-A0", "B-V", "O")),))
     assert kind.scores([example], [answer]) == {
         "span_precision": 1.0,
         "span_recall": 0.5,
@@ -118,18 +118,18 @@ def test_predicates_do_not_count_as_arguments():
 )
 def test_the_predicate_is_no_argument(tags, expected):
     kind = make_task("semantic_roles", {"scheme": "IOB2"})
-    asked = Example((("a", "b", "c"),), given=(1,))
-    pieces = kind.pieces(asked)
-    answer = kind.joined(asked, pieces, [("O", "O", "O"), tuple(tags.split())])
-    assert answer == FoundFrames((), (Frame(1, tuple(expected.split())),))
+    asked = Example((("a", "b", "c"),), extra=(1,))
+    pieces = kind.split_example(asked)
+    answer = kind.merge_predictions(asked, pieces, [("O", "O", "O"), tuple(tags.split())])
+    assert answer == PredictedFrames((), (Frame(1, tuple(expected.split())),))
 
 
 def test_other_schemes():
     example = sentence("Kim saw Lee", (1, "S-A0 S-V S-A1"))
     kind = task_for("semantic_roles", [example])
-    assert kind.settings() == {"scheme": "BIOES"}
+    assert kind.to_settings() == {"scheme": "BIOES"}
     assert kind.labels([example]) == ["B-A0", "B-A1", "B-V", "O"]
-    assert kind.pieces(example)[0].target == ("O", "S-V", "O")
+    assert kind.split_example(example)[0].target == ("O", "S-V", "O")
     with pytest.raises(InputError, match="of no scheme; expected such as B-ARG0"):
         task_for("semantic_roles", [sentence("Kim saw", (1, "A0 V"))])
 
@@ -146,7 +146,7 @@ def test_other_schemes():
 )
 def test_examples_without_frames(target, given):
     with pytest.raises(InputError, match="for its target, expected frames, each a predicate"):
-        task_for("semantic_roles", [Example((("a",),), target, given=given)])
+        task_for("semantic_roles", [Example((("a",),), target, extra=given)])
 
 
 # ------------------------------------------------------------------------------------------ models
@@ -157,10 +157,10 @@ def test_deep_layers_with_highways():
     config = TaskEncoderConfig(hidden=4, depth=3, highway=True, input_dropout=0.0, dropout=0.0)
     body = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=5)
     assert (body.lstm.num_layers, len(body.upper), body.dim) == (1, 2, 8)
-    layout = PackedBatch.of([4, 2])
+    layout = PackedBatch.from_lengths([4, 2])
     x = torch.randn(2, 4, 5) * layout.mask.unsqueeze(2)
     both = body(x, layout, None)
-    torch.testing.assert_close(both[1, :2], body(x[1:, :2], PackedBatch.of([2]), None)[0])
+    torch.testing.assert_close(both[1, :2], body(x[1:, :2], PackedBatch.from_lengths([2]), None)[0])
     assert not both[1, 2:].any()
     # Where gates are shut, what came in passes by.
     for layer in body.upper:
@@ -175,7 +175,7 @@ def test_deep_layers_with_highways():
 def test_frames_are_learned_by_heart(tmp_path, settings):
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
-    trained = make_trained(
+    trained = make_fitted_task(
         tmp_path,
         SENTENCES,
         SENTENCES,
@@ -190,14 +190,14 @@ def test_frames_are_learned_by_heart(tmp_path, settings):
         work.step(batch, number)
     found = work.evaluation(work.measure(50, iter))
     assert found.metric == "span_f1"
-    assert set(found.figures.values()) == {1.0}
+    assert set(found.scores.values()) == {1.0}
     # Asked without predicates, it finds them first.
-    blind = [replace(example, target=None, given=None) for example in SENTENCES]
-    assert [answer.frames for answer in trained.answers(blind)] == [e.target for e in SENTENCES]
+    blind = [replace(example, target=None, extra=None) for example in SENTENCES]
+    assert [answer.frames for answer in trained.predict(blind)] == [e.target for e in SENTENCES]
 
 
 def test_a_role_labeller(tmp_path):
-    settings = {**DIALS, "hidden": 16, "epochs": 10, "evaluate_every": 50}
+    settings = {**OPTIONS, "hidden": 16, "epochs": 10, "evaluate_every": 50}
     model = SemanticRoleLabeler(**settings).fit(TEXTS, FRAMES, dev=(TEXTS, FRAMES))
     assert model.score(TEXTS, FRAMES) > 0.9
     found = model.predict([TEXTS[0].split(), "oh Kim"])
@@ -217,7 +217,7 @@ def test_a_role_labeller(tmp_path):
 )
 def test_frames_that_do_not_fit(target, message):
     with pytest.raises(InputError, match=message):
-        SemanticRoleLabeler(**DIALS).fit(["a b"], [target])
+        SemanticRoleLabeler(**OPTIONS).fit(["a b"], [target])
 
 
 def test_fit_evaluate_and_predict_as_typed(tmp_path):

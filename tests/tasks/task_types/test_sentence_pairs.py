@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from small_tasks import DIALS, PAIRS, fabric, make_trained, wider, write_elmo
+from small_tasks import OPTIONS, PAIRS, fabric, make_fitted_task, with_padding, write_elmo
 from torch.nn import functional
 from typer.testing import CliRunner
 
@@ -16,7 +16,7 @@ from elmo.tasks import Classifier, SentencePairClassifier
 from elmo.tasks.examples import Example
 from elmo.tasks.heads.sentence_pair_head import SentencePairHead, attended
 from elmo.tasks.packed_batch import PackedBatch
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import task_for
 from elmo.train import loop
@@ -35,14 +35,16 @@ def test_padding_is_not_read(hidden):
     torch.manual_seed(0)
     head = SentencePairHead(dim=6, n_labels=3, config=TaskEncoderConfig(hidden=hidden)).eval()
     first, second = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
-    whole = [Texts(x, PackedBatch.of([x.shape[1]] * len(x))) for x in (first, second)]
-    answers = torch.tensor(head.answers(whole))
+    whole = [
+        EncodedTexts(x, PackedBatch.from_lengths([x.shape[1]] * len(x))) for x in (first, second)
+    ]
+    answers = torch.tensor(head.predict(whole))
     torch.testing.assert_close(answers.sum(dim=1), torch.ones(2))
     more = [
-        Texts(functional.pad(x, (0, 0, 0, 3), value=50.0), wider(layout, 3))
+        EncodedTexts(functional.pad(x, (0, 0, 0, 3), value=50.0), with_padding(layout, 3))
         for x, layout, _ in whole
     ]
-    torch.testing.assert_close(torch.tensor(head.answers(more)), answers)
+    torch.testing.assert_close(torch.tensor(head.predict(more)), answers)
     loss = head.loss(whole, torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
 
@@ -64,32 +66,32 @@ def model(tmp_path_factory):
 def test_pairs_are_learned_by_heart(tmp_path, model, settings):
     if settings:
         settings = {**settings, "model": model}
-    trained = make_trained(tmp_path, PAIRS, PAIRS, task="sentence_pairs", **settings)
+    trained = make_fitted_task(tmp_path, PAIRS, PAIRS, task="sentence_pairs", **settings)
     work = TaskTrainingJob(trained, PAIRS, PAIRS).make_trainable(fabric())
     for number, batch in zip(range(50), work.batches(0), strict=False):
         work.step(batch, number)
-    assert work.evaluation(work.measure(50, iter)).figures == {"accuracy": 1.0, "macro_f1": 1.0}
+    assert work.evaluation(work.measure(50, iter)).scores == {"accuracy": 1.0, "macro_f1": 1.0}
 
 
 def test_a_tuned_elmo_learns_from_both_texts(tmp_path, model):
-    trained = make_trained(
+    trained = make_fitted_task(
         tmp_path, PAIRS, task="sentence_pairs", model=model, use="tuned", placement="output"
     )
     work = TaskTrainingJob(trained, PAIRS, ()).make_trainable(fabric())
-    before = [value.clone() for value in work.model.tokens.network.bilm.parameters()]
+    before = [value.clone() for value in work.model.features.network.bilm.parameters()]
     work.step(next(work.batches(0)), 0)
-    after = work.model.tokens.network.bilm.parameters()
+    after = work.model.features.network.bilm.parameters()
     assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
 def test_both_texts_have_layers_on_the_disk(tmp_path, model):
-    trained = make_trained(tmp_path, PAIRS, task="sentence_pairs", model=model)
+    trained = make_fitted_task(tmp_path, PAIRS, task="sentence_pairs", model=model)
     texts = {text for example in PAIRS for text in example.texts}
-    assert len(trained.built.fields.layers(list(texts))) == len(texts)
+    assert len(trained.built.indexer.layers(list(texts))) == len(texts)
 
 
 def test_a_pair_classifier(tmp_path):
-    settings = {**DIALS, "epochs": 13, "evaluate_every": 52}
+    settings = {**OPTIONS, "epochs": 13, "evaluate_every": 52}
     model = SentencePairClassifier(**settings).fit(TEXTS, LABELS, dev=(TEXTS, LABELS))
     assert model.labels == ["other", "same"]
     assert model.predict(TEXTS).tolist() == LABELS

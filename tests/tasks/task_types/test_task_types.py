@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_tasks import LABELLED, TAGGED, make_trained, task_config
+from small_tasks import LABELED, TAGGED, make_fitted_task, task_config
 
 from elmo.config import TaskEncoderConfig
 from elmo.errors import ConfigError, InputError
@@ -11,7 +11,7 @@ from elmo.tasks.examples import Example
 from elmo.tasks.heads.label_heads import ClassificationHead, TaggingHead
 from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.readers.reader_registry import read
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_types.task_registry import check_targets, make_task, task_for
 
 SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
@@ -26,8 +26,8 @@ def tagged(scheme):
 
 
 def test_labels_have_probabilities(tmp_path):
-    trained = make_trained(tmp_path)
-    answers = trained.answers(LABELLED)
+    trained = make_fitted_task(tmp_path)
+    answers = trained.predict(LABELED)
     assert trained.labels == ["bad", "good"]
     for answer in answers:
         assert list(answer.probabilities) == trained.labels
@@ -38,20 +38,20 @@ def test_labels_have_probabilities(tmp_path):
 def test_a_classification_loss_is_that_of_its_answers():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
-    x, layout = torch.randn(2, 4, 6), PackedBatch.of([4, 2])
-    answers = torch.tensor(head.answers([Texts(x, layout)]))
-    loss = head.loss([Texts(x, layout)], torch.tensor([2, 0]))
+    x, layout = torch.randn(2, 4, 6), PackedBatch.from_lengths([4, 2])
+    answers = torch.tensor(head.predict([EncodedTexts(x, layout)]))
+    loss = head.loss([EncodedTexts(x, layout)], torch.tensor([2, 0]))
     torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
     # What stands at padding is not read.
     x[1, 2:] = 1e6
-    torch.testing.assert_close(torch.tensor(head.answers([Texts(x, layout)])), answers)
+    torch.testing.assert_close(torch.tensor(head.predict([EncodedTexts(x, layout)])), answers)
 
 
 def test_a_record_of_a_label(tmp_path):
-    trained = make_trained(tmp_path)
+    trained = make_fitted_task(tmp_path)
     example = Example((("fine", "film"),))
-    (answer,) = trained.answers([example])
-    record = trained.kind.record(example, answer)
+    (answer,) = trained.predict([example])
+    record = trained.task.to_record(example, answer)
     assert record["words"] == ["fine", "film"]
     assert record["label"] == answer.label == next(iter(record["probabilities"]))
     assert list(record["probabilities"].values()) == sorted(
@@ -66,7 +66,7 @@ def test_a_record_of_a_label(tmp_path):
 def test_tags_are_learned_as_bioes_and_given_back_as_they_were(scheme):
     examples = tagged(scheme)
     kind = task_for("tagging", examples)
-    assert kind.settings() == {"scheme": scheme}
+    assert kind.to_settings() == {"scheme": scheme}
     labels = kind.labels(examples)
     assert labels == ["B-LOC", "B-PER", "E-LOC", "E-PER", "O", "S-LOC", "S-PER"]
     numbers = {name: number for number, name in enumerate(labels)}
@@ -74,8 +74,8 @@ def test_tags_are_learned_as_bioes_and_given_back_as_they_were(scheme):
     assert targets.shape == (20, 5)
     rows = [row[: len(e.words)].tolist() for row, e in zip(targets, examples, strict=True)]
     assert [labels[n] for n in rows[1]] == ["O", "B-LOC", "E-LOC", "S-LOC"]
-    assert kind.answers(rows, labels) == [example.target for example in examples]
-    assert kind.scores(examples, kind.answers(rows, labels))["span_f1"] == 1
+    assert kind.decode_predictions(rows, labels) == [example.target for example in examples]
+    assert kind.scores(examples, kind.decode_predictions(rows, labels))["span_f1"] == 1
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -86,12 +86,14 @@ def test_no_answer_breaks_its_scheme(scheme):
     head = kind.head(4, labels, TaskEncoderConfig())
     torch.manual_seed(0)
     lengths = [number % 9 + 1 for number in range(60)]
-    found = head.answers([Texts(100 * torch.randn(60, 9, 4), PackedBatch.of(lengths))])
+    found = head.predict(
+        [EncodedTexts(100 * torch.randn(60, 9, 4), PackedBatch.from_lengths(lengths))]
+    )
     assert {number for row in found for number in row} == set(range(len(labels)))
-    for row, tags, n in zip(found, kind.answers(found, labels), lengths, strict=True):
+    for row, tags, n in zip(found, kind.decode_predictions(found, labels), lengths, strict=True):
         assert len(tags) == n
-        assert spans.is_allowed([labels[number] for number in row], "BIOES")
-        assert spans.is_allowed(tags, scheme)
+        assert spans.is_well_formed([labels[number] for number in row], "BIOES")
+        assert spans.is_well_formed(tags, scheme)
 
 
 def test_plain_tags_are_left_as_they_are():
@@ -100,9 +102,9 @@ def test_plain_tags_are_left_as_they_are():
     assert (kind.metric, kind.metrics) == ("accuracy", ("accuracy",))
     labels = kind.labels(examples)
     assert labels == ["B-X", "DT", "NN"]
-    assert kind.answers([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
+    assert kind.decode_predictions([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
     assert kind.head(4, labels, TaskEncoderConfig()).crf.start_allowed is None
-    assert "spans" not in kind.record(examples[0], ("DT", "NN"))
+    assert "spans" not in kind.to_record(examples[0], ("DT", "NN"))
 
 
 def test_outside_is_always_a_tag():
@@ -113,7 +115,7 @@ def test_outside_is_always_a_tag():
 def test_a_record_of_tags_has_spans():
     kind = make_task("tagging", {"scheme": "IOB2"})
     words = ("Kim", "in", "New", "York")
-    record = kind.record(Example((words,)), ("B-PER", "O", "B-LOC", "I-LOC"))
+    record = kind.to_record(Example((words,)), ("B-PER", "O", "B-LOC", "I-LOC"))
     assert record == {
         "words": list(words),
         "tags": ["B-PER", "O", "B-LOC", "I-LOC"],
@@ -131,14 +133,14 @@ def test_tags_each_by_itself():
     head = kind.head(4, labels, TaskEncoderConfig(crf=False))
     assert set(head.state_dict()) == {"out.weight", "out.bias"}
     torch.manual_seed(0)
-    x, layout = torch.randn(2, 3, 4), PackedBatch.of([3, 1])
-    (first, second) = head.answers([Texts(x, layout)])
+    x, layout = torch.randn(2, 3, 4), PackedBatch.from_lengths([3, 1])
+    (first, second) = head.predict([EncodedTexts(x, layout)])
     best = head.out(x).argmax(dim=2)
     assert first == best[0].tolist()
     assert second == best[1, :1].tolist()
     targets = torch.tensor([[1, 2, 3], [4, 0, 0]])
     words = head.out(x).log_softmax(dim=2).gather(2, targets.unsqueeze(2))[layout.mask]
-    torch.testing.assert_close(head.loss([Texts(x, layout)], targets), -words.mean())
+    torch.testing.assert_close(head.loss([EncodedTexts(x, layout)], targets), -words.mean())
 
 
 def test_a_tagging_loss_is_by_word():
@@ -147,7 +149,8 @@ def test_a_tagging_loss_is_by_word():
     torch.nn.init.zeros_(head.out.weight)
     torch.nn.init.zeros_(head.out.bias)
     loss = head.loss(
-        [Texts(torch.randn(2, 5, 6), PackedBatch.of([5, 1]))], torch.zeros(2, 5, dtype=torch.int64)
+        [EncodedTexts(torch.randn(2, 5, 6), PackedBatch.from_lengths([5, 1]))],
+        torch.zeros(2, 5, dtype=torch.int64),
     )
     torch.testing.assert_close(loss, torch.tensor(3.0).log())
 
@@ -158,19 +161,19 @@ def test_a_tagging_loss_is_by_word():
 @pytest.mark.parametrize(
     ("task", "examples"),
     [
-        ("classification", LABELLED),
+        ("classification", LABELED),
         ("tagging", TAGGED),
         ("tagging", [Example((("a", "b"),), ("DT", "NN"))]),
     ],
 )
 def test_scores_have_the_names_they_are_said_to_have(tmp_path, task, examples):
-    trained = make_trained(tmp_path, examples, task=task)
+    trained = make_fitted_task(tmp_path, examples, task=task)
     found = trained.scores(examples)
-    assert tuple(found) == trained.kind.metrics
-    assert trained.kind.metric in found
+    assert tuple(found) == trained.task.metrics
+    assert trained.task.metric in found
     assert all(0 <= value <= 1 for value in found.values())
-    again = make_task(task, trained.kind.settings())
-    assert vars(again) == vars(trained.kind)
+    again = make_task(task, trained.task.to_settings())
+    assert vars(again) == vars(trained.task)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +190,9 @@ def test_examples_of_another_kind(tmp_path, task, target, message):
         task_for(task, [wrong])
     with pytest.raises(InputError, match=message):
         check_targets(task, [wrong])
-    examples = LABELLED if task == "classification" else TAGGED
+    examples = LABELED if task == "classification" else TAGGED
     with pytest.raises(InputError, match=message):
-        make_trained(tmp_path, examples, task=task).scores([wrong])
+        make_fitted_task(tmp_path, examples, task=task).scores([wrong])
 
 
 def test_an_unknown_kind():

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import CoreferenceConfig
-from elmo.tasks.examples import Place
-from elmo.tasks.task_model import Texts
+from elmo.tasks.examples import IndexRange
+from elmo.tasks.task_model import EncodedTexts
 
 # Distances 0 to 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, and above.
 N_DISTANCES = 10
@@ -52,19 +52,19 @@ class CoreferenceHead(nn.Module):
     """The mentions of a document in clusters."""
 
     def __init__(
-        self, *, dim: int, dials: CoreferenceConfig, has_single: bool, dropout: float
+        self, *, dim: int, dials: CoreferenceConfig, has_singletons: bool, dropout: float
     ) -> None:
         """Make it.
 
         Args:
             dim: width of a word's vector.
             dials: how many spans and pairs there are.
-            has_single: whether a mention may be alone in its cluster; where not, only what is
+            has_singletons: whether a mention may be alone in its cluster; where not, only what is
                 mentioned again is a mention.
             dropout: of spans and pairs.
         """
         super().__init__()
-        self.dials, self.has_single = dials, has_single
+        self.dials, self.has_singletons = dials, has_singletons
         width = dials.scorer_dim
         self.first = nn.Linear(dim, width)
         self.last = nn.Linear(dim, width, bias=False)
@@ -81,7 +81,7 @@ class CoreferenceHead(nn.Module):
         self.pair = nn.Linear(width, 1)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, groups: Sequence[Texts]) -> Kept:
+    def forward(self, groups: Sequence[EncodedTexts]) -> Kept:
         """Score the spans of one document and the links of the best, given its sentences."""
         x, sentences = _in_order(groups)
         vectors, is_there = self._spans(x, sentences)
@@ -138,7 +138,7 @@ class CoreferenceHead(nn.Module):
         own = functional.logsigmoid(scores)
         return worth + own.unsqueeze(1) + own[before]
 
-    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Give -ln p that right antecedents are chosen, by kept span; and that of mentions.
 
         Args:
@@ -164,30 +164,31 @@ class CoreferenceHead(nn.Module):
         )
         return links.mean() + mentions / len(own)
 
-    def answers(self, groups: Sequence[Texts]) -> list[list[list[Place]]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[list[IndexRange]]]:
         """Give the clusters of the document, the only one: each mention joins its best before."""
         kept = self(groups)
         starts = kept.spans // self.dials.max_mention_words
         ends = starts + kept.spans % self.dials.max_mention_words + 1
         scores = kept.scores.flatten()[kept.spans]
         columns = (starts, ends, kept.links.argmax(dim=1), scores)
-        of: list[list[Place]] = []
-        begun: list[tuple[list[Place], bool]] = []
+        of: list[list[IndexRange]] = []
+        begun: list[tuple[list[IndexRange], bool]] = []
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for number, (start, end, link, score) in enumerate(rows):
             own = of[number - link] if link else []
             own.append((start, end))
             of.append(own)
             if not link:
-                begun.append((own, self.has_single and score > 0))
+                begun.append((own, self.has_singletons and score > 0))
         return [[own for own, may_be_alone in begun if may_be_alone or len(own) > 1]]
 
 
-def _in_order(groups: Sequence[Texts]) -> tuple[Tensor, Tensor]:
+def _in_order(groups: Sequence[EncodedTexts]) -> tuple[Tensor, Tensor]:
     """Give the words of a document as they follow, (words, dim), and the sentence of each."""
     words = torch.cat([x[layout.mask] for x, layout, _ in groups])
     numbers = [
-        layout.numbers.unsqueeze(1).expand_as(layout.mask)[layout.mask] for _, layout, _ in groups
+        layout.text_indices.unsqueeze(1).expand_as(layout.mask)[layout.mask]
+        for _, layout, _ in groups
     ]
     sentences, order = torch.cat(numbers).sort(stable=True)
     return words[order], sentences

@@ -57,8 +57,8 @@ class CRF(nn.Module):
         Args:
             n_tags: distinct tags.
             constraints: which tags may begin, follow each other and end, true where they may, as
-                `spans.allowed` gives; `decode` never breaks them. They follow from the tags and are
-                not saved with the weights.
+                `spans.allowed_transitions` gives; `decode` never breaks them. They follow from the
+                tags and are not saved with the weights.
             constrain_training: whether the sequences they forbid have no probability either.
         """
         super().__init__()

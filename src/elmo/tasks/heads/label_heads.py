@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from elmo.tasks.char_ngrams import NgramClassifier
 from elmo.tasks.heads.crf import CRF
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 
 
 class ClassificationHead(nn.Module):
@@ -45,18 +45,18 @@ class ClassificationHead(nn.Module):
         logits: Tensor = self.out(self.dropout(self.hidden(self.dropout(pooled)).relu()))
         return logits
 
-    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right labels, (batch,); the sum of both where two learn."""
         each = [functional.cross_entropy(logits, targets) for logits in self._logits(groups)]
         return torch.stack(each).sum()
 
-    def answers(self, groups: Sequence[Texts]) -> list[list[float]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
         """Give the probability of each label, for each text."""
         each = [logits.log_softmax(dim=1) for logits in self._logits(groups)]
         found: list[list[float]] = torch.stack(each).mean(dim=0).softmax(dim=1).tolist()
         return found
 
-    def _logits(self, groups: Sequence[Texts]) -> list[Tensor]:
+    def _logits(self, groups: Sequence[EncodedTexts]) -> list[Tensor]:
         ((x, layout, char_ngrams),) = groups
         found: list[Tensor] = [self(x, layout.mask).float()]
         if self.vote is not None:
@@ -82,7 +82,7 @@ class TaggingHead(nn.Module):
         self.out = nn.Linear(dim, n_tags)
         self.crf = CRF(n_tags, allowed)
 
-    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Give -ln p of the right sequences by word, so that long texts do not weigh on the rate.
 
         Args:
@@ -90,11 +90,11 @@ class TaggingHead(nn.Module):
             targets: numbers of tags, (batch, time).
         """
         ((x, layout, _),) = groups
-        n_words = len(layout.places)
+        n_words = len(layout.positions)
         loss = self.crf.loss(self._emissions(x), targets, layout.mask)
         return loss * len(layout.mask) / n_words
 
-    def answers(self, groups: Sequence[Texts]) -> list[list[int]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[int]]:
         """Give the likeliest sequence of tags for each text."""
         ((x, layout, _),) = groups
         return self.crf.decode(self._emissions(x), layout.mask)
@@ -119,20 +119,20 @@ class SoftmaxTaggingHead(nn.Module):
         super().__init__()
         self.out = nn.Linear(dim, n_tags)
 
-    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right tags, (batch, time), over all words."""
         ((x, layout, _),) = groups
-        words, right = (part.flatten(0, 1)[layout.places] for part in (self.out(x), targets))
+        words, right = (part.flatten(0, 1)[layout.positions] for part in (self.out(x), targets))
         return functional.cross_entropy(words.float(), right)
 
-    def answers(self, groups: Sequence[Texts]) -> list[list[int]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[int]]:
         """Give the likeliest tag of each word."""
         ((x, layout, _),) = groups
         best = self.out(x).argmax(dim=2)
         return [row[own].tolist() for row, own in zip(best, layout.mask, strict=True)]
 
 
-def padded_tags(tags: Sequence[Sequence[int]], n_steps: int) -> Tensor:
+def pad_tags(tags: Sequence[Sequence[int]], n_steps: int) -> Tensor:
     """Put sequences of tags under each other, 0 at padding."""
     found = np.zeros((len(tags), n_steps), dtype=np.int64)
     for row, one in zip(found, tags, strict=True):

@@ -16,10 +16,10 @@ from torch.nn import functional
 from elmo.config import TaskELMoConfig, TaskEncoderConfig
 from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.heads.sentence_pair_head import attended
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 
 
-class FoundSpan(NamedTuple):
+class PredictedSpan(NamedTuple):
     """The likeliest span of a passage, and how it compares with no answer at all."""
 
     start: int
@@ -31,16 +31,16 @@ class FoundSpan(NamedTuple):
 class QuestionAnsweringHead(nn.Module):
     """A span of the second text that answers the first, or none."""
 
-    def __init__(self, *, dim: int, longest: int, config: TaskEncoderConfig) -> None:
+    def __init__(self, *, dim: int, max_answer_words: int, config: TaskEncoderConfig) -> None:
         """Make it.
 
         Args:
             dim: width of a word's vector.
-            longest: words of an answer at most.
+            max_answer_words: words of an answer at most.
             config: dials of the first BiLSTM, which the others share, but for their depth.
         """
         super().__init__()
-        self.longest = longest
+        self.max_answer_words = max_answer_words
         width = config.hidden or dim
         self.of_passage = nn.Linear(dim, 1, bias=False)
         self.of_question = nn.Linear(dim, 1, bias=False)
@@ -55,7 +55,7 @@ class QuestionAnsweringHead(nn.Module):
         self.end = nn.Linear(self.end_model.dim + width, 1)
         self.none = nn.Linear(self.model.dim + dim, 1)
 
-    def forward(self, groups: Sequence[Texts]) -> Tensor:
+    def forward(self, groups: Sequence[EncodedTexts]) -> Tensor:
         """Give the scores of all spans and, last, of no answer: (batch, time x longest + 1).
 
         The span of `n` words that begins at word `t` is number `t x longest + n - 1`.
@@ -91,10 +91,10 @@ class QuestionAnsweringHead(nn.Module):
             x.float().masked_fill(padding, -torch.inf).squeeze(2) for x in (starts, ends)
         )
         # (batch, time, longest): the ends that a start may have.
-        reached = functional.pad(last, (0, self.longest - 1), value=-torch.inf)
-        return (first.unsqueeze(2) + reached.unfold(1, self.longest, 1)).flatten(1)
+        reached = functional.pad(last, (0, self.max_answer_words - 1), value=-torch.inf)
+        return (first.unsqueeze(2) + reached.unfold(1, self.max_answer_words, 1)).flatten(1)
 
-    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right spans.
 
         Args:
@@ -104,16 +104,18 @@ class QuestionAnsweringHead(nn.Module):
         scores = self(groups)
         start, end = targets.unbind(1)
         # Of an answer that is too long its beginning is learned.
-        number = start * self.longest + (end - start - 1).clamp(max=self.longest - 1)
+        number = start * self.max_answer_words + (end - start - 1).clamp(
+            max=self.max_answer_words - 1
+        )
         return functional.cross_entropy(scores, number.where(start >= 0, scores.shape[1] - 1))
 
-    def answers(self, groups: Sequence[Texts]) -> list[FoundSpan]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[PredictedSpan]:
         """Give the likeliest span of each passage."""
         scores = self(groups).log_softmax(dim=1)
         best, number = scores[:, :-1].max(dim=1)
         rows = zip(number.tolist(), best.tolist(), scores[:, -1].tolist(), strict=True)
         found = []
         for place, log_probability, log_none in rows:
-            start, more = divmod(place, self.longest)
-            found.append(FoundSpan(start, start + more + 1, log_probability, log_none))
+            start, more = divmod(place, self.max_answer_words)
+            found.append(PredictedSpan(start, start + more + 1, log_probability, log_none))
         return found

@@ -14,7 +14,7 @@ from torch.nn import functional
 from elmo.config import TaskELMoConfig, TaskEncoderConfig
 from elmo.tasks.encoder import TaskEncoder
 from elmo.tasks.packed_batch import PackedBatch
-from elmo.tasks.task_model import Texts
+from elmo.tasks.task_model import EncodedTexts
 
 
 class SentencePairHead(nn.Module):
@@ -40,7 +40,7 @@ class SentencePairHead(nn.Module):
         self.out = nn.Linear(width, n_labels)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, groups: Sequence[Texts]) -> Tensor:
+    def forward(self, groups: Sequence[EncodedTexts]) -> Tensor:
         """Map two texts, (batch, time, dim) each, to logits, (batch, labels)."""
         (first, of_first, _), (second, of_second, _) = groups
         # (batch, words of the first, words of the second)
@@ -61,11 +61,11 @@ class SentencePairHead(nn.Module):
         mean = found.masked_fill(padding, 0.0).sum(dim=1) / layout.mask.sum(dim=1, keepdim=True)
         return mean, found.masked_fill(padding, -torch.inf).amax(dim=1)
 
-    def loss(self, groups: Sequence[Texts], targets: Tensor) -> Tensor:
+    def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Give the mean of -ln p of the right labels, (batch,)."""
         return functional.cross_entropy(self(groups).float(), targets)
 
-    def answers(self, groups: Sequence[Texts]) -> list[list[float]]:
+    def predict(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
         """Give the probability of each label, for each pair."""
         found: list[list[float]] = self(groups).float().softmax(dim=1).tolist()
         return found

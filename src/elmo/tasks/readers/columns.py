@@ -48,7 +48,7 @@ def read_conll(
             rows.append(row)
         target = None if tags is None else tuple(row[tags] for row in rows)
         where = _where(path, sentence, sentence)
-        examples.append(Example((tuple(row[words] for row in rows),), target, where=where))
+        examples.append(Example((tuple(row[words] for row in rows),), target, location=where))
     return _filled(path, examples, "columns")
 
 
@@ -79,7 +79,7 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
         if not words:
             raise FormatError(f"{path}, line {sentence[0][0]} heads a sentence without words")
         where = _where(path, sentence, rows)
-        examples.append(Example((tuple(words),), tuple(tags[1:]), where=where))
+        examples.append(Example((tuple(words),), tuple(tags[1:]), location=where))
     return _filled(path, examples, "KLP-2016")
 
 
@@ -111,7 +111,7 @@ def read_conllu(
             continue
         target = None if tags is None else tuple(row[CONLLU.index(tags)] for row in rows)
         where = _where(path, sentence, own)
-        examples.append(Example((tuple(row[1] for row in rows),), target, name, where=where))
+        examples.append(Example((tuple(row[1] for row in rows),), target, name, location=where))
     _filled(path, examples, "CoNLL-U")
     if tags is not None and all(set(example.target) == {"_"} for example in examples):
         raise FormatError(f"{path} has no {tags}: each word has '_' there")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from elmo.errors import FormatError
-from elmo.tasks.examples import Example, Place
+from elmo.tasks.examples import Example, IndexRange
 from elmo.tasks.readers.ontonotes import (
     NOTHING,
     SPEAKER,
@@ -23,7 +23,7 @@ from elmo.tasks.readers.ontonotes import (
 
 _PIECE = re.compile(r"(\()?([0-9]+)(\))?")
 
-Cluster = tuple[Place, ...]
+Cluster = tuple[IndexRange, ...]
 
 
 def read_coreference(path: Path, *, encoding: str | None = None) -> list[Example]:
@@ -48,7 +48,7 @@ def _said(speaker: str) -> str:
 
 def _clusters(path: Path, document: Document) -> tuple[Cluster, ...]:
     """Give the clusters of a document, in the order of the text."""
-    found: dict[str, set[Place]] = defaultdict(set)
+    found: dict[str, set[IndexRange]] = defaultdict(set)
     first = 0
     for rows in document.sentences:
         for name, (start, end) in _mentions(path, rows):
@@ -57,7 +57,7 @@ def _clusters(path: Path, document: Document) -> tuple[Cluster, ...]:
     return tuple(sorted(tuple(sorted(mentions)) for mentions in _joined(found.values())))
 
 
-def _mentions(path: Path, rows: Sequence[Row]) -> Iterator[tuple[str, Place]]:
+def _mentions(path: Path, rows: Sequence[Row]) -> Iterator[tuple[str, IndexRange]]:
     """Read the brackets of a sentence: `(3` opens a mention of cluster 3, `3)` closes the last."""
     opened: dict[str, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
@@ -85,9 +85,9 @@ def _mentions(path: Path, rows: Sequence[Row]) -> Iterator[tuple[str, Place]]:
             )
 
 
-def _joined(clusters: Iterable[set[Place]]) -> list[set[Place]]:
+def _joined(clusters: Iterable[set[IndexRange]]) -> list[set[IndexRange]]:
     """Make one cluster of those that share a mention: CoNLL-2012 has a few such."""
-    found: list[set[Place]] = []
+    found: list[set[IndexRange]] = []
     for cluster in clusters:
         apart = [other for other in found if not other & cluster]
         found = [*apart, cluster.union(*(other for other in found if other & cluster))]

@@ -8,7 +8,7 @@ from pathlib import Path
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import Empty, Split, Wanted, to_words
+from elmo.tasks.readers.raw_text import Empty, SplitFunction, Wanted, to_words
 from elmo.tasks.readers.text_lines import lines_of, read_text
 
 # A row and the line it ends in, from 1.
@@ -21,8 +21,8 @@ def read_table(
     text: str | Sequence[str] = "text",
     label: str | None = "label",
     id: str | None = None,
-    split: Split = str.split,
-    empty: Empty = "refuse",
+    split: SplitFunction = str.split,
+    empty: Empty = "error",
     delimiter: str | None = None,
     quotes: bool | None = None,
     wanted: Wanted | None = None,
@@ -36,7 +36,7 @@ def read_table(
         label: name of the labels' column; None where they are not wanted.
         id: name of the column of names, where there is one.
         split: makes words of a text: the tokeniser of the model.
-        empty: a text without words is an error (`refuse`), the single word `.` (`keep`), so that
+        empty: a text without words is an error (`error`), the single word `.` (`keep`), so that
             scores count it, or left out (`skip`).
         delimiter: between columns; where None, a comma in files named .csv and a tab in others.
         quotes: whether quotes hold a field together; where None, in files with commas alone.
@@ -75,7 +75,7 @@ def read_table(
         texts = to_words([row[place] for place in text_places], split, empty, where)
         if texts is not None:
             name = "" if id_place is None else row[id_place]
-            examples.append(Example(texts, target, name, where=where))
+            examples.append(Example(texts, target, name, location=where))
     if not examples and wanted is None:
         raise FormatError(f"{path} holds no row below its header")
     return examples

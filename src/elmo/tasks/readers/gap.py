@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from elmo.errors import FormatError, InputError
-from elmo.tasks.examples import Example, NamesOfPronoun, Passage, Place
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.examples import Example, IndexRange, Passage, PronounCandidates
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import lines_of, read_text
 from elmo.text.sentences import split_sentences
 
@@ -22,7 +22,9 @@ ANSWERS = {"TRUE": True, "FALSE": False}
 _OFFSET = re.compile(r"\d{1,9}")
 
 
-def read_gap(path: Path, *, split: Split = str.split, encoding: str | None = None) -> list[Example]:
+def read_gap(
+    path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
+) -> list[Example]:
     """Read snippets, cut into sentences; the target says of both names whether they are meant.
 
     Args:
@@ -47,10 +49,10 @@ def read_gap(path: Path, *, split: Split = str.split, encoding: str | None = Non
     return examples
 
 
-def _example(where: str, row: dict[str, str], split: Split) -> Example:
+def _example(where: str, row: dict[str, str], split: SplitFunction) -> Example:
     words = split(row["Text"])
     try:
-        passage = Passage.of(row["Text"], words)
+        passage = Passage.align(row["Text"], words)
     except InputError as error:
         raise FormatError(f"{where}: {error}") from None
     pronoun, a, b = (_place(where, passage, row, name) for name in ("Pronoun", "A", "B"))
@@ -65,13 +67,13 @@ def _example(where: str, row: dict[str, str], split: Split) -> Example:
             raise FormatError(f"{where} has {row[name]!r} for {name}; expected TRUE or FALSE")
         target.append(ANSWERS[row[name].upper()])
     texts = tuple(map(tuple, split_sentences(words)))
-    given = NamesOfPronoun(pronoun, a, b, gender)
+    given = PronounCandidates(pronoun, a, b, gender)
     return Example(texts, tuple(target), row["ID"], given)
 
 
-def _place(where: str, passage: Passage, row: dict[str, str], name: str) -> Place:
+def _place(where: str, passage: Passage, row: dict[str, str], name: str) -> IndexRange:
     offset = row[f"{name}-offset"]
-    place = passage.place_of(row[name], int(offset)) if _OFFSET.fullmatch(offset) else None
+    place = passage.find_words(row[name], int(offset)) if _OFFSET.fullmatch(offset) else None
     if place is None:
         raise FormatError(
             f"{where}: its text does not hold {row[name]!r} at character {offset[:20]}"

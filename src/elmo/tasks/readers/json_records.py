@@ -8,7 +8,7 @@ from typing import Any
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.json_location import Inside, Where
-from elmo.tasks.readers.raw_text import Empty, Split, Wanted, to_words
+from elmo.tasks.readers.raw_text import Empty, SplitFunction, Wanted, to_words
 from elmo.tasks.readers.text_lines import lines_of, read_text
 
 
@@ -18,8 +18,8 @@ def read_jsonl(
     text: str | Sequence[str] = "text",
     label: str | None = "label",
     id: str | None = None,
-    split: Split = str.split,
-    empty: Empty = "refuse",
+    split: SplitFunction = str.split,
+    empty: Empty = "error",
     wanted: Wanted | None = None,
     encoding: str | None = None,
 ) -> list[Example]:
@@ -34,7 +34,7 @@ def read_jsonl(
         label: name of the labels' field; None where they are not wanted.
         id: name of the field of names, where there is one; a record without it has no name.
         split: makes words of a text: the tokeniser of the model.
-        empty: a text without words is an error (`refuse`), the single word `.` (`keep`), so that
+        empty: a text without words is an error (`error`), the single word `.` (`keep`), so that
             scores count it, or left out (`skip`).
         wanted: tells which records to read, before their texts are looked at; all, and one at
             least, where None.
@@ -57,7 +57,7 @@ def read_jsonl(
                 f"{where} has {len(texts[0])} words and {len(target)} tags; expected as many"
             )
         name = "" if id is None or record.get(id) is None else str(record[id])
-        examples.append(Example(texts, target, name, where=where))
+        examples.append(Example(texts, target, name, location=where))
     if not examples and wanted is None:
         raise FormatError(f"{path} holds no record")
     return examples

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import is_blank, read_lines
 
 SHAPES = "a sentence; word, sentence; or word, sense, sentence, between tabs"
 
 
 def read_occurrences(
-    path: Path, *, split: Split = str.split, encoding: str | None = None
+    path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
 ) -> list[Example]:
     """Read occurrences; blank lines are passed over.
 
@@ -29,16 +29,16 @@ def read_occurrences(
         *before, sentence = line.split("\t")
         if len(before) > 2 or not all(part.strip() for part in before):
             raise FormatError(f"{where} is {line!r}; expected {SHAPES}")
-        example = occurrence(before[0].strip() if before else None, sentence, split, where)
+        example = occurrence_example(before[0].strip() if before else None, sentence, split, where)
         target = before[1].strip() if len(before) == 2 else None
-        examples.append(Example(example.texts, target, str(number), example.given))
+        examples.append(Example(example.texts, target, str(number), example.extra))
     if not examples:
         raise FormatError(f"{path} holds no sentence")
     return examples
 
 
-def occurrence(
-    word: str | None, sentence: str | tuple[str, ...], split: Split, where: str
+def occurrence_example(
+    word: str | None, sentence: str | tuple[str, ...], split: SplitFunction, where: str
 ) -> Example:
     """Make an example of a word in its sentence, the first of several; of all words where None."""
     words = tuple(split(sentence) if isinstance(sentence, str) else sentence)
@@ -51,4 +51,4 @@ def occurrence(
         raise FormatError(
             f"{where}: {word!r} is no word of its sentence, which has {' '.join(words)[:200]}"
         )
-    return Example((words,), given=small.index(word.lower()))
+    return Example((words,), extra=small.index(word.lower()))

@@ -41,7 +41,7 @@ def read_parallel(
                 "tags; expected as many, and at least one"
             )
         where = f"{tags_path}, line {number}"
-        examples.append(Example((tuple(words),), tuple(found), where=where))
+        examples.append(Example((tuple(words),), tuple(found), location=where))
     return examples
 
 

@@ -6,10 +6,10 @@ from typing import Any, Literal, get_args
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.readers.json_location import Where
 
-Split = Callable[[str], list[str]]
+SplitFunction = Callable[[str], list[str]]
 # What becomes of a text without words: an error; an example with the word below, so that a score
 # counts every text of an official file (NSMC has 5 of 150,000 and 3 of 50,000); or nothing.
-Empty = Literal["refuse", "keep", "skip"]
+Empty = Literal["error", "keep", "skip"]
 STAND_IN = "."
 # Tells from the columns or fields of an example, and where it stands, whether to read it.
 Wanted = Callable[[Mapping[str, Any], Where], bool]
@@ -17,10 +17,10 @@ Wanted = Callable[[Mapping[str, Any], Where], bool]
 _CHOICES = get_args(Empty)
 
 
-class NotedSplit:
+class TrackedSplit:
     """Splits raw text, and knows whether there was any: examples may be in words already."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: SplitFunction) -> None:
         """Take what splits."""
         self.split = split
         self.was_used = False
@@ -32,7 +32,7 @@ class NotedSplit:
 
 
 def to_words(
-    texts: Sequence[str | Sequence[str]], split: Split, empty: Empty, where: Where
+    texts: Sequence[str | Sequence[str]], split: SplitFunction, empty: Empty, where: Where
 ) -> tuple[tuple[str, ...], ...] | None:
     """Split the texts of an example; None where it is to be left out.
 
@@ -49,7 +49,7 @@ def to_words(
         words = tuple(split(text) if isinstance(text, str) else text)
         if not words and empty == "skip":
             return None
-        if not words and empty == "refuse":
+        if not words and empty == "error":
             raise FormatError(
                 f"{where} has a text without words; correct it, or say what to do: "
                 f"--empty keep (as the word {STAND_IN!r}) or --empty skip"

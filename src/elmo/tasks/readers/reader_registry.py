@@ -18,7 +18,7 @@ from elmo.tasks.readers.json_records import read_jsonl
 from elmo.tasks.readers.occurrence_files import read_occurrences
 from elmo.tasks.readers.parallel_files import read_parallel, tags_beside
 from elmo.tasks.readers.predicate_frames import read_conll2005, read_conll2012, read_propbank
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.sense_tagged_files import read_senses
 from elmo.tasks.readers.sentence_pair_files import read_pairs
 from elmo.tasks.readers.sentiment_trees import read_sst2, read_sst5
@@ -36,14 +36,14 @@ READERS: dict[str, Callable[..., list[Example]]] = {
     "jsonl": read_jsonl,
     "klp": read_klp,
     "occurrences": read_occurrences,
-    "sentence_pairs": read_pairs,
     "parallel": read_parallel,
     "propbank": read_propbank,
-    "word_senses": read_senses,
+    "sentence_pairs": read_pairs,
     "squad": read_squad,
     "sst2": read_sst2,
     "sst5": read_sst5,
     "table": read_table,
+    "word_senses": read_senses,
 }
 
 _ENDINGS = {
@@ -59,7 +59,7 @@ _CONLLU_LINE = re.compile(rf"\d+(-\d+|\.\d+)?(\t[^\t]+){{{len(CONLLU) - 1}}}")
 
 
 def read(
-    path: str | Path, kind: str = AUTO, *, split: Split | None = None, **options: Any
+    path: str | Path, kind: str = AUTO, *, split: SplitFunction | None = None, **options: Any
 ) -> list[Example]:
     """Read the examples of a file.
 
@@ -72,7 +72,7 @@ def read(
     """
     path = Path(path)
     if kind == AUTO:
-        kind = detect_kind(path, options.get("encoding"))
+        kind = detect_reader(path, options.get("encoding"))
     if kind not in READERS:
         raise ConfigError(
             f"there is no kind of file {kind!r}; expected {', '.join(READERS)} or {AUTO}"
@@ -89,7 +89,7 @@ def read(
     return reader(path, **options)
 
 
-def detect_kind(path: Path, encoding: str | None = None) -> str:
+def detect_reader(path: Path, encoding: str | None = None) -> str:
     """Find out the kind of a file.
 
     Args:

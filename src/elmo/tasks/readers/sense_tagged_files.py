@@ -14,7 +14,7 @@ from elmo.evaluate.word_senses import (
 from elmo.tasks.examples import Example
 
 
-class AskedWord(NamedTuple):
+class SenseTarget(NamedTuple):
     """Words of a sentence whose sense is asked for.
 
     Attributes:
@@ -26,6 +26,10 @@ class AskedWord(NamedTuple):
     first: int
     stop: int
     entry: Entry
+
+    def __repr__(self) -> str:
+        # The class name of earlier versions: lookup models store a checksum of it.
+        return f"AskedWord(first={self.first!r}, stop={self.stop!r}, entry={self.entry!r})"
 
 
 def read_senses(path: Path, *, encoding: str | None = None) -> list[Example]:
@@ -49,13 +53,13 @@ def read_senses(path: Path, *, encoding: str | None = None) -> list[Example]:
 
 
 def _examples(text: TaggedWords, entries: list[Entry]) -> list[Example]:
-    asked: list[list[AskedWord]] = [[] for _ in text.sentences]
+    asked: list[list[SenseTarget]] = [[] for _ in text.sentences]
     right: list[list[tuple[str, ...]]] = [[] for _ in text.sentences]
     for item, entry in zip(text.occurrences, entries, strict=True):
-        asked[item.sentence].append(AskedWord(item.first, item.stop, entry))
+        asked[item.sentence].append(SenseTarget(item.first, item.stop, entry))
         right[item.sentence].append(item.senses)
     return [
-        Example((tuple(words),), tuple(senses), given=tuple(places))
+        Example((tuple(words),), tuple(senses), extra=tuple(places))
         for words, places, senses in zip(text.sentences, asked, right, strict=True)
         if places
     ]

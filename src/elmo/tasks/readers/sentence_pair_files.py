@@ -14,7 +14,7 @@ from elmo.tasks.readers.delimited_tables import header_of, read_table
 from elmo.tasks.readers.json_location import Where
 from elmo.tasks.readers.json_records import read_jsonl, records
 from elmo.tasks.readers.part_paths import part_of
-from elmo.tasks.readers.raw_text import Empty, Split
+from elmo.tasks.readers.raw_text import Empty, SplitFunction
 from elmo.tasks.readers.text_lines import read_text
 
 TEXTS = (
@@ -39,8 +39,8 @@ def read_pairs(
     *,
     text: Sequence[str] | None = None,
     label: str | None = None,
-    split: Split = str.split,
-    empty: Empty = "refuse",
+    split: SplitFunction = str.split,
+    empty: Empty = "error",
     encoding: str | None = None,
 ) -> list[Example]:
     """Read pairs of texts; those without an agreed label are left out.
@@ -52,7 +52,7 @@ def read_pairs(
         text: names of the two columns of texts; those of the sets above where None.
         label: name of the labels' column; that of the sets above where None.
         split: makes words of a text: the tokeniser of the model.
-        empty: a text without words is an error (`refuse`), the single word `.` (`keep`), so that
+        empty: a text without words is an error (`error`), the single word `.` (`keep`), so that
             scores count it, or left out (`skip`).
         encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
     """

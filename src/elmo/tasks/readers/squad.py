@@ -14,7 +14,7 @@ from elmo.errors import FormatError, InputError
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.readers.json_location import Inside, Where
 from elmo.tasks.readers.json_records import parsed, records, whole
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import read_text
 
 # An answer and its first character, where that is known.
@@ -22,7 +22,7 @@ Answer = tuple[str, int | None]
 
 
 def read_squad(
-    path: Path, *, split: Split = str.split, encoding: str | None = None
+    path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
 ) -> list[Example]:
     """Read questions, their passages and answers.
 
@@ -43,7 +43,7 @@ def read_squad(
             if not words:
                 raise FormatError(f"{where} has a passage without words")
             try:
-                passages[context] = words, Passage.of(context, words)
+                passages[context] = words, Passage.align(context, words)
             except InputError as error:
                 raise FormatError(f"{where}: {error}") from None
         words, passage = passages[context]
@@ -58,7 +58,7 @@ def read_squad(
 
 
 def _target(where: Where, passage: Passage, answers: list[Answer]) -> GoldAnswers:
-    places = [passage.place_of(*answer) for answer in answers]
+    places = [passage.find_words(*answer) for answer in answers]
     for (text, start), place in zip(answers, places, strict=True):
         if place is None:
             at = "" if start is None else f" at character {start}"

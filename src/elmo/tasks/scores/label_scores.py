@@ -33,7 +33,7 @@ class Score:
     right: int
 
     @classmethod
-    def of(cls, *, gold: int, found: int, right: int) -> "Score":
+    def from_counts(cls, *, gold: int, found: int, right: int) -> "Score":
         """Compute the three figures."""
         return cls(
             precision=right / found if found else 0.0,
@@ -140,7 +140,7 @@ def span_scores(
         right.update(span.label for span in spans & guesses)
     if not n:
         raise InputError("there is no tag to score")
-    total = Score.of(gold=there.total(), found=answered.total(), right=right.total())
+    total = Score.from_counts(gold=there.total(), found=answered.total(), right=right.total())
     return SpanScores(
         precision=total.precision,
         recall=total.recall,
@@ -163,7 +163,7 @@ def mean_and_deviation(values: Iterable[float]) -> Spread:
 
 def _by_label(gold: Counter[str], found: Counter[str], right: Counter[str]) -> dict[str, Score]:
     return {
-        label: Score.of(gold=gold[label], found=found[label], right=right[label])
+        label: Score.from_counts(gold=gold[label], found=found[label], right=right[label])
         for label in sorted(gold.keys() | found.keys())
     }
 

@@ -69,7 +69,7 @@ def pronoun_scores(
 
 def _f1(rows: Sequence[tuple[Meant, Meant]]) -> float:
     names = [pair for gold, found in rows for pair in zip(gold, found, strict=True)]
-    return Score.of(
+    return Score.from_counts(
         gold=sum(meant for meant, _ in names),
         found=sum(said for _, said in names),
         right=sum(meant and said for meant, said in names),

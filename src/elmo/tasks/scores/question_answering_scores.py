@@ -59,15 +59,15 @@ def answer_scores(
         )
     if not gold:
         raise InputError("there is no answer to score")
-    may_be_none = not all(gold)
+    has_unanswerable = not all(gold)
     exact, overlap = 0.0, 0.0
     for answers, answer in zip(gold, found, strict=True):
         bare = normalised(answer, f1_unit)
         right = [normalised(text, f1_unit) for text in answers]
-        if may_be_none:
+        if has_unanswerable:
             right = list(filter(None, right)) or [""]
         exact += bare in right
-        if bare or may_be_none:
+        if bare or has_unanswerable:
             overlap += max(shared_f1(_units(one, f1_unit), _units(bare, f1_unit)) for one in right)
     return AnswerScores(exact / len(gold), overlap / len(gold), len(gold))
 

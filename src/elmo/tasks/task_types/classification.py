@@ -16,7 +16,7 @@ from elmo.tasks.task_types.task import BaseTask
 
 
 @dataclass(frozen=True)
-class LabelAnswer:
+class LabelPrediction:
     """A label and how sure the model is of it and of all others."""
 
     label: str
@@ -26,7 +26,7 @@ class LabelAnswer:
 class Classification(BaseTask):
     """One label for a text."""
 
-    expects: ClassVar[str] = "a label"
+    target_description: ClassVar[str] = "a label"
 
     def __init__(self, metric: str = "accuracy") -> None:
         """Choose models by accuracy or by macro_f1."""
@@ -34,12 +34,12 @@ class Classification(BaseTask):
         self.metrics: tuple[str, ...] = ("accuracy", "macro_f1")
 
     @classmethod
-    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind that a config says."""
         return cls(config.metric)
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has a label."""
         return isinstance(example.target, str)
 
@@ -60,13 +60,13 @@ class Classification(BaseTask):
         """Give the numbers of labels, (batch,)."""
         return torch.tensor([numbers[example.target] for example in examples])
 
-    def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give labels with their probabilities."""
         answers = []
-        for row in found:
+        for row in outputs:
             probabilities = dict(zip(labels, row, strict=True))
             answers.append(
-                LabelAnswer(max(probabilities, key=probabilities.__getitem__), probabilities)
+                LabelPrediction(max(probabilities, key=probabilities.__getitem__), probabilities)
             )
         return answers
 
@@ -77,7 +77,7 @@ class Classification(BaseTask):
         )
         return {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give the label and its probabilities, the likeliest first."""
         ordered = sorted(answer.probabilities.items(), key=lambda item: -item[1])
         return {
@@ -86,6 +86,6 @@ class Classification(BaseTask):
             "probabilities": {name: round(value, 6) for name, value in ordered},
         }
 
-    def settings(self) -> dict[str, Any]:
-        """Give what `make_kind` makes the same kind of again."""
+    def to_settings(self) -> dict[str, Any]:
+        """Give what `make_task` makes the same kind of again."""
         return {"metric": self.metric}

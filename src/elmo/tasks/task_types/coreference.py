@@ -15,11 +15,11 @@ from torch import Tensor
 
 from elmo.config import CoreferenceConfig, TaskConfig, TaskEncoderConfig
 from elmo.errors import InputError
-from elmo.tasks.examples import Example, NamesOfPronoun, Place
+from elmo.tasks.examples import Example, IndexRange, PronounCandidates
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.heads.coreference_head import CoreferenceHead
 from elmo.tasks.readers.coreference_files import Cluster
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.scores.coreference_scores import cluster_scores
 from elmo.tasks.scores.pronoun_scores import Meant, pronoun_scores
 from elmo.tasks.task_model import TaskHead
@@ -38,41 +38,41 @@ class Coreference(BaseTask):
     """Clusters of mentions."""
 
     has_sentences: ClassVar[bool] = True
-    together: ClassVar[int | None] = 1
-    expects: ClassVar[str] = (
+    max_batch_examples: ClassVar[int | None] = 1
+    target_description: ClassVar[str] = (
         "clusters of mentions, each its first word and the one after its last, and in one cluster"
     )
     # Nobody that is known, or one of the speakers.
-    n_marks: ClassVar[int] = N_SPEAKERS + 1
+    n_indicators: ClassVar[int] = N_SPEAKERS + 1
 
-    def __init__(self, has_single: bool, **dials: Any) -> None:
+    def __init__(self, has_singletons: bool, **dials: Any) -> None:
         """Say what a cluster may be.
 
         Args:
-            has_single: whether there are clusters of one mention.
+            has_singletons: whether there are clusters of one mention.
             dials: of `CoreferenceConfig`.
         """
-        self.has_single, self.dials = has_single, CoreferenceConfig(**dials)
+        self.has_singletons, self.dials = has_singletons, CoreferenceConfig(**dials)
         self.metric = "mean_f1"
         self.metrics: tuple[str, ...] = ("muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1")
 
     @classmethod
-    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind that a config says; examples tell whether mentions may stand alone."""
-        if any(isinstance(example.given, NamesOfPronoun) for example in examples):
+        if any(isinstance(example.extra, PronounCandidates) for example in examples):
             raise InputError(
                 "clusters: GAP says of two names alone whether a pronoun means them, so that there "
                 "is nothing to learn clusters from; a trained model can be evaluated on it"
             )
-        has_single = any(len(cluster) == 1 for one in examples for cluster in one.target)
-        return cls(has_single, **asdict(config.coreference))
+        has_singletons = any(len(cluster) == 1 for one in examples for cluster in one.target)
+        return cls(has_singletons, **asdict(config.coreference))
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has clusters, or the names of a pronoun."""
         if not isinstance(example.target, tuple):
             return False
-        if isinstance(example.given, NamesOfPronoun):
+        if isinstance(example.extra, PronounCandidates):
             return len(example.target) == 2
         n_words = sum(map(len, example.texts))
         if not all(
@@ -86,7 +86,7 @@ class Coreference(BaseTask):
         return len(set(mentions)) == len(mentions)
 
     @staticmethod
-    def asked(texts: Sequence[str | Sequence[str]], split: Split) -> Example:
+    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Make an example of a document: raw, its words, or the words of its sentences."""
         (document,) = texts
         if document and not isinstance(document[0], str):
@@ -94,7 +94,7 @@ class Coreference(BaseTask):
         sentences = split_sentences(list(to_words(document, split)))
         return Example(tuple(map(tuple, sentences)) or ((),))
 
-    def pieces(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example) -> list[Example]:
         """Cut long sentences, and a long document between sentences."""
         sentences = [
             (text[at : at + self.dials.max_sentence_words], number)
@@ -127,12 +127,12 @@ class Coreference(BaseTask):
             run.append(sentence)
         yield run
 
-    def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
         """Give the sentences of the only document, words marked by who speaks."""
         (example,) = examples
         marks = [
             [mark] * len(text)
-            for text, mark in zip(example.texts, _marks(example.given), strict=True)
+            for text, mark in zip(example.texts, _marks(example.extra), strict=True)
         ]
         return [TextGroup(list(example.texts), marks)]
 
@@ -147,7 +147,7 @@ class Coreference(BaseTask):
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
         """Make a head for vectors of a width."""
         return CoreferenceHead(
-            dim=dim, dials=self.dials, has_single=self.has_single, dropout=config.dropout
+            dim=dim, dials=self.dials, has_singletons=self.has_singletons, dropout=config.dropout
         )
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
@@ -158,11 +158,13 @@ class Coreference(BaseTask):
         ]
         return torch.tensor(rows, dtype=torch.int64).reshape(-1, 3)
 
-    def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give clusters in the order of the text."""
-        return [tuple(sorted(tuple(sorted(one)) for one in clusters)) for clusters in found]
+        return [tuple(sorted(tuple(sorted(one)) for one in clusters)) for clusters in outputs]
 
-    def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
+    def merge_predictions(
+        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+    ) -> Any:
         """Give the clusters of all pieces, words counted over the whole document."""
         firsts = accumulate((sum(map(len, piece.texts)) for piece in pieces), initial=0)
         return tuple(
@@ -177,7 +179,7 @@ class Coreference(BaseTask):
         Clusters of one mention count as the examples have them.
         """
         gold = [example.target for example in examples]
-        names = [one.given for one in examples if isinstance(one.given, NamesOfPronoun)]
+        names = [one.extra for one in examples if isinstance(one.extra, PronounCandidates)]
         if names and len(names) == len(examples):
             meant = [_meant(own, one) for own, one in zip(answers, names, strict=True)]
             of_names = pronoun_scores(gold, meant, [one.gender for one in names])
@@ -196,7 +198,7 @@ class Coreference(BaseTask):
             "mention_f1": found.mentions.f1,
         }
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give the words of the document, and the mentions of each cluster."""
         words = [word for text in example.texts for word in text]
         return {
@@ -210,9 +212,9 @@ class Coreference(BaseTask):
             ],
         }
 
-    def settings(self) -> dict[str, Any]:
-        """Give what `make_kind` makes the same kind of again."""
-        return {"has_single": self.has_single, **asdict(self.dials)}
+    def to_settings(self) -> dict[str, Any]:
+        """Give what `make_task` makes the same kind of again."""
+        return {"has_singletons": self.has_singletons, **asdict(self.dials)}
 
 
 @cache
@@ -227,7 +229,7 @@ def _tell(longest: int) -> None:
 
 def _inside(example: Example, first: int, after: int) -> tuple[Cluster, ...] | None:
     """Give the clusters of the words from one up to another, counted from there."""
-    if example.target is None or isinstance(example.given, NamesOfPronoun):
+    if example.target is None or isinstance(example.extra, PronounCandidates):
         return None
     clusters = (
         tuple((start - first, end - first) for start, end in cluster if first <= start < after)
@@ -238,9 +240,9 @@ def _inside(example: Example, first: int, after: int) -> tuple[Cluster, ...] | N
 
 def _speakers(example: Example, numbers: Sequence[int]) -> tuple[str, ...]:
     """Give who speaks in some sentences, nothing where it is not known."""
-    if not isinstance(example.given, tuple):
+    if not isinstance(example.extra, tuple):
         return ("",) * len(numbers)
-    return tuple(example.given[number] for number in numbers)
+    return tuple(example.extra[number] for number in numbers)
 
 
 def _marks(speakers: Sequence[str]) -> list[int]:
@@ -251,7 +253,7 @@ def _marks(speakers: Sequence[str]) -> list[int]:
     return [numbers.get(name, 0) for name in speakers]
 
 
-def _meant(clusters: Sequence[Cluster], names: NamesOfPronoun) -> Meant:
+def _meant(clusters: Sequence[Cluster], names: PronounCandidates) -> Meant:
     """Tell of both names whether they are in the cluster of the pronoun.
 
     A model may draw the limits of a name in another way: the mention that shares most words with it
@@ -263,7 +265,7 @@ def _meant(clusters: Sequence[Cluster], names: NamesOfPronoun) -> Meant:
     return first, second
 
 
-def _cluster_of(clusters: Sequence[Cluster], place: Place) -> int | None:
+def _cluster_of(clusters: Sequence[Cluster], place: IndexRange) -> int | None:
     """Give the number of the cluster of a mention; None where it is in none."""
     best: int | None = None
     most = 0.0
@@ -275,7 +277,7 @@ def _cluster_of(clusters: Sequence[Cluster], place: Place) -> int | None:
     return best
 
 
-def _shared(one: Place, other: Place) -> float:
+def _shared(one: IndexRange, other: IndexRange) -> float:
     """Give the share of words that two spans have in common."""
     both = min(one[1], other[1]) - max(one[0], other[0])
     return max(0, both) / (max(one[1], other[1]) - min(one[0], other[0]))

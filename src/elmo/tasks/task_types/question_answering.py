@@ -12,10 +12,10 @@ from elmo.config import TaskConfig, TaskEncoderConfig
 from elmo.tasks.examples import Example, GoldAnswers, Passage
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.heads.question_answering_head import QuestionAnsweringHead
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.scores.question_answering_scores import F1Unit, answer_scores
 from elmo.tasks.task_model import TaskHead
-from elmo.tasks.task_types.task import BaseTask, TextGroup, marked_pairs, to_words
+from elmo.tasks.task_types.task import BaseTask, TextGroup, paired_text_groups, to_words
 
 
 @dataclass(frozen=True)
@@ -40,47 +40,54 @@ class QuestionAnswering(BaseTask):
 
     n_texts: ClassVar[int] = 2
     # Whether the other text has the word too.
-    n_marks: ClassVar[int] = 2
-    expects: ClassVar[str] = "answers, and a passage with the places of its words"
+    n_indicators: ClassVar[int] = 2
+    target_description: ClassVar[str] = "answers, and a passage with the places of its words"
 
     def __init__(
-        self, longest: int, window: int, overlap: int, may_be_none: bool, f1_unit: F1Unit = "words"
+        self,
+        max_answer_words: int,
+        window: int,
+        overlap: int,
+        has_unanswerable: bool,
+        f1_unit: F1Unit = "words",
     ) -> None:
         """Say what an answer may be.
 
         Args:
-            longest: its words at most.
+            max_answer_words: its words at most.
             window: words of a passage that are read at a time.
             overlap: words that a window shares with the one before.
-            may_be_none: whether there are questions without one.
+            has_unanswerable: whether there are questions without one.
             f1_unit: what F1 counts.
         """
-        self.longest, self.window, self.overlap = longest, window, overlap
-        self.may_be_none, self.f1_unit = may_be_none, f1_unit
+        self.max_answer_words, self.window, self.overlap = max_answer_words, window, overlap
+        self.has_unanswerable, self.f1_unit = has_unanswerable, f1_unit
         self.metric = "f1"
         self.metrics: tuple[str, ...] = ("exact_match", "f1")
 
     @classmethod
-    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind that a config says; examples tell whether some have no answer."""
         dials = config.question_answering
-        may_be_none = any(not example.target.texts for example in examples)
-        return cls(dials.max_answer_words, dials.window, dials.overlap, may_be_none, dials.f1_unit)
+        has_unanswerable = any(not example.target.texts for example in examples)
+        return cls(
+            dials.max_answer_words, dials.window, dials.overlap, has_unanswerable, dials.f1_unit
+        )
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has answers and a passage."""
-        return isinstance(example.target, GoldAnswers) and isinstance(example.given, Passage)
+        return isinstance(example.target, GoldAnswers) and isinstance(example.extra, Passage)
 
     @staticmethod
-    def asked(texts: Sequence[str | Sequence[str]], split: Split) -> Example:
+    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Make an example of a question and a passage, raw or split already."""
         question, passage = texts
         words = to_words(passage, split)
         text = passage if isinstance(passage, str) else " ".join(passage)
-        return Example((to_words(question, split), words), given=Passage.of(text, words))
+        return Example((to_words(question, split), words), extra=Passage.align(text, words))
 
-    def pieces(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example) -> list[Example]:
         """Cut a long passage into windows; one without the answer is as if there was none."""
         question, passage = example.texts
         if len(passage) <= self.window:
@@ -94,15 +101,15 @@ class QuestionAnswering(BaseTask):
         target = example.target
         if target is not None:
             target = GoldAnswers()
-            place = example.target.place
+            place = example.target.word_range
             if place is not None and seen.start <= place[0] and place[1] <= seen.stop:
-                target = replace(example.target, place=(place[0] - first, place[1] - first))
-        given = replace(example.given, places=example.given.places[seen])
+                target = replace(example.target, word_range=(place[0] - first, place[1] - first))
+        given = replace(example.extra, word_offsets=example.extra.word_offsets[seen])
         return Example((question, passage[seen]), target, example.id, given)
 
-    def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
         """Give questions and passages, the words marked that both have."""
-        return marked_pairs(examples)
+        return paired_text_groups(examples)
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
         """Give nothing: what is chosen from is the passage."""
@@ -110,31 +117,33 @@ class QuestionAnswering(BaseTask):
 
     def n_choices(self, labels: Sequence[str]) -> int:
         """Give how many spans a window has at most."""
-        return self.window * self.longest
+        return self.window * self.max_answer_words
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
         """Make a head for vectors of a width."""
-        return QuestionAnsweringHead(dim=dim, longest=self.longest, config=config)
+        return QuestionAnsweringHead(dim=dim, max_answer_words=self.max_answer_words, config=config)
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
         """Give first words and those after the last, (batch, 2), -1 for no answer."""
-        return torch.tensor([example.target.place or (-1, -1) for example in examples])
+        return torch.tensor([example.target.word_range or (-1, -1) for example in examples])
 
-    def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give the spans of windows as they were found."""
-        return list(found)
+        return list(outputs)
 
-    def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
+    def merge_predictions(
+        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+    ) -> Any:
         """Give the span that stands highest above no answer in its window."""
         piece, best = max(
             zip(pieces, answers, strict=True),
             key=lambda pair: pair[1].log_probability - pair[1].log_none,
         )
-        if self.may_be_none and best.log_none > best.log_probability:
+        if self.has_unanswerable and best.log_none > best.log_probability:
             return SpanAnswer("", None, None, math.exp(best.log_none))
-        places = piece.given.places
+        places = piece.extra.word_offsets
         start, end = places[best.start][0], places[best.end - 1][1]
-        return SpanAnswer(piece.given.text[start:end], start, end, math.exp(best.log_probability))
+        return SpanAnswer(piece.extra.text[start:end], start, end, math.exp(best.log_probability))
 
     def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
         """Give exact match and F1 as SQuAD's own program computes them."""
@@ -142,7 +151,7 @@ class QuestionAnswering(BaseTask):
         found = answer_scores(gold, [answer.text for answer in answers], self.f1_unit)
         return {"exact_match": found.exact_match, "f1": found.f1}
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give the question, the answer, its place in the raw passage and its probability."""
         return {
             "question": " ".join(example.words),
@@ -152,12 +161,12 @@ class QuestionAnswering(BaseTask):
             "score": round(answer.score, 6),
         }
 
-    def settings(self) -> dict[str, Any]:
-        """Give what `make_kind` makes the same kind of again."""
+    def to_settings(self) -> dict[str, Any]:
+        """Give what `make_task` makes the same kind of again."""
         return {
-            "longest": self.longest,
+            "max_answer_words": self.max_answer_words,
             "window": self.window,
             "overlap": self.overlap,
-            "may_be_none": self.may_be_none,
+            "has_unanswerable": self.has_unanswerable,
             "f1_unit": self.f1_unit,
         }

@@ -24,7 +24,7 @@ BESIDE, PREDICATE, SOUGHT = range(3)
 
 
 @dataclass(frozen=True)
-class FoundFrames:
+class PredictedFrames:
     """What is found in a sentence.
 
     Attributes:
@@ -39,8 +39,10 @@ class FoundFrames:
 class SemanticRoles(Tagging):
     """Predicates and their arguments."""
 
-    expects: ClassVar[str] = "frames, each a predicate of the sentence and a tag for each word"
-    n_marks: ClassVar[int] = 3
+    target_description: ClassVar[str] = (
+        "frames, each a predicate of the sentence and a tag for each word"
+    )
+    n_indicators: ClassVar[int] = 3
     # There are some sixty labels; telling inner and last words apart would double the tags, most of
     # them rare, and take four times as long.
     learned: ClassVar[str] = spans.IOB2
@@ -55,7 +57,7 @@ class SemanticRoles(Tagging):
         self.metrics = ("span_precision", "span_recall", "span_f1", "predicate_f1")
 
     @classmethod
-    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind for the scheme that the tags of examples are in."""
         scheme = scheme_of([frame.tags for one in examples for frame in one.target], config)
         if scheme == spans.NONE:
@@ -63,7 +65,7 @@ class SemanticRoles(Tagging):
         return cls(scheme)
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has frames."""
         n = len(example.words)
         return (
@@ -72,44 +74,48 @@ class SemanticRoles(Tagging):
                 isinstance(frame, Frame) and 0 <= frame.predicate < n == len(frame.tags)
                 for frame in example.target
             )
-            and example.given == tuple(frame.predicate for frame in example.target)
+            and example.extra == tuple(frame.predicate for frame in example.target)
         )
 
-    def pieces(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example) -> list[Example]:
         """Ask for the predicates, and for the arguments of each that is given."""
         if example.target is None:
-            numbers = (None, *(example.given or ()))
-            return [Example(example.texts, given=number) for number in numbers]
+            numbers = (None, *(example.extra or ()))
+            return [Example(example.texts, extra=number) for number in numbers]
         # A word may be the predicate of two frames.
-        verbs = {spans.Span(number, number + 1, VERB) for number in example.given}
+        verbs = {spans.Span(number, number + 1, VERB) for number in example.extra}
         tags = spans.from_spans(verbs, len(example.words), self.scheme)
-        frames = [Example(example.texts, tags, given=number) for number, tags in example.target]
+        frames = [Example(example.texts, tags, extra=number) for number, tags in example.target]
         return [Example(example.texts, tuple(tags)), *frames]
 
-    def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
         """Give sentences, the predicate marked."""
         return [TextGroup([example.words for example in examples], list(map(_marks, examples)))]
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
         """Give all tags there are."""
-        return super().labels([piece for example in examples for piece in self.pieces(example)])
+        return super().labels(
+            [piece for example in examples for piece in self.split_example(example)]
+        )
 
-    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
+    def follow_up_examples(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
         """Ask for the arguments of each predicate that was found, where none are given."""
-        if example.given is not None:
+        if example.extra is not None:
             return ()
-        return [Example(example.texts, given=number) for number in self._predicates(answers[0])]
+        return [Example(example.texts, extra=number) for number in self._predicates(answers[0])]
 
     def _predicates(self, tags: Sequence[str]) -> tuple[int, ...]:
         return tuple(span.start for span in spans.to_spans(tags, self.scheme) if span.label == VERB)
 
-    def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
+    def merge_predictions(
+        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+    ) -> Any:
         """Give the predicates, and the frames that were asked for."""
         frames = [
-            Frame(piece.given, self._with_verb(piece.given, tags))
+            Frame(piece.extra, self._with_verb(piece.extra, tags))
             for piece, tags in zip(pieces[1:], answers[1:], strict=True)
         ]
-        return FoundFrames(self._predicates(answers[0]), tuple(frames))
+        return PredictedFrames(self._predicates(answers[0]), tuple(frames))
 
     def _with_verb(self, predicate: int, tags: tuple[str, ...]) -> tuple[str, ...]:
         """Give tags in which no argument covers the predicate, which is V."""
@@ -126,10 +132,10 @@ class SemanticRoles(Tagging):
         """Give precision and recall of arguments of given predicates, and how those are found."""
         gold = [frame.tags for example in examples for frame in example.target]
         found = [frame.tags for answer in answers for frame in answer.frames]
-        by_span = role_scores(spans.in_scheme(gold, self.scheme), found, self.scheme)
+        by_span = role_scores(spans.to_scheme(gold, self.scheme), found, self.scheme)
         there = [{frame.predicate for frame in example.target} for example in examples]
         said = [set(answer.predicates) for answer in answers]
-        predicates = Score.of(
+        predicates = Score.from_counts(
             gold=sum(map(len, there)),
             found=sum(map(len, said)),
             right=sum(len(right & own) for right, own in zip(there, said, strict=True)),
@@ -141,7 +147,7 @@ class SemanticRoles(Tagging):
             "predicate_f1": predicates.f1,
         }
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give the words, and each predicate with its arguments."""
         return {
             "words": list(example.words),
@@ -150,7 +156,7 @@ class SemanticRoles(Tagging):
                     "predicate": example.words[frame.predicate],
                     "place": frame.predicate,
                     "arguments": [
-                        span.to_plain(example.words)
+                        span.to_dict(example.words)
                         for span in spans.to_spans(frame.tags, self.scheme)
                         if span.label != VERB
                     ],
@@ -161,8 +167,8 @@ class SemanticRoles(Tagging):
 
 
 def _marks(example: Example) -> list[int]:
-    if example.given is None:
+    if example.extra is None:
         return [SOUGHT] * len(example.words)
     return [
-        PREDICATE if number == example.given else BESIDE for number in range(len(example.words))
+        PREDICATE if number == example.extra else BESIDE for number in range(len(example.words))
     ]

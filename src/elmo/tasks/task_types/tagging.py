@@ -11,7 +11,7 @@ from elmo.config import TaskConfig, TaskEncoderConfig
 from elmo.errors import InputError
 from elmo.tasks import spans
 from elmo.tasks.examples import Example
-from elmo.tasks.heads.label_heads import SoftmaxTaggingHead, TaggingHead, padded_tags
+from elmo.tasks.heads.label_heads import SoftmaxTaggingHead, TaggingHead, pad_tags
 from elmo.tasks.scores.label_scores import label_scores, span_scores
 from elmo.tasks.task_model import TaskHead
 from elmo.tasks.task_types.task import BaseTask
@@ -20,7 +20,7 @@ from elmo.tasks.task_types.task import BaseTask
 class Tagging(BaseTask):
     """A tag for each word; where tags are parts of spans, spans are what counts."""
 
-    expects: ClassVar[str] = "a tag for each word"
+    target_description: ClassVar[str] = "a tag for each word"
     # Words of an entity told apart as its first, inner and last ones, and those that stand alone.
     learned: ClassVar[str] = spans.BIOES
 
@@ -37,7 +37,7 @@ class Tagging(BaseTask):
         self.metrics: tuple[str, ...] = ("accuracy", *spanned)
 
     @classmethod
-    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind for the scheme that the tags of examples are in."""
         with telling_where(examples):
             kind = cls(scheme_of([example.target for example in examples], config))
@@ -46,7 +46,7 @@ class Tagging(BaseTask):
         return kind
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has tags."""
         return isinstance(example.target, tuple)
 
@@ -67,18 +67,18 @@ class Tagging(BaseTask):
         """Make a head for vectors of a width."""
         if not config.crf:
             return SoftmaxTaggingHead(dim=dim, n_tags=len(labels))
-        allowed = spans.allowed(self.learned, labels) if self.has_spans else None
+        allowed = spans.allowed_transitions(self.learned, labels) if self.has_spans else None
         return TaggingHead(dim=dim, n_tags=len(labels), allowed=allowed)
 
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
         """Give the numbers of tags, (batch, time), 0 at padding."""
         tags = [[numbers[tag] for tag in self._learned(example.target)] for example in examples]
-        return padded_tags(tags, max(map(len, tags)))
+        return pad_tags(tags, max(map(len, tags)))
 
-    def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give tags as the examples have them."""
         answers = []
-        for row in found:
+        for row in outputs:
             tags = [labels[number] for number in row]
             if self.has_spans:
                 tags = list(spans.convert(tags, self.learned, self.scheme))
@@ -94,7 +94,7 @@ class Tagging(BaseTask):
             )
             return {"accuracy": found.accuracy}
         with telling_where(examples):
-            gold = spans.in_scheme(gold, self.scheme)
+            gold = spans.to_scheme(gold, self.scheme)
         by_span = span_scores(gold, answers, self.scheme)
         return {
             "accuracy": by_span.accuracy,
@@ -103,16 +103,16 @@ class Tagging(BaseTask):
             "span_f1": by_span.f1,
         }
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give words and tags, and the spans where there are some."""
         plain: dict[str, Any] = {"words": list(example.words), "tags": list(answer)}
         if self.has_spans:
             found = spans.to_spans(answer, self.scheme)
-            plain["spans"] = [span.to_plain(example.words) for span in found]
+            plain["spans"] = [span.to_dict(example.words) for span in found]
         return plain
 
-    def settings(self) -> dict[str, Any]:
-        """Give what `make_kind` makes the same kind of again."""
+    def to_settings(self) -> dict[str, Any]:
+        """Give what `make_task` makes the same kind of again."""
         return {"scheme": self.scheme}
 
 
@@ -121,12 +121,12 @@ def telling_where(examples: Sequence[Example]) -> Iterator[None]:
     """Say of a tag that does not belong where it stands in which file and line that is."""
     try:
         yield
-    except spans.StrangeTag as error:
+    except spans.InvalidTag as error:
         places = (
-            f"{example.where_is(number)}: "
+            f"{example.word_location(number)}: "
             for example in examples
             for number, tag in enumerate(example.target)
-            if tag == error.tag and example.where_is(number)
+            if tag == error.tag and example.word_location(number)
         )
         raise InputError(f"{next(places, '')}{error}") from None
 

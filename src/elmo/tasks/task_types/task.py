@@ -14,7 +14,7 @@ from torch import Tensor
 from elmo.config import TaskConfig, TaskEncoderConfig
 from elmo.tasks.examples import Example
 from elmo.tasks.frozen_layers import Words
-from elmo.tasks.readers.raw_text import Split
+from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.task_model import TaskHead
 
 
@@ -30,8 +30,8 @@ class TextGroup:
     """
 
     texts: list[Words]
-    marks: Sequence[Sequence[int]] | None = None
-    numbers: Sequence[int] | None = None
+    indicators: Sequence[Sequence[int]] | None = None
+    text_indices: Sequence[int] | None = None
 
 
 class Task(Protocol):
@@ -41,11 +41,11 @@ class Task(Protocol):
     """Texts that are asked about at a time."""
     has_sentences: ClassVar[bool]
     """Whether such a text is a document, and the texts of an example are its sentences."""
-    together: ClassVar[int | None]
+    max_batch_examples: ClassVar[int | None]
     """Examples that a head is given at a time, at most; any number where None."""
-    expects: ClassVar[str]
+    target_description: ClassVar[str]
     """What a target is, in words."""
-    n_marks: ClassVar[int]
+    n_indicators: ClassVar[int]
     """Marks a word may have, 0 for no marks at all."""
     metric: str
     """Name of the score a model is chosen by."""
@@ -53,21 +53,21 @@ class Task(Protocol):
     """Names of all scores, in the order `scores` gives them."""
 
     @classmethod
-    def of(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
+    def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Make the kind that examples are for."""
 
     @staticmethod
-    def fits(example: Example) -> bool:
+    def has_valid_target(example: Example) -> bool:
         """Tell whether an example has a target of this kind."""
 
     @staticmethod
-    def asked(texts: Sequence[str | Sequence[str]], split: Split) -> Example:
+    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Make an example of texts, raw or split already."""
 
-    def pieces(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example) -> list[Example]:
         """Cut an example that is too long for memory into some that are not."""
 
-    def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
         """Give the texts of a batch, those together that are padded together."""
 
     def weight(self, example: Example) -> float:
@@ -85,23 +85,25 @@ class Task(Protocol):
     def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
         """Give the targets of a batch by the numbers of labels."""
 
-    def answers(self, found: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+    def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         """Give in words what a head found in numbers."""
 
-    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
+    def follow_up_examples(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
         """Give what is to be asked once the pieces of an example are answered."""
 
-    def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
+    def merge_predictions(
+        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+    ) -> Any:
         """Make one answer of those for the pieces of an example, and for what was asked further."""
 
     def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
         """Compare answers with what is right."""
 
-    def record(self, example: Example, answer: Any) -> dict[str, Any]:
+    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
         """Give an answer as plain data, to be written down."""
 
-    def settings(self) -> dict[str, Any]:
-        """Give what `make_kind` makes the same kind of again."""
+    def to_settings(self) -> dict[str, Any]:
+        """Give what `make_task` makes the same kind of again."""
 
 
 class BaseTask:
@@ -109,19 +111,19 @@ class BaseTask:
 
     n_texts: ClassVar[int] = 1
     has_sentences: ClassVar[bool] = False
-    together: ClassVar[int | None] = None
-    n_marks: ClassVar[int] = 0
+    max_batch_examples: ClassVar[int | None] = None
+    n_indicators: ClassVar[int] = 0
 
     @staticmethod
-    def asked(texts: Sequence[str | Sequence[str]], split: Split) -> Example:
+    def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Make an example of texts, raw or split already."""
         return Example(tuple(to_words(text, split) for text in texts))
 
-    def pieces(self, example: Example) -> list[Example]:
+    def split_example(self, example: Example) -> list[Example]:
         """Leave an example whole."""
         return [example]
 
-    def groups(self, examples: Sequence[Example]) -> list[TextGroup]:
+    def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
         """Give first texts, second texts and so on, each a group."""
         columns = zip(*(example.texts for example in examples), strict=True)
         return [TextGroup(list(texts)) for texts in columns]
@@ -134,22 +136,24 @@ class BaseTask:
         """Give how many labels there are."""
         return len(labels)
 
-    def further(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
+    def follow_up_examples(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
         """Ask nothing further."""
         return ()
 
-    def joined(self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]) -> Any:
+    def merge_predictions(
+        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+    ) -> Any:
         """Give the answer of the only piece."""
         (answer,) = answers
         return answer
 
 
-def to_words(text: str | Sequence[str], split: Split) -> Words:
+def to_words(text: str | Sequence[str], split: SplitFunction) -> Words:
     """Split a text that is not split already."""
     return tuple(split(text) if isinstance(text, str) else text)
 
 
-def marked_pairs(examples: Sequence[Example]) -> list[TextGroup]:
+def paired_text_groups(examples: Sequence[Example]) -> list[TextGroup]:
     """Give first and second texts of examples that have two, words marked that both have.
 
     Models with little to learn from take long to find out that a word stands on both sides.

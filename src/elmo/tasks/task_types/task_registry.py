@@ -14,7 +14,7 @@ from elmo.tasks.task_types.sentence_pairs import SentencePairs
 from elmo.tasks.task_types.tagging import Tagging
 from elmo.tasks.task_types.task import Task
 
-KINDS: dict[TaskName, type[Task]] = {
+TASKS: dict[TaskName, type[Task]] = {
     "classification": Classification,
     "tagging": Tagging,
     "sentence_pairs": SentencePairs,
@@ -26,30 +26,30 @@ KINDS: dict[TaskName, type[Task]] = {
 
 def make_task(task: TaskName, settings: Mapping[str, Any]) -> Task:
     """Make a kind of task anew from its settings."""
-    if task not in KINDS:
-        raise ConfigError(f"task is {task!r}; expected one of {', '.join(KINDS)}")
-    return KINDS[task](**settings)
+    if task not in TASKS:
+        raise ConfigError(f"task is {task!r}; expected one of {', '.join(TASKS)}")
+    return TASKS[task](**settings)
 
 
 def check_targets(task: TaskName, examples: Sequence[Example]) -> None:
     """Refuse examples of another kind of task, or without an answer."""
-    kind = KINDS[task]
+    kind = TASKS[task]
     for example in examples:
         if len(example.texts) != kind.n_texts and not kind.has_sentences:
             raise InputError(
                 f"{task}: the example {_named(example)} has {len(example.texts)} texts, expected "
                 f"{kind.n_texts}"
             )
-        if not kind.fits(example):
+        if not kind.has_valid_target(example):
             raise InputError(
                 f"{task}: the example {_named(example)} has {example.target!r} for its target, "
-                f"expected {kind.expects}"
+                f"expected {kind.target_description}"
             )
 
 
 def _named(example: Example) -> str:
     name = repr(example.id or " ".join(example.words)[:40])
-    where = str(example.where)
+    where = str(example.location)
     return f"{name} ({where})" if where else name
 
 
@@ -62,4 +62,4 @@ def task_for(task: TaskName, examples: Sequence[Example], config: TaskConfig | N
         config: dials of the task; the usual ones where None.
     """
     check_targets(task, examples)
-    return KINDS[task].of(examples, config or TaskConfig(out=""))
+    return TASKS[task].from_examples(examples, config or TaskConfig(out=""))
