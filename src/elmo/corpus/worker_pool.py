@@ -116,6 +116,6 @@ def _request(child: Child, request: CountingTask | None) -> Any:
         return child.ask(request)
     except ChildEnded as ended:
         raise OutputError(
-            f"A worker process ended unexpectedly (exit status {ended.status}); no files were "
-            "left behind. If memory ran out, use fewer --workers."
+            f"A worker process ended unexpectedly (exit status {ended.status}). No partial files "
+            "were left. If memory ran out, use fewer --workers."
         ) from None
