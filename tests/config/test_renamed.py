@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from elmo import config as configs
-from elmo.config import ModelConfig, PretrainConfig, TaskConfig, TextConfig
+from elmo.config import PretrainConfig, TaskConfig
 from elmo.config.renamed import (
     REMOVED_FIELDS,
     RENAMED_FIELDS,
@@ -53,13 +53,6 @@ def test_from_dict_reads_old_names_of_tasks_at_any_depth():
     assert config.run.precision == "bfloat16"
 
 
-def test_original_names_inverts_renamed_fields_at_any_depth():
-    data = to_dict(ModelConfig(text=TextConfig(special_tokens=("a", "b", "c"))))
-    original = original_names(ModelConfig, data)
-    assert original["text"]["word_marks"] == ["a", "b", "c"]
-    assert upgrade(ModelConfig, original) == data
-
-
 def test_new_names_are_left_as_they_are():
     config = TaskConfig("o", task="coreference")
     assert upgrade(TaskConfig, to_dict(config)) == to_dict(config)
@@ -74,3 +67,11 @@ def test_overrides_apply_to_a_file_with_old_names(tmp_path):
 
 def test_data_that_are_no_mapping_are_returned_as_they_are():
     assert upgrade(TaskConfig, [1, 2]) == [1, 2]
+
+
+def test_original_names_reverts_upgrade_at_any_depth():
+    new = to_dict(TaskConfig("o"))
+    old = original_names(TaskConfig, new)
+    assert old["words"]["letters"] == "bytes"
+    assert old["clusters"]["widest"] == 20
+    assert upgrade(TaskConfig, old) == new

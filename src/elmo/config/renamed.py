@@ -93,20 +93,19 @@ def upgrade(cls: type, data: Any) -> Any:
 
 
 def original_names(cls: type, data: dict[str, Any]) -> dict[str, Any]:
-    """Return plain data of a config with today's field names replaced by the first, at any depth.
+    """Return plain data of a config with today's field names replaced by the original ones.
 
-    Fingerprints are computed from these data, so that they do not change when a field is renamed.
+    Hashes of a config must not change when a field is renamed.
 
     Args:
-        cls: The config dataclass that the data are of.
+        cls: The config dataclass that the data are for.
         data: Plain data with today's names.
     """
-    originals = {new: old for old, new in RENAMED_FIELDS.get(cls.__name__, {}).items()}
+    old_names = {new: old for old, new in RENAMED_FIELDS.get(cls.__name__, {}).items()}
     hints = get_type_hints(cls)
-    restored: dict[str, Any] = {}
-    for name, value in data.items():
-        section = hints.get(name)
-        if isinstance(section, type) and dataclasses.is_dataclass(section):
-            value = original_names(section, value)
-        restored[originals.get(name, name)] = value
-    return restored
+    return {
+        old_names.get(name, name): original_names(hints[name], value)
+        if dataclasses.is_dataclass(hints[name])
+        else value
+        for name, value in data.items()
+    }

@@ -14,7 +14,7 @@ from elmo.formats.pretrained import Pretrained
 def fingerprint(pretrained: Pretrained) -> str:
     """Return the SHA-256 of the config, vocabularies and weights of a model.
 
-    File names are not part of it.
+    File names are not part of it, and renamed config fields do not change it.
     """
     digest = hashlib.sha256()
     tables = [dict(table or {}) for table in (pretrained.characters, pretrained.words)]
