@@ -310,7 +310,7 @@ def test_prepare_removes_its_files_if_the_disk_is_full(tmp_path, monkeypatch, n_
     )
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-        with pytest.raises(OutputError, match="File too large. No partial files were left"):
+        with pytest.raises(OutputError, match=r"File too large\. No partial files were left"):
             prepare(config)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
