@@ -333,9 +333,9 @@ def test_examples_without_clusters(target):
 
 
 def test_dials_that_cannot_be():
-    with pytest.raises(ConfigError, match="max_mention_words is 0; it must be at least 1"):
+    with pytest.raises(ConfigError, match="max_mention_words must be at least 1"):
         CoreferenceConfig(max_mention_words=0)
-    with pytest.raises(ConfigError, match="kept is 0; it must be above 0"):
+    with pytest.raises(ConfigError, match="top_span_ratio must be above 0"):
         CoreferenceConfig(top_span_ratio=0)
     with pytest.raises(ConfigError, match="max_document_words is 9 and max_sentence_words 10"):
         CoreferenceConfig(max_document_words=9, max_sentence_words=10)
@@ -466,15 +466,15 @@ def test_a_coreference_resolver(tmp_path):
     model.save(tmp_path / "model")
     assert CoreferenceResolver.load(tmp_path / "model").predict(texts) == found
     for wrong in (" ", []):
-        with pytest.raises(InputError, match="text 0 has no word"):
+        with pytest.raises(InputError, match="Text 0 has no words"):
             model.predict([wrong])
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (3, "text 0 has 3 for its clusters; expected lists of pairs"),
-        ([[(0, 1, 2)]], "for its clusters; expected lists of pairs"),
+        (3, "Text 0: the clusters must be lists of pairs"),
+        ([[(0, 1, 2)]], "the clusters must be lists of pairs"),
         ([[(0, 9)]], "'0' has .* for its target, expected clusters"),
         ([[(0, 1)], [(0, 1)]], "for its target, expected clusters of .*, and in one cluster"),
     ],
@@ -511,14 +511,14 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
     flags = ["--model", "none", "--hidden", "4", "--max-steps", "2", "--accelerator", "cpu"]
     run = elmo("fit", "litbank", "--train", file, "--dev", file, "--out", tmp_path / "run", *flags)
     assert run.exit_code == 0, run.stderr
-    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--as-json").stdout)
+    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--json").stdout)
     assert {"muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1", "examples"} == set(shown)
     text = "Ann met Eve. She left."
     table = tmp_path / "gap.tsv"
     header = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
     row = ["x-1", text, "She", "13", "Ann", "0", "TRUE", "Eve", "8", "FALSE", "url"]
     table.write_text("".join("\t".join(cells) + "\n" for cells in (header, row)))
-    result = elmo("evaluate", tmp_path / "run", table, "--reader", "gap", "--as-json")
+    result = elmo("evaluate", tmp_path / "run", table, "--reader", "gap", "--json")
     shown = json.loads(result.stdout)
     assert {"gap_f1", "masculine_f1", "feminine_f1", "bias", "examples"} == set(shown)
     result = elmo("predict", tmp_path / "run", "-", "--raw", given=f"{text}\n")

@@ -168,13 +168,15 @@ def test_words_of_both_texts_are_marked():
 
 
 def test_what_windows_cannot_be():
-    with pytest.raises(ConfigError, match="overlap is 9 and window 9; windows must go on"):
+    with pytest.raises(
+        ConfigError, match=r"overlap \(9\) must be 0 or more and smaller than window"
+    ):
         QuestionAnsweringConfig(window=9, overlap=9)
     with pytest.raises(ConfigError, match="max_answer_words is 0"):
         QuestionAnsweringConfig(max_answer_words=0)
-    with pytest.raises(ConfigError, match="indicator_dim is 0; it must be at least 1"):
+    with pytest.raises(ConfigError, match="indicator_dim must be at least 1"):
         WordFeaturesConfig(indicator_dim=0)
-    with pytest.raises(ConfigError, match="batch_words is 0; it must be at least 1"):
+    with pytest.raises(ConfigError, match="batch_words must be at least 1"):
         TaskConfig(out="", batch_words=0)
 
 
@@ -251,8 +253,8 @@ def test_an_answerer(tmp_path):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("Busan", "text 0: its passage does not hold 'Busan'"),
-        ([("Kim", 1)], "text 0: its passage does not hold 'Kim'"),
+        ("Busan", "Text 0: the passage does not contain the answer 'Busan'"),
+        ([("Kim", 1)], "Text 0: the passage does not contain the answer 'Kim'"),
         (3, "'0' has 3 for its target, expected answers, and a passage"),
     ],
 )
@@ -293,7 +295,7 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
     flags = ["--model", "none", "--hidden", "4", "--max-steps", "2", "--accelerator", "cpu"]
     run = elmo("fit", "squad", "--train", file, "--dev", file, "--out", tmp_path / "run", *flags)
     assert run.exit_code == 0, run.stderr
-    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--as-json").stdout)
+    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--json").stdout)
     assert set(shown) == {"exact_match", "f1", "examples"}
     passage = "now Kim  is at home ."
     result = elmo("predict", tmp_path / "run", "-", given=f"where is Kim ?\t{passage}\n")

@@ -210,8 +210,8 @@ def test_a_role_labeller(tmp_path):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (3, "text 0 has 3 for its frames; expected pairs"),
-        ([3], r"text 0 has \[3\] for its frames"),
+        (3, "Text 0: the frames must be pairs"),
+        ([3], r"Text 0: the frames must be pairs .*\(got \[3\]\)"),
         ([(0, ["B-V"])], "'0' has .* for its target, expected frames"),
     ],
 )
@@ -236,7 +236,7 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
     files = ["--train", file, "--dev", file]
     run = elmo("fit", "propbank-ewt", *files, "--out", tmp_path / "run", *flags)
     assert run.exit_code == 0, run.stderr
-    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--as-json").stdout)
+    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--json").stdout)
     assert shown["examples"] == len(SENTENCES)
     assert {"span_f1", "predicate_f1"} < set(shown)
     result = elmo("predict", tmp_path / "run", "-", "-", "--to", "conll", given="Kim ran\n")

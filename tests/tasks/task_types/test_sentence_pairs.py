@@ -99,11 +99,13 @@ def test_a_pair_classifier(tmp_path):
     model.save(tmp_path / "model")
     again = SentencePairClassifier.load(tmp_path / "model")
     assert np.array_equal(again.predict_proba(TEXTS), model.predict_proba(TEXTS))
-    with pytest.raises(ConfigError, match="holds a model for sentence_pairs, not classification"):
+    with pytest.raises(
+        ConfigError, match="contains a model for sentence_pairs, not for classification"
+    ):
         Classifier.load(tmp_path / "model")
     for wrong, message in (
-        (("a", "b", "c"), "text 0 is 3 texts, expected 2"),
-        (("a", " "), "text 0 has no word"),
+        (("a", "b", "c"), "Text 0 has 3 texts, expected 2"),
+        (("a", " "), "Text 0 has no words"),
     ):
         with pytest.raises(InputError, match=message):
             model.predict([wrong])
@@ -126,9 +128,7 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
     flags = ["--model", "none", "--hidden", "4", "--max-steps", "2", "--accelerator", "cpu"]
     run = elmo("fit", "sick", "--train", file, "--dev", file, "--out", tmp_path / "run", *flags)
     assert run.exit_code == 0, run.stderr
-    assert (
-        json.loads(elmo("evaluate", tmp_path / "run", file, "--as-json").stdout)["examples"] == 20
-    )
+    assert json.loads(elmo("evaluate", tmp_path / "run", file, "--json").stdout)["examples"] == 20
     result = elmo("predict", tmp_path / "run", "-", given="a fine film\tfine Play\n")
     record = json.loads(result.stdout)
     assert record["texts"] == [["a", "fine", "film"], ["fine", "Play"]]

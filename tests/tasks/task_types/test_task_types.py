@@ -236,7 +236,7 @@ def test_tags_of_another_scheme_are_scored_as_they_are_meant(tmp_path):
     path = tmp_path / "other.txt"
     path.write_text(COLUMNS.format("NNP"))
     strange = read(path)
-    with pytest.raises(InputError, match=f"^{path}, line 5: the tag 'NNP'"):
+    with pytest.raises(InputError, match=f"^{path}, line 5: The tag 'NNP'"):
         kind.scores(strange, [example.target for example in strange])
 
 
