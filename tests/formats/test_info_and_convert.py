@@ -42,7 +42,9 @@ class TestInfo:
         data = json.loads(json.dumps(result.to_dict()))
         assert from_dict(ModelConfig, data.pop("config")) == model.config
         assert data.pop("notes") == list(model.notes)
-        assert data == {name.replace(" ", "_"): value for name, value in result.rows.items()}
+        assert data.pop("training") == (model.training or {})
+        rows = {name.lower().replace(" ", "_"): value for name, value in result.rows.items()}
+        assert data == rows
 
     def test_info_prints_aligned_table(self, tmp_path):
         folder = SOURCES["checkpoint"].make(tmp_path)["source"]
