@@ -235,7 +235,7 @@ pronouns_of() { # way, with its rate: as `elmo task fit` tells it, with the scor
     local model scores runs=()
     for model in "$out/litbank-$1"/model "$out/litbank-$1"/seed-*/model; do
         [ -d "$model" ] || continue
-        scores=$(elmo task evaluate "$model" "$gap" --reader gap --as-json) || return
+        scores=$(elmo task evaluate "$model" "$gap" --reader gap --json) || return
         runs+=("{\"test\": $scores, \"mixes\": {}}")
     done
     mkdir -p "$out/gap-$1"
