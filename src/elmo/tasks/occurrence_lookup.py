@@ -150,6 +150,10 @@ class OccurrenceLookup:
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
         """Return how often the nearest occurrences have the same sense as the word.
 
+        Args:
+            examples: Examples with a sense as target.
+            predictions: Nearest occurrences of the words of each example.
+
         Returns:
             `accuracy`: the share of words with the same sense in the majority of their nearest
             occurrences; `nearest`: the share of words with the same sense in the nearest one.
