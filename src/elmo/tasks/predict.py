@@ -63,9 +63,7 @@ class PredictResult:
 
     def __str__(self) -> str:
         """Return a summary; an empty string if the predictions went to standard output."""
-        return (
-            "" if self.out == "-" else f"{self.out}: predictions for {self.n_texts:,} texts"
-        )
+        return "" if self.out == "-" else f"{self.out}: predictions for {self.n_texts:,} texts"
 
 
 def evaluate(config: TaskEvaluateConfig) -> EvaluateResult:
