@@ -1,9 +1,9 @@
-# Every target makes the virtual environment and installs what it needs by itself.
+# Every target creates the virtual environment and installs what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Of 21,000 modules most are never imported; those that are, are compiled then, and kept: tests start
-# some hundred processes, each of which would compile them anew.
+# pip compiles no bytecode, because most of the 21,000 modules are never imported. The tests start
+# hundreds of processes, so the bytecode of imported modules is kept.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
@@ -15,22 +15,25 @@ demo: $(VENV)/.train
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2
 
-# Counting lines takes nearly as long as the tests themselves.
+# Measuring coverage takes nearly as long as the tests themselves.
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 
-# The kernels' logic without a GPU, through Triton's interpreter (Triton takes 1 GB).
+# Tests of the GPU kernels in Triton's interpreter, without a GPU (Triton takes 1 GB).
 test-kernels: $(VENV)/.kernels
 	TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 tests/kernels
 
+# The wording test is also part of `make test`; here it fails early.
 check: $(VENV)/.check
-	$(BIN)/ruff format --check src tests benchmarks runs docs
-	$(BIN)/ruff check src tests benchmarks runs docs
+	$(BIN)/ruff format --check src tests benchmarks runs docs tools
+	$(BIN)/ruff check src tests benchmarks runs docs tools
+	$(BIN)/flake8 src benchmarks runs docs tools
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_wording.py
 
 format: $(VENV)/.check
-	$(BIN)/ruff format src tests benchmarks runs docs
-	$(BIN)/ruff check --fix src tests benchmarks runs docs
+	$(BIN)/ruff format src tests benchmarks runs docs tools
+	$(BIN)/ruff check --fix src tests benchmarks runs docs tools
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/make_cli_page.py

@@ -229,7 +229,7 @@ def drop_marks(layers, mask):
     return kept, words
 
 
-def normalised(layers, mask, epsilon):
+def normalized(layers, mask, epsilon):
     """Each layer by one mean and one variance over the unmasked positions of the batch."""
     result = np.empty_like(layers)
     for number, layer in enumerate(layers):
@@ -245,9 +245,9 @@ def scalar_mix(layers, mask, weights, gamma, layer_norm="none", top_only=False):
     shares = np.exp(weights - np.max(weights))
     shares = shares / shares.sum()
     if layer_norm == "allennlp":
-        layers = normalised(layers, mask, 1e-13)
+        layers = normalized(layers, mask, 1e-13)
     words, words_mask = drop_marks(layers, mask)
     if layer_norm == "bilm-tf":
-        words = normalised(words, words_mask, 1e-12)
+        words = normalized(words, words_mask, 1e-12)
     mixed = gamma * sum(share * layer for share, layer in zip(shares, words, strict=True))
     return mixed * words_mask[:, :, None]

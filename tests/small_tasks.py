@@ -1,4 +1,4 @@
-"""A tiny ELMo, a few examples of each kind, and configs of models that train in a moment."""
+"""A tiny ELMo, a few examples of each task, and configs of models that train in a moment."""
 
 import json
 from dataclasses import replace
@@ -16,13 +16,13 @@ from elmo.tasks.fit import prepare
 GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "boring")
 THINGS = ("film", "story", "Play", "end")
 
-# Twenty texts of two to five words; one word decides.
+# Twenty texts of two to five words; one word determines the label.
 LABELED = [
     Example(((*("a", "what", "very")[: n % 4], word, THINGS[n % 3]),), label)
     for n in range(10)
     for word, label in ((GOOD[n % 3], "good"), (BAD[n % 3], "bad"))
 ]
-# Twenty sentences with names of one and of two words, some of which touch.
+# Twenty sentences with names of one and of two words, some of them adjacent.
 TAGGED = [
     example
     for n in range(5)
@@ -33,40 +33,41 @@ TAGGED = [
         Example((("nobody",),), ("O",)),
     )
 ]
-# Twenty pairs; whether both texts have the same word decides, which neither tells alone.
+# Twenty pairs; the label says whether both texts have the same word, so one text is not enough.
 PAIRS = [
     Example(
-        (("a", one, THINGS[n % 4]), (other, THINGS[n % 3])), "same" if one == other else "other"
+        (("a", first, THINGS[n % 4]), (second, THINGS[n % 3])),
+        "same" if first == second else "other",
     )
     for n in range(5)
-    for one in GOOD[:2]
-    for other in GOOD[:2]
+    for first in GOOD[:2]
+    for second in GOOD[:2]
 ]
-PEOPLE, PLACES_TO_BE = ("Kim", "Lee", "Ann"), ("in Seoul", "at home", "there")
+PEOPLE, PLACES = ("Kim", "Lee", "Ann"), ("in Seoul", "at home", "there")
 
 
 def make_question(question, passage, answer):
-    """Make an example of a question; None for one without an answer."""
-    given = Passage.align(passage, passage.split())
+    """Return an example of a question; `answer` is None for a question without an answer."""
+    aligned = Passage.align(passage, passage.split())
     texts = (tuple(question.split()), tuple(passage.split()))
-    gold = GoldAnswers() if answer is None else GoldAnswers((answer,), given.find_words(answer))
-    return Example(texts, gold, extra=given)
+    gold = GoldAnswers() if answer is None else GoldAnswers((answer,), aligned.find_words(answer))
+    return Example(texts, gold, extra=aligned)
 
 
-# Who is meant decides which of two places is the answer.
+# The person in the question determines which of two places is the answer.
 QUESTIONS = [
     make_question(
-        f"where is {(one, other)[n % 2]} ?",
-        f"now {one} is {place}  and {other} is {elsewhere} .",
-        (place, elsewhere)[n % 2],
+        f"where is {(first, second)[n % 2]} ?",
+        f"now {first} is {here}  and {second} is {there} .",
+        (here, there)[n % 2],
     )
     for n in range(3)
-    for (one, other) in zip(PEOPLE, PEOPLE[1:] + PEOPLE[:1], strict=True)
-    for (place, elsewhere) in (PLACES_TO_BE[:2], PLACES_TO_BE[1:])
+    for (first, second) in zip(PEOPLE, PEOPLE[1:] + PEOPLE[:1], strict=True)
+    for (here, there) in (PLACES[:2], PLACES[1:])
 ]
 UNANSWERED = [
-    make_question(f"where is {one} ?", f"now {other} is {place} .", None)
-    for one, other, place in zip(PEOPLE, PEOPLE[1:] + PEOPLE[:1], PLACES_TO_BE, strict=True)
+    make_question(f"where is {first} ?", f"now {second} is {place} .", None)
+    for first, second, place in zip(PEOPLE, PEOPLE[1:] + PEOPLE[:1], PLACES, strict=True)
 ]
 EXAMPLES = {
     "classification": LABELED,
@@ -93,28 +94,28 @@ OPTIONS = {
 }
 
 
-def write_elmo(folder, seed=0, **extra):
-    """Write a tiny model and give what to call it."""
-    ELMo(random_model(scale=1.5, seed=seed, **extra)).save_pretrained(folder)
+def write_elmo(folder, seed=0, **settings):
+    """Write a tiny model and return its path as a string."""
+    ELMo(random_model(scale=1.5, seed=seed, **settings)).save_pretrained(folder)
     return str(folder)
 
 
-# Found once: help is read out of the source, which takes longer than some tests.
-PLACES = {leaf.name: leaf.path for leaf in leaves(TaskConfig)}
+# Computed once: `leaves` reads help texts from the source, which is slower than some tests.
+OPTION_PATHS = {leaf.name: leaf.path for leaf in leaves(TaskConfig)}
 
 
 def task_config(out, **settings):
     data = {}
     for name, value in {**OPTIONS, **settings, "out": str(out)}.items():
         section = data
-        for outer in PLACES[name]:
+        for outer in OPTION_PATHS[name]:
             section = section.setdefault(outer, {})
         section[name] = value
     return from_dict(TaskConfig, data)
 
 
 def make_fitted_task(out, train=LABELED, dev=(), **settings):
-    """Give a model with its first weights."""
+    """Return a model with initial weights."""
     config = task_config(out, **settings)
     elmo = None if config.elmo.model is None else ELMo.from_pretrained(config.elmo.model)
     return prepare(config, elmo, train, dev)
@@ -139,14 +140,14 @@ def write_conll(path, examples):
     return str(path)
 
 
-def weights(trained):
-    """Give a copy of all weights."""
-    return {name: value.clone() for name, value in trained.built.model.state_dict().items()}
+def weights(fitted):
+    """Return a copy of all weights."""
+    return {name: value.clone() for name, value in fitted.built.model.state_dict().items()}
 
 
-def with_padding(layout, more):
-    """Give the layout of the same texts in a block with more padding."""
+def with_padding(layout, extra):
+    """Return the layout of the same texts in a batch with additional padding."""
     n = layout.mask.shape[1]
-    places = layout.positions // n * (n + more) + layout.positions % n
-    mask = torch.nn.functional.pad(layout.mask, (0, more))
-    return replace(layout, mask=mask, positions=places)
+    positions = layout.positions // n * (n + extra) + layout.positions % n
+    mask = torch.nn.functional.pad(layout.mask, (0, extra))
+    return replace(layout, mask=mask, positions=positions)

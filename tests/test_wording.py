@@ -1,4 +1,4 @@
-"""The wording of code, docs and tests: phrases that `docs/language.md` replaces do not come back."""
+"""Tests of wording: phrases that `docs/language.md` replaces do not come back."""
 
 import ast
 import re
@@ -9,10 +9,18 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "elmo"
-FOLDERS = ("src", "tests", "docs", "benchmarks", "runs")
+FOLDERS = ("src", "tests", "docs", "benchmarks", "runs", "tools")
 SUFFIXES = {".c", ".h", ".md", ".py", ".sh", ".yaml"}
-# The guide and this test name the phrases themselves; the command page is generated.
-EXEMPT = {"docs/language.md", "tests/test_wording.py"}
+# The guide and this test name the phrases themselves, and some files list names of earlier versions;
+# the command page is generated.
+EXEMPT = {
+    "docs/language.md",
+    "src/elmo/config/renamed.py",
+    "src/elmo/tasks/renamed_records.py",
+    "tests/config/test_renamed.py",
+    "tests/tasks/test_renamed_records.py",
+    "tests/test_wording.py",
+}
 
 # A phrase to avoid, as a regular expression over text with underscores as spaces, and what to
 # write instead.

@@ -57,7 +57,7 @@ class Child:
 
         Args:
             make: Factory of the request handler; called in the child at the first request.
-            arguments: Arguments of `make`.
+            *arguments: Arguments of `make`.
             environment: Additional environment variables of the child.
         """
         path = os.pathsep.join(filter(None, sys.path))

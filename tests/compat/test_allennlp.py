@@ -307,5 +307,5 @@ def test_sentences_that_cannot_be_keys(pair, tmp_path, lines):
 
 
 def test_missing_files_are_named(tmp_path):
-    with pytest.raises(FormatError, match=r"there is no file .*options\.json"):
+    with pytest.raises(FormatError, match=r"the file .*options\.json does not exist"):
         Elmo(tmp_path / "options.json", tmp_path / "weights.hdf5")

@@ -20,7 +20,7 @@ def short(monkeypatch):
 
 @pytest.mark.usefixtures("short")
 def test_story(tmp_path, capsys):
-    result = demo(DemoConfig(output=str(tmp_path / "tiny")))
+    result = demo(DemoConfig(out=str(tmp_path / "tiny")))
     assert result.trained.mean < result.before - 5
     assert result.tuned.mean < result.foreign.mean
     assert result.same_sense[0] == pytest.approx(1.0)

@@ -57,9 +57,7 @@ def test_by_hand():
 )
 def test_most_of_the_nearest_decide(senses, expected):
     query = Occurrence("w", "x", "")
-    item = SenseNeighbors(
-        query, tuple((Occurrence("w", sense, ""), 0.5) for sense in senses)
-    )
+    item = SenseNeighbors(query, tuple((Occurrence("w", sense, ""), 0.5) for sense in senses))
     assert item.is_right == expected
 
 

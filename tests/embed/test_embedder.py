@@ -387,7 +387,7 @@ def test_state_dict_round_trip_keeps_the_vectors(tiny):
 
 def test_invalid_mix_arguments_are_rejected(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
-    with pytest.raises(ConfigError, match="2 weights, the model 3 layers"):
+    with pytest.raises(ConfigError, match="2 weights, but the model has 3 layers"):
         ELMo.from_pretrained(tmp_path / "model", scalar_mix_parameters=[1.0, 2.0])
     with pytest.raises(ConfigError, match="do_layer_norm"):
         ELMo.from_pretrained(tmp_path / "model", do_layer_norm="torch")

@@ -61,7 +61,9 @@ def test_vectors_of_zeros_are_no_difference(tmp_path):
 
 
 def test_unknown_type(tmp_path):
-    with pytest.raises(ConfigError, match="dtype is 'int4'; expected float32, float16, int8"):
+    with pytest.raises(
+        ConfigError, match=r"Unknown storage 'int4'. Expected one of: float32, float16, int8"
+    ):
         to_onnx(model_of(), tmp_path / "elmo.onnx", "int4")
 
 

@@ -278,7 +278,7 @@ class TestIncompleteWeights:
             (
                 f"{ELMO}_elmo_lstm._token_embedder.char_conv_2.weight",
                 torch.ones(8, 4, 60),
-                ["60 wide", "50 characters"],
+                ["width 60", "50 characters"],
             ),
             (
                 f"{ELMO}_elmo_lstm._token_embedder.char_conv_0.weight",

@@ -139,7 +139,7 @@ INVALID = [
             float("inf"),
         )
     ),
-    ("lstm.dim", 0, "cell_dim must be at least 1, not 0"),
+    ("lstm.dim", 0, "cell_dim must be at least 1 (got 0)"),
     ("lstm.projection_dim", 0, "projection_dim must be at least 1"),
     ("lstm.n_layers", 0, "n_layers must be at least 1"),
     *(
@@ -159,7 +159,7 @@ INVALID = [
     ("char_cnn.n_characters", 263, "n_characters is 263, expected 262"),
     ("char_cnn.n_characters", "262", "n_characters is '262'"),
     ("char_cnn.max_characters_per_token", REMOVED, "has no key 'max_characters_per_token'"),
-    ("char_cnn.max_characters_per_token", 2, "max_characters is 2, but a token needs at least 3"),
+    ("char_cnn.max_characters_per_token", 2, "max_characters must be at least 3"),
     ("char_cnn.max_characters_per_token", -50, "max_characters_per_token is -50"),
     ("char_cnn.embedding", REMOVED, "has no key 'embedding'"),
     ("char_cnn.embedding", 4, "embedding is of type int, expected a JSON object"),
@@ -173,9 +173,13 @@ INVALID = [
         for value in ("1x4", [1, 4], [[1, 4, 2]], [[1]], [["1", 4]], [[1.0, 4]], [[True, 4]], {})
     ),
     ("char_cnn.filters", [], "needs at least one filter"),
-    ("char_cnn.filters", [[0, 4]], "must be positive"),
-    ("char_cnn.filters", [[1, -4]], "must be positive"),
-    ("char_cnn.filters", [[13, 4]], "a filter is 13 wide, but a token has 12 characters"),
+    ("char_cnn.filters", [[0, 4]], "must be pairs of positive integers"),
+    ("char_cnn.filters", [[1, -4]], "must be pairs of positive integers"),
+    (
+        "char_cnn.filters",
+        [[13, 4]],
+        "A filter of width 13 does not fit into a token of 12 characters",
+    ),
     ("char_cnn.n_highway", -1, "n_highway is -1"),
     ("char_cnn.n_highway", "two", "n_highway is 'two'"),
 ]

@@ -1,6 +1,5 @@
 """Tests of `info` and `convert`: results, text and JSON output."""
 
-import dataclasses
 import json
 
 import pytest
@@ -40,10 +39,12 @@ class TestInfo:
         assert result.rows["parameters"] == model.n_parameters
         assert result.notes == model.notes
         assert ("vocabulary" in result.rows) == (model.vocabulary is not None)
-        as_json = json.loads(str(dataclasses.replace(result, as_json=True)))
-        assert from_dict(ModelConfig, as_json.pop("config")) == model.config
-        assert as_json.pop("notes") == list(model.notes)
-        assert as_json == result.rows
+        data = json.loads(json.dumps(result.to_dict()))
+        assert from_dict(ModelConfig, data.pop("config")) == model.config
+        assert data.pop("notes") == list(model.notes)
+        assert data.pop("training") == (model.training or {})
+        rows = {name.lower().replace(" ", "_"): value for name, value in result.rows.items()}
+        assert data == rows
 
     def test_info_prints_aligned_table(self, tmp_path):
         folder = SOURCES["checkpoint"].make(tmp_path)["source"]
@@ -59,18 +60,18 @@ class TestInfo:
         assert len(notes) == 1
         assert "261" in notes[0]
 
-    def test_info_prints_json_if_requested(self, tmp_path):
+    def test_info_returns_plain_data(self, tmp_path):
         folder = SOURCES["hdf5, plain"].make(tmp_path)["source"]
-        result = info(InfoConfig(str(folder), json=True))
-        assert json.loads(str(result))["vector dimension"] == 16
+        result = info(InfoConfig(str(folder)))
+        assert result.to_dict()["vector_dimension"] == 16
 
-    @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-    def test_info_shows_storage_of_model_folder(self, tmp_path, dtype):
-        ELMo(random_model()).save_pretrained(tmp_path / "model", dtype)
+    @pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
+    def test_info_shows_storage_of_model_folder(self, tmp_path, storage):
+        ELMo(random_model()).save_pretrained(tmp_path / "model", storage)
         size = (tmp_path / "model" / "model.safetensors").stat().st_size
         result = info(InfoConfig(str(tmp_path / "model")))
         dtype_name, megabytes, unit = result.rows["weights"].split()
-        assert (dtype_name, unit) == (f"{dtype},", "MB")
+        assert (dtype_name, unit) == (f"{storage},", "MB")
         assert float(megabytes) == pytest.approx(size / 1e6, abs=0.06)
         folder = hdf5_folder(tmp_path / "old")
         assert "weights" not in info(InfoConfig(str(folder))).rows
@@ -92,7 +93,7 @@ class TestConvert:
         path = SOURCES[name].make(tmp_path)["source"]
         output = str(tmp_path / "converted")
         result = convert(ConvertConfig(str(path), output, tokenizer="english"))
-        assert (result.output, result.to) == (output, "native")
+        assert (result.out, result.to) == (output, "native")
         assert result.origin == SOURCES[name].origin
         assert_same_model(
             ELMo.from_pretrained(output), ELMo.from_pretrained(path, tokenizer="english")
@@ -106,14 +107,14 @@ class TestConvert:
         assert len(lines) == 2
         assert lines[1].startswith("note: ")
 
-    @pytest.mark.parametrize("dtype", ["float16", "int8"])
-    def test_convert_to_compact_storage(self, tmp_path, dtype):
+    @pytest.mark.parametrize("storage", ["float16", "int8"])
+    def test_convert_to_compact_storage(self, tmp_path, storage):
         path, output = SOURCES["archive"].make(tmp_path)["source"], tmp_path / "out"
-        result = convert(ConvertConfig(str(path), str(output), dtype=dtype))
-        assert str(result).startswith(f"{output}: written as native in {dtype}, read from ")
-        assert read(output).storage.startswith(dtype)
-        assert f"stored as {dtype}" in (output / "README.md").read_text()
-        convert(ConvertConfig(str(output), str(tmp_path / "again"), dtype=dtype))
+        result = convert(ConvertConfig(str(path), str(output), storage=storage))
+        assert str(result).startswith(f"{output}: written as native in {storage}, read from ")
+        assert read(output).storage.startswith(storage)
+        assert f"stored as {storage}" in (output / "README.md").read_text()
+        convert(ConvertConfig(str(output), str(tmp_path / "again"), storage=storage))
         assert snapshot(tmp_path / "again") == snapshot(output)
         convert(ConvertConfig(str(output), str(tmp_path / "wide")))
         assert_same_model(ELMo.from_pretrained(tmp_path / "wide"), ELMo.from_pretrained(output))
@@ -180,10 +181,10 @@ class TestConvert:
             ({"to": "tflite"}, ["'tflite'", "native, allennlp, onnx"]),
             ({"to": "allennlp", "tokenizer": "english"}, ["cannot store a tokenizer"]),
             ({"tokenizer": "klingon"}, ["klingon"]),
-            ({"to": "allennlp", "dtype": "int8"}, ["float32 only", "'int8'", "--dtype"]),
-            ({"to": "allennlp", "dtype": "float16"}, ["float32 only", "'float16'", "--dtype"]),
-            ({"dtype": "int4"}, ["'int4'", "float32, float16, int8"]),
-            ({"to": "onnx", "dtype": "int4"}, ["'int4'", "float32, float16, int8"]),
+            ({"to": "allennlp", "storage": "int8"}, ["float32 only", "'int8'", "--storage"]),
+            ({"to": "allennlp", "storage": "float16"}, ["float32 only", "'float16'", "--storage"]),
+            ({"storage": "int4"}, ["'int4'", "float32, float16, int8"]),
+            ({"to": "onnx", "storage": "int4"}, ["'int4'", "float32, float16, int8"]),
         ],
     )
     def test_convert_rejects_contradicting_options(self, tmp_path, arguments, phrases):
@@ -202,26 +203,26 @@ class TestConvert:
 def test_convert_to_allennlp_notes_omissions(tmp_path):
     elmo = ELMo(random_model().with_tokenizer("english"))
     elmo.network.mixes[0].gamma.data.fill_(2.0)
-    elmo.save_pretrained(tmp_path / "ours")
-    result = convert(ConvertConfig(str(tmp_path / "ours"), str(tmp_path / "old"), to="allennlp"))
+    elmo.save_pretrained(tmp_path / "model")
+    result = convert(ConvertConfig(str(tmp_path / "model"), str(tmp_path / "old"), to="allennlp"))
     assert "The trained layer mixes are not written" in str(result)
     assert "The tokenizer (english) is not written" in str(result)
     with pytest.raises(OutputError, match=r"its config\.json belongs to a model"):
-        convert(ConvertConfig(str(tmp_path / "old"), str(tmp_path / "ours"), to="allennlp"))
-    assert ELMo.from_pretrained(tmp_path / "ours").network.mixes[0].gamma == 2
+        convert(ConvertConfig(str(tmp_path / "old"), str(tmp_path / "model"), to="allennlp"))
+    assert ELMo.from_pretrained(tmp_path / "model").network.mixes[0].gamma == 2
 
 
 def test_convert_back_returns_original_options(tmp_path):
     options = {**make_options(), "dropout": 0.1, "n_train_tokens": 7}
     folder = hdf5_folder(tmp_path / "old", options=options)
-    convert(ConvertConfig(str(folder), str(tmp_path / "ours")))
-    convert(ConvertConfig(str(tmp_path / "ours"), str(tmp_path / "new"), to="allennlp"))
+    convert(ConvertConfig(str(folder), str(tmp_path / "model")))
+    convert(ConvertConfig(str(tmp_path / "model"), str(tmp_path / "new"), to="allennlp"))
     written = (tmp_path / "new" / "options.json").read_text()
     assert written == json.dumps(options)
 
 
 def test_model_folder_accepts_vocabulary_but_not_options(tmp_path):
-    folder = tmp_path / "ours"
+    folder = tmp_path / "model"
     ELMo(random_model()).save_pretrained(folder)
     (tmp_path / "words.txt").write_bytes(vocabulary_bytes())
     assert list(read(folder, vocab=tmp_path / "words.txt").vocabulary.words) == list(VOCABULARY)

@@ -78,7 +78,7 @@ class TestReading:
 
     def test_read_rejects_model_without_input(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh", word_dim=0, char_dim=0)
-        assert_error(lambda: read(folder), "neither characters nor words", error_type=FormatError)
+        assert_error(lambda: read(folder), "token encoder has no input", error_type=FormatError)
 
     def test_read_ignores_classifier(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh")

@@ -209,10 +209,10 @@ class TestInvalidConfig:
             ("version", 2, ["version 2", "reads version 1", "newer elmo-torch"]),
             ("version", "1", ["version '1'"]),
             ("version", REMOVED, ["version None"]),
-            ("model", REMOVED, ["model", "expected names with values"]),
+            ("model", REMOVED, ["model", "expected a mapping of options"]),
             ("model", [], ["model", "list"]),
-            ("model.odd", 1, ["unknown name odd", "known: text, encoder"]),
-            ("model.lstm.odd", 1, ["model.lstm: unknown name odd"]),
+            ("model.odd", 1, ["unknown option odd", "Expected: text, encoder"]),
+            ("model.lstm.odd", 1, ["model.lstm: unknown option odd"]),
             ("model.lstm.cell_dim", "16", ["model.lstm.cell_dim", "'16'", "expected int"]),
             ("model.lstm.cell_dim", 16.5, ["expected int"]),
             ("model.lstm.cell_dim", True, ["expected int"]),
@@ -224,20 +224,20 @@ class TestInvalidConfig:
             ("model.lstm.n_layers", 3, ["Missing", "layers.2"]),
             ("model.lstm.n_layers", -1, ["n_layers must be at least 1"]),
             ("model.lstm.cell_clip", -3.0, ["cell_clip must be positive"]),
-            ("model.encoder.filters", [[1, 4, 2]], ["filters", "3 values"]),
-            ("model.encoder.filters", [[1, 4], [2, 8], [13, 8]], ["13 wide"]),
+            ("model.encoder.filters", [[1, 4, 2]], ["filters", "expected 2 values (got 3)"]),
+            ("model.encoder.filters", [[1, 4], [2, 8], [13, 8]], ["width 13"]),
             ("model.encoder.filters", [1, 4], ["filters"]),
             ("model.encoder.filters", [], ["at least one filter"]),
             ("model.encoder.activation", "gelu", ["'gelu'", "relu, tanh"]),
             ("model.encoder.n_characters", 100, ["(262, 4)", "(100, 4)"]),
-            ("model.encoder.n_characters", 0, ["neither characters nor words"]),
+            ("model.encoder.n_characters", 0, ["has no input"]),
             ("model.encoder.character_dim", -4, ["sizes"]),
             ("model.encoder.n_words", 5, ["no file words.json"]),
             ("model.encoder.word_role", "guess", ["'guess'", "join, cache"]),
-            ("model.text.characters", "none", ["disagree"]),
+            ("model.text.characters", "none", ["contradict each other"]),
             ("model.text.characters", "dictionary", ["no file characters.json"]),
             ("model.text.max_characters", 1, ["at least 3"]),
-            ("model.text.word_marks", ["<S>"], ["1 values, expected 3"]),
+            ("model.text.word_marks", ["<S>"], ["expected 3 values (got 1)"]),
             ("model.n_softmax_words", 7, ["softmax"]),
             ("model.n_softmax_words", -7, ["sizes"]),
             ("model.mix.n_mixes", 2, ["Missing", "mixes.1"]),
@@ -298,7 +298,7 @@ class TestCompactStorage:
     @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
     def test_storage_is_written_and_read(self, tmp_path, dtype):
         model = random_model()
-        ELMo(model).save_pretrained(tmp_path / "model", dtype=dtype)
+        ELMo(model).save_pretrained(tmp_path / "model", storage=dtype)
         stored = load_file(tmp_path / "model" / "model.safetensors")
         for name, tensor in pack(model.weights, dtype).items():
             assert stored[name].dtype == tensor.dtype
@@ -312,7 +312,7 @@ class TestCompactStorage:
 
     def test_int8_vectors_are_close_to_float32(self, tmp_path):
         elmo = ELMo(random_model(scale=1.5))
-        elmo.save_pretrained(tmp_path / "model", dtype="int8")
+        elmo.save_pretrained(tmp_path / "model", storage="int8")
         sentence = [["He", "sat", "on", "the", "river", "bank", "."]]
         first = elmo.encode(sentence, layers="all")[0]
         second = ELMo.from_pretrained(tmp_path / "model").encode(sentence, layers="all")[0]
@@ -344,7 +344,7 @@ class TestCompactStorage:
 
     def test_unknown_storage_writes_nothing(self, tmp_path):
         assert_error(
-            lambda: ELMo(random_model()).save_pretrained(tmp_path / "model", dtype="int4"),
+            lambda: ELMo(random_model()).save_pretrained(tmp_path / "model", storage="int4"),
             "Unknown storage 'int4'. Expected one of: float32, float16, int8",
             error_type=ConfigError,
         )
@@ -355,7 +355,7 @@ class TestCompactStorage:
         elmo = ELMo(random_model())
         elmo.network.bilm.encoder.projection.weight.data[1, 2] = float("nan")
         assert_error(
-            lambda: elmo.save_pretrained(tmp_path / "model", dtype=dtype),
+            lambda: elmo.save_pretrained(tmp_path / "model", storage=dtype),
             "bilm.encoder.projection.weight contains NaN",
             error_type=FormatError,
         )

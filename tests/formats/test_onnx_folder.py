@@ -96,12 +96,12 @@ def test_convert_records_tokenizer(tmp_path):
     assert header["model"]["text"]["tokenizer"] == "english"
 
 
-@pytest.mark.parametrize(("dtype", "phrase"), [("float16", "as float16"), ("int8", "as int8")])
-def test_convert_to_compact_storage(tmp_path, dtype, phrase):
+@pytest.mark.parametrize(("storage", "phrase"), [("float16", "as float16"), ("int8", "as int8")])
+def test_convert_to_compact_storage(tmp_path, storage, phrase):
     model_folder.write(random_model(scale=1.5), tmp_path / "model")
     output = str(tmp_path / "out")
-    result = convert(ConvertConfig(str(tmp_path / "model"), output, to="onnx", dtype=dtype))
-    assert str(result).startswith(f"{output}: written as onnx in {dtype}, read from ")
+    result = convert(ConvertConfig(str(tmp_path / "model"), output, to="onnx", storage=storage))
+    assert str(result).startswith(f"{output}: written as onnx in {storage}, read from ")
     assert "in onnxruntime the mean cosine to our vectors is " in str(result)
     assert phrase in (tmp_path / "out" / "README.md").read_text()
 
@@ -119,12 +119,12 @@ def test_write_replaces_previous_export_and_keeps_other_files(tmp_path):
 
 def test_formats_do_not_overwrite_each_other(tmp_path):
     model = random_model(scale=1.5)
-    model_folder.write(model, tmp_path / "ours")
+    model_folder.write(model, tmp_path / "model")
     onnx_folder.write(model, tmp_path / "onnx")
     before = snapshot(tmp_path)
     phrase = "do not belong to an elmo-torch model in this format"
     assert_error(
-        lambda: onnx_folder.write(model, tmp_path / "ours"), phrase, error_type=OutputError
+        lambda: onnx_folder.write(model, tmp_path / "model"), phrase, error_type=OutputError
     )
     assert_error(
         lambda: model_folder.write(model, tmp_path / "onnx"), phrase, error_type=OutputError
@@ -164,7 +164,7 @@ def test_command_line_writes_graph_and_rejects_lossy_int8(tmp_path):
     model_folder.write(random_model(scale=1.0), tmp_path / "model")
     output = tmp_path / "out"
     rejected_command = ["convert", str(tmp_path / "large-weights"), str(output), "--to", "onnx"]
-    done = CliRunner().invoke(application(), [*rejected_command, "--dtype", "int8"])
+    done = CliRunner().invoke(application(), [*rejected_command, "--storage", "int8"])
     assert done.exit_code == 1
     assert done.stderr.startswith("elmo: int8 costs this model too much")
     assert not output.exists()

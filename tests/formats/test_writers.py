@@ -77,7 +77,7 @@ def test_failed_write_changes_nothing(
     monkeypatch.undo()
     if error_type is OutputError:
         assert str(folder) in str(caught.value)
-        assert "No space left; nothing was left behind" in str(caught.value)
+        assert "No space left. No partial files were left." in str(caught.value)
     assert snapshot(tmp_path) == before
     if has_previous_model:
         assert read(folder).weights.keys() == model(1).weights.keys()
@@ -91,7 +91,7 @@ def test_safetensors_error_is_reported(tmp_path, monkeypatch):
     )
     assert_error(
         lambda: model_folder.write(model(1), tmp_path / "model"),
-        "Cannot write model.safetensors: I/O error: no space. No files were left behind.",
+        "Cannot write model.safetensors: I/O error: no space. No partial files were left.",
         error_type=OutputError,
     )
     assert snapshot(tmp_path) == {}
@@ -206,7 +206,7 @@ def test_full_disk_changes_nothing(tmp_path):
     messages = json.loads(completed.stdout)
     assert len(messages) == 16
     assert all("File too large" in message for message in messages)
-    assert all("left behind" in message for message in messages)
+    assert all("No partial files were left." in message for message in messages)
     assert snapshot(tmp_path) == before
     for name in WRITERS:
         assert len(read(tmp_path / name).vocabulary) == len(VOCABULARY)

@@ -1,4 +1,4 @@
-"""The whole forward pass of random small models against the slow reference in numpy."""
+"""Compare the forward pass of small random models with the slow numpy reference."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ TOKENS = [
 
 
 def draw_config(seed):
-    """Draw a geometry; word ids instead of characters every eighth time."""
+    """Draw a random model config; every eighth one reads word ids instead of characters."""
     rng = np.random.default_rng(seed)
     pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
     projection = int(rng.integers(3, 7))
@@ -75,7 +75,7 @@ CONFIGS = [draw_config(seed) for seed in SEEDS]
 
 
 def draw_weights(config, seed):
-    """Fill every tensor, biases and mixes too, with values that reach the clips."""
+    """Return a model whose random weights, biases and mixes are large enough to reach the clips."""
     generator = torch.Generator().manual_seed(seed)
     words = {word: number for number, word in enumerate(WORDS)}
     pretrained = random_model(config, seed, words=words if config.encoder.n_words else None)
@@ -104,14 +104,14 @@ def reference_of(pretrained):
 
 def reference_ids(config, sentences):
     if config.encoder.n_words:
-        # A mark inside a sentence is text like any other, and not in the table as such.
-        plain = [["<UNK>" if w in ("<S>", "</S>") else w for w in words] for words in sentences]
-        return word_batch(plain, WORDS)
+        # Inside a sentence, <S> and </S> are ordinary words and not in the word table.
+        words = [["<UNK>" if w in ("<S>", "</S>") else w for w in words] for words in sentences]
+        return word_batch(words, WORDS)
     return character_batch(sentences, config.text.max_characters)
 
 
 def draw_sentences(rng, count):
-    """Draw sentences of 0 to 6 tokens, the first empty every other time."""
+    """Draw sentences of 0 to 6 tokens; the first is empty in half of the cases."""
     lengths = rng.integers(0, 7, size=count)
     if rng.integers(2):
         lengths[0] = 0
@@ -129,7 +129,7 @@ def close(ours, expected, tolerance):
         ("allennlp/elmo", "sentences.json", True),
     ],
 )
-def test_the_reference_gives_what_bilm_tf_gave(golden_path, folder, sentences, residual):
+def test_reference_equals_vectors_of_bilm_tf(golden_path, folder, sentences, residual):
     folder = golden_path(folder)
     weights = {}
     with h5py.File(folder / "lm_weights.hdf5") as file:
@@ -149,7 +149,7 @@ def test_the_reference_gives_what_bilm_tf_gave(golden_path, folder, sentences, r
             )
 
 
-def test_the_draws_have_everything():
+def test_drawn_configs_cover_all_options():
     lstms = [config.lstm for config in CONFIGS]
     encoders = [config.encoder for config in CONFIGS if config.encoder.n_characters]
     assert {lstm.n_layers for lstm in lstms} == {1, 2, 3}
@@ -167,7 +167,7 @@ def test_the_draws_have_everything():
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_carried_batches(seed, dtype):
+def test_carried_batches_equal_reference(seed, dtype):
     config = CONFIGS[seed]
     pretrained = draw_weights(config, seed)
     reference = reference_of(pretrained)
@@ -206,8 +206,8 @@ def test_carried_batches(seed, dtype):
 
 
 @pytest.mark.parametrize("seed", SEEDS[:8])
-@pytest.mark.parametrize("told", ["mask", "lengths"])
-def test_network_by_mask_and_by_lengths(seed, told):
+@pytest.mark.parametrize("padding", ["mask", "lengths"])
+def test_bilm_with_mask_or_lengths_equals_reference(seed, padding):
     config = CONFIGS[seed]
     pretrained = draw_weights(config, seed)
     model = ELMo(pretrained)
@@ -216,14 +216,14 @@ def test_network_by_mask_and_by_lengths(seed, told):
     tokens = model.mapper.distinct(sentences)
     rows = torch.from_numpy(model.mapper.rows_with_marks(tokens.words))
     index = torch.from_numpy(tokens.index)
-    lengths = tokens.lengths.tolist() if told == "lengths" else None
+    lengths = tokens.lengths.tolist() if padding == "lengths" else None
     output = model.network.bilm(rows, index, torch.from_numpy(mask), lengths=lengths)
     assert output.mask.numpy().tolist() == mask.tolist()
     close(output.layers, layers, 1e-5)
 
 
 @pytest.mark.parametrize("layer_norm", ["none", "allennlp", "bilm-tf"])
-def test_top_layer_alone_is_scaled_and_not_normalised(layer_norm):
+def test_top_only_mix_is_scaled_and_not_normalized(layer_norm):
     mix = MixConfig(top_only=True, layer_norm=layer_norm)
     pretrained = draw_weights(dataclasses.replace(TINY, mix=mix), 3)
     model = ELMo(pretrained)
@@ -235,15 +235,15 @@ def test_top_layer_alone_is_scaled_and_not_normalised(layer_norm):
 
 
 @pytest.mark.parametrize("path", ["forward", "mask", "lengths"])
-@pytest.mark.parametrize("neighbours", ["shorter", "longer", "none"])
-def test_padding_changes_nothing(path, neighbours):
+@pytest.mark.parametrize("other_sentences", ["shorter", "longer", "none"])
+def test_padding_does_not_change_vectors(path, other_sentences):
     model = ELMo(draw_weights(TINY, 5))
     sentence = ["the", "naïve", "cat", "sat"]
     sentences = {
         "shorter": [["a"], sentence, []],
         "longer": [["a"] * 9, sentence, ["b"] * 6],
         "none": [sentence],
-    }[neighbours]
+    }[other_sentences]
     row = sentences.index(sentence)
     alone = model(model.character_ids([sentence]))
     ids = model.character_ids(sentences)
@@ -253,7 +253,7 @@ def test_padding_changes_nothing(path, neighbours):
         output = model(wider)
     else:
         rows, index = distinct_rows(wider)
-        # What stands at padding must not matter, so long as it is a row.
+        # Any valid row may be at padding.
         index = index.masked_fill(~mask, len(rows) - 1)
         lengths = mask.sum(dim=1).tolist() if path == "lengths" else None
         output = model.network(rows, index, mask, lengths=lengths)

@@ -1,4 +1,4 @@
-"""The biLM around its LSTMs: rows, order of lengths, boundaries, what a direction may see."""
+"""Tests of the biLM: distinct rows, order of lengths, boundary tokens, context of a direction."""
 
 import dataclasses
 import itertools
@@ -16,7 +16,7 @@ from elmo.model.network import ELMoNetwork
 
 @pytest.fixture
 def bilm():
-    """A tiny biLM whose biases are not zero."""
+    """Return a tiny biLM with random, nonzero biases."""
     network = ELMoNetwork(config=TINY)
     initialize(network, 0)
     generator = torch.Generator().manual_seed(1)
@@ -43,7 +43,7 @@ def draw_state(batch, seed=3):
     )
 
 
-def test_distinct_rows():
+def test_distinct_rows_lists_each_row_once():
     ids = torch.tensor([[[3, 1], [2, 2], [3, 1]], [[2, 2], [0, 0], [0, 0]]])
     rows, index = distinct_rows(ids)
     assert len(rows) == 3
@@ -52,14 +52,14 @@ def test_distinct_rows():
     assert torch.equal(rows[index], ids)
 
 
-def test_distinct_rows_of_nothing():
+def test_distinct_rows_of_empty_batch():
     rows, index = distinct_rows(torch.zeros(0, 2, 5, dtype=torch.long))
     assert rows.shape == (0, 5)
     assert index.shape == (0, 2)
 
 
-def test_without_boundaries():
-    # Values name their place: sentence * 10 + position.
+def test_without_boundaries_drops_first_and_last_real_position():
+    # The value at each position is sentence * 10 + position.
     layers = torch.tensor([[1.0, 2, 3, 4, 5], [11, 12, 13, 14, 15], [21, 22, 23, 24, 25]])
     mask = torch.arange(5) < torch.tensor([5, 3, 2])[:, None]
     layers = layers[None, :, :, None].expand(2, 3, 5, 4)
@@ -69,14 +69,14 @@ def test_without_boundaries():
     assert words_mask.tolist() == [[True] * 3, [True, False, False], [False] * 3]
 
 
-def test_without_boundaries_of_one_tensor_and_of_empty_sentences():
+def test_without_boundaries_of_empty_sentences_returns_no_position():
     words, mask = without_boundaries(torch.ones(2, 2, 4), torch.ones(2, 2, dtype=torch.bool))
     assert words.shape == (2, 0, 4)
     assert mask.shape == (2, 0)
 
 
 @pytest.mark.parametrize("lengths", [*itertools.permutations((2, 4, 7)), (3, 3, 3, 3)])
-def test_lengths_in_any_order(bilm, lengths):
+def test_bilm_accepts_lengths_in_any_order(bilm, lengths):
     rows, index, mask = draw_batch(lengths)
     state = draw_state(len(lengths))
     by_mask = bilm(rows, index, mask, state)
@@ -89,7 +89,7 @@ def test_lengths_in_any_order(bilm, lengths):
 
 
 @pytest.mark.parametrize("lengths", [None, (6, 3), (3, 6), (0, 6)])
-def test_a_batch_wider_than_its_longest_row(bilm, lengths):
+def test_batch_padded_beyond_longest_row(bilm, lengths):
     real = lengths or (6, 3)
     rows, index, mask = draw_batch(real)
     narrow = bilm(rows, index, mask)
@@ -105,7 +105,7 @@ def test_a_batch_wider_than_its_longest_row(bilm, lengths):
     assert not wide.layers[:, :, 6:].any()
 
 
-def test_equal_rows_in_a_wider_batch(bilm):
+def test_equal_lengths_in_padded_batch(bilm):
     rows, index, mask = draw_batch((4, 4))
     narrow = bilm(rows, index, mask, lengths=[4, 4])
     pad = torch.nn.functional.pad
@@ -114,13 +114,13 @@ def test_equal_rows_in_a_wider_batch(bilm):
     torch.testing.assert_close(wide.state.c, narrow.state.c, rtol=0, atol=1e-5)
 
 
-def test_no_mask_means_all_real(bilm):
+def test_missing_mask_means_no_padding(bilm):
     rows, index, mask = draw_batch((5, 5, 5))
     assert torch.equal(bilm(rows, index).mask, mask)
     torch.testing.assert_close(bilm(rows, index).layers, bilm(rows, index, mask).layers)
 
 
-def test_a_row_without_a_token_keeps_its_state(bilm):
+def test_row_without_tokens_keeps_state(bilm):
     rows, index, mask = draw_batch((4, 4, 4))
     mask[1] = False
     state = draw_state(3)
@@ -132,7 +132,7 @@ def test_a_row_without_a_token_keeps_its_state(bilm):
 
 
 @pytest.mark.parametrize("lengths", [None, []])
-def test_no_sentence_at_all(bilm, lengths):
+def test_bilm_accepts_empty_batch(bilm, lengths):
     rows, _, _ = draw_batch((3,))
     index = torch.zeros(0, 2, dtype=torch.long)
     output = bilm(rows, index, torch.ones(0, 2, dtype=torch.bool), lengths=lengths)
@@ -140,23 +140,23 @@ def test_no_sentence_at_all(bilm, lengths):
     assert output.state.batch == 0
 
 
-def test_contextualise_takes_vectors_that_are_known(bilm):
+def test_contextualize_accepts_precomputed_token_vectors(bilm):
     rows, index, mask = draw_batch((3, 6))
     state = draw_state(2)
     whole = bilm(rows, index, mask, state, [3, 6])
-    parts = bilm.contextualise(bilm.encoder(rows), index, mask, state, [3, 6])
+    parts = bilm.contextualize(bilm.encoder(rows), index, mask, state, [3, 6])
     assert torch.equal(whole.layers, parts.layers)
     assert torch.equal(whole.state.c, parts.state.c)
 
 
-def test_layer_0_is_the_token_twice(bilm):
+def test_layer_0_is_token_vector_twice(bilm):
     rows, index, mask = draw_batch((5, 5))
     layers = bilm(rows, index, mask).layers
     tokens = bilm.encoder(rows)[index]
     torch.testing.assert_close(layers[0], torch.cat([tokens, tokens], dim=2))
 
 
-def test_a_direction_sees_its_own_side_alone(bilm):
+def test_direction_depends_only_on_tokens_it_has_read(bilm):
     rows, index, _ = draw_batch((6, 6), n_distinct=12)
     index = torch.arange(12).view(2, 6)
     before = bilm(rows, index).layers
@@ -164,16 +164,16 @@ def test_a_direction_sees_its_own_side_alone(bilm):
     changed[2] = (changed[2] % 200) + 5  # sentence 0, position 2
     after = bilm(changed, index).layers
     same = (before == after).all(dim=3)
-    ahead = (before[..., :8] == after[..., :8]).all(dim=3)
-    back = (before[..., 8:] == after[..., 8:]).all(dim=3)
+    forward_same = (before[..., :8] == after[..., :8]).all(dim=3)
+    backward_same = (before[..., 8:] == after[..., 8:]).all(dim=3)
     assert same[:, 1].all()
     for layer in (1, 2):
-        assert ahead[layer, 0].tolist() == [True, True, False, False, False, False]
-        assert back[layer, 0].tolist() == [False, False, False, True, True, True]
+        assert forward_same[layer, 0].tolist() == [True, True, False, False, False, False]
+        assert backward_same[layer, 0].tolist() == [False, False, False, True, True, True]
     assert same[0, 0].tolist() == [True, True, False, True, True, True]
 
 
-def test_state_dict_round_trip():
+def test_state_dict_round_trip_and_missing_key():
     bilm = ELMo(random_model()).network.bilm
     other = BiLM(config=TINY)
     other.load_state_dict({name: value.clone() for name, value in bilm.state_dict().items()})
@@ -184,14 +184,14 @@ def test_state_dict_round_trip():
         other.load_state_dict(weights)
 
 
-def test_nothing_is_remembered(bilm):
+def test_bilm_keeps_no_state_between_calls(bilm):
     rows, index, mask = draw_batch((4, 2))
     first = bilm(rows, index, mask).layers
     bilm(rows, index, mask, draw_state(2))
     assert torch.equal(bilm(rows, index, mask).layers, first)
 
 
-def test_residual_is_an_option(bilm):
+def test_residual_false_omits_residual_connection(bilm):
     lstm = dataclasses.replace(TINY.lstm, residual=False)
     plain = BiLM(config=dataclasses.replace(TINY, lstm=lstm))
     plain.load_state_dict(bilm.state_dict())
@@ -202,35 +202,34 @@ def test_residual_is_an_option(bilm):
 
 
 @pytest.mark.parametrize("lengths", [[6, 5, 3, 2], [3, 6, 2, 5], [2, 2]])
-@pytest.mark.parametrize("known", [False, True])
-def test_words_without_their_marks(bilm, lengths, known):
-    """What a direction would read last decides nothing of a word."""
+@pytest.mark.parametrize("lengths_known", [False, True])
+def test_words_only_equals_full_pass_without_boundaries(bilm, lengths, lengths_known):
+    """No word vector depends on the boundary token that a direction would read last."""
     rows, index, mask = draw_batch(lengths)
-    given = lengths if known else None
+    host_lengths = lengths if lengths_known else None
     with torch.no_grad():
-        whole = bilm(rows, index, mask, None, given)
-        words = bilm(rows, index, mask, None, given, None, True)
+        whole = bilm(rows, index, mask, None, host_lengths)
+        words = bilm(rows, index, mask, None, host_lengths, None, True)
         average, average_mask = without_boundaries(whole.average(), whole.mask)
         layers, _ = without_boundaries(whole.layers, whole.mask)
     assert torch.equal(words.mask, average_mask)
     inside = words.mask
     torch.testing.assert_close(words.average()[inside], average[inside])
     torch.testing.assert_close(words.layers[:, inside], layers[:, inside])
-    assert bool((words.sides[0][0].transpose(0, 1)[~inside] == 0).all())
+    assert bool((words.direction_pairs[0][0].transpose(0, 1)[~inside] == 0).all())
 
 
-def test_an_average_has_gradients():
-    sides = [torch.randn(4, 3, 8, requires_grad=True) for _ in range(5)]
-    tokens, *halves = sides
-    pairs = [(tokens, tokens), *zip(halves[::2], halves[1::2], strict=True)]
+def test_average_has_gradients():
+    tensors = [torch.randn(4, 3, 8, requires_grad=True) for _ in range(5)]
+    tokens, *outputs = tensors
+    pairs = [(tokens, tokens), *zip(outputs[::2], outputs[1::2], strict=True)]
     average = BiLMOutput(
         pairs, torch.ones(3, 4, dtype=torch.bool), LSTMState(tokens, tokens)
     ).average()
     expected = torch.stack([torch.cat(pair, dim=2) for pair in pairs]).mean(dim=0).transpose(0, 1)
     torch.testing.assert_close(average, expected)
     weights = torch.randn_like(average)
-    found = torch.autograd.grad((average * weights).sum(), sides)
-    for one, other in zip(
-        found, torch.autograd.grad((expected * weights).sum(), sides), strict=True
-    ):
-        torch.testing.assert_close(one, other)
+    gradients = torch.autograd.grad((average * weights).sum(), tensors)
+    expected_gradients = torch.autograd.grad((expected * weights).sum(), tensors)
+    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient)

@@ -1,4 +1,4 @@
-"""Initial weights: the bounds and spreads of bilm-tf, and one seed for all."""
+"""Tests of initial weights: the distributions of bilm-tf, drawn from one seed."""
 
 import dataclasses
 import math
@@ -20,14 +20,14 @@ CONFIG = ModelConfig(
 )
 
 
-def initialised(config=CONFIG, seed=0):
+def initialized(config=CONFIG, seed=0):
     network = ELMoNetwork(config=config)
     initialize(network, seed)
     return network
 
 
 def is_uniform(values, bound):
-    """Whether values lie within the bound, reach it, and are spread evenly."""
+    """Check that values are uniform in [-bound, bound]."""
     values = values.detach().flatten()
     assert values.abs().max() <= bound
     assert values.abs().max() > 0.98 * bound
@@ -37,7 +37,7 @@ def is_uniform(values, bound):
 
 
 def is_normal(values, deviation):
-    """Whether values have this deviation, a mean of 0, and tails that are not cut off."""
+    """Check that values are normal with mean 0 and this deviation, and not truncated."""
     values = values.detach().flatten()
     assert values.std().item() == pytest.approx(deviation, rel=0.05)
     assert abs(values.mean()) < 4 * deviation / math.sqrt(len(values))
@@ -45,21 +45,21 @@ def is_normal(values, deviation):
     return True
 
 
-def test_character_table():
-    table = initialised().bilm.encoder.characters.embedding.weight
+def test_character_table_is_uniform_with_zero_padding_row():
+    table = initialized().bilm.encoder.characters.embedding.weight
     assert is_uniform(table[1:], 1.0)
     assert not table[0].any()
 
 
-def test_convolutions_before_relu():
-    for convolution in initialised().bilm.encoder.characters.convolutions:
+def test_convolutions_before_relu_are_uniform():
+    for convolution in initialized().bilm.encoder.characters.convolutions:
         assert is_uniform(convolution.weight, 0.05)
         assert not convolution.bias.any()
 
 
-def test_convolutions_before_tanh():
+def test_convolutions_before_tanh_are_normal():
     encoder = dataclasses.replace(CONFIG.encoder, activation="tanh")
-    network = initialised(dataclasses.replace(CONFIG, encoder=encoder))
+    network = initialized(dataclasses.replace(CONFIG, encoder=encoder))
     for width, convolution in zip(
         (1, 2, 5), network.bilm.encoder.characters.convolutions, strict=True
     ):
@@ -67,40 +67,40 @@ def test_convolutions_before_tanh():
         assert not convolution.bias.any()
 
 
-def test_highways_pass_most_of_their_input():
-    for highway in initialised().bilm.encoder.characters.highway:
+def test_highway_gates_initially_pass_input_through():
+    for highway in initialized().bilm.encoder.characters.highway:
         assert is_normal(highway.linear.weight, 1 / math.sqrt(128))
         transform, gate = highway.linear.bias.chunk(2)
         assert not transform.any()
         assert (gate == -2).all()
 
 
-def test_projection_and_softmax():
-    network = initialised()
+def test_projection_and_softmax_are_normal():
+    network = initialized()
     assert is_normal(network.bilm.encoder.projection.weight, 1 / math.sqrt(128))
     assert not network.bilm.encoder.projection.bias.any()
     assert is_normal(network.softmax.weight, 1 / math.sqrt(40))
     assert not network.softmax.bias.any()
 
 
-def test_adaptive_softmax():
+def test_adaptive_softmax_is_normal_and_reproducible():
     config = dataclasses.replace(
         CONFIG,
         lstm=LSTMConfig(cell_dim=96, projection_dim=256),
         n_softmax_words=900,
         softmax_cutoffs=(300, 600),
     )
-    network = initialised(config)
+    network = initialized(config)
     assert is_normal(network.softmax.head.weight, 1 / math.sqrt(256))
     for tail, width in zip(network.softmax.tail, (64, 16), strict=True):
         assert is_normal(tail[0].weight, 1 / math.sqrt(256))
         assert is_normal(tail[1].weight, 1 / math.sqrt(width))
-    again = initialised(config).softmax.state_dict()
+    again = initialized(config).softmax.state_dict()
     for name, value in network.softmax.state_dict().items():
         assert torch.equal(value, again[name]), name
 
 
-def test_a_softmax_alone():
+def test_initialize_softmax_resets_weight_and_bias():
     softmax = torch.nn.Linear(40, 300)
     torch.nn.init.ones_(softmax.bias)
     initialize_softmax(softmax, torch.Generator().manual_seed(1))
@@ -108,34 +108,34 @@ def test_a_softmax_alone():
     assert not softmax.bias.any()
 
 
-def test_lstms():
-    bilm = initialised().bilm
+def test_lstm_weights_have_glorot_bounds_of_joint_matrix():
+    bilm = initialized().bilm
     for layer in (*bilm.forward_lstm.layers, *bilm.backward_lstm.layers):
-        # As parts of one (2P, 4C) matrix, not as two of their own.
+        # The bound is that of the joint (2P, 4C) matrix.
         assert is_uniform(layer.weight_ih, math.sqrt(6 / (80 + 384)))
         assert is_uniform(layer.weight_hh, math.sqrt(6 / (80 + 384)))
         assert is_uniform(layer.weight_hr, math.sqrt(6 / (96 + 40)))
         assert not layer.bias.any()
 
 
-def test_word_table_counts_no_mask_row():
+def test_word_table_bound_ignores_padding_row():
     encoder = EncoderConfig(n_characters=0, project=False, n_words=3, word_dim=3)
     config = ModelConfig(
         TextConfig(characters="none"), encoder, LSTMConfig(cell_dim=2, projection_dim=3)
     )
-    tables = [initialised(config, seed).bilm.encoder.words.weight for seed in range(100)]
+    tables = [initialized(config, seed).bilm.encoder.words.weight for seed in range(100)]
     assert is_uniform(torch.stack(tables)[:, 1:], math.sqrt(6 / (2 + 3)))
     assert not any(table[0].any() for table in tables)
 
 
-def test_without_projections():
+def test_lstm_bound_without_projection():
     lstm = LSTMConfig(cell_dim=128, projection_dim=128)
     encoder = dataclasses.replace(CONFIG.encoder, project=False)
-    bilm = initialised(dataclasses.replace(CONFIG, lstm=lstm, encoder=encoder)).bilm
+    bilm = initialized(dataclasses.replace(CONFIG, lstm=lstm, encoder=encoder)).bilm
     assert is_uniform(bilm.forward_lstm.layers[0].weight_ih, math.sqrt(6 / (256 + 512)))
 
 
-def test_everything_is_drawn_and_mixes_keep_their_values():
+def test_initialize_sets_every_weight_except_mixes():
     network = ELMoNetwork(config=CONFIG)
     for parameter in network.parameters():
         parameter.data.fill_(1000.0)
@@ -145,8 +145,8 @@ def test_everything_is_drawn_and_mixes_keep_their_values():
         assert touched != name.startswith("mixes."), name
 
 
-def test_no_two_tensors_are_alike():
-    weights = [value for value in initialised().state_dict().values() if value.any()]
+def test_tensors_are_drawn_independently():
+    weights = [value for value in initialized().state_dict().values() if value.any()]
     large = [value.flatten()[64:164] for value in weights if value.numel() > 200]
     large = [value for value in large if value.unique().numel() > 50]
     assert len(large) > 15
@@ -157,29 +157,29 @@ def test_no_two_tensors_are_alike():
         )
 
 
-def test_one_seed_decides():
+def test_same_seed_gives_same_weights():
     torch.manual_seed(1)
-    first = initialised(seed=7).state_dict()
+    first = initialized(seed=7).state_dict()
     torch.manual_seed(2)
     before = torch.get_rng_state()
-    again = initialised(seed=7)
-    other = initialised(seed=8).state_dict()
+    again = initialized(seed=7)
+    other = initialized(seed=8).state_dict()
     for name, value in again.state_dict().items():
         assert torch.equal(value, first[name]), name
     name = "bilm.backward_lstm.layers.1.weight_hh"
     assert not torch.equal(first[name], other[name])
-    # The global generator is left alone by the drawing itself.
+    # `initialize` does not use the global generator.
     torch.set_rng_state(before)
     initialize(again, 3)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_bias_from_counts_is_the_text_without_context():
+def test_bias_from_counts_is_smoothed_log_frequency():
     softmax = nn.Linear(3, 4)
     bias_from_counts(softmax, torch.tensor([10, 5, 0, 1]))
-    shares = softmax.bias.detach().exp()
-    assert shares.sum().item() == pytest.approx(1.0)
-    torch.testing.assert_close(shares, torch.tensor([10.5, 5.5, 0.5, 1.5]) / 18)
+    probabilities = softmax.bias.detach().exp()
+    assert probabilities.sum().item() == pytest.approx(1.0)
+    torch.testing.assert_close(probabilities, torch.tensor([10.5, 5.5, 0.5, 1.5]) / 18)
     adaptive = nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5])
     before = adaptive.state_dict()
     bias_from_counts(adaptive, torch.ones(20))

@@ -1,4 +1,4 @@
-"""The biLM as it is trained: it is the plain biLM, its state goes on, and every dropout's place."""
+"""Tests of the biLM in training: equality with `BiLM`, carried state, and every kind of dropout."""
 
 import dataclasses
 
@@ -13,29 +13,29 @@ from elmo.model.language_model import LanguageModel
 from elmo.model.lstm import LSTMState
 from elmo.model.network import ELMoNetwork
 
-N_ROWS, STEPS, LANES, DIM = 9, 7, 3, TINY.lstm.projection_dim
+N_ROWS, STEPS, BATCH, DIM = 9, 7, 3, TINY.lstm.projection_dim
 
 
-def language_model(config=TINY, **regular):
-    """Make a model whose LSTMs do something, in training."""
+def language_model(config=TINY, **options):
+    """Return a model in training mode, with LSTM weights large enough to matter."""
     network = ELMoNetwork(config=config)
     initialize(network, 0)
     with torch.no_grad():
         for name, value in network.named_parameters():
             if "_lstm." in name:
                 value.mul_(3.0)
-    return LanguageModel(bilm=network.bilm, regularization=RegularizationConfig(**regular)).train()
+    return LanguageModel(bilm=network.bilm, regularization=RegularizationConfig(**options)).train()
 
 
-def window(seed=0, steps=STEPS):
-    """Draw distinct rows and where they stand."""
+def segment(seed=0, steps=STEPS):
+    """Draw distinct token rows and the row of each position."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(1, 262, (N_ROWS, 12), generator=generator)
-    return rows, torch.randint(0, N_ROWS, (2, steps, LANES), generator=generator)
+    return rows, torch.randint(0, N_ROWS, (2, steps, BATCH), generator=generator)
 
 
-def zeros(config=TINY, lanes=LANES):
-    state = LSTMState.zeros(config.lstm, lanes)
+def zeros(config=TINY, batch=BATCH):
+    state = LSTMState.zeros(config.lstm, batch)
     return state.h, state.c
 
 
@@ -47,22 +47,24 @@ def run(model, rows, index, resets=None, state=None, seed=0):
 # ------------------------------------------------------------------------------------ the biLM
 
 
-def test_it_is_the_bilm():
+def test_language_model_equals_bilm():
     model = language_model().eval()
-    rows, index = window()
+    rows, index = segment()
     hidden, h, c = run(model, rows, index)
-    assert hidden.shape == (2, STEPS, LANES, DIM)
-    for side in (0, 1):
-        # The backward side of the biLM reads from the end; its lanes come here reversed.
-        places = index[side].flip(0) if side else index[side]
-        plain = model.bilm(rows, places.t())
-        top = plain.layers[-1, :, :, side * DIM :][:, :, :DIM].transpose(0, 1)
-        torch.testing.assert_close(hidden[side], top.flip(0) if side else top, rtol=0, atol=1e-6)
-        torch.testing.assert_close(h[:, side], plain.state.h[:, side], rtol=0, atol=1e-6)
-        torch.testing.assert_close(c[:, side], plain.state.c[:, side], rtol=0, atol=1e-6)
+    assert hidden.shape == (2, STEPS, BATCH, DIM)
+    for direction in (0, 1):
+        # `BiLM` reverses the backward direction itself; the language model gets it reversed.
+        positions = index[direction].flip(0) if direction else index[direction]
+        output = model.bilm(rows, positions.t())
+        top = output.layers[-1, :, :, direction * DIM :][:, :, :DIM].transpose(0, 1)
+        top = top.flip(0) if direction else top
+        torch.testing.assert_close(hidden[direction], top, rtol=0, atol=1e-6)
+        state = output.state
+        torch.testing.assert_close(h[:, direction], state.h[:, direction], rtol=0, atol=1e-6)
+        torch.testing.assert_close(c[:, direction], state.c[:, direction], rtol=0, atol=1e-6)
 
 
-def test_weights_are_shared():
+def test_language_model_shares_weights_of_bilm():
     model = language_model()
     network = ELMoNetwork(config=TINY)
     wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
@@ -74,9 +76,9 @@ def test_weights_are_shared():
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("cut", [1, 4])
-def test_two_windows_are_one(training, cut):
+def test_two_segments_with_carried_state_equal_one_segment(training, cut):
     model = language_model().train(training)
-    rows, index = window()
+    rows, index = segment()
     whole = run(model, rows, index)
     first, *state = run(model, rows, index[:, :cut])
     second, *state = run(model, rows, index[:, cut:], state=state)
@@ -86,210 +88,211 @@ def test_two_windows_are_one(training, cut):
     assert not torch.allclose(fresh, second, atol=1e-3)
 
 
-def test_each_direction_has_its_resets():
+def test_resets_apply_to_their_direction_only():
     model = language_model()
-    rows, index = window()
-    resets = torch.zeros(2, STEPS, LANES, dtype=torch.bool)
+    rows, index = segment()
+    resets = torch.zeros(2, STEPS, BATCH, dtype=torch.bool)
     resets[0, 3, 1] = True
     resets[1, 5, 2] = True
     state = tuple(value + 0.5 for value in zeros())
-    found, plain = (run(model, rows, index, given, state)[0] for given in (resets, None))
-    for side, step, lane in ((0, 3, 1), (1, 5, 2)):
+    with_resets = run(model, rows, index, resets, state)[0]
+    without_resets = run(model, rows, index, None, state)[0]
+    for direction, step, row in ((0, 3, 1), (1, 5, 2)):
         fresh = run(model, rows, index[:, step:])[0]
-        torch.testing.assert_close(found[side, step:, lane], fresh[side, :, lane])
-        expected = plain.clone()
-        expected[side, step:, lane] = found[side, step:, lane]
-        torch.testing.assert_close(found[side], expected[side])
-        assert not torch.allclose(found[side], plain[side])
+        torch.testing.assert_close(with_resets[direction, step:, row], fresh[direction, :, row])
+        expected = without_resets.clone()
+        expected[direction, step:, row] = with_resets[direction, step:, row]
+        torch.testing.assert_close(with_resets[direction], expected[direction])
+        assert not torch.allclose(with_resets[direction], without_resets[direction])
 
 
-def test_a_table_of_rows_is_encoded_once_for_both(monkeypatch):
+def test_token_rows_are_encoded_once_for_both_directions(monkeypatch):
     model = language_model()
     calls = []
     inner = model.bilm.encoder.forward
     monkeypatch.setattr(
         model.bilm.encoder, "forward", lambda rows: calls.append(len(rows)) or inner(rows)
     )
-    run(model, *window())
+    run(model, *segment())
     assert calls == [N_ROWS]
 
 
 # ------------------------------------------------------------------------------------ dropout
 
 
-class Spied:
-    """Records what goes into and comes out of every LSTM layer of both directions, in one run."""
+class KernelSpy:
+    """Records the kernel calls, inputs and outputs of all LSTM layers of one run."""
 
     def __init__(self):
-        self.directions, self.inputs, self.outputs = {}, {}, {}
+        self.calls, self.inputs, self.outputs = {}, {}, {}
         self.depth = 0
         self.inner = dispatch.lstm
 
-    def lstm(self, directions, kernel):
-        walks = self.inner(directions, kernel)
-        for side, (direction, walk) in enumerate(zip(directions, walks, strict=True)):
-            self.directions[side, self.depth] = direction
-            self.inputs[side, self.depth] = direction.x.detach()
-            self.outputs[side, self.depth] = walk[0].detach()
+    def lstm(self, calls, kernel):
+        results = self.inner(calls, kernel)
+        for direction, (call, result) in enumerate(zip(calls, results, strict=True)):
+            self.calls[direction, self.depth] = call
+            self.inputs[direction, self.depth] = call.x.detach()
+            self.outputs[direction, self.depth] = result[0].detach()
         self.depth += 1
-        return walks
+        return results
 
 
 @pytest.fixture
-def spied(monkeypatch):
-    spied = Spied()
-    monkeypatch.setattr(dispatch, "lstm", spied.lstm)
-    return spied
+def spy(monkeypatch):
+    spy = KernelSpy()
+    monkeypatch.setattr(dispatch, "lstm", spy.lstm)
+    return spy
 
 
-def dropped(with_dropout, share=0.5):
-    """Whether each value is left out; tokens and outputs are never exactly zero by themselves."""
+def dropped(with_dropout, rate=0.5):
+    """Return which values are dropped; values that are not dropped are never exactly zero."""
     zero = with_dropout == 0
-    assert 0.25 < zero.float().mean() / (share / 0.5) < 0.75
+    assert 0.25 < zero.float().mean() / (rate / 0.5) < 0.75
     return zero
 
 
-def test_no_share_no_dropout():
-    rows, index = window()
+def test_zero_rates_apply_no_dropout_in_training():
+    rows, index = segment()
     trained = run(language_model(), rows, index)
     evaluated = run(language_model().eval(), rows, index)
-    for one, other in zip(trained, evaluated, strict=True):
-        assert torch.equal(one, other)
+    for in_training, in_evaluation in zip(trained, evaluated, strict=True):
+        assert torch.equal(in_training, in_evaluation)
 
 
 @pytest.mark.parametrize("locked", [False, True])
 def test_evaluation_has_no_dropout(locked):
-    shares = dict.fromkeys(
+    rates = dict.fromkeys(
         ("dropout", "input_dropout", "output_dropout", "weight_drop", "embedding_dropout"), 0.5
     )
-    rows, index = window()
-    model = language_model(**shares, locked=locked)
+    rows, index = segment()
+    model = language_model(**rates, locked=locked)
     expected = run(language_model().eval(), rows, index)
-    for one, other in zip(run(model.eval(), rows, index), expected, strict=True):
-        assert torch.equal(one, other)
+    for result, expected_result in zip(run(model.eval(), rows, index), expected, strict=True):
+        assert torch.equal(result, expected_result)
     assert not torch.equal(run(model.train(), rows, index)[0], expected[0])
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_places_and_masks(spied, locked):
-    """At the input of every layer and at the output; fresh at each step, or one for all."""
+def test_dropout_masks_of_layer_inputs_and_output(spy, locked):
+    """Locked dropout uses the same mask at all steps, ordinary dropout a new one at each step."""
     model = language_model(dropout=0.5, locked=locked)
-    rows, index = window()
+    rows, index = segment()
     hidden = run(model, rows, index)[0]
-    places = [spied.inputs[side, depth] for side in (0, 1) for depth in (0, 1)]
-    masks = [dropped(value) for value in (*places, *hidden)]
+    inputs = [spy.inputs[direction, depth] for direction in (0, 1) for depth in (0, 1)]
+    masks = [dropped(value) for value in (*inputs, *hidden)]
     for mask in masks:
         same = [torch.equal(mask[0], mask[step]) for step in range(1, STEPS)]
         assert all(same) if locked else not any(same)
-        # A lane has a mask of its own.
+        # Batch rows have different masks.
         assert not torch.equal(mask[:, 0], mask[:, 1])
     for number, mask in enumerate(masks):
         assert not any(torch.equal(mask, other) for other in masks[number + 1 :])
 
 
-def test_what_is_left_is_scaled(spied):
+def test_kept_values_are_scaled_by_inverse_keep_rate(spy):
     model = language_model(dropout=0.2)
-    rows, index = window()
+    rows, index = segment()
     run(model, rows, index)
     tokens = torch.nn.functional.embedding(index[0], model.bilm.encoder(rows))
-    found = spied.inputs[0, 0]
-    torch.testing.assert_close(found, torch.where(found == 0, 0.0, tokens / 0.8))
+    x = spy.inputs[0, 0]
+    torch.testing.assert_close(x, torch.where(x == 0, 0.0, tokens / 0.8))
 
 
 @pytest.mark.parametrize("locked", [False, True])
-@pytest.mark.parametrize("place", ["input", "output", "between"])
-def test_other_shares(spied, locked, place):
-    shares = {"input_dropout": 0.0, "output_dropout": 0.0, "dropout": 0.0}
-    shares["dropout" if place == "between" else f"{place}_dropout"] = 0.5
-    model = language_model(**shares, locked=locked)
-    rows, index = window()
+@pytest.mark.parametrize("position", ["input", "output", "between"])
+def test_dropout_rates_of_input_output_and_between_layers(spy, locked, position):
+    rates = {"input_dropout": 0.0, "output_dropout": 0.0, "dropout": 0.0}
+    rates["dropout" if position == "between" else f"{position}_dropout"] = 0.5
+    model = language_model(**rates, locked=locked)
+    rows, index = segment()
     hidden = run(model, rows, index)[0]
-    found = {
-        "input": spied.inputs[0, 0],
-        "between": spied.inputs[0, 1],
+    tensors = {
+        "input": spy.inputs[0, 0],
+        "between": spy.inputs[0, 1],
         "output": hidden[0],
     }
-    for name, value in found.items():
-        if name == place:
+    for name, value in tensors.items():
+        if name == position:
             dropped(value)
         else:
             assert value.all(), name
 
 
-def test_shares_that_are_not_set_are_the_general_one():
-    rows, index = window()
-    said = language_model(dropout=0.5, input_dropout=0.5, output_dropout=0.5)
-    unsaid = language_model(dropout=0.5)
-    assert torch.equal(run(said, rows, index)[0], run(unsaid, rows, index)[0])
+def test_input_and_output_dropout_default_to_dropout():
+    rows, index = segment()
+    explicit = language_model(dropout=0.5, input_dropout=0.5, output_dropout=0.5)
+    default = language_model(dropout=0.5)
+    assert torch.equal(run(explicit, rows, index)[0], run(default, rows, index)[0])
 
 
-def test_the_residual_adds_the_dropped_input(spied):
+def test_residual_adds_input_after_dropout(spy):
     model = language_model(dropout=0.5, output_dropout=0.0)
-    hidden = run(model, *window())[0]
-    for side in (0, 1):
-        dropped(spied.inputs[side, 1])
-        expected = spied.outputs[side, 1] + spied.inputs[side, 1]
-        assert torch.equal(hidden[side], expected)
+    hidden = run(model, *segment())[0]
+    for direction in (0, 1):
+        dropped(spy.inputs[direction, 1])
+        expected = spy.outputs[direction, 1] + spy.inputs[direction, 1]
+        assert torch.equal(hidden[direction], expected)
 
 
-def test_without_residual_the_output_is_the_layers(spied):
+def test_without_residual_output_is_top_layer(spy):
     config = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, residual=False))
     model = language_model(config)
-    hidden = run(model, *window())[0]
-    assert torch.equal(hidden[1], spied.outputs[1, 1])
+    hidden = run(model, *segment())[0]
+    assert torch.equal(hidden[1], spy.outputs[1, 1])
 
 
-def test_embedding_dropout_leaves_out_words_everywhere(spied):
+def test_embedding_dropout_drops_all_occurrences_of_a_word(spy):
     model = language_model(embedding_dropout=0.5)
-    rows, index = window()
+    rows, index = segment()
     run(model, rows, index)
     tokens = model.bilm.encoder(rows)
-    fates = {}
-    for side in (0, 1):
+    is_dropped = {}
+    for direction in (0, 1):
         for word, vector in zip(
-            index[side].flatten().tolist(), spied.inputs[side, 0].flatten(0, 1), strict=True
+            index[direction].flatten().tolist(), spy.inputs[direction, 0].flatten(0, 1), strict=True
         ):
-            is_out = not vector.any()
-            assert fates.setdefault(word, is_out) == is_out
-            if not is_out:
+            is_zero = not vector.any()
+            assert is_dropped.setdefault(word, is_zero) == is_zero
+            if not is_zero:
                 torch.testing.assert_close(vector, 2 * tokens[word])
-    assert set(fates.values()) == {True, False}
+    assert set(is_dropped.values()) == {True, False}
 
 
-def test_weight_drop_is_of_the_recurrent_weights_in_training(spied):
+def test_weight_drop_applies_to_recurrent_weights_in_training(spy):
     model = language_model(weight_drop=0.5)
     stacks = (model.bilm.forward_lstm, model.bilm.backward_lstm)
     layers = {
-        (side, depth): layer
-        for side, stack in enumerate(stacks)
+        (direction, depth): layer
+        for direction, stack in enumerate(stacks)
         for depth, layer in enumerate(stack.layers)
     }
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    run(model, *window())
-    assert spied.directions.keys() == layers.keys()
+    run(model, *segment())
+    assert spy.calls.keys() == layers.keys()
     masks = []
-    for place, layer in layers.items():
-        used = spied.directions[place]
-        masks.append(dropped(used.weight_hh))
+    for key, layer in layers.items():
+        call = spy.calls[key]
+        masks.append(dropped(call.weight_hh))
         expected = torch.where(masks[-1], 0.0, 2 * layer.weight_hh)
-        torch.testing.assert_close(used.weight_hh, expected)
-        assert used.weight_ih is layer.weight_ih
-        assert used.weight_hr is layer.weight_hr
+        torch.testing.assert_close(call.weight_hh, expected)
+        assert call.weight_ih is layer.weight_ih
+        assert call.weight_hr is layer.weight_hr
     for number, mask in enumerate(masks):
         assert not any(torch.equal(mask, other) for other in masks[number + 1 :])
-    spied.depth = 0
-    run(model.eval(), *window())
-    for place, layer in layers.items():
-        assert torch.equal(spied.directions[place].weight_hh, layer.weight_hh)
-    # The weights themselves are as they were.
+    spy.depth = 0
+    run(model.eval(), *segment())
+    for key, layer in layers.items():
+        assert torch.equal(spy.calls[key].weight_hh, layer.weight_hh)
+    # The stored weights are not changed.
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
 
 
-def test_the_plain_bilm_after_training_with_weight_drop():
-    """Weight drop lives in the layers; the model saved and used later must not feel it."""
+def test_bilm_in_evaluation_ignores_weight_drop():
+    """The rate is stored in the layers, but a trained model must not apply it."""
     model = language_model(weight_drop=0.5)
-    rows, index = window()
+    rows, index = segment()
     clean = language_model().bilm.eval()
     expected = clean(rows, index[0].t()).layers
     assert torch.equal(model.eval().bilm(rows, index[0].t()).layers, expected)

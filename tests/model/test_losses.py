@@ -1,4 +1,4 @@
-"""Losses of the language model against slow ones: full, adaptive, sampled and its candidates."""
+"""Compare full, adaptive and sampled softmax losses and candidates with slow implementations."""
 
 import math
 
@@ -16,18 +16,18 @@ from elmo.model.losses import (
     exact_losses,
     full_losses,
     log_expected_count,
+    pad_vocabulary,
     sampled_losses,
-    with_fillers,
 )
 
 N_WORDS, DIM, N = 11, 16, 7
 
 
-def numbers(*shape, seed=0, dtype=torch.float32):
+def randn(*shape, seed=0, dtype=torch.float32):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def aims(seed=0, n_words=N_WORDS, n=N):
+def random_targets(seed=0, n_words=N_WORDS, n=N):
     return torch.randint(0, n_words, (n,), generator=torch.Generator().manual_seed(seed))
 
 
@@ -35,73 +35,73 @@ def aims(seed=0, n_words=N_WORDS, n=N):
 
 
 def full_with_gradients(targets):
-    hidden, weight, bias = numbers(N, DIM), numbers(N_WORDS, DIM, seed=1), numbers(N_WORDS, seed=2)
-    given = [value.requires_grad_() for value in (hidden, weight, bias)]
-    found = full_losses(hidden, weight, bias, targets)
-    # Each prediction counts differently, so that a mixed-up order would show.
-    loss = (found * torch.arange(1.0, N + 1)).sum()
-    return found, torch.autograd.grad(loss, given)
+    hidden, weight, bias = randn(N, DIM), randn(N_WORDS, DIM, seed=1), randn(N_WORDS, seed=2)
+    tensors = [value.requires_grad_() for value in (hidden, weight, bias)]
+    result = full_losses(hidden, weight, bias, targets)
+    # Each prediction has a different weight, so that a wrong order is noticed.
+    loss = (result * torch.arange(1.0, N + 1)).sum()
+    return result, torch.autograd.grad(loss, tensors)
 
 
-def test_full_is_the_textbook():
-    targets = aims()
-    found, _ = full_with_gradients(targets)
-    logits = (numbers(N, DIM) @ numbers(N_WORDS, DIM, seed=1).T + numbers(N_WORDS, seed=2)).double()
-    for row, target, loss in zip(logits, targets, found, strict=True):
-        chances = [math.exp(value) for value in row.tolist()]
-        expected = -math.log(chances[int(target)] / sum(chances))
+def test_full_losses_equal_log_softmax_by_hand():
+    targets = random_targets()
+    result, _ = full_with_gradients(targets)
+    logits = (randn(N, DIM) @ randn(N_WORDS, DIM, seed=1).T + randn(N_WORDS, seed=2)).double()
+    for row, target, loss in zip(logits, targets, result, strict=True):
+        exponentials = [math.exp(value) for value in row.tolist()]
+        expected = -math.log(exponentials[int(target)] / sum(exponentials))
         assert loss.item() == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, 3, 6])
-def test_parts_are_the_whole(monkeypatch, rows):
-    targets = aims()
+@pytest.mark.parametrize("chunk_rows", [0, 1, 2, 3, 6])
+def test_chunked_losses_equal_losses_in_one_chunk(monkeypatch, chunk_rows):
+    targets = random_targets()
     whole, expected = full_with_gradients(targets)
     calls = []
     inner = losses._cross_entropy
 
-    def counted(hidden, *rest):
+    def count_calls(hidden, *rest):
         calls.append(len(hidden))
         return inner(hidden, *rest)
 
-    monkeypatch.setattr(losses, "_cross_entropy", counted)
-    monkeypatch.setattr(losses, "CHUNK_VALUES", rows * N_WORDS + 3)
-    found, gradients = full_with_gradients(targets)
-    torch.testing.assert_close(found, whole, rtol=1e-6, atol=1e-6)
+    monkeypatch.setattr(losses, "_cross_entropy", count_calls)
+    monkeypatch.setattr(losses, "CHUNK_VALUES", chunk_rows * N_WORDS + 3)
+    result, gradients = full_with_gradients(targets)
+    torch.testing.assert_close(result, whole, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(gradients, expected, rtol=0, atol=1e-5)
-    # Nothing is kept: every part is computed a second time for the gradient.
-    assert max(calls) == max(1, rows)
+    # Logits are not kept: every chunk is computed again for the gradient.
+    assert max(calls) == max(1, chunk_rows)
     assert sum(calls) == 2 * N
     calls.clear()
     with torch.no_grad():
-        without = full_losses(
-            numbers(N, DIM), numbers(N_WORDS, DIM, seed=1), numbers(N_WORDS, seed=2), targets
+        without_gradients = full_losses(
+            randn(N, DIM), randn(N_WORDS, DIM, seed=1), randn(N_WORDS, seed=2), targets
         )
-    torch.testing.assert_close(without, whole.detach(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(without_gradients, whole.detach(), rtol=1e-6, atol=1e-6)
     assert sum(calls) == N
 
 
-def test_exact_losses_of_a_matrix():
+def test_exact_losses_of_linear_softmax_equal_full_losses():
     softmax = nn.Linear(DIM, N_WORDS)
-    expected = full_losses(numbers(N, DIM), softmax.weight, softmax.bias, aims())
-    assert torch.equal(exact_losses(softmax, numbers(N, DIM), aims()), expected)
+    expected = full_losses(randn(N, DIM), softmax.weight, softmax.bias, random_targets())
+    assert torch.equal(exact_losses(softmax, randn(N, DIM), random_targets()), expected)
 
 
 # ------------------------------------------------------------------------------------ adaptive
 
 
 @pytest.mark.parametrize("cutoffs", [[4], [3, 7]])
-def test_exact_losses_of_clusters(cutoffs):
+def test_exact_losses_of_adaptive_softmax(cutoffs):
     softmax = nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, cutoffs)
     initialize_softmax(softmax, torch.Generator().manual_seed(3))
-    hidden, targets = numbers(40, DIM), aims(n=40)
-    found = exact_losses(softmax, hidden, targets)
+    hidden, targets = randn(40, DIM), random_targets(n=40)
+    result = exact_losses(softmax, hidden, targets)
     table = softmax.log_prob(hidden)
-    torch.testing.assert_close(found, -table[torch.arange(40), targets], rtol=0, atol=1e-5)
+    torch.testing.assert_close(result, -table[torch.arange(40), targets], rtol=0, atol=1e-5)
     torch.testing.assert_close(table.exp().sum(dim=1), torch.ones(40))
-    # By hand: the cluster's logit among the first words, then the word's inside the cluster.
+    # By hand: log probability of the cluster in the head, plus that of the word in the cluster.
     first = cutoffs[0]
-    for vector, target, loss in zip(hidden, targets.tolist(), found, strict=True):
+    for vector, target, loss in zip(hidden, targets.tolist(), result, strict=True):
         head = torch.log_softmax(softmax.head(vector), dim=0)
         if target < first:
             expected = head[target]
@@ -113,35 +113,35 @@ def test_exact_losses_of_clusters(cutoffs):
         assert loss.item() == pytest.approx(-expected.item(), abs=1e-5)
 
 
-def test_clusters_stay_in_float32():
+def test_adaptive_softmax_is_computed_in_float32():
     softmax = nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, [3, 7])
-    expected = exact_losses(softmax, numbers(N, DIM).bfloat16().float(), aims())
+    expected = exact_losses(softmax, randn(N, DIM).bfloat16().float(), random_targets())
     with torch.autocast("cpu", torch.bfloat16):
-        found = exact_losses(softmax, numbers(N, DIM).bfloat16(), aims())
-    assert found.dtype == torch.float32
-    assert torch.equal(found, expected)
+        result = exact_losses(softmax, randn(N, DIM).bfloat16(), random_targets())
+    assert result.dtype == torch.float32
+    assert torch.equal(result, expected)
 
 
 # ------------------------------------------------------------------------------------ candidates
 
 
 def slow_candidates(n_candidates, n_words, seed):
-    """Draw one after another until there are enough, from the same uniform numbers."""
+    """Draw words one by one from the same uniform numbers until there are enough."""
     generator = np.random.default_rng(seed)
-    found, tries = [], 0
+    words, tries = [], 0
     while True:
         for uniform in generator.random(2 * n_candidates).tolist():
             word = min(int(math.exp(uniform * math.log(n_words + 1.0))) - 1, n_words - 1)
             tries += 1
-            if word not in found:
-                found.append(word)
-            if len(found) == n_candidates:
-                return found, tries
+            if word not in words:
+                words.append(word)
+            if len(words) == n_candidates:
+                return words, tries
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 60), st.floats(0.0, 1.0), st.integers(0, 2**40))
-def test_candidates_are_the_first_different_draws(n_words, share, seed):
+def test_candidates_are_first_distinct_draws(n_words, share, seed):
     n_candidates = max(1, min(n_words - 1, int(share * n_words)))
     drawn = draw_candidates(n_candidates, n_words, (seed, 5))
     expected, tries = slow_candidates(n_candidates, n_words, (seed, 5))
@@ -151,7 +151,7 @@ def test_candidates_are_the_first_different_draws(n_words, share, seed):
     assert 0 <= min(expected) <= max(expected) < n_words
 
 
-def test_a_seed_decides():
+def test_same_seed_draws_same_candidates():
     first = draw_candidates(50, 1000, (1, 2, 0))
     again = draw_candidates(50, 1000, (1, 2, 0))
     assert first.ids.tolist() == again.ids.tolist()
@@ -160,45 +160,47 @@ def test_a_seed_decides():
         assert draw_candidates(50, 1000, other).ids.tolist() != first.ids.tolist()
 
 
-def test_frequencies_follow_the_law():
+def test_candidate_frequencies_follow_log_uniform_distribution():
     n_words, n_draws = 20, 20_000
-    # The first candidate alone is a plain draw.
+    # The first candidate is a single draw from the distribution.
     firsts = [int(draw_candidates(1, n_words, (9, number)).ids[0]) for number in range(n_draws)]
     counts = np.bincount(firsts, minlength=n_words)
     for word in range(n_words):
-        chance = (math.log(word + 2) - math.log(word + 1)) / math.log(n_words + 1)
-        deviation = math.sqrt(n_draws * chance * (1 - chance))
-        assert abs(counts[word] - n_draws * chance) < 4.5 * deviation, word
+        probability = (math.log(word + 2) - math.log(word + 1)) / math.log(n_words + 1)
+        deviation = math.sqrt(n_draws * probability * (1 - probability))
+        assert abs(counts[word] - n_draws * probability) < 4.5 * deviation, word
 
 
-def test_expected_counts():
+def test_log_expected_count_equals_formula():
     n_words, tries = 50, 37
-    found = log_expected_count(torch.arange(n_words), n_words, tries)
-    assert found.dtype == torch.float32
+    log_counts = log_expected_count(torch.arange(n_words), n_words, tries)
+    assert log_counts.dtype == torch.float32
     total = 0.0
     for word in range(n_words):
-        chance = (math.log(word + 2) - math.log(word + 1)) / math.log(n_words + 1)
-        total += chance
-        assert found[word].item() == pytest.approx(math.log(1 - (1 - chance) ** tries), rel=1e-5)
+        probability = (math.log(word + 2) - math.log(word + 1)) / math.log(n_words + 1)
+        total += probability
+        assert log_counts[word].item() == pytest.approx(
+            math.log(1 - (1 - probability) ** tries), rel=1e-5
+        )
     assert total == pytest.approx(1.0)
 
 
-def test_expected_counts_of_rare_words_are_exact():
-    """`1 - (1 - P)^n` in float32 would be nothing at all here."""
+def test_log_expected_count_of_rare_words_is_exact():
+    """In float32, `1 - (1 - P)^n` would be 0 here."""
     n_words = 800_000
-    found = log_expected_count(torch.tensor([n_words - 1]), n_words, 3).item()
-    chance = math.log1p(1 / n_words) / math.log(n_words + 1)
-    assert found == pytest.approx(math.log(3 * chance), rel=1e-5)
+    log_counts = log_expected_count(torch.tensor([n_words - 1]), n_words, 3).item()
+    probability = math.log1p(1 / n_words) / math.log(n_words + 1)
+    assert log_counts == pytest.approx(math.log(3 * probability), rel=1e-5)
 
 
-def test_expected_counts_are_how_often_words_are_drawn():
+def test_expected_counts_equal_observed_frequencies():
     n_words, n_candidates, runs = 12, 5, 4000
     hits, expected = np.zeros(n_words), np.zeros(n_words)
     for number in range(runs):
         drawn = draw_candidates(n_candidates, n_words, (4, number))
         hits[drawn.ids] += 1
         expected += log_expected_count(torch.arange(n_words), n_words, drawn.n_tries).exp().numpy()
-    # Approximate, since the number of tries is a result of the draws.
+    # Approximate, because the number of draws is itself random.
     np.testing.assert_allclose(hits / runs, expected / runs, atol=0.04)
 
 
@@ -219,61 +221,60 @@ def call_sampled(hidden, weight, bias, targets, sampled, log_expected):
     )
 
 
-def test_sampled_against_a_slow_one():
-    hidden, weight, bias = numbers(N, DIM), numbers(N_WORDS, DIM, seed=1), numbers(N_WORDS, seed=2)
+def test_sampled_losses_equal_slow_implementation():
+    hidden, weight, bias = randn(N, DIM), randn(N_WORDS, DIM, seed=1), randn(N_WORDS, seed=2)
     targets = torch.tensor([0, 3, 3, 10, 5, 2, 7])
     sampled = torch.tensor([3, 0, 8, 9])  # 0 and 3 are targets too
     log_expected = log_expected_count(torch.arange(N_WORDS), N_WORDS, 6)
-    found = call_sampled(hidden, weight, bias, targets, sampled, log_expected)
+    result = call_sampled(hidden, weight, bias, targets, sampled, log_expected)
     scores = (weight.double() @ hidden.double().T).T + bias.double() - log_expected.double()
     n_hits = 0
-    for row, target, loss in zip(scores.tolist(), targets.tolist(), found, strict=True):
+    for row, target, loss in zip(scores.tolist(), targets.tolist(), result, strict=True):
         others = [word for word in sampled.tolist() if word != target]
         n_hits += len(sampled) - len(others)
         total = math.exp(row[target]) + sum(math.exp(row[word]) for word in others)
         assert loss.item() == pytest.approx(math.log(total) - row[target], abs=1e-5)
     assert n_hits == 3
-    assert found.dtype == torch.float32
+    assert result.dtype == torch.float32
 
 
-def test_sampled_with_every_word_is_full():
-    """Where nothing is left to chance there is nothing to correct."""
-    hidden, weight, bias = numbers(N, DIM), numbers(N_WORDS, DIM, seed=1), numbers(N_WORDS, seed=2)
+def test_sampled_losses_with_all_words_equal_full_losses():
+    """If every word is a candidate, the corrections are 0."""
+    hidden, weight, bias = randn(N, DIM), randn(N_WORDS, DIM, seed=1), randn(N_WORDS, seed=2)
     order = torch.randperm(N_WORDS, generator=torch.Generator().manual_seed(0))
     certain = log_expected_count(torch.arange(N_WORDS), N_WORDS, 10**6)
-    found = call_sampled(hidden, weight, bias, aims(), order, certain)
-    torch.testing.assert_close(found, full_losses(hidden, weight, bias, aims()))
+    result = call_sampled(hidden, weight, bias, random_targets(), order, certain)
+    torch.testing.assert_close(result, full_losses(hidden, weight, bias, random_targets()))
 
 
-def test_sampling_is_near_the_full_loss_on_average():
+def test_mean_sampled_loss_is_close_to_full_loss():
     n_words, n = 300, 40
-    hidden = 0.3 * numbers(n, DIM)
-    weight, bias = numbers(n_words, DIM, seed=1), numbers(n_words, seed=2)
-    targets = aims(n_words=n_words, n=n)
+    hidden = 0.3 * randn(n, DIM)
+    weight, bias = randn(n_words, DIM, seed=1), randn(n_words, seed=2)
+    targets = random_targets(n_words=n_words, n=n)
     means = []
     for number in range(60):
         drawn = draw_candidates(150, n_words, (2, number))
         log_expected = log_expected_count(torch.arange(n_words), n_words, drawn.n_tries)
         sampled = torch.from_numpy(drawn.ids)
         loss = call_sampled(hidden, weight, bias, targets, sampled, log_expected)
-        # The loss holds q of the target; without it, it is a softmax over an estimated sum.
+        # Without the ln q of the target, the loss is a softmax with an estimated normalizer.
         means.append((loss - log_expected[targets]).mean().item())
     full = full_losses(hidden, weight, bias, targets).mean().item()
     assert np.mean(means) == pytest.approx(full, abs=0.06)
 
 
 @pytest.mark.parametrize("n_words", [8, 13])
-def test_fillers_change_nothing(n_words):
-    """Rows that have no chance: the same losses, and the same gradients of what was there."""
+def test_pad_vocabulary_does_not_change_losses_or_gradients(n_words):
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(5, 4, generator=generator, dtype=torch.float64)
     weight = torch.randn(n_words, 4, generator=generator, dtype=torch.float64).requires_grad_()
     bias = torch.randn(n_words, generator=generator, dtype=torch.float64).requires_grad_()
     targets = torch.tensor([0, 3, n_words - 1, 7, 2])
-    outcomes = []
-    for rows in ((weight, bias), with_fillers(weight, bias)):
+    results = []
+    for rows in ((weight, bias), pad_vocabulary(weight, bias)):
         loss = full_losses(hidden, *rows, targets)
-        outcomes.append([loss, *torch.autograd.grad(loss.sum(), (weight, bias))])
+        results.append([loss, *torch.autograd.grad(loss.sum(), (weight, bias))])
         assert len(rows[0]) == len(rows[1])
-    torch.testing.assert_close(*outcomes)
+    torch.testing.assert_close(*results)
     assert len(rows[0]) == n_words + -n_words % 8

@@ -1,4 +1,4 @@
-"""LSTM layers, stacks and the state that passes between calls."""
+"""Tests of LSTM layers, stacks and the state passed between calls."""
 
 import dataclasses
 
@@ -8,15 +8,15 @@ import torch
 from elmo.config import LSTMConfig
 from elmo.errors import ConfigError
 from elmo.kernels import dispatch
-from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, Side, Steps, run_stacks
+from elmo.model.lstm import LSTMLayer, LSTMStack, LSTMState, StackCall, StepMask, run_stacks
 
 CONFIG = LSTMConfig(
     cell_dim=5, projection_dim=3, n_layers=3, cell_clip=0.5, projection_clip=0.3, residual=True
 )
 LENGTHS = (6, 4, 4, 2)
 MASK = torch.arange(max(LENGTHS))[:, None] < torch.tensor(LENGTHS)
-BY_MASK = Steps(MASK, None)
-BY_COUNT = Steps(MASK, MASK.sum(dim=1).tolist())
+BY_MASK = StepMask(MASK, None)
+BY_COUNT = StepMask(MASK, MASK.sum(dim=1).tolist())
 
 
 def filled(module, seed=0):
@@ -41,17 +41,17 @@ def inputs(seed=2):
     return x * MASK.unsqueeze(2)
 
 
-def run(stack, x, h, c, steps, reverse):
-    """Run one stack alone; gives the output of each layer, final h and final c."""
+def run(stack, x, h, c, step_mask, reverse):
+    """Run one stack; return the output of each layer, final h and final c."""
     state = LSTMState(h.unsqueeze(1), c.unsqueeze(1))
-    (outputs,), final = run_stacks([Side(stack, x, steps, reverse)], state)
+    (outputs,), final = run_stacks([StackCall(stack, x, step_mask, reverse)], state)
     return outputs, final.h[:, 0], final.c[:, 0]
 
 
 # ------------------------------------------------------------------------------------ the state
 
 
-def test_zero_state():
+def test_zeros_has_shape_of_config():
     state = LSTMState.zeros(CONFIG, 4)
     assert state.h.shape == (3, 2, 4, 3)
     assert state.c.shape == (3, 2, 4, 5)
@@ -69,12 +69,12 @@ def test_zero_state():
         (torch.float16, torch.float32),
     ],
 )
-def test_the_cell_is_at_least_float32(dtype, cell):
+def test_cell_state_is_at_least_float32(dtype, cell):
     state = LSTMState.zeros(CONFIG, 1, dtype=dtype)
     assert (state.h.dtype, state.c.dtype) == (dtype, cell)
 
 
-def test_rows_cut_and_fill_with_zeros():
+def test_rows_truncates_or_pads_with_zeros():
     state = random_state(3)
     fewer, same, more = state.rows(2), state.rows(3), state.rows(5)
     assert torch.equal(fewer.h, state.h[:, :, :2])
@@ -88,7 +88,7 @@ def test_rows_cut_and_fill_with_zeros():
     assert state.batch == 3
 
 
-def test_updated_keeps_the_other_rows():
+def test_updated_keeps_remaining_rows():
     table, new = random_state(4), random_state(2, seed=5)
     mixed = table.updated(new)
     assert torch.equal(mixed.h[:, :, :2], new.h)
@@ -97,23 +97,23 @@ def test_updated_keeps_the_other_rows():
     assert torch.equal(mixed.c[:, :, 2:], table.c[:, :, 2:])
 
 
-def test_updated_by_more_rows_than_there_were():
+def test_updated_with_more_rows_than_before_grows():
     new = random_state(4, seed=5)
     grown = random_state(2).updated(new)
     assert torch.equal(grown.h, new.h)
     assert torch.equal(grown.c, new.c)
 
 
-def test_select_and_back():
+def test_select_permutes_rows():
     state = random_state(4)
     order = torch.tensor([2, 0, 3, 1])
-    chosen = state.select(order)
-    assert torch.equal(chosen.h[:, :, 0], state.h[:, :, 2])
-    assert torch.equal(chosen.c[:, :, 3], state.c[:, :, 1])
-    assert torch.equal(chosen.select(order.argsort()).c, state.c)
+    selected = state.select(order)
+    assert torch.equal(selected.h[:, :, 0], state.h[:, :, 2])
+    assert torch.equal(selected.c[:, :, 3], state.c[:, :, 1])
+    assert torch.equal(selected.select(order.argsort()).c, state.c)
 
 
-def test_detach():
+def test_detach_removes_gradients():
     state = LSTMState(torch.ones(1, 2, 1, 3).requires_grad_(), torch.ones(1, 2, 1, 5) * 2)
     state = LSTMState(state.h * 2, state.c.requires_grad_() * 2)
     assert state.h.requires_grad
@@ -125,7 +125,7 @@ def test_detach():
 # ------------------------------------------------------------------------------------ a layer
 
 
-def test_forget_bias_is_added_to_the_forget_gate_alone():
+def test_forget_bias_is_added_to_forget_gate_only():
     layer = filled(LSTMLayer(config=CONFIG))
     added = layer.bias_with_forget() - layer.bias
     expected = torch.zeros(20)
@@ -133,31 +133,32 @@ def test_forget_bias_is_added_to_the_forget_gate_alone():
     torch.testing.assert_close(added, expected, rtol=0, atol=1e-6)
 
 
-def test_no_forget_bias_gives_the_bias_itself():
+def test_zero_forget_bias_returns_the_parameter():
     layer = LSTMLayer(config=dataclasses.replace(CONFIG, forget_bias=0.0))
     assert layer.bias_with_forget() is layer.bias
 
 
-def test_equal_widths_have_no_projection():
+def test_layer_with_equal_widths_has_no_projection():
     assert LSTMLayer(config=CONFIG).weight_hr.shape == (3, 5)
     layer = LSTMLayer(config=dataclasses.replace(CONFIG, projection_dim=5))
     assert layer.weight_hr is None
     assert set(layer.state_dict()) == {"weight_ih", "weight_hh", "bias"}
 
 
-def test_a_layer_hands_everything_on():
+def test_kernel_call_passes_on_weights_input_and_options():
     layer = filled(LSTMLayer(config=dataclasses.replace(CONFIG, forget_bias=0.0)))
-    steps = Steps(MASK, BY_COUNT.active, resets=~MASK)
+    step_mask = StepMask(MASK, BY_COUNT.n_active, resets=~MASK)
     x, index, state = inputs()[0], torch.zeros_like(MASK).long(), random_state(4)
-    given = layer.direction(x, state.h[0, 1], state.c[0, 1], steps, True, index)
+    call = layer.kernel_call(x, state.h[0, 1], state.c[0, 1], step_mask, True, index)
     for name in ("weight_ih", "weight_hh", "bias", "weight_hr"):
-        assert getattr(given, name) is getattr(layer, name)
-    assert (given.x is x, given.index is index, given.reverse) == (True, True, True)
-    assert torch.equal(given.h, state.h[0, 1])
-    assert torch.equal(given.c, state.c[0, 1])
-    assert (given.cell_clip, given.projection_clip) == (0.5, 0.3)
-    for name in ("mask", "active", "resets"):
-        assert getattr(given, name) is getattr(steps, name)
+        assert getattr(call, name) is getattr(layer, name)
+    assert (call.x is x, call.index is index, call.reverse) == (True, True, True)
+    assert torch.equal(call.h, state.h[0, 1])
+    assert torch.equal(call.c, state.c[0, 1])
+    assert (call.cell_clip, call.projection_clip) == (0.5, 0.3)
+    assert call.mask is step_mask.mask
+    assert call.active is step_mask.n_active
+    assert call.resets is step_mask.resets
 
 
 # ------------------------------------------------------------------------------------ a stack
@@ -165,7 +166,7 @@ def test_a_layer_hands_everything_on():
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("residual", [False, True])
-def test_mask_and_counts_agree_with_gradients(reverse, residual):
+def test_mask_and_counts_give_same_outputs_and_gradients(reverse, residual):
     stack = filled(LSTMStack(config=dataclasses.replace(CONFIG, residual=residual))).double()
     results = []
     for padding in (BY_MASK, BY_COUNT):
@@ -184,7 +185,7 @@ def test_mask_and_counts_agree_with_gradients(reverse, residual):
 
 
 @pytest.mark.parametrize("padding", [BY_MASK, BY_COUNT], ids=["mask", "counts"])
-def test_residual_starts_at_the_second_layer_and_stays_out_of_the_state(padding):
+def test_residual_starts_at_second_layer_and_is_not_in_state(padding):
     stack = filled(LSTMStack(config=CONFIG))
     x, state = inputs(), random_state(4)
     outputs, final_h, _ = run(stack, x, state.h[:, 0], state.c[:, 0], padding, False)
@@ -198,7 +199,7 @@ def test_residual_starts_at_the_second_layer_and_stays_out_of_the_state(padding)
     assert (final_h.abs() <= CONFIG.projection_clip).all()
 
 
-def test_without_residual_a_layer_gives_its_state():
+def test_without_residual_output_equals_hidden_state():
     stack = filled(LSTMStack(config=dataclasses.replace(CONFIG, residual=False)))
     state = random_state(4)
     outputs, final_h, _ = run(stack, inputs(), state.h[:, 0], state.c[:, 0], BY_MASK, True)
@@ -208,7 +209,7 @@ def test_without_residual_a_layer_gives_its_state():
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("padding", [BY_MASK, BY_COUNT], ids=["mask", "counts"])
-def test_padding_gives_zeros_in_every_layer(reverse, padding):
+def test_outputs_at_padding_are_zero_in_every_layer(reverse, padding):
     stack = filled(LSTMStack(config=CONFIG))
     state = random_state(4)
     outputs, _, _ = run(stack, inputs(), state.h[:, 0], state.c[:, 0], padding, reverse)
@@ -217,11 +218,11 @@ def test_padding_gives_zeros_in_every_layer(reverse, padding):
         assert output[MASK].any(dim=1).all()
 
 
-def test_a_sequence_in_two_halves_is_the_sequence():
+def test_sequence_in_two_calls_equals_one_call():
     stack = filled(LSTMStack(config=CONFIG))
     x = torch.randn(8, 2, 3, generator=torch.Generator().manual_seed(4))
-    padding = Steps(torch.ones(8, 2, dtype=torch.bool), None)
-    half = Steps(torch.ones(4, 2, dtype=torch.bool), None)
+    padding = StepMask(torch.ones(8, 2, dtype=torch.bool), None)
+    half = StepMask(torch.ones(4, 2, dtype=torch.bool), None)
     state = random_state(2)
     whole, whole_h, whole_c = run(stack, x, state.h[:, 0], state.c[:, 0], padding, False)
     first, h, c = run(stack, x[:4], state.h[:, 0], state.c[:, 0], half, False)
@@ -233,77 +234,77 @@ def test_a_sequence_in_two_halves_is_the_sequence():
 # ------------------------------------------------------------------------------------ two stacks
 
 
-def two_sides():
-    """Make stacks with steps, an end and an input of their own; the second reads an index."""
+def two_calls():
+    """Return calls with different inputs, masks and directions; the second has an index."""
     resets = torch.zeros_like(MASK)
     resets[2, 1] = True
     vectors = inputs(seed=3).flatten(0, 1)[:5]
     index = torch.arange(MASK.numel()).view(MASK.shape) * 7 % 5
     return [
-        Side(filled(LSTMStack(config=CONFIG)), inputs(), BY_COUNT, reverse=False),
-        Side(
+        StackCall(filled(LSTMStack(config=CONFIG)), inputs(), BY_COUNT, reverse=False),
+        StackCall(
             filled(LSTMStack(config=CONFIG), seed=5),
             vectors,
-            Steps(MASK, None, resets),
+            StepMask(MASK, None, resets),
             reverse=True,
             index=index,
         ),
     ]
 
 
-def test_together_as_alone():
-    sides, state = two_sides(), random_state(4)
-    outputs, final = run_stacks(sides, state)
+def test_stacks_run_together_equal_stacks_run_alone():
+    calls, state = two_calls(), random_state(4)
+    outputs, final = run_stacks(calls, state)
     assert final.h.shape == state.h.shape
     assert final.c.shape == state.c.shape
-    for number, side in enumerate(sides):
-        own = slice(number, number + 1)
-        alone, end = run_stacks([side], LSTMState(state.h[:, own], state.c[:, own]))
+    for number, call in enumerate(calls):
+        direction = slice(number, number + 1)
+        alone, end = run_stacks([call], LSTMState(state.h[:, direction], state.c[:, direction]))
         assert len(outputs[number]) == CONFIG.n_layers
         torch.testing.assert_close(outputs[number], alone[0], rtol=0, atol=0)
-        assert torch.equal(final.h[:, own], end.h)
-        assert torch.equal(final.c[:, own], end.c)
+        assert torch.equal(final.h[:, direction], end.h)
+        assert torch.equal(final.c[:, direction], end.c)
     assert not torch.allclose(outputs[0][0], outputs[1][0])
 
 
-def test_a_layer_of_both_is_one_call(monkeypatch):
-    calls, drops = [], []
+def test_layer_of_both_directions_is_one_kernel_call(monkeypatch):
+    launches, drops = [], []
     inner = dispatch.lstm
 
-    def kernel(directions, name):
-        calls.append((directions, name))
-        return inner(directions, name)
+    def kernel(kernel_calls, name):
+        launches.append((kernel_calls, name))
+        return inner(kernel_calls, name)
 
-    def drop(x, depth):
+    def dropout(x, depth):
         drops.append((depth, x.shape))
         return x + 1
 
     monkeypatch.setattr(dispatch, "lstm", kernel)
-    sides = two_sides()
-    outputs, _ = run_stacks(sides, random_state(4), drop=drop)
-    assert [name for _, name in calls] == ["auto"] * 3
-    for depth, (directions, _) in enumerate(calls):
-        for number, (side, direction) in enumerate(zip(sides, directions, strict=True)):
-            assert direction.weight_ih is side.stack.layers[depth].weight_ih
-            assert direction.reverse == side.reverse
-            assert direction.index is (side.index if depth == 0 else None)
-            before = outputs[number][depth - 1] if depth else side.x
-            assert torch.equal(direction.x, before + 1)
-    # Layer by layer, the first side before the second.
+    calls = two_calls()
+    outputs, _ = run_stacks(calls, random_state(4), dropout=dropout)
+    assert [name for _, name in launches] == ["auto"] * 3
+    for depth, (kernel_calls, _) in enumerate(launches):
+        for number, (call, kernel_call) in enumerate(zip(calls, kernel_calls, strict=True)):
+            assert kernel_call.weight_ih is call.stack.layers[depth].weight_ih
+            assert kernel_call.reverse == call.reverse
+            assert kernel_call.index is (call.index if depth == 0 else None)
+            before = outputs[number][depth - 1] if depth else call.x
+            assert torch.equal(kernel_call.x, before + 1)
+    # Layer by layer, the first direction before the second.
     assert [depth for depth, _ in drops] == [0, 0, 1, 1, 2, 2]
-    assert [shape for _, shape in drops[:2]] == [side.x.shape for side in sides]
+    assert [shape for _, shape in drops[:2]] == [call.x.shape for call in calls]
 
 
-def test_the_kernel_of_a_stack_is_the_one_that_runs():
-    sides, state = two_sides(), random_state(4)
-    expected, _ = run_stacks(sides, state)
-    for side in sides:
-        side.stack.kernel = "reference"
-    found, _ = run_stacks(sides, state)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
-    for side in sides:
-        side.stack.kernel = "cudnn"
+def test_run_stacks_uses_kernel_of_stack():
+    calls, state = two_calls(), random_state(4)
+    expected, _ = run_stacks(calls, state)
+    for call in calls:
+        call.stack.kernel = "reference"
+    outputs, _ = run_stacks(calls, state)
+    torch.testing.assert_close(outputs, expected, rtol=0, atol=0)
+    for call in calls:
+        call.stack.kernel = "cudnn"
     with pytest.raises(ConfigError, match="Kernel 'cudnn' needs"):
-        run_stacks(sides, state)
-    # It is no part of the weights.
-    assert not any("kernel" in name for name in sides[0].stack.state_dict())
+        run_stacks(calls, state)
+    # The name of the kernel is not part of the state dict.
+    assert not any("kernel" in name for name in calls[0].stack.state_dict())

@@ -1,4 +1,4 @@
-"""The network as a module: mixes, dropout, gradients, precisions, compilation."""
+"""Tests of the network as a module: mixes, dropout, gradients, precision, compilation."""
 
 import dataclasses
 
@@ -20,18 +20,18 @@ from elmo.text.vocabulary import Vocabulary
 
 SENTENCES = [["the", "cat", "sat", "down"], ["a", "naïve", "word"], [], ["x"]]
 
-# This machine's bfloat16 product falls back and says so; the result is right.
+# On CPUs without bfloat16 instructions PyTorch falls back with a warning; the result is correct.
 no_mkldnn_warning = pytest.mark.filterwarnings(
     "ignore:mkldnn_matmul failed, switching to BLAS gemm:UserWarning"
 )
 
 
-def with_mix(**dials):
-    return dataclasses.replace(TINY, mix=MixConfig(**dials))
+def with_mix(**options):
+    return dataclasses.replace(TINY, mix=MixConfig(**options))
 
 
 def inputs(model, sentences=SENTENCES):
-    """The arguments of the network: rows, index, mask."""
+    """Return the arguments of the network: rows, index, mask."""
     ids = model.character_ids(sentences)
     return *distinct_rows(ids), (ids != 0).any(dim=2)
 
@@ -39,7 +39,7 @@ def inputs(model, sentences=SENTENCES):
 # ------------------------------------------------------------------------------------ mixes
 
 
-def test_several_representations_are_independent():
+def test_representations_have_independent_mixes():
     model = ELMo(random_model(with_mix(n_mixes=3)))
     mixes = model.network.mixes
     mixes[1].weights.data = torch.tensor([-9e10, 1.0, -9e10])
@@ -51,7 +51,7 @@ def test_several_representations_are_independent():
     torch.testing.assert_close(output.representations[2], 2 * output.layers.mean(dim=0))
 
 
-def test_no_representation():
+def test_network_without_mixes_returns_only_layers():
     model = ELMo(random_model(with_mix(n_mixes=0)))
     output = model(model.character_ids(SENTENCES))
     assert output.representations == []
@@ -59,33 +59,33 @@ def test_no_representation():
     assert model.mix_penalty().item() == 0
 
 
-def test_penalty_sums_over_mixes():
+def test_mix_penalty_sums_over_mixes():
     network = ELMoNetwork(config=with_mix(n_mixes=2))
     network.mixes[0].weights.data = torch.tensor([1.0, 2.0, 3.0])
     network.mixes[1].weights.data = torch.tensor([0.5, 0.0, 0.0])
     assert network.mix_penalty().item() == pytest.approx(14.25)
 
 
-def test_penalty_of_the_top_alone_is_nothing():
+def test_mix_penalty_of_top_only_is_zero():
     network = ELMoNetwork(config=with_mix(n_mixes=2, top_only=True))
     network.mixes[0].weights.data.fill_(3.0)
     assert network.mix_penalty().item() == 0
 
 
 @pytest.mark.parametrize("layer_norm", ["none", "allennlp", "bilm-tf"])
-def test_boundaries_kept_hold_the_same_words(layer_norm):
+def test_keeping_boundaries_does_not_change_word_vectors(layer_norm):
     pretrained = random_model(with_mix(layer_norm=layer_norm))
     plain, kept = ELMo(pretrained), ELMo(pretrained, keep_sentence_boundaries=True)
     ids = plain.character_ids(SENTENCES)
-    without, with_marks = plain(ids), kept(ids)
-    assert with_marks.layers.shape[2] == without.layers.shape[2] + 2
-    assert with_marks.mask.sum(dim=1).tolist() == [6, 5, 2, 3]
+    without, with_boundaries = plain(ids), kept(ids)
+    assert with_boundaries.layers.shape[2] == without.layers.shape[2] + 2
+    assert with_boundaries.mask.sum(dim=1).tolist() == [6, 5, 2, 3]
     assert without.mask.sum(dim=1).tolist() == [4, 3, 0, 1]
     for row, sentence in enumerate(SENTENCES):
         n = len(sentence)
         for short, long in (
-            (without.layers, with_marks.layers),
-            (without.representations[0][None], with_marks.representations[0][None]),
+            (without.layers, with_boundaries.layers),
+            (without.representations[0][None], with_boundaries.representations[0][None]),
         ):
             assert torch.equal(short[:, row, :n], long[:, row, 1 : n + 1])
             assert not short[:, row, n:].any()
@@ -95,7 +95,7 @@ def test_boundaries_kept_hold_the_same_words(layer_norm):
 
 @pytest.mark.parametrize("layer_norm", ["allennlp", "bilm-tf"])
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_normed_batch_of_empty_sentences_is_finite(layer_norm, keep):
+def test_layer_norm_of_empty_sentences_is_finite(layer_norm, keep):
     model = ELMo(
         random_model(with_mix(layer_norm=layer_norm)),
         requires_grad=True,
@@ -110,7 +110,7 @@ def test_a_normed_batch_of_empty_sentences_is_finite(layer_norm, keep):
 # ------------------------------------------------------------------------------------ dropout
 
 
-def test_dropout_in_training_alone():
+def test_dropout_applies_to_representations_in_training():
     model = ELMo(random_model(with_mix(n_mixes=2)), dropout=0.5)
     ids = model.character_ids(SENTENCES)
     torch.manual_seed(0)
@@ -121,7 +121,7 @@ def test_dropout_in_training_alone():
         evaluated.representations, clean.representations, strict=True
     ):
         assert torch.equal(representation, expected)
-    # Neither the layers nor the state are touched.
+    # Dropout does not change the layers or the state.
     assert torch.equal(trained.layers, clean.layers)
     assert torch.equal(trained.state.h, clean.state.h)
     dropped = [item == 0 for item in trained.representations]
@@ -130,14 +130,14 @@ def test_dropout_in_training_alone():
     ):
         assert 0.3 < gone[clean.mask].float().mean() < 0.7
         torch.testing.assert_close(item[~gone], 2 * whole[~gone])
-    # Each representation has a draw of its own.
+    # Each representation has its own dropout mask.
     assert not torch.equal(*dropped)
 
 
 # ------------------------------------------------------------------------------------ gradients
 
 
-def test_all_tensors_get_gradients_when_asked():
+def test_requires_grad_gives_all_tensors_gradients():
     model = ELMo(random_model(), requires_grad=True)
     model(model.character_ids(SENTENCES)).representations[0].square().sum().backward()
     names = dict(model.network.named_parameters())
@@ -149,34 +149,36 @@ def test_all_tensors_get_gradients_when_asked():
     assert not table.grad[0].any()
 
 
-def test_only_mixes_get_gradients_otherwise():
+def test_without_requires_grad_only_mixes_get_gradients():
     model = ELMo(random_model(with_mix(n_mixes=2)))
     output = model(model.character_ids(SENTENCES))
     sum(item.square().sum() for item in output.representations).backward()
-    touched = {name for name, value in model.named_parameters() if value.grad is not None}
-    assert touched == {f"network.mixes.{k}.{part}" for k in (0, 1) for part in ("weights", "gamma")}
+    with_gradient = {name for name, value in model.named_parameters() if value.grad is not None}
+    assert with_gradient == {
+        f"network.mixes.{k}.{part}" for k in (0, 1) for part in ("weights", "gamma")
+    }
     assert not output.layers.requires_grad
 
 
-def test_a_fixed_mix_leaves_nothing_to_train():
+def test_model_with_fixed_mix_has_no_trainable_parameters():
     model = ELMo(random_model(), scalar_mix_parameters=[0.0, 1.0, 2.0])
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_gradients_by_mask_and_by_lengths_agree():
+def test_gradients_with_mask_and_with_lengths_agree():
     model = ELMo(random_model(), requires_grad=True).double()
     rows, index, mask = inputs(model)
-    found = []
+    gradients = []
     for lengths in (None, mask.sum(dim=1).tolist()):
         output = model.network(rows, index, mask, lengths=lengths)
         loss = output.representations[0].square().sum() + output.state.c.sum()
-        found.append(torch.autograd.grad(loss, list(model.network.parameters())))
-    for by_mask, by_lengths in zip(*found, strict=True):
+        gradients.append(torch.autograd.grad(loss, list(model.network.parameters())))
+    for by_mask, by_lengths in zip(*gradients, strict=True):
         torch.testing.assert_close(by_mask, by_lengths, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("layer_norm", ["none", "allennlp", "bilm-tf"])
-def test_gradients_of_the_whole_network(layer_norm):
+def test_network_passes_gradcheck(layer_norm):
     config = ModelConfig(
         TextConfig(max_characters=5),
         EncoderConfig(n_characters=9, character_dim=2, filters=((1, 2), (2, 2)), activation="tanh"),
@@ -205,7 +207,7 @@ def test_gradients_of_the_whole_network(layer_norm):
     assert torch.autograd.gradcheck(call, values, fast_mode=True)
 
 
-def test_a_step_of_training_lowers_the_loss():
+def test_training_steps_lower_loss():
     model = ELMo(random_model(), requires_grad=True)
     ids = model.character_ids(SENTENCES)
     target = torch.randn(4, 4, 16, generator=torch.Generator().manual_seed(0))
@@ -225,7 +227,7 @@ def test_a_step_of_training_lowers_the_loss():
 # ------------------------------------------------------------------------------------ saving
 
 
-def test_state_dict_round_trip(tmp_path):
+def test_network_state_dict_round_trip(tmp_path):
     pretrained = random_model(dataclasses.replace(with_mix(n_mixes=2), n_softmax_words=6))
     network = ELMo(pretrained).network
     network.mixes[1].weights.data = torch.tensor([1.0, 2.0, 3.0])
@@ -237,9 +239,9 @@ def test_state_dict_round_trip(tmp_path):
         assert torch.equal(other.state_dict()[name], value), name
     arguments = inputs(ELMo(pretrained))
     expected = network(*arguments)
-    found = other(*arguments)
-    assert torch.equal(found.layers, expected.layers)
-    assert torch.equal(found.representations[1], expected.representations[1])
+    output = other(*arguments)
+    assert torch.equal(output.layers, expected.layers)
+    assert torch.equal(output.representations[1], expected.representations[1])
 
 
 # ------------------------------------------------------------------------------------ softmax
@@ -252,7 +254,7 @@ def with_softmax(n_words=12, cutoffs=(), projection_dim=16):
     )
 
 
-def test_kinds_of_softmax():
+def test_config_selects_type_of_softmax():
     assert ELMoNetwork(config=with_softmax(0)).softmax is None
     assert isinstance(ELMoNetwork(config=with_softmax()).softmax, torch.nn.Linear)
     adaptive = ELMoNetwork(config=with_softmax(cutoffs=(3, 7))).softmax
@@ -261,16 +263,16 @@ def test_kinds_of_softmax():
     assert adaptive.cutoffs == [3, 7, 12]
 
 
-def test_an_adaptive_softmax_goes_through_a_folder(tmp_path):
+def test_adaptive_softmax_round_trip_through_model_folder(tmp_path):
     config = with_softmax(cutoffs=(3, 7))
     words = ["<S>", "</S>", "<UNK>", *"abcdefghi"]
     pretrained = random_model(config, vocabulary=Vocabulary(words))
     model_folder.write(pretrained, tmp_path / "model")
-    found = read(tmp_path / "model")
-    assert found.config == config
+    output = read(tmp_path / "model")
+    assert output.config == config
     first, second = (ELMoNetwork(config=config) for _ in range(2))
     first.load_state_dict(dict(pretrained.weights))
-    second.load_state_dict(dict(found.weights))
+    second.load_state_dict(dict(output.weights))
     hidden = torch.randn(30, 16, generator=torch.Generator().manual_seed(0))
     targets = torch.arange(30) % 12
     losses = [exact_losses(network.softmax, hidden, targets) for network in (first, second)]
@@ -278,96 +280,98 @@ def test_an_adaptive_softmax_goes_through_a_folder(tmp_path):
     assert losses[0].unique().numel() == 30
 
 
-def test_weights_of_another_kind_of_softmax():
+def test_weights_of_other_softmax_type_are_rejected():
     plain = random_model(with_softmax())
-    with pytest.raises(FormatError, match=r"missing softmax\.head"):
+    with pytest.raises(FormatError, match=r"Missing: softmax\.head"):
         dataclasses.replace(plain, config=with_softmax(cutoffs=(3,)))
 
 
 @pytest.mark.parametrize("cutoffs", [(0, 3), (-1,), (3, 3), (7, 3), (12,), (3, 13)])
-def test_cutoffs_that_cut_nothing(cutoffs):
-    with pytest.raises(ConfigError, match="must grow and stay below its 12 words"):
+def test_invalid_softmax_cutoffs_are_rejected(cutoffs):
+    with pytest.raises(ConfigError, match="must be increasing and below its vocabulary size of 12"):
         with_softmax(cutoffs=cutoffs)
 
 
-def test_a_cluster_has_some_width():
-    with pytest.raises(ConfigError, match="projection_dim of at least 16, not 15"):
+def test_softmax_clusters_need_minimum_projection_dim():
+    with pytest.raises(ConfigError, match=r"projection_dim of at least 16 \(got 15\)"):
         with_softmax(cutoffs=(3, 7), projection_dim=15)
     assert with_softmax(cutoffs=(3, 7), projection_dim=16).softmax_cutoffs == (3, 7)
     assert with_softmax(projection_dim=1).n_softmax_words == 12
 
 
-# ------------------------------------------------------------------------------------ precisions
+# ------------------------------------------------------------------------------------ precision
 
 
-def assert_alike(found, expected, mask):
-    """Cosine of every real vector above 0.99, everything at padding zero."""
-    found = found.float()
-    assert found.isfinite().all()
-    assert cosine_similarity(found[:, mask], expected[:, mask], dim=2).min() > 0.99
-    assert not found[:, ~mask].any()
+def assert_similar(vectors, expected, mask):
+    """Check that every real vector has a cosine above 0.99 and padding is zero."""
+    vectors = vectors.float()
+    assert vectors.isfinite().all()
+    assert cosine_similarity(vectors[:, mask], expected[:, mask], dim=2).min() > 0.99
+    assert not vectors[:, ~mask].any()
 
 
 @no_mkldnn_warning
 @pytest.mark.parametrize("layer_norm", ["none", "allennlp", "bilm-tf"])
-@pytest.mark.parametrize("told", ["mask", "lengths"])
-def test_bfloat16_weights(layer_norm, told):
+@pytest.mark.parametrize("padding", ["mask", "lengths"])
+def test_bfloat16_weights_are_close_to_float32(layer_norm, padding):
     pretrained = random_model(with_mix(layer_norm=layer_norm))
     model = ELMo(pretrained)
     rows, index, mask = inputs(model)
-    lengths = mask.sum(dim=1).tolist() if told == "lengths" else None
+    lengths = mask.sum(dim=1).tolist() if padding == "lengths" else None
     expected = model.network(rows, index, mask, lengths=lengths)
-    found = ELMo(pretrained).to(torch.bfloat16).network(rows, index, mask, lengths=lengths)
-    assert found.layers.dtype == torch.bfloat16
-    assert found.representations[0].dtype == torch.bfloat16
-    assert found.state.c.dtype == torch.float32
-    assert_alike(found.layers, expected.layers, expected.mask)
-    assert_alike(found.representations[0][None], expected.representations[0][None], expected.mask)
+    output = ELMo(pretrained).to(torch.bfloat16).network(rows, index, mask, lengths=lengths)
+    assert output.layers.dtype == torch.bfloat16
+    assert output.representations[0].dtype == torch.bfloat16
+    assert output.state.c.dtype == torch.float32
+    assert_similar(output.layers, expected.layers, expected.mask)
+    assert_similar(
+        output.representations[0][None], expected.representations[0][None], expected.mask
+    )
 
 
 @no_mkldnn_warning
-@pytest.mark.parametrize("told", ["mask", "lengths"])
-def test_bfloat16_autocast(told):
+@pytest.mark.parametrize("padding", ["mask", "lengths"])
+def test_bfloat16_autocast_is_close_to_float32(padding):
     model = ELMo(random_model(), requires_grad=True)
     rows, index, mask = inputs(model)
-    lengths = mask.sum(dim=1).tolist() if told == "lengths" else None
+    lengths = mask.sum(dim=1).tolist() if padding == "lengths" else None
     expected = model.network(rows, index, mask, lengths=lengths)
     expected.representations[0].square().sum().backward()
     gradients = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16):
-        found = model.network(rows, index, mask, lengths=lengths)
-        assert not torch.equal(found.layers.float(), expected.layers)
-        # The state of one call is good for the next, whatever came out.
-        again = model.network(rows, index, mask, found.state, lengths)
+        output = model.network(rows, index, mask, lengths=lengths)
+        assert not torch.equal(output.layers.float(), expected.layers)
+        # The state can be passed to the next call.
+        again = model.network(rows, index, mask, output.state, lengths)
     assert again.layers.isfinite().all()
-    assert_alike(found.layers, expected.layers, expected.mask)
-    found.representations[0].float().square().sum().backward()
+    assert_similar(output.layers, expected.layers, expected.mask)
+    output.representations[0].float().square().sum().backward()
     for parameter, gradient in zip(model.parameters(), gradients, strict=True):
         assert parameter.grad.dtype == torch.float32
-        alike = cosine_similarity(parameter.grad.flatten(), gradient.flatten(), dim=0)
-        assert alike > 0.98
+        cosine = cosine_similarity(parameter.grad.flatten(), gradient.flatten(), dim=0)
+        assert cosine > 0.98
 
 
 @no_mkldnn_warning
 @pytest.mark.parametrize("role", ["join", "cache"])
-def test_bfloat16_with_a_word_table(role):
+def test_bfloat16_with_word_table_is_close_to_float32(role):
     encoder = dataclasses.replace(TINY.encoder, n_words=5, word_dim=8, word_role=role)
     words = {"<S>": 0, "</S>": 1, "<UNK>": 2, "cat": 3}
     pretrained = random_model(dataclasses.replace(TINY, encoder=encoder), words=words)
     ids = ELMo(pretrained).character_ids(SENTENCES)
     expected = ELMo(pretrained)(ids)
-    assert_alike(ELMo(pretrained).bfloat16()(ids).layers, expected.layers, expected.mask)
+    assert_similar(ELMo(pretrained).bfloat16()(ids).layers, expected.layers, expected.mask)
     with torch.autocast("cpu", torch.bfloat16):
-        found = ELMo(pretrained)(ids)
-    assert_alike(found.layers, expected.layers, expected.mask)
+        output = ELMo(pretrained)(ids)
+    assert_similar(output.layers, expected.layers, expected.mask)
 
 
 # ------------------------------------------------------------------------------------ compilation
 
 
-def test_compiles_to_one_graph():
-    # One layer and short sentences: a graph grows with both.
+def test_network_compiles_to_one_graph():
+    # The graph grows with layers and length, so both are small.
     lstm = dataclasses.replace(TINY.lstm, n_layers=1)
     model = ELMo(random_model(dataclasses.replace(with_mix(layer_norm="bilm-tf"), lstm=lstm)))
     model.requires_grad_(False)
@@ -377,11 +381,11 @@ def test_compiles_to_one_graph():
         state = None
         for sentences in ([["cat"], ["sat"]], [["a", "b"], [], ["e"]]):
             arguments = (*inputs(model, sentences), state)
-            expected, found = model.network(*arguments), compiled(*arguments)
-            torch.testing.assert_close(found.layers, expected.layers, rtol=0, atol=1e-5)
-            torch.testing.assert_close(found.state.c, expected.state.c, rtol=0, atol=1e-5)
+            expected, output = model.network(*arguments), compiled(*arguments)
+            torch.testing.assert_close(output.layers, expected.layers, rtol=0, atol=1e-5)
+            torch.testing.assert_close(output.state.c, expected.state.c, rtol=0, atol=1e-5)
             torch.testing.assert_close(
-                found.representations[0], expected.representations[0], rtol=0, atol=1e-5
+                output.representations[0], expected.representations[0], rtol=0, atol=1e-5
             )
             state = expected.state.rows(3)
     finally:

@@ -1,4 +1,4 @@
-"""The token encoder: CNN, highway, words beside or in place of characters, chunks."""
+"""Tests of the token encoder: CNN, highway, word roles "join" and "cache", chunks."""
 
 import numpy as np
 import pytest
@@ -27,19 +27,19 @@ def draw_rows(count, columns=6, top=20, seed=1):
     return torch.randint(1, top, (count, columns), generator=torch.Generator().manual_seed(seed))
 
 
-def encoder_of(output_dim=4, **dials):
-    return filled(TokenEncoder(config=EncoderConfig(**dials), output_dim=output_dim))
+def encoder_of(output_dim=4, **options):
+    return filled(TokenEncoder(config=EncoderConfig(**options), output_dim=output_dim))
 
 
 # ------------------------------------------------------------------------------------ parts
 
 
-def test_the_gate_opens_for_the_transform():
+def test_highway_gate_scales_transform():
     highway = Highway(dim=2)
     highway.linear.weight.data.zero_()
     highway.linear.bias.data = torch.tensor([3.0, -3.0, 0.0, 0.0])
     x = torch.tensor([[1.0, 5.0]])
-    # A gate of one half: halfway between relu(3), relu(-3) and the input.
+    # A gate of 0.5 gives the mean of the transform relu(3), relu(-3) and the input.
     assert highway(x).tolist() == [[2.0, 2.5]]
     highway.linear.bias.data[2:] = -100.0
     assert highway(x).tolist() == [[1.0, 5.0]]
@@ -48,48 +48,48 @@ def test_the_gate_opens_for_the_transform():
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_convolutions_by_hand(activation):
+def test_convolutions_equal_values_by_hand(activation):
     cnn = CharacterCNN(
         n_characters=4, character_dim=1, filters=((2, 1),), activation=activation, n_highway=0
     )
     cnn.embedding.weight.data = torch.tensor([[0.0], [1.0], [2.0], [-4.0]])
     cnn.convolutions[0].weight.data = torch.tensor([[[0.25, -0.5]]])
     cnn.convolutions[0].bias.data = torch.tensor([0.125])
-    # Windows of 1 2 3: -0.75 and 2.5; of 3 1 1: -1.5 and -0.25; then the bias.
+    # Before the bias, 1 2 3 gives -0.75 and 2.5, and 3 1 1 gives -1.5 and -0.25.
     highest = np.array([[2.625], [-0.125]])
     expected = np.maximum(highest, 0) if activation == "relu" else np.tanh(highest)
-    found = cnn(torch.tensor([[1, 2, 3], [3, 1, 1]])).detach().numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
+    vectors = cnn(torch.tensor([[1, 2, 3], [3, 1, 1]])).detach().numpy()
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-7)
 
 
-def test_filters_stand_in_their_order():
-    dials = {"n_characters": 20, "character_dim": 3, "activation": "relu", "n_highway": 0}
-    both = filled(CharacterCNN(filters=((1, 2), (3, 4)), **dials))
+def test_outputs_follow_order_of_filters():
+    options = {"n_characters": 20, "character_dim": 3, "activation": "relu", "n_highway": 0}
+    both = filled(CharacterCNN(filters=((1, 2), (3, 4)), **options))
     rows = draw_rows(5)
     for number, (start, stop, filters) in enumerate([(0, 2, ((1, 2),)), (2, 6, ((3, 4),))]):
-        single = CharacterCNN(filters=filters, **dials)
+        single = CharacterCNN(filters=filters, **options)
         single.embedding.load_state_dict(both.embedding.state_dict())
         single.convolutions[0].load_state_dict(both.convolutions[number].state_dict())
         torch.testing.assert_close(single(rows), both(rows)[:, start:stop])
 
 
-# ------------------------------------------------------------------------------------ roles
+# ------------------------------------------------------------------------------------ word roles
 
 
-def test_words_alone():
+def test_word_table_without_projection():
     encoder = encoder_of(n_characters=0, n_words=9, word_dim=4, project=False)
     rows = draw_rows(7, columns=1, top=9)
     assert torch.equal(encoder(rows), encoder.words.weight[rows[:, 0]])
 
 
-def test_words_alone_with_projection():
+def test_word_table_with_projection():
     encoder = encoder_of(n_characters=0, n_words=9, word_dim=3)
     rows = draw_rows(7, columns=1, top=9)
     expected = encoder.words.weight[rows[:, 0]] @ encoder.projection.weight.t()
     torch.testing.assert_close(encoder(rows), expected + encoder.projection.bias)
 
 
-def test_join_puts_the_word_in_front():
+def test_join_concatenates_word_before_characters():
     encoder = encoder_of(**CHARACTERS, n_words=9, word_dim=2)
     rows = torch.cat([draw_rows(7), draw_rows(7, columns=1, top=9)], dim=1)
     word = encoder.words.weight[rows[:, -1]]
@@ -103,21 +103,21 @@ def cached_encoder():
     return encoder_of(**CHARACTERS, n_words=9, word_dim=4, word_role="cache")
 
 
-def test_cache_and_what_it_leaves_to_the_characters():
+def test_cache_computes_only_unknown_words_from_characters():
     encoder = cached_encoder()
     plain = TokenEncoder(config=EncoderConfig(**CHARACTERS), output_dim=4)
     plain.load_state_dict({n: v for n, v in encoder.state_dict().items() if "words" not in n})
     characters = draw_rows(6)
     words = torch.tensor([3, 0, 8, 0, 0, 1])
-    found = encoder(torch.cat([characters, words[:, None]], dim=1))
-    spelled = plain(characters)
+    vectors = encoder(torch.cat([characters, words[:, None]], dim=1))
+    computed = plain(characters)
     for row, word in enumerate(words.tolist()):
-        expected = encoder.words.weight[word] if word else spelled[row]
-        torch.testing.assert_close(found[row], expected)
+        expected = encoder.words.weight[word] if word else computed[row]
+        torch.testing.assert_close(vectors[row], expected)
 
 
 @pytest.mark.parametrize("words", [[1, 2, 3], [0, 0, 0]])
-def test_cache_with_all_known_or_none(words):
+def test_cache_with_all_or_no_words_known(words):
     encoder = cached_encoder()
     characters = draw_rows(3)
     rows = torch.cat([characters, torch.tensor(words)[:, None]], dim=1)
@@ -125,18 +125,18 @@ def test_cache_with_all_known_or_none(words):
     torch.testing.assert_close(encoder(rows), expected)
 
 
-def test_known_words_are_not_spelled(monkeypatch):
+def test_cached_words_are_not_computed(monkeypatch):
     encoder = cached_encoder()
-    seen = []
+    sizes = []
     inner = encoder._compute
-    monkeypatch.setattr(encoder, "_compute", lambda rows: seen.append(len(rows)) or inner(rows))
+    monkeypatch.setattr(encoder, "_compute", lambda rows: sizes.append(len(rows)) or inner(rows))
     characters = draw_rows(5)
     encoder(torch.cat([characters, torch.tensor([[1], [0], [2], [0], [3]])], dim=1))
     encoder(torch.cat([characters, torch.ones(5, 1, dtype=torch.long)], dim=1))
-    assert seen == [2]
+    assert sizes == [2]
 
 
-def test_gradients_of_a_cache_go_where_the_vector_came_from():
+def test_cache_gradients_reach_table_or_characters():
     encoder = cached_encoder()
     rows = torch.cat([draw_rows(2), torch.tensor([[5], [0]])], dim=1)
     encoder(rows)[0].sum().backward()
@@ -150,12 +150,12 @@ def test_gradients_of_a_cache_go_where_the_vector_came_from():
     assert not encoder.words.weight.grad.any()
 
 
-# ------------------------------------------------------------------------------------ the rest
+# ------------------------------------------------------------------------------------ chunks
 
 
 @pytest.mark.parametrize("role", ["none", "join", "cache"])
 @pytest.mark.parametrize("limit", [1, 3, 7, 8])
-def test_chunks_change_nothing(monkeypatch, role, limit):
+def test_chunks_do_not_change_vectors(monkeypatch, role, limit):
     words = {} if role == "none" else {"n_words": 9, "word_dim": 4, "word_role": role}
     encoder = encoder_of(**CHARACTERS, **words).double()
     rows = draw_rows(7)
@@ -170,7 +170,7 @@ def test_chunks_change_nothing(monkeypatch, role, limit):
     assert sum(sizes) == (5 if role == "cache" else 7)
 
 
-def test_mask_rows_are_never_trained():
+def test_padding_rows_get_no_gradient():
     encoder = encoder_of(**CHARACTERS, n_words=9, word_dim=2)
     encoder(torch.zeros(2, 7, dtype=torch.long)).sum().backward()
     assert not encoder.characters.embedding.weight.grad.any()
@@ -178,5 +178,5 @@ def test_mask_rows_are_never_trained():
     assert encoder.projection.weight.grad.any()
 
 
-def test_no_rows():
+def test_encoder_accepts_no_rows():
     assert encoder_of(**CHARACTERS)(torch.zeros(0, 6, dtype=torch.long)).shape == (0, 4)

@@ -1,4 +1,4 @@
-"""What processes are asked to do in tests; little is imported, for each of them imports it anew."""
+"""Functions for child processes in tests; it imports little, because each process imports it."""
 
 import os
 import signal
@@ -7,16 +7,16 @@ import sys
 from elmo.errors import ElmoError
 
 
-def named(config):
-    sys.stderr.write("said\n")
+def report_process(config):
+    sys.stderr.write("output\n")
     return {"out": config.out, "process": os.getpid()}
 
 
-def failing(config):
+def fail_if_bad(config):
     if config.out.endswith("bad"):
-        raise ElmoError("no such thing")
+        raise ElmoError("example error")
     return {}
 
 
-def ended(config):
+def kill_process(config):
     os.kill(os.getpid(), signal.SIGKILL)

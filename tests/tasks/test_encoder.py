@@ -1,4 +1,4 @@
-"""The model's own layers."""
+"""The task encoder."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from elmo.tasks.packed_batch import PackedBatch
 
 
 @pytest.mark.parametrize(
-    ("place", "hidden", "width"),
+    ("placement", "hidden", "width"),
     [
         ("input", 6, 12),
         ("output", 6, 12 + 10),
@@ -19,75 +19,76 @@ from elmo.tasks.packed_batch import PackedBatch
         ("both", 0, 7 + 10),
     ],
 )
-def test_widths(place, hidden, width):
-    body = TaskEncoder(
+def test_encoder_returns_documented_width(placement, hidden, width):
+    encoder = TaskEncoder(
         config=TaskEncoderConfig(hidden=hidden, depth=2),
-        elmo=TaskELMoConfig(placement=place),
+        elmo=TaskELMoConfig(placement=placement),
         input_dim=7,
         n_layers=3,
         elmo_dim=10,
     )
-    found = body(torch.randn(2, 3, 7), PackedBatch.from_lengths([3, 1]), torch.randn(3, 2, 3, 10))
-    assert found.shape == (2, 3, body.dim)
-    assert body.dim == width
-    assert (body.mix is None) == (place == "input")
+    layout = PackedBatch.from_lengths([3, 1])
+    vectors = encoder(torch.randn(2, 3, 7), layout, torch.randn(3, 2, 3, 10))
+    assert vectors.shape == (2, 3, encoder.dim)
+    assert encoder.dim == width
+    assert (encoder.mix is None) == (placement == "input")
 
 
-def test_without_elmo_there_is_no_mix():
-    body = TaskEncoder(
+def test_encoder_without_elmo_has_no_mix():
+    encoder = TaskEncoder(
         config=TaskEncoderConfig(hidden=4), elmo=TaskELMoConfig(placement="both"), input_dim=3
     )
-    assert body.mix is None
-    assert body.dim == 8
+    assert encoder.mix is None
+    assert encoder.dim == 8
 
 
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
 @pytest.mark.parametrize("task", ["classification", "tagging"])
-def test_neighbours_and_padding_change_nothing(tmp_path, use, task):
+def test_vectors_and_losses_are_independent_of_batch_and_padding(tmp_path, use, task):
     examples = EXAMPLES[task]
     model = write_elmo(tmp_path / "elmo")
     texts = [example.words for example in examples]
-    trained = make_fitted_task(
+    fitted = make_fitted_task(
         tmp_path / "run", examples, model=model, use=use, task=task, placement="both", depth=2
     )
-    network, fields = trained.built.model.eval(), trained.built.indexer
-    numbers = {name: number for number, name in enumerate(trained.labels)}
+    network, indexer = fitted.built.model.eval(), fitted.built.indexer
+    label_ids = {name: number for number, name in enumerate(fitted.labels)}
     with torch.no_grad():
-        together = network.vectors(fields.batch(texts))
-        backwards = network.vectors(fields.batch(texts[::-1]))
+        batch_vectors = network.vectors(indexer.batch(texts))
+        reversed_vectors = network.vectors(indexer.batch(texts[::-1]))
         for number, text in enumerate(texts):
-            alone = network.vectors(fields.batch([text]))[0]
-            torch.testing.assert_close(together[number, : len(text)], alone)
-            torch.testing.assert_close(backwards[-1 - number, : len(text)], alone)
+            alone = network.vectors(indexer.batch([text]))[0]
+            torch.testing.assert_close(batch_vectors[number, : len(text)], alone)
+            torch.testing.assert_close(reversed_vectors[-1 - number, : len(text)], alone)
         losses = [
             network.loss(
-                [fields.batch([example.words])],
-                trained.task.targets([example], numbers),
+                [indexer.batch([example.words])],
+                fitted.task.targets([example], label_ids),
             )
             for example in examples
         ]
-        whole = network.loss([fields.batch(texts)], trained.task.targets(examples, numbers))
-    # Of tags the mean is over words, of labels over texts.
+        batch_loss = network.loss([indexer.batch(texts)], fitted.task.targets(examples, label_ids))
+    # The mean is over words for tagging, over texts for classification.
     sizes = torch.tensor([len(t) if task == "tagging" else 1.0 for t in texts])
-    torch.testing.assert_close(whole, (torch.stack(losses) * sizes).sum() / sizes.sum())
+    torch.testing.assert_close(batch_loss, (torch.stack(losses) * sizes).sum() / sizes.sum())
 
 
-def test_locked_dropout_leaves_out_whole_features():
+def test_locked_dropout_drops_features_of_all_words():
     torch.manual_seed(0)
     x = torch.ones(4, 6, 50)
-    found = locked_dropout(x, 0.5, training=True)
-    assert torch.equal(found, found[:, :1].expand_as(found))
-    assert set(found.unique().tolist()) == {0.0, 2.0}
-    assert len({tuple(row.tolist()) for row in found[:, 0]}) == 4
+    dropped = locked_dropout(x, 0.5, training=True)
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert len({tuple(row.tolist()) for row in dropped[:, 0]}) == 4
     assert locked_dropout(x, 0.5, training=False) is x
     assert locked_dropout(x, 0.0, training=True) is x
 
 
-def test_dropout_is_for_training_alone():
+def test_encoder_applies_dropout_in_training_only():
     torch.manual_seed(0)
     config = TaskEncoderConfig(hidden=8, depth=2, input_dropout=0.5, dropout=0.5)
-    body = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=7)
+    encoder = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=7)
     x, layout = torch.randn(2, 3, 7), PackedBatch.from_lengths([3, 3])
-    assert not torch.equal(body(x, layout, None), body(x, layout, None))
-    body.eval()
-    assert torch.equal(body(x, layout, None), body(x, layout, None))
+    assert not torch.equal(encoder(x, layout, None), encoder(x, layout, None))
+    encoder.eval()
+    assert torch.equal(encoder(x, layout, None), encoder(x, layout, None))

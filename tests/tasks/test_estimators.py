@@ -1,4 +1,4 @@
-"""`Classifier` and `Tagger`."""
+"""The estimators `Classifier` and `Tagger`."""
 
 import numpy as np
 import pytest
@@ -20,13 +20,13 @@ TAGS = [list(example.target) for example in TAGGED]
 
 
 @pytest.fixture(autouse=True)
-def no_picture(monkeypatch):
+def no_plots(monkeypatch):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """A classifier that has learned its examples."""
+    """A classifier that has overfitted its examples."""
     name = write_elmo(tmp_path_factory.mktemp("elmo"))
     settings = {**OPTIONS, "epochs": 25, "evaluate_every": 50, "model": name}
     with pytest.MonkeyPatch.context() as patch:
@@ -35,11 +35,11 @@ def fitted(tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_classifier(fitted, tmp_path):
+def test_classifier_predicts_scores_and_survives_saving(fitted, tmp_path):
     assert fitted.labels == ["bad", "good"]
     assert fitted.predict(TEXTS).tolist() == LABELS
     assert (fitted.predict(TEXTS) == LABELS).mean() == 1
-    # Words that are split already are the same texts.
+    # Lists of words are the same texts.
     assert fitted.predict(text.split() for text in TEXTS).tolist() == LABELS
     for answer, row in zip(fitted.answers(TEXTS), fitted.predict_proba(TEXTS), strict=True):
         assert row.tolist() == [answer.probabilities["bad"], answer.probabilities["good"]]
@@ -53,19 +53,21 @@ def test_a_classifier(fitted, tmp_path):
     assert fitted.predict_proba([]).shape == (0, 2)
 
     fitted.save(tmp_path / "saved")
-    again = Classifier.load(tmp_path / "saved", device="cpu")
-    assert np.array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
-    assert again.trained.facts == fitted.trained.facts
-    with pytest.raises(ConfigError, match="holds a model for classification, not tagging"):
+    loaded = Classifier.load(tmp_path / "saved", device="cpu")
+    assert np.array_equal(loaded.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
+    assert loaded.fitted.facts == fitted.fitted.facts
+    with pytest.raises(ConfigError, match="contains a model for classification, not for tagging"):
         Tagger.load(tmp_path / "saved")
-    with pytest.raises(InputError, match="expected a list of texts, not one text alone: 'a good'"):
-        again.predict("a good")
+    with pytest.raises(
+        InputError, match="Expected a list of texts, but got a single text: 'a good'"
+    ):
+        loaded.predict("a good")
 
 
-@pytest.mark.parametrize("kind", [int, bool, np.int64, np.bool_])
-def test_labels_that_are_numbers(tmp_path, kind):
-    """What goes in comes out: scikit-learn's own sets have such labels."""
-    labels = [kind(label == "good") for label in LABELS]
+@pytest.mark.parametrize("label_type", [int, bool, np.int64, np.bool_])
+def test_classifier_keeps_type_of_integer_labels(tmp_path, label_type):
+    """The data sets of scikit-learn have integer labels."""
+    labels = [label_type(label == "good") for label in LABELS]
     model = Classifier(**{**OPTIONS, "epochs": 25, "evaluate_every": 50})
     model.fit(TEXTS, labels, dev=(TEXTS, np.array(labels)))
     assert model.labels == ["0", "1"]
@@ -73,29 +75,29 @@ def test_labels_that_are_numbers(tmp_path, kind):
     assert (model.predict(TEXTS) == labels).all()
     assert model.evaluate(TEXTS, labels)["accuracy"] == 1
     model.save(tmp_path)
-    again = Classifier.load(tmp_path)
-    assert again.classes_.dtype == model.classes_.dtype
-    assert (again.predict(TEXTS) == labels).all()
-    assert again.score(TEXTS, labels) == 1
+    loaded = Classifier.load(tmp_path)
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert (loaded.predict(TEXTS) == labels).all()
+    assert loaded.score(TEXTS, labels) == 1
     with pytest.raises(InputError, match=r"example '0' has 0.5 for its target, expected a label"):
         model.fit(TEXTS, [0.5] * len(TEXTS))
 
 
-def test_a_tagger_that_is_tuned(tmp_path):
+def test_tagger_with_fine_tuned_elmo_predicts_and_loads(tmp_path):
     name = write_elmo(tmp_path / "elmo")
     tagger = Tagger(
         out=tmp_path / "run", **{**OPTIONS, "epochs": 2, "model": name, "use": "tuned"}
     ).fit(SENTENCES, map(tuple, TAGS))
     assert [len(tags) for tags in tagger.predict(SENTENCES)] == [len(tags) for tags in TAGS]
     assert tagger.predict([" ".join(SENTENCES[0])]) == tagger.predict([SENTENCES[0]])
-    assert set(tagger.evaluate(SENTENCES, TAGS)) == set(tagger.trained.task.metrics)
+    assert set(tagger.evaluate(SENTENCES, TAGS)) == set(tagger.fitted.task.metrics)
     assert 0 <= tagger.score(SENTENCES, TAGS) <= 1
-    # The training folder is one of `elmo task fit` too.
-    again = Tagger.load(tmp_path / "run")
-    assert again.predict(SENTENCES) == tagger.predict(SENTENCES)
+    # The training folder has the format of `elmo task fit`.
+    loaded = Tagger.load(tmp_path / "run")
+    assert loaded.predict(SENTENCES) == tagger.predict(SENTENCES)
 
 
-def test_the_seed_decides(tmp_path):
+def test_fit_depends_on_seed_only(tmp_path):
     rows = []
     for seed in (1, 1, 2):
         torch.manual_seed(len(rows))
@@ -104,126 +106,133 @@ def test_the_seed_decides(tmp_path):
     assert rows[0] == rows[1] != rows[2]
 
 
-def test_before_it_is_fitted():
+def test_unfitted_estimator_raises():
     model = Classifier()
     for use in (lambda: model.predict(TEXTS), lambda: model.labels, lambda: model.save("x")):
-        with pytest.raises(ConfigError, match="this Classifier has not been fitted: call fit or l"):
+        with pytest.raises(ConfigError, match=r"This Classifier is not fitted\. Call fit or l"):
             use()
 
 
-def test_settings_as_scikit_learn_asks_for_them(tmp_path):
+def test_get_and_set_params_follow_scikit_learn(tmp_path):
     base = pytest.importorskip("sklearn.base")
     filters = [[1, 4], [2, 4]]
     model = Classifier(out=tmp_path, **{**OPTIONS, "character_filters": filters, "max_steps": 1})
-    again = base.clone(model)
-    assert again is not model
-    assert again.get_params() == model.get_params()
-    assert again.get_params()["out"] == tmp_path
-    assert again.set_params(out=None, seed=7) is again
-    assert (again.out, again.settings["seed"], model.out) == (None, 7, tmp_path)
-    with pytest.raises(ConfigError, match="unknown setting sede; known: accelerator"):
-        again.set_params(sede=1)
-    assert "sede" not in again.get_params()
-    assert 0 <= again.fit(TEXTS, LABELS).score(TEXTS, LABELS) <= 1
+    clone = base.clone(model)
+    assert clone is not model
+    assert clone.get_params() == model.get_params()
+    assert clone.get_params()["out"] == tmp_path
+    assert clone.set_params(out=None, seed=7) is clone
+    assert (clone.out, clone.settings["seed"], model.out) == (None, 7, tmp_path)
+    with pytest.raises(ConfigError, match=r"Unknown setting: sede\. Expected one of: accelerator"):
+        clone.set_params(sede=1)
+    assert "sede" not in clone.get_params()
+    assert 0 <= clone.fit(TEXTS, LABELS).score(TEXTS, LABELS) <= 1
 
 
-def test_unknown_settings():
-    with pytest.raises(ConfigError, match=r"unknown setting hiden, rat; known: .*hidden"):
+def test_estimator_rejects_unknown_settings():
+    with pytest.raises(
+        ConfigError, match=r"Unknown setting: hiden, rat\. Expected one of: .*hidden"
+    ):
         Classifier(hiden=3, rat=1)
-    # These are decided by the class, or make no sense here.
+    # These are determined by the class, or do not apply to estimators.
     for name in ("task", "seeds"):
-        with pytest.raises(ConfigError, match=f"unknown setting {name}"):
+        with pytest.raises(ConfigError, match=f"Unknown setting: {name}"):
             Tagger(**{name: "tagging"})
-    with pytest.raises(ConfigError, match="found str 'much', expected int"):
+    with pytest.raises(ConfigError, match=r"expected int \(got str 'much'\)"):
         Classifier(**{**OPTIONS, "hidden": "much"}).fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize(
-    ("kind", "texts", "targets", "message"),
+    ("estimator", "texts", "targets", "message"),
     [
-        (Classifier, ["a", "b"], ["x"], "2 texts, but 1 targets"),
-        (Classifier, [], [], "there are no texts"),
-        (Classifier, ["a", " "], ["x", "y"], "text 1 has no word"),
-        (Classifier, ["a", []], ["x", "y"], "text 1 has no word"),
-        (Classifier, ["a", None], ["x", "y"], "text 1 is None; expected a string or words"),
-        (Classifier, ["a", ["b", 2]], ["x", "y"], "text 1 is .*; expected a string or words"),
+        (Classifier, ["a", "b"], ["x"], "There are 2 texts, but 1 targets"),
+        (Classifier, [], [], "There are no texts"),
+        (Classifier, ["a", " "], ["x", "y"], "Text 1 has no words"),
+        (Classifier, ["a", []], ["x", "y"], "Text 1 has no words"),
+        (
+            Classifier,
+            ["a", None],
+            ["x", "y"],
+            r"Text 1 must be a string or a list of words \(got None\)",
+        ),
+        (Classifier, ["a", ["b", 2]], ["x", "y"], "Text 1 must be a string or a list of words"),
         (Classifier, ["a", "b"], [0.5, 1], "example '0' has 0.5 for its target, expected a label"),
         (Classifier, ["a", "b"], [None, "x"], "'0' has None for its target, expected a label"),
-        (Tagger, ["a b"], [["X"]], "text 0 has 2 words, but 1 tags"),
+        (Tagger, ["a b"], [["X"]], "Text 0 has 2 words, but 1 tags"),
         (Tagger, ["a b"], ["XY"], "'0' has 'XY' for its target, expected a tag for each word"),
         (Tagger, ["a b"], [3], "'0' has 3 for its target, expected a tag for each word"),
     ],
 )
-def test_what_does_not_fit(kind, texts, targets, message):
+def test_fit_rejects_invalid_texts_and_targets(estimator, texts, targets, message):
     with pytest.raises(InputError, match=message):
-        kind(**OPTIONS).fit(texts, targets)
+        estimator(**OPTIONS).fit(texts, targets)
 
 
-def test_what_cannot_be_measured(fitted):
-    with pytest.raises(InputError, match="20 texts, but 1 targets"):
+def test_fitted_estimator_rejects_invalid_texts_and_targets(fitted):
+    with pytest.raises(InputError, match="There are 20 texts, but 1 targets"):
         fitted.score(TEXTS, ["good"])
     with pytest.raises(InputError, match=r"has 1\.5 for its target, expected a label"):
         fitted.evaluate(["a"], [1.5])
-    with pytest.raises(InputError, match="text 0 has no word"):
+    with pytest.raises(InputError, match="Text 0 has no words"):
         fitted.predict([""])
 
 
-def test_names_of_the_room():
+def test_package_exports_public_names():
     assert elmo.tasks.Classifier is Classifier
     assert elmo.tasks.__all__ == [
-        "Answerer",
         "Classifier",
         "CoreferenceResolver",
         "Example",
         "Frame",
-        "NeighbourFinder",
-        "PairClassifier",
-        "RoleLabeller",
-        "SenseFinder",
+        "NearestOccurrenceFinder",
+        "QuestionAnswerer",
+        "SemanticRoleLabeler",
+        "SentencePairClassifier",
         "Tagger",
+        "WordSenseDisambiguator",
         "read",
     ]
     with pytest.raises(AttributeError):
         elmo.tasks.Parser  # noqa: B018
 
 
-def test_settings_of_files_are_none_here():
+def test_estimator_rejects_settings_of_files():
     for name, value in (("train", "a.txt"), ("reader", "conll"), ("seeds", 3), ("dry_run", True)):
-        with pytest.raises(ConfigError, match=f"unknown setting {name}; known"):
+        with pytest.raises(ConfigError, match=f"Unknown setting: {name}. Expected one of"):
             Classifier(**{name: value})
 
 
-def test_a_fraction_is_what_is_learned_from(monkeypatch):
-    learned = []
+def test_fit_trains_on_a_fraction_of_the_examples(monkeypatch):
+    n_examples = []
 
-    def watched(job):
-        learned.append(len(job.train))
+    def recording_train(job):
+        n_examples.append(len(job.train))
         return train(job)
 
-    monkeypatch.setattr(estimators, "train", watched)
+    monkeypatch.setattr(estimators, "train", recording_train)
     for fraction in (1.0, 0.5):
         Classifier(**{**OPTIONS, "max_steps": 1, "fraction": fraction}).fit(TEXTS, LABELS)
-    assert learned == [18, 9]
+    assert n_examples == [18, 9]
 
 
-def test_a_model_that_is_loaded_has_its_settings(fitted, tmp_path):
+def test_loaded_estimator_has_its_settings(fitted, tmp_path):
     fitted.save(tmp_path / "saved")
-    again = Classifier.load(tmp_path / "saved", device="cpu").get_params()
-    told = {**fitted.get_params(), "character_filters": ((1, 4), (2, 4))}
-    assert again["hidden"] == 8
-    assert {name: told[name] for name in again} == again
-    # What is as usual need not be told.
-    usual = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
-    assert {name for name in told if told[name] != usual[name]} - {"out"} <= again.keys()
+    loaded = Classifier.load(tmp_path / "saved", device="cpu").get_params()
+    params = {**fitted.get_params(), "character_filters": ((1, 4), (2, 4))}
+    assert loaded["hidden"] == 8
+    assert {name: params[name] for name in loaded} == loaded
+    # Settings with default values can be missing.
+    defaults = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
+    assert {name for name in params if params[name] != defaults[name]} - {"out"} <= loaded.keys()
 
 
-def test_whether_texts_were_raw_is_known(fitted):
-    assert fitted.trained.raw
-    words = Classifier(**{**OPTIONS, "max_steps": 1}).fit(map(str.split, TEXTS), LABELS)
-    assert not words.trained.raw
+def test_fitted_model_records_whether_texts_were_raw(fitted):
+    assert fitted.fitted.raw
+    split = Classifier(**{**OPTIONS, "max_steps": 1}).fit(map(str.split, TEXTS), LABELS)
+    assert not split.fitted.raw
 
 
-def test_scikit_learn_chooses_and_measures():
+def test_classifier_works_with_cross_validation_and_grid_search():
     selection = pytest.importorskip("sklearn.model_selection")
     model = Classifier(**{**OPTIONS, "epochs": 6, "evaluate_every": 50})
     scores = selection.cross_val_score(model, TEXTS, LABELS, cv=2)
@@ -235,7 +244,7 @@ def test_scikit_learn_chooses_and_measures():
     assert len(search.predict(TEXTS)) == len(TEXTS)
 
 
-def test_a_model_in_a_pipeline():
+def test_classifier_works_in_a_pipeline():
     pipeline = pytest.importorskip("sklearn.pipeline")
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     model = Classifier(**{**OPTIONS, "max_steps": 1})

@@ -1,4 +1,4 @@
-"""One labelled text."""
+"""Labeled examples."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 from elmo.tasks.examples import Example
 
 
-def test_an_example():
+def test_example_is_frozen_and_has_defaults():
     example = Example((("a", "b"), ("c",)), "yes", "7")
     assert example.words == ("a", "b")
     assert Example((("a",),)) == Example((("a",),), None, "")

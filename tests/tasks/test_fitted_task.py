@@ -1,4 +1,4 @@
-"""A model's folder: bit for bit what was saved, or one clear error."""
+"""The folder of a fitted task model: exact round trips, and clear errors for damaged files."""
 
 import json
 
@@ -10,7 +10,7 @@ from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.tasks.examples import Example
 from elmo.tasks.fitted_task import load_fitted_task
 
-STATIC = "fine 1 2\nfilm 3 4\nodd\x85\u2028 5 6\nodd\r 7 8\n"
+WORD_VECTORS = "fine 1 2\nfilm 3 4\nodd\x85\u2028 5 6\nodd\r 7 8\n"
 
 
 @pytest.fixture(scope="module")
@@ -19,64 +19,64 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture
-def static(tmp_path):
-    path = tmp_path / "static.txt"
-    path.write_bytes(STATIC.encode())
+def word_vectors(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(WORD_VECTORS.encode())
     return str(path)
 
 
-def shaken(trained):
-    """Move all weights away from where they begin."""
+def perturb(fitted):
+    """Change all weights, so that none has its initial value."""
     torch.manual_seed(5)
-    for value in trained.built.model.parameters():
+    for value in fitted.built.model.parameters():
         value.data += 0.1 * torch.randn_like(value)
-    return trained
+    return fitted
 
 
 @pytest.mark.parametrize("use", ["none", "frozen", "tuned"])
 @pytest.mark.parametrize("task", ["classification", "tagging"])
-def test_what_is_loaded_is_what_was_saved(tmp_path, model, static, task, use):
+def test_loaded_model_equals_saved_model(tmp_path, model, word_vectors, task, use):
     examples = EXAMPLES[task]
-    given = {"model": None} if use == "none" else {"model": model, "use": use, "placement": "both"}
+    elmo = {"model": None} if use == "none" else {"model": model, "use": use, "placement": "both"}
     words = [("odd\x85\u2028", "odd\r")]
     more = [type(examples[0])(tuple(words), "good" if task == "classification" else ("O", "O"))]
-    trained = make_fitted_task(
-        tmp_path, [*examples, *more], task=task, word_vectors=static, seed=7, **given
+    fitted = make_fitted_task(
+        tmp_path, [*examples, *more], task=task, word_vectors=word_vectors, seed=7, **elmo
     )
-    trained = shaken(trained)
-    trained.facts = {"steps": 3, "development": {"accuracy": 0.1 + 0.2}}
-    trained.raw = True
-    trained.save(tmp_path / "model")
+    perturb(fitted)
+    fitted.facts = {"steps": 3, "development": {"accuracy": 0.1 + 0.2}}
+    fitted.raw = True
+    fitted.save(tmp_path / "model")
     torch.manual_seed(3)
-    drawn = torch.rand(4)
+    expected = torch.rand(4)
     torch.manual_seed(3)
-    again = load_fitted_task(tmp_path / "model")
-    # Whoever loads a model draws the same numbers as if they had not.
-    assert torch.equal(torch.rand(4), drawn)
-    assert again.config == trained.config
-    assert again.labels == trained.labels
-    assert again.facts == trained.facts
-    assert again.raw
-    assert vars(again.task) == vars(trained.task)
-    one, other = weights(trained), weights(again)
-    assert one.keys() == other.keys()
-    assert [name for name in one if not torch.equal(one[name], other[name])] == []
-    asked = [*examples, *(Example((one,)) for one in words)]
-    assert again.built.indexer.word_vector_rows == trained.built.indexer.word_vector_rows
-    assert again.predict(asked) == trained.predict(asked)
-    assert not again.built.model.training
+    loaded = load_fitted_task(tmp_path / "model")
+    # Loading does not change the random state.
+    assert torch.equal(torch.rand(4), expected)
+    assert loaded.config == fitted.config
+    assert loaded.labels == fitted.labels
+    assert loaded.facts == fitted.facts
+    assert loaded.raw
+    assert vars(loaded.task) == vars(fitted.task)
+    saved_weights, loaded_weights = weights(fitted), weights(loaded)
+    assert saved_weights.keys() == loaded_weights.keys()
+    assert all(torch.equal(saved_weights[name], loaded_weights[name]) for name in saved_weights)
+    unlabeled = [*examples, *(Example((text,)) for text in words)]
+    assert loaded.built.indexer.word_vector_rows == fitted.built.indexer.word_vector_rows
+    assert loaded.predict(unlabeled) == fitted.predict(unlabeled)
+    assert not loaded.built.model.training
     files = {path.name for path in (tmp_path / "model").iterdir()}
     tuned = {"elmo"} if use == "tuned" else set()
     assert files == {"config.json", "model.safetensors", "static.txt", *tuned}
 
 
-def test_a_training_folder_is_its_model(tmp_path):
+def test_load_accepts_training_folder(tmp_path):
     make_fitted_task(tmp_path).save(tmp_path / "run" / "model")
     assert load_fitted_task(tmp_path / "run").labels == ["bad", "good"]
 
 
-def test_saving_over_an_older_model(tmp_path, static):
-    make_fitted_task(tmp_path, word_vectors=static).save(tmp_path / "model")
+def test_save_replaces_previous_model(tmp_path, word_vectors):
+    make_fitted_task(tmp_path, word_vectors=word_vectors).save(tmp_path / "model")
     make_fitted_task(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
     assert not (tmp_path / "model" / "static.txt").exists()
     assert load_fitted_task(tmp_path / "model").config.task == "tagging"
@@ -85,28 +85,30 @@ def test_saving_over_an_older_model(tmp_path, static):
         make_fitted_task(tmp_path).save(tmp_path / "file")
 
 
-def test_answers_are_in_the_order_of_the_texts(tmp_path, monkeypatch):
-    trained = shaken(make_fitted_task(tmp_path, TAGGED, task="tagging"))
-    together = trained.predict(TAGGED)
-    assert together == [trained.predict([example])[0] for example in TAGGED]
-    monkeypatch.setattr("elmo.tasks.fitted_task.TOGETHER", 3)
-    assert together == trained.predict(TAGGED)
-    assert trained.predict([]) == []
-    trained.built.model.train()
-    trained.predict(TAGGED)
-    assert trained.built.model.training
+def test_predictions_are_in_order_and_batch_invariant(tmp_path, monkeypatch):
+    fitted = perturb(make_fitted_task(tmp_path, TAGGED, task="tagging"))
+    predictions = fitted.predict(TAGGED)
+    assert predictions == [fitted.predict([example])[0] for example in TAGGED]
+    monkeypatch.setattr("elmo.tasks.fitted_task.MAX_BATCH_EXAMPLES", 3)
+    assert predictions == fitted.predict(TAGGED)
+    assert fitted.predict([]) == []
+    fitted.built.model.train()
+    fitted.predict(TAGGED)
+    assert fitted.built.model.training
 
 
-def test_a_frozen_elmo_that_has_changed(tmp_path):
+def test_load_rejects_changed_frozen_elmo(tmp_path):
     name = write_elmo(tmp_path / "elmo")
     make_fitted_task(tmp_path, model=name).save(tmp_path / "model")
     load_fitted_task(tmp_path / "model")
     write_elmo(tmp_path / "elmo", seed=1)
-    with pytest.raises(ConfigError, match=r"was trained on the ELMo .* is another one: train the"):
+    with pytest.raises(
+        ConfigError, match=r"was trained with another ELMo than .* Fit the task again"
+    ):
         load_fitted_task(tmp_path / "model")
 
 
-def test_a_frozen_elmo_is_found_from_any_folder(tmp_path, monkeypatch):
+def test_relative_path_of_frozen_elmo_is_saved_as_absolute(tmp_path, monkeypatch):
     write_elmo(tmp_path / "elmo")
     monkeypatch.chdir(tmp_path)
     make_fitted_task(tmp_path, model="elmo").save(tmp_path / "model")
@@ -115,31 +117,31 @@ def test_a_frozen_elmo_is_found_from_any_folder(tmp_path, monkeypatch):
     assert load_fitted_task(tmp_path / "model").config.elmo.model == str(tmp_path / "elmo")
 
 
-def test_a_tuned_elmo_needs_the_first_one_no_more(tmp_path):
+def test_fine_tuned_elmo_is_loaded_from_model_folder(tmp_path):
     name = write_elmo(tmp_path / "elmo")
     make_fitted_task(tmp_path, model=name, use="tuned").save(tmp_path / "model")
     write_elmo(tmp_path / "elmo", seed=1)
     load_fitted_task(tmp_path / "model")
-    # But the one beside it must be the one it was saved with.
+    # The ELMo in the folder must be the one that was saved with the model.
     write_elmo(tmp_path / "model" / "elmo", seed=1)
-    with pytest.raises(FormatError, match="its elmo is of another one"):
+    with pytest.raises(FormatError, match="the ELMo in elmo belongs to another"):
         load_fitted_task(tmp_path / "model")
     (tmp_path / "model" / "elmo").rename(tmp_path / "gone")
-    with pytest.raises(FormatError, match="there is no elmo in it"):
+    with pytest.raises(FormatError, match="the folder elmo is missing"):
         load_fitted_task(tmp_path / "model")
 
 
-def edited(change):
+def edit_config(change):
     def edit(folder):
         path = folder / "config.json"
-        head = json.loads(path.read_text(encoding="utf-8"))
-        change(head)
-        path.write_text(json.dumps(head))
+        record = json.loads(path.read_text(encoding="utf-8"))
+        change(record)
+        path.write_text(json.dumps(record))
 
     return edit
 
 
-def cut(name):
+def truncate(name):
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:40])
 
 
@@ -150,46 +152,76 @@ def write(name, data):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: (folder / "config.json").unlink(), "is no model of a task"),
-        (cut("config.json"), "is no model of a task"),
-        (write("config.json", b"\xff"), "is no model of a task"),
-        (write("config.json", b"[]"), "its config.json does not say so"),
-        (write("config.json", b"{}"), "its config.json does not say so"),
-        (edited(lambda head: head.update(version=99)), "is of version 99, this reads 1"),
+        (lambda folder: (folder / "config.json").unlink(), "is not a fitted task model"),
+        (truncate("config.json"), "is not a fitted task model"),
+        (write("config.json", b"\xff"), "is not a fitted task model"),
+        (write("config.json", b"[]"), "the format in its config.json is not"),
+        (write("config.json", b"{}"), "the format in its config.json is not"),
+        (
+            edit_config(lambda record: record.update(version=99)),
+            "has format version 99; only version 1",
+        ),
         *(
-            (edited(lambda head, name=name: head.pop(name)), f"is damaged: its {name} is not")
+            (
+                edit_config(lambda record, name=name: record.pop(name)),
+                f"is damaged: {name} is missing",
+            )
             for name in ("labels", "task_settings", "facts", "fingerprint", "config")
         ),
-        (edited(lambda head: head.update(labels={})), "is damaged: its labels is not"),
-        (edited(lambda head: head.update(label_type="x")), "is damaged: its label_type is 'x'"),
-        (edited(lambda head: head["labels"].pop()), "is no whole model of a task: .*size mismatch"),
-        (edited(lambda head: head.update(task_settings={"x": 1})), "is no whole model of a task"),
-        (edited(lambda head: head["config"]["encoder"].update(depth=2)), "does not fit its config"),
-        (edited(lambda head: head["config"].update(depth=2)), "unknown name depth; known: out, "),
-        (edited(lambda head: head["config"].update(task="x")), "config.task: found 'x', expected"),
-        (lambda folder: (folder / "model.safetensors").unlink(), "is no whole model of a task"),
-        (cut("model.safetensors"), "is no whole model of a task"),
-        (lambda folder: (folder / "static.txt").unlink(), "is no whole .*size mismatch"),
-        (write("static.txt", b"fine\n"), "static.txt has 1 words for 4 vectors"),
-        (write("static.txt", b"fine\n\xff\n"), "is no whole model of a task: .*utf-8"),
+        (
+            edit_config(lambda record: record.update(labels={})),
+            "is damaged: labels is missing or has",
+        ),
+        (
+            edit_config(lambda record: record.update(label_type="x")),
+            "is damaged: label_type is 'x'",
+        ),
+        (
+            edit_config(lambda record: record["labels"].pop()),
+            "is not a complete fitted task model: .*size mismatch",
+        ),
+        (
+            edit_config(lambda record: record.update(task_settings={"x": 1})),
+            "is not a complete fitted task model",
+        ),
+        (
+            edit_config(lambda record: record["config"]["encoder"].update(depth=2)),
+            "does not match its config",
+        ),
+        (
+            edit_config(lambda record: record["config"].update(depth=2)),
+            r"unknown option depth\. Expected: out, ",
+        ),
+        (
+            edit_config(lambda record: record["config"].update(task="x")),
+            r"config\.task: expected one of .*\(got 'x'\)",
+        ),
+        (
+            lambda folder: (folder / "model.safetensors").unlink(),
+            "is not a complete fitted task model",
+        ),
+        (truncate("model.safetensors"), "is not a complete fitted task model"),
+        (lambda folder: (folder / "static.txt").unlink(), "is not a complete .*size mismatch"),
+        (write("static.txt", b"fine\n"), "static.txt has 1 words, but there are 4 vectors"),
+        (write("static.txt", b"fine\n\xff\n"), "is not a complete fitted task model: .*utf-8"),
     ],
 )
-def test_a_damaged_folder(tmp_path, static, damage, message):
-    make_fitted_task(tmp_path, LABELED, word_vectors=static).save(tmp_path / "model")
+def test_load_rejects_damaged_folder(tmp_path, word_vectors, damage, message):
+    make_fitted_task(tmp_path, LABELED, word_vectors=word_vectors).save(tmp_path / "model")
     damage(tmp_path / "model")
     with pytest.raises(FormatError, match=message) as raised:
         load_fitted_task(tmp_path / "model")
     assert "\n" not in str(raised.value)
 
 
-def test_a_damaged_tagger(tmp_path):
+def test_load_rejects_label_outside_scheme(tmp_path):
     make_fitted_task(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
-    edited(lambda head: head["labels"].__setitem__(0, "Q"))(tmp_path / "model")
-    with pytest.raises(FormatError, match="'Q' is no tag of the scheme"):
+    edit_config(lambda record: record["labels"].__setitem__(0, "Q"))(tmp_path / "model")
+    with pytest.raises(FormatError, match="'Q' is not a tag of the scheme"):
         load_fitted_task(tmp_path / "model")
 
 
-def test_a_device_that_is_not_there(tmp_path):
+def test_load_rejects_unavailable_device(tmp_path):
     make_fitted_task(tmp_path).save(tmp_path / "model")
     with pytest.raises(ConfigError, match="Device 'nowhere' is not available"):
         load_fitted_task(tmp_path / "model", "nowhere")

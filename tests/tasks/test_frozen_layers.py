@@ -1,4 +1,4 @@
-"""Layers of a frozen ELMo: the same on the disk as computed, found again, never half-written."""
+"""Layers of a frozen ELMo: stored and computed values are equal, files are reused and atomic."""
 
 import shutil
 
@@ -20,45 +20,45 @@ def names(folder):
 
 @pytest.fixture
 def no_encoding(monkeypatch):
-    """From here on nothing is computed."""
+    """Return a function after whose call encoding is an error."""
 
-    def stop():
-        def refuse(*arguments):
+    def forbid():
+        def fail(*arguments):
             raise AssertionError
 
-        monkeypatch.setattr(ComputedLayers, "encode", refuse)
+        monkeypatch.setattr(ComputedLayers, "encode", fail)
 
-    return stop
+    return forbid
 
 
 @pytest.mark.parametrize("layers", ["all", "top", "1", "2,0"])
-def test_stored_layers_are_those_computed(tmp_path, tiny, layers):
+def test_stored_layers_equal_computed_layers(tmp_path, tiny, layers):
     texts = [*TEXTS, ("한국", "😀"), TEXTS[0]]
     stored = stored_layers(tiny, "known", layers, texts, tmp_path / "some" / "where")
     numbers = {"all": [0, 1, 2], "top": [2], "1": [1], "2,0": [0, 2]}[layers]
-    for text, one, other in zip(
+    for text, actual, expected in zip(
         texts, stored(texts), ComputedLayers(tiny, layers)(texts), strict=True
     ):
-        assert one.dtype == other.dtype == np.float16
-        assert one.shape == (len(text), len(numbers), tiny.config.dim)
-        np.testing.assert_array_equal(one, other)
-    whole = tiny.encode([list(texts[0])], layers="all")[0][numbers].swapaxes(0, 1)
-    np.testing.assert_allclose(stored(texts[:1])[0], whole, rtol=1e-3, atol=1e-4)
+        assert actual.dtype == expected.dtype == np.float16
+        assert actual.shape == (len(text), len(numbers), tiny.config.dim)
+        np.testing.assert_array_equal(actual, expected)
+    encoded = tiny.encode([list(texts[0])], layers="all")[0][numbers].swapaxes(0, 1)
+    np.testing.assert_allclose(stored(texts[:1])[0], encoded, rtol=1e-3, atol=1e-4)
 
 
-def test_what_is_there_is_not_computed_again(tmp_path, tiny, no_encoding):
+def test_existing_layers_file_is_reused(tmp_path, tiny, no_encoding):
     first = stored_layers(tiny, "known", "all", TEXTS, tmp_path)
     before = first.path.stat()
     no_encoding()
-    again = stored_layers(tiny, "known", "all", [*TEXTS[::-1], TEXTS[3]], tmp_path)
-    assert again.path == first.path
-    assert again.path.stat().st_mtime_ns == before.st_mtime_ns
-    np.testing.assert_array_equal(again(TEXTS[:1])[0], first(TEXTS[:1])[0])
+    second = stored_layers(tiny, "known", "all", [*TEXTS[::-1], TEXTS[3]], tmp_path)
+    assert second.path == first.path
+    assert second.path.stat().st_mtime_ns == before.st_mtime_ns
+    np.testing.assert_array_equal(second(TEXTS[:1])[0], first(TEXTS[:1])[0])
     assert names(tmp_path) == [first.path.name]
 
 
 @pytest.mark.parametrize(
-    ("known", "layers", "texts"),
+    ("fingerprint", "layers", "texts"),
     [
         ("other", "all", TEXTS),
         ("known", "top", TEXTS),
@@ -66,56 +66,58 @@ def test_what_is_there_is_not_computed_again(tmp_path, tiny, no_encoding):
         ("known", "all", [*TEXTS[:-1], (*TEXTS[-1], "more")]),
     ],
 )
-def test_anything_else_is_another_file(tmp_path, tiny, known, layers, texts):
+def test_other_model_layers_or_texts_are_another_file(tmp_path, tiny, fingerprint, layers, texts):
     first = stored_layers(tiny, "known", "all", TEXTS, tmp_path)
-    second = stored_layers(tiny, known, layers, texts, tmp_path)
+    second = stored_layers(tiny, fingerprint, layers, texts, tmp_path)
     assert first.path != second.path
     assert len(names(tmp_path)) == 2
 
 
-def test_the_same_letters_cut_in_another_way_are_another_file(tmp_path, tiny):
-    cuts = [[("a\tb",)], [("a", "b")], [("a\nb",)], [("a",), ("b",)], [("a b",)], [("a', 'b",)]]
-    paths = {stored_layers(tiny, "known", "top", texts, tmp_path).path for texts in cuts}
-    assert len(paths) == len(cuts)
+def test_other_word_boundaries_are_another_file(tmp_path, tiny):
+    splits = [[("a\tb",)], [("a", "b")], [("a\nb",)], [("a",), ("b",)], [("a b",)], [("a', 'b",)]]
+    paths = {stored_layers(tiny, "known", "top", texts, tmp_path).path for texts in splits}
+    assert len(paths) == len(splits)
 
 
-def test_top_by_name_and_by_number_share_a_file(tmp_path, tiny):
+def test_top_layer_by_name_and_by_number_shares_a_file(tmp_path, tiny):
     paths = {stored_layers(tiny, "known", n, TEXTS, tmp_path).path for n in ("top", "2")}
     assert len(paths) == 1
 
 
-def test_a_disk_that_is_too_full(tmp_path, tiny, monkeypatch):
+def test_full_disk_raises_before_writing(tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
-    with pytest.raises(OutputError, match=r"words take .* GB left: name another --cache"):
+    with pytest.raises(OutputError, match=r"words need .* GB free\. Use another --cache"):
         stored_layers(tiny, "known", "all", TEXTS, tmp_path)
     assert names(tmp_path) == []
 
 
-def test_a_cache_that_is_a_file(tmp_path, tiny):
+def test_cache_that_is_a_file_raises(tmp_path, tiny):
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match=r"cannot make the folder .*file"):
+    with pytest.raises(OutputError, match=r"Cannot create the folder .*file"):
         stored_layers(tiny, "known", "all", TEXTS, tmp_path / "file")
 
 
 @pytest.mark.parametrize("size", [0, 5, 1000])
-def test_a_damaged_file(tmp_path, tiny, size):
+def test_damaged_layers_file_raises(tmp_path, tiny, size):
     path = stored_layers(tiny, "known", "all", TEXTS, tmp_path).path
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(FormatError, match=rf"{path.name} is no whole file of layers: .*remove it"):
+    with pytest.raises(
+        FormatError, match=rf"{path.name} is not a complete layers file: .*Remove it"
+    ):
         stored_layers(tiny, "known", "all", TEXTS, tmp_path)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_killed_while_writing(tmp_path, tiny, monkeypatch, error):
+def test_interrupted_write_leaves_no_file(tmp_path, tiny, monkeypatch, error):
     encode = ComputedLayers.encode
 
-    def dying(self, texts):
+    def interrupted(self, texts):
         encode(self, texts)
-        # What is being written has not its final name, in case it is killed for good.
+        # The file does not have its final name yet, in case the process is killed.
         assert [name.rsplit(".", 1)[1] for name in names(tmp_path)] == ["partial"]
         raise error
 
-    monkeypatch.setattr(ComputedLayers, "encode", dying)
+    monkeypatch.setattr(ComputedLayers, "encode", interrupted)
     with pytest.raises(OutputError if error is OSError else error):
         stored_layers(tiny, "known", "all", TEXTS, tmp_path)
     assert names(tmp_path) == []
@@ -124,18 +126,20 @@ def test_killed_while_writing(tmp_path, tiny, monkeypatch, error):
     assert [name.rsplit(".", 1)[1] for name in names(tmp_path)] == ["npy"]
 
 
-def test_a_layer_that_is_not_there():
+def test_chosen_layers_rejects_missing_layer():
     elmo = ELMo(random_model())
     assert chosen_layers(elmo, "all") == [0, 1, 2]
     for layers in ("3", "0,3"):
-        with pytest.raises(ConfigError, match=f"layers is {layers}, but the model has 0 to 2"):
+        with pytest.raises(
+            ConfigError, match=f"layers is {layers}, but the model has layers 0 to 2"
+        ):
             chosen_layers(elmo, layers)
 
 
-def test_blank_layers_have_the_same_shape(tiny):
+def test_blank_layers_have_shape_of_computed_layers(tiny):
     for layers in ("all", "1"):
         blank, computed = (
-            [one.shape for one in source(tiny, layers)(TEXTS)]
+            [vectors.shape for vectors in source(tiny, layers)(TEXTS)]
             for source in (BlankLayers, ComputedLayers)
         )
         assert blank == computed

@@ -1,4 +1,4 @@
-"""The examples a config names."""
+"""Loading of the examples of a config."""
 
 import pytest
 from small_tasks import LABELED, TAGGED, write_conll, write_jsonl
@@ -6,38 +6,38 @@ from small_tasks import LABELED, TAGGED, write_conll, write_jsonl
 from elmo.config import ExamplesConfig
 from elmo.errors import ConfigError, FormatError, InputError
 from elmo.tasks.examples import Example
-from elmo.tasks.load_examples import held_out, read_examples, thinned, training_examples
+from elmo.tasks.load_examples import read_examples, split_off_dev, subsample, training_examples
 
 MANY = [Example(((f"w{n}",),), "x") for n in range(100)]
 
 
-def test_a_tenth_is_held_out_always_the_same(tmp_path):
+def test_development_set_is_a_fixed_tenth_of_training_file(tmp_path):
     path = write_jsonl(tmp_path / "train.jsonl", MANY)
     parts = [training_examples(ExamplesConfig(train=path), str.split, seed) for seed in (1, 2)]
     assert parts[0] == parts[1]
     train, dev = parts[0]
     assert (len(train), len(dev)) == (90, 10)
-    # Both are in the order of the file, and together all of it.
+    # Both are in the order of the file, and together they are the whole file.
     numbers = [[int(example.words[0][1:]) for example in part] for part in (train, dev)]
     assert numbers == [sorted(part) for part in numbers]
     assert sorted(numbers[0] + numbers[1]) == list(range(100))
-    # Those of seed 0, on every machine and in every version.
+    # The split of seed 0 must not change between machines and versions.
     assert numbers[1] == [5, 16, 20, 36, 52, 72, 82, 90, 93, 94]
 
 
-def test_a_fraction_of_what_is_left(tmp_path):
+def test_fraction_samples_the_training_set_only(tmp_path):
     path = write_jsonl(tmp_path / "train.jsonl", MANY)
-    whole, dev = training_examples(ExamplesConfig(train=path), str.split, 1)
+    full, dev = training_examples(ExamplesConfig(train=path), str.split, 1)
     config = ExamplesConfig(train=path, fraction=0.2)
-    some, same = training_examples(config, str.split, 1)
-    assert same == dev
-    assert len(some) == 18
-    assert [example for example in whole if example in some] == some
-    assert training_examples(config, str.split, 1)[0] == some
-    assert training_examples(config, str.split, 2)[0] != some
+    sample, same_dev = training_examples(config, str.split, 1)
+    assert same_dev == dev
+    assert len(sample) == 18
+    assert [example for example in full if example in sample] == sample
+    assert training_examples(config, str.split, 1)[0] == sample
+    assert training_examples(config, str.split, 2)[0] != sample
 
 
-def test_a_dev_that_is_named(tmp_path):
+def test_given_development_set_is_read(tmp_path):
     config = ExamplesConfig(
         train=write_conll(tmp_path / "train.txt", TAGGED),
         dev=write_conll(tmp_path / "dev.txt", TAGGED[:3]),
@@ -47,43 +47,43 @@ def test_a_dev_that_is_named(tmp_path):
     assert [example.texts for example in dev] == [example.texts for example in TAGGED[:3]]
 
 
-def test_shares_that_leave_little():
-    assert len(held_out(LABELED[:2], 0.01)[1]) == 1
-    with pytest.raises(InputError, match="1 examples are too few to hold some out: name a --dev"):
-        held_out(LABELED[:1], 0.1)
-    assert len(thinned(LABELED, 0.001, 1)) == 1
-    assert thinned(LABELED, 1, 1) == LABELED
+def test_small_shares_keep_at_least_one_example():
+    assert len(split_off_dev(LABELED[:2], 0.01)[1]) == 1
+    with pytest.raises(InputError, match=r"Too few examples \(1\) to split off a development set"):
+        split_off_dev(LABELED[:1], 0.1)
+    assert len(subsample(LABELED, 0.001, 1)) == 1
+    assert subsample(LABELED, 1, 1) == LABELED
 
 
-def test_nothing_to_learn_from(tmp_path):
-    with pytest.raises(ConfigError, match="--train is not given"):
+def test_missing_or_empty_training_file_raises(tmp_path):
+    with pytest.raises(ConfigError, match=r"No training examples\. Give a file with --train"):
         training_examples(ExamplesConfig(), str.split, 1)
     (tmp_path / "empty.tsv").write_text("text\tlabel\n\tx\n")
     with pytest.raises(FormatError, match=r"empty.tsv holds no row"):
         read_examples(ExamplesConfig(empty="skip"), str(tmp_path / "empty.tsv"), str.split)
 
 
-def test_what_the_dials_mean_to_each_reader(tmp_path):
+def test_options_are_passed_to_each_reader(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,title,topic\n1,Ein Film,x\n2,,y\n", encoding="utf-8")
     config = ExamplesConfig(text="title", label="topic", empty="keep")
-    found = read_examples(config, str(path), lambda text: text.lower().split())
-    assert [(e.words, e.target) for e in found] == [(("ein", "film"), "x"), ((".",), "y")]
+    examples = read_examples(config, str(path), lambda text: text.lower().split())
+    assert [(e.words, e.target) for e in examples] == [(("ein", "film"), "x"), ((".",), "y")]
 
     path = tmp_path / "a.txt"
     path.write_text("a DT O\nb NN B-X\n\nc NN O\n", encoding="utf-8")
     tags = {None: ("O", "B-X"), "1": ("DT", "NN")}
     for label, expected in tags.items():
-        found = read_examples(ExamplesConfig(label=label), str(path), str.split)
-        assert found[0].target == expected
-    with pytest.raises(ConfigError, match="label is 'ner'; CoNLL columns have numbers, from 0"):
+        examples = read_examples(ExamplesConfig(label=label), str(path), str.split)
+        assert examples[0].target == expected
+    with pytest.raises(ConfigError, match="--label must be a column number"):
         read_examples(ExamplesConfig(label="ner"), str(path), str.split)
 
     path = tmp_path / "a.conllu"
     path.write_text("1\ta\t_\tDT\tX\t_\t0\t_\t_\t_\n\n", encoding="utf-8")
     for label, expected in ((None, ("DT",)), ("xpos", ("X",))):
-        found = read_examples(ExamplesConfig(label=label), str(path), str.split)
-        assert found[0].target == expected
+        examples = read_examples(ExamplesConfig(label=label), str(path), str.split)
+        assert examples[0].target == expected
 
     path = tmp_path / "trees.txt"
     path.write_text("(3 (4 good) (2 film))\n", encoding="utf-8")
@@ -92,28 +92,31 @@ def test_what_the_dials_mean_to_each_reader(tmp_path):
     assert len(read_examples(config, str(path), str.split, is_training=True)) == 3
 
 
-def test_no_phrase_of_a_sentence_to_choose_by_is_learned(tmp_path):
+def test_phrases_of_development_sentences_are_not_in_training_set(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("".join(f"(3 (2 w{n}) (4 v{n}))\n" for n in range(20)))
     config = ExamplesConfig(train=str(path), reader="sst5", phrases=True)
     train, dev = training_examples(config, str.split, 1)
     assert (len(train), len(dev)) == (18 * 3, 2)
     assert all(len(example.words) == 2 for example in dev)
-    chosen_by = {word for example in dev for word in example.words}
-    assert chosen_by.isdisjoint(word for example in train for word in example.words)
+    dev_words = {word for example in dev for word in example.words}
+    assert dev_words.isdisjoint(word for example in train for word in example.words)
 
 
-def test_phrases_are_of_trees(tmp_path):
+def test_phrases_are_rejected_for_other_readers_in_training_only(tmp_path):
     path = write_conll(tmp_path / "tags.txt", TAGGED)
     config = ExamplesConfig(train=path, phrases=True)
-    with pytest.raises(ConfigError, match="phrases are of trees, and this is conll"):
+    with pytest.raises(
+        ConfigError,
+        match=r"--phrases is only supported for trees \(sst2, sst5\), but the reader is conll",
+    ):
         training_examples(config, str.split, 1)
-    # A model that has learned from them may be measured on anything.
+    # A model that was trained on phrases can be evaluated on any file.
     assert len(read_examples(config, path, str.split)) == len(TAGGED)
 
 
 @pytest.mark.parametrize("reader", ["auto", "table", "sentence_pairs"])
-def test_two_columns_of_texts(tmp_path, reader):
+def test_two_text_columns_are_read_as_two_texts(tmp_path, reader):
     path = tmp_path / "a.tsv"
     path.write_text("one\ttwo\tsame\na b\tc\tyes\n", encoding="utf-8")
     config = ExamplesConfig(reader=reader, text="one, two", label="same")
@@ -121,7 +124,7 @@ def test_two_columns_of_texts(tmp_path, reader):
     assert (example.texts, example.target) == ((("a", "b"), ("c",)), "yes")
 
 
-def test_pairs_whose_columns_are_known(tmp_path):
+def test_sentence_pairs_have_default_columns(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("premise\thypothesis\tlabel\tsame\na\tb\tx\ty\n", encoding="utf-8")
     for label, expected in ((None, "x"), ("same", "y")):
@@ -131,15 +134,15 @@ def test_pairs_whose_columns_are_known(tmp_path):
         read_examples(ExamplesConfig(reader="sentence_pairs", text="premise"), str(path), str.split)
 
 
-def test_columns_that_cannot_be_named(tmp_path):
+def test_column_options_are_rejected_for_other_readers_in_training_only(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("(3 (4 good) (2 film))\n", encoding="utf-8")
     for config, flag in (
         (ExamplesConfig(text="title"), "text"),
         (ExamplesConfig(label="x"), "label"),
     ):
-        message = f"--{flag} names a column, and files of the reader sst5 have none"
+        message = f"--{flag} selects a column, but the reader sst5 has no selectable columns"
         with pytest.raises(ConfigError, match=message):
             read_examples(config, str(path), str.split, is_training=True)
-        # A model that learned from a table can be measured on trees.
+        # A model that was trained on a table can be evaluated on trees.
         assert len(read_examples(config, str(path), str.split)) == 1

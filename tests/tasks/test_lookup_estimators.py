@@ -1,4 +1,4 @@
-"""`WordSenseDisambiguator` and `NearestOccurrenceFinder`: what the verbs do, without files."""
+"""The estimators `WordSenseDisambiguator` and `NearestOccurrenceFinder`."""
 
 import pytest
 from small_tasks import write_elmo
@@ -15,28 +15,28 @@ def model(tmp_path_factory):
     return write_elmo(tmp_path_factory.mktemp("elmo"))
 
 
-def test_neighbours(tmp_path, model):
+def test_nearest_occurrence_finder_predicts_and_survives_saving(tmp_path, model):
     finder = NearestOccurrenceFinder(model=model, n_nearest=1).fit(TEXTS)
-    asked = [("Bat", "his heavy bat broke"), ("owl", ["an", "owl"])]
-    first, second = finder.predict(asked)
-    (found,) = first["occurrences"]
-    assert (found["word"], found["place"], len(found["nearest"])) == ("bat", 2, 1)
+    queries = [("Bat", "his heavy bat broke"), ("owl", ["an", "owl"])]
+    first, second = finder.predict(queries)
+    (occurrence,) = first["occurrences"]
+    assert (occurrence["word"], occurrence["place"], len(occurrence["nearest"])) == ("bat", 2, 1)
     assert second["occurrences"] == [{"word": "owl", "place": 1, "nearest": []}]
     finder.save(tmp_path / "saved")
-    again = NearestOccurrenceFinder.load(tmp_path / "saved", "cpu")
-    assert again.predict(asked) == [first, second]
-    assert again.settings["n_nearest"] == 1
-    for wrong in ("a bat", ("bat",)):
-        with pytest.raises(InputError, match=r"text 0 is .*; expected a word and its sentence"):
-            finder.predict([wrong])
+    loaded = NearestOccurrenceFinder.load(tmp_path / "saved", "cpu")
+    assert loaded.predict(queries) == [first, second]
+    assert loaded.settings["n_nearest"] == 1
+    for invalid in ("a bat", ("bat",)):
+        with pytest.raises(InputError, match="Text 0 must be a pair of a word and its sentence"):
+            finder.predict([invalid])
 
 
-def test_a_fraction_of_texts_is_remembered(model):
+def test_fraction_of_texts_is_indexed(model):
     finder = NearestOccurrenceFinder(model=model, fraction=0.2).fit(f"word{n}" for n in range(20))
-    assert len(finder.remembered.index.sentences) == 4
+    assert len(finder.fitted.index.sentences) == 4
 
 
-def test_neighbours_of_examples_are_measured(tmp_path, model):
+def test_nearest_occurrences_of_examples_are_scored(tmp_path, model):
     path = tmp_path / "senses.tsv"
     path.write_text(
         "bat\tanimal\ta bat flew\nbat\tanimal\tthe bat flew\nbat\tclub\this bat broke\n"
@@ -46,7 +46,7 @@ def test_neighbours_of_examples_are_measured(tmp_path, model):
     assert scores.keys() == {"accuracy", "nearest"}
 
 
-def test_senses(tmp_path, model):
+def test_word_sense_disambiguator_predicts_and_survives_saving(tmp_path, model):
     wordnet = tmp_path / "index.sense"
     wordnet.write_text("bank%1:14:00:: 08420278 1 20\nbank%1:17:01:: 09213565 2 14\n")
     entry = ("bank", "NOUN")
@@ -55,30 +55,33 @@ def test_senses(tmp_path, model):
         for words in (("the", "bank", "of"), ("a", "bank"))
     ]
     finder = WordSenseDisambiguator(model=model, wordnet=str(wordnet)).fit(examples)
-    (found,) = finder.predict(["The bank of"])
-    assert [one["sense"] for one in found["senses"]] == ["bank%1:17:01::"]
+    (prediction,) = finder.predict(["The bank of"])
+    assert [word["sense"] for word in prediction["senses"]] == ["bank%1:17:01::"]
     finder.save(tmp_path / "saved")
-    assert WordSenseDisambiguator.load(tmp_path / "saved", "cpu").predict(["The bank of"]) == [
-        found
-    ]
-    with pytest.raises(ConfigError, match="holds a model for senses, not nearest"):
+    loaded = WordSenseDisambiguator.load(tmp_path / "saved", "cpu")
+    assert loaded.predict(["The bank of"]) == [prediction]
+    with pytest.raises(
+        ConfigError, match="contains a model for word_senses, not for nearest_occurrences"
+    ):
         NearestOccurrenceFinder.load(tmp_path / "saved")
 
 
-def test_what_is_refused(tmp_path, model):
-    with pytest.raises(ConfigError, match="unknown setting train; known"):
+def test_lookup_estimators_reject_invalid_input(tmp_path, model):
+    with pytest.raises(ConfigError, match=r"Unknown setting: train\. Expected one of"):
         NearestOccurrenceFinder(train="text.txt")
-    with pytest.raises(ConfigError, match="this SenseFinder has not been fitted: call fit or load"):
+    with pytest.raises(
+        ConfigError, match=r"This WordSenseDisambiguator is not fitted\. Call fit or load"
+    ):
         WordSenseDisambiguator().predict(["a"])
-    with pytest.raises(InputError, match="text 1 has no word"):
+    with pytest.raises(InputError, match="Text 1 has no words"):
         NearestOccurrenceFinder(model=model).fit(["a", ""])
-    with pytest.raises(InputError, match="there are no texts"):
+    with pytest.raises(InputError, match="There are no texts"):
         NearestOccurrenceFinder(model=model).fit([])
-    with pytest.raises(InputError, match="text 0 is no example such as elmo"):
+    with pytest.raises(InputError, match="Text 0 must be an Example as elmo"):
         WordSenseDisambiguator(model=model).fit(["a"])
-    with pytest.raises(ConfigError, match="vectors of a frozen ELMo"):
+    with pytest.raises(ConfigError, match="nearest_occurrences requires a frozen ELMo"):
         NearestOccurrenceFinder(model=None).fit(["a"])
     classifier = Classifier(model=None, hidden=4, max_steps=1, out=tmp_path / "run")
     classifier.fit(["a", "b"] * 5, ["x", "y"] * 5)
-    with pytest.raises(ConfigError, match="for classification, which remembers nothing"):
+    with pytest.raises(ConfigError, match="for classification, which is not a lookup task"):
         NearestOccurrenceFinder.load(tmp_path / "run")

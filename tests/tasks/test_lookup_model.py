@@ -1,4 +1,4 @@
-"""Memories: senses and nearest occurrences, from files to folders to answers."""
+"""Lookup models of word senses and nearest occurrences, from files to predictions."""
 
 import json
 
@@ -27,7 +27,7 @@ run%2:33:00:: 01926312 2 10
 
 
 def sgml(words):
-    """Write a sentence of SemCor: a word, or a word with its lemma, number and key."""
+    """Return a sentence of SemCor: words, or words with lemma, sense number and sense key."""
     lines = [
         f"<wf cmd=done pos=XX lemma={word[1]} wnsn={word[2]} lexsn={word[3]}>{word[0]}</wf>"
         if isinstance(word, tuple)
@@ -85,13 +85,13 @@ def folder(tmp_path):
 
 @pytest.fixture(scope="module")
 def elmo():
-    """Run `elmo task` with some words, and text on its standard input."""
+    """Run `elmo task` with arguments and standard input."""
     runner, app = CliRunner(), cli.application()
-    return lambda *words, given=None: runner.invoke(app, ["task", *map(str, words)], input=given)
+    return lambda *words, stdin=None: runner.invoke(app, ["task", *map(str, words)], input=stdin)
 
 
 def senses_config(folder, out, model, **settings):
-    given = {
+    defaults = {
         "task": "word_senses",
         "reader": "word_senses",
         "train": str(folder / "semcor3.0"),
@@ -99,49 +99,49 @@ def senses_config(folder, out, model, **settings):
         "model": model,
         "layers": "2",
     }
-    return task_config(out, **{**given, **settings})
+    return task_config(out, **{**defaults, **settings})
 
 
 def nearest_config(path, out, model, **settings):
-    given = {
+    defaults = {
         "task": "nearest_occurrences",
         "reader": "occurrences",
         "train": str(path),
         "model": model,
     }
-    return task_config(out, **{**given, "layers": "top", **settings})
+    return task_config(out, **{**defaults, "layers": "top", **settings})
 
 
 # ------------------------------------------------------------------------------------------ senses
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_senses_as_the_probe_counts_them(tmp_path, folder, model, layer):
+def test_word_sense_scores_equal_those_of_the_probe(tmp_path, folder, model, layer):
     result = fit(senses_config(folder, tmp_path / "run", model, layers=str(layer)))
     elmo = ELMo.from_pretrained(model)
     data = SenseData.read(folder)
     expected = sense_accuracy(lambda sentences: elmo.encode(sentences, layers="all"), data)
     (run,) = result.runs
     assert run["test"] == {"f1": expected.layers[layer], "first_sense": expected.first_sense}
-    assert run["test"]["f1"] == 1  # bank by its context, the owl by WordNet
+    assert run["test"]["f1"] == 1  # bank by its context, owl by WordNet
     assert run["development"] is None
     assert str(result).splitlines()[0] == "test         f1 1.0000, first sense 0.6667"
 
 
-def test_senses_of_a_folder_that_was_moved(tmp_path, folder, model):
+def test_moved_examples_and_models_are_recognized(tmp_path, folder, model):
     first = fit(senses_config(folder, tmp_path / "run", model))
     (folder / "semcor3.0").rename(folder / "gone")
-    # Done before, it is not done again, wherever the same examples lie.
-    again = senses_config(folder, tmp_path / "run", model, train=str(folder / "gone"))
-    assert fit(again) == first
+    # The same examples in another folder: the model is not built again.
+    moved = senses_config(folder, tmp_path / "run", model, train=str(folder / "gone"))
+    assert fit(moved) == first
     (tmp_path / "run" / "model").rename(tmp_path / "moved")
     examples = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")
     assert load_task(tmp_path / "moved", "cpu").scores(examples) == first.runs[0]["test"]
 
 
-def test_senses_of_plain_sentences(tmp_path, folder, model, elmo):
+def test_word_senses_of_raw_sentences(tmp_path, folder, model, elmo):
     fit(senses_config(folder, tmp_path / "run", model))
-    shown = elmo("predict", tmp_path / "run", "-", given="the bank of\nBank pays\nhe Ran\n")
+    shown = elmo("predict", tmp_path / "run", "-", stdin="the bank of\nBank pays\nhe Ran\n")
     assert shown.exit_code == 0
     records = [json.loads(line) for line in shown.stdout.splitlines()]
     assert records[0] == {
@@ -150,43 +150,43 @@ def test_senses_of_plain_sentences(tmp_path, folder, model, elmo):
             {"text": "bank", "start": 1, "end": 2, "sense": "bank%1:17:01::", "by": "nearest"}
         ],
     }
-    # An inflected form that was met is known.
-    assert [one["sense"] for one in records[2]["senses"]] == ["run%2:38:00::"]
+    # An inflected form of the training examples is known.
+    assert [word["sense"] for word in records[2]["senses"]] == ["run%2:38:00::"]
     assert len(records[1]["senses"]) == 1
 
 
-def test_a_lemma_without_occurrences_takes_the_first_sense(tmp_path, folder, model):
+def test_lemma_without_occurrences_gets_first_sense(tmp_path, folder, model):
     fit(senses_config(folder, tmp_path / "run", model))
-    memory = load_task(tmp_path / "run")
+    lookup = load_task(tmp_path / "run")
     example = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")[1]
-    (answer,) = memory.predict([example])
-    assert memory.index.to_record(example, answer)["senses"] == [
+    (prediction,) = lookup.predict([example])
+    assert lookup.index.to_record(example, prediction)["senses"] == [
         {"text": "owls", "start": 0, "end": 1, "sense": "owl%1:18:00::", "by": "first sense"}
     ]
 
 
-def test_what_senses_cannot_be_made_of(tmp_path, folder, model):
+def test_word_senses_reject_invalid_input(tmp_path, folder, model):
     with pytest.raises(FormatError, match=r"cannot read .*nowhere"):
         fit(senses_config(folder, tmp_path / "a", model, wordnet=str(folder / "nowhere")))
-    with pytest.raises(ConfigError, match="vectors of a frozen ELMo"):
+    with pytest.raises(ConfigError, match="word_senses requires a frozen ELMo"):
         fit(senses_config(folder, tmp_path / "b", None))
-    with pytest.raises(ConfigError, match="nothing is left to chance"):
+    with pytest.raises(ConfigError, match=r"word_senses is deterministic\. Use seeds: 1"):
         senses_config(folder, tmp_path / "c", model, seeds=2)
-    with pytest.raises(ConfigError, match="--train is not given"):
+    with pytest.raises(ConfigError, match=r"No examples for the index\. Give a file with --train"):
         fit(senses_config(folder, tmp_path / "d", model, train=None))
     with pytest.raises(FormatError, match=r"is no folder; expected semcor3\.0"):
         read(folder / "x", "word_senses")
     with pytest.raises(ConfigError, match="can be read as UTF-8 only"):
         read(folder / "semcor3.0", "word_senses", encoding="cp949")
     (folder / "wordnet-3.0" / "index.sense").write_text("x%1:00:00:: 1 1 0\n")
-    with pytest.raises(InputError, match="no sense of the examples is one of"):
+    with pytest.raises(InputError, match="None of the senses of the examples is in"):
         fit(senses_config(folder, tmp_path / "e", model))
 
 
 # ----------------------------------------------------------------------------------------- nearest
 
 
-def test_reading_occurrences(tmp_path):
+def test_read_occurrence_files(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("one sentence\nBank\tthe bank of a bank\n\nbat\tclub\this bat\n")
     assert read(path, "occurrences") == [
@@ -206,49 +206,49 @@ def test_reading_occurrences(tmp_path):
             read(path, "occurrences")
 
 
-def test_nearest_by_sense(tmp_path, model, elmo):
+def test_nearest_occurrences_with_senses_are_scored_and_predicted(tmp_path, model, elmo):
     path = tmp_path / "senses.tsv"
     path.write_text(SENSES)
     result = fit(nearest_config(path, tmp_path / "run", model, dev=str(path), n_nearest=1))
-    # No sentence is its own neighbour, so the seal has none.
+    # A sentence is not its own neighbor, so the seal has none.
     assert result.runs[0]["development"] == {"accuracy": 0.8, "nearest": 0.8}
     shown = elmo("evaluate", tmp_path / "run", path)
     assert shown.stdout == "accuracy        0.8000\nnearest         0.8000\nexamples        5\n"
-    given = "Bat\this heavy bat broke\nowl\tan owl\n"
-    shown = elmo("predict", tmp_path / "run", "-", given=given)
+    stdin = "Bat\this heavy bat broke\nowl\tan owl\n"
+    shown = elmo("predict", tmp_path / "run", "-", stdin=stdin)
     first, second = map(json.loads, shown.stdout.splitlines())
-    (found,) = first["occurrences"]
-    assert (found["word"], found["place"]) == ("bat", 2)
-    (nearest,) = found["nearest"]
+    (occurrence,) = first["occurrences"]
+    assert (occurrence["word"], occurrence["place"]) == ("bat", 2)
+    (nearest,) = occurrence["nearest"]
     assert (nearest["text"], nearest["sense"]) == ("his wooden bat broke", "club")
     assert 0 < nearest["cosine"] < 1
     assert second["occurrences"] == [{"word": "owl", "place": 1, "nearest": []}]
 
 
-def test_nearest_in_a_plain_text(tmp_path, model, elmo):
+def test_nearest_occurrences_in_raw_text_have_no_senses(tmp_path, model, elmo):
     path = tmp_path / "text.txt"
     path.write_text("a bat\nA bat here\nthe end\n")
     fit(nearest_config(path, tmp_path / "run", model, max_per_word=1, layers="all"))
     (tmp_path / "senses.tsv").write_text(SENSES)
     shown = elmo("evaluate", tmp_path / "run", tmp_path / "senses.tsv")
-    assert "what is remembered has no senses to compare with" in shown.stderr
-    memory = load_task(tmp_path / "run" / "model")
-    assert [tuple(one) for one in memory.index.occurrences] == [
+    assert "The index has no senses to compare with" in shown.stderr
+    lookup = load_task(tmp_path / "run" / "model")
+    assert [tuple(item) for item in lookup.index.occurrences] == [
         (0, 0, None),
         (0, 1, None),
         (1, 2, None),
         (2, 0, None),
         (2, 1, None),
     ]
-    assert memory.index.vectors.dtype == np.float16
-    assert memory.raw
-    (answer,) = memory.predict([Example((("A", "bat"),))])
-    assert [[other.sentence for other, _ in one.nearest] for one in answer] == [[0], [0]]
-    # Layers are averaged where all are asked for.
-    vectors = ELMo.from_pretrained(memory.config.elmo.model).encode([["a", "bat"]], layers="all")
-    np.testing.assert_allclose(memory.index.vectors[:2], vectors[0].mean(axis=0), rtol=2e-3)
+    assert lookup.index.vectors.dtype == np.float16
+    assert lookup.raw
+    (prediction,) = lookup.predict([Example((("A", "bat"),))])
+    assert [[item.sentence for item, _ in word.nearest] for word in prediction] == [[0], [0]]
+    # Several layers are averaged.
+    vectors = ELMo.from_pretrained(lookup.config.elmo.model).encode([["a", "bat"]], layers="all")
+    np.testing.assert_allclose(lookup.index.vectors[:2], vectors[0].mean(axis=0), rtol=2e-3)
     with pytest.raises(InputError, match="expected the name of a sense"):
-        memory.scores([Example((("a", "bat"),), None, "", 1)])
+        lookup.scores([Example((("a", "bat"),), None, "", 1)])
 
 
 @pytest.mark.parametrize(
@@ -256,47 +256,47 @@ def test_nearest_in_a_plain_text(tmp_path, model, elmo):
     [
         ("memory.json", b"{}"),
         ("memory.json", b'{"sentences": [["a"]], "occurrences": [[0, 0, null]]}'),
-        ("memory.safetensors", b"torn"),
+        ("memory.safetensors", b"damaged"),
     ],
 )
-def test_a_damaged_memory(tmp_path, model, name, data):
+def test_load_rejects_damaged_lookup_model(tmp_path, model, name, data):
     path = tmp_path / "text.txt"
     path.write_text("a bat\n")
     fit(nearest_config(path, tmp_path / "run", model))
     (tmp_path / "run" / "model" / name).write_bytes(data)
-    with pytest.raises(FormatError, match="is no whole model of a task"):
+    with pytest.raises(FormatError, match="is not a complete fitted task model"):
         load_task(tmp_path / "run")
 
 
-def test_a_dry_run_of_a_memory(tmp_path, model):
+def test_dry_run_of_lookup_task_writes_nothing(tmp_path, model):
     config = nearest_config(tmp_path / "text.txt", tmp_path / "run", model, dry_run=True)
-    assert "nothing is trained" in str(fit(config))
+    assert "nearest_occurrences needs no training" in str(fit(config))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_examples_under_the_same_name(tmp_path, model):
+def test_changed_examples_are_rejected(tmp_path, model):
     path = tmp_path / "text.txt"
     path.write_text("a bat\n")
     fit(nearest_config(path, tmp_path / "run", model))
     fit(nearest_config(path, tmp_path / "run", model))
     path.write_text("a bat\nanother bat\n")
-    with pytest.raises(ConfigError, match="run remembers other examples, or"):
+    with pytest.raises(ConfigError, match="run was built from other examples, or"):
         fit(nearest_config(path, tmp_path / "run", model))
 
 
-def test_another_word_of_the_same_sentence_is_another_example(tmp_path, model):
+def test_other_word_of_the_same_sentence_is_rejected(tmp_path, model):
     path = tmp_path / "senses.tsv"
     path.write_text("bat\tx\tthe bat club\n")
     fit(nearest_config(path, tmp_path / "run", model))
     path.write_text("club\tx\tthe bat club\n")
-    with pytest.raises(ConfigError, match="run remembers other examples, or"):
+    with pytest.raises(ConfigError, match="run was built from other examples, or"):
         fit(nearest_config(path, tmp_path / "run", model))
 
 
-def test_what_is_wrong_with_a_line_names_it(tmp_path, model, elmo):
+def test_prediction_error_names_the_line(tmp_path, model, elmo):
     path = tmp_path / "text.txt"
     path.write_text("a bat\n")
     fit(nearest_config(path, tmp_path / "run", model))
-    shown = elmo("predict", tmp_path / "run", "-", given="bat\ta bat\nKim\tShe left\n")
+    shown = elmo("predict", tmp_path / "run", "-", stdin="bat\ta bat\nKim\tShe left\n")
     assert shown.exit_code == 1
     assert "standard input, line 2: the text: 'Kim' is no word of its sentence" in shown.stderr

@@ -1,4 +1,4 @@
-"""Padded blocks and the order in which an LSTM reads them, against PyTorch's own packing."""
+"""Packing of padded batches, compared with `pack_padded_sequence`."""
 
 import pytest
 import torch
@@ -10,29 +10,29 @@ from elmo.tasks.packed_batch import PackedBatch
 
 
 @pytest.mark.parametrize("lengths", [(1,), (3, 1, 4), (2, 2, 2), (1, 5, 5, 2, 3)])
-@pytest.mark.parametrize("more", [0, 2])
-def test_an_lstm_reads_what_it_would_read_of_pytorch_packing(lengths, more):
+@pytest.mark.parametrize("extra_padding", [0, 2])
+def test_lstm_output_equals_that_with_pytorch_packing(lengths, extra_padding):
     torch.manual_seed(0)
-    width = max(lengths) + more
+    width = max(lengths) + extra_padding
     lstm = nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)
     x = torch.randn(len(lengths), width, 3, requires_grad=True)
-    layout = with_padding(PackedBatch.from_lengths(lengths), more)
+    layout = with_padding(PackedBatch.from_lengths(lengths), extra_padding)
     assert layout.mask.sum(dim=1).tolist() == list(lengths)
     packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
     expected, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=width)
-    found = layout.unpack(lstm(layout.pack(x))[0])
-    torch.testing.assert_close(found, expected)
-    weights = torch.randn_like(found)
-    gradients = [torch.autograd.grad((y * weights).sum(), x)[0] for y in (found, expected)]
+    output = layout.unpack(lstm(layout.pack(x))[0])
+    torch.testing.assert_close(output, expected)
+    weights = torch.randn_like(output)
+    gradients = [torch.autograd.grad((y * weights).sum(), x)[0] for y in (output, expected)]
     torch.testing.assert_close(*gradients)
     assert not gradients[0][~layout.mask].any()
 
 
-def test_a_block_is_as_wide_as_its_longest_text():
+def test_batch_is_as_wide_as_longest_text():
     assert PackedBatch.from_lengths([2, 5, 1]).mask.shape == (3, 5)
 
 
-def test_the_order_of_words():
+def test_words_are_ordered_by_time_and_length():
     layout = PackedBatch.from_lengths([1, 3])
     assert layout.mask.tolist() == [[True, False, False], [True] * 3]
     assert layout.batch_sizes.tolist() == [2, 1, 1]

@@ -1,10 +1,10 @@
-"""Seeds in processes of their own come to what they come to one after another."""
+"""Seeds in parallel processes have the same results as seeds one after another."""
 
 import os
 
 import pytest
 import torch
-from parallel_fits import ended, failing, named
+from parallel_fits import fail_if_bad, kill_process, report_process
 from safetensors.torch import load_file
 from small_tasks import LABELED, task_config, write_elmo, write_jsonl
 
@@ -15,23 +15,26 @@ from elmo.tasks.parallel_seeds import OUTPUT, run_in_parallel
 from elmo.train import loop
 
 
-def test_seeds_side_by_side_equal_those_one_after_another(tmp_path, monkeypatch):
-    given = {
+def test_parallel_seeds_equal_sequential_seeds(tmp_path, monkeypatch):
+    settings = {
         "train": write_jsonl(tmp_path / "labels.jsonl", LABELED),
         "model": write_elmo(tmp_path),
         "max_steps": 3,
         "seeds": 2,
     }
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
-    monkeypatch.setattr(fit_module, "draw_mixes", lambda *given: None)
-    one = fit(task_config(tmp_path / "one", **given))
-    both = fit(task_config(tmp_path / "both", **given, parallel_seeds=2))
-    assert [run["development"] for run in both.runs] == [run["development"] for run in one.runs]
-    assert both.metric == one.metric == "accuracy"
+    monkeypatch.setattr(fit_module, "draw_mixes", lambda *arguments: None)
+    sequential = fit(task_config(tmp_path / "sequential", **settings))
+    parallel = fit(task_config(tmp_path / "parallel", **settings, parallel_seeds=2))
+    parallel_scores, sequential_scores = (
+        [run["development"] for run in result.runs] for result in (parallel, sequential)
+    )
+    assert parallel_scores == sequential_scores
+    assert parallel.metric == sequential.metric == "accuracy"
     for name in ("seed-1", "seed-2"):
         weights = [
-            load_file(tmp_path / way / name / "model" / "model.safetensors")
-            for way in ("one", "both")
+            load_file(tmp_path / mode / name / "model" / "model.safetensors")
+            for mode in ("sequential", "parallel")
         ]
         torch.testing.assert_close(*weights, rtol=0, atol=0)
 
@@ -40,18 +43,18 @@ def configs(tmp_path, *names):
     return [task_config(tmp_path / name, train="x") for name in names]
 
 
-def test_results_are_in_order_each_from_a_process_of_its_own(tmp_path):
-    found = run_in_parallel(named, configs(tmp_path, *"ab"), 2)
-    assert [one["out"] for one in found] == [str(tmp_path / name) for name in "ab"]
-    assert len({os.getpid(), *(one["process"] for one in found)}) == 3
-    assert (tmp_path / "b" / OUTPUT).read_text() == "said\n"
+def test_results_are_in_order_and_from_separate_processes(tmp_path):
+    results = run_in_parallel(report_process, configs(tmp_path, *"ab"), 2)
+    assert [result["out"] for result in results] == [str(tmp_path / name) for name in "ab"]
+    assert len({os.getpid(), *(result["process"] for result in results)}) == 3
+    assert (tmp_path / "b" / OUTPUT).read_text() == "output\n"
 
 
-def test_an_error_is_the_one_of_the_run(tmp_path):
-    with pytest.raises(ElmoError, match=r"^no such thing$"):
-        run_in_parallel(failing, configs(tmp_path, "bad", "never"), 1)
+def test_error_of_a_run_is_raised_unchanged(tmp_path):
+    with pytest.raises(ElmoError, match=r"^example error$"):
+        run_in_parallel(fail_if_bad, configs(tmp_path, "bad", "never"), 1)
 
 
-def test_a_process_that_was_killed_is_told(tmp_path):
-    with pytest.raises(OutputError, match=r"ended too early \(exit status -9\)"):
-        run_in_parallel(ended, configs(tmp_path, "a"), 1)
+def test_killed_process_raises_output_error(tmp_path):
+    with pytest.raises(OutputError, match=r"ended early \(exit status -9\)"):
+        run_in_parallel(kill_process, configs(tmp_path, "a"), 1)

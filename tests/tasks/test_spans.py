@@ -1,4 +1,4 @@
-"""Tags and spans: the four schemes, conlleval's leniency, what may follow what."""
+"""Tags and spans: the four schemes, lenient reading as in conlleval, allowed transitions."""
 
 from itertools import pairwise, product
 
@@ -17,11 +17,11 @@ from elmo.tasks.spans import (
     SCHEMES,
     Span,
     allowed_transitions,
+    canonical_scheme,
     convert,
     detect_scheme,
     from_spans,
     is_well_formed,
-    canonical_scheme,
     to_scheme,
     to_spans,
 )
@@ -35,7 +35,7 @@ def tags_of(scheme, labels=("X", "Y")):
 
 @st.composite
 def sentences(draw):
-    """Spans that do not overlap, and the length of their sentence."""
+    """Draw spans that do not overlap, and the length of their sentence."""
     length = draw(st.integers(0, 12))
     cuts = sorted(draw(st.sets(st.integers(0, length))))
     spans = [
@@ -48,8 +48,8 @@ def sentences(draw):
 
 # ------------------------------------------------------------------------------------ schemes
 
-WORKED = [
-    # label of each word, cut where a new span begins
+EXAMPLES = [
+    # spans, number of words, tags in IOB1, IOB2 and BIOES
     ([], 2, "O O", "O O", "O O"),
     ([(0, 1, "X")], 1, "I-X", "B-X", "S-X"),
     ([(0, 2, "X")], 3, "I-X I-X O", "B-X I-X O", "B-X E-X O"),
@@ -62,8 +62,8 @@ WORKED = [
 ]
 
 
-@pytest.mark.parametrize(("spans", "length", "iob1", "iob2", "bioes"), WORKED)
-def test_by_hand(spans, length, iob1, iob2, bioes):
+@pytest.mark.parametrize(("spans", "length", "iob1", "iob2", "bioes"), EXAMPLES)
+def test_spans_and_tags_of_examples(spans, length, iob1, iob2, bioes):
     spans = [Span(*span) for span in spans]
     bilou = None if bioes is None else bioes.replace("E", "L").replace("S", "U")
     for scheme, text in zip(SCHEMES, (iob1, iob2, bioes, bilou), strict=True):
@@ -73,7 +73,7 @@ def test_by_hand(spans, length, iob1, iob2, bioes):
 
 
 @given(sentences(), st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
-def test_there_and_back(sentence, source, target):
+def test_conversion_between_schemes_round_trips(sentence, source, target):
     spans, length = sentence
     tags = from_spans(spans, length, source)
     assert len(tags) == length
@@ -88,7 +88,7 @@ def test_there_and_back(sentence, source, target):
 @pytest.mark.parametrize(
     ("tags", "spans"),
     [
-        # An I- which continues nothing begins a span.
+        # An I- tag that continues nothing begins a span.
         ("I-X I-X", [(0, 2, "X")]),
         ("O I-X O", [(1, 2, "X")]),
         ("B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")]),
@@ -96,7 +96,7 @@ def test_there_and_back(sentence, source, target):
         ("I-X B-X I-X", [(0, 1, "X"), (1, 3, "X")]),
     ],
 )
-def test_ill_formed_iob(tags, spans):
+def test_ill_formed_iob_tags_are_read_leniently(tags, spans):
     for scheme in (IOB1, IOB2):
         assert to_spans(tags.split(), scheme) == [Span(*span) for span in spans]
 
@@ -114,20 +114,19 @@ def test_ill_formed_iob(tags, spans):
         ("E-X I-X", [(0, 1, "X"), (1, 2, "X")]),
     ],
 )
-def test_ill_formed_bioes(tags, spans):
+def test_ill_formed_bioes_tags_are_read_leniently(tags, spans):
     assert to_spans(tags.split(), BIOES) == [Span(*span) for span in spans]
 
 
-def test_bilou_and_bioes_are_read_alike():
+def test_bilou_and_bioes_accept_prefixes_of_each_other():
     tags = "U-X B-X I-X L-X O B-Y L-Y".split()
     assert to_spans(tags, "bilou") == [Span(0, 1, "X"), Span(1, 4, "X"), Span(5, 7, "Y")]
     assert convert(tags, BIOES, BIOES) == "S-X B-X I-X E-X O B-Y E-Y".split()
     assert convert("S-X B-Y E-Y".split(), BILOU, BILOU) == "U-X B-Y L-Y".split()
     start, follow, end = allowed_transitions("BILOU", ["O", "B-X", "I-X", "L-X", "U-X"])
-    for mask, other in zip(
-        (start, follow, end), allowed_transitions(BIOES, tags_of(BIOES, "X")), strict=True
-    ):
-        assert torch.equal(mask, other)
+    bioes = allowed_transitions(BIOES, tags_of(BIOES, "X"))
+    for mask, bioes_mask in zip((start, follow, end), bioes, strict=True):
+        assert torch.equal(mask, bioes_mask)
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +136,13 @@ def get_entities():
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), st.sampled_from([IOB2, BIOES]))
-def test_as_seqeval_reads_them(get_entities, data, scheme):
+def test_spans_equal_those_of_seqeval(get_entities, data, scheme):
     tags = data.draw(st.lists(st.sampled_from(tags_of(scheme)), max_size=12))
     expected = [Span(start, end + 1, label) for label, start, end in get_entities(tags)]
     assert to_spans(tags, scheme) == expected
 
 
-def test_names():
+def test_scheme_names_and_aliases():
     assert [canonical_scheme(name) for name in ("iob1", "bio", "IOBES", "BIOLU", "None")] == [
         IOB1,
         IOB2,
@@ -151,15 +150,17 @@ def test_names():
         BILOU,
         NONE,
     ]
-    with pytest.raises(ConfigError, match="no tag scheme 'IOB3'; expected IOB1, IOB2, BIOES"):
+    with pytest.raises(
+        ConfigError, match=r"Unknown tag scheme 'IOB3'\. Expected one of: IOB1, IOB2, BIOES"
+    ):
         to_spans(["O"], "IOB3")
-    with pytest.raises(ConfigError, match="no spans"):
+    with pytest.raises(ConfigError, match="Tags without a scheme have no spans"):
         to_spans(["NN"], NONE)
 
 
 @pytest.mark.parametrize("tag", ["NN", "", "X-Y", "BB-X", "E-X", "o", "-X"])
-def test_tags_of_no_scheme(tag):
-    with pytest.raises(InputError, match="is no tag of the scheme IOB2"):
+def test_to_spans_rejects_invalid_tag(tag):
+    with pytest.raises(InputError, match="is not a tag of the scheme IOB2"):
         to_spans(["O", tag], IOB2)
 
 
@@ -174,7 +175,7 @@ def test_tags_of_no_scheme(tag):
         [(0, 2, "X"), (0, 2, "X")],
     ],
 )
-def test_spans_that_cannot_be_written(spans):
+def test_from_spans_rejects_invalid_spans(spans):
     with pytest.raises(InputError, match="Span"):
         from_spans([Span(*span) for span in spans], 3, IOB2)
 
@@ -191,7 +192,7 @@ def test_spans_that_cannot_be_written(spans):
         (["B-X O"], IOB2),
         (["O O"], IOB2),
         ([], IOB2),
-        # A slip makes no other scheme.
+        # A single mistake does not change the scheme.
         (["B-X I-X", "B-X O B-Y", "O I-X"], IOB2),
         (["I-X I-X", "I-X O I-Y", "O B-X"], IOB1),
         (["B-X O", "S-X"], BIOES),
@@ -203,74 +204,74 @@ def test_spans_that_cannot_be_written(spans):
         (["NN DT NN", "B-X"], NONE),
     ],
 )
-def test_detect(tags, scheme):
+def test_detect_scheme(tags, scheme):
     assert detect_scheme([line.split() for line in tags]) == scheme
 
 
 @pytest.mark.parametrize(
     ("tags", "message"),
     [
-        (["B-X I-X O", "B-Y X"], "tag 'X' is no tag of spans, where others are, such as 'B-X'"),
-        # Words are counted, not kinds of tags.
-        (["B-X O"] * 3 + ["X O"], "tag 'X' is no tag of spans, where others are, such as 'B-X'"),
-        (["B-X I-X"] * 2 + ["X b-X"], "tag 'X' is no tag of spans"),
-        (["B-X I-X", "B- O"], "tag 'B-' is no tag of spans"),
-        (["B-X O B-Y O", "B-X S-Y", "B-Y O"], "tag 'S-Y' is of BIOES or BILOU, and the others"),
+        (["B-X I-X O", "B-Y X"], "tag 'X' has no span prefix, but others do, such as 'B-X'"),
+        # Occurrences are counted, not distinct tags.
+        (["B-X O"] * 3 + ["X O"], "tag 'X' has no span prefix, but others do, such as 'B-X'"),
+        (["B-X I-X"] * 2 + ["X b-X"], "tag 'X' has no span prefix"),
+        (["B-X I-X", "B- O"], "tag 'B-' has no span prefix"),
+        (
+            ["B-X O B-Y O", "B-X S-Y", "B-Y O"],
+            "tag 'S-Y' belongs to BIOES or BILOU, but the others",
+        ),
     ],
 )
-def test_a_slip_does_not_decide_what_all_tags_mean(tags, message):
-    with pytest.raises(InputError, match=f"{message}.*: mend it, or name the scheme"):
+def test_detect_scheme_rejects_rare_invalid_tags(tags, message):
+    with pytest.raises(InputError, match=f"{message}.*Correct it, or set --scheme"):
         detect_scheme([line.split() for line in tags])
 
 
-def test_tags_are_brought_into_a_scheme():
-    alone, two = ["S-X", "O"], ["B-X", "E-X"]
-    assert to_scheme([alone, two], IOB2) == [["B-X", "O"], ["B-X", "I-X"]]
+def test_to_scheme_converts_tags():
+    single, double = ["S-X", "O"], ["B-X", "E-X"]
+    assert to_scheme([single, double], IOB2) == [["B-X", "O"], ["B-X", "I-X"]]
     assert to_scheme([["B-X", "L-X"], ["U-X"]], BIOES) == [["B-X", "E-X"], ["S-X"]]
-    # Letters of one scheme that mean another: what is right is told by the spans, not the letters.
+    # IOB1 and IOB2 have the same prefixes: the spans determine the scheme.
     assert to_scheme([["I-X", "O"], ["O", "I-X", "B-X"]], IOB2) == [
         ["B-X", "O"],
         ["O", "B-X", "B-X"],
     ]
-    # A slip is left as it is.
-    slip = [["B-X", "O"], ["B-X", "I-Y"], ["O", "B-X"]]
-    assert to_scheme(slip, IOB2) == slip
+    # A single mistake is unchanged.
+    mistake = [["B-X", "O"], ["B-X", "I-Y"], ["O", "B-X"]]
+    assert to_scheme(mistake, IOB2) == mistake
     assert to_scheme([["B-X", "O", "I-X"]], IOB1) == [["B-X", "O", "I-X"]]
-    with pytest.raises(InputError, match="'NN' is no tag of the scheme IOB2"):
+    with pytest.raises(InputError, match="'NN' is not a tag of the scheme IOB2"):
         to_scheme([["NN"]], IOB2)
 
 
 @given(st.lists(sentences(), max_size=5), st.sampled_from(SCHEMES))
-def test_what_is_detected_reads_the_same(parts, scheme):
+def test_detected_scheme_gives_the_same_spans(parts, scheme):
     tags = [from_spans(spans, length, scheme) for spans, length in parts]
-    found = detect_scheme(tags)
-    assert [to_spans(line, found) for line in tags] == [spans for spans, _ in parts]
+    detected = detect_scheme(tags)
+    assert [to_spans(line, detected) for line in tags] == [spans for spans, _ in parts]
 
 
-# ------------------------------------------------------------------------------------ allowed
+# ------------------------------------------------------------------------- allowed transitions
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
-def test_allowed_are_those_that_spans_are_written_as(scheme, length):
-    """All sequences: a well-formed one is what writing its own spans gives."""
+def test_allowed_sequences_are_the_well_formed_ones(scheme, length):
+    """A sequence is well-formed if converting it to spans and back does not change it."""
     tags = tags_of(scheme)
     start, follow, end = allowed_transitions(scheme, tags)
     assert (start.dtype, follow.shape, end.shape) == (torch.bool, (len(tags),) * 2, (len(tags),))
     for numbers in product(range(len(tags)), repeat=length):
         sentence = [tags[number] for number in numbers]
-        found = start[numbers[0]] and end[numbers[-1]]
-        found = found and all(follow[pair] for pair in pairwise(numbers))
+        is_allowed = start[numbers[0]] and end[numbers[-1]]
+        is_allowed = is_allowed and all(follow[pair] for pair in pairwise(numbers))
         well_formed = from_spans(to_spans(sentence, scheme), length, scheme) == sentence
-        assert bool(found) == well_formed
+        assert bool(is_allowed) == well_formed
         assert is_well_formed(sentence, scheme) == well_formed
 
 
 def test_everything_is_allowed_without_a_scheme():
-    assert all(mask.all() for mask in allowed_transitions(NONE, ["NN", "DT"]))
-    assert [tuple(mask.shape) for mask in allowed_transitions(NONE, ["NN", "DT"])] == [
-        (2,),
-        (2, 2),
-        (2,),
-    ]
+    masks = allowed_transitions(NONE, ["NN", "DT"])
+    assert all(mask.all() for mask in masks)
+    assert [tuple(mask.shape) for mask in masks] == [(2,), (2, 2), (2,)]
     assert is_well_formed(["NN"], NONE)

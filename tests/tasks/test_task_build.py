@@ -1,4 +1,4 @@
-"""From dials to a model: first weights, and what splits raw text."""
+"""Building task models: initial weights, ELMo layers, splitting of raw text."""
 
 import pytest
 import torch
@@ -10,33 +10,33 @@ from elmo.tasks.build import layers_folder, load_elmo, splitter
 from elmo.tasks.frozen_layers import ComputedLayers, StoredLayers
 
 
-def test_the_seed_decides_the_first_weights(tmp_path):
+def test_initial_weights_depend_on_seed_only(tmp_path):
     torch.manual_seed(8)
-    drawn = torch.rand(3)
+    expected = torch.rand(3)
     torch.manual_seed(8)
-    found = [weights(make_fitted_task(tmp_path, seed=seed)) for seed in (1, 1, 2)]
-    assert torch.equal(torch.rand(3), drawn)
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
-    assert not torch.equal(found[0]["head.out.weight"], found[2]["head.out.weight"])
+    models = [weights(make_fitted_task(tmp_path, seed=seed)) for seed in (1, 1, 2)]
+    assert torch.equal(torch.rand(3), expected)
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+    assert not torch.equal(models[0]["head.out.weight"], models[2]["head.out.weight"])
 
 
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
-def test_whose_layers_a_model_reads(tmp_path, use):
+def test_model_uses_stored_layers_or_trainable_network(tmp_path, use):
     name = write_elmo(tmp_path / "elmo")
-    trained = make_fitted_task(tmp_path / "run", model=name, use=use)
-    fields, network = trained.built.indexer, trained.built.model.features.network
+    fitted = make_fitted_task(tmp_path / "run", model=name, use=use)
+    indexer, network = fitted.built.indexer, fitted.built.model.features.network
     if use == "frozen":
-        assert isinstance(fields.layers, StoredLayers)
-        assert fields.mapper is network is None
-        trained.save(tmp_path / "model")
+        assert isinstance(indexer.layers, StoredLayers)
+        assert indexer.mapper is network is None
+        fitted.save(tmp_path / "model")
     else:
-        assert fields.layers is None
-        assert fields.mapper is trained.built.elmo.mapper
-        assert network is trained.built.elmo.network
+        assert indexer.layers is None
+        assert indexer.mapper is fitted.built.elmo.mapper
+        assert network is fitted.built.elmo.network
         assert not (tmp_path / "run" / "layers").exists()
 
 
-def test_a_model_in_use_computes_its_layers(tmp_path):
+def test_loaded_model_computes_layers(tmp_path):
     from elmo.tasks.fitted_task import load_fitted_task
 
     name = write_elmo(tmp_path / "elmo")
@@ -44,7 +44,7 @@ def test_a_model_in_use_computes_its_layers(tmp_path):
     assert isinstance(load_fitted_task(tmp_path / "model").built.indexer.layers, ComputedLayers)
 
 
-def test_what_splits_raw_text():
+def test_splitter_uses_tokenizer_of_config_or_elmo():
     text = "Don't, he said."
     english = ["Do", "n't", ",", "he", "said", "."]
     assert splitter(task_config("x"), None)(text) == text.split()
@@ -54,7 +54,7 @@ def test_what_splits_raw_text():
     assert splitter(task_config("x", tokenizer="whitespace"), elmo)(text) == text.split()
 
 
-def test_where_layers_are_kept(tmp_path):
+def test_layers_folder_is_cache_or_in_output_folder(tmp_path):
     assert layers_folder(task_config(tmp_path)) == tmp_path / "layers"
     assert layers_folder(task_config(tmp_path, cache="here")).name == "here"
     assert load_elmo(task_config(tmp_path)) is None

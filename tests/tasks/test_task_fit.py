@@ -1,4 +1,4 @@
-"""Training runs from files to folders."""
+"""Training runs of tasks, from files to folders."""
 
 import dataclasses
 import json
@@ -31,10 +31,10 @@ from elmo.train.report import read_log
 
 
 @pytest.fixture(autouse=True)
-def no_picture(monkeypatch):
-    """Pictures take longer to draw than such runs do."""
+def no_plots(monkeypatch):
+    """Do not draw plots, which take longer than these runs."""
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
-    monkeypatch.setattr(fit_module, "draw_mixes", lambda *given: None)
+    monkeypatch.setattr(fit_module, "draw_mixes", lambda *arguments: None)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Files of examples, by the task they are for."""
+    """Files of examples by task."""
     folder = tmp_path_factory.mktemp("files")
     return {
         "classification": write_jsonl(folder / "labels.jsonl", LABELED),
@@ -52,20 +52,20 @@ def files(tmp_path_factory):
     }
 
 
-def same_weights(one, other):
-    one, other = (load_file(folder / "model.safetensors") for folder in (one, other))
-    return one.keys() == other.keys() and all(torch.equal(one[n], other[n]) for n in one)
+def same_weights(*folders):
+    first, second = (load_file(folder / "model.safetensors") for folder in folders)
+    return first.keys() == second.keys() and all(torch.equal(first[n], second[n]) for n in first)
 
 
-def scores(folder):
+def evaluations(folder):
     return [event for event in read_log(folder) if event["kind"] == "evaluation"]
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])
-def test_a_run_from_files(tmp_path, model, files, task, capsys):
+def test_fit_trains_scores_and_writes_folder(tmp_path, model, files, task, capsys):
     path = files[task]
-    given = {"train": path, "dev": path, "test": path, "task": task, "model": model}
-    result = fit(task_config(tmp_path / "run", epochs=16, evaluate_every=32, **given))
+    settings = {"train": path, "dev": path, "test": path, "task": task, "model": model}
+    result = fit(task_config(tmp_path / "run", epochs=16, evaluate_every=32, **settings))
     (run,) = result.runs
     assert run["development"] == run["test"]
     assert run["test"][result.metric] == 1.0
@@ -75,94 +75,94 @@ def test_a_run_from_files(tmp_path, model, files, task, capsys):
     assert f"{metric} 1.0000" in shown[1]
     assert shown[2].startswith("mix at input: layers 0.")
     assert shown[3] == f"model: {tmp_path / 'run' / 'model'}"
-    assert "20 examples to learn from, 20 to choose by" in capsys.readouterr().err
+    assert "20 training examples, 20 development examples" in capsys.readouterr().err
     written = json.loads((tmp_path / "run" / "results.json").read_text())
     assert written["metric"] == result.metric
     assert written["runs"] == [run]
     assert written["scores"]["test"]["accuracy"] == {"mean": 1.0, "deviation": 0.0, "n": 1}
-    found = {entry.name for entry in (tmp_path / "run").iterdir()}
-    assert {"config.yaml", "checkpoints", "log.jsonl", "model", "layers"} <= found
-    trained = load_fitted_task(tmp_path / "run")
-    assert trained.facts["steps"] in (32, 64)
-    assert trained.facts["development"] == run["development"]
-    assert trained.facts["mixes"] == run["mixes"]
+    names = {entry.name for entry in (tmp_path / "run").iterdir()}
+    assert {"config.yaml", "checkpoints", "log.jsonl", "model", "layers"} <= names
+    fitted = load_fitted_task(tmp_path / "run")
+    assert fitted.facts["steps"] in (32, 64)
+    assert fitted.facts["development"] == run["development"]
+    assert fitted.facts["mixes"] == run["mixes"]
 
 
-def test_started_again_it_has_nothing_to_do(tmp_path, files, monkeypatch):
+def test_finished_run_is_not_trained_again(tmp_path, files, monkeypatch):
     config = task_config(tmp_path / "run", train=files["classification"])
     first = fit(config)
 
-    def refuse(*arguments):
+    def fail(*arguments):
         raise AssertionError
 
-    monkeypatch.setattr(TaskTrainable, "step", refuse)
+    monkeypatch.setattr(TaskTrainable, "step", fail)
     assert fit(config) == first
 
 
 @pytest.mark.parametrize(
-    ("stop", "given"),
+    ("stop", "settings"),
     [
-        ("death", {"schedule": "cosine", "dropout": 0.3}),
+        ("error", {"schedule": "cosine", "dropout": 0.3}),
         ("signal", {"model": True, "use": "tuned", "unfreeze_every": 1, "task": "tagging"}),
     ],
 )
-def test_stopped_and_gone_on(tmp_path, model, files, monkeypatch, given, stop):
-    task = given.get("task", "classification")
-    given = {**given, "train": files[task], "epochs": 3, "checkpoint_every": 5}
-    if "model" in given:
-        given["model"] = model
-    whole = fit(task_config(tmp_path / "whole", **given))
+def test_resumed_run_equals_uninterrupted_run(tmp_path, model, files, monkeypatch, settings, stop):
+    task = settings.get("task", "classification")
+    settings = {**settings, "train": files[task], "epochs": 3, "checkpoint_every": 5}
+    if "model" in settings:
+        settings["model"] = model
+    whole = fit(task_config(tmp_path / "whole", **settings))
     step = TaskTrainable.step
 
-    def dying(self, batch, number):
+    def interrupted(self, batch, number):
         if number == 6 and stop == "signal":
             os.kill(os.getpid(), signal.SIGINT)
         elif number == 6:
             raise ZeroDivisionError
         return step(self, batch, number)
 
-    monkeypatch.setattr(TaskTrainable, "step", dying)
-    config = task_config(tmp_path / "parts", **given)
+    monkeypatch.setattr(TaskTrainable, "step", interrupted)
+    config = task_config(tmp_path / "resumed", **settings)
     with pytest.raises(KeyboardInterrupt if stop == "signal" else ZeroDivisionError):
         fit(config)
     monkeypatch.setattr(TaskTrainable, "step", step)
-    parts = fit(config)
-    for whole_run, run in zip(whole.runs, parts.runs, strict=True):
+    resumed = fit(config)
+    for whole_run, run in zip(whole.runs, resumed.runs, strict=True):
         assert {**whole_run, "out": ""} == {**run, "out": ""}
-    assert same_weights(tmp_path / "whole" / "model", tmp_path / "parts" / "model")
-    if "model" in given:
-        one, other = (
+    assert same_weights(tmp_path / "whole" / "model", tmp_path / "resumed" / "model")
+    if "model" in settings:
+        first, second = (
             ELMo.from_pretrained(tmp_path / name / "model" / "elmo").state_dict()
-            for name in ("whole", "parts")
+            for name in ("whole", "resumed")
         )
-        assert all(torch.equal(one[name], other[name]) for name in one)
-    assert [e["step"] for e in scores(tmp_path / "parts")] == [
-        e["step"] for e in scores(tmp_path / "whole")
+        assert all(torch.equal(first[name], second[name]) for name in first)
+    assert [e["step"] for e in evaluations(tmp_path / "resumed")] == [
+        e["step"] for e in evaluations(tmp_path / "whole")
     ]
 
 
-def test_the_best_is_kept_and_worse_ones_stop_it(tmp_path, monkeypatch):
-    figures = iter([0.3, 0.6, 0.6, 0.5, 0.9])
-    trained = make_fitted_task(tmp_path / "run", dev=LABELED, epochs=9, patience=2)
+def test_best_model_is_kept_and_patience_stops_run(tmp_path, monkeypatch):
+    accuracies = iter([0.3, 0.6, 0.6, 0.5, 0.9])
+    fitted = make_fitted_task(tmp_path / "run", dev=LABELED, epochs=9, patience=2)
     with monkeypatch.context() as patch:
-        patch.setattr(TaskTrainable, "metric", lambda self, step, watch: [next(figures), 0.0])
-        run = train(TaskTrainingJob(trained, LABELED, LABELED))
+        patch.setattr(TaskTrainable, "measure", lambda self, step, watch: [next(accuracies), 0.0])
+        run = train(TaskTrainingJob(fitted, LABELED, LABELED))
     assert run.step == 16
-    assert run.best.figures["accuracy"] == 0.6
+    assert run.best.scores["accuracy"] == 0.6
     assert str(run).startswith("stopped early after 2 evaluations without improvement: step 16, ")
     assert str(run).endswith("; development: accuracy 0.6000, macro f1 0.0000")
     kept = load_fitted_task(tmp_path / "run")
     assert kept.facts["steps"] == 8
-    # What was kept is the model of that step, not that of the last.
+    # The kept model is that of the best step, not of the last.
     short = make_fitted_task(tmp_path / "short", epochs=2)
     train(TaskTrainingJob(short, LABELED, []))
     assert same_weights(tmp_path / "run" / "model", tmp_path / "short" / "model")
 
 
-def test_seeds(tmp_path, model, files):
+def test_several_seeds_have_own_folders_and_common_results(tmp_path, model, files):
     path = files["classification"]
-    given = {"train": path, "test": path, "model": model, "epochs": 2, "seed": 4}
-    result = fit(task_config(tmp_path / "runs", seeds=2, **given))
+    settings = {"train": path, "test": path, "model": model, "epochs": 2, "seed": 4}
+    result = fit(task_config(tmp_path / "runs", seeds=2, **settings))
     assert [run["seed"] for run in result.runs] == [4, 5]
     folders = [tmp_path / "runs" / f"seed-{seed}" for seed in (4, 5)]
     assert [run["out"] for run in result.runs] == [str(folder) for folder in folders]
@@ -173,81 +173,83 @@ def test_seeds(tmp_path, model, files):
     written = json.loads((tmp_path / "runs" / "results.json").read_text())
     for part in ("development", "test"):
         for name in ("accuracy", "macro_f1"):
-            one, other = (run[part][name] for run in result.runs)
-            found = written["scores"][part][name]
-            assert found["mean"] == pytest.approx((one + other) / 2)
-            assert found["deviation"] == pytest.approx(abs(one - other) / 2**0.5)
-            assert found["n"] == 2
-            assert f"{found['mean']:.4f} ± {found['deviation']:.4f}" in str(result)
+            first, second = (run[part][name] for run in result.runs)
+            spread = written["scores"][part][name]
+            assert spread["mean"] == pytest.approx((first + second) / 2)
+            assert spread["deviation"] == pytest.approx(abs(first - second) / 2**0.5)
+            assert spread["n"] == 2
+            assert f"{spread['mean']:.4f} ± {spread['deviation']:.4f}" in str(result)
     with pytest.raises(
-        FormatError, match=r"has models of several seeds: name one, such as .*seed-4"
+        FormatError, match=r"contains models of several seeds\. Choose one, for example .*seed-4"
     ):
         load_fitted_task(tmp_path / "runs", "cpu")
-    # One of them alone comes to the same.
-    fit(task_config(tmp_path / "alone", **{**given, "seed": 5}))
+    # A run of one of the seeds has the same result.
+    fit(task_config(tmp_path / "alone", **{**settings, "seed": 5}))
     assert same_weights(tmp_path / "alone" / "model", folders[1] / "model")
 
 
-def test_seeds_that_were_done_are_not_done_again(tmp_path, files, monkeypatch):
-    given = {"train": files["classification"], "max_steps": 1}
-    fit(task_config(tmp_path / "runs", seeds=2, **given))
-    seen = []
+def test_finished_seeds_are_not_trained_again(tmp_path, files, monkeypatch):
+    settings = {"train": files["classification"], "max_steps": 1}
+    fit(task_config(tmp_path / "runs", seeds=2, **settings))
+    seeds = []
     step = TaskTrainable.step
     monkeypatch.setattr(
-        TaskTrainable, "step", lambda self, *a: seen.append(self.config.run.seed) or step(self, *a)
+        TaskTrainable, "step", lambda self, *a: seeds.append(self.config.run.seed) or step(self, *a)
     )
-    result = fit(task_config(tmp_path / "runs", seeds=3, **given))
-    assert seen == [3]
+    result = fit(task_config(tmp_path / "runs", seeds=3, **settings))
+    assert seeds == [3]
     assert len(result.runs) == 3
 
 
-def test_a_fraction(tmp_path, files):
-    given = {"train": files["tagging"], "task": "tagging", "fraction": 0.25}
-    seen = []
+def test_fraction_is_sampled_by_seed(tmp_path, files):
+    settings = {"train": files["tagging"], "task": "tagging", "fraction": 0.25}
+    samples = []
     for seed in (1, 1, 2):
-        job = fit_module._job(task_config(tmp_path, seed=seed, **given), None)
+        job = fit_module._job(task_config(tmp_path, seed=seed, **settings), None)
         assert (len(job.train), len(job.dev)) == (4, 2)
-        seen.append([e.words for e in job.train])
-        assert set(job.trained.labels) == set(job.trained.task.labels(job.train))
-    assert seen[0] == seen[1] != seen[2]
+        samples.append([e.words for e in job.train])
+        assert set(job.fitted.labels) == set(job.fitted.task.labels(job.train))
+    assert samples[0] == samples[1] != samples[2]
 
 
-def test_a_fraction_is_learned_from_as_long_as_the_whole(tmp_path, files):
-    given = {"train": files["tagging"], "task": "tagging", "batch_size": 2, "epochs": 3}
-    works = []
+def test_epoch_of_a_fraction_has_steps_of_all_examples(tmp_path, files):
+    settings = {"train": files["tagging"], "task": "tagging", "batch_size": 2, "epochs": 3}
+    trainables = []
     for fraction in (1.0, 1 / 3, 0.1):
-        config = task_config(tmp_path, fraction=fraction, **given)
-        works.append(fit_module._job(config, None).make_trainable(make_fabric(config.run)))
-    whole, part, tenth = works
+        config = task_config(tmp_path, fraction=fraction, **settings)
+        trainables.append(fit_module._job(config, None).make_trainable(make_fabric(config.run)))
+    whole, part, tenth = trainables
     assert (len(whole.job.train), len(part.job.train)) == (18, 6)
     assert (whole.n_steps, part.n_steps) == (27, 27)
     assert whole.steps_per_epoch == part.steps_per_epoch == 9
     assert part.data.per_epoch == 3
-    # Two examples of a batch that could hold them all twice over: rounding is not multiplied.
+    # Two examples are less than a batch: rounding errors are not multiplied.
     assert (len(tenth.job.train), tenth.data.per_epoch) == (2, 1)
     assert tenth.steps_per_epoch == 10
     assert part.tokens_per_step > 1
 
 
-def test_other_examples_in_the_same_folder(tmp_path, files):
+def test_changed_examples_or_settings_are_rejected(tmp_path, files):
     path = tmp_path / "train.jsonl"
     write_jsonl(path, LABELED)
     config = task_config(tmp_path / "run", train=str(path), max_steps=1)
     fit(config)
     write_jsonl(path, LABELED[::-1])
-    with pytest.raises(ConfigError, match="run holds a run on other examples: another --out"):
+    with pytest.raises(
+        ConfigError, match=r"run contains a run on other examples\. Use another --out"
+    ):
         fit(config)
     with pytest.raises(
         ConfigError, match="contains a run with other settings: hidden was 8, now 9"
     ):
-        fit(dataclasses.replace(config, body=dataclasses.replace(config.encoder, hidden=9)))
+        fit(dataclasses.replace(config, encoder=dataclasses.replace(config.encoder, hidden=9)))
 
 
-def test_runs_with_other_heads_share_their_layers(tmp_path, model, files):
-    given = {"train": files["classification"], "model": model, "max_steps": 1}
+def test_runs_with_other_options_share_stored_layers(tmp_path, model, files):
+    settings = {"train": files["classification"], "model": model, "max_steps": 1}
     for hidden in (3, 4):
         config = task_config(
-            tmp_path / str(hidden), hidden=hidden, cache=str(tmp_path / "cache"), **given
+            tmp_path / str(hidden), hidden=hidden, cache=str(tmp_path / "cache"), **settings
         )
         fit(config)
         assert len(list((tmp_path / "cache").iterdir())) == 1
@@ -255,73 +257,73 @@ def test_runs_with_other_heads_share_their_layers(tmp_path, model, files):
 
 
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
-def test_a_dry_run_writes_nothing_and_says_how_long(tmp_path, model, files, use):
-    given = {"train": files["classification"], "model": model, "use": use, "seeds": 2}
-    result = fit(task_config(tmp_path / "run", dry_run=True, **given))
+def test_dry_run_writes_nothing_and_estimates_time(tmp_path, model, files, use):
+    settings = {"train": files["classification"], "model": model, "use": use, "seeds": 2}
+    result = fit(task_config(tmp_path / "run", dry_run=True, **settings))
     assert str(result).startswith("dry run, nothing written; ")
     assert "tokens/s: the run would take about" in str(result)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_static_vectors_of_all_words(tmp_path, files):
+def test_word_vectors_are_saved_with_the_model(tmp_path, files):
     path = tmp_path / "vectors.txt"
     path.write_text("5 3\nunheard 7 8 9\nfine 1 2 3\nrare 1 1 1\nfilm 4 5 6\nplay 1 0 1\n")
-    given = {
+    settings = {
         "train": files["classification"],
         "word_vectors": str(path),
         "tune_word_vectors": False,
     }
-    fit(task_config(tmp_path / "run", max_steps=2, max_word_vectors=1, **given))
-    path.unlink()  # the model has them
-    trained = load_fitted_task(tmp_path / "run")
-    fields, tokens = trained.built.indexer, trained.built.model.features
-    assert fields.word_vector_rows == {"fine": 1, "film": 2, "play": 3, "unheard": 4}
+    fit(task_config(tmp_path / "run", max_steps=2, max_word_vectors=1, **settings))
+    path.unlink()  # the model folder has the vectors
+    fitted = load_fitted_task(tmp_path / "run")
+    indexer, features = fitted.built.indexer, fitted.built.model.features
+    assert indexer.word_vector_rows == {"fine": 1, "film": 2, "play": 3, "unheard": 4}
     expected = [[0.0, 0, 0], [1, 2, 3], [4, 5, 6], [1, 0, 1]]
-    assert tokens.word_vectors.weight.tolist() == expected
-    # Words that were in no example are known too, as far as they are kept.
-    rows = fields.batch([("Unheard", "rare", "fine")]).word_vector_rows
-    assert tokens._look_up(tokens.word_vectors, rows).tolist() == [
+    assert features.word_vectors.weight.tolist() == expected
+    # The first max_word_vectors words outside the examples are known too.
+    rows = indexer.batch([("Unheard", "rare", "fine")]).word_vector_rows
+    assert features._look_up(features.word_vectors, rows).tolist() == [
         [[7, 8, 9], [0, 0, 0], [1, 2, 3]]
     ]
     state = torch.load(next((tmp_path / "run" / "checkpoints").iterdir()), weights_only=False)
     assert "features.frozen_word_vectors" not in state["weights"]
-    (tmp_path / "torn.txt").write_text("fine 1 2 3\nfilm 4 5\n")
-    given["static"] = str(tmp_path / "torn.txt")
-    with pytest.raises(FormatError, match=r"torn.txt, line 2: expected a word and 3 numbers"):
-        fit(task_config(tmp_path / "other", **given))
+    (tmp_path / "damaged.txt").write_text("fine 1 2 3\nfilm 4 5\n")
+    settings["word_vectors"] = str(tmp_path / "damaged.txt")
+    with pytest.raises(FormatError, match=r"damaged.txt, line 2: expected a word and 3 finite"):
+        fit(task_config(tmp_path / "other", **settings))
 
 
-def test_a_baseline_has_no_elmo(tmp_path, files):
+def test_model_without_elmo_has_no_mixes(tmp_path, files):
     result = fit(task_config(tmp_path / "run", train=files["classification"], max_steps=2))
     assert "mix at" not in str(result)
     assert not (tmp_path / "run" / "layers").exists()
-    trained = load_fitted_task(tmp_path / "run")
-    assert trained.built.elmo is None
-    assert trained.facts["mixes"] == {}
+    fitted = load_fitted_task(tmp_path / "run")
+    assert fitted.built.elmo is None
+    assert fitted.facts["mixes"] == {}
 
 
-def test_no_label_of_dev_and_test_need_be_known(tmp_path, files):
+def test_unknown_labels_in_dev_and_test_are_allowed(tmp_path, files):
     dev = [*LABELED, dataclasses.replace(LABELED[0], target="neither")]
     path = write_jsonl(tmp_path / "dev.jsonl", dev)
-    given = {"train": files["classification"], "dev": path, "test": path}
-    result = fit(task_config(tmp_path / "run", max_steps=1, **given))
+    settings = {"train": files["classification"], "dev": path, "test": path}
+    result = fit(task_config(tmp_path / "run", max_steps=1, **settings))
     assert load_fitted_task(tmp_path / "run").labels == ["bad", "good"]
     assert result.runs[0]["test"]["accuracy"] <= 20 / 21
 
 
-def test_runs_without_a_development_part_are_told(tmp_path):
+def test_fit_result_without_scores_prints_model_path(tmp_path):
     run = {"out": "x", "seed": 1, "development": None, "test": None, "mixes": None}
     assert str(FitResult("x", "accuracy", (run,))) == "model: x/model"
 
 
-def test_mixed_precision(tmp_path, model):
-    given = {"task": "tagging", "model": model, "use": "tuned", "precision": "bfloat16"}
-    trained = make_fitted_task(tmp_path, TAGGED, max_steps=2, **given)
-    assert train(TaskTrainingJob(trained, TAGGED, TAGGED)).step == 2
+def test_training_in_bfloat16_precision(tmp_path, model):
+    settings = {"task": "tagging", "model": model, "use": "tuned", "precision": "bfloat16"}
+    fitted = make_fitted_task(tmp_path, TAGGED, max_steps=2, **settings)
+    assert train(TaskTrainingJob(fitted, TAGGED, TAGGED)).step == 2
 
 
 @pytest.mark.parametrize("parallel_seeds", [1, 2])
-def test_a_test_part_that_cannot_be_read_is_told_before_training(tmp_path, files, parallel_seeds):
+def test_missing_test_set_raises_before_training(tmp_path, files, parallel_seeds):
     config = task_config(
         tmp_path / "run", train=files["classification"], test=str(tmp_path / "none.jsonl"), seeds=2
     )
@@ -331,14 +333,14 @@ def test_a_test_part_that_cannot_be_read_is_told_before_training(tmp_path, files
     assert not list((tmp_path / "run").rglob("log.jsonl"))
 
 
-def test_how_a_run_ended_is_told(tmp_path, files, capsys):
+def test_fit_reports_how_the_run_ended(tmp_path, files, capsys):
     fit(task_config(tmp_path / "run", train=files["classification"], max_steps=2))
     assert "step 2" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_the_scheme_of_tags_is_told_and_may_be_named(tmp_path, files, capsys):
+def test_tag_scheme_is_detected_or_given(tmp_path, files, capsys):
     settings = {"task": "tagging", "train": files["tagging"], "max_steps": 1}
-    fit(task_config(tmp_path / "found", **settings))
-    assert "tags of scheme IOB2" in capsys.readouterr().err
-    found = fit(task_config(tmp_path / "named", **settings, scheme="none"))
-    assert found.metric == "accuracy"
+    fit(task_config(tmp_path / "detected", **settings))
+    assert "tag scheme IOB2" in capsys.readouterr().err
+    result = fit(task_config(tmp_path / "given", **settings, scheme="none"))
+    assert result.metric == "accuracy"

@@ -1,4 +1,4 @@
-"""On a GPU: models of tasks learn as on a CPU, from batches that are sent ahead."""
+"""Training of task models on a GPU with prefetched batches, compared with the CPU."""
 
 import pytest
 import torch
@@ -13,26 +13,27 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
-# Twelve: later on, learning to answer makes a thousand times as much of a rounding.
+# Rounding differences grow a thousandfold in later steps of question answering.
 STEPS = 12
 
 
-def losses(folder, examples, where, **settings):
-    """Give the losses of some steps without anything random."""
-    trained = make_fitted_task(folder, examples, examples, **settings)
-    work = TaskTrainingJob(trained, examples, examples).make_trainable(where)
-    batches = prefetched(work.batches(0), 4)
-    found = [work.step(batch, n).losses for n, batch in zip(range(STEPS), batches, strict=False)]
+def losses(folder, examples, device_fabric, **settings):
+    """Return the losses of a few steps without dropout."""
+    fitted = make_fitted_task(folder, examples, examples, **settings)
+    trainable = TaskTrainingJob(fitted, examples, examples).make_trainable(device_fabric)
+    batches = prefetched(trainable.batches(0), 4)
+    steps = zip(range(STEPS), batches, strict=False)
+    step_losses = [trainable.step(batch, number).losses for number, batch in steps]
     batches.close()
-    return torch.cat(found).tolist()
+    return torch.cat(step_losses).tolist()
 
 
 @pytest.mark.parametrize("task", list(EXAMPLES))
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
-def test_losses_of_the_cpu(tmp_path, task, use):
+def test_losses_on_gpu_equal_those_on_cpu(tmp_path, task, use):
     settings = {"task": task, "model": write_elmo(tmp_path), "use": use, "elmo_dropout": 0.0}
     gpu = Fabric(accelerator="cuda", devices=1)
     with exact_float32():
         expected = losses(tmp_path / "cpu", EXAMPLES[task], fabric(), **settings)
-        found = losses(tmp_path / "gpu", EXAMPLES[task], gpu, **settings)
-    assert found == pytest.approx(expected, rel=1e-3)
+        actual = losses(tmp_path / "gpu", EXAMPLES[task], gpu, **settings)
+    assert actual == pytest.approx(expected, rel=1e-3)

@@ -75,7 +75,7 @@ def test_lock_of_a_killed_process_is_released(tmp_path):
 def test_locked_rejects_a_file_as_folder(tmp_path):
     (tmp_path / "file").write_text("mine")
     for name in ("file", "file/run"):
-        with pytest.raises(OutputError, match="cannot write to"), locked(tmp_path / name):
+        with pytest.raises(OutputError, match="Cannot write to"), locked(tmp_path / name):
             raise AssertionError
     assert (tmp_path / "file").read_text() == "mine"
 

@@ -206,7 +206,7 @@ class ElmoBiLM(nn.Module):
         state = self._elmo_lstm.take(index.shape[0])
         lengths = mask.sum(dim=1).tolist()
         output: BiLMOutput = self._bare(
-            self._weights(), lambda bilm: bilm.contextualise(table, index, mask, state, lengths)
+            self._weights(), lambda bilm: bilm.contextualize(table, index, mask, state, lengths)
         )
         self._elmo_lstm.put(output.state)
         return output

@@ -60,7 +60,6 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
     ("RunConfig", "precision"): {"32-true": "float32", "bf16-mixed": "bfloat16"},
     ("ExamplesConfig", "empty"): {"refuse": "error"},
     ("ExamplesConfig", "reader"): {"pairs": "sentence_pairs", "senses": "word_senses"},
-    ("ExamplesConfig", "empty"): {"refuse": "error"},
 }
 # Name of the config class, then fields that no longer exist and the only value they could have.
 REMOVED_FIELDS: dict[str, dict[str, Any]] = {}

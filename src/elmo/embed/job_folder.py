@@ -320,6 +320,9 @@ def _segments(tasks: Sequence[ShardTask]) -> Iterator[TextSegment]:
 def read_plan(path: Path) -> JobPlan:
     """Read a plan.
 
+    Args:
+        path: Path of plan.json.
+
     Raises:
         FormatError: the file is damaged or has another layout version.
     """
@@ -328,6 +331,9 @@ def read_plan(path: Path) -> JobPlan:
 
 def read_manifest(folder: Path) -> JobManifest:
     """Read the manifest of a finished job.
+
+    Args:
+        folder: Job folder.
 
     Raises:
         FormatError: the folder is not a job folder, the job is not finished, or the file is
@@ -363,6 +369,10 @@ def _read_versioned(cls: type[Data], path: Path) -> Data:
 def read_json(cls: type[Data], path: Path) -> Data:
     """Read a dataclass from a JSON file.
 
+    Args:
+        cls: Dataclass to build.
+        path: Path of the file.
+
     Raises:
         FormatError: the file cannot be read or has other fields.
     """
@@ -383,7 +393,7 @@ def _build(cls: type[Data], data: Any, path: Path) -> Data:
     try:
         return from_dict(cls, data, str(path))
     except ElmoError as error:
-        raise FormatError(f"{error} The file is damaged.") from None
+        raise FormatError(f"The file is damaged: {error}") from None
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -265,6 +265,9 @@ class ShardTaskReader:
     def lines(self, task: ShardTask) -> list[str]:
         """Return the lines of a task without line breaks.
 
+        Args:
+            task: The task to read.
+
         Raises:
             InputError: a text cannot be read or has changed since the job was planned.
         """

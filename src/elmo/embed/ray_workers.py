@@ -111,6 +111,9 @@ class RayActor:
     def _limited_tries(self, task: ShardTask) -> Iterator[None]:
         """Count the tries of a task in a file next to its shard, one byte per try.
 
+        Args:
+            task: The task to count.
+
         Raises:
             OutputError: too many actors died on the task.
         """

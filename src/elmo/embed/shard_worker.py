@@ -134,6 +134,9 @@ class ShardWorker:
     def _encoded(self, lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Vectors]]]:
         """Yield windows with the vectors of their lines, in the storage dtype.
 
+        Args:
+            lines: Lines of a task.
+
         Raises:
             OutputError: a vector overflows the storage dtype.
         """

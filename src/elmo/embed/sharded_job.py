@@ -45,6 +45,9 @@ ENGINES: dict[str, Engine] = {"local": run_locally, "ray": run_on_ray}
 def embed_texts(config: EmbedConfig) -> JobResult:
     """Embed texts into a folder of shards, or resume the job in the folder.
 
+    Args:
+        config: Options of the job.
+
     Raises:
         ConfigError: an option is invalid, or the folder contains another job.
         InputError: a text cannot be read.

@@ -1,6 +1,6 @@
 """The commands `info` (describe a model) and `convert` (write it in another format)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,27 @@ class InfoResult:
         rows: Format, geometry and vocabulary as labeled values.
         notes: Corrections and assumptions made while reading.
         config: All options of the model as plain data.
+        training: Training record of the model.
     """
 
     rows: dict[str, str | int]
     notes: tuple[str, ...]
     config: dict[str, Any]
+    training: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as plain data."""
-        rows = {name.replace(" ", "_"): value for name, value in self.rows.items()}
-        return {**rows, "notes": list(self.notes), "config": self.config}
+        rows = {name.lower().replace(" ", "_"): value for name, value in self.rows.items()}
+        details = {"training": self.training, "notes": list(self.notes), "config": self.config}
+        return {**rows, **details}
 
     def __str__(self) -> str:
         """Return the rows as a table, followed by one line per note."""
-        width = max(map(len, self.rows))
+        rows = {**self.rows, **with_labels(self.training)}
+        width = max(map(len, rows))
         lines = [
             f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}"
-            for name, value in self.rows.items()
+            for name, value in rows.items()
         ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
@@ -52,9 +56,7 @@ def info(config: InfoConfig) -> InfoResult:
         rows["weights"] = model.storage
     if model.vocabulary is not None:
         rows["vocabulary"] = f"{len(model.vocabulary):,} words"
-    for name, value in with_labels(model.training).items():
-        rows[f"trained: {name}"] = str(value)
-    return InfoResult(rows, model.notes, to_dict(model.config))
+    return InfoResult(rows, model.notes, to_dict(model.config), dict(model.training or {}))
 
 
 @dataclass(frozen=True)

@@ -194,5 +194,5 @@ def save_tensors(stored: dict[str, Tensor], path: Path) -> None:
         path.chmod(path.parent.stat().st_mode & 0o666)
     except safetensors.SafetensorError as error:
         raise OutputError(
-            f"Cannot write {path.name}: {error}. No files were left behind."
+            f"Cannot write {path.name}: {error}. No partial files were left."
         ) from None

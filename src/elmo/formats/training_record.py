@@ -16,10 +16,10 @@ HELDOUT_BITS_PER_CHARACTER = "heldout_bits_per_character"
 HELDOUT_OOV_RATE = "heldout_oov_rate"
 
 LABELS = {
-    PROGRAM: "program",
+    PROGRAM: "trained with",
     TEXT: "training text",
     STEPS: "training steps",
-    RESET_SHARE: "share of sentences started from the zero state",
+    RESET_SHARE: "reset share",
     HELDOUT_PERPLEXITY: "held-out perplexity",
     HELDOUT_BITS_PER_CHARACTER: "held-out bits per character",
     HELDOUT_OOV_RATE: "held-out out-of-vocabulary rate",

@@ -138,7 +138,7 @@ def _split(arrays: Arrays) -> Arrays:
 
 
 def _flip_gate(arrays: Arrays) -> Arrays:
-    """Negate the gate: AllenNLP's gate weights the input, ours the transformed value."""
+    """Negate the gate: AllenNLP's gate weights the input, this package's the transform."""
     transform, gate = np.split(arrays[0], 2)
     return [np.concatenate([transform, -gate])]
 

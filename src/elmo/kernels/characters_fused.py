@@ -162,6 +162,10 @@ def _sizes(weight: Tensor, length: int) -> dict[str, Any]:
 def _split_words(n_words: int, n_columns: int) -> tuple[int, int]:
     """Divide the words among programs.
 
+    Args:
+        n_words: Number of words.
+        n_columns: Number of column blocks.
+
     Returns:
         Blocks of words per part, and number of parts.
     """

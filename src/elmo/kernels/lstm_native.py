@@ -290,6 +290,12 @@ class _NativeLayer:
     ) -> tuple[int, int, Tensor]:
         """Return the contribution of the inputs to the gates for a range of rows and steps.
 
+        Args:
+            first: First row.
+            last: Row after the last one.
+            counts: Rows per step.
+            steps: Steps of the range.
+
         Returns:
             Address of the gates, number of inputs, and the input of each position.
         """
@@ -399,6 +405,10 @@ class _NativeLayer:
 
     def _group_rows(self, group: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Group rows that have the same state after one more input.
+
+        Args:
+            group: Group of each row so far.
+            inputs: Next input of each row.
 
         Returns:
             Group of each row, and one row (the leader) of each group.

@@ -168,6 +168,10 @@ def _wait_for(futures: list[Future[None]], stop: _StopFlag) -> list[Future[None]
     The memory they write to must stay valid until then. Cancel futures that have not started
     because their threads work for another caller.
 
+    Args:
+        futures: Submitted calls.
+        stop: Flag that makes running calls return early.
+
     Returns:
         The futures that ran.
     """

@@ -110,6 +110,11 @@ def _cpu_features() -> bytes:
 def _compile(compiler: Sequence[str], flags: Sequence[str], path: Path) -> bool:
     """Compile the library atomically: to a temporary file, which is then moved to its path.
 
+    Args:
+        compiler: Command of the compiler.
+        flags: Compiler flags.
+        path: Path of the library.
+
     Returns:
         False if the folder is not writable.
 

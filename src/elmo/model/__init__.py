@@ -1,1 +1,1 @@
-"""The network: tensors in, tensors out. Reads no file and never sees a string."""
+"""The neural network: tensors in, tensors out. It reads no files and handles no strings."""

@@ -1,7 +1,7 @@
-"""The bidirectional language model: distinct token rows in, the vectors of every layer out.
+"""The bidirectional language model (biLM): maps distinct token rows to the vectors of every layer.
 
-The two directions share the token encoder and nothing else. Sentence marks are ordinary tokens
-here; who made the rows put them in.
+The two directions share only the token encoder. The boundary tokens `<S>` and `</S>` are ordinary
+tokens here: the caller includes them in the input.
 """
 
 from collections.abc import Sequence
@@ -12,54 +12,58 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import ModelConfig
-from elmo.model.lstm import LSTMStack, LSTMState, Side, Steps, run_stacks
+from elmo.model.lstm import LSTMStack, LSTMState, StackCall, StepMask, run_stacks
 from elmo.model.token_encoder import TokenEncoder
 
 
 @dataclass(frozen=True)
 class BiLMOutput:
-    """What one pass gives; marks are still in, where nothing else was asked for.
+    """Result of one pass. It includes the boundary tokens unless `words_only` was set.
 
     Attributes:
-        sides: both halves of each layer, (time, batch, projection): the token vector twice, then
-            forward and backward for each LSTM layer; zero at padding, but for the end marks of
-            shorter rows where marks were left out.
-        mask: true at real positions, (batch, time).
-        state: state after the last position each direction has read.
+        direction_pairs: Forward and backward vectors of each layer, each (time, batch,
+            projection); for layer 0 the token vectors twice. Zero at padding, except that with
+            `words_only` the end-of-sentence tokens of shorter rows remain.
+        mask: True at real positions, (batch, time).
+        state: State after the last position that each direction has read.
     """
 
-    sides: Sequence[tuple[Tensor, Tensor]]
+    direction_pairs: Sequence[tuple[Tensor, Tensor]]
     mask: Tensor
     state: LSTMState
 
     @property
     def layers(self) -> Tensor:
-        """All layers put together, (layers + 1, batch, time, 2 * projection)."""
-        return torch.stack([torch.cat(pair, dim=2) for pair in self.sides]).transpose(1, 2)
+        """All layers stacked, (layers + 1, batch, time, 2 * projection)."""
+        return torch.stack([torch.cat(pair, dim=2) for pair in self.direction_pairs]).transpose(
+            1, 2
+        )
 
     def layer(self, number: int) -> Tensor:
-        """Give one layer, (batch, time, 2 * projection)."""
-        return torch.cat(self.sides[number], dim=2).transpose(0, 1)
+        """Return one layer, (batch, time, 2 * projection)."""
+        return torch.cat(self.direction_pairs[number], dim=2).transpose(0, 1)
 
     def average(self) -> Tensor:
-        """Give the plain mean of all layers, in float32 at least, (batch, time, 2 * projection)."""
-        tokens, _ = self.sides[0]
+        """Return the mean of all layers, at least in float32, (batch, time, 2 * projection)."""
+        tokens, _ = self.direction_pairs[0]
         wide = tokens.to(torch.promote_types(tokens.dtype, torch.float32))
         total, width = torch.cat([wide, wide], dim=2), wide.shape[2]
-        for ahead, back in self.sides[1:]:
-            total.narrow(2, 0, width).add_(ahead)
-            total.narrow(2, width, width).add_(back)
-        return total.div_(len(self.sides)).transpose(0, 1)
+        for forward, backward in self.direction_pairs[1:]:
+            total.narrow(2, 0, width).add_(forward)
+            total.narrow(2, width, width).add_(backward)
+        return total.div_(len(self.direction_pairs)).transpose(0, 1)
 
 
 class BiLM(nn.Module):
     """Token encoder and two LSTM stacks (Peters et al., 2018, section 3.1)."""
 
     def __init__(self, *, config: ModelConfig) -> None:
-        """Make the network with uninitialised LSTM weights: load them or call `initialise`.
+        """Create the network with uninitialized LSTM weights.
+
+        Load a state dict or call `initialize` before use.
 
         Args:
-            config: the model's dials.
+            config: Model config.
         """
         super().__init__()
         self.config = config
@@ -68,7 +72,7 @@ class BiLM(nn.Module):
         self.backward_lstm = LSTMStack(config=config.lstm)
 
     def use_kernel(self, name: str) -> None:
-        """Compute with an implementation of that name, as `kernels.choose` knows them."""
+        """Select the implementation of all operations by its name in `kernels.dispatch`."""
         for stack in (self.forward_lstm, self.backward_lstm):
             stack.kernel = name
         self.encoder.use_kernel(name)
@@ -80,32 +84,32 @@ class BiLM(nn.Module):
         mask: Tensor | None = None,
         state: LSTMState | None = None,
         lengths: Sequence[int] | None = None,
-        known: Tensor | None = None,
+        token_vectors: Tensor | None = None,
         words_only: bool = False,
         n_layers: int | None = None,
     ) -> BiLMOutput:
-        """Run the model.
+        """Encode the tokens and run both LSTM stacks over them.
 
         Args:
-            rows: distinct token rows, (distinct, columns); not looked at where they are known.
-            index: which row stands where, (batch, time); anything at padding.
-            mask: true at real positions, which stand on the left, (batch, time), or None where
-                all are real.
-            state: initial state; zeros where None.
-            lengths: tokens of each row, where the host knows them: padding then costs nothing.
-            known: token vectors that were computed before, (distinct, dim).
-            words_only: leave out the marks at both ends of a row, (batch, time - 2). A direction
-                does not read the mark it would read last, which no word's vector depends on; so
-                the final state is not one to go on with.
-            n_layers: LSTM layers that are run, from below; all where None.
+            rows: Distinct token rows, (distinct, columns). Ignored if `token_vectors` is given.
+            index: Row of each position, (batch, time). Any valid value at padding.
+            mask: True at real positions, (batch, time), padding on the right. Default: no padding.
+            state: Initial state. Default: zeros.
+            lengths: Number of tokens of each sentence, if known on the host. Padding is then not
+                computed.
+            token_vectors: Precomputed vectors of the rows, (distinct, dim).
+            words_only: Leave out the boundary tokens, so that the output has time - 2 positions.
+                Each direction then skips the boundary token that it would read last, because no
+                word vector depends on it. The final state cannot be carried to another call.
+            n_layers: Number of LSTM layers to run, from the bottom. Default: all.
 
         Returns:
             Layers, mask and final state.
         """
-        table = self.encoder(rows) if known is None else known
-        return self.contextualise(table, index, mask, state, lengths, words_only, n_layers)
+        table = self.encoder(rows) if token_vectors is None else token_vectors
+        return self.contextualize(table, index, mask, state, lengths, words_only, n_layers)
 
-    def contextualise(
+    def contextualize(
         self,
         table: Tensor,
         index: Tensor,
@@ -115,16 +119,16 @@ class BiLM(nn.Module):
         words_only: bool = False,
         n_layers: int | None = None,
     ) -> BiLMOutput:
-        """Run the LSTMs over token vectors that are known already.
+        """Run both LSTM stacks over precomputed token vectors.
 
         Args:
-            table: token vectors, (distinct, dim); the other arguments are those of `forward`.
-            index: which vector stands where, (batch, time).
-            mask: true at real positions.
-            state: initial state.
-            lengths: tokens of each row.
-            words_only: leave out the marks.
-            n_layers: layers that are run.
+            table: Distinct token vectors, (distinct, dim). All other arguments as in `forward`.
+            index: Row of `table` at each position, (batch, time).
+            mask: True at real positions, (batch, time).
+            state: Initial state.
+            lengths: Number of tokens of each sentence.
+            words_only: Leave out the boundary tokens.
+            n_layers: Number of LSTM layers to run.
         """
         if mask is None:
             mask = torch.ones_like(index, dtype=torch.bool)
@@ -136,13 +140,16 @@ class BiLM(nn.Module):
         if lengths is None or list(lengths) == sorted(lengths, reverse=True):
             return self._run(table, index, mask, state, lengths, words_only, n_layers)
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-        there = torch.tensor(order, device=index.device)
+        permutation = torch.tensor(order, device=index.device)
         sorted_lengths = [lengths[row] for row in order]
-        rows = (index[there], mask[there], state.select(there))
+        rows = (index[permutation], mask[permutation], state.select(permutation))
         output = self._run(table, *rows, sorted_lengths, words_only, n_layers)
-        back = there.argsort()
-        sides = [(ahead[:, back], behind[:, back]) for ahead, behind in output.sides]
-        return BiLMOutput(sides, output.mask[back], output.state.select(back))
+        inverse = permutation.argsort()
+        direction_pairs = [
+            (forward[:, inverse], backward[:, inverse])
+            for forward, backward in output.direction_pairs
+        ]
+        return BiLMOutput(direction_pairs, output.mask[inverse], output.state.select(inverse))
 
     def _run(
         self,
@@ -154,52 +161,54 @@ class BiLM(nn.Module):
         words_only: bool,
         n_layers: int | None,
     ) -> BiLMOutput:
-        """Run the stacks; lengths, where given, never grow."""
-        places = index.t().contiguous()  # (time, batch)
-        steps = Steps(mask.t(), None if lengths is None else _active(lengths, index.shape[1]))
-        read = (places, places)
+        """Run the stacks; lengths, if given, are sorted in decreasing order."""
+        positions = index.t().contiguous()  # (time, batch)
+        n_active = None if lengths is None else _n_active(lengths, index.shape[1])
+        step_mask = StepMask(mask.t(), n_active)
+        forward_index, backward_index = positions, positions
         if words_only:
-            # Each reads one step less, from its own end; of a row's steps as many are real then.
-            steps = Steps(steps.mask[1:], None if steps.active is None else steps.active[1:])
-            read = (places[:-1], places[1:])
-        sides = [
-            Side(self.forward_lstm, table, steps, reverse=False, index=read[0]),
-            Side(self.backward_lstm, table, steps, reverse=True, index=read[1]),
+            # Each direction reads one position less. The forward direction skips the last position
+            # of a row and the backward direction the first, so both have the same mask.
+            step_mask = StepMask(mask.t()[1:], None if n_active is None else n_active[1:])
+            forward_index, backward_index = positions[:-1], positions[1:]
+        calls = [
+            StackCall(self.forward_lstm, table, step_mask, reverse=False, index=forward_index),
+            StackCall(self.backward_lstm, table, step_mask, reverse=True, index=backward_index),
         ]
-        (ahead, back), final = run_stacks(sides, state, n_layers=n_layers)
+        (forward, backward), final = run_stacks(calls, state, n_layers=n_layers)
         if words_only:
-            ahead, back = [one[1:] for one in ahead], [one[:-1] for one in back]
-            places, mask = places[1:-1], mask[:, 2:]
-        tokens = functional.embedding(places, table).masked_fill(~mask.t().unsqueeze(2), 0.0)
-        kind = tokens.dtype
-        pairs = [(one.to(kind), other.to(kind)) for one, other in zip(ahead, back, strict=True)]
+            forward, backward = [x[1:] for x in forward], [x[:-1] for x in backward]
+            positions, mask = positions[1:-1], mask[:, 2:]
+        tokens = functional.embedding(positions, table).masked_fill(~mask.t().unsqueeze(2), 0.0)
+        dtype = tokens.dtype
+        pairs = [(x.to(dtype), y.to(dtype)) for x, y in zip(forward, backward, strict=True)]
         return BiLMOutput([(tokens, tokens), *pairs], mask, final)
 
 
 def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Split (batch, time, columns) ids into distinct rows and (batch, time) indices."""
+    """Split ids (batch, time, columns) into distinct rows and their (batch, time) indices."""
     rows, index = torch.unique(ids.flatten(0, 1), dim=0, return_inverse=True)
     return rows, index.view(ids.shape[:2])
 
 
 def without_boundaries(layers: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Drop the sentence marks: the first position and the last real one of each row.
+    """Drop the boundary tokens: the first position and the last real position of each row.
 
     Args:
-        layers: (..., batch, time, dim).
-        mask: (batch, time), true on the left.
+        layers: Vectors, (..., batch, time, dim).
+        mask: True at real positions, (batch, time), padding on the right.
 
     Returns:
-        Layers (..., batch, time - 2, dim), zero at padding, and their mask.
+        Vectors (..., batch, time - 2, dim), zero at padding, and their mask (batch, time - 2).
     """
     inner = mask[:, 2:]
     return layers[..., 1:-1, :].masked_fill(~inner.unsqueeze(2), 0.0), inner
 
 
-def _active(lengths: Sequence[int], n_steps: int) -> list[int]:
-    """Count the rows that reach each step; lengths never grow."""
+def _n_active(lengths: Sequence[int], n_steps: int) -> list[int]:
+    """Return the number of rows that reach each step; lengths are in decreasing order."""
     counts: list[int] = []
-    for rows, length in reversed(list(enumerate(lengths, start=1))):
-        counts += [rows] * (length - len(counts))
-    # A batch may be wider than its longest row.
+    for n_rows, length in reversed(list(enumerate(lengths, start=1))):
+        counts += [n_rows] * (length - len(counts))
+    # The batch can be padded beyond its longest row.
     return counts + [0] * (n_steps - len(counts))

@@ -1,4 +1,4 @@
-"""All initial weights in one place, as bilm-tf draws them, from one seed."""
+"""Random initialization of all weights from one seed, with the distributions of bilm-tf."""
 
 import math
 
@@ -10,16 +10,16 @@ from elmo.model.lstm import LSTMLayer
 from elmo.model.network import ELMoNetwork
 from elmo.model.token_encoder import CharacterCNN, Highway
 
-# Initial bias of the highway gate: mostly pass the input through.
+# Initial bias of the highway gate. Negative, so that the layer first passes its input through.
 HIGHWAY_GATE_BIAS = -2.0
 
 
 def initialize(network: ELMoNetwork, seed: int) -> None:
-    """Draw the biLM and the softmax anew; mixes keep their values.
+    """Initialize the weights of the biLM and the softmax; the layer mixes are not changed.
 
     Args:
-        network: its weights are overwritten.
-        seed: the same seed gives the same weights.
+        network: Network whose weights are overwritten.
+        seed: Random seed. The same seed produces the same weights.
     """
     generator = torch.Generator().manual_seed(seed)
     encoder = network.bilm.encoder
@@ -27,7 +27,7 @@ def initialize(network: ELMoNetwork, seed: int) -> None:
         if encoder.characters is not None:
             _character_cnn(encoder.characters, generator)
         if encoder.words is not None:
-            # The original table has no mask row.
+            # The word table of bilm-tf has no padding row, so it is not counted.
             _glorot(encoder.words.weight, generator, fan_sum=sum(encoder.words.weight.shape) - 1)
             encoder.words.weight[0] = 0.0
         if encoder.projection is not None:
@@ -41,7 +41,7 @@ def initialize(network: ELMoNetwork, seed: int) -> None:
 
 
 def initialize_softmax(softmax: Softmax, generator: torch.Generator) -> None:
-    """Draw the weights of a softmax anew."""
+    """Initialize the weights of a softmax."""
     with torch.no_grad():
         for part in softmax.modules():
             if isinstance(part, nn.Linear):
@@ -49,13 +49,17 @@ def initialize_softmax(softmax: Softmax, generator: torch.Generator) -> None:
 
 
 def bias_from_counts(softmax: Softmax, counts: Tensor) -> None:
-    """Begin with every word as likely as its count says: a bias of ln(count), shifted to sum to 1.
+    """Set the softmax bias to the log relative frequency of each word.
 
-    Words a sampled softmax has not met yet then do not outshine those it has. The clusters of an
-    adaptive softmax have no bias, and are made of words that are rare anyway.
+    Without it, words that a sampled softmax has not drawn yet would get a higher probability than
+    words it has drawn. An adaptive softmax is not changed: its clusters have no bias.
+
+    Args:
+        softmax: Softmax to change.
+        counts: Training count of each word, (words,).
     """
     if isinstance(softmax, nn.Linear):
-        # No word is impossible, seen or not.
+        # Additive smoothing, so that no word has probability 0.
         smoothed = counts.double() + 0.5
         with torch.no_grad():
             softmax.bias.copy_((smoothed / smoothed.sum()).log())
@@ -80,7 +84,7 @@ def _character_cnn(cnn: CharacterCNN, generator: torch.Generator) -> None:
 
 
 def _lstm_layer(layer: LSTMLayer, generator: torch.Generator) -> None:
-    # The original draws input and recurrent weights as one matrix, which sets the bound.
+    # bilm-tf initializes input and recurrent weights as one matrix, whose shape sets the bound.
     n_inputs = layer.weight_ih.shape[1] + layer.weight_hh.shape[1]
     for weight in (layer.weight_ih, layer.weight_hh):
         _glorot(weight, generator, fan_sum=weight.shape[0] + n_inputs)

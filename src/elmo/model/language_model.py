@@ -1,8 +1,8 @@
-"""The biLM as it is trained: two sets of lanes, each walked forward, with dropouts and resets.
+"""The biLM in training: BPTT segments of both directions, with dropout and state resets.
 
-The backward side gets its sentences already reversed, so both directions run the same way. What
-comes out are the vectors the softmax predicts the next word from; the softmax is not in here.
-Dropout stands where bilm-tf has it; the further regularisers are those of Merity et al. (2018).
+The sentences of the backward direction arrive reversed, so both directions run from first to last.
+The output vectors are the input of the softmax, which is not part of this module. Dropout is
+applied where bilm-tf applies it; the other regularizers are those of Merity et al. (2018).
 """
 
 import torch
@@ -11,18 +11,18 @@ from torch.nn import functional
 
 from elmo.config import RegularizationConfig
 from elmo.model.bilm import BiLM
-from elmo.model.lstm import LSTMLayer, LSTMState, Side, Steps, run_stacks
+from elmo.model.lstm import LSTMLayer, LSTMState, StackCall, StepMask, run_stacks
 
 
 class LanguageModel(nn.Module):
-    """Windows of word numbers to the vectors that predict their targets."""
+    """Maps a BPTT segment to the hidden vectors that predict its target words."""
 
     def __init__(self, *, bilm: BiLM, regularization: RegularizationConfig) -> None:
-        """Wrap a biLM; its weights are shared, not copied.
+        """Wrap a biLM; the weights are shared, not copied.
 
         Args:
-            bilm: the model to train.
-            regularization: regularizers.
+            bilm: Model to train.
+            regularization: Dropout rates and other regularizers.
         """
         super().__init__()
         self.bilm = bilm
@@ -35,32 +35,38 @@ class LanguageModel(nn.Module):
     def forward(
         self, rows: Tensor, index: Tensor, resets: Tensor | None, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run a window; plain tensors in and out, as wrappers of modules want them.
+        """Run one BPTT segment.
+
+        All arguments and results are tensors, as module wrappers such as DDP require.
 
         Args:
-            rows: distinct token rows of both directions, (distinct, columns).
-            index: which row stands where, (2, time, batch).
-            resets: where the state is zero before the step, (2, time, batch); None for nowhere.
-            h: state, (layers, 2, batch, projection).
-            c: state, (layers, 2, batch, cell).
+            rows: Distinct token rows of both directions, (distinct, columns).
+            index: Row of each position, (2, time, batch).
+            resets: True where the state is set to zero before the step, (2, time, batch). None:
+                never.
+            h: Initial hidden state, (layers, 2, batch, projection).
+            c: Initial cell state, (layers, 2, batch, cell).
 
         Returns:
-            Vectors (2, time, batch, projection), and the state after the window.
+            Vectors (2, time, batch, projection) and the state h, c after the segment.
         """
-        table = self._drop_types(self.bilm.encoder(rows))
+        table = self._drop_words(self.bilm.encoder(rows))
         _, n_steps, batch = index.shape
         mask = torch.ones(n_steps, batch, dtype=torch.bool, device=index.device)
-        sides: list[Side] = []
-        for number, stack in enumerate((self.bilm.forward_lstm, self.bilm.backward_lstm)):
-            steps = Steps(mask, [batch] * n_steps, None if resets is None else resets[number])
-            tokens = functional.embedding(index[number], table)
-            sides.append(Side(stack, tokens, steps, reverse=False))
-        outputs, state = run_stacks(sides, LSTMState(h, c), drop=self._drop_input)
-        tops = [self._drop(layers[-1], self.regularization.output_dropout) for layers in outputs]
-        return torch.stack(tops), state.h, state.c
+        calls: list[StackCall] = []
+        for direction, stack in enumerate((self.bilm.forward_lstm, self.bilm.backward_lstm)):
+            direction_resets = None if resets is None else resets[direction]
+            step_mask = StepMask(mask, [batch] * n_steps, direction_resets)
+            tokens = functional.embedding(index[direction], table)
+            calls.append(StackCall(stack, tokens, step_mask, reverse=False))
+        outputs, state = run_stacks(calls, LSTMState(h, c), dropout=self._drop_input)
+        top_layers = [
+            self._drop(layers[-1], self.regularization.output_dropout) for layers in outputs
+        ]
+        return torch.stack(top_layers), state.h, state.c
 
-    def _drop_types(self, table: Tensor) -> Tensor:
-        """Leave out all places of some of the words."""
+    def _drop_words(self, table: Tensor) -> Tensor:
+        """Embedding dropout: zero every occurrence of randomly chosen words."""
         if not self.training or not self.regularization.embedding_dropout:
             return table
         ones = torch.ones(table.shape[0], 1, device=table.device, dtype=table.dtype)
@@ -69,12 +75,12 @@ class LanguageModel(nn.Module):
     def _drop_input(self, x: Tensor, depth: int) -> Tensor:
         return self._drop(x, self.regularization.input_dropout if depth == 0 else None)
 
-    def _drop(self, x: Tensor, share: float | None) -> Tensor:
-        """Apply dropout to (time, batch, dim), the general one where no other is set."""
-        if share is None:
-            share = self.regularization.dropout
-        if not self.training or not share:
+    def _drop(self, x: Tensor, rate: float | None) -> Tensor:
+        """Apply dropout to (time, batch, dim); if the rate is None, use the general one."""
+        if rate is None:
+            rate = self.regularization.dropout
+        if not self.training or not rate:
             return x
         if not self.regularization.locked:
-            return functional.dropout(x, share)
-        return x * functional.dropout(torch.ones_like(x[:1]), share)
+            return functional.dropout(x, rate)
+        return x * functional.dropout(torch.ones_like(x[:1]), rate)

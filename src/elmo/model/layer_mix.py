@@ -1,22 +1,22 @@
-"""Mixing the layers: `γ·Σ softmax(w)_k·layer_k`, with either program's layer normalisation."""
+"""Layer mix `γ·Σ softmax(w)_k·layer_k`, and the layer normalization of bilm-tf and AllenNLP."""
 
 import torch
 from torch import Tensor, nn
 
 
 def layer_norm(layers: Tensor, mask: Tensor, epsilon: float) -> Tensor:
-    """Normalise each layer by one mean and one variance over all real positions and features.
+    """Normalize each layer by one mean and one variance over all real positions and features.
 
-    Not the usual per-token norm: both older programs use the statistics of the whole batch, and
-    normalise padding too.
+    This is not the usual normalization per token. Both bilm-tf and AllenNLP use the statistics of
+    the whole batch, and apply them to the padding as well.
 
     Args:
-        layers: (layers, batch, time, dim).
-        mask: true at real positions, (batch, time).
-        epsilon: added to the variance.
+        layers: Vectors, (layers, batch, time, dim).
+        mask: True at real positions, (batch, time).
+        epsilon: Constant added to the variance.
     """
     real = mask[None, :, :, None]
-    # Sums over a batch overflow float16; a batch of empty sentences has nothing to divide by.
+    # Sums over a batch overflow float16. The clamp avoids 0 / 0 in a batch of empty sentences.
     wide = layers.to(torch.promote_types(layers.dtype, torch.float32))
     n_values = (mask.sum() * layers.shape[3]).clamp(min=1)
     mean = (wide * real).sum(dim=(1, 2, 3), keepdim=True) / n_values
@@ -25,13 +25,13 @@ def layer_norm(layers: Tensor, mask: Tensor, epsilon: float) -> Tensor:
 
 
 def mix_layers(layers: Tensor, weights: Tensor, gamma: Tensor) -> Tensor:
-    """Weigh (layers, ...) by softmax(weights) and scale the sum by gamma."""
+    """Return the sum of (layers, ...) weighted by softmax(weights) and scaled by gamma."""
     shares = weights.softmax(dim=0).to(layers.dtype)
     return gamma.to(layers.dtype) * torch.einsum("l,l...->...", shares, layers)
 
 
 class LayerMix(nn.Module):
-    """A trained or fixed mix of the layers (Peters et al., 2018, equation 1)."""
+    """Trainable or fixed weighted sum of the layers (Peters et al., 2018, equation 1)."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class LayerMix(nn.Module):
         trainable: bool = True,
         top_only: bool = False,
     ) -> None:
-        """Make a mix.
+        """Create a mix.
 
         Args:
-            n_layers: layers to mix.
-            initial: weights before the softmax; zeros where None.
-            trainable: whether weights and gamma are trained.
-            top_only: scale the top layer alone, without weights.
+            n_layers: Number of layers.
+            initial: Initial weights, before the softmax. Default: zeros.
+            trainable: Whether weights and gamma are trained.
+            top_only: Use only the top layer, scaled by gamma.
         """
         super().__init__()
         values = torch.zeros(n_layers) if initial is None else torch.tensor(initial)
@@ -62,7 +62,7 @@ class LayerMix(nn.Module):
         return mix_layers(layers, self.weights, self.gamma)
 
     def l2(self) -> Tensor:
-        """Sum of squared weights, the paper's regulariser before its λ; 0 for the top alone."""
+        """Return the sum of squared weights, the paper's penalty without λ; 0 if `top_only`."""
         return torch.zeros_like(self.gamma).sum() if self.top_only else (self.weights**2).sum()
 
     def is_trained(self) -> bool:

@@ -1,7 +1,8 @@
-"""Losses of a language model: full, sampled and adaptive softmax, a value for each prediction.
+"""Losses of the language model, one per prediction: full, adaptive and sampled softmax.
 
-The sampled one is TensorFlow's (Jean et al., 2015): a few candidates in place of all words, their
-logits corrected by how often they were to be expected. It trains, but is no measure.
+The sampled softmax is that of TensorFlow (Jean et al., 2015): it compares the target with a few
+sampled words instead of the whole vocabulary, and corrects the logits by the expected count of each
+word. It is used for training only: its loss is not the perplexity of the model.
 """
 
 from dataclasses import dataclass
@@ -13,54 +14,57 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-# Logits in memory at a time (256 MiB); more are computed in parts, and again for the gradient.
+# Logits in memory at a time (256 MiB). Larger matrices are computed in chunks, which are computed
+# again for the gradient.
 CHUNK_VALUES = 2**26
 
 Softmax = nn.Linear | nn.AdaptiveLogSoftmaxWithLoss
 
 
 def exact_losses(softmax: Softmax, hidden: Tensor, targets: Tensor) -> Tensor:
-    """Give -ln p(target) over all words.
+    """Return -ln p(target) under the softmax over the whole vocabulary.
 
     Args:
-        softmax: of the model.
-        hidden: (predictions, dim).
-        targets: word ids, (predictions,).
+        softmax: Softmax of the model.
+        hidden: Hidden vectors, (predictions, dim).
+        targets: Word ids, (predictions,).
 
     Returns:
-        (predictions,), float32.
+        Losses, (predictions,), float32.
     """
     if isinstance(softmax, nn.AdaptiveLogSoftmaxWithLoss):
-        # Its clusters are put together by place, which wants one type of numbers.
+        # It copies the outputs of its clusters into one tensor, so they must have the same dtype.
         with torch.autocast(hidden.device.type, enabled=False):
-            found: Tensor = softmax(hidden.float(), targets).output
-            return -found
+            log_probabilities: Tensor = softmax(hidden.float(), targets).output
+            return -log_probabilities
     return full_losses(hidden, softmax.weight, softmax.bias, targets)
 
 
 def full_losses(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """Give -ln p(target), the softmax being over all rows of a matrix."""
-    rows = max(1, CHUNK_VALUES // weight.shape[0])
-    if len(hidden) <= rows:
-        # Each part of a larger matrix would be filled up anew.
-        filled = with_fillers(weight, bias) if hidden.is_cuda else (weight, bias)
-        return _cross_entropy(hidden, *filled, targets)
-    parts = []
-    for part, aims in zip(torch.split(hidden, rows), torch.split(targets, rows), strict=True):
+    """Return -ln p(target) under the softmax over all rows of a weight matrix."""
+    chunk_rows = max(1, CHUNK_VALUES // weight.shape[0])
+    if len(hidden) <= chunk_rows:
+        # Not done for chunks, because every chunk would copy the matrix.
+        padded = pad_vocabulary(weight, bias) if hidden.is_cuda else (weight, bias)
+        return _cross_entropy(hidden, *padded, targets)
+    losses = []
+    for chunk, chunk_targets in zip(
+        torch.split(hidden, chunk_rows), torch.split(targets, chunk_rows), strict=True
+    ):
         if torch.is_grad_enabled():
             loss = checkpoint(
                 _cross_entropy,
-                part,
+                chunk,
                 weight,
                 bias,
-                aims,
+                chunk_targets,
                 use_reentrant=False,
                 preserve_rng_state=False,
             )
         else:
-            loss = _cross_entropy(part, weight, bias, aims)
-        parts.append(loss)
-    return torch.cat(parts)
+            loss = _cross_entropy(chunk, weight, bias, chunk_targets)
+        losses.append(loss)
+    return torch.cat(losses)
 
 
 def _cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
@@ -68,18 +72,20 @@ def _cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
     return functional.cross_entropy(logits, targets, reduction="none")
 
 
-def with_fillers(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Add rows that have no chance, up to a multiple of 8: what fast products want.
+def pad_vocabulary(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Pad a softmax with words of probability 0 to a multiple of 8 rows.
+
+    Tensor cores need this alignment for fast matrix products.
 
     Args:
-        weight: (words, dim).
-        bias: (words,).
+        weight: Weights, (words, dim).
+        bias: Biases, (words,).
     """
-    missing = -len(weight) % 8
-    if not missing:
+    n_missing = -len(weight) % 8
+    if not n_missing:
         return weight, bias
-    filled = functional.pad(weight, (0, 0, 0, missing))
-    return filled, functional.pad(bias, (0, missing), value=float("-inf"))
+    padded = functional.pad(weight, (0, 0, 0, n_missing))
+    return padded, functional.pad(bias, (0, n_missing), value=float("-inf"))
 
 
 # ----------------------------------------------------------------------------- sampled softmax
@@ -87,11 +93,11 @@ def with_fillers(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Words drawn for one step of one direction.
+    """Sampled words for one step of one direction.
 
     Attributes:
-        ids: distinct word ids, (candidates,).
-        n_tries: draws it took to find so many distinct ones.
+        ids: Distinct word ids, (candidates,).
+        n_tries: Number of draws needed to get that many distinct words.
     """
 
     ids: NDArray[np.int64]
@@ -99,37 +105,43 @@ class Candidates:
 
 
 def draw_candidates(n_candidates: int, n_words: int, seed: tuple[int, ...]) -> Candidates:
-    """Draw distinct words, `P(k) = (ln(k + 2) - ln(k + 1)) / ln(n_words + 1)`.
+    """Sample distinct words with `P(k) = (ln(k + 2) - ln(k + 1)) / ln(n_words + 1)`.
 
-    Draws go on until there are enough different ones; how many that took is part of the result.
+    Words are drawn until there are enough distinct ones; the result includes the number of draws.
 
     Args:
-        n_candidates: how many, fewer than there are words.
-        n_words: size of the vocabulary, ordered by falling frequency.
-        seed: the same numbers give the same words.
+        n_candidates: Number of distinct words, less than `n_words`.
+        n_words: Size of the vocabulary, which is sorted by decreasing frequency.
+        seed: Random seed. The same seed returns the same words.
     """
     generator = np.random.default_rng(seed)
     draws = np.zeros(0, dtype=np.int64)
-    places = np.empty(n_words, dtype=np.int64)
+    first_draw = np.empty(n_words, dtype=np.int64)
     while True:
         uniform = generator.random(2 * n_candidates)
-        # The inverse of the distribution function ln(k + 1) / ln(n_words + 1).
+        # Inverse of the cumulative distribution function ln(k + 1) / ln(n_words + 1).
         new = np.exp(uniform * np.log(n_words + 1.0)).astype(np.int64) - 1
         draws = np.concatenate([draws, new.clip(0, n_words - 1)])
-        # Written from the last to the first, a word's place is where it came first.
-        numbers = np.arange(len(draws))
-        places[draws[::-1]] = numbers[::-1]
-        firsts = np.flatnonzero(places[draws] == numbers)
-        if len(firsts) >= n_candidates:
-            firsts = firsts[:n_candidates]
-            return Candidates(draws[firsts], int(firsts[-1]) + 1)
+        # Assigned in reverse order, so that the first draw of each word is the one that stays.
+        positions = np.arange(len(draws))
+        first_draw[draws[::-1]] = positions[::-1]
+        distinct = np.flatnonzero(first_draw[draws] == positions)
+        if len(distinct) >= n_candidates:
+            distinct = distinct[:n_candidates]
+            return Candidates(draws[distinct], int(distinct[-1]) + 1)
 
 
 def log_expected_count(ids: Tensor, n_words: int, n_tries: int | Tensor) -> Tensor:
-    """Give ln q, q being the chance that a word is among the draws: `1 - (1 - P)^tries`."""
+    """Return ln q, where `q = 1 - (1 - P)^n_tries` is the probability that a word is sampled.
+
+    Args:
+        ids: Word ids of any shape.
+        n_words: Size of the vocabulary.
+        n_tries: Number of draws.
+    """
     k = ids.double()
-    chance = ((k + 2).log() - (k + 1).log()) / float(np.log(n_words + 1.0))
-    expected = -torch.expm1(n_tries * torch.log1p(-chance))
+    probability = ((k + 2).log() - (k + 1).log()) / float(np.log(n_words + 1.0))
+    expected = -torch.expm1(n_tries * torch.log1p(-probability))
     return expected.log().float()
 
 
@@ -145,26 +157,26 @@ def sampled_losses(
     targets: Tensor,
     sampled: Tensor,
 ) -> Tensor:
-    """Give the loss of each prediction against its target and the candidates.
+    """Return the sampled-softmax loss of each prediction.
 
     Args:
-        hidden: (predictions, dim).
-        true_weight: softmax rows of the targets, (predictions, dim).
-        true_bias: (predictions,).
+        hidden: Hidden vectors, (predictions, dim).
+        true_weight: Softmax rows of the targets, (predictions, dim).
+        true_bias: Biases of the targets, (predictions,).
         true_log_expected: ln q of the targets, (predictions,).
-        sampled_weight: softmax rows of the candidates, (candidates, dim).
-        sampled_bias: (candidates,).
+        sampled_weight: Softmax rows of the candidates, (candidates, dim).
+        sampled_bias: Biases of the candidates, (candidates,).
         sampled_log_expected: ln q of the candidates, (candidates,).
-        targets: word ids, (predictions,).
-        sampled: word ids, (candidates,).
+        targets: Word ids of the targets, (predictions,).
+        sampled: Word ids of the candidates, (candidates,).
 
     Returns:
-        (predictions,), float32.
+        Losses, (predictions,), float32.
     """
     true_logits = (hidden * true_weight).sum(dim=1).float() + true_bias - true_log_expected
     logits = functional.linear(hidden, sampled_weight).float() + sampled_bias
     logits = logits - sampled_log_expected
-    # A candidate that is the target itself would count it twice.
+    # If the target is also a candidate, it must not be counted twice.
     hits = targets.unsqueeze(1) == sampled.unsqueeze(0)
     logits = logits.masked_fill(hits, torch.finfo(torch.float32).min)
     all_logits = torch.cat([true_logits.unsqueeze(1), logits], dim=1)

@@ -1,6 +1,7 @@
-"""LSTM layers with projection and clipping, stacked with residuals; both directions run together.
+"""LSTM layers with projection and clipping, stacked with residual connections.
 
-State is an argument and a result: `LSTMState` holds both directions, nothing is remembered.
+Both directions run together. The modules keep no state: an `LSTMState` with both directions is
+passed in and returned.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,18 +17,19 @@ from elmo.kernels.lstm_call import LSTMCall
 
 
 @dataclass(frozen=True)
-class Steps:
-    """What the steps of a batch are besides arithmetic; see `kernels.direction.Direction`.
+class StepMask:
+    """Padding and state resets of the time steps of a batch; see `kernels.lstm_call.LSTMCall`.
 
     Attributes:
-        mask: true at real positions, (time, batch).
-        active: rows still active at each step, where rows are sorted by falling length and the
-            host knows the lengths; the mask is not looked at then.
-        resets: true where a row's state is zero before the step, (time, batch); None for nowhere.
+        mask: True at real positions, (time, batch).
+        n_active: Number of active rows at each step, if the rows are sorted by decreasing length
+            and the lengths are known on the host. If given, the mask is ignored.
+        resets: True where the state of a row is set to zero before the step, (time, batch). None:
+            never.
     """
 
     mask: Tensor
-    active: Sequence[int] | None
+    n_active: Sequence[int] | None
     resets: Tensor | None = None
 
 
@@ -36,8 +38,8 @@ class LSTMState:
     """Recurrent state of all layers and both directions, forward before backward.
 
     Attributes:
-        h: projected outputs, (layers, 2, batch, projection).
-        c: cells, (layers, 2, batch, cell).
+        h: Hidden state (projected output), (layers, 2, batch, projection).
+        c: Cell state, (layers, 2, batch, cell).
     """
 
     h: Tensor
@@ -52,7 +54,7 @@ class LSTMState:
         device: torch.device | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> "LSTMState":
-        """Give the state every sentence starts from; the cell is never narrower than float32."""
+        """Return the zero state; the cell state is at least float32."""
         cell_dtype = torch.promote_types(dtype, torch.float32)
         shape = (config.n_layers, 2, batch)
         return cls(
@@ -62,7 +64,7 @@ class LSTMState:
 
     @classmethod
     def joined(cls, states: Sequence["LSTMState"]) -> "LSTMState":
-        """Put the rows of several states under each other."""
+        """Concatenate states along the batch dimension."""
         if len(states) == 1:
             return states[0]
         return cls(
@@ -72,46 +74,46 @@ class LSTMState:
 
     @property
     def batch(self) -> int:
-        """Rows of the batch."""
+        """Batch size."""
         return self.h.shape[2]
 
     def rows(self, batch: int) -> "LSTMState":
-        """Give the first `batch` rows, new ones being zero: how a carried table meets a batch."""
-        missing = batch - self.batch
-        if missing <= 0:
+        """Return the first `batch` rows, padded with zero rows if there are fewer."""
+        n_missing = batch - self.batch
+        if n_missing <= 0:
             return LSTMState(self.h[:, :, :batch], self.c[:, :, :batch])
-        pad = (0, 0, 0, missing)
+        pad = (0, 0, 0, n_missing)
         return LSTMState(nn.functional.pad(self.h, pad), nn.functional.pad(self.c, pad))
 
     def updated(self, new: "LSTMState") -> "LSTMState":
-        """Put the rows of `new` in place of the first ones and keep the rest."""
+        """Return a copy whose first rows are replaced by those of `new`."""
         return LSTMState(
             torch.cat([new.h, self.h[:, :, new.batch :]], dim=2),
             torch.cat([new.c, self.c[:, :, new.batch :]], dim=2),
         )
 
     def select(self, rows: Tensor) -> "LSTMState":
-        """Give the rows at these numbers, in this order."""
+        """Return the rows with the given indices, in the given order."""
         return LSTMState(self.h[:, :, rows], self.c[:, :, rows])
 
     def detach(self) -> "LSTMState":
-        """Cut the state off the graph."""
+        """Return the state detached from the autograd graph."""
         return LSTMState(self.h.detach(), self.c.detach())
 
 
 class LSTMLayer(nn.Module):
-    """The weights of one layer in one direction; the arithmetic is in `kernels`."""
+    """Weights of one layer in one direction; the computation is in `elmo.kernels`."""
 
     def __init__(self, *, config: LSTMConfig) -> None:
-        """Make a layer.
+        """Create a layer with uninitialized weights.
 
         Args:
-            config: its dials.
+            config: LSTM config.
         """
         super().__init__()
         self.config = config
         self.weight_drop = 0.0
-        """Dropout of the recurrent weights in training (Merity et al., 2018)."""
+        """Dropout rate of the recurrent weights in training (Merity et al., 2018)."""
         n_gates = 4 * config.cell_dim
         self.weight_ih = nn.Parameter(torch.empty(n_gates, config.projection_dim))
         self.weight_hh = nn.Parameter(torch.empty(n_gates, config.projection_dim))
@@ -121,26 +123,29 @@ class LSTMLayer(nn.Module):
             self.weight_hr = nn.Parameter(torch.empty(config.projection_dim, config.cell_dim))
 
     def bias_with_forget(self) -> Tensor:
-        """Give the stored bias with `forget_bias` added to the forget gate.
+        """Return the stored bias with `forget_bias` added to the forget gate.
 
-        It is kept out of the parameter because `(b + 1) - 1` is not `b`: a file read and written
-        again must not change.
+        The parameter itself does not include it, because `(b + 1) - 1` is not always `b` in
+        floating point, and a file that is read and written again must not change.
         """
         if not self.config.forget_bias:
             return self.bias
         i, f, g, o = self.bias.chunk(4)
         return torch.cat([i, f + self.config.forget_bias, g, o])
 
-    def direction(
+    def kernel_call(
         self,
         x: Tensor,
         h: Tensor,
         c: Tensor,
-        steps: Steps,
+        step_mask: StepMask,
         reverse: bool,
         index: Tensor | None = None,
     ) -> LSTMCall:
-        """Give what a kernel needs to run over x from state h, c; see there for the arguments."""
+        """Return the kernel call that runs this layer over x from state h, c.
+
+        The arguments are described in `LSTMCall`.
+        """
         weight_hh: Tensor = self.weight_hh
         if self.weight_drop:
             weight_hh = functional.dropout(weight_hh, self.weight_drop, self.training)
@@ -152,97 +157,97 @@ class LSTMLayer(nn.Module):
             weight_hr=self.weight_hr,
             h=h,
             c=c,
-            mask=steps.mask,
-            active=steps.active,
+            mask=step_mask.mask,
+            active=step_mask.n_active,
             cell_clip=self.config.cell_clip,
             projection_clip=self.config.projection_clip,
             reverse=reverse,
             index=index,
-            resets=steps.resets,
+            resets=step_mask.resets,
         )
 
 
 class LSTMStack(nn.Module):
-    """The layers of one direction; each feeds its residual-added output to the next."""
+    """Layers of one direction, optionally with residual connections."""
 
     def __init__(self, *, config: LSTMConfig) -> None:
-        """Make a stack.
+        """Create a stack with uninitialized weights.
 
         Args:
-            config: dials of its layers.
+            config: LSTM config.
         """
         super().__init__()
         self.kernel = "auto"
-        """Name of the implementation, as `kernels.choose` knows it."""
+        """Name of the implementation in `kernels.dispatch`."""
         self.residual = config.residual
         self.layers = nn.ModuleList(LSTMLayer(config=config) for _ in range(config.n_layers))
 
 
 @dataclass(frozen=True)
-class Side:
-    """One of the stacks that run together, and what it reads.
+class StackCall:
+    """An LSTM stack with its input.
 
     Attributes:
-        stack: its layers.
-        x: token vectors, (time, batch, dim), or with `index` (vectors, dim).
-        steps: padding and resets.
-        reverse: read from the end.
-        index: which vector of x stands where, (time, batch).
+        stack: Layers of one direction.
+        x: Token vectors, (time, batch, dim), or (vectors, dim) with `index`.
+        step_mask: Padding and state resets.
+        reverse: Process the steps from last to first.
+        index: Row of `x` at each position, (time, batch).
     """
 
     stack: LSTMStack
     x: Tensor
-    steps: Steps
+    step_mask: StepMask
     reverse: bool
     index: Tensor | None = None
 
 
 def run_stacks(
-    sides: Sequence[Side],
+    calls: Sequence[StackCall],
     state: LSTMState,
-    drop: Callable[[Tensor, int], Tensor] | None = None,
+    dropout: Callable[[Tensor, int], Tensor] | None = None,
     n_layers: int | None = None,
 ) -> tuple[list[list[Tensor]], LSTMState]:
-    """Run stacks of equal depth together: a layer of all of them is one call of a kernel.
+    """Run stacks of equal depth together, with one kernel call per layer for all of them.
 
     Args:
-        sides: stacks and what they read; the kernel is that of the first.
-        state: initial state, a direction for each side.
-        drop: dropout of the input of each layer, told its number.
-        n_layers: how many layers are run; all where None.
+        calls: Stacks with their inputs, one per direction. All use the kernel of the first stack.
+        state: Initial state of all directions.
+        dropout: Dropout function of layer inputs; receives the input and the layer number.
+        n_layers: Number of layers to run, from the bottom. Default: all.
 
     Returns:
-        The outputs of these layers of each side, (time, batch, dim), and their final state.
+        Outputs of each layer for each call, (time, batch, dim), and the final state.
     """
-    inputs = [side.x for side in sides]
-    outputs: list[list[Tensor]] = [[] for _ in sides]
+    inputs = [call.x for call in calls]
+    outputs: list[list[Tensor]] = [[] for _ in calls]
     final_h: list[Tensor] = []
     final_c: list[Tensor] = []
-    n_layers = len(sides[0].stack.layers) if n_layers is None else n_layers
+    n_layers = len(calls[0].stack.layers) if n_layers is None else n_layers
     for depth in range(n_layers):
-        directions: list[LSTMCall] = []
-        for number, side in enumerate(sides):
-            if drop is not None:
-                inputs[number] = drop(inputs[number], depth)
-            layer = side.stack.layers[depth]
+        kernel_calls: list[LSTMCall] = []
+        for direction, call in enumerate(calls):
+            if dropout is not None:
+                inputs[direction] = dropout(inputs[direction], depth)
+            layer = call.stack.layers[depth]
             assert isinstance(layer, LSTMLayer)
-            h, c = state.h[depth, number], state.c[depth, number]
-            index = side.index if depth == 0 else None
-            directions.append(
-                layer.direction(inputs[number], h, c, side.steps, side.reverse, index)
+            h, c = state.h[depth, direction], state.c[depth, direction]
+            index = call.index if depth == 0 else None
+            kernel_calls.append(
+                layer.kernel_call(inputs[direction], h, c, call.step_mask, call.reverse, index)
             )
-        walks = dispatch.lstm(directions, sides[0].stack.kernel)
-        for number, (side, (out, h, c)) in enumerate(zip(sides, walks, strict=True)):
+        results = dispatch.lstm(kernel_calls, calls[0].stack.kernel)
+        for direction, (call, (out, h, c)) in enumerate(zip(calls, results, strict=True)):
             # The recurrent state is the output before the residual is added.
-            is_added = side.stack.residual and depth > 0
-            inputs[number] = out + inputs[number] if is_added else out
-            outputs[number].append(inputs[number])
+            has_residual = call.stack.residual and depth > 0
+            inputs[direction] = out + inputs[direction] if has_residual else out
+            outputs[direction].append(inputs[direction])
             final_h.append(h)
             final_c.append(c)
     if n_layers == 0:
         return outputs, LSTMState(state.h[:0], state.c[:0])
     new_h, new_c = (
-        torch.stack(values).view(n_layers, len(sides), *values[0].shape)
+        torch.stack(values).view(n_layers, len(calls), *values[0].shape)
         for values in (final_h, final_c)
     )
     return outputs, LSTMState(new_h, new_c)

@@ -1,6 +1,6 @@
-"""ELMo's network: the biLM, its mixes and dropout, and the softmax a trained model came with.
+"""The network of ELMo: biLM, layer mixes, dropout, and the softmax of the language model.
 
-This is the part of the public `elmo.ELMo` which never sees a string.
+This is the part of the public class `elmo.ELMo` that works on tensors only.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ from elmo.model.layer_mix import LayerMix, layer_norm
 from elmo.model.losses import Softmax
 from elmo.model.lstm import LSTMState
 
-# Each program's own constant under the root of its layer normalisation.
+# Epsilon of the layer normalization in bilm-tf and in AllenNLP.
 BILM_TF_EPSILON = 1e-12
 ALLENNLP_EPSILON = 1e-13
 
 
 @dataclass(frozen=True)
 class ELMoOutput:
-    """What `ELMo.forward` returns; boundaries are gone unless they were asked for.
+    """Result of `ELMo.forward`, without boundary tokens unless `keep_boundaries` is set.
 
     Attributes:
-        representations: one (batch, words, dim) tensor a mix, zero at padding.
-        layers: (layers + 1, batch, words, dim), zero at padding.
-        mask: true at real words, (batch, words).
-        state: state to pass on to the next call, if it is to be carried.
+        representations: One tensor (batch, words, dim) per layer mix, zero at padding.
+        layers: All layers, (layers + 1, batch, words, dim), zero at padding.
+        mask: True at real words, (batch, words).
+        state: Final state. Pass it to the next call to carry it over.
     """
 
     representations: list[Tensor]
@@ -41,7 +41,10 @@ class ELMoOutput:
 
 
 class ELMoNetwork(nn.Module):
-    """BiLM, mixes, dropout; keeps the softmax so that a converted model loses nothing."""
+    """BiLM with layer mixes, dropout and the softmax.
+
+    Vectors do not need the softmax. It is kept so that a converted model is complete.
+    """
 
     def __init__(
         self,
@@ -51,18 +54,21 @@ class ELMoNetwork(nn.Module):
         keep_boundaries: bool = False,
         fixed_mix: list[float] | None = None,
     ) -> None:
-        """Make the network with uninitialised weights.
+        """Create the network with uninitialized weights.
 
         Args:
-            config: the model's dials.
-            dropout: applied to each representation.
-            keep_boundaries: leave the sentence marks in the output.
-            fixed_mix: weights before the softmax, which then are not trained.
+            config: Model config.
+            dropout: Dropout rate of each representation.
+            keep_boundaries: Keep the boundary tokens in the output.
+            fixed_mix: Mix weights before the softmax. If given, the mixes are not trained.
+
+        Raises:
+            ConfigError: The dropout rate is not a number from 0 to 1.
         """
         super().__init__()
         is_number: bool = isinstance(dropout, Real)
         if not is_number or not 0 <= dropout <= 1:
-            raise ConfigError(f"dropout is {dropout!r}; expected a number from 0 to 1")
+            raise ConfigError(f"dropout must be a number from 0 to 1 (got {dropout!r}).")
         self.config = config
         self.keep_boundaries = keep_boundaries
         self.bilm = BiLM(config=config)
@@ -86,7 +92,7 @@ class ELMoNetwork(nn.Module):
         state: LSTMState | None = None,
         lengths: Sequence[int] | None = None,
     ) -> ELMoOutput:
-        """Run the biLM and mix its layers; arguments as `BiLM.forward`."""
+        """Run the biLM and mix its layers; the arguments are those of `BiLM.forward`."""
         output = self.bilm(rows, index, mask, state, lengths)
         layers, mask = output.layers, output.mask
         mixed = self.mix(layers, mask)
@@ -101,34 +107,34 @@ class ELMoNetwork(nn.Module):
         )
 
     def mix(self, layers: Tensor, mask: Tensor) -> list[Tensor]:
-        """Mix layers that have their boundaries, once for each mix.
+        """Apply every layer mix to layers that include the boundary tokens.
 
         Args:
-            layers: (layers, batch, time, dim).
-            mask: true at real positions, (batch, time).
+            layers: All layers, (layers, batch, time, dim).
+            mask: True at real positions, (batch, time).
 
         Returns:
-            For each mix (batch, time, dim), zero at padding, boundaries still in.
+            For each mix (batch, time, dim), zero at padding, including the boundary tokens.
         """
-        # bilm-tf scales the top layer as it is, whatever its normalisation is set to.
+        # bilm-tf does not normalize if only the top layer is used.
         program = "none" if self.config.mix.top_only else self.config.mix.layer_norm
         if program == "allennlp":
             layers = layer_norm(layers, mask, ALLENNLP_EPSILON)
         elif program == "bilm-tf":
-            # bilm-tf drops the boundaries before it takes its statistics.
+            # bilm-tf excludes the boundary tokens from the statistics.
             words = functional.pad(mask[:, 2:], (1, 1))
             layers = layer_norm(layers, words, BILM_TF_EPSILON)
         padding = ~mask.unsqueeze(2)
         return [mix(layers).masked_fill(padding, 0.0) for mix in self.mixes]
 
     def mix_penalty(self) -> Tensor:
-        """Sum of squared mix weights over all mixes, to be scaled by λ and added to a loss."""
+        """Return the sum of squared weights of all mixes; scale it by λ and add it to the loss."""
         penalties = [mix.l2() for mix in self.mixes if isinstance(mix, LayerMix)]
         return torch.stack(penalties).sum() if penalties else torch.zeros(())
 
 
 def make_softmax(config: ModelConfig) -> Softmax | None:
-    """Make the softmax of a language model, uninitialised; None where it has none."""
+    """Create the softmax of a language model, uninitialized; None for a model without softmax."""
     if not config.n_softmax_words:
         return None
     if config.softmax_cutoffs:

@@ -1,7 +1,7 @@
-"""Token rows to context-independent vectors: character CNN, highway, word table, projection.
+"""Token encoder: character CNN, highway layers, word table and projection (layer 0 of ELMo).
 
-Equations of Kim et al. (2016) as bilm-tf computes them. Row 0 of every table is the mask: zero,
-and never trained.
+The equations are those of Kim et al. (2016) as implemented in bilm-tf. Row 0 of every embedding
+table is padding: it is zero and not trained.
 """
 
 import torch
@@ -10,26 +10,26 @@ from torch import Tensor, nn
 from elmo.config import EncoderConfig
 from elmo.kernels import dispatch
 
-# Tokens that are computed together; bounds the memory of a batch of any size.
+# Number of tokens computed at a time, which bounds the memory of large batches.
 CHUNK_ROWS = {"cpu": 4096, "cuda": 2**16}
 
 
 class Highway(nn.Module):
-    """`y = g·relu(W_t x) + (1 - g)·x` with `g = σ(W_g x)` (Srivastava et al., 2015).
+    """Highway layer `y = g·relu(W_t x) + (1 - g)·x`, `g = σ(W_g x)` (Srivastava et al., 2015).
 
-    One matrix holds both halves, the transform above the gate; the gate opens for the *transformed*
-    value, as in bilm-tf's files, whose name for it is "carry".
+    One matrix holds the weights of the transform in its first rows and those of the gate below.
+    The gate scales the *transformed* value, as in the files of bilm-tf, which call it "carry".
     """
 
     def __init__(self, *, dim: int) -> None:
-        """Make a layer.
+        """Create a layer.
 
         Args:
-            dim: width of input and output.
+            dim: Width of input and output.
         """
         super().__init__()
         self.kernel = "auto"
-        """Name of the implementation, as `kernels.choose` knows it."""
+        """Name of the implementation in `kernels.dispatch`."""
         self.linear = nn.Linear(dim, 2 * dim)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -38,9 +38,9 @@ class Highway(nn.Module):
 
 
 class CharacterCNN(nn.Module):
-    """Characters of a token to one vector: convolutions, max over positions, highway layers.
+    """Character encoder: convolutions, max pooling over positions, highway layers.
 
-    Padding characters take part in everything: they have a trained vector of their own.
+    Padding characters are not masked: they have a trained embedding.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class CharacterCNN(nn.Module):
         activation: str,
         n_highway: int,
     ) -> None:
-        """Make the encoder.
+        """Create the encoder.
 
         Args:
-            n_characters: rows of the character table, the mask row included.
-            character_dim: width of a character vector.
-            filters: (width, count) of each convolution.
-            activation: relu or tanh, after the max.
-            n_highway: highway layers on top.
+            n_characters: Rows of the character table, including row 0.
+            character_dim: Width of a character embedding.
+            filters: Width and number of filters of each convolution.
+            activation: Activation after the max pooling, "relu" or "tanh".
+            n_highway: Number of highway layers.
         """
         super().__init__()
         self.kernel = "auto"
-        """Name of the implementation, as `kernels.choose` knows it."""
+        """Name of the implementation in `kernels.dispatch`."""
         self.embedding = _table(n_characters, character_dim)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(character_dim, count, width) for width, count in filters
@@ -73,10 +73,10 @@ class CharacterCNN(nn.Module):
         self.highway = nn.ModuleList(Highway(dim=n_filters) for _ in range(n_highway))
 
     def forward(self, characters: Tensor) -> Tensor:
-        """Map character ids (tokens, chars) to (tokens, filters)."""
-        convolutions = [one for one in self.convolutions if isinstance(one, nn.Conv1d)]
-        weights = [one.weight for one in convolutions]
-        biases = [one.bias for one in convolutions if one.bias is not None]
+        """Map character ids (tokens, characters) to vectors (tokens, filters)."""
+        convolutions = [layer for layer in self.convolutions if isinstance(layer, nn.Conv1d)]
+        weights = [layer.weight for layer in convolutions]
+        biases = [layer.bias for layer in convolutions if layer.bias is not None]
         pooled = dispatch.convolve_and_pool(
             characters, self.embedding.weight, weights, biases, self.kernel
         )
@@ -87,7 +87,8 @@ class CharacterCNN(nn.Module):
 
 
 def _table(n_rows: int, dim: int) -> nn.Embedding:
-    """Make a table whose row 0 is the mask, without drawing weights that are replaced anyway."""
+    """Create an uninitialized embedding table whose row 0 is padding."""
+    # `nn.Embedding(...)` would draw random weights, which are replaced anyway.
     table: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         torch.empty(n_rows, dim), freeze=False, padding_idx=0
     )
@@ -95,23 +96,23 @@ def _table(n_rows: int, dim: int) -> nn.Embedding:
 
 
 class TokenEncoder(nn.Module):
-    """Rows of ids to layer 0: characters, words, or both, projected to the width of the LSTM.
+    """Maps token rows to layer 0, from characters, words or both, projected to the LSTM width.
 
-    A row is its characters followed by a word id where there is a word table. In the role "join"
-    the word vector stands in front of the character part; in the role "cache" it replaces the
-    whole computation for tokens whose word id is not 0.
+    A token row has the character ids, followed by the word id if there is a word table. With the
+    word role "join", the word vector is concatenated before the character vector. With "cache", it
+    replaces the computation for tokens whose word id is not 0.
     """
 
     def __init__(self, *, config: EncoderConfig, output_dim: int) -> None:
-        """Make the encoder.
+        """Create the encoder.
 
         Args:
-            config: its dials.
-            output_dim: width of a token vector.
+            config: Encoder config.
+            output_dim: Width of a token vector.
         """
         super().__init__()
         self.kernel = "auto"
-        """Name of the implementation, as `kernels.choose` knows it."""
+        """Name of the implementation in `kernels.dispatch`."""
         self.characters: CharacterCNN | None = None
         if config.n_characters:
             self.characters = CharacterCNN(
@@ -128,13 +129,13 @@ class TokenEncoder(nn.Module):
         self.cached = self.words is not None and config.word_role == "cache"
 
     def use_kernel(self, name: str) -> None:
-        """Compute with an implementation of that name, as `kernels.choose` knows them."""
-        for part in self.modules():
-            if isinstance(part, TokenEncoder | CharacterCNN | Highway):
-                part.kernel = name
+        """Select the implementation of all operations by its name in `kernels.dispatch`."""
+        for module in self.modules():
+            if isinstance(module, TokenEncoder | CharacterCNN | Highway):
+                module.kernel = name
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Map rows (tokens, columns) to (tokens, dim)."""
+        """Map token rows (tokens, columns) to vectors (tokens, dim)."""
         if not self.cached:
             return self._compute(rows)
         assert self.words is not None
@@ -146,9 +147,9 @@ class TokenEncoder(nn.Module):
         return vectors.index_put((unknown,), computed)
 
     def _compute(self, rows: Tensor) -> Tensor:
-        chunk = CHUNK_ROWS.get(rows.device.type, CHUNK_ROWS["cpu"])
-        if rows.shape[0] > chunk:
-            return torch.cat([self._compute(part) for part in torch.split(rows, chunk)])
+        chunk_rows = CHUNK_ROWS.get(rows.device.type, CHUNK_ROWS["cpu"])
+        if rows.shape[0] > chunk_rows:
+            return torch.cat([self._compute(chunk) for chunk in torch.split(rows, chunk_rows)])
         parts: list[Tensor] = []
         characters = rows
         if self.words is not None:
@@ -160,6 +161,7 @@ class TokenEncoder(nn.Module):
         x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         if self.projection is not None:
             weight, bias = self.projection.weight, self.projection.bias
-            # All layers stand on it, and it is small: narrow products would save next to nothing.
+            # Not in reduced precision: all layers depend on it, and the product is too small for
+            # a noticeable gain.
             x = dispatch.linear(x, weight, bias, self.kernel)
         return x

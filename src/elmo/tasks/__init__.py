@@ -32,16 +32,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "QuestionAnswerer": "elmo.tasks.estimators",
     "Classifier": "elmo.tasks.estimators",
     "CoreferenceResolver": "elmo.tasks.estimators",
     "Example": "elmo.tasks.examples",
     "Frame": "elmo.tasks.examples",
     "NearestOccurrenceFinder": "elmo.tasks.lookup_estimators",
-    "SentencePairClassifier": "elmo.tasks.estimators",
+    "QuestionAnswerer": "elmo.tasks.estimators",
     "SemanticRoleLabeler": "elmo.tasks.estimators",
-    "WordSenseDisambiguator": "elmo.tasks.lookup_estimators",
+    "SentencePairClassifier": "elmo.tasks.estimators",
     "Tagger": "elmo.tasks.estimators",
+    "WordSenseDisambiguator": "elmo.tasks.lookup_estimators",
     "read": "elmo.tasks.readers.reader_registry",
 }
 

@@ -155,8 +155,8 @@ def _write(path: Path, source: ComputedLayers, texts: Sequence[Words]) -> None:
     free = shutil.disk_usage(path.parent).free
     if size > free:
         raise OutputError(
-            f"The ELMo layers of {shape[0]:,} words need {size / 1e9:.1f} GB, but {path.parent} has "
-            f"only {free / 1e9:.1f} GB free. Use another --cache folder or fewer --layers."
+            f"The ELMo layers of {shape[0]:,} words need {size / 1e9:.1f} GB, but {path.parent} "
+            f"has only {free / 1e9:.1f} GB free. Use another --cache folder or fewer --layers."
         )
     clear_partials_of(path)
     title = f"ELMo layers ({size / 1e6:,.1f} MB)"

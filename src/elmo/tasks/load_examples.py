@@ -1,4 +1,4 @@
-"""Loading of the examples that a config names: reading, splitting off a development set, sampling."""
+"""Loading of the examples of a config: reading, splitting off a development set, sampling."""
 
 from collections.abc import Sequence
 from pathlib import Path

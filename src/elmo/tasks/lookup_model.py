@@ -181,8 +181,8 @@ def fit_lookup(config: TaskConfig) -> LookupModel:
     examples = _training_examples(config, splitter(config, model.elmo))
     if model.facts.get("examples") != _signature(examples):
         raise ConfigError(
-            f"The lookup model in {folder} was built from other examples, or by an earlier version. "
-            "Use another --out."
+            f"The lookup model in {folder} was built from other examples, or by an earlier "
+            "version. Use another --out."
         )
     return model
 
@@ -263,8 +263,8 @@ def load_lookup_model(folder: Path, device: str | None = None) -> LookupModel:
     record, config = read_model_config(folder)
     if config.task not in LOOKUP_TASKS:
         raise ConfigError(
-            f"{folder} contains a model for {config.task}, which is not a lookup task. Lookup tasks "
-            f"are: {', '.join(LOOKUP_TASKS)}."
+            f"{folder} contains a model for {config.task}, which is not a lookup task. Lookup "
+            f"tasks are: {', '.join(LOOKUP_TASKS)}."
         )
     elmo = load_matching_elmo(folder, config, record["fingerprint"])
     try:

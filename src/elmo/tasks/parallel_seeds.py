@@ -43,8 +43,8 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dic
             result: dict[str, Any] = child.ask(config)
         except ChildEnded as ended:
             raise OutputError(
-                f"The run in {config.out} ended early (exit status {ended.status}). Its checkpoints "
-                "are kept; run the same command again to resume."
+                f"The run in {config.out} ended early (exit status {ended.status}). Its "
+                "checkpoints are kept; run the same command again to resume."
             ) from None
         finally:
             child.close()

@@ -78,6 +78,9 @@ def save(folder: Path, step: int, content: dict[str, Any]) -> Path:
 def load_newest(folder: Path) -> dict[str, Any] | None:
     """Load the newest undamaged checkpoint and delete damaged or unfinished files.
 
+    Args:
+        folder: Folder of checkpoints.
+
     Returns:
         The content passed to `save`; None if there is no undamaged checkpoint.
     """

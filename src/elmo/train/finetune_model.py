@@ -118,6 +118,10 @@ def _with_optimizer(
 ) -> tuple[FinetuneConfig, dict[str, Tensor] | None]:
     """Continue with the Adagrad state of a bilm-tf checkpoint, unless another optimizer is set.
 
+    Args:
+        config: Options of the run.
+        model: The model to fine-tune.
+
     Returns:
         The options of the run, and the Adagrad accumulators by parameter name; None if the run
         starts with a new optimizer state.

@@ -380,6 +380,10 @@ class Learner:
 def streams_per_process(config: TrainingConfig, n_processes: int) -> int:
     """Return the number of streams (batch rows) of each process.
 
+    Args:
+        config: Options of the run.
+        n_processes: Number of processes.
+
     Raises:
         ConfigError: The batch cannot be divided evenly.
     """

@@ -247,6 +247,9 @@ class LMTrainable:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state of `state_dict`; the number of processes can differ.
 
+        Args:
+            state: Return value of `state_dict`.
+
         Raises:
             ConfigError: The state belongs to a run on another corpus.
         """

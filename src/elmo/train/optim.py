@@ -132,7 +132,7 @@ def seed_step(device: torch.device, *key: int) -> None:
 
     Args:
         device: Device of the step.
-        key: Numbers that identify the step, such as the seed of the run and the step number.
+        *key: Numbers that identify the step, such as the seed of the run and the step number.
     """
     seed = int(np.random.SeedSequence(key).generate_state(1)[0])
     if device.type not in ("cpu", "cuda"):

@@ -137,6 +137,9 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state of `state_dict`.
 
+        Args:
+            state: Return value of `state_dict`.
+
         Raises:
             ConfigError: The state belongs to a run on other data.
         """

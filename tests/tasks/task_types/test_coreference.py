@@ -395,7 +395,7 @@ def test_clusters_are_learned_by_heart(tmp_path, settings):
         work.step(batch, number)
     found = work.evaluation(work.measure(160, iter))
     assert found.metric == "mean_f1"
-    assert found.figures["mean_f1"] > 0.9
+    assert found.scores["mean_f1"] > 0.9
 
 
 def test_documents_are_computed_one_by_one(tmp_path):

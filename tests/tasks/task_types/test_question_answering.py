@@ -196,7 +196,7 @@ def test_answers_are_learned_by_heart(tmp_path, model, settings):
     for number, batch in zip(range(90), work.batches(0), strict=False):
         work.step(batch, number)
     found = work.evaluation(work.measure(90, iter))
-    assert found.figures["f1"] > 0.9
+    assert found.scores["f1"] > 0.9
     assert found.metric == "f1"
 
 

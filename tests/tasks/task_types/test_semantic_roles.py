@@ -190,7 +190,7 @@ def test_frames_are_learned_by_heart(tmp_path, settings):
         work.step(batch, number)
     found = work.evaluation(work.measure(50, iter))
     assert found.metric == "span_f1"
-    assert set(found.figures.values()) == {1.0}
+    assert set(found.scores.values()) == {1.0}
     # Asked without predicates, it finds them first.
     blind = [replace(example, target=None, extra=None) for example in SENTENCES]
     assert [answer.frames for answer in trained.predict(blind)] == [e.target for e in SENTENCES]

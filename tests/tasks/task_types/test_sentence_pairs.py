@@ -70,7 +70,7 @@ def test_pairs_are_learned_by_heart(tmp_path, model, settings):
     work = TaskTrainingJob(trained, PAIRS, PAIRS).make_trainable(fabric())
     for number, batch in zip(range(50), work.batches(0), strict=False):
         work.step(batch, number)
-    assert work.evaluation(work.measure(50, iter)).figures == {"accuracy": 1.0, "macro_f1": 1.0}
+    assert work.evaluation(work.measure(50, iter)).scores == {"accuracy": 1.0, "macro_f1": 1.0}
 
 
 def test_a_tuned_elmo_learns_from_both_texts(tmp_path, model):
