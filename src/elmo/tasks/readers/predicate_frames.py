@@ -42,8 +42,8 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read the frames of CoNLL-2005 columns.
 
     The first column has the words. The last columns are the predicates and, for each predicate, its
-    arguments; any columns between are ignored. The release has words and propositions in separate files; combine them first
-    (`paste words props`).
+    arguments; any columns between are ignored. The release has words and propositions in separate
+    files; combine them first (`paste words props`).
 
     Args:
         path: Path of the file.
