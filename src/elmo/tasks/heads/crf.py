@@ -165,7 +165,7 @@ class CRF(nn.Module):
         self._check(emissions, mask)
         if not (mask[:, 0].all() and (mask[:, 1:] <= mask[:, :-1]).all()):
             raise ConfigError(
-                "Each row of the mask must be True at the words of a sentence, then False at padding."
+                "Each row of mask must be True at the words of a sentence, then False."
             )
         with _full_precision(emissions):
             # -inf instead of the score used in training, which large emissions could outweigh.

@@ -264,7 +264,7 @@ def _speakers(example: Example, numbers: Sequence[int]) -> tuple[str, ...]:
 
 
 def _speaker_numbers(speakers: Sequence[str]) -> list[int]:
-    """Number the speakers from 1 in order of first occurrence; 0 for an unknown speaker."""
+    """Return speaker numbers from 1 in order of first occurrence; 0 for an unknown speaker."""
     distinct = dict.fromkeys(filter(None, speakers))
     numbers = {name: index % N_SPEAKERS + 1 for index, name in enumerate(distinct)}
     return [numbers.get(name, 0) for name in speakers]

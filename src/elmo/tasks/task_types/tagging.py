@@ -91,7 +91,7 @@ class Tagging(BaseTask):
         return predictions
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return the accuracy of tags and, with a span scheme, precision, recall and F1 of spans."""
+        """Return the accuracy of tags and, with a span scheme, the scores of spans."""
         gold = [example.target for example in examples]
         if not self.has_spans:
             scores = label_scores(
