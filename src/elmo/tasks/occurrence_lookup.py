@@ -124,7 +124,7 @@ class OccurrenceLookup:
         word, sentence = texts
         word = word if isinstance(word, str) else " ".join(word)
         words = sentence if isinstance(sentence, str) else tuple(sentence)
-        return occurrence_example(word.strip(), words, split, "the text")
+        return occurrence_example(word.strip(), words, split, "query")
 
     def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
         """Return the nearest occurrences of the words of each example.
