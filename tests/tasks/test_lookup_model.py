@@ -176,7 +176,7 @@ def test_word_senses_reject_invalid_input(tmp_path, folder, model):
         fit(senses_config(folder, tmp_path / "d", model, train=None))
     with pytest.raises(FormatError, match=r"is not a directory\. Expected semcor3\.0"):
         read(folder / "x", "word_senses")
-    with pytest.raises(ConfigError, match="can be read as UTF-8 only"):
+    with pytest.raises(ConfigError, match="These data sets are always UTF-8"):
         read(folder / "semcor3.0", "word_senses", encoding="cp949")
     (folder / "wordnet-3.0" / "index.sense").write_text("x%1:00:00:: 1 1 0\n")
     with pytest.raises(InputError, match="None of the senses of the examples is in"):
