@@ -6,7 +6,13 @@ import pytest
 
 from elmo import config as configs
 from elmo.config import PretrainConfig, TaskConfig
-from elmo.config.renamed import REMOVED_FIELDS, RENAMED_FIELDS, RENAMED_VALUES, upgrade
+from elmo.config.renamed import (
+    REMOVED_FIELDS,
+    RENAMED_FIELDS,
+    RENAMED_VALUES,
+    original_names,
+    upgrade,
+)
 from elmo.config.serialization import from_dict, load_config, to_dict
 
 
@@ -61,3 +67,11 @@ def test_overrides_apply_to_a_file_with_old_names(tmp_path):
 
 def test_data_that_are_no_mapping_are_returned_as_they_are():
     assert upgrade(TaskConfig, [1, 2]) == [1, 2]
+
+
+def test_original_names_reverts_upgrade_at_any_depth():
+    new = to_dict(TaskConfig("o"))
+    old = original_names(TaskConfig, new)
+    assert old["words"]["letters"] == "bytes"
+    assert old["clusters"]["widest"] == 20
+    assert upgrade(TaskConfig, old) == new

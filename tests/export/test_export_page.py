@@ -1,4 +1,4 @@
-"""docs/export.md stays true: its program runs without PyTorch and without us, and gives ours."""
+"""Tests of docs/export.md: its program and its tables of ids match the package."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 SENTENCES = [["He", "sat", "on", "the", "river", "bank", "."], ["She", "robbed", "a", "bank", "."]]
 
 
-def test_the_program(tmp_path):
+def test_program_without_torch_returns_vectors_of_encode(tmp_path):
     (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     elmo = model_of()
     elmo.save_pretrained(tmp_path / "model")
@@ -27,21 +27,25 @@ def test_the_program(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "(7, 16)\n"
-    found = np.load(tmp_path / "vectors.npz")
+    vectors = np.load(tmp_path / "vectors.npz")
     for number, expected in enumerate(elmo.encode(SENTENCES)):
-        np.testing.assert_allclose(found[f"arr_{number}"], expected, atol=1e-6)
+        np.testing.assert_allclose(vectors[f"arr_{number}"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("name", "marks"),
+    ("name", "boundaries"),
     [("code points", ("<bow>", "<eow>")), ("ELMoForManyLangs' characters", ("<eow>", "<bow>"))],
 )
-def test_what_it_says_of_dictionaries(name, marks):
+def test_ids_of_dictionary_schemes_match_the_page(name, boundaries):
     elmo = model_of(CONFIGS[name])
     raw = elmo.to_pretrained().characters
 
     def row(symbols):
-        ids = [raw[marks[0]], *(raw.get(s, raw["<oov>"]) for s in symbols[:7]), raw[marks[1]]]
+        ids = [
+            raw[boundaries[0]],
+            *(raw.get(s, raw["<oov>"]) for s in symbols[:7]),
+            raw[boundaries[1]],
+        ]
         return np.array(ids + [raw["<pad>"]] * (9 - len(ids))) + 1
 
     words = ["bank", "qqbankers", ""]
@@ -52,7 +56,7 @@ def test_what_it_says_of_dictionaries(name, marks):
 @pytest.mark.parametrize(
     ("name", "unknown"), [("words beside characters", 3), ("words computed beforehand", 0)]
 )
-def test_what_it_says_of_words(name, unknown):
+def test_word_id_column_matches_the_page(name, unknown):
     elmo = model_of(CONFIGS[name])
     ids = elmo.character_ids([["bank", "river"]])[0, :, -1].tolist()
     assert ids == [WORDS["<S>"] + 1, WORDS["bank"] + 1, unknown, WORDS["</S>"] + 1]

@@ -89,3 +89,22 @@ def upgrade(cls: type, data: Any) -> Any:
             value = RENAMED_VALUES.get((cls.__name__, name), {}).get(value, value)
         upgraded[name] = value
     return upgraded
+
+
+def original_names(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+    """Return plain data of a config with today's field names replaced by the original ones.
+
+    Hashes of a config must not change when a field is renamed.
+
+    Args:
+        cls: The config dataclass that the data are for.
+        data: Plain data with today's names.
+    """
+    old_names = {new: old for old, new in RENAMED_FIELDS.get(cls.__name__, {}).items()}
+    hints = get_type_hints(cls)
+    return {
+        old_names.get(name, name): original_names(hints[name], value)
+        if dataclasses.is_dataclass(hints[name])
+        else value
+        for name, value in data.items()
+    }

@@ -5,6 +5,8 @@ import json
 
 import torch
 
+from elmo.config import ModelConfig
+from elmo.config.renamed import original_names
 from elmo.config.serialization import to_dict
 from elmo.formats.pretrained import Pretrained
 
@@ -12,11 +14,12 @@ from elmo.formats.pretrained import Pretrained
 def fingerprint(pretrained: Pretrained) -> str:
     """Return the SHA-256 of the config, vocabularies and weights of a model.
 
-    File names are not part of it.
+    File names are not part of it, and renamed config fields do not change it.
     """
     digest = hashlib.sha256()
     tables = [dict(table or {}) for table in (pretrained.characters, pretrained.words)]
-    settings = [to_dict(pretrained.config), *tables]
+    config = original_names(ModelConfig, to_dict(pretrained.config))
+    settings = [config, *tables]
     digest.update(json.dumps(settings, sort_keys=True).encode())
     for name, tensor in sorted(pretrained.weights.items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
