@@ -1,10 +1,10 @@
-"""Prints the dials at which a way of a task did best with its first seed.
+"""Print the hyperparameters with the best development score of a task and setup.
 
-    python runs/best_run.py OUT sst5 static --dials rate dropout --record docs/results.jsonl
+    python runs/best_run.py OUT sst5 static --hyperparameters rate dropout [--record FILE]
 
-The tries of runs/tasks.sh that turn no other dials than these are compared with the run of the
-preset, on the part that models are chosen by: `@0.002+dropout0.1`, as the names of such runs end,
-or nothing where none is better than the preset.
+Compares the preset with the trials of runs/tasks.sh that change only the listed hyperparameters, by
+the first seed. The output is the suffix of the run's name, such as `@0.002+dropout0.1`; it is empty
+if the preset is best.
 """
 
 import argparse
@@ -12,20 +12,27 @@ from pathlib import Path
 
 from record_result import gather, read
 from result_tables import Runs
-from search_space import DIALS
+from search_space import HYPERPARAMETERS
 
 
 def main() -> None:
-    """Compare what is there."""
+    """Print the suffix of the best run."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path, help="folder of runs")
-    parser.add_argument("task")
-    parser.add_argument("way")
-    parser.add_argument("--dials", nargs="+", choices=DIALS, required=True)
-    parser.add_argument("--record", type=Path, help="of runs that were made elsewhere")
-    given = parser.parse_args()
-    record = read(given.record) if given.record else {}
-    best = Runs(record | gather(given.out, "", "")).best_try(given.task, given.way, given.dials)
+    parser.add_argument("out", type=Path, help="Folder of runs.")
+    parser.add_argument("task", help="Name of the task, such as sst5.")
+    parser.add_argument("setup", help="Setup of the task: static, layer0, elmo or tuned.")
+    parser.add_argument(
+        "--hyperparameters",
+        nargs="+",
+        choices=HYPERPARAMETERS,
+        required=True,
+        help="Hyperparameters that may differ from the preset.",
+    )
+    parser.add_argument("--record", type=Path, help="Record of runs on other machines.")
+    args = parser.parse_args()
+    record = read(args.record) if args.record else {}
+    runs = Runs(record | gather(args.out, "", ""))
+    best = runs.best_trial(args.task, args.setup, args.hyperparameters)
     if best is not None:
         print(best)
 

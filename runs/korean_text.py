@@ -1,10 +1,10 @@
-"""The text of `small-ko`, from the files of its sources to one file: a paragraph a line.
+"""Write the training text of the bundled model small-ko, one paragraph per line.
 
     python runs/korean_text.py DATA > korean.txt
 
-DATA holds ko-1.txt.xz (Korean Wikipedia), and unpacked beside it petitions/ (JSON lines),
-klue-ynat/train.tsv, nsmc/ratings_train.txt and klue-nli/klue-nli-v1.1_train.json. Of the task sets
-only the training parts are read, without their labels.
+DATA contains ko-1.txt.xz (Korean Wikipedia) and, unpacked, petitions/ (JSON lines),
+klue-ynat/train.tsv, nsmc/ratings_train.txt and klue-nli/klue-nli-v1.1_train.json. Only the training
+sets of the tasks are read, without their labels.
 """
 
 import csv
@@ -16,13 +16,13 @@ from pathlib import Path
 
 
 def wikipedia(data: Path) -> Iterator[str]:
-    """Give the paragraphs of the articles; their titles stand in the first ones anyway."""
+    """Yield the paragraphs of the articles without titles, which their first paragraphs repeat."""
     with lzma.open(data / "ko-1.txt.xz", "rt", encoding="utf-8") as lines:
         yield from (line for line in lines if not line.startswith("= "))
 
 
 def petitions(data: Path) -> Iterator[str]:
-    """Give title and content of the petitions."""
+    """Yield the title and the lines of each petition."""
     for path in sorted((data / "petitions").glob("petitions_*")):
         with path.open(encoding="utf-8") as lines:
             for line in lines:
@@ -32,7 +32,7 @@ def petitions(data: Path) -> Iterator[str]:
 
 
 def tasks(data: Path) -> Iterator[str]:
-    """Give the texts of the task sets."""
+    """Yield the texts of the task data sets."""
     for name, column in (("klue-ynat/train.tsv", "title"), ("nsmc/ratings_train.txt", "document")):
         with (data / name).open(encoding="utf-8", newline="") as lines:
             for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
@@ -44,7 +44,7 @@ def tasks(data: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write all of it."""
+    """Write the text of all sources to standard output."""
     data = Path(sys.argv[1])
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     for source in (wikipedia, petitions, tasks):

@@ -1,9 +1,9 @@
-"""What the vectors of a model know, as the table of its card, beside the same model untrained.
+"""Print the table of probe results of a model card, with a random baseline.
 
     python runs/probe.py MODEL --data FOLDER
 
-FOLDER holds ud-ewt/ (parts of speech), wsd/ (word senses) and lm1b/ (geometry), unpacked. The
-figures and what they mean are told in docs/probes.md.
+FOLDER contains ud-ewt/ (parts of speech), wsd/ (word senses) and lm1b/ (geometry), unpacked. The
+baseline is the same model with random weights. docs/probes.md explains the metrics.
 """
 
 import argparse
@@ -28,77 +28,91 @@ from elmo.kernels.device import default_device
 from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
 
-TAG_NAMES = {"xpos": "tags of the Penn Treebank", "upos": "universal tags"}
+TAG_NAMES = {"xpos": "Penn Treebank tags", "upos": "universal tags"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of a model.
+    """One result of a model.
 
     Attributes:
-        measure: what is measured, and in what.
-        layer: number of the layer, or what stands for it.
-        value: as it is printed.
+        metric: Probe and metric.
+        layer: Number of the layer, or a description such as "learned mix".
+        value: Formatted value.
     """
 
-    measure: str
+    metric: str
     layer: str
     value: str
 
 
 @dataclass(frozen=True)
 class Table:
-    """The figures of several models on the same data.
+    """Results of several models on the same data.
 
     Attributes:
-        columns: rows of each model, by its name.
-        notes: on what they were measured, a sentence each.
+        columns: Rows of each model, by the name of the model.
+        notes: One sentence per probe that describes its data.
     """
 
     columns: dict[str, list[Row]]
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Give it in Markdown."""
+        """Return the table in Markdown."""
         lines = [
-            f"| measure | layer | {' | '.join(self.columns)} |",
+            f"| metric | layer | {' | '.join(self.columns)} |",
             "| --- | --- |" + " ---: |" * len(self.columns),
         ]
         for rows in zip(*self.columns.values(), strict=True):
             values = " | ".join(row.value for row in rows)
-            lines.append(f"| {rows[0].measure} | {rows[0].layer} | {values} |")
+            lines.append(f"| {rows[0].metric} | {rows[0].layer} | {values} |")
         return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)])
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a probe's data lies in a folder, and the archive it comes in."""
+class ProbeData:
+    """Location of a probe's data.
+
+    Attributes:
+        folder: Its folder in the data folder.
+        file: A file in that folder, to check that it exists.
+        archive: Archive to unpack.
+    """
 
     folder: str
     file: str
     archive: str
 
 
-PLACES = {
-    "pos": Place("ud-ewt", "train.conllu", "ud-ewt.tar.xz"),
-    "wsd": Place("wsd", "wordnet-3.0/index.sense", "wsd.tar.xz"),
-    "geometry": Place("lm1b", "heldout-00010-00011.txt", "lm1b-heldout.tar.xz"),
+PROBE_DATA = {
+    "pos": ProbeData("ud-ewt", "train.conllu", "ud-ewt.tar.xz"),
+    "wsd": ProbeData("wsd", "wordnet-3.0/index.sense", "wsd.tar.xz"),
+    "geometry": ProbeData("lm1b", "heldout-00010-00011.txt", "lm1b-heldout.tar.xz"),
 }
 
 
-def place_of(data: Path, probe: str) -> Path:
-    """Give the folder of a probe's data; where it is not there, say which archive to unpack."""
-    place = PLACES[probe]
-    if not (data / place.folder / place.file).is_file():
+def probe_folder(data: Path, probe: str) -> Path:
+    """Return the folder of a probe's data.
+
+    Args:
+        data: Folder of the unpacked data sets.
+        probe: Name of the probe.
+
+    Raises:
+        FormatError: If the data is missing.
+    """
+    location = PROBE_DATA[probe]
+    if not (data / location.folder / location.file).is_file():
         raise FormatError(
-            f"the probe {probe} needs {data / place.folder / place.file}, which is not there: "
-            f"unpack {place.archive} in {data}, or leave it out with --probes"
+            f"The probe {probe} requires {data / location.folder / location.file}, which does not "
+            f"exist. Unpack {location.archive} in {data}, or omit the probe with --probes."
         )
-    return data / place.folder
+    return data / location.folder
 
 
 def random_twin(elmo: ELMo, seed: int = 0) -> ELMo:
-    """Give a model of the same geometry and text with weights as training begins with."""
+    """Return a model with the same configuration and randomly initialized weights."""
     network = ELMoNetwork(config=elmo.config)
     initialize(network, seed)
     return ELMo(dataclasses.replace(elmo.to_pretrained(), weights=network.state_dict()))
@@ -108,43 +122,52 @@ def probe(
     models: dict[str, ELMo],
     data: Path,
     *,
-    probes: Sequence[str] = tuple(PLACES),
+    probes: Sequence[str] = tuple(PROBE_DATA),
     device: str | torch.device | None = None,
     text: Path | None = None,
     limit: int | None = None,
 ) -> Table:
-    """Measure models on the same data.
+    """Evaluate models on the same data.
 
     Args:
-        models: by the name of their column.
-        data: holds the unpacked sets.
-        probes: any of pos, wsd and geometry.
-        device: of models and probes; a GPU where there is one if None.
-        text: of the geometry, a sentence a line, split at white space; None for the one in `data`.
-        limit: sentences of each text, at most, to try things, but for the words whose sense is
-            asked for; None for all.
+        models: Models by column name.
+        data: Folder of the unpacked data sets.
+        probes: Any of pos, wsd and geometry.
+        device: Device of models and probes. Default: cuda if available.
+        text: Text of the geometry probe: one sentence per line, words separated by whitespace.
+            Default: the file in `data`.
+        limit: Maximum number of sentences of each text, for a quick trial; the test set of the word
+            senses is always complete. Default: no limit.
+
+    Raises:
+        ConfigError: If a probe is unknown or `limit` is less than 1.
+        FormatError: If data is missing.
     """
-    unknown = [name for name in probes if name not in PLACES]
+    unknown = [name for name in probes if name not in PROBE_DATA]
     if unknown:
-        raise ConfigError(f"there is no probe {unknown[0]!r}; there are {', '.join(PLACES)}")
+        raise ConfigError(
+            f"Unknown probe {unknown[0]!r}. Expected one of: {', '.join(PROBE_DATA)}."
+        )
     if limit is not None and limit < 1:
-        raise ConfigError(f"limit is {limit}; it must be at least 1")
-    folders = {name: place_of(data, name) for name in probes if name != "geometry" or text is None}
+        raise ConfigError(f"limit must be at least 1 (got {limit}).")
+    folders = {
+        name: probe_folder(data, name) for name in probes if name != "geometry" or text is None
+    }
     device = device or default_device()
     columns: dict[str, list[Row]] = {name: [] for name in models}
     notes: list[str] = []
     for name in probes:
         path = folders.get(name, text)
         assert path is not None
-        measure = MEASURES[name](path, device, limit)
-        found = {column: measure(_encoder(elmo, device)) for column, elmo in models.items()}
-        for column, figures in found.items():
-            columns[column] += figures.rows
-        notes += next(iter(found.values())).notes
+        evaluate = PROBES[name](path, device, limit)
+        results = {column: evaluate(_encoder(elmo, device)) for column, elmo in models.items()}
+        for column, result in results.items():
+            columns[column] += result.rows
+        notes += next(iter(results.values())).notes
     if limit is not None:
         notes.append(
-            "A trial: of EWT's parts, SemCor and the text of the geometry only the first "
-            f"{limit:,} sentences were read."
+            f"Trial run: only the first {limit:,} sentences of each part of EWT, of SemCor and of "
+            "the geometry text were read."
         )
     return Table(columns, tuple(notes))
 
@@ -157,95 +180,111 @@ def _encoder(elmo: ELMo, device: str | torch.device) -> Encode:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """What one probe found in one model."""
+class ProbeResult:
+    """Result of one probe and one model.
+
+    Attributes:
+        rows: Rows of the table.
+        notes: Sentences that describe the data.
+    """
 
     rows: list[Row]
     notes: tuple[str, ...]
 
 
-Measure = Callable[[Encode], Figures]
+Evaluate = Callable[[Encode], ProbeResult]
 
 
-def _by_layer(measure: str, values: Sequence[float], form: str) -> list[Row]:
-    return [Row(measure, str(layer), format(value, form)) for layer, value in enumerate(values)]
+def _by_layer(metric: str, values: Sequence[float], format_spec: str) -> list[Row]:
+    return [
+        Row(metric, str(layer), format(value, format_spec)) for layer, value in enumerate(values)
+    ]
 
 
-def parts_of_speech(folder: Path, device: str | torch.device, limit: int | None) -> Measure:
-    """Read the tagged text, and give what measures a model on it."""
+def parts_of_speech(folder: Path, device: str | torch.device, limit: int | None) -> Evaluate:
+    """Read the tagged text, and return a function that evaluates a model on it."""
     text = TaggedText.read(folder, limit)
 
-    def measure(encode: Encode) -> Figures:
+    def evaluate(encode: Encode) -> ProbeResult:
         rows: list[Row] = []
-        found = tag_accuracies(encode, text, device=device)
-        for result in found:
+        results = tag_accuracies(encode, text, device=device)
+        for result in results:
             name = f"parts of speech, {TAG_NAMES[result.tags]}, accuracy"
-            numbers = " ".join(map(str, range(len(result.layers))))
-            shares = " ".join(f"{share:.2f}" for share in result.mix_shares)
+            layers = " ".join(map(str, range(len(result.layers))))
+            weights = " ".join(f"{weight:.2f}" for weight in result.mix_shares)
             rows += [
                 Row(name, "most frequent tag of the word", f"{result.most_frequent:.1%}"),
                 *_by_layer(name, result.layers, ".1%"),
                 Row(name, "learned mix", f"{result.mix:.1%}"),
-                Row(name.replace("accuracy", "shares of the mix"), numbers, shares),
+                Row(name.replace("accuracy", "layer weights of the mix"), layers, weights),
             ]
         note = (
-            f"Parts of speech: UD English EWT, a linear probe trained on {found[0].n_train:,} "
-            f"words, measured on {found[0].n_test:,}."
+            f"Parts of speech: UD English EWT, a linear probe trained on {results[0].n_train:,} "
+            f"words and tested on {results[0].n_test:,}."
         )
-        return Figures(rows, (note,))
+        return ProbeResult(rows, (note,))
 
-    return measure
+    return evaluate
 
 
-def word_senses(folder: Path, device: str | torch.device, limit: int | None) -> Measure:
-    """Read the sense-tagged texts, and give what measures a model on them."""
+def word_senses(folder: Path, device: str | torch.device, limit: int | None) -> Evaluate:
+    """Read the sense-tagged texts, and return a function that evaluates a model on them."""
     data = SenseData.read(folder, limit)
 
-    def measure(encode: Encode) -> Figures:
-        found = sense_accuracy(encode, data)
+    def evaluate(encode: Encode) -> ProbeResult:
+        result = sense_accuracy(encode, data)
         name = "word senses, F1"
         rows = [
-            Row(name, "WordNet's first sense", f"{found.first_sense:.1%}"),
-            *_by_layer(name, found.layers, ".1%"),
+            Row(name, "WordNet's first sense", f"{result.first_sense:.1%}"),
+            *_by_layer(name, result.layers, ".1%"),
         ]
         note = (
-            f"Word senses: {found.n_targets:,} words of Raganato et al. (2017), the nearest of "
-            f"{found.n_senses:,} senses by {found.n_occurrences:,} occurrences in SemCor 3.0; "
-            f"{found.n_unseen:,} words it does not have take the first sense."
+            f"Word senses: {result.n_targets:,} words of Raganato et al. (2017), nearest of "
+            f"{result.n_senses:,} senses with {result.n_occurrences:,} occurrences in SemCor 3.0; "
+            f"{result.n_unseen:,} words that are not in SemCor are assigned the first sense."
         )
-        return Figures(rows, (note,))
+        return ProbeResult(rows, (note,))
 
-    return measure
+    return evaluate
 
 
-def geometry_of_words(path: Path, device: str | torch.device, limit: int | None) -> Measure:
-    """Read the text, a folder's own or a file, and give what measures a model on it."""
-    file = path / PLACES["geometry"].file if path.is_dir() else path
+def geometry_of_words(path: Path, device: str | torch.device, limit: int | None) -> Evaluate:
+    """Read a text, and return a function that evaluates a model on it.
+
+    Args:
+        path: Text file, or folder of the probe's data.
+        device: Not used; all probes have the same parameters.
+        limit: Maximum number of sentences.
+    """
+    file = path / PROBE_DATA["geometry"].file if path.is_dir() else path
     sentences = list(islice(read_sentences([str(file)], ReadingConfig()), limit))
 
-    def measure(encode: Encode) -> Figures:
-        found = geometry(encode, sentences)
-        layers = found.layers
+    def evaluate(encode: Encode) -> ProbeResult:
+        result = geometry(encode, sentences)
+        layers = result.layers
         rows = [
             *_by_layer("self-similarity", [item.self_similarity for item in layers], ".3f"),
             *_by_layer("anisotropy", [item.anisotropy for item in layers], ".3f"),
             *_by_layer(
-                "self-similarity less anisotropy",
+                "self-similarity minus anisotropy",
                 [item.adjusted_self_similarity for item in layers],
                 ".3f",
             ),
-            *_by_layer("similarity in a sentence", [item.intra_sentence for item in layers], ".3f"),
+            *_by_layer(
+                "similarity within a sentence", [item.intra_sentence for item in layers], ".3f"
+            ),
         ]
         note = (
-            f"Geometry: plain cosines, not adjusted but where it says so, of {found.n_words:,} "
-            f"words in {found.n_occurrences:,} places of {found.n_sentences:,} sentences."
+            "Geometry: cosines, without subtracting the anisotropy unless stated, of "
+            f"{result.n_words:,} words with {result.n_occurrences:,} occurrences in "
+            f"{result.n_sentences:,} sentences."
         )
-        return Figures(rows, (note,))
+        return ProbeResult(rows, (note,))
 
-    return measure
+    return evaluate
 
 
-MEASURES: dict[str, Callable[[Path, str | torch.device, int | None], Measure]] = {
+PROBES: dict[str, Callable[[Path, str | torch.device, int | None], Evaluate]] = {
     "pos": parts_of_speech,
     "wsd": word_senses,
     "geometry": geometry_of_words,
@@ -253,29 +292,42 @@ MEASURES: dict[str, Callable[[Path, str | torch.device, int | None], Measure]] =
 
 
 def main() -> None:
-    """Print the table of a model."""
-    parser = argparse.ArgumentParser(description="What the vectors of a model know.")
-    parser.add_argument("model", metavar="MODEL", help="folder, name or hub id of a model")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the unpacked sets")
-    parser.add_argument("--probes", nargs="+", choices=list(PLACES), default=list(PLACES))
-    parser.add_argument("--random", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--seed", type=int, default=0, help="of the random model")
-    parser.add_argument("--device", help="cpu, cuda, ...; a GPU where there is one")
-    parser.add_argument("--text", type=Path, help="another text for the geometry")
-    parser.add_argument("--limit", type=int, help="sentences of each text, to try it")
-    options = parser.parse_args()
+    """Print the table of probe results of a model."""
+    parser = argparse.ArgumentParser(description="Probe the vectors of a model.")
+    parser.add_argument("model", metavar="MODEL", help="Model name, model folder or hub id.")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="Folder of the unpacked data sets."
+    )
+    parser.add_argument(
+        "--probes",
+        nargs="+",
+        choices=list(PROBE_DATA),
+        default=list(PROBE_DATA),
+        help="Probes to run. Default: all.",
+    )
+    parser.add_argument(
+        "--random",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="Compare with random weights.",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="Seed of the random weights.")
+    parser.add_argument("--device", help="Device, such as cpu or cuda. Default: cuda if available.")
+    parser.add_argument("--text", type=Path, help="Another text for the geometry probe.")
+    parser.add_argument("--limit", type=int, help="Maximum number of sentences of each text.")
+    args = parser.parse_args()
     try:
-        elmo = ELMo.from_pretrained(options.model)
-        models = {Path(options.model).name: elmo}
-        if options.random:
-            models["random weights"] = random_twin(elmo, options.seed)
+        elmo = ELMo.from_pretrained(args.model)
+        models = {Path(args.model).name: elmo}
+        if args.random:
+            models["random weights"] = random_twin(elmo, args.seed)
         table = probe(
             models,
-            options.data,
-            probes=options.probes,
-            device=options.device,
-            text=options.text,
-            limit=options.limit,
+            args.data,
+            probes=args.probes,
+            device=args.device,
+            text=args.text,
+            limit=args.limit,
         )
     except ElmoError as error:
         sys.exit(f"probe: {error}")

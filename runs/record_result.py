@@ -1,7 +1,7 @@
-"""What runs came to, kept in one file: by seed, with the commit and the machine of each run.
+"""Record of run results in one JSON-lines file: scores per seed, commit and machine.
 
-Runs of many hours are made a few at a time, on whatever machine is at hand; the page of results is
-made of the record, so that none of them is lost or done twice.
+The runs take many hours and are made a few at a time on different machines. The results page is
+made from this record, so that no result is lost and no run is repeated.
 """
 
 import json
@@ -10,36 +10,42 @@ from typing import Any
 
 from elmo.files import atomic_path
 
-# Of a run, what is told about each seed; folders are of the machine it ran on.
-TOLD = ("seed", "development", "test", "mixes")
-# Files of numbers beside the runs.
-NUMBERS = ("tfidf", "before", "after")
+# Entries of a seed's result that are recorded; the others are paths of the machine it ran on.
+RECORDED_KEYS = ("seed", "development", "test", "mixes")
+# Endings of files that contain plain numbers, next to the folders of the runs.
+NUMBER_FILES = ("tfidf", "before", "after")
 DIGITS = 6
 
-# By the name of a run: commit, machine, and what was found.
+# Maps the name of a run to its commit, machine and result.
 Record = dict[str, dict[str, Any]]
 
 
 def gather(out: Path, commit: str, machine: str) -> Record:
-    """Give the runs that runs/tasks.sh has left in a folder."""
-    found: dict[str, Any] = {}
+    """Return the results that runs/tasks.sh wrote to a folder.
+
+    Args:
+        out: Folder of the runs.
+        commit: Commit they were made with.
+        machine: Description of the machine.
+    """
+    results: dict[str, Any] = {}
     for path in out.glob("*/results.json"):
         runs = json.loads(path.read_text())["runs"]
-        found[path.parent.name] = {
-            "runs": [{name: run[name] for name in TOLD if name in run} for run in runs]
+        results[path.parent.name] = {
+            "runs": [{key: run[key] for key in RECORDED_KEYS if key in run} for run in runs]
         }
-    for kind in NUMBERS:
-        for path in out.glob(f"*-{kind}.json"):
+    for ending in NUMBER_FILES:
+        for path in out.glob(f"*-{ending}.json"):
             values = json.loads(path.read_text())
-            found[path.stem] = {k: v for k, v in values.items() if isinstance(v, int | float)}
+            results[path.stem] = {k: v for k, v in values.items() if isinstance(v, int | float)}
     return {
-        name: {"commit": commit, "machine": machine, "found": _rounded(one)}
-        for name, one in found.items()
+        name: {"commit": commit, "machine": machine, "found": _rounded(result)}
+        for name, result in results.items()
     }
 
 
 def read(path: Path) -> Record:
-    """Read a record; there is none before the first run."""
+    """Read a record; empty if the file does not exist."""
     if not path.is_file():
         return {}
     entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -47,7 +53,7 @@ def read(path: Path) -> Record:
 
 
 def write(path: Path, record: Record) -> None:
-    """Write a record, a run a line, in the order of their names."""
+    """Write a record with one run per line, sorted by name."""
     lines = [json.dumps({"run": name, **record[name]}) + "\n" for name in sorted(record)]
     with atomic_path(path) as partial:
         partial.write_text("".join(lines), encoding="utf-8")
@@ -57,5 +63,5 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, DIGITS)
     if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list) else value
+        return {name: _rounded(item) for name, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value

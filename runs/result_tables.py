@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from record_result import Record
-from search_space import DIALS, END, dials_of, order
+from search_space import HYPERPARAMETERS, SUFFIX_PATTERN, parse_suffix, sort_key
 
 from elmo.tasks.fit import PARTS
 from elmo.tasks.scores.label_scores import Spread, mean_and_deviation
 
-SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
-WAYS = {
+FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
+SETUPS = {
     "static": "static vectors",
     "layer0": "layer 0",
     "elmo": "ELMo, frozen",
 }
 TUNED = {"tuned": "ELMo, tuned"}
-TRAINED_WAYS = TUNED | {"finetuned": "ELMo, adapted"}
-ALL_WAYS = WAYS | TRAINED_WAYS
+TRAINED_SETUPS = TUNED | {"finetuned": "ELMo, adapted"}
+ALL_SETUPS = SETUPS | TRAINED_SETUPS
 LAYERS = {
     "static": "none",
     "layer0": "layer 0 alone",
@@ -36,13 +36,13 @@ class DataSet:
 
     Attributes:
         title: Name in the tables.
-        measure: Key of the reported score.
+        metric: Key of the reported score.
         unit: Split and score, for the tables.
         published: Published scores.
     """
 
     title: str
-    measure: str
+    metric: str
     unit: str
     published: str
 
@@ -90,14 +90,14 @@ class Curve:
 
     Attributes:
         task: The data set.
-        ways: Setups without and with ELMo: key in the run's name, and title.
+        setups: Setups without and with ELMo: key in the run's name, and title.
     """
 
     task: DataSet
-    ways: dict[str, str]
+    setups: dict[str, str]
 
 
-_WITH_AND_WITHOUT = {way: WAYS[way] for way in ("static", "elmo")}
+_WITH_AND_WITHOUT = {setup: SETUPS[setup] for setup in ("static", "elmo")}
 CURVES = {
     **{name: Curve(TASKS[name], _WITH_AND_WITHOUT) for name in ("conll2003", "ud-pos", "ynat")},
     "pos-probe": Curve(
@@ -134,103 +134,116 @@ class Runs:
         return self._record[name]["found"] if name in self._record else None
 
     def spread(
-        self, name: str, measure: str, *, part: str = "test", times: float = 100
+        self, name: str, metric: str, *, part: str = "test", times: float = 100
     ) -> Spread | None:
         """Return mean and deviation of a score; on the development set if the part is missing."""
         result = self.result(name)
         if result is None:
             return None
         part = part if result["runs"][0].get(part) else "development"
-        return mean_and_deviation([times * run[part][measure] for run in result["runs"]])
+        return mean_and_deviation([times * run[part][metric] for run in result["runs"]])
 
-    def ends(self, name: str, way: str, tail: str = "") -> list[str]:
+    def suffixes(self, name: str, setup: str, tail: str = "") -> list[str]:
         """Return the hyperparameter suffixes of the recorded runs of a setup, sorted."""
-        pattern = re.compile(rf"{re.escape(f'{name}-{way}')}({END})?{re.escape(tail)}")
+        pattern = re.compile(rf"{re.escape(f'{name}-{setup}')}({SUFFIX_PATTERN})?{re.escape(tail)}")
         suffixes = [match[1] or "" for run in self._record if (match := pattern.fullmatch(run))]
-        return sorted(suffixes, key=order)
+        return sorted(suffixes, key=sort_key)
 
-    def tries(self, name: str, way: str) -> dict[str, float]:
+    def trials(self, name: str, setup: str) -> dict[str, float]:
         """Return the development score of the first seed by hyperparameter suffix."""
-        measure = TASKS[name].measure
+        metric = TASKS[name].metric
         scores = {}
-        for end in sorted({*self.ends(name, way), *self.ends(name, way, "-try")}, key=order):
-            run = f"{name}-{way}{end}"
+        for suffix in sorted(
+            {*self.suffixes(name, setup), *self.suffixes(name, setup, "-try")}, key=sort_key
+        ):
+            run = f"{name}-{setup}{suffix}"
             result = self.result(f"{run}-try") or self.result(run)
             assert result is not None
-            scores[end] = result["runs"][0]["development"][measure]
+            scores[suffix] = result["runs"][0]["development"][metric]
         return scores
 
-    def best_try(self, name: str, way: str, hyperparameters: Collection[str] = DIALS) -> str | None:
+    def best_trial(
+        self, name: str, setup: str, hyperparameters: Collection[str] = HYPERPARAMETERS
+    ) -> str | None:
         """Return the suffix with the best development score of the first seed, or None."""
-        tries = self.tries(name, way)
-        ends = [end for end in tries if set(dials_of(end)) <= set(hyperparameters)]
+        trials = self.trials(name, setup)
+        suffixes = [
+            suffix for suffix in trials if set(parse_suffix(suffix)) <= set(hyperparameters)
+        ]
         # On a tie, prefer the one nearer to the preset.
-        return max(ends, key=lambda end: (tries[end], -len(dials_of(end))), default=None)
+        return max(
+            suffixes, key=lambda suffix: (trials[suffix], -len(parse_suffix(suffix))), default=None
+        )
 
-    def at_best(self, name: str, way: str, tail: str = "") -> str:
+    def best_run(self, name: str, setup: str, tail: str = "") -> str:
         """Return the run of a setup with the best mean development score over all seeds.
 
         Args:
             name: Name of the task.
-            way: Setup, with or without ELMo.
+            setup: Setup, with or without ELMo.
             tail: End of the run's name: the fraction of the examples.
         """
-        ends = self.ends(name, way, tail)
-        if len(ends) > 1:
+        suffixes = self.suffixes(name, setup, tail)
+        if len(suffixes) > 1:
             # GAP is only evaluated, with the models that were selected on LitBank.
             selected_on = "litbank" if name == "gap" else name
             # On a tie, prefer the preset.
-            ends.sort(
-                key=lambda end: (
-                    self._development_mean(selected_on, f"{way}{end}{tail}"),
-                    end == "",
+            suffixes.sort(
+                key=lambda suffix: (
+                    self._development_mean(selected_on, f"{setup}{suffix}{tail}"),
+                    suffix == "",
                 ),
                 reverse=True,
             )
-        return f"{name}-{way}{ends[0] if ends else ''}{tail}"
+        return f"{name}-{setup}{suffixes[0] if suffixes else ''}{tail}"
 
-    def by_share(self, name: str, way: str) -> dict[float, str]:
-        """Return the run of `at_best` for each fraction of the training examples."""
+    def by_fraction(self, name: str, setup: str) -> dict[float, str]:
+        """Return the run of `best_run` for each fraction of the training examples."""
         return {
-            share: self.at_best(name, way, f"-{share}" if share < 1 else "") for share in SHARES
+            fraction: self.best_run(name, setup, f"-{fraction}" if fraction < 1 else "")
+            for fraction in FRACTIONS
         }
 
-    def chosen(self, name: str) -> str | None:
+    def best_elmo_setup(self, name: str) -> str | None:
         """Return the setup with all ELMo layers that does best on the development set."""
-        runs = {way: self.at_best(name, way) for way in ("elmo", *TRAINED_WAYS)}
-        ways = [way for way, run in runs.items() if self.result(run)]
-        if len(ways) > 1:
-            ways.sort(
-                key=lambda way: self._development_mean(name, runs[way].removeprefix(f"{name}-")),
+        runs = {setup: self.best_run(name, setup) for setup in ("elmo", *TRAINED_SETUPS)}
+        setups = [setup for setup, run in runs.items() if self.result(run)]
+        if len(setups) > 1:
+            setups.sort(
+                key=lambda setup: self._development_mean(
+                    name, runs[setup].removeprefix(f"{name}-")
+                ),
                 reverse=True,
             )
-        return ways[0] if ways else None
+        return setups[0] if setups else None
 
     def with_elmo(self, name: str) -> Spread | None:
-        """Return the score of the setup that `chosen` returns."""
-        way = self.chosen(name)
-        return None if way is None else self.spread(self.at_best(name, way), TASKS[name].measure)
+        """Return the score of the setup that `best_elmo_setup` returns."""
+        setup = self.best_elmo_setup(name)
+        return (
+            None if setup is None else self.spread(self.best_run(name, setup), TASKS[name].metric)
+        )
 
-    def _development_mean(self, name: str, way: str) -> float:
+    def _development_mean(self, name: str, setup: str) -> float:
         """Return the mean development score of a run."""
-        spread = self.spread(f"{name}-{way}", TASKS[name].measure, part="development")
+        spread = self.spread(f"{name}-{setup}", TASKS[name].metric, part="development")
         assert spread is not None
         return spread.mean
 
-    def cell(self, name: str, measure: str, *, part: str = "test", times: float = 100) -> str:
+    def cell(self, name: str, metric: str, *, part: str = "test", times: float = 100) -> str:
         """Format a score for a table."""
-        return _score_text(self.spread(name, measure, part=part, times=times))
+        return _score_text(self.spread(name, metric, part=part, times=times))
 
     def number(self, name: str, key: str) -> float | None:
         """Return one value of a run that holds plain numbers."""
         result = self.result(name)
         return None if result is None else float(result[key])
 
-    def shares(self) -> dict[str, list[float]]:
+    def layer_weights(self) -> dict[str, list[float]]:
         """Return the mean layer weights of all tasks, by task and placement."""
         weights = {}
         for name, task in TASKS.items():
-            runs = (self.result(self.at_best(name, "elmo")) or {"runs": []})["runs"]
+            runs = (self.result(self.best_run(name, "elmo")) or {"runs": []})["runs"]
             for placement in ("input", "output"):
                 mixes = [run["mixes"][placement] for run in runs if placement in run["mixes"]]
                 if mixes:
@@ -266,7 +279,7 @@ def paper_comparison(runs: Runs) -> str:
     for title, before, after, names in PAPER:
         for name in names:
             task = TASKS[name]
-            baseline = runs.spread(runs.at_best(name, "static"), task.measure)
+            baseline = runs.spread(runs.best_run(name, "static"), task.metric)
             elmo = runs.with_elmo(name)
             if baseline is None or elmo is None:
                 continue
@@ -278,27 +291,27 @@ def paper_comparison(runs: Runs) -> str:
 
 
 def compare_setups(
-    runs: Runs, tasks: dict[str, DataSet], ways: dict[str, str], *, with_tfidf: bool = False
+    runs: Runs, tasks: dict[str, DataSet], setups: dict[str, str], *, with_tfidf: bool = False
 ) -> str:
     """Return the scores of all setups of several data sets."""
     rows = []
     for name, task in tasks.items():
-        spreads = {way: runs.spread(runs.at_best(name, way), task.measure) for way in ways}
+        spreads = {setup: runs.spread(runs.best_run(name, setup), task.metric) for setup in setups}
         if not any(spreads.values()):
             continue
         without = spreads["static"]
         elmo = runs.with_elmo(name)
         gain = f"{elmo.mean - without.mean:+.2f}" if elmo and without else ""
-        tfidf = runs.number(f"{name}-tfidf", task.measure)
+        tfidf = runs.number(f"{name}-tfidf", task.metric)
         line = [f"{100 * tfidf:.2f}" if tfidf is not None else ""] if with_tfidf else []
-        chosen = runs.chosen(name)
+        chosen = runs.best_elmo_setup(name)
         cells = [
-            f"**{_score_text(spread)}**" if way == chosen else _score_text(spread)
-            for way, spread in spreads.items()
+            f"**{_score_text(spread)}**" if setup == chosen else _score_text(spread)
+            for setup, spread in spreads.items()
         ]
         rows.append([f"{task.title}, {task.unit}", *line, *cells, gain, task.published])
     first = ["TF-IDF"] if with_tfidf else []
-    return table(["data set", *first, *ways.values(), "gain", "published"], rows)
+    return table(["data set", *first, *setups.values(), "gain", "published"], rows)
 
 
 def perplexities(runs: Runs) -> str:
@@ -308,7 +321,7 @@ def perplexities(runs: Runs) -> str:
         task = TASKS[name]
         numbers = [runs.number(f"{name}-{when}", "mean") for when in ("before", "after")]
         cells = [f"{number:.1f}" if number is not None else "" for number in numbers]
-        scores = [runs.cell(f"{name}-{way}", task.measure) for way in ("elmo", "finetuned")]
+        scores = [runs.cell(f"{name}-{setup}", task.metric) for setup in ("elmo", "finetuned")]
         rows.append([task.title, *cells, published, *scores])
     header = ["data set", "perplexity before", "after", "published", "score before", "after"]
     return table(header, rows)
@@ -319,8 +332,8 @@ def layers(runs: Runs) -> str:
     names = ("sst5", "conll2003")
     header = ["layers", *(f"{TASKS[name].title}, {TASKS[name].unit}" for name in names)]
     rows = [
-        [title, *(runs.cell(f"{name}-{way}", TASKS[name].measure) for name in names)]
-        for way, title in LAYERS.items()
+        [title, *(runs.cell(f"{name}-{setup}", TASKS[name].metric) for name in names)]
+        for setup, title in LAYERS.items()
     ]
     return table(header, rows)
 
@@ -328,33 +341,33 @@ def layers(runs: Runs) -> str:
 def placements(runs: Runs) -> str:
     """Return the scores with ELMo at the input, the output or both."""
     rows = [
-        [title, *(runs.cell(f"sick-{way}", "accuracy", part=part) for part in PARTS)]
-        for way, title in PLACEMENTS.items()
-        if runs.result(f"sick-{way}")
+        [title, *(runs.cell(f"sick-{setup}", "accuracy", part=part) for part in PARTS)]
+        for setup, title in PLACEMENTS.items()
+        if runs.result(f"sick-{setup}")
     ]
     return table(["placement of ELMo", "SICK, dev accuracy", "test accuracy"], rows)
 
 
 def pronouns(runs: Runs) -> str:
     """Return the GAP scores by gender."""
-    measures = {"F1": "gap_f1", "masculine F1": "masculine_f1", "feminine F1": "feminine_f1"}
+    metrics = {"F1": "gap_f1", "masculine F1": "masculine_f1", "feminine F1": "feminine_f1"}
     rows = [
         [
             title,
-            *(runs.cell(runs.at_best("gap", way), measure) for measure in measures.values()),
-            runs.cell(runs.at_best("gap", way), "bias", times=1),
+            *(runs.cell(runs.best_run("gap", setup), metric) for metric in metrics.values()),
+            runs.cell(runs.best_run("gap", setup), "bias", times=1),
         ]
-        for way, title in WAYS.items()
-        if runs.result(runs.at_best("gap", way))
+        for setup, title in SETUPS.items()
+        if runs.result(runs.best_run("gap", setup))
     ]
-    return table(["GAP test", *measures, "bias"], rows)
+    return table(["GAP test", *metrics, "bias"], rows)
 
 
 def gamma(runs: Runs) -> str:
     """Return the scores of a layer mix with and without the scale γ."""
-    measures = ("macro_f1", "accuracy")
+    metrics = ("macro_f1", "accuracy")
     rows = [
-        [title, *(runs.cell(name, measure) for measure in measures)]
+        [title, *(runs.cell(name, metric) for metric in metrics)]
         for title, name in (("γ learned", "ynat-elmo"), ("γ = 1", "ynat-nogamma"))
     ]
     return table(["KLUE-YNAT dev", "macro F1", "accuracy"], rows)
@@ -364,26 +377,29 @@ def efficiency(runs: Runs) -> str:
     """Return the scores by fraction of the training examples."""
     rows = []
     for name, curve in CURVES.items():
-        measure, title = curve.task.measure, f"{curve.task.title}, {curve.task.unit}"
+        metric, title = curve.task.metric, f"{curve.task.title}, {curve.task.unit}"
         baselines: list[float] = []
-        for way, way_title in curve.ways.items():
-            by_share = runs.by_share(name, way)
-            spreads = {share: runs.spread(run, measure) for share, run in by_share.items()}
+        for setup, setup_title in curve.setups.items():
+            by_fraction = runs.by_fraction(name, setup)
+            spreads = {fraction: runs.spread(run, metric) for fraction, run in by_fraction.items()}
             sufficient = (
-                f"{share:.0%}"
-                for share, spread in spreads.items()
+                f"{fraction:.0%}"
+                for fraction, spread in spreads.items()
                 if spread and baselines and spread.mean >= max(baselines)
             )
-            cells = [runs.cell(run, measure) for run in by_share.values()]
-            rows.append([title, way_title, *cells, next(sufficient, "")])
+            cells = [runs.cell(run, metric) for run in by_fraction.values()]
+            rows.append([title, setup_title, *cells, next(sufficient, "")])
             baselines += [spread.mean] if (spread := spreads[1.0]) else []
-    return table(["data set", "setup", *(f"{share:.0%}" for share in SHARES), "sufficient"], rows)
+    return table(
+        ["data set", "setup", *(f"{fraction:.0%}" for fraction in FRACTIONS), "sufficient"], rows
+    )
 
 
 def mixes(runs: Runs) -> str:
     """Return the learned layer weights by task."""
     rows = [
-        [title, *(f"{share:.2f}" for share in shares)] for title, shares in runs.shares().items()
+        [title, *(f"{weight:.2f}" for weight in weights)]
+        for title, weights in runs.layer_weights().items()
     ]
     return table(["data set", "layer 0", "layer 1", "layer 2"], rows)
 
@@ -404,7 +420,7 @@ def probes(runs: Runs) -> str:
     return table(
         ["probe", "layer 0", "layer 1", "layer 2", "all layers", "ELMo paper"],
         [
-            [title, *(runs.cell(f"{name}-{layer}", measure) for layer in (0, 1, 2, "all")), others]
-            for (title, name, measure), others in zip(rows, published, strict=True)
+            [title, *(runs.cell(f"{name}-{layer}", metric) for layer in (0, 1, 2, "all")), others]
+            for (title, name, metric), others in zip(rows, published, strict=True)
         ],
     )

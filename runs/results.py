@@ -15,15 +15,15 @@ from pathlib import Path
 
 from record_result import Record, gather, read, write
 from result_tables import (
-    ALL_WAYS,
+    ALL_SETUPS,
     CLASSIFICATION,
     CURVES,
+    FRACTIONS,
     PAIRS,
-    SHARES,
+    SETUPS,
     STRUCTURES,
     TAGGING,
     TUNED,
-    WAYS,
     Runs,
     compare_setups,
     efficiency,
@@ -38,7 +38,7 @@ from result_tables import (
     table,
 )
 from search_space import PRESET_RATE
-from search_tables import other_dials, rates, unfinished
+from search_tables import other_hyperparameters, rates, unfinished
 
 from elmo.tasks.mix_plot import draw_mixes
 
@@ -60,11 +60,11 @@ def draw_curves(runs: Runs, path: Path) -> None:
     FigureCanvasAgg(figure)
     for axes, (name, curve) in zip(figure.subplots(2, 2).flat, CURVES.items(), strict=True):
         task = curve.task
-        for way, title in curve.ways.items():
+        for setup, title in curve.setups.items():
             known = {
-                100 * share: spread
-                for share, run in runs.by_share(name, way).items()
-                if (spread := runs.spread(run, task.measure))
+                100 * fraction: spread
+                for fraction, run in runs.by_fraction(name, setup).items()
+                if (spread := runs.spread(run, task.metric))
             }
             axes.errorbar(
                 list(known),
@@ -77,7 +77,7 @@ def draw_curves(runs: Runs, path: Path) -> None:
                 label=title,
             )
         axes.set_xscale("log")
-        ticks = [100 * share for share in SHARES]
+        ticks = [100 * fraction for fraction in FRACTIONS]
         axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
         axes.minorticks_off()
         axes.set_title(task.title)
@@ -145,7 +145,7 @@ relative error reduction.
 
 Named entity recognition (span F1) and part-of-speech tagging.
 
-{compare_setups(runs, TAGGING, ALL_WAYS)}
+{compare_setups(runs, TAGGING, ALL_SETUPS)}
 
 ## Text classification
 
@@ -153,13 +153,13 @@ TF-IDF is a logistic regression over character n-grams (1 to 3, NSMC 1 to 4; C =
 whole training set. On KLUE-YNAT and NSMC all our models, with and without ELMo, include such an
 n-gram classifier (NSMC up to 6 characters).
 
-{compare_setups(runs, CLASSIFICATION, ALL_WAYS, with_tfidf=True)}
+{compare_setups(runs, CLASSIFICATION, ALL_SETUPS, with_tfidf=True)}
 
 ## Sentence pairs
 
 Natural language inference: entailment, contradiction or neutral.
 
-{compare_setups(runs, PAIRS, WAYS | TUNED)}
+{compare_setups(runs, PAIRS, SETUPS | TUNED)}
 
 ## Question answering, semantic roles and coreference
 
@@ -168,7 +168,7 @@ Natural language inference: entailment, contradiction or neutral.
 - **PropBank-EWT**: argument spans of given predicates, excluding the predicate.
 - **LitBank**: mean F1 of MUC, B³ and CEAFe; the files, sorted by name, are split 80/10/10.
 
-{compare_setups(runs, STRUCTURES, WAYS)}
+{compare_setups(runs, STRUCTURES, SETUPS)}
 
 ## Pronoun resolution
 
@@ -193,7 +193,7 @@ Learning rate ({PRESET_RATE} in the presets; an empty cell was not tried):
 Dropout of the encoder and twice the epochs, each changed alone at the learning rate shown (data
 sets without a row were not tried):
 
-{other_dials(runs)}
+{other_hyperparameters(runs)}
 
 {unfinished(runs)}
 
@@ -287,7 +287,7 @@ def main() -> None:
         write(path, record)
     runs = Runs(record)
     (args.docs / "results.md").write_text(page(runs, record), encoding="utf-8")
-    draw_mixes(args.docs / MIXES_PICTURE, runs.shares())
+    draw_mixes(args.docs / MIXES_PICTURE, runs.layer_weights())
     draw_curves(runs, args.docs / CURVES_PICTURE)
 
 

@@ -1,28 +1,35 @@
-"""Dials of a run that its preset has not, as its name ends with them: @0.002+dropout0.1+epochs8."""
+"""Hyperparameters in the names of runs.
+
+The name of a run ends with the hyperparameters that differ from its preset, such as
+`@0.002+dropout0.1+epochs8`: learning rate 0.002, dropout 0.1, 8 epochs.
+"""
 
 import re
 
 PRESET_RATE = "0.001"
-DIALS = {"rate": r"[0-9.]+", "dropout": r"dropout[0-9.]+", "epochs": r"epochs[0-9]+"}
-_ONE = f"(?:{'|'.join(DIALS.values())})"
-END = rf"@{_ONE}(?:\+{_ONE})*"
+# Name of a hyperparameter and the pattern of its value in the name of a run.
+HYPERPARAMETERS = {"rate": r"[0-9.]+", "dropout": r"dropout[0-9.]+", "epochs": r"epochs[0-9]+"}
+_VALUE = f"(?:{'|'.join(HYPERPARAMETERS.values())})"
+SUFFIX_PATTERN = rf"@{_VALUE}(?:\+{_VALUE})*"
 
 
-def dials_of(end: str) -> dict[str, float]:
-    """Give the dials that the name of a run ends with."""
-    found = {}
-    for value in filter(None, end.removeprefix("@").split("+")):
-        name = next(dial for dial, pattern in DIALS.items() if re.fullmatch(pattern, value))
-        found[name] = float(value.removeprefix(name))
-    return found
+def parse_suffix(suffix: str) -> dict[str, float]:
+    """Return the hyperparameters that the suffix of a run's name contains."""
+    hyperparameters = {}
+    for value in filter(None, suffix.removeprefix("@").split("+")):
+        name = next(
+            name for name, pattern in HYPERPARAMETERS.items() if re.fullmatch(pattern, value)
+        )
+        hyperparameters[name] = float(value.removeprefix(name))
+    return hyperparameters
 
 
-def rate_of(end: str) -> float:
-    """Give the rate of learning among them, or the preset's."""
-    return dials_of(end).get("rate", float(PRESET_RATE))
+def learning_rate(suffix: str) -> float:
+    """Return the learning rate in a suffix, or that of the presets."""
+    return parse_suffix(suffix).get("rate", float(PRESET_RATE))
 
 
-def order(end: str) -> tuple[float, ...]:
-    """Give what ends are sorted by: rates from below, and what is nearest to the preset first."""
-    dials = dials_of(end)
-    return (rate_of(end), len(dials), *dials.values())
+def sort_key(suffix: str) -> tuple[float, ...]:
+    """Return a sort key: by learning rate, then by the number of changed hyperparameters."""
+    hyperparameters = parse_suffix(suffix)
+    return (learning_rate(suffix), len(hyperparameters), *hyperparameters.values())

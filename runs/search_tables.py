@@ -1,80 +1,95 @@
-"""What the search for dials found, as tables: with ELMo and without it alike."""
+"""Tables of the hyperparameter search, which is the same with and without ELMo."""
 
-from result_tables import TASKS, WAYS, Runs, table
-from search_space import PRESET_RATE, dials_of, rate_of
+from result_tables import SETUPS, TASKS, Runs, table
+from search_space import PRESET_RATE, learning_rate, parse_suffix
 
-# Of pronouns nothing is learned.
-_SEARCHED = [(name, way) for name in TASKS if name != "gap" for way in ("static", "elmo")]
+# GAP is only evaluated; nothing is trained on it.
+_SEARCHED = [(name, setup) for name in TASKS if name != "gap" for setup in ("static", "elmo")]
 
 
 def rates(runs: Runs) -> str:
-    """Tell what the search for the rate of learning found, without ELMo and with it."""
+    """Return the development scores by learning rate."""
     rows = {}
-    for name, way in _SEARCHED:
-        tries = {end: score for end, score in runs.tries(name, way).items() if _is_rate(end)}
-        if len(tries) > 1:
-            rows[name, way] = _scores(runs, name, way, tries)
-    columns = sorted({end for row in rows.values() for end in row}, key=rate_of)
+    for name, setup in _SEARCHED:
+        trials = {
+            suffix: score
+            for suffix, score in runs.trials(name, setup).items()
+            if _changes_only_rate(suffix)
+        }
+        if len(trials) > 1:
+            rows[name, setup] = _score_cells(runs, name, setup, trials)
+    columns = sorted({suffix for row in rows.values() for suffix in row}, key=learning_rate)
     return table(
-        ["data set", "setup", *(end.removeprefix("@") or PRESET_RATE for end in columns)],
-        [[*_named(*of), *(row.get(end, "") for end in columns)] for of, row in rows.items()],
+        ["data set", "setup", *(suffix.removeprefix("@") or PRESET_RATE for suffix in columns)],
+        [
+            [*_row_titles(*key), *(row.get(suffix, "") for suffix in columns)]
+            for key, row in rows.items()
+        ],
     )
 
 
-def other_dials(runs: Runs) -> str:
-    """Tell what dropouts and twice the epochs did at the rate that was best."""
+def other_hyperparameters(runs: Runs) -> str:
+    """Return the development scores by dropout and with twice the epochs, per learning rate."""
     rows = []
     dropouts = ("dropout0.1", "dropout0.3", "dropout0.5")
-    for name, way in _SEARCHED:
-        tries = runs.tries(name, way)
-        scores = _scores(runs, name, way, tries)
-        for rate in filter(_is_rate, tries):
-            beside = {end: dials for end in tries if (dials := _beside(rate, end))}
-            by_dial = {dial: scores[end] for end, dial in beside.items()}
-            twice = [score for dial, score in by_dial.items() if dial.startswith("epochs")]
-            if by_dial:
+    for name, setup in _SEARCHED:
+        trials = runs.trials(name, setup)
+        scores = _score_cells(runs, name, setup, trials)
+        for rate in filter(_changes_only_rate, trials):
+            changes = {suffix: change for suffix in trials if (change := _one_change(rate, suffix))}
+            by_change = {change: scores[suffix] for suffix, change in changes.items()}
+            twice = [score for change, score in by_change.items() if change.startswith("epochs")]
+            if by_change:
                 cells = [
                     scores[rate],
-                    *(by_dial.get(one, "") for one in dropouts),
+                    *(by_change.get(dropout, "") for dropout in dropouts),
                     *(twice or [""]),
                 ]
-                rows.append([*_named(name, way), rate.removeprefix("@") or PRESET_RATE, *cells])
+                titles = _row_titles(name, setup)
+                rows.append([*titles, rate.removeprefix("@") or PRESET_RATE, *cells])
     header = ["preset", "dropout 0.1", "dropout 0.3", "dropout 0.5", "twice the epochs"]
     return table(["data set", "setup", "learning rate", *header], rows)
 
 
 def unfinished(runs: Runs) -> str:
-    """Tell which of the best tries have one seed alone."""
-    found = [
-        f"{TASKS[name].title} ({WAYS[way]}, {best.removeprefix('@')})"
-        for name, way in _SEARCHED
-        if (best := runs.best_try(name, way)) and not runs.result(f"{name}-{way}{best}")
+    """Return a sentence that lists the best trials that were not run with all seeds."""
+    names = [
+        f"{TASKS[name].title} ({SETUPS[setup]}, {best.removeprefix('@')})"
+        for name, setup in _SEARCHED
+        if (best := runs.best_trial(name, setup)) and not runs.result(f"{name}-{setup}{best}")
     ]
-    return f"Not yet run with all seeds: {', '.join(found)}." if found else ""
+    return f"Not yet run with all seeds: {', '.join(names)}." if names else ""
 
 
-def _is_rate(end: str) -> bool:
-    return set(dials_of(end)) <= {"rate"}
+def _changes_only_rate(suffix: str) -> bool:
+    return set(parse_suffix(suffix)) <= {"rate"}
 
 
-def _beside(rate: str, end: str) -> str:
-    """Give the one dial that is turned beside a rate; nothing where it is another rate."""
-    before = f"{rate}+" if rate else "@"
-    dial = end.removeprefix(before) if end.startswith(before) else ""
-    return "" if "+" in dial or not dial.startswith(("dropout", "epochs")) else dial
+def _one_change(rate: str, suffix: str) -> str:
+    """Return the only other hyperparameter that is changed at a learning rate, or ''.
+
+    Args:
+        rate: Suffix of a run that changes at most the learning rate.
+        suffix: Suffix of another run.
+    """
+    start = f"{rate}+" if rate else "@"
+    change = suffix.removeprefix(start) if suffix.startswith(start) else ""
+    return "" if "+" in change or not change.startswith(("dropout", "epochs")) else change
 
 
-def _scores(runs: Runs, name: str, way: str, tries: dict[str, float]) -> dict[str, str]:
-    """Write what tries have; bold is what stands in the other tables."""
-    best = runs.at_best(name, way)
+def _score_cells(runs: Runs, name: str, setup: str, trials: dict[str, float]) -> dict[str, str]:
+    """Format the scores of trials; the run that the other tables report is bold."""
+    best = runs.best_run(name, setup)
     return {
-        end: f"**{100 * score:.2f}**" if f"{name}-{way}{end}" == best else f"{100 * score:.2f}"
-        for end, score in tries.items()
+        suffix: (
+            f"**{100 * score:.2f}**" if f"{name}-{setup}{suffix}" == best else f"{100 * score:.2f}"
+        )
+        for suffix, score in trials.items()
     }
 
 
-def _named(name: str, way: str) -> list[str]:
+def _row_titles(name: str, setup: str) -> list[str]:
     return [
-        f"{TASKS[name].title}, {TASKS[name].measure.replace('_', ' ').replace('f1', 'F1')}",
-        WAYS[way],
+        f"{TASKS[name].title}, {TASKS[name].metric.replace('_', ' ').replace('f1', 'F1')}",
+        SETUPS[setup],
     ]

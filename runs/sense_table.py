@@ -1,11 +1,13 @@
-"""Whether a model tells ten ambiguous words apart by their nearest occurrences in context.
+"""Check whether a model distinguishes two senses of ten ambiguous words.
 
     python runs/sense_table.py MODEL [--layer 2] [--random] [--show]
 
-For each word and sense the share of its fifteen occurrences most of whose three nearest
-occurrences of the word mean the same. A word is told apart where that holds for more than half of
-the occurrences of both senses. Stricter: for the first sentence of each sense alone, most of its
-three nearest, or the nearest.
+Each sense has fifteen sentences. An occurrence counts as right if most of its three nearest
+occurrences of the word, by cosine, have the same sense; the table has the fraction of right ones
+for each sense. A word is distinguished if that fraction is above one half for both of its senses.
+
+Two stricter counts use only the first sentence of each sense: most of its three nearest
+occurrences, or the nearest one, must have the same sense.
 """
 
 import argparse
@@ -20,41 +22,49 @@ from elmo.demo.sense_neighbors import (
 
 
 def main() -> None:
-    """Print a table, and the neighbours of the first sentence of each sense if asked."""
+    """Print a table and, if requested, the neighbors of the first sentence of each sense."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--layer", type=int, help="the last one where none is named")
-    parser.add_argument("--random", action="store_true", help="random weights too")
-    parser.add_argument("--show", action="store_true", help="neighbours of each sense's first")
-    given = parser.parse_args()
-    elmo = ELMo.from_pretrained(given.model)
-    layer = elmo.config.n_layers - 1 if given.layer is None else given.layer
-    found = nearest_occurrences(elmo, occurrences(), layer=layer)
-    shares = are_distinguished(found)
-    print(f"layer {layer}\n\n| word | first sense | second sense |\n| --- | --- | --- |")
-    for word, senses in shares.items():
-        print(f"| {word} | " + " | ".join(f"{s} {x:.0%}" for s, x in senses.items()) + " |")
-    nearest = sum(one.nearest[0][0].sense == one.query.sense for one in found) / len(found)
-    print(
-        f"\n{n_distinguished(shares)} of {len(shares)} words are told apart; the nearest is right for "
-        f"{nearest:.0%}"
+    parser.add_argument("model", help="Model name or folder.")
+    parser.add_argument("--layer", type=int, help="Layer of the vectors. Default: the last.")
+    parser.add_argument(
+        "--random", action="store_true", help="Also evaluate the model with random weights."
     )
-    firsts = {(item.query.word, item.query.sense): item for item in reversed(found)}
-    for name, n_asked in (("most of the three nearest", 3), ("the nearest", 1)):
+    parser.add_argument(
+        "--show", action="store_true", help="Show the neighbors of each sense's first sentence."
+    )
+    args = parser.parse_args()
+    elmo = ELMo.from_pretrained(args.model)
+    layer = elmo.config.n_layers - 1 if args.layer is None else args.layer
+    neighbors = nearest_occurrences(elmo, occurrences(), layer=layer)
+    fractions = are_distinguished(neighbors)
+    print(f"layer {layer}\n\n| word | first sense | second sense |\n| --- | --- | --- |")
+    for word, senses in fractions.items():
+        print(f"| {word} | " + " | ".join(f"{s} {x:.0%}" for s, x in senses.items()) + " |")
+    nearest = sum(item.nearest[0][0].sense == item.query.sense for item in neighbors) / len(
+        neighbors
+    )
+    print(
+        f"\n{n_distinguished(fractions)} of {len(fractions)} words are distinguished; the nearest "
+        f"occurrence has the same sense for {nearest:.0%}"
+    )
+    first_sentences = {(item.query.word, item.query.sense): item for item in reversed(neighbors)}
+    for name, n_nearest in (("most of the three nearest", 3), ("the nearest", 1)):
         wrong = {
             word
-            for (word, sense), item in firsts.items()
-            if 2 * sum(one.sense == sense for one, _ in item.nearest[:n_asked]) <= n_asked
+            for (word, sense), item in first_sentences.items()
+            if 2 * sum(other.sense == sense for other, _ in item.nearest[:n_nearest]) <= n_nearest
         }
-        n_right = len(shares) - len(wrong)
-        print(f"{n_right} of {len(shares)} by the first sentence of each sense alone, {name}")
-    if given.random:
+        n_right = len(fractions) - len(wrong)
+        print(f"{n_right} of {len(fractions)} by the first sentence of each sense only, {name}")
+    if args.random:
         from probe import random_twin
 
-        twin = are_distinguished(nearest_occurrences(random_twin(elmo), occurrences(), layer=layer))
-        print(f"{n_distinguished(twin)} of {len(twin)} with random weights")
-    if given.show:
-        print("", *reversed(firsts.values()), sep="\n")
+        random_fractions = are_distinguished(
+            nearest_occurrences(random_twin(elmo), occurrences(), layer=layer)
+        )
+        print(f"{n_distinguished(random_fractions)} of {len(random_fractions)} with random weights")
+    if args.show:
+        print("", *reversed(first_sentences.values()), sep="\n")
 
 
 if __name__ == "__main__":

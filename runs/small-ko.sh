@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The bundled Korean model, from raw text to the finished folder (extra `ko`). Splitting the text into
-# morphemes takes ten minutes of two cores, training some minutes of one GPU.
+# Build the bundled Korean model from raw text (extra: ko). Splitting the text into morphemes takes
+# ten minutes on two cores, training some minutes on one GPU.
 #
 #     bash runs/small-ko.sh DATA OUT
 #
-# DATA holds what runs/korean_text.py reads. Started again it goes on where it was stopped.
+# DATA contains the files that runs/korean_text.py reads. Rerun the same command to resume.
 set -euo pipefail
 data=$1 out=$2
 here=$(dirname "$0")
@@ -15,12 +15,12 @@ mkdir -p "$out"
     elmo prepare "$out/korean.txt" --out "$out/corpus" --tokenizer korean --sentences split --vocab-size 30000
 }
 elmo pretrain --config "$here/small-ko.yaml" --data "$out/corpus" --out "$out/run"
-elmo convert "$out/run" "$out/small-ko" --dtype int8
+elmo convert "$out/run" "$out/small-ko" --storage int8
 
 for state in reset carry; do
     elmo evaluate "$out/corpus" --split valid --model "$out/small-ko" --state $state
 done
-# Morphemes between spaces, as the benchmark reads them.
+# benchmarks/fidelity.py splits its text at spaces: write a sample with spaces between morphemes.
 python - "$out/korean.txt" > "$out/sample.txt" <<'END'
 import sys
 from itertools import islice

@@ -1,12 +1,15 @@
-"""Layer 0 of a model as static word vectors: what it knows of words without any context.
+"""Write layer 0 of a model as static word vectors.
 
     python runs/static_vectors.py MODEL TASK FILE... > vectors.bin
 
-Writes a vector for each word of the example files of TASK (a preset of `elmo task fit`), in the
-binary format of word2vec: `elmo task fit TASK --model none --word-vectors vectors.bin` is then a baseline
-that has read as much text as the model has. Name all parts, the test part too: of it words are
-taken, not answers, as any file of static vectors would have them. For models of coreference that
-are asked about GAP, name its file too.
+Writes one vector for each word in the example files of TASK (a preset of `elmo task fit`), in the
+binary format of word2vec. A task model with these vectors and without ELMo (`elmo task fit TASK
+--model none --word-vectors vectors.bin`) is a baseline that has seen as much text as the ELMo
+model, but uses no context.
+
+List the files of all parts, including the test set: only their words are used, not their labels,
+so the vectors cover them like any large file of static vectors would. For coreference models that
+are evaluated on GAP, add --gap.
 """
 
 import argparse
@@ -21,26 +24,28 @@ from elmo.tasks.load_examples import read_examples
 
 
 def main() -> None:
-    """Write the vectors."""
+    """Write the vectors to standard output."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("task")
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("model", help="Model name or folder.")
+    parser.add_argument("task", help="Preset of `elmo task fit`.")
+    parser.add_argument("files", nargs="+", help="Example files of the task.")
     parser.add_argument(
         "--tokenizer",
-        help="splits raw text; that of the task where none is named, or else that of the model",
+        help="Tokenizer for raw text. Default: that of the task's preset, else that of the model.",
     )
-    parser.add_argument("--gap", help="snippets of GAP")
-    given = parser.parse_args()
-    elmo = ELMo.from_pretrained(given.model)
-    named = {"tokenizer": given.tokenizer} if given.tokenizer else {}
-    config = load_config(TaskConfig, given.task, {"out": "unused", **named}, presets("tasks"))
+    parser.add_argument("--gap", help="GAP file whose words are added.")
+    args = parser.parse_args()
+    elmo = ELMo.from_pretrained(args.model)
+    options = {"tokenizer": args.tokenizer} if args.tokenizer else {}
+    config = load_config(TaskConfig, args.task, {"out": "unused", **options}, presets("tasks"))
     split = splitter(config, elmo)
-    examples = [one for path in given.files for one in read_examples(config.examples, path, split)]
-    if given.gap is not None:
-        examples += read_examples(replace(config.examples, reader="gap"), given.gap, split)
-    words = sorted({word for one in examples for text in one.texts for word in text})
-    # A space ends a word in such a file.
+    examples = [
+        example for path in args.files for example in read_examples(config.examples, path, split)
+    ]
+    if args.gap is not None:
+        examples += read_examples(replace(config.examples, reader="gap"), args.gap, split)
+    words = sorted({word for example in examples for text in example.texts for word in text})
+    # The word2vec format ends a word with a space.
     words = [word for word in words if " " not in word]
     out = sys.stdout.buffer
     out.write(f"{len(words)} {elmo.config.dim}\n".encode())

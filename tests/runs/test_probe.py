@@ -1,4 +1,4 @@
-"""The table of probes, on sets of a few lines."""
+"""Tests of the table of probe results on data sets of a few lines."""
 
 import importlib.util
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 from elmo.errors import ConfigError, FormatError
 
-RUN = Path(__file__).parents[2] / "runs" / "probe.py"
+SCRIPT = Path(__file__).parents[2] / "runs" / "probe.py"
 ROW = "{}\t{}\t_\t{}\t{}\t_\t0\t_\t_\t_\n"
 TAGGED = ROW.format(1, "a", "DET", "DT") + ROW.format(2, "bank", "NOUN", "NN")
 FILES = {
@@ -25,10 +25,10 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def run():
-    if not RUN.is_file():
-        pytest.skip(f"there is no {RUN}: an installed copy has no runs")
-    spec = importlib.util.spec_from_file_location("probe", RUN)
+def probe_module():
+    if not SCRIPT.is_file():
+        pytest.skip("requires the runs folder of a checkout")
+    spec = importlib.util.spec_from_file_location("probe", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     sys.modules["probe"] = module
     spec.loader.exec_module(module)
@@ -45,56 +45,60 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-def test_the_command(run, data, tiny, tmp_path, monkeypatch, capsys):
+def test_script_prints_table_and_reports_missing_data(
+    probe_module, data, tiny, tmp_path, monkeypatch, capsys
+):
     tiny.save_pretrained(tmp_path / "model")
     arguments = ["probe.py", str(tmp_path / "model"), "--data", str(data), "--device", "cpu"]
     monkeypatch.setattr(sys, "argv", arguments)
-    run.main()
+    probe_module.main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
-        "| measure | layer | model | random weights |",
+        "| metric | layer | model | random weights |",
         "| --- | --- | ---: | ---: |",
     ]
-    # One sense is all that SemCor has, and the first sense is the other one.
+    # SemCor has only one of the two senses, and the first sense is the other.
     assert "| word senses, F1 | WordNet's first sense | 0.0% | 0.0% |" in lines
     assert "| word senses, F1 | 2 | 100.0% | 100.0% |" in lines
     assert "| self-similarity | 0 | 1.000 | 1.000 |" in lines
     assert sum(line.startswith("| parts of speech") for line in lines) == 12
-    assert "Geometry: plain cosines" in lines[-1]
-    assert "of 2 words in 18 places of 9 sentences" in lines[-1]
+    assert "Geometry: cosines" in lines[-1]
+    assert "of 2 words with 18 occurrences in 9 sentences" in lines[-1]
 
     monkeypatch.setattr(sys, "argv", [*arguments, "--no-random", "--probes", "wsd", "--limit", "1"])
-    run.main()
+    probe_module.main()
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "| measure | layer | model |"
+    assert lines[0] == "| metric | layer | model |"
     assert len(lines) == 9
-    assert lines[-1].startswith("- A trial: ")
-    assert lines[-1].endswith("only the first 1 sentences were read.")
+    assert lines[-1].startswith("- Trial run: only the first 1 sentences of each part")
+    assert lines[-1].endswith("were read.")
 
     (data / "wsd/wordnet-3.0/index.sense").unlink()
-    with pytest.raises(SystemExit, match=r"probe: the probe wsd needs .*unpack wsd.tar.xz in"):
-        run.main()
+    with pytest.raises(SystemExit, match=r"probe: The probe wsd requires .*Unpack wsd.tar.xz in"):
+        probe_module.main()
 
 
-def test_what_is_refused_before_anything_is_read(run, data, tiny):
-    with pytest.raises(ConfigError, match="there is no probe 'pas'; there are pos, wsd, geometry"):
-        run.probe({"model": tiny}, data, probes=["pas"])
-    with pytest.raises(ConfigError, match="limit is 0"):
-        run.probe({"model": tiny}, data, limit=0)
-    with pytest.raises(FormatError, match=r"unpack ud-ewt.tar.xz in"):
-        run.probe({"model": tiny}, data / "lm1b")
+def test_probe_rejects_unknown_probe_bad_limit_and_missing_data(probe_module, data, tiny):
+    with pytest.raises(ConfigError, match=r"Unknown probe 'pas'. Expected one of: pos, wsd, geo"):
+        probe_module.probe({"model": tiny}, data, probes=["pas"])
+    with pytest.raises(ConfigError, match=r"limit must be at least 1 \(got 0\)"):
+        probe_module.probe({"model": tiny}, data, limit=0)
+    with pytest.raises(FormatError, match=r"Unpack ud-ewt.tar.xz in"):
+        probe_module.probe({"model": tiny}, data / "lm1b")
 
 
-def test_another_text(run, data, tiny, tmp_path):
+def test_geometry_probe_reads_another_text(probe_module, data, tiny, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("".join(f"a b c {number}\n" for number in range(6)), encoding="utf-8")
-    table = run.probe({"model": tiny}, tmp_path, probes=["geometry"], text=text, device="cpu")
-    assert "of 3 words in 18 places of 6 sentences" in str(table)
+    table = probe_module.probe(
+        {"model": tiny}, tmp_path, probes=["geometry"], text=text, device="cpu"
+    )
+    assert "of 3 words with 18 occurrences in 6 sentences" in str(table)
 
 
-def test_the_random_twin(run, tiny):
-    twin = run.random_twin(tiny)
+def test_random_twin_has_same_config_and_seeded_weights(probe_module, tiny):
+    twin = probe_module.random_twin(tiny)
     assert twin.config == tiny.config
     assert (twin.encode("a bank") != tiny.encode("a bank")).any()
-    assert (twin.encode("a bank") == run.random_twin(tiny).encode("a bank")).all()
-    assert (twin.encode("a bank") != run.random_twin(tiny, seed=1).encode("a bank")).any()
+    assert (twin.encode("a bank") == probe_module.random_twin(tiny).encode("a bank")).all()
+    assert (twin.encode("a bank") != probe_module.random_twin(tiny, seed=1).encode("a bank")).any()

@@ -1,13 +1,14 @@
 """The record of runs, the best hyperparameters, and the page made from them."""
 
 import json
+import runpy
 
 import pytest
 from conftest import RUNS
 
 pytestmark = pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs folder of a checkout")
 
-MEASURES = (
+METRICS = (
     "accuracy",
     "macro_f1",
     "span_f1",
@@ -24,8 +25,8 @@ def write_run(out, name, values, shares=None, development=0.1):
     runs = [
         {
             "seed": seed,
-            "development": dict.fromkeys(MEASURES, development),
-            "test": dict.fromkeys(MEASURES, value),
+            "development": dict.fromkeys(METRICS, development),
+            "test": dict.fromkeys(METRICS, value),
             "mixes": {at: {"shares": shares} for at in ("input", "output")} if shares else {},
         }
         for seed, value in enumerate(values)
@@ -37,8 +38,8 @@ def write_run(out, name, values, shares=None, development=0.1):
 def test_page_shows_sentence_pairs_qa_srl_and_coreference(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
-    for way, value in (("static", 0.8), ("elmo", 0.85), ("input", 0.84)):
-        write_run(out, f"sick-{way}", [value], [0.2, 0.5, 0.3] if way == "elmo" else None)
+    for setup, value in (("static", 0.8), ("elmo", 0.85), ("input", 0.84)):
+        write_run(out, f"sick-{setup}", [value], [0.2, 0.5, 0.3] if setup == "elmo" else None)
     write_run(out, "litbank-static", [0.5, 0.52])
     write_run(out, "litbank-elmo", [0.5, 0.5], [0.1, 0.6, 0.3])
     write_run(out, "squad-static", [0.3])
@@ -59,6 +60,16 @@ def test_page_shows_sentence_pairs_qa_srl_and_coreference(tmp_path, script):
     assert "| SQuAD, F1 |" not in page
 
 
+def test_page_in_docs_matches_the_record(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(RUNS)
+    results = runpy.run_path(str(RUNS / "results.py"))
+    docs = RUNS.parent / "docs"
+    record = results["read"](docs / "results.jsonl")
+    page = results["page"](results["Runs"](record), record)
+    assert page == (docs / "results.md").read_text(encoding="utf-8")
+
+
 def test_page_shows_classification_scores_and_figures(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
@@ -68,8 +79,8 @@ def test_page_shows_classification_scores_and_figures(tmp_path, script):
     write_run(out, "ynat-nogamma", [0.74])
     (out / "ynat-tfidf.json").write_text(json.dumps({"accuracy": 0.5, "macro_f1": 0.794}))
     (out / "ynat-before.json").write_text(json.dumps({"mean": 200.04}))
-    given = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
-    script("results.py", out, *given)
+    arguments = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
+    script("results.py", out, *arguments)
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "| 6 | c0ffee | a GPU |" in page
     row = "| KLUE-YNAT, dev macro F1 | 79.40 | 75.00 ± 7.07 |  | **81.00 ± 1.41** |  |  | +6.00 |"
@@ -90,9 +101,9 @@ def test_runs_are_recorded_and_page_is_made_from_record(tmp_path, script):
     write_run(tmp_path / "second", "sst2-elmo", [0.9])
     record = tmp_path / "results.jsonl"
     for folder, commit in (("first", "aaa"), ("second", "bbb")):
-        given = ["--docs", tmp_path, "--commit", commit, "--machine", "a GPU"]
-        script("results.py", tmp_path / folder, *given)
-    entries = {one["run"]: one for one in map(json.loads, record.read_text().splitlines())}
+        arguments = ["--docs", tmp_path, "--commit", commit, "--machine", "a GPU"]
+        script("results.py", tmp_path / folder, *arguments)
+    entries = {entry["run"]: entry for entry in map(json.loads, record.read_text().splitlines())}
     assert {name: entry["commit"] for name, entry in entries.items()} == {
         "sst2-elmo": "bbb",
         "sst2-static": "aaa",
@@ -129,18 +140,20 @@ def test_gain_is_of_the_elmo_setup_with_best_development_score(tmp_path, script)
 def test_best_run_uses_development_score_of_first_seed(tmp_path, script):
     out, record = tmp_path / "out", tmp_path / "results.jsonl"
 
-    def best(way, *names):
-        return script("best_run.py", out, "sst5", way, "--dials", *names, "--record", record)
+    def best(setup, *names):
+        return script(
+            "best_run.py", out, "sst5", setup, "--hyperparameters", *names, "--record", record
+        )
 
     write_run(out, "sst5-static@0.002-try", [0.5], development=0.3)
     assert best("elmo", "rate") == ""
     write_run(out, "sst5-static@0.004-try", [0.9], development=0.2)
     write_run(tmp_path / "old", "sst5-static", [0.5], development=0.25)
-    given = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
-    script("results.py", tmp_path / "old", *given)
+    arguments = ["--docs", tmp_path, "--commit", "c0ffee", "--machine", "a GPU"]
+    script("results.py", tmp_path / "old", *arguments)
     assert best("static", "rate") == "@0.002\n"
     write_run(tmp_path / "new", "sst5-static", [0.5], development=0.4)
-    script("results.py", tmp_path / "new", *given)
+    script("results.py", tmp_path / "new", *arguments)
     assert best("static", "rate") == "\n"
     # On a tie the preset wins; any learning rate may be tried.
     write_run(out, "sst5-static@0.0001-try", [0.5], development=0.4)

@@ -1,4 +1,4 @@
-"""The table of ambiguous words, from a model on the disk."""
+"""Test of the table of ambiguous words with a saved model."""
 
 import dataclasses
 
@@ -8,8 +8,8 @@ from conftest import RUNS, TINY, random_model
 from elmo.embed.embedder import ELMo
 
 
-@pytest.mark.skipif(not RUNS.is_dir(), reason="an installed copy has no runs")
-def test_a_table_and_neighbours(tmp_path, script):
+@pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs folder of a checkout")
+def test_script_prints_table_and_neighbors(tmp_path, script):
     text = dataclasses.replace(TINY.text, tokenizer="english")
     model = ELMo(random_model(dataclasses.replace(TINY, text=text)))
     model.save_pretrained(tmp_path / "model")
@@ -17,7 +17,7 @@ def test_a_table_and_neighbours(tmp_path, script):
     assert printed.startswith("layer 2\n")
     rows = [line for line in printed.splitlines() if line.startswith("| ")][2:]
     assert [row.split()[1] for row in rows][:2] == ["bank", "play"]
-    told = [min(int(x.strip("%")) for x in row.split() if "%" in x) > 50 for row in rows]
-    assert f"{sum(told)} of 10 words are told apart" in printed
+    distinguished = [min(int(x.strip("%")) for x in row.split() if "%" in x) > 50 for row in rows]
+    assert f"{sum(distinguished)} of 10 words are distinguished" in printed
     assert "bank (river)  The ferryman pushed" in printed
     assert printed.index("bank (money)  In 1893") < printed.index("play (theatre)")

@@ -297,7 +297,8 @@ class TuneConfig:
 class FinetuneConfig:
     """Continue training a model on a target text.
 
-    Prints the perplexity before and after. Rerun with the same --out to resume from the last checkpoint.
+    Prints the perplexity before and after. Rerun with the same --out to resume from the last
+    checkpoint.
 
     Examples:
       elmo finetune --model my-elmo --data target.txt --out tuned
