@@ -82,7 +82,7 @@ def draw(axes: Axes, points: Array, senses: list[str]) -> None:
         axes.scatter(
             *chosen.T, s=56, color=color, edgecolor="white", linewidth=0.9, label=TITLES[sense]
         )
-    axes.legend(loc="upper left", frameon=False, fontsize=9.5, handletextpad=0.2)
+    axes.legend(loc="lower right", frameon=False, fontsize=9.5, handletextpad=0.2)
 
 
 def add_labels(axes: Axes, points: Array, senses: list[str], snippets: list[str]) -> None:
@@ -105,7 +105,7 @@ def add_labels(axes: Axes, points: Array, senses: list[str], snippets: list[str]
                 textcoords="offset points",
                 ha=horizontal,
                 va=vertical,
-                fontsize=8.5,
+                fontsize=8.8,
                 color=COLORS[senses[number]],
             )
             box = label.get_window_extent().padded(3)
@@ -128,7 +128,7 @@ def main() -> None:
     assert np.allclose(static, static[0], atol=1e-5)
 
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(10.4, 4.7), dpi=150, width_ratios=(1, 3.6), layout="constrained"
+        1, 2, figsize=(9.2, 4.8), dpi=170, width_ratios=(1, 3.9), layout="constrained"
     )
     left.scatter(0, 0, s=160, color=GRAY)
     left.annotate(
@@ -142,14 +142,14 @@ def main() -> None:
         color=GRAY,
     )
     left.set(xlim=(-1, 1), ylim=(-1, 1))
-    left.set_title("Layer 0 sees the word alone", fontsize=10.5, loc="left", color=INK)
+    left.set_title("Layer 0: word alone", fontsize=10.5, loc="left", color=INK)
 
     points = principal_components(vectors)
     draw(right, points, senses)
     right.margins(0.14, 0.08)
     right.set_title(
-        f"Layer 2 has read the sentence: {n_same} of {len(senses)} have the same sense as their "
-        "nearest occurrence",
+        f"Layer 2: word in its sentence ({n_same} of {len(senses)} nearest occurrences "
+        "have the same sense)",
         fontsize=10.5,
         loc="left",
         color=INK,

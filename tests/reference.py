@@ -218,7 +218,7 @@ class ReferenceBiLM:
 # ------------------------------------------------------------------------------------ mixing
 
 
-def drop_marks(layers, mask):
+def drop_boundaries(layers, mask):
     """Without the sentence marks: (..., time - 2, dim), zero at padding, and the mask."""
     kept = np.zeros_like(layers[..., 2:, :])
     words = np.zeros_like(mask[:, 2:])
@@ -241,12 +241,12 @@ def normalized(layers, mask, epsilon):
 def scalar_mix(layers, mask, weights, gamma, layer_norm="none", top_only=False):
     """Mixed word vectors without sentence marks, zero at padding."""
     if top_only:
-        return gamma * drop_marks(layers, mask)[0][-1]
+        return gamma * drop_boundaries(layers, mask)[0][-1]
     shares = np.exp(weights - np.max(weights))
     shares = shares / shares.sum()
     if layer_norm == "allennlp":
         layers = normalized(layers, mask, 1e-13)
-    words, words_mask = drop_marks(layers, mask)
+    words, words_mask = drop_boundaries(layers, mask)
     if layer_norm == "bilm-tf":
         words = normalized(words, words_mask, 1e-12)
     mixed = gamma * sum(share * layer for share, layer in zip(shares, words, strict=True))

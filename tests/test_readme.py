@@ -30,7 +30,7 @@ def test_code_blocks_of_readme_and_quickstart_run(tmp_path):
         for language, code in blocks(page):
             if language == "python":
                 command = [sys.executable, "-W", "error", "-c", code]
-            elif language == "console":
+            elif language == "bash":
                 command = ["bash", "-euc", code]
             else:
                 continue
@@ -40,7 +40,7 @@ def test_code_blocks_of_readme_and_quickstart_run(tmp_path):
             )
             assert done.returncode == 0, f"{page.name}: {code}\n{done.stderr}"
             output += done.stdout
-        assert languages == {"python", "console"}, page.name
+        assert languages == {"python", "bash"}, page.name
     # README states the shape that its example prints.
     assert f"# {SHAPE}" in PAGES[0].read_text(encoding="utf-8")
     assert SHAPE in output

@@ -166,7 +166,7 @@ def test_lemma_without_occurrences_gets_first_sense(tmp_path, folder, model):
 
 
 def test_word_senses_reject_invalid_input(tmp_path, folder, model):
-    with pytest.raises(FormatError, match=r"cannot read .*nowhere"):
+    with pytest.raises(FormatError, match=r"Cannot read .*nowhere"):
         fit(senses_config(folder, tmp_path / "a", model, wordnet=str(folder / "nowhere")))
     with pytest.raises(ConfigError, match="word_senses requires a frozen ELMo"):
         fit(senses_config(folder, tmp_path / "b", None))

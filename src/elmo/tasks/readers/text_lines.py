@@ -3,7 +3,7 @@
 import codecs
 from pathlib import Path
 
-from elmo.corpus.compressed_files import DAMAGE, decompressed
+from elmo.corpus.compressed_files import READ_ERRORS, decompressed
 from elmo.errors import ConfigError, FormatError
 
 _BYTE_ORDER_MARKS = {
@@ -29,7 +29,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     try:
         with path.open("rb") as raw, decompressed(path.name, raw) as file:
             data = file.read()
-    except DAMAGE as error:
+    except READ_ERRORS as error:
         reason = getattr(error, "strerror", None) or error
         raise FormatError(f"Cannot read {path}: {reason}.") from None
     marked = next(
