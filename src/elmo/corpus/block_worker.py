@@ -45,7 +45,7 @@ class CountingTask:
 
 @dataclass(frozen=True)
 class CountedBlock:
-    """Where the words and sentence lengths of a block are in the files of its worker.
+    """Location of the words and sentence lengths of a block in the files of its worker.
 
     Attributes:
         stem: Path of the files, without extension.

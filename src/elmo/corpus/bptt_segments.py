@@ -36,7 +36,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class BPTTSegment:
-    """A number of time steps of some streams; direction 0 is forward, 1 is backward.
+    """Consecutive time steps of several streams; direction 0 is forward, 1 is backward.
 
     Attributes:
         inputs: Token numbers, (2, steps, streams).

@@ -219,7 +219,7 @@ class QueuedStreams:
 
 
 def _expand(parts: Numbers) -> PredictionPairs:
-    """Return every pair of parts of sentences.
+    """Return all prediction pairs of parts of sentences.
 
     Args:
         parts: Stream, first step, sentence, first offset, draw, and pair count, (6, parts).

@@ -195,7 +195,9 @@ class Corpus:
     vocabulary: Vocabulary
 
     def vocabulary_counts(self, vocabulary: Vocabulary) -> Numbers:
-        """Count the targets with each vocabulary id in the training split, (vocabulary,).
+        """Return the target count of each vocabulary id in the training split, (vocabulary,).
+
+        Words are targets in both directions, but counted once.
 
         Args:
             vocabulary: Vocabulary with the special tokens. Each boundary token is a target once per

@@ -113,7 +113,7 @@ def held_out_ranges(n_sentences: int, fraction: float) -> Numbers:
 
 
 def is_held_out(ranges: Numbers, first: int, n_sentences: int) -> NDArray[np.bool_]:
-    """Return whether each of consecutive sentences is held out, (n_sentences,).
+    """Return whether each sentence of a consecutive range is held out, (n_sentences,).
 
     Args:
         ranges: Ranges returned by `held_out_ranges`.
