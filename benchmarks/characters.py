@@ -24,7 +24,7 @@ def main() -> None:
     arguments = parser.parse_args()
     text = (HERE / "sentences.txt").read_text(encoding="utf-8").split()
     words = (text * (arguments.words // len(text) + 1))[: arguments.words]
-    symbols = sorted(set("".join(text))) + list(DictionaryCharacters.SPECIALS)
+    symbols = sorted(set("".join(text))) + list(DictionaryCharacters.SPECIAL_SYMBOLS)
     dictionary = {symbol: number for number, symbol in enumerate(symbols)}
     schemes = {
         "bytes, 50 a word": TokenMapper(ByteCharacters(50)),

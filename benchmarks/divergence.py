@@ -163,9 +163,9 @@ def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int, wait:
         learner = Learner(make_fabric(config.run), job.network, config, job.tables, n_steps=10**5)
         change(learner)
         watch = Watch(learner)
-        lanes = range(config.stream.batch_size)
+        streams = range(config.stream.batch_size)
         stream = SegmentLoader(
-            corpus.splits["train"], config.stream, seed=config.run.seed, own=lanes
+            corpus.splits["train"], config.stream, seed=config.run.seed, local_streams=streams
         )
         largest = 0.0
         for number, window in zip(range(n_steps), stream, strict=False):

@@ -82,7 +82,7 @@ def inputs(learner: Learner, corpus: Corpus) -> Iterator[Any]:
     """Give windows as a run makes them."""
     config = learner.config
     stream = SegmentLoader(
-        corpus.splits["train"], config.stream, seed=0, own=range(config.stream.batch_size)
+        corpus.splits["train"], config.stream, seed=0, local_streams=range(config.stream.batch_size)
     )
     for number, window in enumerate(stream):
         batches = learner.batches(window)

@@ -312,7 +312,7 @@ class EncodingRun:
             cached, uncached = None, tokens.words
             if self.cache is not None:
                 cached, uncached = self._cached_vectors(self.cache, tokens.words), []
-            rows = self._to_device(self.mapper.rows_with_marks(uncached))
+            rows = self._to_device(self.mapper.rows_with_boundaries(uncached))
             words_only = not is_carried and not self._needs_boundaries
             # A carried state needs all layers.
             n_layers = None if is_carried else self._n_layers

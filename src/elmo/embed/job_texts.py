@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from elmo.corpus.compressed_files import DAMAGE, decompressed, plain_name
+from elmo.corpus.compressed_files import READ_ERRORS, decompressed, plain_name
 from elmo.corpus.text_sources import JSON_LINES, PARQUET, STDIN, resolve, whole_lines
 from elmo.errors import ConfigError, InputError
 from elmo.text.input_lines import decoded_line
@@ -238,7 +238,7 @@ def _opened(name: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     try:
         with Path(name).open("rb") as raw, decompressed(name, raw) as file:
             yield raw, file
-    except DAMAGE as error:
+    except READ_ERRORS as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"Cannot read {name}: {reason}") from None
 
@@ -298,7 +298,7 @@ class ShardTaskReader:
             else:
                 self._skip(segment.first_byte - self._position)
             data = self._file.read(segment.n_bytes)
-        except DAMAGE as error:
+        except READ_ERRORS as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"Cannot read {name}: {reason}") from None
         self._position = segment.first_byte + len(data)
