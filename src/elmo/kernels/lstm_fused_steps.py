@@ -70,7 +70,7 @@ class Forward:
         Args:
             shape: Sizes and options.
             flags: RESET and PADDING of each row and step, (directions, time, batch), or None.
-            tensors: X, weight_ih, weight_hh, bias, weight_hr, h and c of each direction.
+            tensors: x, weight_ih, weight_hh, bias, weight_hr, h and c of each direction.
         """
         self.shape = shape
         self.plan = shape.plan

@@ -214,6 +214,9 @@ class CoreferenceHead(nn.Module):
 def _in_text_order(groups: Sequence[EncodedTexts]) -> tuple[Tensor, Tensor]:
     """Return the word vectors of a document in text order and the sentence index of each word.
 
+    Args:
+        groups: Encoded sentences of a document, in groups of similar length.
+
     Returns:
         Word vectors, (words, dim), and sentence indices, (words,).
     """

@@ -199,6 +199,10 @@ def _label(tag: str) -> str:
 def _check_verb(frame: Frame, location: Location) -> Frame:
     """Return the frame if its predicate is tagged V, or C-V for the second part of a verb.
 
+    Args:
+        frame: Frame to check.
+        location: Where the frame is, for error messages.
+
     Raises:
         FormatError: The predicate has another tag, or no word is tagged V.
     """
@@ -269,6 +273,12 @@ def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[S
 
 def _verb(path: Path, rows: Sequence[Row], column: int, spans: Sequence[Span]) -> Span:
     """Return the predicate of an argument column.
+
+    Args:
+        path: File, for error messages.
+        rows: Rows of the sentence.
+        column: Number of the column.
+        spans: Labeled spans of the column.
 
     Raises:
         FormatError: The column has no predicate or several.

@@ -69,7 +69,7 @@ def read(
             content of the file. Sentiment trees are then read with five labels.
         split: Splits raw text into words, if the file contains raw text. Default: split at white
             space.
-        options: Options of the reader, such as `encoding`, which all readers have.
+        **options: Options of the reader, such as `encoding`, which all readers have.
 
     Raises:
         ConfigError: The reader or an option is unknown.

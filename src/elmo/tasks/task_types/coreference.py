@@ -50,7 +50,7 @@ class Coreference(BaseTask):
 
         Args:
             has_singletons: Whether a cluster can have a single mention.
-            options: Fields of `CoreferenceConfig`.
+            **options: Fields of `CoreferenceConfig`.
         """
         self.has_singletons, self.config = has_singletons, CoreferenceConfig(**options)
         self.metric = "mean_f1"
@@ -59,6 +59,10 @@ class Coreference(BaseTask):
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
         """Create the task; `has_singletons` is set if an example has a cluster of one mention.
+
+        Args:
+            examples: Training examples.
+            config: Options of the task.
 
         Raises:
             InputError: The examples are from GAP, which has no clusters to train on.

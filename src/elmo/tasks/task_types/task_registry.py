@@ -34,6 +34,10 @@ def make_task(task: TaskName, settings: Mapping[str, Any]) -> Task:
 def check_targets(task: TaskName, examples: Sequence[Example]) -> None:
     """Check that examples have the number of texts and the targets that a task needs.
 
+    Args:
+        task: Name of the task.
+        examples: Examples to check.
+
     Raises:
         InputError: An example has the wrong number of texts, or no valid target.
     """
