@@ -24,7 +24,7 @@ def main() -> None:
     args = parser.parse_args()
     text = (HERE / "sentences.txt").read_text(encoding="utf-8").split()
     words = (text * (args.words // len(text) + 1))[: args.words]
-    symbols = sorted(set("".join(text))) + list(DictionaryCharacters.SPECIALS)
+    symbols = sorted(set("".join(text))) + list(DictionaryCharacters.SPECIAL_SYMBOLS)
     dictionary = {symbol: number for number, symbol in enumerate(symbols)}
     schemes = {
         "bytes, 50 per word": TokenMapper(ByteCharacters(50)),

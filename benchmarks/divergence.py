@@ -187,7 +187,7 @@ def run_variant(
             corpus.splits["train"],
             config.stream,
             seed=config.run.seed,
-            own=range(config.stream.batch_size),
+            local_streams=range(config.stream.batch_size),
         )
         maximum_norm = 0.0
         for number, segment in zip(range(n_steps), loader, strict=False):

@@ -88,7 +88,7 @@ def inputs(learner: Learner, corpus: Corpus) -> Iterator[Any]:
     """Yield the arguments of `Learner.step` for each BPTT segment."""
     config = learner.config
     loader = SegmentLoader(
-        corpus.splits["train"], config.stream, seed=0, own=range(config.stream.batch_size)
+        corpus.splits["train"], config.stream, seed=0, local_streams=range(config.stream.batch_size)
     )
     for number, segment in enumerate(loader):
         batches = learner.batches(segment)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from elmo import ELMo
-from elmo.evaluate.linear_probe import fit, standardise
+from elmo.evaluate.linear_probe import fit, standardize
 from elmo.evaluate.parts_of_speech import TaggedSentence, TaggedText
 from elmo.tasks.scores.label_scores import mean_and_deviation
 
@@ -41,7 +41,7 @@ def main() -> None:
     text = TaggedText.read(args.data)
     elmo = ELMo.from_pretrained(args.model)
     train, test = (features(elmo, list(part)) for part in (text.train, text.test))
-    standardise(train, test)
+    standardize(train, test)
     print("| tags | vectors | accuracy |\n| --- | --- | --- |")
     for tags in ("xpos", "upos"):
         train_tags, test_tags = (

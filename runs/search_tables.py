@@ -1,5 +1,7 @@
 """Tables of the hyperparameter search, which is the same with and without ELMo."""
 
+from textwrap import fill
+
 from result_tables import SETUPS, TASKS, Runs, table
 from search_space import PRESET_RATE, learning_rate, parse_suffix
 
@@ -58,7 +60,8 @@ def unfinished(runs: Runs) -> str:
         for name, setup in _SEARCHED
         if (best := runs.best_trial(name, setup)) and not runs.result(f"{name}-{setup}{best}")
     ]
-    return f"Not yet run with all seeds: {', '.join(names)}." if names else ""
+    text = f"Not yet run with all seeds: {', '.join(names)}." if names else ""
+    return fill(text, 100)
 
 
 def _changes_only_rate(suffix: str) -> bool:

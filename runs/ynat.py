@@ -17,7 +17,7 @@ from probe import random_twin
 from torch import Tensor
 
 from elmo import ELMo
-from elmo.evaluate.linear_probe import fit, standardise
+from elmo.evaluate.linear_probe import fit, standardize
 from elmo.text.tokenizer import Tokenizer, get_tokenizer
 
 
@@ -73,7 +73,7 @@ def main() -> None:
         tokenizer = get_tokenizer(args.tokenizer) if args.tokenizer else elmo.tokenizer
         train = features(elmo, titles, tokenizer, args.device)
         dev = features(elmo, dev_titles, tokenizer, args.device)
-        standardise(train, dev)
+        standardize(train, dev)
         probe = fit(train, targets, len(names))
         predictions = probe(dev).argmax(dim=-1)
         accuracy = float((predictions == dev_targets).float().mean())

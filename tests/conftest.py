@@ -1,12 +1,12 @@
-"""What the tests share: the golden files where they are at hand, and one tiny model."""
+"""Shared fixtures: golden files, tiny models, and scripts of `runs`."""
 
 import os
 import runpy
 import sys
 from pathlib import Path
 
-# Two threads beside a busy neighbour collapse; tests run in two processes instead. Before PyTorch
-# reads it, and for the processes that tests start.
+# Tests run in several processes, which are slow if each uses several threads. Set this before
+# PyTorch reads it; processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
@@ -35,13 +35,13 @@ TINY = ModelConfig(
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with what takes a minute: begun last, all other processes would wait for it."""
+    """Run long tests first, so that no process waits for one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(autouse=True)
-def onednn_as_it_was():
-    """PyTorch leaves oneDNN for good when it lacks a product, as bfloat16's on an old CPU."""
+def restore_onednn():
+    """Restore the oneDNN switch, which PyTorch turns off when a bfloat16 product fails on a CPU."""
     enabled = torch.backends.mkldnn.enabled
     yield
     torch.backends.mkldnn.enabled = enabled
@@ -59,22 +59,22 @@ def golden_path():
         for folder in (GOLDEN, SHARED / "fixtures"):
             if (folder / name).exists():
                 return folder / name
-        pytest.skip(f"no golden file {name} in {SHARED / 'fixtures'}; set ELMO_SHARED")
+        pytest.skip(f"golden file {name} is not in {SHARED / 'fixtures'} (set ELMO_SHARED)")
 
     return find
 
 
 @pytest.fixture(scope="session")
 def shared_data():
-    """Folder of the measuring sets, packed."""
+    """Return the folder of the archived data sets."""
     if not (SHARED / "data").is_dir():
-        pytest.skip(f"no data sets at {SHARED / 'data'}; set ELMO_SHARED to their folder")
+        pytest.skip(f"there are no data sets in {SHARED / 'data'} (set ELMO_SHARED)")
     return SHARED / "data"
 
 
 @pytest.fixture
 def script_bytes(monkeypatch, capsysbinary):
-    """Run a script of runs/ and give what it printed."""
+    """Return a function that runs a script of `runs` and returns its output as bytes."""
 
     def call(name, *words):
         monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
@@ -87,13 +87,13 @@ def script_bytes(monkeypatch, capsysbinary):
 
 @pytest.fixture
 def script(script_bytes):
-    """The same, as text."""
+    """Return a function that runs a script of `runs` and returns its output as text."""
     return lambda *words: script_bytes(*words).decode()
 
 
 @pytest.fixture(scope="session")
 def native_folder(tmp_path_factory):
-    """Where the compiled kernels' variants are, for all processes of the tests."""
+    """Return the folder of compiled kernel variants that all test processes share."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return tmp_path_factory.mktemp("native")
     folder = tmp_path_factory.getbasetemp().parent / "native"
@@ -109,10 +109,10 @@ def precisions(request, native_folder, monkeypatch):
 
 
 def random_model(config=TINY, seed=0, scale=4.0, **extra):
-    """Give a model with random weights, as a reader would.
+    """Return a model with random weights, in the form that readers of model files return.
 
-    LSTM weights as drawn keep every cell small; scaled by 4 they reach the clips, but then a
-    difference in rounding grows from step to step as in no trained model.
+    Unscaled LSTM weights keep all cells small. Scaled by 4, cells reach the clipping bounds, but
+    rounding errors grow from step to step, unlike in a trained model.
     """
     network = ELMoNetwork(config=config)
     initialize(network, seed)
@@ -125,7 +125,7 @@ def random_model(config=TINY, seed=0, scale=4.0, **extra):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """A prepared corpus of a few hundred sentences with something to learn."""
+    """Return a prepared corpus of a few hundred sentences with a learnable structure."""
     text = write_text(tmp_path / "text.txt")
     valid = write_text(tmp_path / "valid.txt", 40, seed=2)
     prepare(PrepareConfig((str(text),), str(tmp_path / "corpus"), (str(valid),)))
@@ -134,7 +134,7 @@ def corpus(tmp_path):
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """The folder of bundled models, empty, whatever this installation has."""
+    """Replace the folder of bundled models by an empty one."""
     monkeypatch.setattr(bundled, "FOLDER", tmp_path / "bundled")
     (tmp_path / "bundled").mkdir()
     return tmp_path / "bundled"
@@ -142,5 +142,5 @@ def models(tmp_path, monkeypatch):
 
 @pytest.fixture
 def tiny():
-    """A tiny byte-character model."""
+    """Return a tiny model over bytes."""
     return ELMo(random_model(scale=1.5))

@@ -1,7 +1,7 @@
-"""A slow ELMo in plain numpy, float64, written from the description of the formats alone.
+"""A reference implementation of ELMo in NumPy and float64, independent of the package.
 
-Weights come under the names and in the layout of bilm-tf's HDF5 files. Everything is computed a
-sentence, a step and a token at a time, so that each line can be held against the description.
+Weights have the names and the layout of bilm-tf's HDF5 files. Sentences, time steps and tokens are
+computed one at a time, so that each line can be compared with the description of the formats.
 """
 
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ BEGIN_OF_SENTENCE, END_OF_SENTENCE, BEGIN_OF_WORD, END_OF_WORD, PADDING = 256, 2
 
 
 def spell(token, max_characters, special=None):
-    """Raw ids of one token; `special` maps whole tokens to a single raw id."""
+    """Return the raw ids of one token; `special` maps tokens to a single raw id."""
     if special and token in special:
         inside = [special[token]]
     else:
-        kept = "".join(c for c in token if not 0xD800 <= ord(c) <= 0xDFFF)
-        inside = list(kept.encode("utf-8"))[: max_characters - 2]
+        valid = "".join(c for c in token if not 0xD800 <= ord(c) <= 0xDFFF)
+        inside = list(valid.encode("utf-8"))[: max_characters - 2]
     ids = [BEGIN_OF_WORD, *inside, END_OF_WORD]
     while len(ids) < max_characters:
         ids.append(PADDING)
@@ -28,21 +28,21 @@ def spell(token, max_characters, special=None):
 
 
 def character_batch(sentences, max_characters, special=None):
-    """Model ids (batch, longest + 2, characters): marks in, shifted by one, zero rows behind."""
-    marks = {"begin": BEGIN_OF_SENTENCE, "end": END_OF_SENTENCE}
+    """Return model ids with boundary tokens, (batch, longest + 2, characters), zero at padding."""
+    boundaries = {"begin": BEGIN_OF_SENTENCE, "end": END_OF_SENTENCE}
     width = max(len(sentence) for sentence in sentences) + 2
     ids = np.zeros((len(sentences), width, max_characters), dtype=np.int64)
     for row, sentence in enumerate(sentences):
-        spelled = [spell("begin", max_characters, marks)]
+        spelled = [spell("begin", max_characters, boundaries)]
         spelled += [spell(token, max_characters, special) for token in sentence]
-        spelled += [spell("end", max_characters, marks)]
+        spelled += [spell("end", max_characters, boundaries)]
         for position, raw in enumerate(spelled):
             ids[row, position] = [raw_id + 1 for raw_id in raw]
     return ids
 
 
 def word_batch(sentences, vocabulary):
-    """Model ids (batch, longest + 2, 1): line of the vocabulary, plus one."""
+    """Return model ids, which are vocabulary lines plus one, (batch, longest + 2, 1)."""
     line = {word: number for number, word in enumerate(vocabulary)}
     width = max(len(sentence) for sentence in sentences) + 2
     ids = np.zeros((len(sentences), width, 1), dtype=np.int64)
@@ -52,7 +52,7 @@ def word_batch(sentences, vocabulary):
     return ids
 
 
-# ------------------------------------------------------------------------------------ arithmetic
+# ------------------------------------------------------------------------------------ layers
 
 
 def sigmoid(x):
@@ -60,7 +60,7 @@ def sigmoid(x):
 
 
 def convolve(vectors, kernel, bias):
-    """Valid convolution of (characters, dim) by (1, width, dim, count), (positions, count)."""
+    """Convolve (characters, dim) with (1, width, dim, filters), unpadded: (positions, filters)."""
     _, width, _, _ = kernel.shape
     return np.array(
         [
@@ -71,7 +71,7 @@ def convolve(vectors, kernel, bias):
 
 
 def highway(x, scope, weights):
-    """The gate named "carry" multiplies the transformed value."""
+    """Compute a highway layer, in which the gate named "carry" multiplies the transformed value."""
     gate = sigmoid(x @ weights[f"{scope}/W_carry"] + weights[f"{scope}/b_carry"])
     transformed = x @ weights[f"{scope}/W_transform"] + weights[f"{scope}/b_transform"]
     return gate * np.maximum(transformed, 0.0) + (1.0 - gate) * x
@@ -79,7 +79,7 @@ def highway(x, scope, weights):
 
 @dataclass
 class Clips:
-    """Both bounds, and how many values ran into each."""
+    """Clipping bounds of cells and projections, and the number of values clipped by each."""
 
     cell: float | None
     projection: float | None
@@ -100,7 +100,7 @@ class Clips:
 
 
 def lstm_step(x, h, c, scope, weights, clips):
-    """One step of one layer for one sentence; columns are i, j, f, o."""
+    """Compute a time step of a layer for one sentence; gate columns are in the order i, j, f, o."""
     z = np.concatenate([x, h]) @ weights[f"{scope}/W_0"] + weights[f"{scope}/B"]
     i, j, f, o = np.split(z, 4)
     c = clips.clip_cell(sigmoid(f + 1.0) * c + sigmoid(i) * np.tanh(j))
@@ -115,14 +115,14 @@ def lstm_step(x, h, c, scope, weights, clips):
 
 @dataclass
 class ReferenceBiLM:
-    """The biLM with its table of states, one row for each row of a batch.
+    """The biLM with a state for each batch row.
 
     Attributes:
-        weights: arrays by the names of bilm-tf's HDF5 file.
-        activation: relu or tanh.
-        clips: both bounds.
-        residual: whether layers after the first add their input.
-        states: (h, c) by row, direction and layer; what is not there is zero.
+        weights: Arrays by their names in bilm-tf's HDF5 file.
+        activation: Activation of the CNN, relu or tanh.
+        clips: Clipping bounds.
+        residual: Whether layers after the first add their input.
+        states: (h, c) by batch row, direction and layer; missing states are zero.
     """
 
     weights: dict
@@ -147,12 +147,12 @@ class ReferenceBiLM:
 
     @property
     def sizes(self):
-        """Projection and cell."""
+        """Projection and cell dimensions."""
         rows, columns = self.weights[f"{self.scope(0, 0)}/W_0"].shape
         return rows // 2, columns // 4
 
     def token(self, ids):
-        """The context-independent vector of one row of model ids."""
+        """Return the context-independent vector of one row of model ids."""
         if "char_embed" not in self.weights:
             return self.weights["embedding"][ids[0] - 1]
         table = self.weights["char_embed"]
@@ -178,10 +178,10 @@ class ReferenceBiLM:
         return x
 
     def direction(self, tokens, row, direction):
-        """Outputs of every layer over one sentence, in the order of the sentence."""
+        """Return the outputs of all layers for one sentence, in the order of the sentence."""
         projection, cell = self.sizes
         inputs = tokens[::-1] if direction else tokens
-        found = []
+        layers = []
         for layer in range(self.n_layers):
             start = (np.zeros(projection), np.zeros(cell))
             h, c = self.states.get((row, direction, layer), start)
@@ -191,11 +191,11 @@ class ReferenceBiLM:
                 outputs.append(h + x if self.residual and layer > 0 else h)
             self.states[row, direction, layer] = (h, c)
             inputs = outputs
-            found.append(outputs[::-1] if direction else outputs)
-        return np.array(found)
+            layers.append(outputs[::-1] if direction else outputs)
+        return np.array(layers)
 
     def batch(self, ids):
-        """Layers (layers + 1, batch, time, 2 * projection) and mask; states go on in the table."""
+        """Return layers, (layers + 1, batch, time, 2 * projection), and mask; update the states."""
         mask = (ids != 0).any(axis=2)
         n_rows, width = mask.shape
         layers = np.zeros((self.n_layers + 1, n_rows, width, 2 * self.sizes[0]))
@@ -208,7 +208,7 @@ class ReferenceBiLM:
         return layers, mask
 
     def state_table(self, n_rows):
-        """The table as (layers, 2, rows, projection) and (layers, 2, rows, cell)."""
+        """Return the states as (layers, 2, rows, projection) and (layers, 2, rows, cell)."""
         h, c = (np.zeros((self.n_layers, 2, n_rows, size)) for size in self.sizes)
         for (row, direction, layer), (row_h, row_c) in self.states.items():
             h[layer, direction, row], c[layer, direction, row] = row_h, row_c
@@ -218,19 +218,19 @@ class ReferenceBiLM:
 # ------------------------------------------------------------------------------------ mixing
 
 
-def drop_marks(layers, mask):
-    """Without the sentence marks: (..., time - 2, dim), zero at padding, and the mask."""
-    kept = np.zeros_like(layers[..., 2:, :])
+def drop_boundaries(layers, mask):
+    """Return layers without boundary tokens, (..., time - 2, dim), zero at padding, and mask."""
+    inner = np.zeros_like(layers[..., 2:, :])
     words = np.zeros_like(mask[:, 2:])
     for row, length in enumerate(mask.sum(axis=1)):
         n_words = max(int(length) - 2, 0)
-        kept[..., row, :n_words, :] = layers[..., row, 1 : 1 + n_words, :]
+        inner[..., row, :n_words, :] = layers[..., row, 1 : 1 + n_words, :]
         words[row, :n_words] = True
-    return kept, words
+    return inner, words
 
 
 def normalized(layers, mask, epsilon):
-    """Each layer by one mean and one variance over the unmasked positions of the batch."""
+    """Normalize each layer by its mean and variance over the unmasked positions of the batch."""
     result = np.empty_like(layers)
     for number, layer in enumerate(layers):
         values = layer[mask]
@@ -239,14 +239,14 @@ def normalized(layers, mask, epsilon):
 
 
 def scalar_mix(layers, mask, weights, gamma, layer_norm="none", top_only=False):
-    """Mixed word vectors without sentence marks, zero at padding."""
+    """Return mixed word vectors without boundary tokens, zero at padding."""
     if top_only:
-        return gamma * drop_marks(layers, mask)[0][-1]
+        return gamma * drop_boundaries(layers, mask)[0][-1]
     shares = np.exp(weights - np.max(weights))
     shares = shares / shares.sum()
     if layer_norm == "allennlp":
         layers = normalized(layers, mask, 1e-13)
-    words, words_mask = drop_marks(layers, mask)
+    words, words_mask = drop_boundaries(layers, mask)
     if layer_norm == "bilm-tf":
         words = normalized(words, words_mask, 1e-12)
     mixed = gamma * sum(share * layer for share, layer in zip(shares, words, strict=True))

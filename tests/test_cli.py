@@ -152,7 +152,7 @@ def test_wrong_usage_exits_with_2(words):
     ("words", "message"),
     [
         (["info", "no-such-model"], "No file or folder no-such-model exists"),
-        (["embed", "missing.txt", "b.h5", "--model", "m"], "cannot read missing.txt"),
+        (["embed", "missing.txt", "b.h5", "--model", "m"], "Cannot read missing.txt"),
     ],
 )
 def test_failures_are_one_line_and_exit_with_1(words, message):
@@ -276,7 +276,7 @@ def test_closed_standard_input_is_reported_in_one_line(tmp_path):
     command = f"exec {sys.executable} -m elmo embed - {tmp_path / 'out.h5'} --model m <&-"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "elmo: cannot read standard input: it is closed\n"
+    assert done.stderr == "elmo: Cannot read standard input: it is closed.\n"
     assert os.listdir(tmp_path) == []
 
 

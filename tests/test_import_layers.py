@@ -1,4 +1,4 @@
-"""The floors of the house: a file imports from below its own room, and inside it without loops."""
+"""Tests of the import layers: modules import from lower layers, and without cycles."""
 
 import ast
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 import elmo
 
 SOURCE = Path(elmo.__file__).parent
-# Lowest first; rooms on one floor do not know each other.
-FLOORS = [
+# Lowest layer first; packages of one layer do not import each other.
+LAYERS = [
     ["errors", "lazy"],
     ["config", "files", "child_processes", "progress", "kernels"],
     ["text", "model"],
@@ -21,44 +21,46 @@ FLOORS = [
     ["demo", "cli"],
     ["__init__", "__main__"],
 ]
-FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in SOURCE.rglob("*.py")
 }
 
 
 def imports(path):
-    """Give the names of this package's modules that a file imports, wherever in the file."""
-    found = set()
+    """Return the modules of this package that a file imports anywhere."""
+    imported = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("elmo"):
             base = node.module.removeprefix("elmo").removeprefix(".")
             for alias in node.names:
                 whole = f"{base}.{alias.name}".strip(".")
-                found.add(whole if whole in MODULES else base)
+                imported.add(whole if whole in MODULES else base)
         elif isinstance(node, ast.Import):
-            found |= {
+            imported |= {
                 alias.name.removeprefix("elmo.")
                 for alias in node.names
                 if alias.name.startswith("elmo.")
             }
-    # The package itself is asked for its version only.
-    return {name for name in found if name}
+    # Only the version is imported from the package itself.
+    return {name for name in imported if name}
 
 
-def room(module):
+def package_of(module):
     return module.split(".")[0]
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
-def test_imports_point_down(module):
-    assert room(module) in FLOOR_OF, f"{room(module)} has no floor: add it to FLOORS"
+def test_module_imports_only_from_lower_layers(module):
+    assert package_of(module) in LAYER_OF, f"{package_of(module)} has no layer: add it to LAYERS"
     for other in imports(MODULES[module]):
-        if room(other) != room(module):
-            assert FLOOR_OF[room(other)] < FLOOR_OF[room(module)], f"{module} imports {other}"
+        if package_of(other) != package_of(module):
+            assert LAYER_OF[package_of(other)] < LAYER_OF[package_of(module)], (
+                f"{module} imports {other}"
+            )
 
 
-def test_no_loops():
+def test_imports_have_no_cycles():
     graph = {module: imports(path) & MODULES.keys() for module, path in MODULES.items()}
     done, path = set(), []
 
@@ -75,6 +77,6 @@ def test_no_loops():
         visit(module)
 
 
-def test_the_check_sees_imports():
+def test_imports_are_found():
     assert "kernels.dispatch" in imports(MODULES["model.lstm"])
     assert "formats.model_folder" in imports(MODULES["formats.load"])

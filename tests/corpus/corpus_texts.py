@@ -1,4 +1,4 @@
-"""What the tests of this room share: texts on the disk, and a plain count to compare with."""
+"""Helpers of the corpus tests: texts on disk, and a simple word count to compare with."""
 
 from collections import Counter
 
@@ -12,21 +12,21 @@ LINES = [
 TEXT = "\n".join(LINES) + "\n"
 
 
-def prepared(folder, text, valid=None, test=None, **dials):
-    """Prepare texts given as strings; give the corpus and the result."""
+def prepared(folder, text, valid=None, test=None, **options):
+    """Prepare texts given as strings; return the corpus and the result."""
     names = {}
     for name, content in {"input": text, "valid": valid, "test": test}.items():
         if content is not None:
             path = folder / f"{name}.txt"
             path.write_text(content, encoding="utf-8", newline="")
             names[name] = (str(path),)
-    config = PrepareConfig(**names, out=str(folder / "corpus"), corpus=CorpusConfig(**dials))
+    config = PrepareConfig(**names, out=str(folder / "corpus"), corpus=CorpusConfig(**options))
     result = prepare(config)
     return Corpus.open(folder / "corpus"), result
 
 
 def sentences(corpus, split):
-    """Give the sentences of a split as words."""
+    """Return the sentences of a split as lists of words."""
     words = [word for part in corpus.words.parts() for word in part]
     return [
         [words[number] for number in shard.words[start:end]]
@@ -36,7 +36,7 @@ def sentences(corpus, split):
 
 
 def expected_table(train, others=()):
-    """Give distinct words and counts: by falling count in train, then by their bytes."""
+    """Return distinct words and counts, by decreasing count in `train`, then by their bytes."""
     counts = Counter(word for sentence in train for word in sentence)
     words = set(counts).union(word for sentence in others for word in sentence)
     ordered = sorted(words, key=lambda word: (-counts[word], word.encode()))
@@ -44,7 +44,7 @@ def expected_table(train, others=()):
 
 
 def snapshot(folder):
-    """Give the content of every file in a folder."""
+    """Return the content of every file in a folder."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""Windows of training streams: the original's lanes, any number of processes, any position."""
+"""Tests of BPTT segments: the streams of bilm-tf, several processes, saved positions."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.config import StreamConfig
-from elmo.corpus import bptt_streams as lane_accounts
+from elmo.corpus import bptt_streams
 from elmo.corpus.bptt_segments import SegmentLoader, read_once
 from elmo.corpus.bptt_streams import (
     ContiguousStreams,
@@ -24,83 +24,88 @@ FAST = settings(deadline=None, max_examples=60)
 
 
 def split_of(sentences, n_shards=1):
-    """Put sentences into shards of about equal size."""
+    """Return a split with the sentences in shards of about equal size."""
     cuts = np.linspace(0, len(sentences), n_shards + 1).astype(int)
     parts = [Split.of(sentences[a:b]).shards[0] for a, b in itertools.pairwise(cuts)]
     return Split(tuple(CorpusShard(part.words.astype(np.uint16), part.starts) for part in parts))
 
 
-def plain_lanes(sentences, lanes, steps, backward):
-    """Give (inputs, targets) of each whole window, written from the description of bilm-tf."""
-    marks = (1, 0) if backward else (0, 1)
+def bilm_tf_segments(sentences, n_streams, n_steps, backward):
+    """Yield (inputs, targets) of each complete segment, as described for bilm-tf."""
+    boundaries = (1, 0) if backward else (0, 1)
     queue = (
-        [marks[0], *[word + 2 for word in (s[::-1] if backward else s)], marks[1]]
+        [boundaries[0], *[word + 2 for word in (s[::-1] if backward else s)], boundaries[1]]
         for s in sentences
     )
-    current = [[] for _ in range(lanes)]
+    current = [[] for _ in range(n_streams)]
     while True:
-        inputs, targets = np.zeros((2, steps, lanes), dtype=np.int64)
-        for lane in range(lanes):
+        inputs, targets = np.zeros((2, n_steps, n_streams), dtype=np.int64)
+        for stream in range(n_streams):
             filled = 0
-            while filled < steps:
-                if len(current[lane]) <= 1:
+            while filled < n_steps:
+                if len(current[stream]) <= 1:
                     try:
-                        current[lane] = next(queue)
+                        current[stream] = next(queue)
                     except StopIteration:
                         return
-                taken = min(len(current[lane]) - 1, steps - filled)
-                place = slice(filled, filled + taken)
-                inputs[place, lane] = current[lane][:taken]
-                targets[place, lane] = current[lane][1 : taken + 1]
-                current[lane] = current[lane][taken:]
+                taken = min(len(current[stream]) - 1, n_steps - filled)
+                steps = slice(filled, filled + taken)
+                inputs[steps, stream] = current[stream][:taken]
+                targets[steps, stream] = current[stream][1 : taken + 1]
+                current[stream] = current[stream][taken:]
                 filled += taken
         yield inputs, targets
 
 
 @FAST
 @given(SENTENCES, st.integers(1, 5), st.integers(1, 9), st.integers(1, 3))
-def test_lanes_are_those_of_the_original(sentences, lanes, steps, n_shards):
+def test_read_once_equals_bilm_tf(sentences, n_streams, n_steps, n_shards):
     split = split_of(sentences, n_shards)
-    windows = list(read_once(split, lanes=lanes, steps=steps, reset=False, drop_tail=True))
-    for side in (0, 1):
-        expected = list(plain_lanes(sentences, lanes, steps, side == 1))
-        assert len(windows) == len(expected)
-        for window, (inputs, targets) in zip(windows, expected, strict=True):
-            assert np.array_equal(window.inputs[side], inputs)
-            assert np.array_equal(window.targets[side], targets)
-            assert window.real.all()
+    segments = list(
+        read_once(split, n_streams=n_streams, n_steps=n_steps, reset=False, drop_tail=True)
+    )
+    for direction in (0, 1):
+        expected = list(bilm_tf_segments(sentences, n_streams, n_steps, direction == 1))
+        assert len(segments) == len(expected)
+        for segment, (inputs, targets) in zip(segments, expected, strict=True):
+            assert np.array_equal(segment.inputs[direction], inputs)
+            assert np.array_equal(segment.targets[direction], targets)
+            assert segment.real.all()
 
 
 @FAST
 @given(SENTENCES, st.integers(1, 5), st.integers(1, 9), st.sampled_from(["queue", "text"]))
-def test_once_is_every_pair_once(sentences, lanes, steps, order):
-    windows = list(
-        read_once(split_of(sentences), lanes=lanes, steps=steps, reset=True, order=order)
-    )
-    for side in (0, 1):
-        found = sorted(
-            (int(window.inputs[side, step, lane]), int(window.targets[side, step, lane]))
-            for window in windows
-            for step, lane in np.argwhere(window.real)
+def test_read_once_yields_every_pair_once(sentences, n_streams, n_steps, order):
+    split = split_of(sentences)
+    segments = list(read_once(split, n_streams=n_streams, n_steps=n_steps, reset=True, order=order))
+    for direction in (0, 1):
+        pairs = sorted(
+            (
+                int(segment.inputs[direction, step, stream]),
+                int(segment.targets[direction, step, stream]),
+            )
+            for segment in segments
+            for step, stream in np.argwhere(segment.real)
         )
         rows = [[0, *[w + 2 for w in s], 1] for s in sentences]
-        rows = [row[::-1] for row in rows] if side else rows
-        assert found == sorted(pair for row in rows for pair in itertools.pairwise(row))
-    n_resets = sum(int(window.resets[0].sum()) for window in windows)
+        rows = [row[::-1] for row in rows] if direction else rows
+        assert pairs == sorted(pair for row in rows for pair in itertools.pairwise(row))
+    n_resets = sum(int(segment.resets[0].sum()) for segment in segments)
     assert n_resets == len(sentences)
 
 
 @pytest.mark.parametrize("order", ["queue", "text"])
-def test_lanes_of_once_can_be_shared_out(order):
-    sentences = [[word] * (word % 5) for word in range(23)]
-    every = list(read_once(split_of(sentences), lanes=4, steps=3, reset=False, order=order))
-    parts = [
-        list(read_once(split_of(sentences), lanes=4, steps=3, reset=False, order=order, own=own))
-        for own in (range(2), range(2, 4))
+def test_read_once_divides_streams_among_processes(order):
+    split = split_of([[word] * (word % 5) for word in range(23)])
+    options = {"n_streams": 4, "n_steps": 3, "reset": False, "order": order}
+    all_streams = list(read_once(split, **options))
+    per_process = [
+        list(read_once(split, **options, local_streams=streams))
+        for streams in (range(2), range(2, 4))
     ]
-    for window, *halves in zip(every, *parts, strict=True):
-        assert np.array_equal(window.targets, np.concatenate([h.targets for h in halves], axis=2))
-        assert np.array_equal(window.real, np.concatenate([h.real for h in halves], axis=1))
+    for segment, *parts in zip(all_streams, *per_process, strict=True):
+        assert np.array_equal(segment.targets, np.concatenate([p.targets for p in parts], axis=2))
+        assert np.array_equal(segment.real, np.concatenate([p.real for p in parts], axis=1))
 
 
 CONFIGS = st.builds(
@@ -113,57 +118,58 @@ CONFIGS = st.builds(
 ) | st.builds(StreamConfig, batch_size=st.just(1), unroll=st.integers(1, 6), order=st.just("text"))
 
 
-def take(stream, count):
-    return list(itertools.islice(stream, count))
+def take(loader, count):
+    return list(itertools.islice(loader, count))
 
 
-def same(one, other):
+def is_same(first, second):
     return all(
-        np.array_equal(getattr(one, name), getattr(other, name))
+        np.array_equal(getattr(first, name), getattr(second, name))
         for name in ("inputs", "targets", "resets", "real")
     )
 
 
 @FAST
 @given(SENTENCES, CONFIGS, st.integers(0, 12), st.integers(0, 99))
-def test_a_stream_goes_on_where_it_was(sentences, config, n_before, seed):
+def test_loader_continues_from_a_restored_position(sentences, config, n_before, seed):
     split = split_of(sentences, 2)
-    stream = SegmentLoader(split, config, seed=seed)
-    position = take(stream, n_before)[-1].position if n_before else stream.position()
-    expected = take(stream, 5)
-    # A new one, and one that has looked ahead.
-    for again in (SegmentLoader(split, config, seed=seed), stream):
-        again.restore(position)
-        for one, other in zip(expected, take(again, 5), strict=True):
-            assert same(one, other)
-            assert one.position == other.position
+    loader = SegmentLoader(split, config, seed=seed)
+    position = take(loader, n_before)[-1].position if n_before else loader.position()
+    expected = take(loader, 5)
+    # A new loader, and one that has already looked ahead.
+    for restored in (SegmentLoader(split, config, seed=seed), loader):
+        restored.restore(position)
+        for first, second in zip(expected, take(restored, 5), strict=True):
+            assert is_same(first, second)
+            assert first.position == second.position
 
 
-def test_a_position_is_plain_data_and_does_not_change_later():
-    stream = SegmentLoader(split_of([[1, 2], [3]]), StreamConfig(batch_size=2, unroll=2), seed=1)
-    first = next(iter(stream)).position
+def test_position_is_plain_data_and_does_not_change_later():
+    loader = SegmentLoader(split_of([[1, 2], [3]]), StreamConfig(batch_size=2, unroll=2), seed=1)
+    first = next(iter(loader)).position
     copy = str(first)
-    take(stream, 5)
+    take(loader, 5)
     assert str(first) == copy
 
 
 @FAST
 @given(SENTENCES, CONFIGS)
-def test_ranks_build_what_one_process_builds(sentences, config):
+def test_each_process_builds_its_streams_of_the_whole(sentences, config):
     split = split_of(sentences)
     whole = take(SegmentLoader(split, config, seed=3), 6)
-    for lane in range(config.batch_size):
-        own = take(SegmentLoader(split, config, seed=3, own=range(lane, lane + 1)), 6)
-        for one, all_ in zip(own, whole, strict=True):
-            assert np.array_equal(one.inputs[:, :, 0], all_.inputs[:, :, lane])
-            assert np.array_equal(one.targets[:, :, 0], all_.targets[:, :, lane])
-            assert np.array_equal(one.resets[:, :, 0], all_.resets[:, :, lane])
-            assert one.position == all_.position
+    for stream in range(config.batch_size):
+        streams = range(stream, stream + 1)
+        local = take(SegmentLoader(split, config, seed=3, local_streams=streams), 6)
+        for part, full in zip(local, whole, strict=True):
+            assert np.array_equal(part.inputs[:, :, 0], full.inputs[:, :, stream])
+            assert np.array_equal(part.targets[:, :, 0], full.targets[:, :, stream])
+            assert np.array_equal(part.resets[:, :, 0], full.resets[:, :, stream])
+            assert part.position == full.position
 
 
 @FAST
 @given(SENTENCES, st.integers(1, 3), st.integers(0, 99))
-def test_an_epoch_draws_every_sentence_once(sentences, n_shards, seed):
+def test_shuffled_order_draws_every_sentence_once_per_epoch(sentences, n_shards, seed):
     split = split_of(sentences, n_shards)
     order = ShuffledOrder(split, seed)
     n = split.n_sentences
@@ -174,7 +180,7 @@ def test_an_epoch_draws_every_sentence_once(sentences, n_shards, seed):
         assert sorted(drawn) == list(range(n))
 
 
-def test_epochs_and_seeds_differ():
+def test_shuffled_order_differs_between_epochs_and_seeds():
     split = split_of([[word] for word in range(50)])
     draws = {
         tuple(ShuffledOrder(split, seed).sentences(e * 50, 50)) for seed in (1, 2) for e in (0, 1)
@@ -185,61 +191,62 @@ def test_epochs_and_seeds_differ():
 def test_directions_together_share_their_sentences():
     sentences = [[number] * 3 for number in range(40)]
     config = StreamConfig(batch_size=2, unroll=4)
-    window = next(iter(SegmentLoader(split_of(sentences), config, seed=1)))
-    assert np.array_equal(window.inputs[0][1:4], window.inputs[1][1:4])
+    segment = next(iter(SegmentLoader(split_of(sentences), config, seed=1)))
+    assert np.array_equal(segment.inputs[0][1:4], segment.inputs[1][1:4])
     independent = StreamConfig(batch_size=2, unroll=4, directions="independent")
-    window = next(iter(SegmentLoader(split_of(sentences), independent, seed=1)))
-    assert not np.array_equal(window.inputs[0][1:4], window.inputs[1][1:4])
+    segment = next(iter(SegmentLoader(split_of(sentences), independent, seed=1)))
+    assert not np.array_equal(segment.inputs[0][1:4], segment.inputs[1][1:4])
 
 
-def test_in_text_order_a_lane_reads_its_own_part():
+def test_text_order_reads_one_contiguous_part_per_stream():
     sentences = [[number] for number in range(10)]
-    windows = take(
+    segments = take(
         SegmentLoader(
             split_of(sentences), StreamConfig(batch_size=2, unroll=5, order="text"), seed=1
         ),
         3,
     )
     words = [
-        [int(w) - 2 for x in windows for w in x.targets[0, :, lane] if w > 1] for lane in (0, 1)
+        [int(w) - 2 for segment in segments for w in segment.targets[0, :, stream] if w > 1]
+        for stream in (0, 1)
     ]
     assert words == [[0, 1, 2, 3, 4, 0, 1, 2], [5, 6, 7, 8, 9, 5, 6, 7]]
 
 
 @FAST
 @given(SENTENCES, st.integers(1, 25))
-def test_parts_are_never_empty(sentences, lanes):
-    if lanes > len(sentences):
+def test_contiguous_streams_are_never_empty(sentences, n_streams):
+    if n_streams > len(sentences):
         with pytest.raises(ConfigError, match="batch_size"):
-            ContiguousStreams(split_of(sentences), lanes, 3)
+            ContiguousStreams(split_of(sentences), n_streams, 3)
         return
-    found = ContiguousStreams(split_of(sentences), lanes, 3)
-    assert (found._size > 0).all()
-    assert found._size.sum() == sum(len(s) + 1 for s in sentences)
+    streams = ContiguousStreams(split_of(sentences), n_streams, 3)
+    assert (streams._size > 0).all()
+    assert streams._size.sum() == sum(len(s) + 1 for s in sentences)
 
 
-def test_a_share_of_the_sentences_begins_anew():
+def test_reset_zeroes_the_state_of_a_fraction_of_sentences():
     sentences = [[1]] * 2000
     config = StreamConfig(batch_size=4, unroll=10, reset=0.3)
-    windows = take(SegmentLoader(split_of(sentences), config, seed=7), 100)
-    resets = sum(int(window.resets[0].sum()) for window in windows)
-    starts = sum(int((window.inputs[0] == 0).sum()) for window in windows)
+    segments = take(SegmentLoader(split_of(sentences), config, seed=7), 100)
+    resets = sum(int(segment.resets[0].sum()) for segment in segments)
+    starts = sum(int((segment.inputs[0] == 0).sum()) for segment in segments)
     assert 0.25 < resets / starts < 0.35
-    for window in windows:
-        assert np.array_equal(window.resets[0], window.resets[1])
-        assert not (window.resets[0] & (window.inputs[0] != 0)).any()
+    for segment in segments:
+        assert np.array_equal(segment.resets[0], segment.resets[1])
+        assert not (segment.resets[0] & (segment.inputs[0] != 0)).any()
 
 
-def test_nothing_to_read():
+def test_text_without_sentences_is_rejected():
     empty = Split.of([])
     with pytest.raises(ConfigError, match="no sentence"):
         SegmentLoader(empty, StreamConfig(), seed=1)
     with pytest.raises(ConfigError, match="no sentence"):
-        list(read_once(empty, lanes=1, steps=1, reset=False))
+        list(read_once(empty, n_streams=1, n_steps=1, reset=False))
 
 
-def test_a_queue_looks_draws_up_in_blocks(monkeypatch):
-    monkeypatch.setattr(lane_accounts, "BLOCK", 3)
+def test_queued_streams_look_up_draws_in_blocks(monkeypatch):
+    monkeypatch.setattr(bptt_streams, "BLOCK", 3)
     sentences = [[n, n] for n in range(11)]
-    pairs = QueuedStreams(SequentialOrder(split_of(sentences)), 2, 40).window(range(2))
+    pairs = QueuedStreams(SequentialOrder(split_of(sentences)), 2, 40).next_segment(range(2))
     assert sorted(set(pairs.sentence.tolist())) == list(range(11))

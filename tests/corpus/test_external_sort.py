@@ -1,4 +1,4 @@
-"""Runs of words, merged: exact whatever the sizes of runs and buffers."""
+"""Tests of counting by external sort: exact for all sizes of runs and buffers."""
 
 from collections import Counter
 
@@ -12,16 +12,16 @@ from elmo.corpus.external_sort import RunWriter, merge_runs, merged_counts, run_
 from elmo.corpus.shards import open_table
 
 any_word = st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=6)
-some_words = st.lists(
+word_lists = st.lists(
     st.sampled_from(["a", "b", "aa", "ab", "é", "日本", "z"]) | any_word, max_size=12
 )
 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    runs=st.lists(some_words, min_size=1, max_size=6), merge_bytes=st.sampled_from([1, 20, 2**22])
+    runs=st.lists(word_lists, min_size=1, max_size=6), merge_bytes=st.sampled_from([1, 20, 2**22])
 )
-def test_runs_are_merged(tmp_path_factory, runs, merge_bytes):
+def test_merged_runs_equal_a_simple_count(tmp_path_factory, runs, merge_bytes):
     folder = tmp_path_factory.mktemp("runs")
     writer = RunWriter(folder, "run", limit=0)
     numbers = []
@@ -37,16 +37,17 @@ def test_runs_are_merged(tmp_path_factory, runs, merge_bytes):
         rank = write_table(folder, folder, merged_counts(folder))
     counts = Counter(word for part in runs for word in part)
     ordered = sorted(counts, key=lambda word: (-counts[word], word.encode()))
-    table, found = open_table(folder)
+    table, table_counts = open_table(folder)
     assert n_words == len(table) == len(ordered)
     if ordered:
         assert table.strings(0, len(table)) == ordered
-    assert found.tolist() == [counts[word] for word in ordered]
-    for part, name, own in zip(runs, writer.runs, numbers, strict=True):
-        assert [ordered[number] for number in run_table(folder, name, rank)[own]] == part
+    assert table_counts.tolist() == [counts[word] for word in ordered]
+    for part, name, run_numbers in zip(runs, writer.runs, numbers, strict=True):
+        final_numbers = run_table(folder, name, rank)[run_numbers]
+        assert [ordered[number] for number in final_numbers] == part
 
 
-def test_words_that_were_not_counted(tmp_path):
+def test_words_outside_the_counted_text_have_count_zero(tmp_path):
     writer = RunWriter(tmp_path, "run", limit=1000)
     writer.count(writer.number([["b", "a", "b"]], 3))
     writer.number([["c", "a"]], 2)
@@ -56,7 +57,7 @@ def test_words_that_were_not_counted(tmp_path):
     assert write_table(tmp_path, tmp_path, merged_counts(tmp_path)).tolist() == [1, 0, 2]
 
 
-def test_a_dictionary_knows_when_it_is_full(tmp_path):
+def test_run_writer_is_full_after_its_size_limit(tmp_path):
     writer = RunWriter(tmp_path, "run", limit=100_000)
     assert not writer.is_full()
     numbers = writer.number([[str(number) for number in range(1000)] * 2], 2000)
@@ -68,7 +69,7 @@ def test_a_dictionary_knows_when_it_is_full(tmp_path):
     assert writer.run == "run-00001"
 
 
-def test_the_estimate_of_memory_is_near(tmp_path):
+def test_dictionary_size_estimate_is_close_to_allocated_memory(tmp_path):
     import tracemalloc
 
     writer = RunWriter(tmp_path, "run", limit=0)
@@ -80,7 +81,7 @@ def test_the_estimate_of_memory_is_near(tmp_path):
     assert 0.6 * used < writer._words.n_bytes < 1.6 * used
 
 
-def test_long_words(tmp_path, monkeypatch):
+def test_words_longer_than_the_buffers_are_sorted(tmp_path, monkeypatch):
     monkeypatch.setattr(external_sort, "ORDER_BYTES", 100)
     monkeypatch.setattr(external_sort, "MERGE_BYTES", 100)
     monkeypatch.setattr(external_sort, "MIN_RUN_BYTES", 10)
@@ -93,7 +94,7 @@ def test_long_words(tmp_path, monkeypatch):
     assert open_table(tmp_path)[0].strings(0, 4) == sorted(sample)
 
 
-def test_nothing(tmp_path):
+def test_merge_of_an_empty_run(tmp_path):
     writer = RunWriter(tmp_path, "run", limit=0)
     writer.write()
     assert merge_runs(tmp_path, writer.runs) == 0

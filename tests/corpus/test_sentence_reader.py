@@ -1,4 +1,4 @@
-"""Lines to sentences, and small texts in memory."""
+"""Tests of reading sentences, and of small corpora in memory."""
 
 import pytest
 
@@ -9,7 +9,7 @@ TEXT = "One here . Two there .\n\n “ Go ! ” he said .\n"
 
 
 @pytest.mark.parametrize(
-    ("dials", "expected"),
+    ("options", "expected"),
     [
         ({}, ["One here . Two there .", "“ Go ! ” he said ."]),
         ({"keep_blank_lines": True}, ["One here . Two there .", "", "“ Go ! ” he said ."]),
@@ -20,19 +20,19 @@ TEXT = "One here . Two there .\n\n “ Go ! ” he said .\n"
         ),
     ],
 )
-def test_sentences(tmp_path, dials, expected):
+def test_read_sentences_follows_reading_options(tmp_path, options, expected):
     (tmp_path / "text").write_text(TEXT, encoding="utf-8")
-    found = read_sentences([f"{tmp_path}/te*"], ReadingConfig(**dials))
-    assert [" ".join(words) for words in found] == expected
+    sentences = read_sentences([f"{tmp_path}/te*"], ReadingConfig(**options))
+    assert [" ".join(words) for words in sentences] == expected
 
 
-def test_tokenizers(tmp_path):
+def test_read_sentences_uses_the_tokenizer(tmp_path):
     (tmp_path / "text").write_text("It's 日本.\n", encoding="utf-8")
     reading = ReadingConfig(tokenizer="english")
     assert list(read_sentences([f"{tmp_path}/text"], reading)) == [["It", "'s", "日本", "."]]
 
 
-def test_in_memory():
+def test_corpus_of_numbers_words_by_first_occurrence():
     words, split = corpus_of([["b", "a"], [], ["a", "é"]])
     assert words.strings(0, 3) == ["b", "a", "é"]
     assert split.shards[0].words.tolist() == [0, 1, 1, 2]

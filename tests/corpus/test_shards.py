@@ -1,4 +1,4 @@
-"""The corpus folder as it is read: words and sentences by number, and torn files refused."""
+"""Tests of reading corpora: words and sentences by number, and errors for damaged files."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ from elmo.corpus.shards import (
     word_type,
 )
 from elmo.errors import ConfigError, ElmoError, FormatError
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 FAST = settings(deadline=None, max_examples=60)
 WORD = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -33,7 +33,7 @@ SENTENCES = st.lists(st.lists(st.integers(0, 30), max_size=5), max_size=12)
 
 @FAST
 @given(st.lists(WORD, max_size=20), st.integers(1, 7))
-def test_words_by_number(words, size):
+def test_distinct_words_returns_words_by_number(words, size):
     table = DistinctWords.of(words)
     assert len(table) == len(words)
     assert [table[number] for number in range(len(words))] == words
@@ -43,12 +43,12 @@ def test_words_by_number(words, size):
         assert table.strings(start, start + 3) == words[start : start + 3]
 
 
-def test_a_number_without_a_word():
+def test_distinct_words_rejects_a_number_out_of_range():
     with pytest.raises(IndexError):
         DistinctWords.of(["a", "b"])[2]
 
 
-def test_a_lone_surrogate_is_written_as_something():
+def test_distinct_words_replaces_lone_surrogates():
     assert DistinctWords.of(["a\ud800", "b"])[1] == "b"
 
 
@@ -56,30 +56,30 @@ def test_a_lone_surrogate_is_written_as_something():
 
 
 def in_shards(parts, dtype=np.uint16):
-    """Make a split of one shard for each list of sentences."""
+    """Return a split with one shard per list of sentences."""
     shards = [Split.of(part).shards[0] for part in parts]
     return Split(tuple(CorpusShard(shard.words.astype(dtype), shard.starts) for shard in shards))
 
 
 @FAST
 @given(st.lists(SENTENCES, min_size=1, max_size=4), st.randoms())
-def test_sentences_through_shards(parts, random):
+def test_split_numbers_sentences_across_shards(parts, random):
     sentences = [sentence for part in parts for sentence in part]
     split = in_shards(parts)
     assert split.n_sentences == len(sentences)
     assert split.n_words == sum(map(len, sentences))
     assert split.n_pairs == sum(len(sentence) + 1 for sentence in sentences)
     numbers = [random.randrange(len(sentences)) for _ in range(20)] if sentences else []
-    asked = np.array(numbers, dtype=np.int64)
-    assert split.lengths(asked).tolist() == [len(sentences[number]) for number in numbers]
-    places = [(n, o) for n in numbers for o in range(len(sentences[n]))]
-    random.shuffle(places)
-    found = split.words_at(*np.array(places, dtype=np.int64).reshape(-1, 2).T)
-    assert found.dtype == np.int64
-    assert found.tolist() == [sentences[number][offset] for number, offset in places]
+    lengths = split.lengths(np.array(numbers, dtype=np.int64))
+    assert lengths.tolist() == [len(sentences[number]) for number in numbers]
+    positions = [(n, o) for n in numbers for o in range(len(sentences[n]))]
+    random.shuffle(positions)
+    words = split.words_at(*np.array(positions, dtype=np.int64).reshape(-1, 2).T)
+    assert words.dtype == np.int64
+    assert words.tolist() == [sentences[number][offset] for number, offset in positions]
 
 
-def test_an_empty_shard_between_two():
+def test_split_skips_an_empty_shard():
     split = in_shards([[[1, 2]], [], [[3]]])
     assert split.first.tolist() == [0, 1, 1, 2]
     assert split.lengths(np.array([1, 0])).tolist() == [1, 2]
@@ -87,7 +87,7 @@ def test_an_empty_shard_between_two():
 
 
 @pytest.mark.parametrize(("n_words", "dtype"), [(1, "u2"), (2**16, "u2"), (2**16 + 1, "u4")])
-def test_the_narrowest_type(n_words, dtype):
+def test_word_type_is_the_narrowest_that_fits(n_words, dtype):
     assert np.dtype(word_type(n_words)) == dtype
     assert np.iinfo(word_type(n_words)).max >= n_words - 1
 
@@ -99,7 +99,7 @@ PARTS = {"train": [[[0, 1, 0], []], [[2, 0]]], "valid": [[[3], [1, 1]]]}
 
 
 def write_corpus(folder, parts=PARTS, dtype=np.uint16, words=WORDS):
-    """Write a corpus folder by hand, from its description."""
+    """Write a corpus folder without the package, from the description of the format."""
     folder.mkdir(exist_ok=True)
     for split, shards in parts.items():
         for number, sentences in enumerate(shards):
@@ -107,13 +107,13 @@ def write_corpus(folder, parts=PARTS, dtype=np.uint16, words=WORDS):
             starts = np.cumsum([0, *map(len, sentences)])
             (folder / f"{split}-{number:05d}.tokens").write_bytes(np.array(flat, dtype).tobytes())
             (folder / f"{split}-{number:05d}.starts").write_bytes(starts.astype("i8").tobytes())
-    spelled = [word.encode() for word in words]
-    (folder / "words.bin").write_bytes(b"".join(spelled))
-    starts = np.cumsum([0, *map(len, spelled)])
+    encoded = [word.encode() for word in words]
+    (folder / "words.bin").write_bytes(b"".join(encoded))
+    starts = np.cumsum([0, *map(len, encoded)])
     (folder / "words.idx").write_bytes(starts.astype("i8").tobytes())
     (folder / "counts.bin").write_bytes(np.arange(len(words), 0, -1).astype("i8").tobytes())
-    (folder / "vocab.txt").write_text("\n".join([*SPECIALS, *words[:3]]) + "\n", "utf-8")
-    head = {
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, *words[:3]]) + "\n", "utf-8")
+    header = {
         "version": 1,
         "reading": {"tokenizer": "english"},
         "shards": {split: len(shards) for split, shards in parts.items()},
@@ -122,7 +122,7 @@ def write_corpus(folder, parts=PARTS, dtype=np.uint16, words=WORDS):
         },
         "n_sentences": {split: sum(map(len, shards)) for split, shards in parts.items()},
     }
-    (folder / "corpus.json").write_text(json.dumps(head))
+    (folder / "corpus.json").write_text(json.dumps(header))
     return folder
 
 
@@ -132,63 +132,63 @@ def folder(tmp_path):
 
 
 def sentences_of(split):
-    found = []
+    sentences = []
     for number, length in enumerate(split.lengths(np.arange(split.n_sentences))):
-        same = np.full(length, number)
-        found.append(split.words_at(same, np.arange(length)).tolist())
-    return found
+        repeated = np.full(length, number)
+        sentences.append(split.words_at(repeated, np.arange(length)).tolist())
+    return sentences
 
 
-def test_open(folder):
+def test_open_reads_all_parts_of_a_corpus(folder):
     corpus = Corpus.open(folder)
     assert [corpus.words[number] for number in range(len(corpus.words))] == WORDS
     assert corpus.counts.tolist() == [4, 3, 2, 1]
     assert sentences_of(corpus.splits["train"]) == [[0, 1, 0], [], [2, 0]]
     assert sentences_of(corpus.splits["valid"]) == [[3], [1, 1]]
     assert corpus.reading.tokenizer == "english"
-    assert corpus.vocabulary.words == (*SPECIALS, *WORDS[:3])
+    assert corpus.vocabulary.words == (*SPECIAL_TOKENS, *WORDS[:3])
 
 
-def test_many_words_need_wide_numbers(tmp_path):
+def test_many_distinct_words_are_stored_as_uint32(tmp_path):
     words = [f"w{number}" for number in range(2**16 + 1)]
     parts = {"train": [[[2**16, 0], [1, 2]]]}
     folder = write_corpus(tmp_path / "corpus", parts, np.uint32, words)
     assert sentences_of(Corpus.open(folder).splits["train"]) == [[2**16, 0], [1, 2]]
-    # Cut to half it is as long as narrow numbers would be.
+    # Half of the file has the size of the same numbers as uint16.
     path = folder / "train-00000.tokens"
     path.write_bytes(path.read_bytes()[:8])
-    with pytest.raises(FormatError, match="torn"):
+    with pytest.raises(FormatError, match="damaged"):
         Corpus.open(folder)
 
 
-def test_word_numbers_stay_on_the_disk(folder):
+def test_shards_are_memory_mapped(folder):
     shard = Corpus.open(folder).splits["train"].shards[0]
     assert isinstance(shard.words, np.memmap)
     assert isinstance(shard.starts, np.memmap)
 
 
-def test_a_shard_without_words(tmp_path):
+def test_open_reads_a_shard_without_words(tmp_path):
     parts = {"train": [[[0]], [[], []]]}
     split = Corpus.open(write_corpus(tmp_path / "corpus", parts)).splits["train"]
     assert sentences_of(split) == [[0], [], []]
 
 
-def test_is_corpus(folder, tmp_path):
+def test_is_corpus_requires_a_folder_with_a_header(folder, tmp_path):
     assert is_corpus(folder)
     assert not is_corpus(tmp_path)
     assert not is_corpus(tmp_path / "missing")
     assert not is_corpus(folder / "corpus.json")
 
 
-def test_the_head_goes_round(tmp_path):
-    head = CorpusHeader(
+def test_header_round_trip(tmp_path):
+    header = CorpusHeader(
         1, ReadingConfig(tokenizer="english"), {"train": 2}, {"train": 5}, {"train": 3}
     )
-    (tmp_path / "corpus.json").write_bytes(head.to_bytes())
-    assert read_header(tmp_path) == head
+    (tmp_path / "corpus.json").write_bytes(header.to_bytes())
+    assert read_header(tmp_path) == header
 
 
-def test_paths(tmp_path):
+def test_shard_paths(tmp_path):
     assert [path.name for path in shard_paths(tmp_path, "valid", 12)] == [
         "valid-00012.tokens",
         "valid-00012.starts",
@@ -197,9 +197,9 @@ def test_paths(tmp_path):
 
 FILES = [
     *(
-        f"{split}-0000{n}.{kind}"
+        f"{split}-0000{n}.{extension}"
         for split, n in (("train", 0), ("train", 1), ("valid", 0))
-        for kind in ("tokens", "starts")
+        for extension in ("tokens", "starts")
     ),
     "words.bin",
     "words.idx",
@@ -207,35 +207,37 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("cut", ["byte", "two bytes", "number", "half", "all", "missing", "more"])
+@pytest.mark.parametrize(
+    "damage", ["byte", "two bytes", "number", "half", "all", "missing", "longer"]
+)
 @pytest.mark.parametrize("name", FILES)
-def test_torn_files(folder, name, cut):
+def test_open_rejects_damaged_files(folder, name, damage):
     path = folder / name
     data = path.read_bytes()
-    if cut == "missing":
+    if damage == "missing":
         path.unlink()
     else:
-        left = {"byte": -1, "two bytes": -2, "number": -8, "half": len(data) // 2, "all": 0}
-        path.write_bytes(data + data[-8:] if cut == "more" else data[: left[cut]])
+        end = {"byte": -1, "two bytes": -2, "number": -8, "half": len(data) // 2, "all": 0}
+        path.write_bytes(data + data[-8:] if damage == "longer" else data[: end[damage]])
     with pytest.raises(FormatError, match="prepare"):
         Corpus.open(folder)
 
 
-def test_a_torn_vocabulary(folder):
+def test_open_rejects_a_missing_vocabulary(folder):
     (folder / "vocab.txt").unlink()
     with pytest.raises(FormatError, match=r"vocab\.txt"):
         Corpus.open(folder)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"version": 2}', "{}", "\xff"])
-def test_a_head_that_is_none(folder, content):
+def test_open_rejects_an_invalid_header(folder, content):
     (folder / "corpus.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(FormatError, match=r"corpus\.json"):
         Corpus.open(folder)
 
 
-def test_no_corpus_at_all(tmp_path):
-    with pytest.raises(FormatError, match="no prepared corpus"):
+def test_open_rejects_a_missing_folder(tmp_path):
+    with pytest.raises(FormatError, match="not a prepared corpus"):
         Corpus.open(tmp_path / "missing")
 
 
@@ -252,29 +254,29 @@ def test_no_corpus_at_all(tmp_path):
         ("reading", {"unknown": 1}),
     ],
 )
-def test_a_head_of_another_corpus(folder, key, value):
-    head = json.loads((folder / "corpus.json").read_text())
-    (folder / "corpus.json").write_text(json.dumps({**head, key: value}))
+def test_open_rejects_a_header_that_does_not_match_the_files(folder, key, value):
+    header = json.loads((folder / "corpus.json").read_text())
+    (folder / "corpus.json").write_text(json.dumps({**header, key: value}))
     with pytest.raises(ElmoError):
         Corpus.open(folder)
 
 
-def test_a_head_without_a_part(folder):
-    head = json.loads((folder / "corpus.json").read_text())
-    del head["n_words"]
-    (folder / "corpus.json").write_text(json.dumps(head))
+def test_open_rejects_a_header_without_a_field(folder):
+    header = json.loads((folder / "corpus.json").read_text())
+    del header["n_words"]
+    (folder / "corpus.json").write_text(json.dumps(header))
     with pytest.raises(ConfigError, match="n_words is missing"):
         Corpus.open(folder)
 
 
-def test_files_of_two_corpora(folder, tmp_path):
+def test_open_rejects_files_of_different_corpora(folder, tmp_path):
     other = write_corpus(tmp_path / "other", words=[*WORDS, "more"])
     (folder / "counts.bin").write_bytes((other / "counts.bin").read_bytes())
-    with pytest.raises(FormatError, match="4 words but 5 counts"):
+    with pytest.raises(FormatError, match=r"4 words, but counts\.bin has 5 counts"):
         Corpus.open(folder)
 
 
-def test_counts_by_the_ids_of_a_vocabulary():
+def test_vocabulary_counts_sums_targets_by_id():
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "b", "z"])
     corpus = Corpus(
         DistinctWords.of(["a", "b", "c"]),

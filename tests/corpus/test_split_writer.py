@@ -1,4 +1,4 @@
-"""Shards and held-out sentences."""
+"""Tests of writing shards, and of the choice of held-out sentences."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.corpus.shards import _open_shard
-from elmo.corpus.split_writer import STRETCH, SplitWriter, held_out, is_held_out
+from elmo.corpus.split_writer import RANGE_SENTENCES, SplitWriter, held_out_ranges, is_held_out
 
 
 @settings(max_examples=60, deadline=None)
@@ -17,14 +17,16 @@ from elmo.corpus.split_writer import STRETCH, SplitWriter, held_out, is_held_out
     cuts=st.lists(st.integers(0, 30), max_size=4),
     shard_words=st.integers(1, 20),
 )
-def test_shards_do_not_depend_on_blocks(tmp_path_factory, lengths, cuts, shard_words):
+def test_shards_do_not_depend_on_how_sentences_are_added(
+    tmp_path_factory, lengths, cuts, shard_words
+):
     folder = tmp_path_factory.mktemp("corpus")
     lengths = np.array(lengths, dtype=np.uint32)
     words = np.arange(lengths.sum(), dtype=np.uint32) % 7
     known = np.array([True] * 5 + [False] * 2)
-    places = [0, *sorted(min(cut, len(lengths)) for cut in cuts), len(lengths)]
+    bounds = [0, *sorted(min(cut, len(lengths)) for cut in cuts), len(lengths)]
     with SplitWriter(folder, "train", known, shard_words) as writer:
-        for first, last in pairwise(places):
+        for first, last in pairwise(bounds):
             before = lengths[:first].sum()
             writer.add(words[before : before + lengths[first:last].sum()], lengths[first:last])
     shards = [_open_shard(folder, "train", number) for number in range(writer.n_shards)]
@@ -33,13 +35,13 @@ def test_shards_do_not_depend_on_blocks(tmp_path_factory, lengths, cuts, shard_w
     assert [n for shard in shards for n in shard.words.tolist()] == words.tolist()
     assert writer.n_unknown == (words >= 5).sum()
     for shard in shards[:-1]:
-        # It is full, and was not before its last sentence.
+        # The shard is full, and was not full before its last sentence.
         assert len(shard.words) >= shard_words
         assert shard.starts[-2] < shard_words
 
 
 @pytest.mark.parametrize(
-    ("n_sentences", "share", "expected"),
+    ("n_sentences", "fraction", "expected"),
     [
         (0, 0.5, []),
         (1, 0.5, []),
@@ -55,25 +57,25 @@ def test_shards_do_not_depend_on_blocks(tmp_path_factory, lengths, cuts, shard_w
         (250, 0.99, [(100, 200)]),
     ],
 )
-def test_stretches(n_sentences, share, expected):
-    found = held_out(n_sentences, share)
-    assert found.tolist() == [list(pair) for pair in expected]
+def test_held_out_ranges(n_sentences, fraction, expected):
+    ranges = held_out_ranges(n_sentences, fraction)
+    assert ranges.tolist() == [list(pair) for pair in expected]
 
 
-@given(n_sentences=st.integers(0, 20_000), share=st.floats(0, 0.99))
-def test_stretches_lie_apart_and_inside(n_sentences, share):
-    found = held_out(n_sentences, share)
-    edges = found.reshape(-1)
-    assert (np.diff(edges) >= 0).all()
-    assert (found[:, 0] < found[:, 1]).all()
-    assert (edges <= n_sentences).all()
-    held = is_held_out(found, 0, n_sentences)
-    assert held.sum() == (found[:, 1] - found[:, 0]).sum()
+@given(n_sentences=st.integers(0, 20_000), fraction=st.floats(0, 0.99))
+def test_held_out_ranges_are_disjoint_and_inside_the_text(n_sentences, fraction):
+    ranges = held_out_ranges(n_sentences, fraction)
+    bounds = ranges.reshape(-1)
+    assert (np.diff(bounds) >= 0).all()
+    assert (ranges[:, 0] < ranges[:, 1]).all()
+    assert (bounds <= n_sentences).all()
+    held = is_held_out(ranges, 0, n_sentences)
+    assert held.sum() == (ranges[:, 1] - ranges[:, 0]).sum()
     assert held.sum() < max(1, n_sentences)
-    if n_sentences >= 2 * STRETCH and share > 0:
-        assert abs(held.sum() - share * n_sentences) <= 2 * STRETCH
+    if n_sentences >= 2 * RANGE_SENTENCES and fraction > 0:
+        assert abs(held.sum() - fraction * n_sentences) <= 2 * RANGE_SENTENCES
     parts = [
-        is_held_out(found, first, min(77, n_sentences - first))
+        is_held_out(ranges, first, min(77, n_sentences - first))
         for first in range(0, n_sentences, 77)
     ]
     assert np.array_equal(np.concatenate([[], *parts]), held)

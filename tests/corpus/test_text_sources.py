@@ -1,4 +1,4 @@
-"""Files, globs and standard input to blocks: every format, every kind of damage."""
+"""Tests of reading files, globs and standard input as blocks: all formats, damaged files."""
 
 import bz2
 import gzip
@@ -35,8 +35,8 @@ def lines(*names, field="text"):
     return [line for block in read_blocks(names, field) for line in block.lines()]
 
 
-def refused(call, *words, kind=InputError):
-    with pytest.raises(kind) as caught:
+def assert_error(call, *words, error_type=InputError):
+    with pytest.raises(error_type) as caught:
         call()
     for word in words:
         assert word in str(caught.value)
@@ -47,17 +47,17 @@ def refused(call, *words, kind=InputError):
 
 @pytest.mark.parametrize("suffix", COMPRESS)
 class TestCompression:
-    def test_read(self, tmp_path, suffix):
+    def test_reads_lines(self, tmp_path, suffix):
         path = tmp_path / f"text.txt{suffix.upper()}"
         path.write_bytes(COMPRESS[suffix](TEXT.encode()))
         assert lines(str(path)) == TEXT.split("\n")
 
-    def test_files_end_to_end(self, tmp_path, suffix):
+    def test_reads_concatenated_files_as_one(self, tmp_path, suffix):
         path = tmp_path / f"text{suffix}"
         path.write_bytes(COMPRESS[suffix](b"a\nb") + COMPRESS[suffix](b"c\nd\n"))
         assert lines(str(path)) == ["a", "bc", "d"]
 
-    def test_small_blocks(self, tmp_path, suffix, monkeypatch):
+    def test_blocks_end_at_lines(self, tmp_path, suffix, monkeypatch):
         monkeypatch.setattr(text_sources, "BLOCK_BYTES", 10)
         path = tmp_path / f"text{suffix}"
         path.write_bytes(COMPRESS[suffix](TEXT.encode()))
@@ -70,40 +70,42 @@ class TestCompression:
         ]
         assert sum(block.n_read for block in blocks) == path.stat().st_size
 
-    def test_an_empty_file(self, tmp_path, suffix):
+    def test_empty_file_has_no_lines(self, tmp_path, suffix):
         path = tmp_path / f"text{suffix}"
         path.write_bytes(COMPRESS[suffix](b""))
         assert lines(str(path)) == []
 
-    def test_a_file_cut_short(self, tmp_path, suffix):
+    def test_truncated_file_is_an_error(self, tmp_path, suffix):
         path = tmp_path / f"text.txt{suffix}"
         data = COMPRESS[suffix](os.urandom(5000).hex().encode())
         path.write_bytes(data[: len(data) // 2])
         if suffix:
-            refused(lambda: lines(str(path)), f"cannot read {path}", "end")
+            assert_error(lambda: lines(str(path)), f"Cannot read {path}", "end")
         else:
             assert len(lines(str(path))) == 1
 
-    def test_a_file_of_another_kind(self, tmp_path, suffix):
+    def test_uncompressed_file_with_compression_extension_is_an_error(self, tmp_path, suffix):
         path = tmp_path / f"text.txt{suffix}"
         path.write_bytes(b"plain text, not compressed\n")
         if suffix:
-            refused(lambda: lines(str(path)), f"cannot read {path}")
+            assert_error(lambda: lines(str(path)), f"Cannot read {path}")
 
-    def test_json_lines(self, tmp_path, suffix):
+    def test_reads_json_lines(self, tmp_path, suffix):
         path = tmp_path / f"text.jsonl{suffix}"
         path.write_bytes(COMPRESS[suffix](b'{"text": "a b"}\n{"text": "c"}\n'))
         assert lines(str(path)) == ["a b", "c"]
 
 
-def test_zst_needs_its_package(tmp_path, monkeypatch):
+def test_zst_without_zstandard_names_the_extra(tmp_path, monkeypatch):
     path = tmp_path / "text.zst"
     path.write_bytes(zstandard.compress(b"a"))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    refused(lambda: lines(str(path)), f"reading {path}", "elmo-torch[train]", kind=MissingExtra)
+    assert_error(
+        lambda: lines(str(path)), f"reading {path}", "elmo-torch[train]", error_type=MissingExtra
+    )
 
 
-def test_zst_with_a_wide_window_and_an_empty_frame(tmp_path):
+def test_zst_reads_wide_windows_and_empty_frames(tmp_path):
     path = tmp_path / "text.zst"
     wide = zstandard.ZstdCompressionParameters.from_level(3, window_log=28)
     packed = zstandard.ZstdCompressor(compression_params=wide).compress(b"wide\n" * 100_000)
@@ -121,44 +123,43 @@ def test_zst_with_a_wide_window_and_an_empty_frame(tmp_path):
     ),
     size=st.integers(1, 30),
 )
-def test_blocks_put_together_are_the_text(tmp_path_factory, text, size):
+def test_whole_lines_loses_nothing(tmp_path_factory, text, size):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_bytes(text.encode())
-    blocks = text_sources.whole_lines
     with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_sources, "BLOCK_BYTES", size)
-        parts = list(blocks(file, "text"))
+        parts = list(text_sources.whole_lines(file, "text"))
     assert b"".join(parts).decode() == text
     assert all(part.endswith(b"\n") for part in parts[:-1])
 
 
-def test_odd_bytes_are_harmless(tmp_path):
+def test_only_newlines_end_lines(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"\xef\xbb\xbfa\r\nb\x00c\x0bd\r\ne\xe2\x80\xa8f\n")
-    # Lines end at newlines alone; the carriage return is white space to every tokeniser.
+    # Tokenizers treat the carriage return as white space.
     assert lines(str(path)) == ["a\r", "b\x00c\x0bd\r", "e\u2028f"]
 
 
-def test_the_mark_at_the_beginning_is_not_text_in_any_file(tmp_path):
+def test_byte_order_mark_is_removed_from_every_file(tmp_path):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_bytes(b"\xef\xbb\xbfx\n")
     assert lines(*resolve([f"{tmp_path}/*.txt"])) == ["x", "x"]
 
 
 @pytest.mark.parametrize("block_bytes", [8, 2**22])
-def test_not_utf8(tmp_path, monkeypatch, block_bytes):
+def test_text_that_is_not_utf8_is_an_error_with_its_line(tmp_path, monkeypatch, block_bytes):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", block_bytes)
     path = tmp_path / "latin.txt"
     path.write_bytes(b"one\ntwo\nthree\nna\xefve\n")
-    refused(lambda: lines(str(path)), f"{path} is not UTF-8 in line 4", "iconv")
+    assert_error(lambda: lines(str(path)), f"{path} is not UTF-8 in line 4", "iconv")
 
 
-def test_a_line_without_end(tmp_path, monkeypatch):
+def test_too_long_line_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 2**10)
     monkeypatch.setattr(text_sources, "MAX_LINE_BYTES", 2**20)
     path = tmp_path / "text"
     path.write_bytes(b"short\n" + b"x" * (2**20 + 2**11))
-    refused(lambda: lines(str(path)), f"{path} has a line of more than 1 MB", "fold")
+    assert_error(lambda: lines(str(path)), f"{path} has a line of more than 1 MB", "fold")
     path.write_bytes(b"x" * 2**19 + b"\n" + b"y" * 2**19)
     assert list(map(len, lines(str(path)))) == [2**19, 2**19]
 
@@ -167,42 +168,44 @@ def test_a_line_without_end(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["text.jsonl", "text.json", "text.ndjson"])
-def test_records(tmp_path, name):
+def test_json_records_yield_the_lines_of_their_text(tmp_path, name):
     path = tmp_path / name
     records = [{"id": 1, "body": "a\nb\n"}, {"body": ""}, {"body": None}, {"body": "c\ud800 é"}]
     path.write_text("\n\n".join(map(json.dumps, records)), encoding="utf-8")
-    # Half of a surrogate pair can be spelled in JSON but in no UTF-8 file.
+    # JSON escapes can encode lone surrogates, which UTF-8 cannot represent.
     assert lines(str(path), field="body") == ["a", "b", "c? é"]
 
 
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        ("{'text': 1}", ["line 2 is no JSON record"]),
-        ("[" * 100_000, ["line 2 is no JSON record"]),
+        ("{'text': 1}", ["line 2 is not a JSON record"]),
+        ("[" * 100_000, ["line 2 is not a JSON record"]),
         ('{"body": "x", "id": 1}', ["line 2 has no field 'text'", "body, id", "--text-field"]),
-        ("{}", ["line 2 has no field 'text', found nothing"]),
-        ('["text"]', ["line 2 has no field 'text', found list"]),
-        ('{"text": ["x"]}', ["line 2", "text is list", "a string"]),
+        ("{}", ["line 2 has no field 'text' (found: nothing)"]),
+        ('["text"]', ["line 2 has no field 'text' (found: list)"]),
+        ('{"text": ["x"]}', ["line 2: field 'text' must be a string (got list)"]),
     ],
 )
-def test_records_that_are_none(tmp_path, second, words):
+def test_invalid_json_records_are_errors(tmp_path, second, words):
     path = tmp_path / "text.jsonl"
     path.write_text('{"text": "a"}\n' + second, encoding="utf-8")
-    refused(lambda: lines(str(path)), str(path), *words)
+    assert_error(lambda: lines(str(path)), str(path), *words)
 
 
-def parquet(path, columns, **options):
+def write_parquet(path, columns, **options):
     pyarrow.parquet.write_table(pyarrow.table(columns), path, **options)
     return str(path)
 
 
-@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string()])
-def test_parquet(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("column_type", [pyarrow.string(), pyarrow.large_string()])
+def test_parquet_yields_the_lines_of_a_column(tmp_path, monkeypatch, column_type):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 3000)
     texts = [f"row {number}\nsecond line é" for number in range(1000)] + [None, "", "last\n"]
-    column = pyarrow.array(texts, kind)
-    name = parquet(tmp_path / "t.parquet", {"id": range(1003), "body": column}, row_group_size=300)
+    column = pyarrow.array(texts, column_type)
+    name = write_parquet(
+        tmp_path / "t.parquet", {"id": range(1003), "body": column}, row_group_size=300
+    )
     expected = [line for text in texts[:1000] for line in text.split("\n")] + ["last"]
     assert lines(name, field="body") == expected
     blocks = list(read_blocks([name], "body"))
@@ -210,45 +213,47 @@ def test_parquet(tmp_path, monkeypatch, kind):
     assert sum(block.n_read for block in blocks) == pytest.approx(os.path.getsize(name), abs=50)
 
 
-def test_parquet_with_a_dictionary(tmp_path):
+def test_parquet_reads_dictionary_encoded_columns(tmp_path):
     column = pyarrow.array(["a", "b", "a"]).dictionary_encode()
-    assert lines(parquet(tmp_path / "t.parquet", {"text": column})) == ["a", "b", "a"]
+    assert lines(write_parquet(tmp_path / "t.parquet", {"text": column})) == ["a", "b", "a"]
 
 
-def test_parquet_that_cannot_be_read(tmp_path, monkeypatch):
+def test_invalid_parquet_files_are_errors(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     path.write_bytes(b"PAR1 not really")
-    refused(lambda: lines(str(path)), f"cannot read {path}")
-    parquet(path, {"body": ["a"], "n": [1]})
-    refused(lambda: lines(str(path)), f"{path} has no column 'text', found body, n")
-    refused(lambda: lines(str(path), field="n"), "column n holds int64, expected strings")
-    parquet(path, {"text": ["x" * 100]})
+    assert_error(lambda: lines(str(path)), f"Cannot read {path}")
+    write_parquet(path, {"body": ["a"], "n": [1]})
+    assert_error(lambda: lines(str(path)), f"{path} has no column 'text' (found: body, n)")
+    assert_error(lambda: lines(str(path), field="n"), "column 'n' must contain strings (got int64)")
+    write_parquet(path, {"text": ["x" * 100]})
     monkeypatch.setattr(text_sources, "MAX_LINE_BYTES", 50)
-    refused(lambda: lines(str(path)), f"{path} has a line of more than")
+    assert_error(lambda: lines(str(path)), f"{path} has a line of more than")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    refused(lambda: lines(str(path)), "elmo-torch[parquet]", kind=MissingExtra)
+    assert_error(lambda: lines(str(path)), "elmo-torch[parquet]", error_type=MissingExtra)
 
 
 # -------------------------------------------------------------------------------------- names
 
 
-def test_names_and_globs(tmp_path):
+def test_resolve_expands_globs_and_rejects_other_names(tmp_path):
     for name in ("b.txt", "a.txt", "c.md", "odd[1].txt"):
         (tmp_path / name).write_text(name)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "d.txt").write_text("d")
-    found = resolve([f"{tmp_path}/c.md", f"{tmp_path}/*.txt", "-", f"{tmp_path}/odd[1].txt"])
+    files = resolve([f"{tmp_path}/c.md", f"{tmp_path}/*.txt", "-", f"{tmp_path}/odd[1].txt"])
     names = ["c.md", "a.txt", "b.txt", "odd[1].txt", "-", "odd[1].txt"]
-    assert found == [name if name == "-" else f"{tmp_path}/{name}" for name in names]
+    assert files == [name if name == "-" else f"{tmp_path}/{name}" for name in names]
     assert len(resolve([f"{tmp_path}/**/*.txt"])) == 4
-    refused(lambda: resolve([f"{tmp_path}/*.nothing"]), f"no file matches {tmp_path}/*.nothing")
-    refused(lambda: resolve([f"{tmp_path}/s*b"]), "no file matches")
-    refused(lambda: resolve([str(tmp_path)]), f"{tmp_path} is a folder", "*.txt")
-    refused(lambda: resolve([f"{tmp_path}/missing"]), "cannot read", "no such file")
-    refused(lambda: resolve(["-", "-"]), "named twice")
+    assert_error(
+        lambda: resolve([f"{tmp_path}/*.nothing"]), f"No file matches {tmp_path}/*.nothing"
+    )
+    assert_error(lambda: resolve([f"{tmp_path}/s*b"]), "No file matches")
+    assert_error(lambda: resolve([str(tmp_path)]), f"{tmp_path} is a folder", "*.txt")
+    assert_error(lambda: resolve([f"{tmp_path}/missing"]), "Cannot read", "no such file")
+    assert_error(lambda: resolve(["-", "-"]), "given twice")
 
 
-def test_total_bytes(tmp_path):
+def test_total_bytes_is_none_unless_all_files_are_regular(tmp_path):
     (tmp_path / "a").write_text("12345")
     os.mkfifo(tmp_path / "pipe")
     assert total_bytes([f"{tmp_path}/a"] * 2) == 10
@@ -256,20 +261,20 @@ def test_total_bytes(tmp_path):
     assert total_bytes([f"{tmp_path}/pipe"]) is None
 
 
-def test_a_file_that_may_not_be_read(tmp_path):
-    refused(lambda: lines(str(tmp_path)), f"cannot read {tmp_path}", "Is a directory")
+def test_folder_as_a_file_is_an_error(tmp_path):
+    assert_error(lambda: lines(str(tmp_path)), f"Cannot read {tmp_path}", "Is a directory")
 
 
-def test_standard_input(monkeypatch):
+def test_reads_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a\nb")))
     assert lines("-") == ["a", "b"]
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
-    refused(lambda: lines("-"), "standard input is not UTF-8 in line 1")
+    assert_error(lambda: lines("-"), "standard input is not UTF-8 in line 1")
     monkeypatch.setattr(sys, "stdin", None)
-    refused(lambda: lines("-"), "standard input: it is closed")
+    assert_error(lambda: lines("-"), "standard input: it is closed.")
 
 
-def test_a_pipe(tmp_path):
+def test_reads_a_named_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"a\nb\n"))
     writer.start()
@@ -277,6 +282,6 @@ def test_a_pipe(tmp_path):
     writer.join()
 
 
-def test_a_block_without_lines():
+def test_block_with_an_empty_line():
     assert Block("x", 1, b"\n").lines() == [""]
     assert Block("x", 1, b"\n", "text").lines() == []

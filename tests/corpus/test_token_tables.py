@@ -1,4 +1,4 @@
-"""Words of a corpus as a model knows them: rows, targets, unknown ones, characters, batches."""
+"""Tests of the lookup tables of a corpus: token rows, targets, unknown words, lengths, batches."""
 
 import itertools
 
@@ -16,13 +16,13 @@ from elmo.corpus.shards import DistinctWords, Split
 from elmo.corpus.token_tables import distinct, token_tables
 from elmo.errors import FormatError
 from elmo.text.token_batches import token_mapper
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ["cat", "the", "naïve", "日本", "<UNK>", "</S>", "a-word-longer-than-any-row", "é", ""]
-# Not in the order of the corpus, marks not first.
+# Not in the order of the corpus, and the special tokens are not first.
 VOCABULARY = Vocabulary(["the", "<UNK>", "é", "</S>", "<S>", "cat"])
 
-BY_WORD = ModelConfig(
+WORD_IDS = ModelConfig(
     TextConfig(characters="none"),
     EncoderConfig(n_characters=0, project=False, n_words=7, word_dim=8),
     LSTMConfig(cell_dim=4, projection_dim=8),
@@ -33,7 +33,7 @@ CODE_POINTS = ModelConfig(
 SYMBOLS = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>", "c", "a", "t", "é", "日"]
 MAPPERS = {
     "bytes": token_mapper(TINY, None, None),
-    "words": token_mapper(BY_WORD, None, VOCABULARY.ids),
+    "words": token_mapper(WORD_IDS, None, VOCABULARY.ids),
     "code points": token_mapper(CODE_POINTS, {s: n for n, s in enumerate(SYMBOLS)}, None),
 }
 
@@ -47,53 +47,53 @@ def tables_of(mapper, words=WORDS, vocabulary=VOCABULARY):
     return token_tables(DistinctWords.of(words), mapper, vocabulary)
 
 
-def test_rows_are_the_mappers(mapper):
+def test_rows_equal_those_of_the_mapper(mapper):
     tables = tables_of(mapper)
     assert np.array_equal(tables.rows[:2], mapper.boundaries())
     assert np.array_equal(tables.rows[2:], mapper.rows(WORDS))
     assert tables.rows.dtype == np.int16
 
 
-def test_parts_of_the_table(mapper, monkeypatch):
+def test_tables_do_not_depend_on_block_size(mapper, monkeypatch):
     whole = tables_of(mapper)
     parts = shards.DistinctWords.parts
     monkeypatch.setattr(shards.DistinctWords, "parts", lambda self: parts(self, 2))
-    cut = tables_of(mapper)
+    in_blocks = tables_of(mapper)
     for name in ("rows", "targets", "unknown", "characters"):
-        assert np.array_equal(getattr(cut, name), getattr(whole, name))
+        assert np.array_equal(getattr(in_blocks, name), getattr(whole, name))
 
 
-def test_targets():
+def test_targets_are_softmax_ids():
     tables = tables_of(MAPPERS["bytes"])
     assert tables.targets.tolist() == [4, 3, 5, 0, 1, 1, 1, 3, 1, 2, 1]
-    # A mark that stands in the text as a word is a word the softmax has.
+    # A special token that occurs as a word of the text is in the vocabulary.
     assert np.flatnonzero(tables.unknown).tolist() == [4, 5, 8, 10]
 
 
-def test_characters():
-    """Code points and one for the end, whatever a row has room for; a mark is one."""
+def test_characters_counts_code_points_and_the_end_of_the_word():
+    """Truncation of rows does not matter, and boundary tokens count as one."""
     tables = tables_of(MAPPERS["bytes"])
     assert tables.characters.tolist() == [1, 1, 4, 4, 6, 3, 6, 5, 27, 2, 1]
 
 
-def test_large_ids_have_room():
-    vocabulary = Vocabulary([*SPECIALS, *(f"w{number}" for number in range(40_000))])
-    mapper = token_mapper(BY_WORD, None, vocabulary.ids)
+def test_large_ids_are_stored_as_int32():
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *(f"w{number}" for number in range(40_000))])
+    mapper = token_mapper(WORD_IDS, None, vocabulary.ids)
     tables = tables_of(mapper, ["w39999", "w5"], vocabulary)
     assert tables.rows.dtype == np.int32
     assert tables.rows[:, 0].tolist() == [1, 2, 40_003, 9]
     assert tables.targets.tolist() == [0, 1, 40_002, 8]
 
 
-def test_a_corpus_without_words():
+def test_tables_of_a_corpus_without_words():
     tables = tables_of(MAPPERS["bytes"], [])
     assert len(tables.rows) == len(tables.targets) == 2
 
 
-@pytest.mark.parametrize("mark", SPECIALS)
-def test_a_vocabulary_without_marks(mark):
-    words = [word for word in VOCABULARY.words if word != mark]
-    with pytest.raises(FormatError, match=mark):
+@pytest.mark.parametrize("token", SPECIAL_TOKENS)
+def test_vocabulary_without_a_special_token_is_rejected(token):
+    words = [word for word in VOCABULARY.words if word != token]
+    with pytest.raises(FormatError, match=token):
         tables_of(MAPPERS["bytes"], vocabulary=Vocabulary(words))
 
 
@@ -102,23 +102,23 @@ SENTENCES = st.lists(st.lists(st.integers(0, len(WORDS) - 1), max_size=5), min_s
 
 @settings(deadline=None, max_examples=40)
 @given(SENTENCES, st.integers(1, 4), st.integers(1, 6), st.data())
-def test_a_batch_is_the_window_looked_up(sentences, lanes, steps, data):
+def test_batch_looks_up_a_segment(sentences, n_streams, n_steps, data):
     tables = tables_of(MAPPERS["bytes"])
-    config = StreamConfig(batch_size=lanes, unroll=steps, directions="independent", reset=0.5)
-    stream = SegmentLoader(Split.of(sentences), config, seed=1)
-    (window,) = itertools.islice(stream, 2, 3)
-    first = data.draw(st.integers(0, lanes - 1))
-    last = data.draw(st.integers(first + 1, lanes))
-    own = slice(first, last)
-    batch = tables.batch(window, own)
-    inputs, targets = window.inputs[:, :, own], window.targets[:, :, own]
+    config = StreamConfig(batch_size=n_streams, unroll=n_steps, directions="independent", reset=0.5)
+    loader = SegmentLoader(Split.of(sentences), config, seed=1)
+    (segment,) = itertools.islice(loader, 2, 3)
+    first = data.draw(st.integers(0, n_streams - 1))
+    last = data.draw(st.integers(first + 1, n_streams))
+    streams = slice(first, last)
+    batch = tables.batch(segment, streams)
+    inputs, targets = segment.inputs[:, :, streams], segment.targets[:, :, streams]
     assert np.array_equal(batch.words[batch.index], inputs)
     assert np.array_equal(batch.targets, tables.targets[targets])
-    assert np.array_equal(batch.resets, window.resets[:, :, own])
-    # Each word once.
+    assert np.array_equal(batch.resets, segment.resets[:, :, streams])
+    # Every word occurs once.
     assert len(batch.words) == len(np.unique(inputs))
-    whole = tables.batch(window)
-    assert np.array_equal(whole.words[whole.index][:, :, own], inputs)
+    whole = tables.batch(segment)
+    assert np.array_equal(whole.words[whole.index][:, :, streams], inputs)
 
 
 @settings(deadline=None)
@@ -130,10 +130,10 @@ def test_a_batch_is_the_window_looked_up(sentences, lanes, steps, data):
         )
     )
 )
-def test_distinct_is_numpys_unique(drawn):
+def test_distinct_equals_numpy_unique(drawn):
     n, numbers = drawn
-    expected, places = np.unique(numbers, return_inverse=True)
-    found, index = distinct(numbers, n)
-    assert np.array_equal(found, expected)
-    assert np.array_equal(index, places.reshape(numbers.shape))
-    assert found.dtype == index.dtype == np.int64
+    expected, expected_index = np.unique(numbers, return_inverse=True)
+    values, index = distinct(numbers, n)
+    assert np.array_equal(values, expected)
+    assert np.array_equal(index, expected_index.reshape(numbers.shape))
+    assert values.dtype == index.dtype == np.int64

@@ -1,4 +1,4 @@
-"""The verb `vocab`: of a text, and of a corpus."""
+"""Tests of the command `vocab`, for texts and for prepared corpora."""
 
 import io
 import os
@@ -13,7 +13,7 @@ from elmo.corpus import text_sources, word_counts
 from elmo.corpus import vocab_file as module
 from elmo.corpus.vocab_file import vocab
 from elmo.errors import ConfigError, InputError, OutputError
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 TEXT = "b a b\nc b é\n<UNK> a\n"
 
@@ -29,7 +29,7 @@ def text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dials", "expected", "n_unknown"),
+    ("options", "expected", "n_unknown"),
     [
         ({}, ["b", "a", "c", "é"], 0),
         ({"min_count": 2}, ["b", "a"], 3),
@@ -37,67 +37,69 @@ def text(tmp_path):
         ({"workers": 1, "reading": ReadingConfig("characters")}, None, 0),
     ],
 )
-def test_of_a_text(tmp_path, text, monkeypatch, dials, expected, n_unknown):
+def test_vocab_of_a_text(tmp_path, text, monkeypatch, options, expected, n_unknown):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 5)
     monkeypatch.setattr(word_counts, "DICTIONARY_BYTES", 0)
-    result = vocab(VocabConfig((text,), str(tmp_path / "vocab.txt"), **{"workers": 1, **dials}))
-    found = words(tmp_path / "vocab.txt")
+    result = vocab(VocabConfig((text,), str(tmp_path / "vocab.txt"), **{"workers": 1, **options}))
+    written = words(tmp_path / "vocab.txt")
     if expected is None:
-        assert set(found) == {*SPECIALS, *"abcé<UNK>"}
+        assert set(written) == {*SPECIAL_TOKENS, *"abcé<UNK>"}
     else:
-        assert found == [*SPECIALS, *expected]
+        assert written == [*SPECIAL_TOKENS, *expected]
         assert result.n_words == 8
         assert result.n_distinct == 5
-    assert (result.n_vocabulary, result.n_unknown) == (len(found), n_unknown)
-    assert f"{len(found)} words, of " in str(result)
+    assert (result.n_vocabulary, result.n_unknown) == (len(written), n_unknown)
+    assert f"{len(written)} words, of " in str(result)
     assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
 
 
-def test_of_standard_input(tmp_path, monkeypatch):
+def test_vocab_of_standard_input(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(TEXT.encode())))
     vocab(VocabConfig(("-",), str(tmp_path / "vocab.txt")))
-    assert words(tmp_path / "vocab.txt") == [*SPECIALS, "b", "a", "c", "é"]
+    assert words(tmp_path / "vocab.txt") == [*SPECIAL_TOKENS, "b", "a", "c", "é"]
 
 
-def test_of_a_corpus(tmp_path):
+def test_vocab_of_a_prepared_corpus_counts_the_training_split(tmp_path):
     prepared(tmp_path, TEXT, valid="x y\n")
     result = vocab(VocabConfig((str(tmp_path / "corpus"),), str(tmp_path / "v.txt"), min_count=2))
-    assert words(tmp_path / "v.txt") == [*SPECIALS, "b", "a"]
+    assert words(tmp_path / "v.txt") == [*SPECIAL_TOKENS, "b", "a"]
     assert (result.n_words, result.n_distinct, result.n_unknown) == (8, 5, 3)
     config = VocabConfig((str(tmp_path / "corpus"),), str(tmp_path / "w"), ReadingConfig("english"))
     with pytest.raises(ConfigError, match=r"is a prepared corpus.*--tokenizer"):
         vocab(config)
 
 
-def test_of_nothing(tmp_path):
+def test_vocab_rejects_texts_without_words_and_unknown_tokenizers(tmp_path):
     (tmp_path / "text.txt").write_text(" \n\n")
-    with pytest.raises(InputError, match="there is no word"):
+    with pytest.raises(InputError, match="contains no words"):
         vocab(VocabConfig((str(tmp_path / "text.txt"),), str(tmp_path / "vocab.txt")))
     with pytest.raises(ConfigError, match="klingon"):
         vocab(VocabConfig((str(tmp_path / "text.txt"),), "v", ReadingConfig("klingon")))
     assert os.listdir(tmp_path) == ["text.txt"]
 
 
-@pytest.mark.parametrize("dials", [{"vocab_size": 3}, {"min_count": 0}, {"workers": 0}], ids=str)
-def test_dials_that_are_refused(dials):
+@pytest.mark.parametrize("options", [{"vocab_size": 3}, {"min_count": 0}, {"workers": 0}], ids=str)
+def test_vocab_config_rejects_invalid_options(options):
     with pytest.raises(ConfigError):
-        VocabConfig(("text",), "vocab.txt", **dials)
+        VocabConfig(("text",), "vocab.txt", **options)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left")], ids=repr)
-@pytest.mark.parametrize("where", ["count_text", "write_vocabulary"])
-def test_an_accident_leaves_all_as_it_was(tmp_path, text, monkeypatch, error, where):
+@pytest.mark.parametrize("function", ["count_text", "write_vocabulary"])
+def test_vocab_leaves_an_existing_file_unchanged_on_errors(
+    tmp_path, text, monkeypatch, error, function
+):
     def fail(*_, **__):
         raise error
 
     (tmp_path / "vocab.txt").write_text("older")
-    monkeypatch.setattr(module, where, fail)
+    monkeypatch.setattr(module, function, fail)
     with pytest.raises(OutputError if isinstance(error, OSError) else KeyboardInterrupt):
         vocab(VocabConfig((text,), str(tmp_path / "vocab.txt")))
     assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
     assert (tmp_path / "vocab.txt").read_text() == "older"
 
 
-def test_a_place_that_is_not_there(tmp_path, text):
-    with pytest.raises(OutputError, match="there is no folder"):
+def test_vocab_rejects_an_output_folder_that_does_not_exist(tmp_path, text):
+    with pytest.raises(OutputError, match="does not exist"):
         vocab(VocabConfig((text,), str(tmp_path / "no" / "vocab.txt")))

@@ -1,4 +1,4 @@
-"""Workers in processes: the same result, and nothing left of them whatever happens."""
+"""Tests of worker processes: they do not change the result, and none survives its parent."""
 
 import os
 import signal
@@ -14,21 +14,20 @@ from elmo.corpus.shards import Corpus
 from elmo.errors import OutputError
 
 
-def test_the_result_does_not_depend_on_the_workers(tmp_path, monkeypatch):
+def test_result_does_not_depend_on_the_number_of_workers(tmp_path, monkeypatch):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 3000)
-    whole = {}
+    corpora = {}
     for n_workers, limit in ((1, 2**29), (2, 40_000)):
         monkeypatch.setattr(word_counts, "DICTIONARY_BYTES", limit)
         folder = tmp_path / str(n_workers)
         folder.mkdir()
         prepared(folder, TEXT, workers=n_workers, shard_words=1000)
-        whole[n_workers] = snapshot(folder / "corpus")
-    assert whole[1] == whole[2]
-    assert {"train-00005.tokens", "valid-00000.starts"} < whole[1].keys()
+        corpora[n_workers] = snapshot(folder / "corpus")
+    assert corpora[1] == corpora[2]
+    assert {"train-00005.tokens", "valid-00000.starts"} < corpora[1].keys()
 
 
-def test_a_script_without_a_main_guard(tmp_path):
-    """Workers run nothing of the script that calls."""
+def test_workers_do_not_run_a_calling_script_without_main_guard(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT * 300)
     script = (
         "from elmo.config import *\nfrom elmo.corpus.prepare_corpus import prepare\nprint('once')\n"
@@ -43,13 +42,13 @@ def test_a_script_without_a_main_guard(tmp_path):
 
 @pytest.fixture
 def preparing(tmp_path):
-    """A run in the middle of its work, and its two workers."""
+    """A running `elmo prepare` process and its two workers."""
     with subprocess.Popen(
         [sys.executable, "-m", "elmo", "prepare", "-", "--out", tmp_path / "c", "--workers", "2"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        # A shell that runs the tests in the background has Ctrl-C ignored, children included.
+        # If the tests run in the background of a shell, they and their children ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         process.stdin.write((TEXT * 400).encode())
@@ -69,8 +68,8 @@ def children_of(pid):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals(tmp_path, preparing, number):
-    """Ctrl-C reaches the whole group of a terminal; the workers must not speak of it."""
+def test_signal_to_the_process_group_ends_everything_quietly(tmp_path, preparing, number):
+    """Ctrl-C in a terminal goes to the whole group; the workers must not print anything."""
     process, children = preparing
     os.killpg(process.pid, number)
     message = process.stderr.read().decode()
@@ -90,11 +89,11 @@ def test_workers_end_with_their_parent(preparing):
         time.sleep(0.05)
 
 
-def test_a_worker_that_is_killed(tmp_path, monkeypatch):
+def test_killed_worker_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 1000)
     (tmp_path / "input.txt").write_text(TEXT)
     blocks = word_counts.read_blocks
-    # Other tests' helpers are children of this process too.
+    # Processes started by other tests are also children of this process.
     before = children_of(os.getpid())
 
     def kill_first(*arguments):
@@ -105,6 +104,8 @@ def test_a_worker_that_is_killed(tmp_path, monkeypatch):
             yield block
 
     monkeypatch.setattr(word_counts, "read_blocks", kill_first)
-    with pytest.raises(OutputError, match=r"ended too early \(exit status -9\).*fewer --workers"):
+    with pytest.raises(
+        OutputError, match=r"ended unexpectedly \(exit status -9\).*fewer --workers"
+    ):
         prepared(tmp_path, TEXT, workers=2)
     assert [path.name for path in tmp_path.iterdir()] == ["input.txt"]

@@ -161,7 +161,7 @@ def test_standard_input_is_read(run, monkeypatch):
 
 def test_closed_standard_input_is_an_error(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="cannot read standard input: it is closed"):
+    with pytest.raises(InputError, match="Cannot read standard input: it is closed"):
         run(source="-")
     assert_nothing_left(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Nearest occurrences, by hand in the plane."""
+"""Tests of nearest occurrences with vectors in the plane."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ WORDS = ["bat", "bat", "seal", "bat"]
 VECTORS = np.array([[2, 0], [0, 1], [1, 0], [3, 3]], np.float16)
 
 
-def test_those_of_the_word_the_nearest_first():
+def test_nearest_returns_occurrences_of_word_nearest_first():
     index = OccurrenceIndex(WORDS, VECTORS)
     east = np.array([5, 0], np.float32)
-    numbers, cosines = zip(*index.nearest("bat", east, 9), strict=True)
-    assert numbers == (0, 3, 1)
+    rows, cosines = zip(*index.nearest("bat", east, 9), strict=True)
+    assert rows == (0, 3, 1)
     assert cosines == pytest.approx([1, 0.5**0.5, 0], abs=1e-6)
-    assert [number for number, _ in index.nearest("bat", east, 1, without=[0])] == [3]
+    assert [row for row, _ in index.nearest("bat", east, 1, without=[0])] == [3]
     assert index.nearest("owl", east, 3) == []
     assert index.nearest("seal", east, 3, without=[2]) == []

@@ -1,4 +1,4 @@
-"""CoNLL-U by hand; a probe that finds what is there, and nothing where there is nothing."""
+"""Tests of the CoNLL-U reader and of the part-of-speech probe."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ CONLLU = """\
 WORD = "\tgo\tgo\tVERB\tVB\t_\t0\troot\t0:root\t_\n"
 
 
-def test_conllu(tmp_path):
+def test_read_conllu_returns_words_and_tags(tmp_path):
     path = tmp_path / "text.conllu"
     path.write_text(CONLLU, encoding="utf-8")
     first, second = read_conllu(path)
@@ -41,35 +41,35 @@ def test_conllu(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1" + WORD + "2\tgo\tgo\n", r"text.conllu, line 2 is .*CoNLL-U has 10 columns"),
-        ("1\tgo\t\tVERB\tVB\t_\t0\troot\t0:root\t_\n", r"line 1 is .*none of them empty"),
-        ("1" + WORD + "3" + WORD, r"line 2 begins with '3'; expected word 2 of its sentence"),
-        ("1" + WORD + "1" + WORD, r"line 2 begins with '1'; expected word 2"),
-        ("x" + WORD, r"line 1 begins with 'x'; expected word 1"),
-        ("# a comment\n\n", r"holds no sentence"),
+        ("1" + WORD + "2\tgo\tgo\n", r"text.conllu, line 2: expected the 10 tab-separated columns"),
+        ("1\tgo\t\tVERB\tVB\t_\t0\troot\t0:root\t_\n", r"line 1: .*none of them empty"),
+        ("1" + WORD + "3" + WORD, r"line 2: expected word number 2 of the sentence.*\(got '3'\)"),
+        ("1" + WORD + "1" + WORD, r"line 2: expected word number 2.*\(got '1'\)"),
+        ("x" + WORD, r"line 1: expected word number 1.*\(got 'x'\)"),
+        ("# a comment\n\n", r"text.conllu has no sentences"),
     ],
 )
-def test_broken_conllu_is_refused(tmp_path, text, message):
+def test_read_conllu_rejects_damaged_files(tmp_path, text, message):
     (tmp_path / "text.conllu").write_text(text, encoding="utf-8")
     with pytest.raises(FormatError, match=message):
         read_conllu(tmp_path / "text.conllu")
 
 
-def test_text_of_a_folder(tmp_path):
-    for part in ("train", "test"):
-        (tmp_path / f"{part}.conllu").write_text(CONLLU, encoding="utf-8")
+def test_tagged_text_reads_train_and_test_files(tmp_path):
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.conllu").write_text(CONLLU, encoding="utf-8")
     text = TaggedText.read(tmp_path)
     assert (len(text.train), len(text.test)) == (2, 2)
     assert len(TaggedText.read(tmp_path, limit=1).train) == 1
     (tmp_path / "test.conllu").unlink()
-    with pytest.raises(FormatError, match=r"cannot read .*test.conllu"):
+    with pytest.raises(FormatError, match=r"Cannot read .*test.conllu"):
         TaggedText.read(tmp_path)
 
 
 # ----------------------------------------------------------------------------- the probe
 
 N_TAGS = 4
-# A word is `wNUMBER`; its tag is the remainder of the number.
+# A word is `wNUMBER`; its tag is NUMBER modulo N_TAGS.
 NUMBERS = np.random.default_rng(0).integers(0, 10_000, size=(60, 10))
 
 
@@ -83,56 +83,57 @@ TEXT = TaggedText(
 )
 
 
-def vectors_of(sentences):
-    """Layer 0 says nothing of the tag, layer 1 all of it, hidden beside a large constant."""
-    found = []
+def encode(sentences):
+    """Return noise in layer 0, and in layer 1 the tag with noise and a large constant."""
+    arrays = []
     for words in sentences:
         numbers = [int(word[1:]) for word in words]
         noise = np.stack([np.random.default_rng(n).normal(size=8) for n in numbers])
-        told = 0.1 * noise + 100.0
-        told[np.arange(len(numbers)), [n % N_TAGS for n in numbers]] += 1.0
-        found.append(np.stack([noise, told]).astype(np.float32))
-    return found
+        informative = 0.1 * noise + 100.0
+        informative[np.arange(len(numbers)), [n % N_TAGS for n in numbers]] += 1.0
+        arrays.append(np.stack([noise, informative]).astype(np.float32))
+    return arrays
 
 
-def test_the_probe_finds_what_is_there():
-    (found,) = tag_accuracies(vectors_of, TEXT, tags=["xpos"])
-    assert found.tags == "xpos"
-    assert found.layers[1] == 1.0
-    assert found.layers[0] < 0.45  # one in four by chance
-    assert found.mix > 0.97
-    assert found.mix_shares[1] > 0.7
-    assert sum(found.mix_shares) == pytest.approx(1.0)
-    assert (found.n_tags, found.n_train, found.n_test) == (4, 400, 200)
+def test_probe_finds_tags_only_in_informative_layer():
+    (result,) = tag_accuracies(encode, TEXT, tags=["xpos"])
+    assert result.tags == "xpos"
+    assert result.layers[1] == 1.0
+    assert result.layers[0] < 0.45  # 0.25 for random guesses
+    assert result.mix > 0.97
+    assert result.mix_shares[1] > 0.7
+    assert sum(result.mix_shares) == pytest.approx(1.0)
+    assert (result.n_tags, result.n_train, result.n_test) == (4, 400, 200)
 
 
-def test_the_same_twice_and_both_kinds_of_tags():
-    first = tag_accuracies(vectors_of, TEXT)
-    assert first == tag_accuracies(vectors_of, TEXT)
-    assert [found.tags for found in first] == ["xpos", "upos"]
-    assert first[1].layers == (1.0, 1.0)  # one tag only
+def test_tag_accuracies_are_deterministic_for_both_tag_sets():
+    results = tag_accuracies(encode, TEXT)
+    assert results == tag_accuracies(encode, TEXT)
+    assert [result.tags for result in results] == ["xpos", "upos"]
+    assert results[1].layers == (1.0, 1.0)  # only one tag
 
 
-def test_most_frequent_tag_by_hand():
+def test_most_frequent_tag_accuracy_by_hand():
     def tagged(words, tags):
         return TaggedSentence(tuple(words.split()), ("X",) * len(tags), tuple(tags))
 
     text = TaggedText(
-        # a: N twice, V once; b: V; N and V thrice each, and N comes first in the alphabet.
+        # a is N twice and V once, b is V. N and V occur three times each; N is first in the
+        # alphabet.
         [tagged("a a a", "NNV"), tagged("b b c", "VVN")],
-        # Right: a/N, b/V, the new word d/N. Wrong: a/V, and Z, which nobody has seen.
+        # Correct: a/N, b/V and the new word d/N. Wrong: a/V and the unknown tag Z.
         [tagged("a b d", "NVN"), tagged("a b", "VZ")],
     )
-    (found,) = tag_accuracies(vectors_of_length_two, text, tags=["xpos"])
-    assert found.most_frequent == pytest.approx(3 / 5)
-    assert max(found.layers) <= 4 / 5  # Z is never right
-    assert found.n_tags == 2
+    (result,) = tag_accuracies(encode_as_ones, text, tags=["xpos"])
+    assert result.most_frequent == pytest.approx(3 / 5)
+    assert max(result.layers) <= 4 / 5  # Z is never predicted
+    assert result.n_tags == 2
 
 
-def vectors_of_length_two(sentences):
+def encode_as_ones(sentences):
     return [np.ones((1, len(words), 2), np.float32) for words in sentences]
 
 
-def test_no_sentences_are_refused():
-    with pytest.raises(ConfigError, match="needs sentences to train on"):
-        tag_accuracies(vectors_of, TaggedText([], TEXT.test))
+def test_tag_accuracies_rejects_empty_training_set():
+    with pytest.raises(ConfigError, match="needs at least one training sentence"):
+        tag_accuracies(encode, TaggedText([], TEXT.test))

@@ -13,7 +13,7 @@ from conftest import TINY, random_model
 from elmo.config import EvaluateConfig, RegularizationConfig
 from elmo.corpus.bptt_segments import read_once
 from elmo.corpus.sentence_reader import corpus_of
-from elmo.corpus.shards import HEAD, CorpusHeader, Split
+from elmo.corpus.shards import HEADER, CorpusHeader, Split
 from elmo.errors import ConfigError, ElmoError
 from elmo.evaluate import perplexity
 from elmo.evaluate.perplexity import (
@@ -27,7 +27,7 @@ from elmo.evaluate.perplexity import (
 from elmo.formats import model_folder
 from elmo.model.language_model import LanguageModel
 from elmo.model.network import ELMoNetwork
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 TEXT = [
     "the cat sat on the mat",
@@ -40,7 +40,7 @@ TEXT = [
 ]
 SENTENCES = [line.split() for line in TEXT]
 KNOWN = ["the", "cat", "sat", "on", "mat", "a", "word", "naïve", "日本", "said", ","]
-VOCABULARY = Vocabulary([*SPECIALS, *KNOWN])
+VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *KNOWN])
 CONFIG = dataclasses.replace(
     TINY,
     lstm=dataclasses.replace(TINY.lstm, projection_dim=16, cell_dim=10, cell_clip=0.7),
@@ -59,9 +59,11 @@ def network_of(model):
     return network
 
 
-def measured(model, *, carry=False, lanes=2, steps=3, order="queue", **given):
+def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **given):
     words, split = corpus_of(SENTENCES)
-    windows = read_once(split, lanes=lanes, steps=steps, reset=not carry, order=order, **given)
+    windows = read_once(
+        split, n_streams=n_streams, n_steps=n_steps, reset=not carry, order=order, **given
+    )
     network = network_of(model)
     wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
     return measure(wrapped, network.softmax, model_tables(model, words), windows, carry=carry)
@@ -148,21 +150,21 @@ def slow_reset(model, sentences=SENTENCES):
     return totals
 
 
-def slow_carry(model, lanes, steps):
-    """Losses where lanes take sentences from one queue and keep their state."""
+def slow_carry(model, n_streams, n_steps):
+    """Losses where streams take sentences from one queue and keep their state."""
     totals = []
     for side in (0, 1):
         queue = [pairs_of(sentence, side) for sentence in SENTENCES]
-        current = [[] for _ in range(lanes)]
-        directions = [SlowDirection(model, side) for _ in range(lanes)]
+        current = [[] for _ in range(n_streams)]
+        directions = [SlowDirection(model, side) for _ in range(n_streams)]
         total = 0.0
         while queue or any(current):
-            for lane in range(lanes):
-                for _ in range(steps):
-                    if not current[lane] and queue:
-                        current[lane] = queue.pop(0)
-                    if current[lane]:
-                        total += directions[lane].loss(*current[lane].pop(0))
+            for row in range(n_streams):
+                for _ in range(n_steps):
+                    if not current[row] and queue:
+                        current[row] = queue.pop(0)
+                    if current[row]:
+                        total += directions[row].loss(*current[row].pop(0))
         totals.append(total)
     return totals
 
@@ -185,43 +187,46 @@ def test_reset_is_the_slow_loop(config):
     assert sums.dtype == torch.float64
 
 
-@pytest.mark.parametrize(("lanes", "steps"), [(1, 4), (2, 1), (3, 5), (9, 3)])
-def test_carry_is_the_slow_loop(lanes, steps):
+@pytest.mark.parametrize(("n_streams", "n_steps"), [(1, 4), (2, 1), (3, 5), (9, 3)])
+def test_carry_is_the_slow_loop(n_streams, n_steps):
     model = make_model()
-    sums = measured(model, carry=True, lanes=lanes, steps=steps)
-    assert sums[:2].tolist() == pytest.approx(slow_carry(model, lanes, steps), rel=1e-5)
+    sums = measured(model, carry=True, n_streams=n_streams, n_steps=n_steps)
+    assert sums[:2].tolist() == pytest.approx(slow_carry(model, n_streams, n_steps), rel=1e-5)
     assert sums[2:].tolist() == COUNTS
 
 
 def test_carried_state_matters():
     model = make_model()
-    carried = measured(model, carry=True, lanes=1)
+    carried = measured(model, carry=True, n_streams=1)
     assert carried[0].item() != pytest.approx(slow_reset(model)[0], rel=1e-4)
 
 
 @pytest.mark.parametrize("order", ["queue", "text"])
-@pytest.mark.parametrize("lanes", [1, 2, 7, 12])
-@pytest.mark.parametrize("steps", [1, 4, 50])
-def test_the_cut_does_not_matter(order, lanes, steps):
+@pytest.mark.parametrize("n_streams", [1, 2, 7, 12])
+@pytest.mark.parametrize("n_steps", [1, 4, 50])
+def test_the_cut_does_not_matter(order, n_streams, n_steps):
     """Every sentence from zero: rows and windows change nothing, and every word counts once."""
     model = make_model()
-    sums = measured(model, lanes=lanes, steps=steps, order=order)
-    expected = measured(model, lanes=3, steps=7)
+    sums = measured(model, n_streams=n_streams, n_steps=n_steps, order=order)
+    expected = measured(model, n_streams=3, n_steps=7)
     torch.testing.assert_close(sums[:2], expected[:2], rtol=1e-6, atol=0)
     assert sums[2:].tolist() == COUNTS
 
 
 @pytest.mark.parametrize("carry", [False, True])
-def test_the_lanes_of_two_processes_add_up(carry):
+def test_streams_of_two_processes_add_up(carry):
     model = make_model()
-    whole = measured(model, carry=carry, lanes=4)
-    parts = [measured(model, carry=carry, lanes=4, own=own) for own in (range(2), range(2, 4))]
+    whole = measured(model, carry=carry, n_streams=4)
+    parts = [
+        measured(model, carry=carry, n_streams=4, local_streams=rows)
+        for rows in (range(2), range(2, 4))
+    ]
     torch.testing.assert_close(parts[0] + parts[1], whole, rtol=1e-6, atol=0)
 
 
-def test_a_process_without_a_lane_adds_nothing():
+def test_process_without_streams_adds_nothing():
     """A held-out text of fewer sentences than there are rows, each reading a part of its own."""
-    sums = measured(make_model(), lanes=10, order="text", own=range(8, 10))
+    sums = measured(make_model(), n_streams=10, order="text", local_streams=range(8, 10))
     assert not sums.any()
 
 
@@ -236,7 +241,7 @@ def test_evaluation_has_no_dropout_and_leaves_the_model_training():
     wrapped.bilm.encoder.forward = lambda rows: modes.append(wrapped.training) or inner(rows)
 
     def windows():
-        yield from read_once(split, lanes=2, steps=3, reset=True)
+        yield from read_once(split, n_streams=2, n_steps=3, reset=True)
 
     sums = measure(wrapped, network.softmax, model_tables(model, words), windows(), carry=False)
     assert torch.equal(sums, measured(model))
@@ -290,7 +295,7 @@ def test_counts_of_a_tiny_text():
         LanguageModel(bilm=network.bilm, regularization=RegularizationConfig()),
         network.softmax,
         model_tables(model, words),
-        read_once(split, lanes=2, steps=2, reset=True),
+        read_once(split, n_streams=2, n_steps=2, reset=True),
         carry=False,
     )
     # cat_ 日本_ end, unseen_ mat_ end, end
@@ -398,7 +403,7 @@ def write_corpus(folder):
     (folder / "words.bin").write_bytes(b"".join(spelled))
     (folder / "words.idx").write_bytes(np.cumsum([0, *map(len, spelled)]).tobytes())
     (folder / "counts.bin").write_bytes(np.ones(len(words), dtype=np.int64).tobytes())
-    (folder / "vocab.txt").write_bytes(Vocabulary([*SPECIALS, *words]).to_bytes())
+    (folder / "vocab.txt").write_bytes(Vocabulary([*SPECIAL_TOKENS, *words]).to_bytes())
     splits = {"train": SENTENCES[:2], "valid": SENTENCES}
     counts = {"shards": {}, "n_words": {}, "n_sentences": {}}
     for name, sentences in splits.items():
@@ -410,7 +415,7 @@ def write_corpus(folder):
         counts["n_words"][name] = split.n_words
         counts["n_sentences"][name] = split.n_sentences
     reading = perplexity.ReadingConfig(tokenizer="whitespace")
-    (folder / HEAD).write_bytes(CorpusHeader(1, reading, **counts).to_bytes())
+    (folder / HEADER).write_bytes(CorpusHeader(1, reading, **counts).to_bytes())
     return str(folder)
 
 

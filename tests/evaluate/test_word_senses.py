@@ -1,4 +1,4 @@
-"""Senses by the nearest neighbour, worked by hand on a language of six words."""
+"""Tests of word sense disambiguation by nearest neighbor, with a vocabulary of six words."""
 
 import dataclasses
 import tarfile
@@ -89,7 +89,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_what_is_read(folder):
+def test_sense_data_reads_all_files(folder):
     data = SenseData.read(folder)
     assert data.wordnet[("bank", "NOUN")] == ["bank%1:17:01::", "bank%1:14:00::"]
     assert data.wordnet[("near", "ADJ")] == ["near%3:00:00::", "near%5:00:00:close:02"]
@@ -112,17 +112,17 @@ def test_what_is_read(folder):
         SenseOccurrence(1, 0, 1, ("owl%1:05:00::",)),
     ]
     assert data.entries == [("bank", "NOUN"), ("take_place", "VERB"), ("owl", "NOUN")]
-    # Right: bank, take_place. The first owl is a person.
+    # Correct: bank and take_place. The first sense of owl is a person.
     assert first_sense_accuracy(data) == pytest.approx(2 / 3)
 
 
-def test_some_sentences_only(folder):
+def test_read_semcor_stops_at_limit(folder):
     semcor = read_semcor(folder / "semcor3.0", limit=1)
     assert len(semcor.sentences) == 1
     assert len(semcor.occurrences) == 1
 
 
-def test_satellites_are_adjectives():
+def test_entry_of_satellite_adjective_is_adjective():
     assert entry_of("near%5:00:00:close:02") == entry_of("near%3:00:00::") == ("near", "ADJ")
     assert entry_of("take_place%2:30:00::") == ("take_place", "VERB")
 
@@ -130,17 +130,17 @@ def test_satellites_are_adjectives():
 # ----------------------------------------------------------------------------- by hand
 
 A, B, C = "x%1:00:00::", "x%1:00:01::", "x%1:00:02::"
-# The words of the hand-made texts, in the plane; layer 1 is layer 0 with its axes exchanged.
+# Vector of each word in layer 0; layer 1 swaps the axes.
 PLANE = {"e": (1, 0), "n": (0, 3), "w": (-1, 0), "ne": (2, 2), "nne": (1, 2), "s": (0, -1)}
 
 
 def plane(sentences):
-    found = [np.array([PLANE[word] for word in words], np.float32) for words in sentences]
-    return [np.stack([vectors, vectors[:, ::-1]]) for vectors in found]
+    arrays = [np.array([PLANE[word] for word in words], np.float32) for words in sentences]
+    return [np.stack([vectors, vectors[:, ::-1]]) for vectors in arrays]
 
 
-def fixed_axis(sentences):
-    """Layer 0 is the plane, layer 1 points east for every word."""
+def plane_and_constant(sentences):
+    """Return the vectors of `plane` in layer 0 and a constant vector in layer 1."""
     return [
         np.stack([vectors[0], np.tile(np.array([1, 0], np.float32), (len(vectors[0]), 1))])
         for vectors in plane(sentences)
@@ -167,7 +167,7 @@ DATA = SenseData(
             SenseOccurrence(1, 0, 1, (C, A)),
             # The mean of w and ne, (.5, 1): .95 to B, .89 to C.
             SenseOccurrence(2, 0, 2, (B,)),
-            # SemCor has no y: the first sense.
+            # y does not occur in SemCor and gets WordNet's first sense.
             SenseOccurrence(3, 0, 1, ("y%1:00:00::",)),
         ],
     ),
@@ -175,25 +175,26 @@ DATA = SenseData(
 )
 
 
-def test_by_hand():
-    found = sense_accuracy(plane, DATA)
-    # B, B, B and the first sense: the second is wrong. Both layers turn alike.
-    assert found.layers == (0.75, 0.75)
-    # The first sense of x is A, right once, and that of y.
-    assert found.first_sense == 0.5
-    assert (found.n_targets, found.n_unseen, found.n_senses, found.n_occurrences) == (4, 1, 2, 3)
+def test_sense_accuracy_equals_values_by_hand():
+    result = sense_accuracy(plane, DATA)
+    # Predicted are B, B, B and the first sense of y; the second B is wrong.
+    assert result.layers == (0.75, 0.75)
+    # Correct are one A, which is the first sense of x, and the first sense of y.
+    assert result.first_sense == 0.5
+    assert (result.n_targets, result.n_unseen) == (4, 1)
+    assert (result.n_senses, result.n_occurrences) == (2, 3)
 
 
-def test_layers_are_told_apart_and_ties_take_wordnets_order():
+def test_sense_accuracy_of_each_layer_and_ties_in_wordnet_order():
     targets = TaggedWords(
         [["n"], ["e"]], [SenseOccurrence(0, 0, 1, (C,)), SenseOccurrence(1, 0, 1, (B,))]
     )
     data = dataclasses.replace(DATA, targets=targets, entries=[("x", "NOUN")] * 2)
-    assert sense_accuracy(fixed_axis, data).layers == (1.0, 0.5)
+    assert sense_accuracy(plane_and_constant, data).layers == (1.0, 0.5)
 
 
-def test_rounding_does_not_choose_between_equals():
-    """The same words in another order of sums: WordNet's order decides."""
+def test_rounding_does_not_decide_between_equal_senses():
+    """The sums of B and C differ only in the order of summation, so WordNet's order decides."""
     sentences = [["e", "nne"], ["nne", "e"]]
     rng = np.random.default_rng(0)
     vectors = {word: rng.normal(size=512).astype(np.float32) for word in ("e", "nne", "n")}
@@ -201,45 +202,48 @@ def test_rounding_does_not_choose_between_equals():
     def encode(texts):
         return [np.stack([vectors[word] for word in words])[None] for words in texts]
 
-    one = [
+    occurrences_of_c = [
         SenseOccurrence(0, 0, 2, (C,)),
         SenseOccurrence(0, 0, 1, (C,)),
         SenseOccurrence(0, 1, 2, (C,)),
     ]
-    other = [
+    occurrences_of_b = [
         SenseOccurrence(1, 0, 1, (B,)),
         SenseOccurrence(1, 1, 2, (B,)),
         SenseOccurrence(1, 0, 2, (B,)),
     ]
-    occurrences = [*one * 30, *other * 30]
-    memory = SenseIndex.of(encode, TaggedWords(sentences, occurrences), DATA.wordnet)
+    occurrences = [*occurrences_of_c * 30, *occurrences_of_b * 30]
+    index = SenseIndex.of(encode, TaggedWords(sentences, occurrences), DATA.wordnet)
     for _ in range(200):
-        asked = rng.normal(size=(1, 512)).astype(np.float32)
-        assert memory.nearest([B, C], asked / np.linalg.norm(asked)) == [B]
+        query = rng.normal(size=(1, 512)).astype(np.float32)
+        assert index.nearest([B, C], query / np.linalg.norm(query)) == [B]
 
 
-def test_a_lemma_that_wordnet_does_not_have_is_wrong():
+def test_lemma_unknown_to_wordnet_counts_as_wrong():
     targets = TaggedWords([["e"]], [SenseOccurrence(0, 0, 1, ("q%1:00:00::",))])
     data = dataclasses.replace(DATA, targets=targets, entries=[("q", "NOUN")])
-    found = sense_accuracy(plane, data)
-    assert found.layers == (0.0, 0.0)
-    assert (found.first_sense, found.n_unseen, found.n_senses) == (0.0, 1, 0)
+    result = sense_accuracy(plane, data)
+    assert result.layers == (0.0, 0.0)
+    assert (result.first_sense, result.n_unseen, result.n_senses) == (0.0, 1, 0)
 
 
-# ----------------------------------------------------------------------------- broken files
+# ----------------------------------------------------------------------------- damaged files
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("<wf cmd=done pos=NN>open", r"br-a01, line 5 is '<wf cmd=done"),
-        ("some text", r"br-a01, line 5 is 'some text'; expected SemCor's SGML"),
-        ("<wf lemma=a wnsn=1 lexsn=1:03:00::;1:04:00::>a</wf>", r"line 5: .* as many wnsn as"),
-        ("<wf wnsn=1 lexsn=1:03:00::>a</wf>", r"line 5: .*does not name a lemma"),
-        ("<wf lemma=a wnsn=1 lexsn=>a</wf>", r"line 5: .*does not name a lemma"),
+        ("<wf cmd=done pos=NN>open", r"br-a01, line 5: .*\(got '<wf cmd=done"),
+        ("some text", r"br-a01, line 5: expected SemCor's SGML .*\(got 'some text'\)"),
+        (
+            "<wf lemma=a wnsn=1 lexsn=1:03:00::;1:04:00::>a</wf>",
+            r"line 5: .* same number of wnsn and lexsn values \(got 'lemma=a",
+        ),
+        ("<wf wnsn=1 lexsn=1:03:00::>a</wf>", r"line 5: expected a lemma"),
+        ("<wf lemma=a wnsn=1 lexsn=>a</wf>", r"line 5: expected a lemma"),
     ],
 )
-def test_broken_semcor(folder, line, message):
+def test_read_semcor_rejects_damaged_line(folder, line, message):
     lines = SEMCOR.splitlines()
     lines.insert(4, line)
     path = folder / "semcor3.0/brown1/tagfiles/br-a01"
@@ -253,75 +257,87 @@ def test_broken_semcor(folder, line, message):
     [
         (
             SEMCOR[: SEMCOR.index("<s snum=2>") + 11],
-            "br-a01 ends in line 10 with '<s snum=2>'; exp",
+            "br-a01 is truncated: it ends in line 10 with '<s snum=2>' instead of </contextfile>",
         ),
-        (SEMCOR[: SEMCOR.index("</s>")], "ends in line 8 with '<punc>.</punc>'; .* cut short"),
+        (SEMCOR[: SEMCOR.index("</s>")], "truncated: it ends in line 8 with '<punc>.</punc>'"),
         (SEMCOR[: SEMCOR.index("</contextfile>")], "ends in line 18 with '</context>'"),
-        ("", "br-a01 ends in line 0 with ''"),
+        ("", "br-a01 is truncated: it ends in line 0 with ''"),
         (
             SEMCOR.replace("</s>\n", "", 1),
-            "br-a01, line 9 is '<s snum=2>'; .* between <s> and </s>",
+            r"br-a01, line 9: .* between <s> and </s> \(got '<s snum=2>'\)",
         ),
-        (SEMCOR.replace("</p>", "</s>"), "br-a01, line 17 is '</s>'; expected SemCor's SGML"),
-        (SEMCOR.replace("</s>\n</p>", "</p>"), "br-a01, line 16 is '</p>'"),
+        (
+            SEMCOR.replace("</p>", "</s>"),
+            r"br-a01, line 17: expected SemCor's SGML .*\(got '</s>'\)",
+        ),
+        (SEMCOR.replace("</s>\n</p>", "</p>"), r"br-a01, line 16: .*\(got '</p>'\)"),
     ],
 )
-def test_semcor_cut_short(folder, text, message):
+def test_read_semcor_rejects_truncated_file(folder, text, message):
     (folder / "semcor3.0/brown1/tagfiles/br-a01").write_text(text, encoding="utf-8")
     with pytest.raises(FormatError, match=message):
         read_semcor(folder / "semcor3.0")
 
 
-def test_words_before_the_first_sentence(folder):
+def test_read_semcor_rejects_words_outside_sentence(folder):
     path = folder / "semcor3.0/brown1/tagfiles/br-a01"
     path.write_text("<punc>.</punc>\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"line 1 is .* words in sentences"):
+    with pytest.raises(FormatError, match=r"line 1: .* words between <s> and </s>"):
         read_semcor(folder / "semcor3.0")
 
 
-def test_no_semcor(tmp_path):
-    with pytest.raises(FormatError, match=r"holds no file \*/tagfiles/\*; expected SemCor 3.0"):
+def test_read_semcor_rejects_folder_without_tagfiles(tmp_path):
+    with pytest.raises(FormatError, match=r"has no files \*/tagfiles/\*\. Expected .* SemCor 3.0"):
         read_semcor(tmp_path)
 
 
-def test_broken_wordnet(tmp_path):
+def test_read_wordnet_rejects_damaged_line(tmp_path):
     (tmp_path / "index.sense").write_text(INDEX + "bank 08420278 2 20\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"index.sense, line 9 is 'bank 08420278 2 20'; expected"):
+    message = r"index.sense, line 9: expected a sense key.*\(got 'bank 08420278 2 20'\)"
+    with pytest.raises(FormatError, match=message):
         read_wordnet(tmp_path / "index.sense")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("data.xml", XML[:-30], r"ALL.data.xml is not whole XML: "),
+        ("data.xml", XML[:-30], r"ALL.data.xml is not valid XML: "),
         ("data.xml", XML.replace("owls", ""), r"instance 'd0.s1.t0' has no words"),
-        ("gold.key.txt", KEYS + "d0.s1.t1\n", r"gold.key.txt, line 4 names no sense key"),
-        ("gold.key.txt", KEYS[:39], r"instance 'd0.s0.t1' has no words, or no key"),
-        ("gold.key.txt", KEYS.replace("owl%1", "owl"), r"line 3 has 'owl:05:00::'; expected a sen"),
-        ("data.xml", XML.replace('lemma="owl" ', ""), r"instance 'd0.s1.t0' has the lemma ''"),
-        ("data.xml", XML.replace("VERB", "X"), r"'d0.s0.t1' has .* speech 'X'; .* NOUN, VERB, ADJ"),
-        ("gold.key.txt", KEYS + "d9 a%1:00:00::\n", r"has 3 instances, .* keys of 4"),
+        ("gold.key.txt", KEYS + "d0.s1.t1\n", r"gold.key.txt, line 4 has no sense key"),
+        ("gold.key.txt", KEYS[:39], r"instance 'd0.s0.t1' has no words, or no sense key"),
+        (
+            "gold.key.txt",
+            KEYS.replace("owl%1", "owl"),
+            r"line 3: expected a sense key .*\(got 'owl:05:00::'\)",
+        ),
+        ("data.xml", XML.replace('lemma="owl" ', ""), r"instance 'd0.s1.t0' has lemma ''"),
+        (
+            "data.xml",
+            XML.replace("VERB", "X"),
+            r"'d0.s0.t1' has .* speech 'X'\. .* one of: NOUN, VERB, ADJ",
+        ),
+        ("gold.key.txt", KEYS + "d9 a%1:00:00::\n", r"has 3 instances, but .* sense keys for 4"),
     ],
 )
-def test_broken_targets(folder, name, text, message):
+def test_read_targets_rejects_damaged_and_missing_files(folder, name, text, message):
     all_sets = folder / "Evaluation_Datasets/ALL"
     (all_sets / f"ALL.{name}").write_text(text, encoding="utf-8")
     with pytest.raises(FormatError, match=message):
         read_targets(all_sets)
     (all_sets / f"ALL.{name}").unlink()
-    with pytest.raises(FormatError, match=f"cannot read .*ALL.{name}"):
+    with pytest.raises(FormatError, match=f"Cannot read .*ALL.{name}"):
         read_targets(all_sets)
 
 
-# ----------------------------------------------------------------------------- the real sets
+# ----------------------------------------------------------------------------- real data
 
 
-def test_the_first_sense_of_the_real_sets(shared_data, tmp_path):
-    """Raganato et al. (2017) have 7,253 instances and 65.2 for WordNet's first sense."""
-    wanted = ("/index.sense", "/ALL.data.xml", "/ALL.gold.key.txt", "/brown1/tagfiles/br-a01")
+def test_first_sense_accuracy_equals_published_value(shared_data, tmp_path):
+    """Raganato et al. (2017) report 7,253 instances and 65.2 for WordNet's first sense."""
+    names = ("/index.sense", "/ALL.data.xml", "/ALL.gold.key.txt", "/brown1/tagfiles/br-a01")
     with tarfile.open(shared_data / "wsd.tar.xz") as archive:
         for member in archive:
-            if member.name.endswith(wanted):
+            if member.name.endswith(names):
                 archive.extract(member, tmp_path, filter="data")
     data = SenseData.read(tmp_path / "wsd")
     assert len(data.entries) == 7253

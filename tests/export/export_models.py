@@ -1,4 +1,4 @@
-"""Tiny networks of every kind of token encoder and cell, and what ours computes with them."""
+"""Tiny networks with every type of token encoder and LSTM, and helpers to run them."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ SYMBOLS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>", *"abehkmnrst")
 SENTENCES = [["a", "bank", "on", "the", "river"], ["the"], [], ["rob", "the", "a" * 30, "bank"]]
 
 
-def changed(**lstm):
+def with_lstm(**lstm):
     return dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, **lstm))
 
 
@@ -39,38 +39,38 @@ CONFIGS = {
     "bytes": TINY,
     "code points": with_dictionary("codepoints"),
     "ELMoForManyLangs' characters": with_dictionary("dictionary"),
-    "words beside characters": with_words("join"),
-    "words computed beforehand": with_words("cache"),
-    "words alone": ModelConfig(
+    "words joined to characters": with_words("join"),
+    "cached words": with_words("cache"),
+    "words only": ModelConfig(
         TextConfig(characters="none"),
         EncoderConfig(n_characters=0, filters=(), n_highway=0, n_words=6, word_dim=5),
         TINY.lstm,
     ),
-    "words alone, not projected": ModelConfig(
+    "words only, no projection": ModelConfig(
         TextConfig(characters="none"),
         EncoderConfig(
             n_characters=0, filters=(), n_highway=0, n_words=6, word_dim=8, project=False
         ),
         TINY.lstm,
     ),
-    "not projected": ModelConfig(
+    "no projection": ModelConfig(
         TINY.text, encoder(filters=((1, 3), (2, 5)), project=False), TINY.lstm
     ),
     "no highway, tanh": ModelConfig(TINY.text, encoder(n_highway=0, activation="tanh"), TINY.lstm),
-    "a filter as wide as a word": ModelConfig(TINY.text, encoder(filters=((12, 6),)), TINY.lstm),
-    "one layer": changed(n_layers=1),
-    "three layers": changed(n_layers=3),
-    "cell as wide as projection": changed(cell_dim=8),
-    "no residual": changed(residual=False),
-    "no clips": changed(cell_clip=None, projection_clip=None),
-    "one clip": changed(cell_clip=0.5, projection_clip=None),
-    "clips that are almost the same": changed(cell_clip=0.3, projection_clip=0.30000001),
-    "no forget bias": changed(forget_bias=0.0),
+    "filter as wide as a word": ModelConfig(TINY.text, encoder(filters=((12, 6),)), TINY.lstm),
+    "one layer": with_lstm(n_layers=1),
+    "three layers": with_lstm(n_layers=3),
+    "cell as wide as projection": with_lstm(cell_dim=8),
+    "no residual": with_lstm(residual=False),
+    "no clips": with_lstm(cell_clip=None, projection_clip=None),
+    "one clip": with_lstm(cell_clip=0.5, projection_clip=None),
+    "almost equal clips": with_lstm(cell_clip=0.3, projection_clip=0.30000001),
+    "no forget bias": with_lstm(forget_bias=0.0),
 }
 
 
 def model_of(config=TINY, scale=1.5, **extra):
-    """Give a model by the reference alone, so that what is tested is the export."""
+    """Return a model that uses the reference kernels."""
     has_symbols = config.text.characters not in ("bytes", "none")
     dictionary = {symbol: number for number, symbol in enumerate(SYMBOLS)} if has_symbols else None
     words = WORDS if config.encoder.n_words else None
@@ -81,22 +81,22 @@ def model_of(config=TINY, scale=1.5, **extra):
     return elmo
 
 
-def ours(elmo, ids):
-    """Give the layers, marks in, as an array."""
+def expected_layers(elmo, ids):
+    """Return all layers of the model, including boundary tokens, as an array."""
     with torch.no_grad():
         return elmo.network.bilm(*distinct_rows(ids), (ids != 0).any(dim=2)).layers.numpy()
 
 
-def opened(source):
-    """Open a file, or the bytes of one."""
+def onnx_runner(source):
+    """Return a function that runs an ONNX file, given as path or bytes, on character ids."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     return lambda ids: session.run(["layers"], {"character_ids": np.asarray(ids)})[0]
 
 
-def cosines(found, expected):
-    """Give the cosines of all vectors that are not padding."""
-    found, expected = (torch.from_numpy(item).double() for item in (found, expected))
+def cosines(vectors, expected):
+    """Return the cosines of all vectors that are not padding."""
+    vectors, expected = (torch.from_numpy(item).double() for item in (vectors, expected))
     real = (expected != 0).any(dim=-1)
-    return torch.cosine_similarity(found[real], expected[real], dim=-1)
+    return torch.cosine_similarity(vectors[real], expected[real], dim=-1)

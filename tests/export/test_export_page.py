@@ -54,7 +54,7 @@ def test_ids_of_dictionary_schemes_match_the_page(name, boundaries):
 
 
 @pytest.mark.parametrize(
-    ("name", "unknown"), [("words beside characters", 3), ("words computed beforehand", 0)]
+    ("name", "unknown"), [("words joined to characters", 3), ("cached words", 0)]
 )
 def test_word_id_column_matches_the_page(name, unknown):
     elmo = model_of(CONFIGS[name])

@@ -1,45 +1,53 @@
-"""Tests of the graph in onnxruntime: every network, batches, clips, int8, the same bytes."""
+"""Tests of the ONNX graph in onnxruntime: all configs, batches, clips, int8, same bytes."""
 
 import numpy as np
 import onnx
 import pytest
 import torch
-from export_models import CONFIGS, SENTENCES, changed, cosines, model_of, opened, ours
+from export_models import (
+    CONFIGS,
+    SENTENCES,
+    cosines,
+    expected_layers,
+    model_of,
+    onnx_runner,
+    with_lstm,
+)
 
 from elmo.export.onnx_graph import graph
 from elmo.export.onnx_matmul import PROJECTIONS
 
 
-def run_of(elmo, dtype="float32"):
-    return opened(graph(elmo.network.bilm, dtype).SerializeToString())
+def graph_runner(elmo, storage="float32"):
+    return onnx_runner(graph(elmo.network.bilm, storage).SerializeToString())
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_every_network(capfd, name):
+def test_graph_equals_model_for_every_config(capfd, name):
     elmo = model_of(CONFIGS[name])
     model = graph(elmo.network.bilm)
     onnx.checker.check_model(model, full_check=True)
     ids = elmo.character_ids(SENTENCES)
-    found = opened(model.SerializeToString())(ids)
-    np.testing.assert_allclose(found, ours(elmo, ids), atol=1e-6)
-    assert (found[:, (ids == 0).all(dim=2).numpy()] == 0).all()
-    assert not capfd.readouterr().err, "onnxruntime complains of what is not used"
+    layers = onnx_runner(model.SerializeToString())(ids)
+    np.testing.assert_allclose(layers, expected_layers(elmo, ids), atol=1e-6)
+    assert (layers[:, (ids == 0).all(dim=2).numpy()] == 0).all()
+    assert not capfd.readouterr().err, "onnxruntime warns about unused values"
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize(("dtype", "least"), [("float16", 0.99999), ("int8", 0.999)])
-def test_every_network_in_fewer_bytes(capfd, name, dtype, least):
+@pytest.mark.parametrize(("storage", "min_cosine"), [("float16", 0.99999), ("int8", 0.999)])
+def test_compact_graph_is_close_to_model(capfd, name, storage, min_cosine):
     elmo = model_of(CONFIGS[name])
     ids = elmo.character_ids(SENTENCES)
-    assert cosines(run_of(elmo, dtype)(ids), ours(elmo, ids)).min() > least
+    assert cosines(graph_runner(elmo, storage)(ids), expected_layers(elmo, ids)).min() > min_cosine
     assert not capfd.readouterr().err
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_any_batch_and_length(dtype):
-    """A sentence does not depend on those beside it, nor on how far it is padded."""
+@pytest.mark.parametrize("storage", ["float32", "int8"])
+def test_graph_accepts_any_batch_and_length(storage):
+    """Vectors do not depend on the other sentences or on the amount of padding."""
     elmo = model_of()
-    run = run_of(elmo, dtype)
+    run = graph_runner(elmo, storage)
     together = run(elmo.character_ids(SENTENCES))
     for number, sentence in enumerate(SENTENCES):
         alone = run(elmo.character_ids([sentence]))
@@ -50,74 +58,76 @@ def test_any_batch_and_length(dtype):
     assert (run(padded)[:, :, 3:] == 0).all()
 
 
-def test_both_clips_bite():
-    """Weights so large that without either of the clips the result is another."""
-    config = changed(cell_clip=0.3, projection_clip=0.2)
+def test_graph_applies_both_clips():
+    """The weights are so large that each clip changes the result."""
+    config = with_lstm(cell_clip=0.3, projection_clip=0.2)
     elmo = model_of(config, scale=4.0)
     ids = elmo.character_ids(SENTENCES)
-    found = run_of(elmo)(ids)
-    np.testing.assert_allclose(found, ours(elmo, ids), atol=1e-5)
-    # The first layer has no residual: its outputs are what the clip left.
-    assert np.isclose(np.abs(found[1]).max(), 0.2)
+    layers = graph_runner(elmo)(ids)
+    np.testing.assert_allclose(layers, expected_layers(elmo, ids), atol=1e-5)
+    # The first layer has no residual, so its outputs are clipped values.
+    assert np.isclose(np.abs(layers[1]).max(), 0.2)
     for other in ({"cell_clip": None}, {"projection_clip": None}):
-        loose = run_of(model_of(changed(**{"cell_clip": 0.3, "projection_clip": 0.2} | other), 4.0))
-        assert np.abs(loose(ids) - found).max() > 0.01
+        unclipped = graph_runner(
+            model_of(with_lstm(**{"cell_clip": 0.3, "projection_clip": 0.2} | other), 4.0)
+        )
+        assert np.abs(unclipped(ids) - layers).max() > 0.01
 
 
-def test_one_scale_for_each_word():
-    """A word with large values leaves the precision of its neighbours alone."""
-    elmo = model_of(CONFIGS["words alone, not projected"])
+def test_int8_graph_has_one_scale_per_word():
+    """A word with large values does not reduce the precision of other words."""
+    elmo = model_of(CONFIGS["words only, no projection"])
     elmo.network.bilm.encoder.words.weight.data[5] *= 1e4
     ids = elmo.character_ids([["the"], ["bank"]])
-    assert cosines(run_of(elmo, "int8")(ids), ours(elmo, ids))[:3].min() > 0.995
+    assert cosines(graph_runner(elmo, "int8")(ids), expected_layers(elmo, ids))[:3].min() > 0.995
 
 
-def test_sums_fit_in_the_16_bits_of_older_cpus():
+def test_int8_weights_do_not_saturate_16_bit_sums():
     model = graph(model_of().network.bilm, "int8")
     for tensor in model.graph.initializer:
         if tensor.name.endswith(".int8") and not tensor.name[: -len(".int8")].endswith(PROJECTIONS):
             assert np.abs(onnx.numpy_helper.to_array(tensor).astype(int)).max() <= 64
 
 
-def test_units_of_which_one_is_much_larger_are_projected_well():
+def test_int8_graph_projects_small_units_beside_large_one():
     elmo = model_of()
     bilm = elmo.network.bilm
     for layer in (*bilm.forward_lstm.layers, *bilm.backward_lstm.layers):
-        # The first unit is open and large, all others are nearly shut.
+        # The gates of the first unit are open, those of all others nearly closed.
         gates = layer.bias.data.view(4, -1)
         gates[3] = -4
         gates[:, 0] = 4
         layer.weight_hr.data[:, 0] = 0
     ids = elmo.character_ids(SENTENCES)
-    assert cosines(run_of(elmo, "int8")(ids), ours(elmo, ids)).min() > 0.999
+    assert cosines(graph_runner(elmo, "int8")(ids), expected_layers(elmo, ids)).min() > 0.999
 
 
-def test_large_values_stay_wide():
+def test_weights_beyond_float16_are_stored_as_float32():
     elmo = model_of()
     elmo.network.bilm.encoder.projection.weight.data[0, 0] = 1e5
     ids = elmo.character_ids(SENTENCES)
-    found, expected = run_of(elmo, "float16")(ids), ours(elmo, ids)
-    assert np.isfinite(found).all()
-    assert cosines(found, expected).min() > 0.999
+    layers, expected = graph_runner(elmo, "float16")(ids), expected_layers(elmo, ids)
+    assert np.isfinite(layers).all()
+    assert cosines(layers, expected).min() > 0.999
 
 
-def test_a_row_of_zeros():
+def test_int8_graph_accepts_rows_of_zeros():
     elmo = model_of()
     elmo.network.bilm.encoder.projection.weight.data[3] = 0
     elmo.network.bilm.forward_lstm.layers[0].weight_hr.data.zero_()
     ids = elmo.character_ids(SENTENCES)
-    found = run_of(elmo, "int8")(ids)
-    assert np.isfinite(found).all()
-    assert cosines(found, ours(elmo, ids)).min() > 0.995
+    layers = graph_runner(elmo, "int8")(ids)
+    assert np.isfinite(layers).all()
+    assert cosines(layers, expected_layers(elmo, ids)).min() > 0.995
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_same_model_same_bytes(dtype):
-    first, second = (graph(model_of().network.bilm, dtype).SerializeToString() for _ in range(2))
+@pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
+def test_same_model_gives_same_bytes(storage):
+    first, second = (graph(model_of().network.bilm, storage).SerializeToString() for _ in range(2))
     assert first == second
 
 
-def test_names_and_nothing_of_this_machine():
+def test_graph_has_documented_names_and_no_source_paths():
     model = graph(model_of().network.bilm)
     assert [item.name for item in model.graph.input] == ["character_ids"]
     assert [item.name for item in model.graph.output] == ["layers"]

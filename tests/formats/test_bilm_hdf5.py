@@ -20,7 +20,7 @@ from builders import (
     write_hdf5,
 )
 from conftest import TINY, random_model
-from reference import Clips, ReferenceBiLM, character_batch, drop_marks, word_batch
+from reference import Clips, ReferenceBiLM, character_batch, drop_boundaries, word_batch
 from sources import SOURCES, archive, assert_error
 
 from elmo.config import ConvertConfig
@@ -42,7 +42,7 @@ def reference_layers(options, arrays, ids):
         Clips(lstm["cell_clip"], lstm["proj_clip"]),
         lstm["use_skip_connections"],
     )
-    return drop_marks(*model.batch(ids))
+    return drop_boundaries(*model.batch(ids))
 
 
 def assert_vectors(elmo, layers, mask):

@@ -39,7 +39,7 @@ class TestReading:
         assert model.notes == ()
         text, encoder, lstm = model.config.text, model.config.encoder, model.config.lstm
         assert (text.characters, text.max_characters, text.cut_words) == ("dictionary", 12, True)
-        assert text.word_marks == ("<bos>", "<eos>", "<oov>")
+        assert text.special_tokens == ("<bos>", "<eos>", "<oov>")
         assert (encoder.n_characters, encoder.n_words) == (17, 8)
         assert (encoder.character_dim, encoder.word_dim) == (5, 6)
         assert (lstm.cell_clip, lstm.projection_clip) == (3.0, 3.0)

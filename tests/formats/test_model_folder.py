@@ -237,7 +237,7 @@ class TestInvalidConfig:
             ("model.text.characters", "none", ["contradict each other"]),
             ("model.text.characters", "dictionary", ["no file characters.json"]),
             ("model.text.max_characters", 1, ["at least 3"]),
-            ("model.text.word_marks", ["<S>"], ["expected 3 values (got 1)"]),
+            ("model.text.special_tokens", ["<S>"], ["expected 3 values (got 1)"]),
             ("model.n_softmax_words", 7, ["softmax"]),
             ("model.n_softmax_words", -7, ["sizes"]),
             ("model.mix.n_mixes", 2, ["Missing", "mixes.1"]),

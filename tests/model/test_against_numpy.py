@@ -214,7 +214,7 @@ def test_bilm_with_mask_or_lengths_equals_reference(seed, padding):
     sentences = draw_sentences(np.random.default_rng(seed), 5)
     layers, mask = reference_of(pretrained).batch(reference_ids(config, sentences))
     tokens = model.mapper.distinct(sentences)
-    rows = torch.from_numpy(model.mapper.rows_with_marks(tokens.words))
+    rows = torch.from_numpy(model.mapper.rows_with_boundaries(tokens.words))
     index = torch.from_numpy(tokens.index)
     lengths = tokens.lengths.tolist() if padding == "lengths" else None
     output = model.network.bilm(rows, index, torch.from_numpy(mask), lengths=lengths)

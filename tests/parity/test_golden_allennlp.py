@@ -1,4 +1,4 @@
-"""Golden files of AllenNLP (A3-A8, B7): weights, layers, mixes, states, gradients, output files."""
+"""Parity with AllenNLP: weights, layers, mixes, states, gradients and output files."""
 
 import dataclasses
 import json
@@ -52,7 +52,7 @@ def set_mixes(mixes):
         ("bilm-tf/model", "bilm-tf/model/lm_embeddings_sentences.json"),
     ],
 )
-def test_ten_stateful_batches(golden_path, model, sentences):
+def test_encode_with_carried_state_equals_allennlp(golden_path, model, sentences):
     texts = json.loads(golden_path(sentences).read_text())
     in_order = [texts[row][batch].split() for batch in range(10) for row in range(3)]
     elmo = ELMo.from_pretrained(golden_path(model))
@@ -67,20 +67,20 @@ def test_ten_stateful_batches(golden_path, model, sentences):
 
 
 @pytest.mark.parametrize("name", ["elmo", "elmo_noskip_c3c354988"])
-def test_token_embeddings(golden_path, name):
+def test_layer_0_equals_token_embeddings_of_allennlp(golden_path, name):
     folder = golden_path(f"allennlp/{name}")
     weights = folder if name == "elmo" else golden_path("bilm-tf/model")
     words = (folder / "vocab_test.txt").read_text().splitlines()
     elmo = ELMo.from_pretrained(weights)
-    # A mark is a token of its own; every other word is spelled.
+    # Boundary tokens are not spelled; all other words are.
     vectors = elmo.encode([[word] for word in words], layers=0)
     ids = elmo.character_ids([[]])
-    marks = elmo.network.bilm.encoder(ids[0]).detach().numpy()
+    boundaries = elmo.network.bilm.encoder(ids[0]).detach().numpy()
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][()]
     assert len(words) == len(expected)
-    for word, found, row in zip(words, vectors, expected, strict=True):
-        value = {"<S>": marks[0], "</S>": marks[1]}.get(word, found[0, :16])
+    for word, vector, row in zip(words, vectors, expected, strict=True):
+        value = {"<S>": boundaries[0], "</S>": boundaries[1]}.get(word, vector[0, :16])
         np.testing.assert_allclose(value, row, rtol=0, atol=TOLERANCE)
 
 
@@ -103,18 +103,18 @@ def test_archive_equals_converted_hdf5(golden_path, pair, name):
     assert torch.equal(archive.weights["mixes.0.gamma"], inside["scalar_mix_0.gamma"])
 
 
-def test_archive_gives_the_vectors_of_its_weights(golden_path, pair):
+def test_archive_has_the_vectors_of_its_weights(golden_path, pair):
     folder = golden_path("allennlp/simple_tagger_with_elmo/serialization")
     sentences = [["The", "sentence", "."], ["ELMo", "helps"]]
     expected = ELMo.from_pretrained(options=pair[0], weights=pair[1]).encode(
         sentences, layers="all"
     )
-    found = ELMo.from_pretrained(folder / "model.tar.gz").encode(sentences, layers="all")
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=TOLERANCE)
+    vectors = ELMo.from_pretrained(folder / "model.tar.gz").encode(sentences, layers="all")
+    for actual, desired in zip(vectors, expected, strict=True):
+        np.testing.assert_allclose(actual, desired, rtol=0, atol=TOLERANCE)
 
 
-def test_multilingual_weights_load(golden_path):
+def test_multilingual_weights_load_with_fixed_mix(golden_path):
     elmo = ELMo.from_pretrained(
         golden_path("allennlp/elmo_multilingual_v0.9.0/es"),
         scalar_mix_parameters=[-9e10, 1.0, -9e10],
@@ -125,7 +125,7 @@ def test_multilingual_weights_load(golden_path):
     torch.testing.assert_close(output.representations[0], output.layers[1], rtol=0, atol=1e-7)
 
 
-def test_softmax_file(golden_path, pair):
+def test_softmax_file_is_loaded_exactly(golden_path, pair):
     path = golden_path("allennlp/softmax_pr/elmo_softmax_weights.hdf5")
     vocab = golden_path("allennlp/elmo/vocab_test.txt")
     elmo = ELMo.from_pretrained(options=pair[0], weights=pair[1], softmax=path, vocab=vocab)
@@ -135,14 +135,14 @@ def test_softmax_file(golden_path, pair):
     assert len(elmo.vocabulary) == 458
 
 
-def test_transformer_language_model_is_refused_by_name(golden_path):
+def test_transformer_language_model_is_rejected_by_name(golden_path):
     path = golden_path("allennlp/language_model_v0.9.0/model.tar.gz")
     with pytest.raises(FormatError, match=r"bidirectional_language_model_transformer.*not an ELMo"):
         ELMo.from_pretrained(path)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_elmo_module(golden, pair, variant):
+def test_elmo_module_equals_allennlp(golden, pair, variant):
     expected = np.load(golden / "elmo_module.npz")
     module = Elmo(*pair, num_output_representations=2, dropout=0.0, **VARIANTS[variant])
     if variant != "fixed_mix":
@@ -154,16 +154,19 @@ def test_elmo_module(golden, pair, variant):
         assert np.array_equal(ids.numpy(), expected[f"{scope}/char_ids"])
         output = module(ids)
         assert np.array_equal(output["mask"].numpy(), expected[f"{scope}/mask"])
-        for which, found in enumerate(output["elmo_representations"]):
+        for which, representation in enumerate(output["elmo_representations"]):
             np.testing.assert_allclose(
-                found.detach().numpy(), expected[f"{scope}/rep{which}"], rtol=0, atol=TOLERANCE
+                representation.detach().numpy(),
+                expected[f"{scope}/rep{which}"],
+                rtol=0,
+                atol=TOLERANCE,
             )
     h, c = module._elmo_lstm._elmo_lstm._states
     np.testing.assert_allclose(h, expected[f"{variant}/states_h"], rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(c, expected[f"{variant}/states_c"], rtol=0, atol=TOLERANCE)
 
 
-def test_bilm_activations(golden, pair):
+def test_bilm_activations_equal_allennlp(golden, pair):
     expected = np.load(golden / "elmo_module.npz")
     bilm = Elmo(*pair, num_output_representations=1)._elmo_lstm
     batches = json.loads((golden / "elmo_module_sentences.json").read_text())
@@ -178,8 +181,7 @@ def test_bilm_activations(golden, pair):
         )
 
 
-def test_own_layer_norm_equals_the_module(golden, pair):
-    """Our own class, given the state of the old one, mixes the same numbers."""
+def test_elmo_with_layer_norm_equals_the_allennlp_module(golden, pair):
     expected = np.load(golden / "elmo_module.npz")
     batch = json.loads((golden / "elmo_module_sentences.json").read_text())[0]
     elmo = ELMo.from_pretrained(
@@ -189,23 +191,26 @@ def test_own_layer_norm_equals_the_module(golden, pair):
         mix.weights.data = torch.tensor(weights)
         mix.gamma.data.fill_(gamma)
     output = elmo(elmo.character_ids(batch))
-    for which, found in enumerate(output.representations):
+    for which, representation in enumerate(output.representations):
         np.testing.assert_allclose(
-            found.detach().numpy(), expected[f"layer_norm/b0/rep{which}"], rtol=0, atol=TOLERANCE
+            representation.detach().numpy(),
+            expected[f"layer_norm/b0/rep{which}"],
+            rtol=0,
+            atol=TOLERANCE,
         )
 
 
-def test_fine_tuning_gradients(golden, pair):
+def test_fine_tuning_gradients_equal_allennlp(golden, pair):
     expected = np.load(golden / "elmo_finetune_grads.npz")
     batches = json.loads((golden / "elmo_module_sentences.json").read_text())
     module = Elmo(*pair, num_output_representations=1, requires_grad=True, dropout=0.0)
     loss = (module(batch_to_ids(batches[0]))["elmo_representations"][0] ** 2).sum()
     np.testing.assert_allclose(loss.item(), expected["loss"], rtol=1e-5)
     loss.backward()
-    found = {name: value.grad.numpy() for name, value in module.named_parameters()}
-    assert {*found, "loss"} == {*expected.files}
-    assert len(found) == 37
-    for name, value in found.items():
+    gradients = {name: value.grad.numpy() for name, value in module.named_parameters()}
+    assert {*gradients, "loss"} == {*expected.files}
+    assert len(gradients) == 37
+    for name, value in gradients.items():
         scale = np.abs(expected[name]).max()
         np.testing.assert_allclose(value / scale, expected[name] / scale, rtol=0, atol=TOLERANCE)
 
@@ -219,7 +224,9 @@ def test_fine_tuning_gradients(golden, pair):
         ("command_all_forget_sentences", "all", True, 64),
     ],
 )
-def test_elmo_command(golden, pair, tmp_path, name, layers, forget, batch_size):
+def test_embed_equals_the_elmo_command_of_allennlp(
+    golden, pair, tmp_path, name, layers, forget, batch_size
+):
     out = tmp_path / "out.hdf5"
     embed(
         EmbedConfig(
@@ -236,7 +243,7 @@ def test_elmo_command(golden, pair, tmp_path, name, layers, forget, batch_size):
 
 
 @pytest.mark.parametrize("output_format", ["all", "top", "average"])
-def test_embedder_file(golden, pair, tmp_path, output_format):
+def test_embed_file_equals_allennlp(golden, pair, tmp_path, output_format):
     out = tmp_path / "out.hdf5"
     with (golden / "command_input.txt").open() as lines:
         ElmoEmbedder(*pair).embed_file(lines, out, output_format, batch_size=2)
@@ -244,19 +251,19 @@ def test_embedder_file(golden, pair, tmp_path, output_format):
 
 
 def assert_same_file(path, golden):
-    with h5py.File(path) as found, h5py.File(golden) as expected:
-        assert sorted(found) == sorted(expected)
+    with h5py.File(path) as actual, h5py.File(golden) as expected:
+        assert sorted(actual) == sorted(expected)
         for key in expected:
-            assert found[key].shape == expected[key].shape
-            assert found[key].dtype == expected[key].dtype
+            assert actual[key].shape == expected[key].shape
+            assert actual[key].dtype == expected[key].dtype
             if key == "sentence_to_index":
-                assert found[key][0] == expected[key][0]
+                assert actual[key][0] == expected[key][0]
             else:
                 np.testing.assert_allclose(
-                    found[key][()], expected[key][()], rtol=0, atol=TOLERANCE
+                    actual[key][()], expected[key][()], rtol=0, atol=TOLERANCE
                 )
 
 
-def test_old_config_is_unchanged_by_reading(pair):
+def test_forget_bias_of_allennlp_is_1(pair):
     model = read(options=pair[0], weights=pair[1])
     assert dataclasses.asdict(model.config.lstm)["forget_bias"] == 1.0

@@ -1,4 +1,4 @@
-"""Golden files of bilm-tf (A2, B1, B2, B4): ids, layers, mixes, states, dumps, checkpoints."""
+"""Parity with bilm-tf: ids, layers, mixes, states, dumps and checkpoints."""
 
 import json
 
@@ -26,11 +26,11 @@ def golden(golden_path):
     return golden_path("generated/bilm-tf")
 
 
-def close(found, expected):
-    np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=TOLERANCE)
+def assert_close(actual, expected):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=0, atol=TOLERANCE)
 
 
-def test_six_stateful_batches(golden_path, golden):
+def test_batches_with_carried_state_equal_bilm_tf(golden_path, golden):
     expected = np.load(golden / "inference_skip.npz")
     batches = json.loads((golden / "inference_sentences.json").read_text())
     folder = golden_path("allennlp/elmo")
@@ -56,32 +56,32 @@ def test_six_stateful_batches(golden_path, golden):
         mask = output.mask.numpy()
         assert np.array_equal(mask, expected[f"{scope}_mask"])
         layers = output.layers.transpose(0, 1).clone()
-        # bilm-tf leaves the vector of an all-mask token at the padding of layer 0.
+        # At padding, layer 0 of bilm-tf is the vector of a token of mask ids.
         layers[:, 0][~output.mask] = torch.cat([padding, padding])
-        close(layers, expected[f"{scope}_lm_embeddings"])
+        assert_close(layers, expected[f"{scope}_lm_embeddings"])
         for name, model in models.items():
             with torch.no_grad():
                 mixed = model(ids, state=state).representations[0].numpy()
-            close(mixed[mask], expected[f"{scope}_{name}"][mask])
-        close(0.5 * elmo.mix_penalty().detach(), expected[f"{scope}_l2"])
+            assert_close(mixed[mask], expected[f"{scope}_{name}"][mask])
+        assert_close(0.5 * elmo.mix_penalty().detach(), expected[f"{scope}_l2"])
         with torch.no_grad():
             tokens = bilm.encoder(ids.flatten(0, 1)).view(*ids.shape[:2], -1)
-        close(tokens, expected[f"{scope}_token_embeddings"])
+        assert_close(tokens, expected[f"{scope}_token_embeddings"])
         table = table.updated(output.state)
     for side, direction in enumerate(("forward", "backward")):
         for depth in range(2):
-            close(table.h[depth, side], expected[f"final_state_{direction}_{depth}_h"])
-            close(table.c[depth, side], expected[f"final_state_{direction}_{depth}_c"])
+            assert_close(table.h[depth, side], expected[f"final_state_{direction}_{depth}_h"])
+            assert_close(table.c[depth, side], expected[f"final_state_{direction}_{depth}_c"])
 
 
-def test_vocabulary_ids(golden_path):
+def test_vocabulary_ids_equal_bilm_tf(golden_path):
     vocabulary = Vocabulary.load(golden_path("bilm-tf/data/vocab_test.txt"))
     sentences = [["<S>", "The", "first", ".", "</S>"], ["<S>", "It", "said", "</S>"]]
     ids = [[vocabulary.ids[word] + 1 for word in sentence] for sentence in sentences]
     assert ids == [[2, 18, 75, 6, 1], [2, 67, 21, 1]]
 
 
-def test_dump_token_embeddings_and_token_input(golden_path, golden):
+def test_cached_token_embeddings_equal_dump_of_bilm_tf(golden_path, golden):
     folder = golden_path("allennlp/elmo")
     with h5py.File(golden / "dump_token_embeddings.hdf5") as file:
         expected = file["embedding"][()]
@@ -89,8 +89,8 @@ def test_dump_token_embeddings_and_token_input(golden_path, golden):
     words = (golden / "dump_vocab.txt").read_text().splitlines()
     inner = [word for word in words if word not in ("<S>", "</S>")]
     vectors = spelled.encode([[word] for word in inner], layers=0)
-    for word, found in zip(inner, vectors, strict=True):
-        close(found[0, :16], expected[words.index(word)])
+    for word, vector in zip(inner, vectors, strict=True):
+        assert_close(vector[0, :16], expected[words.index(word)])
     cached = ELMo.from_pretrained(
         folder,
         vocab=golden / "dump_vocab.txt",
@@ -100,20 +100,20 @@ def test_dump_token_embeddings_and_token_input(golden_path, golden):
     ids = cached.character_ids(sentences)[:, :, -1].numpy()
     golden_ids = np.load(golden / "dump_token_ids.npz")["ids"]
     unknown = words.index("<UNK>") + 1 if "<UNK>" in words else 0
-    # Where bilm-tf has <UNK>, ours spells the word out: id 0 among real tokens.
+    # Our cached model computes <UNK> words from their characters: id 0 at real positions.
     real = (cached.character_ids(sentences) > 0).any(2).numpy()
     assert np.array_equal(ids[golden_ids != unknown], golden_ids[golden_ids != unknown])
     assert ((ids == 0) & real == (golden_ids == unknown) & real).all()
     sentences.append(["never", "seen", "before", sentences[0][0]])
-    for one, other in zip(
+    for cached_vectors, spelled_vectors in zip(
         cached.encode(sentences, layers="all"),
         spelled.encode(sentences, layers="all"),
         strict=True,
     ):
-        close(one, other)
+        assert_close(cached_vectors, spelled_vectors)
 
 
-def test_dump_bilm_embeddings(golden_path, golden, tmp_path):
+def test_embed_equals_dump_bilm_embeddings(golden_path, golden, tmp_path):
     out = tmp_path / "out.hdf5"
     embed(
         EmbedConfig(
@@ -126,14 +126,14 @@ def test_dump_bilm_embeddings(golden_path, golden, tmp_path):
             forget_sentences=True,
         )
     )
-    with h5py.File(out) as found, h5py.File(golden / "dump_bilm_embeddings.hdf5") as expected:
-        assert sorted(found) == sorted(expected)
+    with h5py.File(out) as actual, h5py.File(golden / "dump_bilm_embeddings.hdf5") as expected:
+        assert sorted(actual) == sorted(expected)
         for key in expected:
-            assert found[key].dtype == expected[key].dtype
-            close(found[key][()], expected[key][()])
+            assert actual[key].dtype == expected[key].dtype
+            assert_close(actual[key][()], expected[key][()])
 
 
-def test_checkpoint_softmax_and_dump(golden, tmp_path):
+def test_converted_checkpoint_equals_dump_of_bilm_tf(golden, tmp_path):
     model = read(golden / "checkpoint")
     variables = np.load(golden / "checkpoint_all_variables.npz")
     assert np.array_equal(model.weights["softmax.weight"], variables["lm/softmax/W"])
@@ -141,7 +141,7 @@ def test_checkpoint_softmax_and_dump(golden, tmp_path):
     assert any("261" in note for note in model.notes)
     convert(ConvertConfig(str(golden / "checkpoint"), str(tmp_path / "out"), to="allennlp"))
     with (
-        h5py.File(tmp_path / "out" / "weights.hdf5") as found,
+        h5py.File(tmp_path / "out" / "weights.hdf5") as actual,
         h5py.File(golden / "checkpoint_dumped_weights.hdf5") as expected,
     ):
         names = []
@@ -150,7 +150,7 @@ def test_checkpoint_softmax_and_dump(golden, tmp_path):
         )
         assert len(names) == 31
         for name in names:
-            assert np.array_equal(found[name][()], expected[name][()]), name
+            assert np.array_equal(actual[name][()], expected[name][()]), name
     for variable in variables.files:
         if "Adagrad" not in variable and variable.startswith("lm/") and "softmax" not in variable:
             assert hdf5_name(variable) in names
@@ -160,18 +160,18 @@ def test_checkpoint_softmax_and_dump(golden, tmp_path):
     assert written["char_cnn"] == dumped["char_cnn"]
 
 
-def test_checkpoint_equals_its_dump(golden):
+def test_vectors_of_checkpoint_equal_those_of_its_dump(golden):
     sentences = [["It", "said"], ["naïve", "x" * 60, "."], []]
     first = ELMo.from_pretrained(golden / "checkpoint").encode(sentences, layers="all")
     second = ELMo.from_pretrained(
         options=golden / "checkpoint_dumped_options.json",
         weights=golden / "checkpoint_dumped_weights.hdf5",
     ).encode(sentences, layers="all")
-    for one, other in zip(first, second, strict=True):
-        assert np.array_equal(one, other)
+    for checkpoint_vectors, dump_vectors in zip(first, second, strict=True):
+        assert np.array_equal(checkpoint_vectors, dump_vectors)
 
 
-def test_boundaries_of_an_empty_batch():
+def test_without_boundaries_of_empty_sentences():
     layers, mask = without_boundaries(torch.ones(3, 2, 2, 4), torch.ones(2, 2, dtype=torch.bool))
     assert layers.shape == (3, 2, 0, 4)
     assert mask.shape == (2, 0)

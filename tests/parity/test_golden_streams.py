@@ -1,4 +1,4 @@
-"""Lane batches of bilm-tf, integer for integer."""
+"""Parity of training batches with bilm-tf, integer by integer."""
 
 import numpy as np
 import pytest
@@ -11,27 +11,29 @@ from elmo.text.token_batches import TokenMapper
 from elmo.text.vocabulary import Vocabulary
 
 
-@pytest.mark.parametrize(("lanes", "steps"), [(2, 10), (4, 5), (1, 1)])
-def test_windows(golden_path, lanes, steps):
+@pytest.mark.parametrize(("n_streams", "n_steps"), [(2, 10), (4, 5), (1, 1)])
+def test_segments_equal_batches_of_bilm_tf(golden_path, n_streams, n_steps):
     golden = np.load(golden_path("generated/bilm-tf/lm_batches_maxword10.npz"))
     folder = golden_path("bilm-tf/train")
     text = (folder / "data.txt").read_text(encoding="utf-8")
     sentences = [line.split() for line in text.split("\n")]
     words = sorted({word for sentence in sentences for word in sentence})
-    number = {word: place for place, word in enumerate(words)}
-    split = Split.of([[number[word] for word in sentence] for sentence in sentences])
+    numbers = {word: number for number, word in enumerate(words)}
+    split = Split.of([[numbers[word] for word in sentence] for sentence in sentences])
     vocabulary = Vocabulary.load(folder / "vocab.txt")
     tables = token_tables(DistinctWords.of(words), TokenMapper(ByteCharacters(10)), vocabulary)
-    windows = list(read_once(split, lanes=lanes, steps=steps, reset=False, drop_tail=True))
-    name = f"bs{lanes}_un{steps}"
-    assert len(windows) == int(golden[f"{name}_n"])
-    for place, window in enumerate(windows):
-        for side, suffix in enumerate(("", "_reverse")):
-            inputs, targets = window.inputs[side].T, window.targets[side].T
-            found = {
+    segments = list(
+        read_once(split, n_streams=n_streams, n_steps=n_steps, reset=False, drop_tail=True)
+    )
+    name = f"bs{n_streams}_un{n_steps}"
+    assert len(segments) == int(golden[f"{name}_n"])
+    for number, segment in enumerate(segments):
+        for direction, suffix in enumerate(("", "_reverse")):
+            inputs, targets = segment.inputs[direction].T, segment.targets[direction].T
+            arrays = {
                 "token_ids": tables.targets[inputs],
                 "tokens_characters": tables.rows[inputs] - SHIFT,
                 "next_token_id": tables.targets[targets],
             }
-            for key, value in found.items():
-                assert np.array_equal(value, golden[f"{name}_{place}_{key}{suffix}"])
+            for key, value in arrays.items():
+                assert np.array_equal(value, golden[f"{name}_{number}_{key}{suffix}"])

@@ -1,4 +1,4 @@
-"""bilm-tf's training, step for step: losses, gradients, clipping, Adagrad, states, run_test."""
+"""Parity of training with bilm-tf: losses, gradients, clipping, Adagrad, states, perplexity."""
 
 import json
 
@@ -39,26 +39,26 @@ def options(golden_path):
 
 
 def read_variables(golden, options, prefix):
-    """Give the variables of a step by our names."""
+    """Return the variables of a step under our names."""
     names = [name for name in golden.files if name.startswith(f"{prefix}/")]
     arrays = {hdf5_name(name.removeprefix(f"{prefix}/")): golden[name] for name in names}
     return bilm_hdf5.read(options, arrays, label="golden", origin="golden", vocabulary=None)
 
 
-def words_of(golden):
-    """Give the distinct token rows of all steps, and which stand where, (step, 2, time, lanes)."""
+def distinct_rows(golden):
+    """Return the distinct token rows of all steps, and their index, (steps, 2, time, streams)."""
     steps = [
         np.stack([golden[f"step{step}/in/tokens_characters{suffix}"] for suffix in SUFFIXES])
         for step in range(3)
     ]
-    every = np.stack(steps).transpose(0, 1, 3, 2, 4).astype(np.int64) + SHIFT
-    rows, index = np.unique(every.reshape(-1, every.shape[-1]), axis=0, return_inverse=True)
-    return rows, index.reshape(every.shape[:4])
+    inputs = np.stack(steps).transpose(0, 1, 3, 2, 4).astype(np.int64) + SHIFT
+    rows, index = np.unique(inputs.reshape(-1, inputs.shape[-1]), axis=0, return_inverse=True)
+    return rows, index.reshape(inputs.shape[:4])
 
 
 def batch_of(golden, step):
-    """Give the inputs of a step as the learner takes them."""
-    rows, index = words_of(golden)
+    """Return the inputs of a step as a batch for the learner."""
+    rows, index = distinct_rows(golden)
     targets = np.stack([golden[f"step{step}/in/next_token_id{suffix}"].T for suffix in SUFFIXES])
     resets = np.zeros(targets.shape, dtype=bool)
     return SegmentBatch(*distinct(index[step], len(rows)), targets.astype(np.int64), resets)
@@ -76,89 +76,91 @@ def make_learner(golden, options, accumulate=1):
         optimizer=OptimizerConfig(clip_norm=options["all_clip_norm_val"]),
         run=RunConfig(accumulate=accumulate),
     )
-    rows, _ = words_of(golden)
+    rows, _ = distinct_rows(golden)
     unused = np.zeros(len(rows), dtype=np.int64)
     tables = TokenTables(rows, unused, unused.astype(bool), unused)
     return Learner(Fabric(accelerator="cpu", devices=1), network, config, tables, n_steps=3)
 
 
-def close(found, expected, what):
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-6, err_msg=what)
+def assert_close(actual, expected, name):
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=2e-6, err_msg=name)
 
 
 def check_states(learner, golden, number):
-    for side in (0, 1):
+    for direction in (0, 1):
         for layer in range(2):
-            place = f"step{number}/state/{side}/{layer}"
-            close(learner.c[layer, side], golden[f"{place}/c"], f"{place}/c")
-            close(learner.h[layer, side], golden[f"{place}/h"], f"{place}/h")
+            scope = f"step{number}/state/{direction}/{layer}"
+            assert_close(learner.c[layer, direction], golden[f"{scope}/c"], f"{scope}/c")
+            assert_close(learner.h[layer, direction], golden[f"{scope}/h"], f"{scope}/h")
 
 
-def test_three_steps(golden, options):
+def test_three_steps_equal_bilm_tf(golden, options):
     learner = make_learner(golden, options)
     gradients = []
     step = learner.optimizer.step
 
-    def spy():
+    def record_gradients():
         named = learner.network.named_parameters()
         gradients.append({name: v.grad.clone() for name, v in named if v.grad is not None})
         step()
 
-    learner.optimizer.step = spy
+    learner.optimizer.step = record_gradients
     for number in range(3):
         result = learner.step([batch_of(golden, number)], number)
-        close(result.losses[0], golden[f"step{number}/loss_forward"], "forward loss")
-        close(result.losses[1], golden[f"step{number}/loss_backward"], "backward loss")
-        close(result.losses.mean(), golden[f"step{number}/loss_total"], "total")
-        close(result.norm, golden[f"step{number}/global_grad_norm"], "norm")
+        assert_close(result.losses[0], golden[f"step{number}/loss_forward"], "forward loss")
+        assert_close(result.losses[1], golden[f"step{number}/loss_backward"], "backward loss")
+        assert_close(result.losses.mean(), golden[f"step{number}/loss_total"], "total")
+        assert_close(result.norm, golden[f"step{number}/global_grad_norm"], "norm")
         check_states(learner, golden, number)
     clip = options["all_clip_norm_val"]
     scale = clip / max(float(golden["step0/global_grad_norm"]), clip)
     expected = read_variables(golden, options, "step0/grad").weights
     for name, value in gradients[0].items():
-        close(value, expected[name] * scale, f"gradient of {name}")
+        assert_close(value, expected[name] * scale, f"gradient of {name}")
     check_weights(learner, golden, options)
 
 
 def check_weights(learner, golden, options):
-    """Compare weights and Adagrad's sums after three steps."""
+    """Compare the weights and the accumulators of Adagrad after three steps."""
     after = read_variables(golden, options, "after3").weights
     accumulators = read_variables(golden, options, "after3_accumulator").weights
     named = dict(learner.network.named_parameters())
     trained = [name for name in after if not name.startswith("mixes.")]
     assert len(trained) == len(learner.optimizer.state)
     for name in trained:
-        close(named[name].detach(), after[name], name)
-        # The mask row of the characters is ours.
+        assert_close(named[name].detach(), after[name], name)
+        # bilm-tf has no row for the mask in the character embedding.
         first = 1 if name == "bilm.encoder.characters.embedding.weight" else 0
-        found = learner.optimizer.state[named[name]]["sum"]
-        close(found[first:], accumulators[name][first:], f"sum of {name}")
+        sums = learner.optimizer.state[named[name]]["sum"]
+        assert_close(sums[first:], accumulators[name][first:], f"accumulator of {name}")
 
 
-def test_accumulating_changes_nothing(golden, options):
-    whole, halves = make_learner(golden, options), make_learner(golden, options, accumulate=2)
+def test_gradient_accumulation_equals_a_single_batch(golden, options):
+    single, accumulated = make_learner(golden, options), make_learner(golden, options, accumulate=2)
     for number in range(3):
         batch = batch_of(golden, number)
         parts = [
             SegmentBatch(
-                batch.words, batch.index[:, :, lane], batch.targets[:, :, lane], batch.resets
+                batch.words, batch.index[:, :, streams], batch.targets[:, :, streams], batch.resets
             )
-            for lane in (slice(0, 1), slice(1, 2))
+            for streams in (slice(0, 1), slice(1, 2))
         ]
-        one, other = whole.step([batch], number), halves.step(parts, number)
-        torch.testing.assert_close(one.losses, other.losses)
-        torch.testing.assert_close(one.norm, other.norm)
-    for name, value in whole.network.state_dict().items():
-        torch.testing.assert_close(halves.network.state_dict()[name], value, rtol=1e-4, atol=1e-6)
+        first, second = single.step([batch], number), accumulated.step(parts, number)
+        torch.testing.assert_close(first.losses, second.losses)
+        torch.testing.assert_close(first.norm, second.norm)
+    for name, value in single.network.state_dict().items():
+        torch.testing.assert_close(
+            accumulated.network.state_dict()[name], value, rtol=1e-4, atol=1e-6
+        )
 
 
-def test_sampled_softmax(golden_path):
+def test_sampled_softmax_equals_bilm_tf(golden_path):
     data = np.load(golden_path("generated/bilm-tf/sampled_softmax.npz"))
     weight, bias, hidden = (torch.from_numpy(data[name]) for name in ("W", "b", "h"))
     labels, sampled = torch.from_numpy(data["labels"]), torch.from_numpy(data["sampled"])
     true_q, sampled_q = (log_expected_count(ids, 1000, 96) for ids in (labels, sampled))
-    close(true_q.exp(), data["true_expected"][:, 0], "expected counts of the targets")
-    close(sampled_q.exp(), data["sampled_expected"], "expected counts of the candidates")
+    assert_close(true_q.exp(), data["true_expected"][:, 0], "expected counts of the targets")
+    assert_close(sampled_q.exp(), data["sampled_expected"], "expected counts of the candidates")
     losses = sampled_losses(
         hidden,
         true_weight=weight[labels],
@@ -170,11 +172,11 @@ def test_sampled_softmax(golden_path):
         targets=labels,
         sampled=sampled,
     )
-    close(losses, data["losses"], "losses")
+    assert_close(losses, data["losses"], "losses")
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_run_test(golden_path, batch_size):
+def test_perplexity_equals_run_test_of_bilm_tf(golden_path, batch_size):
     folder = golden_path("generated/bilm-tf")
     expected = json.loads((folder / "checkpoint_run_test_perplexity.json").read_text())
     train = golden_path("bilm-tf/train")

@@ -79,7 +79,7 @@ def test_classifier_keeps_type_of_integer_labels(tmp_path, label_type):
     assert loaded.classes_.dtype == model.classes_.dtype
     assert (loaded.predict(TEXTS) == labels).all()
     assert loaded.score(TEXTS, labels) == 1
-    with pytest.raises(InputError, match=r"example '0' has 0.5 for its target, expected a label"):
+    with pytest.raises(InputError, match=r"example '0' has the target 0.5; expected a label"):
         model.fit(TEXTS, [0.5] * len(TEXTS))
 
 
@@ -156,11 +156,11 @@ def test_estimator_rejects_unknown_settings():
             r"Text 1 must be a string or a list of words \(got None\)",
         ),
         (Classifier, ["a", ["b", 2]], ["x", "y"], "Text 1 must be a string or a list of words"),
-        (Classifier, ["a", "b"], [0.5, 1], "example '0' has 0.5 for its target, expected a label"),
-        (Classifier, ["a", "b"], [None, "x"], "'0' has None for its target, expected a label"),
+        (Classifier, ["a", "b"], [0.5, 1], "example '0' has the target 0.5; expected a label"),
+        (Classifier, ["a", "b"], [None, "x"], "'0' has the target None; expected a label"),
         (Tagger, ["a b"], [["X"]], "Text 0 has 2 words, but 1 tags"),
-        (Tagger, ["a b"], ["XY"], "'0' has 'XY' for its target, expected a tag for each word"),
-        (Tagger, ["a b"], [3], "'0' has 3 for its target, expected a tag for each word"),
+        (Tagger, ["a b"], ["XY"], "'0' has the target 'XY'; expected a tag for each word"),
+        (Tagger, ["a b"], [3], "'0' has the target 3; expected a tag for each word"),
     ],
 )
 def test_fit_rejects_invalid_texts_and_targets(estimator, texts, targets, message):
@@ -171,7 +171,7 @@ def test_fit_rejects_invalid_texts_and_targets(estimator, texts, targets, messag
 def test_fitted_estimator_rejects_invalid_texts_and_targets(fitted):
     with pytest.raises(InputError, match="There are 20 texts, but 1 targets"):
         fitted.score(TEXTS, ["good"])
-    with pytest.raises(InputError, match=r"has 1\.5 for its target, expected a label"):
+    with pytest.raises(InputError, match=r"has the target 1\.5; expected a label"):
         fitted.evaluate(["a"], [1.5])
     with pytest.raises(InputError, match="Text 0 has no words"):
         fitted.predict([""])

@@ -59,7 +59,7 @@ def test_missing_or_empty_training_file_raises(tmp_path):
     with pytest.raises(ConfigError, match=r"No training examples\. Give a file with --train"):
         training_examples(ExamplesConfig(), str.split, 1)
     (tmp_path / "empty.tsv").write_text("text\tlabel\n\tx\n")
-    with pytest.raises(FormatError, match=r"empty.tsv holds no row"):
+    with pytest.raises(FormatError, match=r"empty.tsv: contains no rows below the header"):
         read_examples(ExamplesConfig(empty="skip"), str(tmp_path / "empty.tsv"), str.split)
 
 
@@ -130,7 +130,7 @@ def test_sentence_pairs_have_default_columns(tmp_path):
     for label, expected in ((None, "x"), ("same", "y")):
         config = ExamplesConfig(reader="sentence_pairs", label=label)
         assert read_examples(config, str(path), str.split)[0].target == expected
-    with pytest.raises(ConfigError, match="text is 'premise'; pairs have two columns of texts"):
+    with pytest.raises(ConfigError, match="text must name two columns"):
         read_examples(ExamplesConfig(reader="sentence_pairs", text="premise"), str(path), str.split)
 
 

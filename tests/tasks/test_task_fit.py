@@ -328,7 +328,7 @@ def test_missing_test_set_raises_before_training(tmp_path, files, parallel_seeds
         tmp_path / "run", train=files["classification"], test=str(tmp_path / "none.jsonl"), seeds=2
     )
     config = dataclasses.replace(config, parallel_seeds=parallel_seeds)
-    with pytest.raises(FormatError, match=r"cannot read .*none\.jsonl: No such file"):
+    with pytest.raises(FormatError, match=r"Cannot read .*none\.jsonl: No such file"):
         fit(config)
     assert not list((tmp_path / "run").rglob("log.jsonl"))
 

@@ -166,7 +166,7 @@ def test_predict_splits_text_like_training_data(elmo, tmp_path, monkeypatch, raw
     [
         (b"a film\n\nb\n", "line 2 has no words. Remove the line, so that lines and predictions"),
         (b"a\n \t \n", "line 2 has no words"),
-        (b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line; convert it first"),
+        (b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line. Convert it first"),
     ],
 )
 def test_predict_rejects_invalid_lines(elmo, classifier, tmp_path, data, message):
@@ -183,7 +183,7 @@ def test_predict_rejects_invalid_lines(elmo, classifier, tmp_path, data, message
 def test_predict_rejects_closed_stdin(classifier, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     config = predict_module.TaskPredictConfig(str(classifier), "-", "-")
-    with pytest.raises(predict_module.InputError, match="cannot read standard input: it is closed"):
+    with pytest.raises(predict_module.InputError, match="Cannot read standard input: it is closed"):
         predict_module.predict(config)
 
 

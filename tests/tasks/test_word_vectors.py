@@ -72,11 +72,11 @@ def test_read_rejects_fewer_words_than_header(tmp_path):
 
 
 def test_read_rejects_missing_file_and_invalid_utf8(tmp_path):
-    with pytest.raises(FormatError, match="cannot read"):
+    with pytest.raises(FormatError, match="Cannot read"):
         read_word_vectors(tmp_path / "none")
-    (tmp_path / "torn").write_bytes(b"a 1 2\n\xff\xff 1 2\n")
-    with pytest.raises(FormatError, match="torn, line 2 is not UTF-8"):
-        read_word_vectors(tmp_path / "torn")
+    (tmp_path / "damaged").write_bytes(b"a 1 2\n\xff\xff 1 2\n")
+    with pytest.raises(FormatError, match="damaged, line 2 is not valid UTF-8"):
+        read_word_vectors(tmp_path / "damaged")
 
 
 # ------------------------------------------------------------------------------------------ binary

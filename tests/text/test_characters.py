@@ -1,4 +1,4 @@
-"""Words to character ids: bytes and dictionaries, exact to the id."""
+"""Tests of the character schemes: exact ids of bytes and dictionary symbols."""
 
 import json
 import unicodedata
@@ -20,7 +20,7 @@ from elmo.text.characters import (
     fitted_width,
 )
 
-MARKS = {"<S>": 256, "</S>": 257}
+BOUNDARY_TOKENS = {"<S>": 256, "</S>": 257}
 PAD = 261
 
 
@@ -54,19 +54,19 @@ def padded(ids, width=50):
         ("x" * 48, [259] + [121] * 48 + [260]),
         ("x" * 49, [259] + [121] * 48 + [260]),
         ("日" * 20, [259] + [231, 152, 166] * 16 + [260]),
-        # What vanishes takes no room.
+        # Removed surrogates take no columns.
         ("\ud800" * 9 + "x" * 60, [259] + [121] * 48 + [260]),
-        # 47 bytes, then a character of two: the cut falls inside it.
+        # 47 bytes, then a character of two bytes, which is truncated.
         ("x" * 47 + "é", [259] + [121] * 47 + [196, 260]),
     ],
 )
-def test_ids_of_a_word(word, ids):
-    found = ByteCharacters().ids([word])
-    assert found.dtype == np.int64
-    assert found.tolist() == [padded(ids)]
+def test_byte_ids_of_a_word(word, ids):
+    rows = ByteCharacters().ids([word])
+    assert rows.dtype == np.int64
+    assert rows.tolist() == [padded(ids)]
 
 
-def test_boundaries():
+def test_byte_ids_of_boundary_tokens():
     assert ByteCharacters().boundaries().tolist() == [
         padded([259, 257, 260]),
         padded([259, 258, 260]),
@@ -85,11 +85,11 @@ def test_boundaries():
         (10, "日本語", [259, 231, 152, 166, 231, 157, 173, 233, 171, 260]),
     ],
 )
-def test_other_widths(width, word, ids):
+def test_byte_ids_of_other_widths(width, word, ids):
     assert ByteCharacters(width).ids([word]).tolist() == [ids]
 
 
-def test_words_do_not_run_into_each_other():
+def test_byte_ids_of_several_words():
     words = ["", "abcdefgh", "\ud800", "x", "", "é"]
     assert ByteCharacters(6).ids(words).tolist() == [
         [259, 260, 261, 261, 261, 261],
@@ -101,12 +101,12 @@ def test_words_do_not_run_into_each_other():
     ]
 
 
-def test_no_words():
+def test_byte_ids_of_no_words():
     assert ByteCharacters(7).ids([]).shape == (0, 7)
 
 
-def test_special_words_are_one_character():
-    mapper = ByteCharacters(6, {**MARKS, "[TAG]": 7})
+def test_special_words_are_encoded_as_one_id():
+    mapper = ByteCharacters(6, {**BOUNDARY_TOKENS, "[TAG]": 7})
     assert mapper.ids(["<S>", "a", "</S>", "[TAG]", "<S", "<s>"]).tolist() == [
         [259, 257, 260, 261, 261, 261],
         [259, 98, 260, 261, 261, 261],
@@ -117,35 +117,35 @@ def test_special_words_are_one_character():
     ]
 
 
-def test_without_special_words_a_mark_in_a_text_is_text():
+def test_boundary_token_in_the_text_is_spelled_by_default():
     mapper = ByteCharacters()
     rows = mapper.ids(["<S>", "</S>"])
     assert not (rows == mapper.boundaries()).all(axis=1).any()
 
 
-def test_awkward_tokens_as_bilm_tf_spelled_them(golden_path):
+def test_unusual_tokens_have_the_ids_of_bilm_tf(golden_path):
     golden = json.loads(golden_path("generated/bilm-tf/char_ids.json").read_text("utf-8"))
     assert len(golden["tokens"]) == 18
-    mapper = ByteCharacters(special_words=MARKS)
+    mapper = ByteCharacters(special_words=BOUNDARY_TOKENS)
     begin, end = mapper.boundaries()
     rows = np.concatenate([begin[None], mapper.ids(golden["tokens"]), end[None]])
     assert rows.tolist() == golden["ids_plus1_with_bos_eos"]
 
 
-def test_words_of_ten_characters_as_bilm_tf_spelled_them(golden_path):
+def test_truncated_words_have_the_ids_of_bilm_tf(golden_path):
     words = golden_path("bilm-tf/train/vocab.txt").read_text("utf-8").split()
-    mapper = ByteCharacters(10, MARKS)
+    mapper = ByteCharacters(10, BOUNDARY_TOKENS)
     with np.load(golden_path("generated/bilm-tf/lm_batches_maxword10.npz")) as batches:
         for number in range(int(batches["bs2_un10_n"])):
             ids = batches[f"bs2_un10_{number}_token_ids"].ravel()
             raw = batches[f"bs2_un10_{number}_tokens_characters"].reshape(-1, 10)
             known = ids != words.index("<UNK>")
             assert known.sum() > 10
-            found = mapper.ids([words[i] for i in ids[known]])
-            assert (found == raw[known] + 1).all()
+            rows = mapper.ids([words[i] for i in ids[known]])
+            assert (rows == raw[known] + 1).all()
 
 
-def test_a_word_of_ten_megabytes():
+def test_byte_ids_of_a_word_of_ten_megabytes():
     rows = ByteCharacters().ids(["é" * 5_000_000, "a"])
     assert rows[0].tolist() == [259] + [196, 170] * 24 + [260]
     assert rows[1].tolist() == padded([259, 98, 260])
@@ -157,21 +157,21 @@ any_text = st.text(st.characters(), max_size=30)
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(any_text, max_size=6), st.integers(3, 60))
 @example(["\ud83d\ude00", "\U0010ffff" * 20, "\x00\x7f\x80\xff"], 50)
-def test_any_text_as_the_reference_spells_it(words, width):
+def test_byte_ids_of_any_text_equal_the_reference(words, width):
     expected = [[raw_id + 1 for raw_id in spell(word, width)] for word in words]
     assert ByteCharacters(width).ids(words).tolist() == expected
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(["<S>", "</S>", "a", "<s>", ""]), max_size=6), st.integers(3, 9))
-def test_special_words_as_the_reference_spells_them(words, width):
-    expected = [[raw_id + 1 for raw_id in spell(word, width, MARKS)] for word in words]
-    assert ByteCharacters(width, MARKS).ids(words).tolist() == expected
+def test_ids_of_special_words_equal_the_reference(words, width):
+    expected = [[raw_id + 1 for raw_id in spell(word, width, BOUNDARY_TOKENS)] for word in words]
+    assert ByteCharacters(width, BOUNDARY_TOKENS).ids(words).tolist() == expected
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(any_text)
-def test_no_word_is_the_mask(word):
+def test_byte_ids_never_contain_the_mask(word):
     assert (ByteCharacters().ids([word]) > 0).all()
 
 
@@ -185,51 +185,51 @@ DICTIONARY = {symbol: number for number, symbol in enumerate(SYMBOLS)}
 @pytest.mark.parametrize(
     ("word", "ids"),
     [
-        # The id of <eow> opens a word, that of <bow> closes it.
+        # The id of <eow> comes before the word, that of <bow> after it.
         ("ab", [11, 2, 1, 10, 9, 9]),
         ("", [11, 10, 9, 9, 9, 9]),
         ("日", [11, 3, 10, 9, 9, 9]),
         ("😀a", [11, 5, 2, 10, 9, 9]),
         ("\u3000", [11, 4, 10, 9, 9, 9]),
-        # Unknown: a letter below, between and above those known, a surrogate, NUL.
+        # Unknown: code points below, between and above the known ones, a surrogate, NUL.
         ("Z", [11, 8, 10, 9, 9, 9]),
         ("c", [11, 8, 10, 9, 9, 9]),
         ("\U0010ffff", [11, 8, 10, 9, 9, 9]),
         ("\ud800", [11, 8, 10, 9, 9, 9]),
         ("\0", [11, 8, 10, 9, 9, 9]),
-        # Cut at four code points, however many bytes they have.
+        # Truncated to four code points, regardless of their bytes.
         ("日a日a日a", [11, 3, 2, 3, 2, 10]),
         ("abab", [11, 2, 1, 2, 1, 10]),
-        # Specials in a text are spelled like anything else.
+        # Special symbols in the text are spelled like any word.
         ("<pad", [11, 8, 8, 2, 8, 10]),
     ],
 )
-def test_dictionary_ids(word, ids):
-    found = DictionaryCharacters(6, DICTIONARY).ids([word])
-    assert found.dtype == np.int64
-    assert found.tolist() == [ids]
+def test_dictionary_ids_of_a_word(word, ids):
+    rows = DictionaryCharacters(6, DICTIONARY).ids([word])
+    assert rows.dtype == np.int64
+    assert rows.tolist() == [ids]
 
 
-def test_dictionary_boundaries():
+def test_dictionary_ids_of_boundary_tokens():
     mapper = DictionaryCharacters(5, DICTIONARY)
     assert mapper.boundaries().tolist() == [[11, 6, 10, 9, 9], [11, 7, 10, 9, 9]]
 
 
-def test_dictionary_of_many_words_and_of_none():
+def test_dictionary_ids_of_several_words_and_of_none():
     mapper = DictionaryCharacters(4, DICTIONARY)
     assert mapper.ids(["a", "", "bbb"]).tolist() == [[11, 2, 10, 9], [11, 10, 9, 9], [11, 1, 1, 10]]
     assert mapper.ids([]).shape == (0, 4)
 
 
-def test_dictionary_without_a_single_code_point():
-    specials = {name: number for number, name in enumerate(DictionaryCharacters.SPECIALS)}
+def test_dictionary_without_code_points_maps_all_to_oov():
+    specials = {name: number for number, name in enumerate(DictionaryCharacters.SPECIAL_SYMBOLS)}
     # bos 1, eos 2, oov 3, pad 4, bow 5, eow 6.
     mapper = DictionaryCharacters(4, specials)
     assert mapper.ids(["ab", ""]).tolist() == [[6, 3, 3, 5], [6, 5, 4, 4]]
 
 
-@pytest.mark.parametrize("missing", DictionaryCharacters.SPECIALS)
-def test_dictionary_lacking_a_special(missing):
+@pytest.mark.parametrize("missing", DictionaryCharacters.SPECIAL_SYMBOLS)
+def test_dictionary_without_a_special_symbol_is_rejected(missing):
     rest = {symbol: number for symbol, number in DICTIONARY.items() if symbol != missing}
     with pytest.raises(FormatError, match=f"has no {missing}"):
         DictionaryCharacters(6, rest)
@@ -237,7 +237,7 @@ def test_dictionary_lacking_a_special(missing):
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(st.text(st.sampled_from("ab日😀cZ\u3000\ud800"), max_size=9), max_size=5))
-def test_dictionary_by_the_book(words):
+def test_dictionary_ids_equal_a_simple_implementation(words):
     expected = []
     for word in words:
         inside = [DICTIONARY.get(c, DICTIONARY["<oov>"]) for c in word[:5]]
@@ -250,7 +250,7 @@ def test_dictionary_by_the_book(words):
 # ------------------------------------------------------------------------- code points and jamo
 
 
-def test_code_points_have_their_marks_the_right_way_round():
+def test_code_points_are_between_bow_and_eow():
     dictionary = build_dictionary(["ab", "b"], [3, 2], "codepoints")
     specials = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
     assert list(dictionary.items()) == [*zip(specials, range(6), strict=True), ("b", 6), ("a", 7)]
@@ -267,20 +267,20 @@ def test_code_points_have_their_marks_the_right_way_round():
 
 @given(words=st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
 @example(words=["각", "가a힣", "\uabff\ud7a4", "ㅋㅋ", ""])
-def test_jamo_are_what_unicode_says(words):
+def test_jamo_equal_the_unicode_decomposition(words):
     points, lengths = JamoCharacters.symbols(words)
-    letters = ["".join(map(letters_of, word)) for word in words]
-    assert "".join(map(chr, points.tolist())) == "".join(letters)
-    assert lengths.tolist() == list(map(len, letters))
+    expected = ["".join(map(decomposed, word)) for word in words]
+    assert "".join(map(chr, points.tolist())) == "".join(expected)
+    assert lengths.tolist() == list(map(len, expected))
 
 
-def letters_of(character):
-    """Decompose Hangul syllables alone."""
+def decomposed(character):
+    """Return the jamo of a Hangul syllable, and any other character as it is."""
     is_syllable = "\uac00" <= character <= "\ud7a3"
     return unicodedata.normalize("NFD", character) if is_syllable else character
 
 
-def test_jamo_rows():
+def test_jamo_ids_of_words():
     dictionary = build_dictionary(["각가"], [1], "jamo", min_count=1)
     # By frequency, then by code point: ㄱ ㅏ twice, ㄱ as a final once.
     assert list(dictionary)[6:] == ["\u1100", "\u1161", "\u11a8"]
@@ -301,19 +301,19 @@ def test_jamo_rows():
     words=st.lists(st.text("ab각가é😀", max_size=9), min_size=1, max_size=6),
     width=st.integers(3, 12),
 )
-def test_rows_spell_words_one_symbol_at_a_time(scheme, words, width):
+def test_symbol_schemes_equal_a_simple_implementation(scheme, words, width):
     dictionary = build_dictionary(words, [1] * len(words), scheme, min_count=2)
     mapper = SYMBOL_SCHEMES[scheme](width, dictionary)
-    begin, end = mapper.MARKS
+    begin, end = mapper.WORD_BOUNDARIES
     for row, word in zip(mapper.ids(words).tolist(), words, strict=True):
-        text = "".join(map(letters_of, word)) if scheme == "jamo" else word
+        text = "".join(map(decomposed, word)) if scheme == "jamo" else word
         symbols = [dictionary.get(symbol, dictionary["<oov>"]) for symbol in text[: width - 2]]
         ids = [dictionary[begin], *symbols, dictionary[end]]
         ids += [dictionary["<pad>"]] * (width - len(ids))
         assert row == [number + 1 for number in ids]
 
 
-def test_rare_symbols_are_left_to_oov():
+def test_build_dictionary_omits_rare_symbols():
     words, counts = ["aab", "bc", "d"], [2, 3, 0]
     assert list(build_dictionary(words, counts, "codepoints"))[6:] == ["b", "a", "c"]
     assert list(build_dictionary(words, counts, "codepoints", 4))[6:] == ["b", "a"]
@@ -330,7 +330,7 @@ def test_rare_symbols_are_left_to_oov():
         ("codepoints", ["é" * 10], [1], 12),
         ("jamo", ["각" * 10], [1], 32),
         ("jamo", ["가" * 10], [1], 22),
-        # One running word of a thousand may be cut.
+        # One running word of 1,000 can be truncated.
         ("codepoints", ["a" * 10, "a" * 50], [999, 1], 12),
         ("codepoints", ["a" * 10, "a" * 50], [998, 2], 52),
         ("codepoints", ["a" * 10, "a" * 50], [5, 0], 12),
@@ -338,11 +338,11 @@ def test_rare_symbols_are_left_to_oov():
         ("codepoints", ["a" * 98], [1], 100),
     ],
 )
-def test_a_width_that_fits(scheme, words, counts, width):
+def test_fitted_width(scheme, words, counts, width):
     assert fitted_width(words, counts, scheme) == width
 
 
-def test_many_words_are_taken_in_parts():
+def test_build_dictionary_and_fitted_width_process_words_in_blocks():
     words = [f"{number:07d}" for number in range(70_000)]
     counts = np.ones(len(words), dtype=np.int64)
     assert fitted_width(words, counts, "bytes") == 9

@@ -1,4 +1,4 @@
-"""Inputs by name, and lines that are or are not UTF-8."""
+"""Tests of opening inputs and of decoding their lines."""
 
 import io
 import sys
@@ -10,7 +10,7 @@ from elmo.errors import InputError
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
 
-def test_a_file_and_standard_input(tmp_path, monkeypatch):
+def test_opened_input_reads_files_and_standard_input(tmp_path, monkeypatch):
     path = tmp_path / "text.txt"
     path.write_bytes(b"one\ntwo\n")
     with opened_input(str(path)) as file:
@@ -21,9 +21,9 @@ def test_a_file_and_standard_input(tmp_path, monkeypatch):
     assert (label_of("-"), label_of("a")) == ("standard input", "a")
 
 
-def test_what_cannot_be_read(tmp_path, monkeypatch):
+def test_opened_input_rejects_unreadable_inputs(tmp_path, monkeypatch):
     with (
-        pytest.raises(InputError, match=r"cannot read .*none: No such"),
+        pytest.raises(InputError, match=r"Cannot read .*none: No such"),
         opened_input(str(tmp_path / "none")),
     ):
         pass
@@ -32,7 +32,7 @@ def test_what_cannot_be_read(tmp_path, monkeypatch):
         pass
 
 
-def test_lines():
+def test_decoded_line_removes_the_byte_order_mark_and_rejects_other_encodings():
     assert decoded_line("\ufeffa\n".encode(), "t", 1) == "a\n"
     assert decoded_line("\ufeffa\n".encode(), "t", 2) == "\ufeffa\n"
     with pytest.raises(InputError, match="standard input is not UTF-8: line 3, byte 2"):

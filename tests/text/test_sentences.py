@@ -1,4 +1,4 @@
-"""Words of a paragraph to sentences."""
+"""Tests of sentence splitting."""
 
 import time
 
@@ -24,7 +24,7 @@ from elmo.text.sentences import split_sentences
         ("「 行 け 。 」 彼 は 。", [5, 3]),
         ('" Stop ! " He stopped . " Why ? "', [4, 3, 4]),
         ('He left . " Go , " she said .', [3, 7]),
-        # A small letter goes on with the sentence.
+        # A lowercase word continues the sentence.
         ("“ Stop ! ” he said .", [7]),
         ("at 5 p.m . he left", [6]),
         # Scripts without case.
@@ -34,19 +34,19 @@ from elmo.text.sentences import split_sentences
         ("! Go .", [1, 2]),
     ],
 )
-def test_sentences(words, n_words):
+def test_split_sentences(words, n_words):
     assert list(map(len, split_sentences(words.split()))) == n_words
 
 
 @given(st.lists(st.sampled_from(["a", "B", ".", "!", '"', "'", ")", "(", "…", "", "1"])))
-def test_no_word_is_lost(words):
+def test_split_sentences_keeps_all_words(words):
     sentences = split_sentences(words)
     assert [word for sentence in sentences for word in sentence] == words
     assert all(sentences)
 
 
-def test_time_is_linear():
+def test_split_sentences_takes_linear_time():
     start = time.process_time()
     split_sentences([".", '"'] * 50_000)
     split_sentences(["a", "."] * 50_000)
-    assert time.process_time() - start < 60  # a second; quadratic, it would take hours
+    assert time.process_time() - start < 60  # takes about one second; quadratic time would be hours

@@ -1,4 +1,4 @@
-"""Sentences to batches: marks, word ids, distinct words, padding."""
+"""Tests of token batches: boundary tokens, word ids, distinct words, padding."""
 
 import dataclasses
 
@@ -19,27 +19,27 @@ WORDS = WordTable({"the": 4, "cat": 5, "": 6, "longer": 7}, begin=1, end=2, unkn
 
 
 @pytest.fixture
-def letters():
+def mapper():
     return TokenMapper(ByteCharacters(5))
 
 
-def test_a_mapper_needs_something():
+def test_mapper_without_characters_and_words_is_rejected():
     with pytest.raises(ConfigError, match="characters, a word id, or both"):
         TokenMapper(None)
 
 
-def test_batch_of_characters(letters):
+def test_batch_of_character_ids(mapper):
     begin, end, a, b = (
         [259, 257, 260, 261, 261],
         [259, 258, 260, 261, 261],
         [259, 98, 260, 261, 261],
         [259, 99, 260, 261, 261],
     )
-    none = [0] * 5
-    assert letters.batch([["a", "b"], [], ["b"]]).tolist() == [
+    padding = [0] * 5
+    assert mapper.batch([["a", "b"], [], ["b"]]).tolist() == [
         [begin, a, b, end],
-        [begin, end, none, none],
-        [begin, b, end, none],
+        [begin, end, padding, padding],
+        [begin, b, end, padding],
     ]
 
 
@@ -49,7 +49,7 @@ def test_batch_of_word_ids():
     assert batch[:, :, 0].tolist() == [[1, 4, 5, 2, 0], [1, 3, 6, 4, 2], [1, 2, 0, 0, 0]]
 
 
-def test_characters_then_the_word_id():
+def test_row_has_characters_then_the_word_id():
     mapper = TokenMapper(ByteCharacters(4), WORDS)
     assert mapper.rows(["the", "dog"]).tolist() == [
         [259, 117, 105, 260, 4],
@@ -59,8 +59,8 @@ def test_characters_then_the_word_id():
     assert mapper.batch([["the"], []])[1, 2].tolist() == [0] * 5
 
 
-def test_distinct(letters):
-    tokens = letters.distinct([["a", "b", "a"], [], ["b"], ["a", "a"]])
+def test_distinct_numbers_boundary_tokens_first(mapper):
+    tokens = mapper.distinct([["a", "b", "a"], [], ["b"], ["a", "a"]])
     assert tokens.index.tolist() == [
         [0, 2, 3, 2, 1],
         [0, 1, 0, 0, 0],
@@ -69,31 +69,31 @@ def test_distinct(letters):
     ]
     assert tokens.lengths.tolist() == [5, 2, 3, 4]
     assert tokens.words == ["a", "b"]
-    rows = letters.rows_with_marks(tokens.words)
+    rows = mapper.rows_with_boundaries(tokens.words)
     assert len(rows) == 4
-    assert (rows[:2] == letters.boundaries()).all()
-    assert (rows[2:] == letters.rows(["a", "b"])).all()
+    assert (rows[:2] == mapper.boundaries()).all()
+    assert (rows[2:] == mapper.rows(["a", "b"])).all()
 
 
 @pytest.mark.parametrize("sentences", [[[]], [[], []]])
-def test_empty_sentences_are_their_marks(letters, sentences):
-    tokens = letters.distinct(sentences)
+def test_empty_sentences_have_only_boundary_tokens(mapper, sentences):
+    tokens = mapper.distinct(sentences)
     assert tokens.index.tolist() == [[0, 1]] * len(sentences)
-    assert letters.rows_with_marks(tokens.words).shape == (2, 5)
-    assert letters.batch(sentences).shape == (len(sentences), 2, 5)
+    assert mapper.rows_with_boundaries(tokens.words).shape == (2, 5)
+    assert mapper.batch(sentences).shape == (len(sentences), 2, 5)
 
 
-def test_no_sentence(letters):
-    tokens = letters.distinct([])
+def test_batch_of_no_sentences(mapper):
+    tokens = mapper.distinct([])
     assert tokens.index.shape == (0, 2)
     assert tokens.lengths.shape == (0,)
-    assert letters.batch([]).shape == (0, 2, 5)
+    assert mapper.batch([]).shape == (0, 2, 5)
 
 
-def test_a_mark_in_a_sentence_is_not_the_boundary(letters):
-    tokens = letters.distinct([["<S>"]])
+def test_boundary_token_as_a_word_is_spelled(mapper):
+    tokens = mapper.distinct([["<S>"]])
     assert tokens.index.tolist() == [[0, 2, 1]]
-    assert letters.rows_with_marks(tokens.words)[2].tolist() == [259, 61, 84, 63, 260]
+    assert mapper.rows_with_boundaries(tokens.words)[2].tolist() == [259, 61, 84, 63, 260]
 
 
 any_word = st.text(st.characters(), max_size=8)
@@ -101,13 +101,13 @@ any_word = st.text(st.characters(), max_size=8)
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.lists(st.lists(any_word, max_size=5), min_size=1, max_size=5), st.integers(3, 12))
-def test_batches_as_the_reference_makes_them(sentences, width):
+def test_batches_equal_the_reference(sentences, width):
     mapper = TokenMapper(ByteCharacters(width))
     expected = character_batch(sentences, width)
     assert mapper.batch(sentences).tolist() == expected.tolist()
     tokens = mapper.distinct(sentences)
     n_distinct = len({word for sentence in sentences for word in sentence})
-    rows = mapper.rows_with_marks(tokens.words)
+    rows = mapper.rows_with_boundaries(tokens.words)
     assert rows.shape == (2 + n_distinct, width)
     for row, length in enumerate(tokens.lengths):
         assert (rows[tokens.index[row, :length]] == expected[row, :length]).all()
@@ -116,17 +116,17 @@ def test_batches_as_the_reference_makes_them(sentences, width):
 # ------------------------------------------------------------------------------------ word tables
 
 
-def test_words_are_looked_up_cut():
+def test_word_table_truncates_words():
     table = WordTable({"日本": 4, "日本語": 5}, begin=1, end=2, unknown=3, max_characters=2)
     assert table.column(["日本語", "日", "日本"]).tolist() == [[4], [3], [4]]
 
 
-def test_no_word_gives_no_row():
+def test_word_table_column_of_no_words():
     assert WORDS.column([]).shape == (0, 1)
     assert WORDS.column([]).dtype == np.int64
 
 
-def test_unknown_without_a_row_for_it():
+def test_word_table_without_unknown_token_rejects_unknown_words():
     table = dataclasses.replace(WORDS, unknown=None)
     assert table.column(["the"]).tolist() == [[4]]
     with pytest.raises(InputError, match=r"'dog' is not in the model's word table"):
@@ -136,26 +136,26 @@ def test_unknown_without_a_row_for_it():
     assert len(str(caught.value)) < 400
 
 
-def word_config(**dials):
+def word_config(**options):
     encoder = EncoderConfig(n_characters=0, n_words=9, word_dim=4, project=False)
-    text = TextConfig(characters="none", **dials)
+    text = TextConfig(characters="none", **options)
     return ModelConfig(text, encoder, LSTMConfig(cell_dim=4, projection_dim=4))
 
 
-def test_mapper_of_a_byte_model():
+def test_token_mapper_of_a_byte_model():
     mapper = token_mapper(TINY, None, None)
     assert mapper.words is None
     assert mapper.boundaries().shape == (2, 12)
 
 
-def test_token_ids_as_upstream_expects_them(golden_path):
+def test_word_ids_equal_those_of_bilm_tf(golden_path):
     vocabulary = Vocabulary.load(golden_path("bilm-tf/data/vocab_test.txt"))
     mapper = token_mapper(word_config(), None, vocabulary.ids)
     batch = mapper.batch([["The", "first", "."], ["It", "said"]])
     assert batch[:, :, 0].tolist() == [[2, 18, 75, 6, 1], [2, 67, 21, 1, 0]]
 
 
-def test_dumped_token_ids(golden_path):
+def test_word_ids_equal_a_dump_of_bilm_tf(golden_path):
     folder = golden_path("generated/bilm-tf")
     vocabulary = Vocabulary.load(folder / "dump_vocab.txt")
     lines = (folder / "dump_dataset.txt").read_text("utf-8").splitlines()
@@ -165,16 +165,16 @@ def test_dumped_token_ids(golden_path):
     assert mapper.batch([line.split() for line in lines])[:, :, 0].tolist() == expected.tolist()
 
 
-def test_mapper_of_word_ids():
+def test_token_mapper_of_word_ids():
     words = {"<S>": 0, "</S>": 1, "<UNK>": 2, "the": 3}
     mapper = token_mapper(word_config(), None, words)
     batch = mapper.batch([["the", "dog", "<UNK>"]])
     assert batch[:, :, 0].tolist() == [[1, 4, 3, 3, 2]]
-    # A mark in the text is a word the table does not have.
+    # A boundary token as a word of the text is an unknown word.
     assert mapper.rows(["<S>", "</S>"]).tolist() == [[3], [3]]
 
 
-def test_mapper_of_word_ids_without_unknown():
+def test_token_mapper_of_word_ids_without_unknown_token():
     mapper = token_mapper(word_config(), None, {"<S>": 0, "</S>": 1, "the": 2})
     assert mapper.rows(["the"]).tolist() == [[3]]
     with pytest.raises(InputError, match="has no <UNK>"):
@@ -182,15 +182,15 @@ def test_mapper_of_word_ids_without_unknown():
 
 
 @pytest.mark.parametrize("missing", ["<S>", "</S>"])
-def test_a_word_table_without_marks_is_refused(missing):
+def test_word_table_without_a_boundary_token_is_rejected(missing):
     words = {word: i for i, word in enumerate(["<S>", "</S>", "<UNK>"]) if word != missing}
-    with pytest.raises(ConfigError, match="no sentence can be made"):
+    with pytest.raises(ConfigError, match="Both boundary tokens are required"):
         token_mapper(word_config(), None, words)
 
 
-def test_marks_under_other_names():
+def test_special_tokens_can_have_other_names():
     words = {"<oov>": 0, "<bos>": 1, "<eos>": 2, "the": 3}
-    config = word_config(word_marks=("<bos>", "<eos>", "<oov>"))
+    config = word_config(special_tokens=("<bos>", "<eos>", "<oov>"))
     batch = token_mapper(config, None, words).batch([["the", "dog"]])
     assert batch[0, :, 0].tolist() == [2, 4, 1, 3]
 
@@ -200,7 +200,7 @@ def cache_config():
     return dataclasses.replace(TINY, encoder=encoder)
 
 
-def test_a_cache_leaves_unknown_words_to_their_characters():
+def test_cached_table_has_id_0_for_unknown_words():
     words = {"<S>": 0, "</S>": 1, "<UNK>": 2, "the": 3}
     mapper = token_mapper(cache_config(), None, words)
     column = mapper.rows(["the", "dog", "<UNK>", "<S>"])[:, -1]
@@ -208,27 +208,27 @@ def test_a_cache_leaves_unknown_words_to_their_characters():
     assert mapper.boundaries()[:, -1].tolist() == [1, 2]
 
 
-def test_a_cache_without_marks_spells_them():
+def test_cached_table_without_boundary_tokens_has_id_0_for_them():
     mapper = token_mapper(cache_config(), None, {"the": 0})
     assert mapper.boundaries()[:, -1].tolist() == [0, 0]
     assert mapper.boundaries()[:, 1].tolist() == [257, 258]
     assert mapper.rows(["the"])[0, -1] == 1
 
 
-def test_dictionary_scheme_with_cut_words():
+def test_dictionary_scheme_with_truncated_words():
     symbols = ["a", "b", "<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
     characters = {symbol: number for number, symbol in enumerate(symbols)}
     text = TextConfig(
         characters="dictionary",
         max_characters=4,
-        word_marks=("<bos>", "<eos>", "<oov>"),
+        special_tokens=("<bos>", "<eos>", "<oov>"),
         cut_words=True,
     )
     encoder = EncoderConfig(n_characters=9, filters=((1, 2),), n_words=6, word_dim=2)
     config = ModelConfig(text, encoder, LSTMConfig(cell_dim=2, projection_dim=2))
     words = {"<oov>": 0, "<bos>": 1, "<eos>": 2, "ab": 4}
     mapper = token_mapper(config, characters, words)
-    # Shifted: a 1, b 2, oov 5, pad 6, bow 7 (closes), eow 8 (opens).
+    # Shifted by one: a 1, b 2, oov 5, pad 6, bow 7 (after the word), eow 8 (before it).
     assert mapper.rows(["abba", "ba"]).tolist() == [[8, 1, 2, 7, 5], [8, 2, 1, 7, 1]]
     assert mapper.boundaries().tolist() == [[8, 3, 7, 6, 2], [8, 4, 7, 6, 3]]
 
@@ -236,7 +236,7 @@ def test_dictionary_scheme_with_cut_words():
 @pytest.mark.parametrize(
     ("scheme", "row"), [("codepoints", [5, 3, 6, 4, 4]), ("jamo", [5, 7, 8, 6, 4])]
 )
-def test_schemes_with_a_dictionary_of_their_own(scheme, row):
+def test_token_mapper_of_symbol_schemes(scheme, row):
     characters = build_dictionary(["가"], [2], "jamo")
     config = ModelConfig(
         TextConfig(characters=scheme, max_characters=5),

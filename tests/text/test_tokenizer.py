@@ -1,4 +1,4 @@
-"""The tokenisers: what each splits, that nothing is lost, and that no input makes them slow."""
+"""Tests of the tokenizers: their words, that no text is lost, and linear running time."""
 
 import sys
 import time
@@ -17,17 +17,17 @@ from elmo.text.tokenizer import (
     Tokenizer,
     WhitespaceTokenizer,
     get_tokenizer,
-    pieces,
+    tokens_from_spans,
 )
 
 NAMES = [*sorted(TOKENIZERS), "spacy:blank-en", "spacy:blank-xx"]
-# Making some of them takes longer than a test.
-made = cache(get_tokenizer)
+# Cached, because some tokenizers take long to load.
+cached_tokenizer = cache(get_tokenizer)
 
 ENGLISH = EnglishTokenizer()
 WHITESPACE = WhitespaceTokenizer()
 
-# The words are written with | between them where the text itself has no |.
+# Text and expected words, which are separated by |.
 CASES = [
     # Plain punctuation.
     ("", ""),
@@ -58,7 +58,7 @@ CASES = [
     ("rock 'n' roll, get 'em", "rock|'n'|roll|,|get|'em"),
     ("it 's do n't don 't", "it|'s|do|n't|don|'t"),
     ("the letter 's' and ('d')", "the|letter|'|s|'|and|(|'|d|'|)"),
-    # Full stops that stay and full stops that go.
+    # Full stops of abbreviations and of sentences.
     ("Mr. and Mrs. Smith met Dr. No.", "Mr.|and|Mrs.|Smith|met|Dr.|No|."),
     ("the U.S. economy, e.g. at 5 a.m.", "the|U.S.|economy|,|e.g.|at|5|a.m."),
     ("at 5p.m. or 10:30a.m. sharp", "at|5|p.m.|or|10:30|a.m.|sharp"),
@@ -88,7 +88,7 @@ CASES = [
     ("Wait... what… no..", "Wait|...|what|…|no|.."),
     ("_so_ called snake_case ___", "_|so|_|called|snake_case|___"),
     ("**bold** ==== ~~", "**|bold|**|====|~~"),
-    # Things of the net.
+    # Links, addresses, hashtags and program names.
     ("See http://a.org/x_(y)?q=1#z.", "See|http://a.org/x_(y)?q=1#z|."),
     ("(https://a.org/b), www.c.com!", "(|https://a.org/b|)|,|www.c.com|!"),
     ("github.com/a/b. example.com, Node.js", "github.com/a/b|.|example.com|,|Node.js"),
@@ -111,7 +111,7 @@ CASES = [
 ]
 
 ORDINARY_SENTENCES = [
-    "Mr. Smith's dog doesn't like the neighbours' cat, but it's fine.",
+    "Mr. Smith's dog doesn't like the neighbors' cat, but it's fine.",
     "The U.S. economy grew 5.5% (to $1,234.5bn) by 10:30 a.m. on 12/05/2020.",
     "“We can't,” he said—quietly—“and we won't.” I cannot agree...",
     "Write to me@example.com or see https://example.com/a_(b)?c=d, e.g. today!",
@@ -123,7 +123,7 @@ ORDINARY_SENTENCES = [
 ]
 
 SLOW_TEXTS = {
-    "letters": "a",
+    "one word": "a",
     "apostrophes": "'",
     "stops": ".",
     "links": "http://",
@@ -138,15 +138,15 @@ SLOW_TEXTS = {
     "contractions": "n't",
     "underscores": "a_",
     "hashes": "#1234",
-    "marks": "a\u0301",
+    "combining marks": "a\u0301",
     "joiners": "👍\u200d",
     "spaces": " ",
     "lines": "J.\n",
 }
 
 any_text = st.text(st.characters(exclude_categories=()))
-# Mostly made of what the rules look for, so that rules meet each other.
-knotty_text = st.lists(
+# Mostly strings that the rules look for, so that rules interact.
+rule_text = st.lists(
     st.sampled_from(
         [
             *"aAnNtsIJ1.,-–—_'’\"/:@#&$%+()[]! \n\t\u00a0\u0301\u200d\ufe0f👍🇩é日\x00\ud800",
@@ -157,15 +157,15 @@ knotty_text = st.lists(
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
-def test_english_words(text: str, expected: str) -> None:
+def test_english_words_of_examples(text: str, expected: str) -> None:
     assert ENGLISH.words(text) == (expected.split("|") if expected else [])
 
 
-def test_english_pipe_is_a_word() -> None:
+def test_english_splits_pipe_characters() -> None:
     assert ENGLISH.words("a | b|c") == ["a", "|", "b", "|", "c"]
 
 
-def test_tokens_carry_offsets() -> None:
+def test_tokens_have_offsets() -> None:
     expected = [Token("do", 1, 3), Token("n't", 3, 6), Token("go", 8, 10), Token(".", 10, 11)]
     assert ENGLISH.tokens(" don't  go.\n") == expected
     assert WHITESPACE.tokens(" don't  go.\n") == [Token("don't", 1, 6), Token("go.", 8, 11)]
@@ -173,9 +173,9 @@ def test_tokens_carry_offsets() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=100, deadline=None)
-@given(text=any_text | knotty_text)
-def test_only_white_space_is_lost(name: str, text: str) -> None:
-    tokens = made(name).tokens(text)
+@given(text=any_text | rule_text)
+def test_tokenizers_drop_only_white_space(name: str, text: str) -> None:
+    tokens = cached_tokenizer(name).tokens(text)
     end = 0
     for token in tokens:
         assert token.end > token.start >= end
@@ -188,29 +188,29 @@ def test_only_white_space_is_lost(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=100, deadline=None)
-@given(text=any_text | knotty_text)
-def test_same_text_gives_same_words(name: str, text: str) -> None:
-    words = made(name).words(text)
-    assert words == made(name).words(text)
-    assert words == [token.text for token in made(name).tokens(text)]
+@given(text=any_text | rule_text)
+def test_words_are_deterministic_and_equal_to_tokens(name: str, text: str) -> None:
+    words = cached_tokenizer(name).words(text)
+    assert words == cached_tokenizer(name).words(text)
+    assert words == [token.text for token in cached_tokenizer(name).tokens(text)]
 
 
 @settings(max_examples=100, deadline=None)
-@given(text=any_text | knotty_text)
-def test_whitespace_equals_split(text: str) -> None:
+@given(text=any_text | rule_text)
+def test_whitespace_tokenizer_equals_str_split(text: str) -> None:
     assert [token.text for token in WHITESPACE.tokens(text)] == text.split()
 
 
 @pytest.mark.parametrize("sentence", ORDINARY_SENTENCES)
-def test_words_joined_again_are_split_the_same(sentence: str) -> None:
+def test_english_words_joined_by_spaces_are_split_the_same(sentence: str) -> None:
     words = ENGLISH.words(sentence)
     assert ENGLISH.words(" ".join(words)) == words
 
 
-@pytest.mark.parametrize("piece", SLOW_TEXTS.values(), ids=SLOW_TEXTS.keys())
-def test_time_is_linear(piece: str) -> None:
-    # A megabyte takes a second; anything quadratic would take hours, on whatever machine.
-    text = piece * (1_000_000 // len(piece.encode()))
+@pytest.mark.parametrize("repeated", SLOW_TEXTS.values(), ids=SLOW_TEXTS.keys())
+def test_english_takes_linear_time(repeated: str) -> None:
+    # A megabyte takes about one second; quadratic time would be hours on any machine.
+    text = repeated * (1_000_000 // len(repeated.encode()))
     start = time.process_time()
     words = ENGLISH.words(text)
     assert time.process_time() - start < 60
@@ -218,12 +218,12 @@ def test_time_is_linear(piece: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_registry_names_agree(name: str) -> None:
+def test_tokenizer_has_the_requested_name(name: str) -> None:
     tokenizer: Tokenizer = get_tokenizer(name)
     assert tokenizer.name == name
 
 
-def test_unknown_name_lists_known_ones() -> None:
+def test_unknown_tokenizer_error_lists_known_names() -> None:
     with pytest.raises(ConfigError, match=r"'klingon'.*english, korean, whitespace, spacy:NAME"):
         get_tokenizer("klingon")
 
@@ -243,11 +243,11 @@ def test_unknown_name_lists_known_ones() -> None:
         ("a\u200db\r\n", "a\u200d|b"),
     ],
 )
-def test_characters(text: str, expected: str) -> None:
+def test_characters_splits_every_character(text: str, expected: str) -> None:
     assert get_tokenizer("characters").words(text) == (expected.split("|") if expected else [])
 
 
-# -------------------------------------------------------------- words another program has found
+# -------------------------------------------------------------- spans of other tokenizers
 
 
 @pytest.mark.parametrize(
@@ -263,22 +263,22 @@ def test_characters(text: str, expected: str) -> None:
         ([(1, 4), (3, 6)], "a|b|cd|e"),
     ],
 )
-def test_pieces(spans: list[tuple[int, int]], expected: str) -> None:
-    assert [token.text for token in pieces("ab cd e", spans)] == expected.split("|")
+def test_tokens_from_spans(spans: list[tuple[int, int]], expected: str) -> None:
+    assert [token.text for token in tokens_from_spans("ab cd e", spans)] == expected.split("|")
 
 
 @given(
     text=st.text("ab \n", max_size=20),
     spans=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8),
 )
-def test_pieces_lose_nothing(text: str, spans: list[tuple[int, int]]) -> None:
+def test_tokens_from_spans_drops_only_white_space(text: str, spans: list[tuple[int, int]]) -> None:
     inside = sorted((min(a, b), max(a, b)) for a, b in spans if max(a, b) <= len(text))
-    found = pieces(text, inside)
-    assert "".join(token.text for token in found) == "".join(text.split())
-    assert all(text[token.start : token.end] == token.text for token in found)
+    tokens = tokens_from_spans(text, inside)
+    assert "".join(token.text for token in tokens) == "".join(text.split())
+    assert all(text[token.start : token.end] == token.text for token in tokens)
 
 
-# ----------------------------------------------------------------------------- korean and spaCy
+# ----------------------------------------------------------------------------- Korean and spaCy
 
 
 @pytest.mark.parametrize(
@@ -290,18 +290,18 @@ def test_pieces_lose_nothing(text: str, spans: list[tuple[int, int]]) -> None:
         ("👍𠮷 한국어를", "👍|𠮷|한국어|를"),
     ],
 )
-def test_korean(text: str, expected: str) -> None:
-    assert made("korean").words(text) == expected.split("|")
+def test_korean_splits_morphemes(text: str, expected: str) -> None:
+    assert cached_tokenizer("korean").words(text) == expected.split("|")
 
 
-def test_spacy() -> None:
-    tokenizer = made("spacy:blank-en")
+def test_spacy_uses_the_tokenizer_of_the_pipeline() -> None:
+    tokenizer = cached_tokenizer("spacy:blank-en")
     assert tokenizer.name == "spacy:blank-en"
     assert tokenizer.words("I don't know,  Mr. X.") == ["I", "do", "n't", "know", ",", "Mr.", "X."]
 
 
 @pytest.mark.parametrize("name", ["spacy:no_such_pipeline", "spacy:blank-qqq", "spacy:"])
-def test_a_pipeline_that_is_not_there(name: str) -> None:
+def test_spacy_pipeline_that_is_not_installed_is_rejected(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} cannot be loaded.*download"):
         get_tokenizer(name)
 
@@ -310,7 +310,7 @@ def test_a_pipeline_that_is_not_there(name: str) -> None:
     ("name", "package", "extra"),
     [("korean", "kiwipiepy", "ko"), ("spacy:blank-en", "spacy", "spacy")],
 )
-def test_a_package_that_is_missing(monkeypatch, name: str, package: str, extra: str) -> None:
+def test_missing_package_names_the_extra(monkeypatch, name: str, package: str, extra: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     korean._kiwi.cache_clear()
     with pytest.raises(MissingExtra, match=rf"{name}.*elmo-torch\[{extra}\]"):

@@ -1,4 +1,4 @@
-"""Vocabulary files and their traps."""
+"""Tests of vocabulary files and their known problems."""
 
 import gzip
 import logging
@@ -11,7 +11,7 @@ from elmo.text.vocabulary import Vocabulary
 PLAIN = b"<S>\n</S>\n<UNK>\nthe\ncat\n"
 
 
-def test_plain_file(tmp_path, caplog):
+def test_load_reads_a_text_file(tmp_path, caplog):
     path = tmp_path / "vocab.txt"
     path.write_bytes(PLAIN)
     vocabulary = Vocabulary.load(path)
@@ -20,57 +20,61 @@ def test_plain_file(tmp_path, caplog):
     assert len(vocabulary) == 5
     assert vocabulary.problems() == []
     assert caplog.records == []
-    vocabulary.require_specials()
+    vocabulary.require_special_tokens()
 
 
-def test_gzipped_file(tmp_path):
+def test_load_reads_a_gzipped_file(tmp_path):
     path = tmp_path / "vocab.txt.gz"
     path.write_bytes(gzip.compress(PLAIN))
     assert Vocabulary.load(path).words == Vocabulary.parse(PLAIN, "vocab.txt").words
 
 
-def test_golden_file_with_its_marks_the_other_way_round(golden_path):
+def test_load_accepts_swapped_boundary_tokens(golden_path):
     vocabulary = Vocabulary.load(golden_path("bilm-tf/data/vocab_test.txt"))
     assert len(vocabulary) == 100
     assert [vocabulary.ids[word] for word in ("</S>", "<S>", "<UNK>", "the")] == [0, 1, 2, 3]
     assert vocabulary.problems() == []
 
 
-def test_order_of_the_marks_is_free():
-    Vocabulary(["the", "</S>", "<UNK>", "cat", "<S>"]).require_specials()
+def test_special_tokens_can_be_in_any_order():
+    Vocabulary(["the", "</S>", "<UNK>", "cat", "<S>"]).require_special_tokens()
 
 
 @pytest.mark.parametrize("missing", ["<S>", "</S>", "<UNK>"])
-def test_missing_mark(tmp_path, caplog, missing):
+def test_missing_special_token_is_reported_and_rejected_for_training(tmp_path, caplog, missing):
     words = [word for word in ("<S>", "</S>", "<UNK>", "the", "last") if word != missing]
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(words) + "\n")
     with caplog.at_level(logging.WARNING):
         vocabulary = Vocabulary.load(path)
-    # The older programs overwrite the last word here.
+    # bilm-tf overwrites the last word in this case.
     assert vocabulary.words[-1] == "last"
     assert vocabulary.ids["last"] == 3
     assert missing not in vocabulary.ids
-    assert [text for text in vocabulary.problems() if f"has no {missing};" in text]
-    with pytest.raises(FormatError, match=f"has no {missing}: put <S> </S> <UNK>"):
-        vocabulary.require_specials()
+    assert [text for text in vocabulary.problems() if f"has no {missing}." in text]
+    with pytest.raises(
+        FormatError, match=f"has no {missing}. Its first three lines should be <S> </S> <UNK>"
+    ):
+        vocabulary.require_special_tokens()
 
 
-def test_repeated_words_keep_both_lines_and_the_last_counts():
+def test_repeated_word_keeps_all_lines_and_has_the_last_id():
     vocabulary = Vocabulary.parse(PLAIN + b"the\ndog\nthe\n", "v.txt")
     assert len(vocabulary) == 8
     assert vocabulary.ids["the"] == 7
     assert vocabulary.ids["dog"] == 6
     assert vocabulary.words[3] == vocabulary.words[5] == "the"
-    assert vocabulary.problems() == ["the vocabulary repeats 2 words; the last line of each counts"]
+    assert vocabulary.problems() == [
+        "The vocabulary repeats 2 words. The last line of each repeated word determines its id."
+    ]
 
 
-def test_one_repeated_word():
+def test_one_repeated_word_is_reported():
     (problem,) = Vocabulary.parse(PLAIN + b"the\n", "v.txt").problems()
-    assert "repeats 1 word;" in problem
+    assert "repeats 1 word." in problem
 
 
-def test_maxtermid_takes_no_id():
+def test_maxtermid_line_has_no_id():
     vocabulary = Vocabulary.parse(b"<S>\n</S>\n!!!MAXTERMID\n<UNK>\n !!!MAXTERMID \nthe\n", "v")
     assert vocabulary.words == ("<S>", "</S>", "<UNK>", "the")
     assert vocabulary.ids["the"] == 3
@@ -84,55 +88,55 @@ def test_maxtermid_takes_no_id():
         (b"a\nb", ("a", "b")),
         (b"a\r\nb\r\n", ("a", "b")),
         (b" a\t\n", ("a",)),
-        # A blank line is a word without a letter, and keeps its number.
+        # A blank line is an empty word with an id.
         (b"a\n\nb\n", ("a", "", "b")),
         (b"a\n\n", ("a", "")),
         ("a\n\u3000\nb\n".encode(), ("a", "", "b")),
         ("a\n\u3000".encode(), ("a", "")),
         ("\u00a0a\u3000\n".encode(), ("a",)),
-        # Only the line feed ends a line.
+        # Only line feeds end lines.
         ("a\u2028b\nc\u0085d\ne\x0bf\n".encode(), ("a\u2028b", "c\u0085d", "e\x0bf")),
         ("日本\n😀\n".encode(), ("日本", "😀")),
         (b"two words\n", ("two words",)),
     ],
 )
-def test_lines(data, words):
+def test_parse_splits_lines(data, words):
     assert Vocabulary.parse(data, "vocab.txt").words == words
 
 
-def test_not_utf8():
-    with pytest.raises(FormatError, match=r"vocabulary v\.txt is not UTF-8 at line 3$"):
+def test_parse_rejects_other_encodings_with_their_line():
+    with pytest.raises(FormatError, match=r"vocabulary v\.txt is not UTF-8 at line 3\.$"):
         Vocabulary.parse(b"<S>\n</S>\nna\xefve\n", "v.txt")
 
 
-def torn(data):
+def truncated(data):
     return data[: len(data) // 2]
 
 
-def garbled(data):
-    # Inside the compressed part, past the header.
+def corrupted(data):
+    # Inside the compressed data, after the header.
     return data[:12] + bytes(byte ^ 0xFF for byte in data[12:20]) + data[20:]
 
 
-def wrong_sum(data):
+def wrong_checksum(data):
     return data[:-8] + b"\0\0\0\0" + data[-4:]
 
 
-@pytest.mark.parametrize("damage", [torn, garbled, wrong_sum, lambda data: PLAIN])
-def test_damaged_gzip(damage):
+@pytest.mark.parametrize("damage", [truncated, corrupted, wrong_checksum, lambda data: PLAIN])
+def test_parse_rejects_a_damaged_gzip_file(damage):
     data = damage(gzip.compress(PLAIN * 50))
-    with pytest.raises(FormatError, match=r"vocabulary v\.txt\.gz is not a whole gzip file"):
+    with pytest.raises(FormatError, match=r"vocabulary v\.txt\.gz is not a complete gzip file"):
         Vocabulary.parse(data, "v.txt.gz")
 
 
-def test_missing_file_and_folder(tmp_path):
-    with pytest.raises(FormatError, match=r"cannot read the vocabulary .*none\.txt: No such file"):
+def test_load_rejects_a_missing_file_and_a_folder(tmp_path):
+    with pytest.raises(FormatError, match=r"Cannot read the vocabulary .*none\.txt: No such file"):
         Vocabulary.load(tmp_path / "none.txt")
-    with pytest.raises(FormatError, match=r"cannot read the vocabulary .*: Is a directory"):
+    with pytest.raises(FormatError, match=r"Cannot read the vocabulary .*: Is a directory"):
         Vocabulary.load(tmp_path)
 
 
 @pytest.mark.parametrize("words", [(), ("a",), ("<S>", "", "日本", "a"), ("",), ("a", "a")])
-def test_written_and_read_again(words):
+def test_to_bytes_and_parse_round_trip(words):
     data = Vocabulary(words).to_bytes()
     assert Vocabulary.parse(data, "vocab.txt").words == words

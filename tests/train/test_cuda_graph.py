@@ -18,7 +18,7 @@ from elmo.corpus.shards import DistinctWords
 from elmo.corpus.token_tables import SegmentBatch, token_tables
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.text.token_batches import token_mapper
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo.train import checkpoint
 from elmo.train import learner as learner_module
 from elmo.train.cuda_graph import (
@@ -134,7 +134,7 @@ on_gpu = [
 
 WORDS = [f"w{number}" for number in range(500)]
 # The last hundred words are not in the softmax vocabulary.
-VOCABULARY = Vocabulary([*SPECIALS, *WORDS[:400]])
+VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *WORDS[:400]])
 SHAPE = dataclasses.replace(CHARACTER_MODEL, n_softmax_words=len(VOCABULARY))
 STREAMS, STEPS = 8, 20
 # Number of words of each segment: three sizes, each at least four times.

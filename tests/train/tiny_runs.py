@@ -23,13 +23,13 @@ from elmo.corpus.token_tables import token_tables
 from elmo.model.initialization import initialize
 from elmo.model.network import ELMoNetwork
 from elmo.text.token_batches import token_mapper
-from elmo.text.vocabulary import SPECIALS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo.train.cuda_graph import pad_words, round_up
 from elmo.train.learner import Learner
 
 WORDS = [f"w{number}" for number in range(60)]
 # The last ten words of the text are not in the softmax vocabulary.
-VOCABULARY = Vocabulary([*SPECIALS, *WORDS[:50]])
+VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *WORDS[:50]])
 SENTENCES = [[(7 * n + 3 * k * k) % 60 for k in range(n % 6)] for n in range(40)]
 DIM = 16
 

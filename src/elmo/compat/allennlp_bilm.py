@@ -20,15 +20,15 @@ from elmo.model.bilm import BiLM, BiLMOutput, distinct_rows
 from elmo.model.lstm import LSTMState
 from elmo.model.token_encoder import Highway
 from elmo.text.characters import (
-    BEGIN_MARK,
     BEGIN_SENTENCE,
-    END_MARK,
+    BEGIN_TOKEN,
     END_SENTENCE,
+    END_TOKEN,
     ByteCharacters,
 )
 
 # AllenNLP has 50 characters a word whatever the options say, and reads a literal <S> as the mark.
-CHARACTERS = ByteCharacters(50, {BEGIN_MARK: BEGIN_SENTENCE, END_MARK: END_SENTENCE})
+CHARACTERS = ByteCharacters(50, {BEGIN_TOKEN: BEGIN_SENTENCE, END_TOKEN: END_SENTENCE})
 _SCOPE = "_elmo_lstm."
 
 

@@ -24,7 +24,7 @@ class TextConfig:
     or none for models over word ids."""
     max_characters: int = 50
     """Characters per token, including the begin and end markers."""
-    word_marks: tuple[str, str, str] = ("<S>", "</S>", "<UNK>")
+    special_tokens: tuple[str, str, str] = ("<S>", "</S>", "<UNK>")
     """Begin-of-sentence, end-of-sentence and unknown token in the word embedding table."""
     cut_words: bool = False
     """Truncate words to max_characters before the word lookup, as ELMoForManyLangs does."""

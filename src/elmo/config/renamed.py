@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 # Name of the config class, then old field name to new field name.
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
+    "TextConfig": {"word_marks": "special_tokens"},
     "TaskConfig": {
         "measure": "metric",
         "side_by_side": "parallel_seeds",

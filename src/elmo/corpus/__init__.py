@@ -1,4 +1,4 @@
-"""Text to numbers on the disk, and from there to the windows a language model trains on."""
+"""Corpus preparation, and the BPTT segments that language models are trained on."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = [
     "vocab",
 ]
 
-_HOMES = {
+_MODULES = {
     "Corpus": "elmo.corpus.shards",
     "PrepareResult": "elmo.corpus.prepare_corpus",
     "VocabResult": "elmo.corpus.vocab_file",
@@ -26,4 +26,4 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    return fetch(name, _HOMES, __name__)
+    return fetch(name, _MODULES, __name__)

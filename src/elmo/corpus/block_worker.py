@@ -1,4 +1,4 @@
-"""One worker: blocks of text to provisional numbers, in files of its own."""
+"""A worker that tokenizes blocks of text and writes provisional word numbers to its own files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from elmo.corpus.external_sort import Provisional, RunWriter
 from elmo.corpus.sentence_reader import reading_tokenizer, to_sentences
 from elmo.corpus.text_sources import Block
 
-# Lines whose words are held at once.
+# Lines tokenized at a time.
 LINES = 2**12
 
 
 @dataclass(frozen=True)
 class CountingJob:
-    """What every worker is told.
+    """Settings of all workers.
 
     Attributes:
-        folder: for the files of the workers.
-        reading: how text becomes sentences of words.
-        limit: bytes of each worker's dictionary.
-        keep: write the numbers; else words are only counted.
+        folder: Folder for the files of the workers.
+        reading: How text is split into sentences and words.
+        limit: Size limit of each worker's dictionary in bytes.
+        keep: Write the word numbers; otherwise words are only counted.
     """
 
     folder: Path
@@ -37,7 +37,7 @@ class CountingJob:
 
 @dataclass(frozen=True)
 class CountingTask:
-    """A block of text, and whether its words count."""
+    """A block of text, and whether its words are counted."""
 
     block: Block
     counted: bool
@@ -45,15 +45,15 @@ class CountingTask:
 
 @dataclass(frozen=True)
 class CountedBlock:
-    """What became of a block: a stretch of a worker's files.
+    """Location of the words and sentence lengths of a block in the files of its worker.
 
     Attributes:
-        stem: path of the files, without their endings.
-        run: whose numbers its words have.
-        first_word: where it begins in the file of words.
-        first_sentence: where it begins in the file of lengths.
-        n_words: running words.
-        n_sentences: sentences.
+        stem: Path of the files, without extension.
+        run: Name of the run that defines its word numbers.
+        first_word: Index of its first word in the `.numbers` file.
+        first_sentence: Index of its first sentence in the `.lengths` file.
+        n_words: Running words of the block.
+        n_sentences: Sentences of the block.
     """
 
     stem: Path
@@ -64,25 +64,25 @@ class CountedBlock:
     n_sentences: int
 
     def words(self) -> Provisional:
-        """Read the numbers."""
+        """Read the provisional word numbers, (n_words,)."""
         path = self.stem.with_suffix(".numbers")
         return np.fromfile(path, np.uint32, self.n_words, offset=4 * self.first_word)
 
     def lengths(self) -> NDArray[np.uint32]:
-        """Read how many words each sentence has."""
+        """Read the number of words of each sentence, (n_sentences,)."""
         path = self.stem.with_suffix(".lengths")
         return np.fromfile(path, np.uint32, self.n_sentences, offset=4 * self.first_sentence)
 
 
 class BlockWorker:
-    """Splits blocks and numbers their words."""
+    """Tokenizes blocks and numbers their words."""
 
     def __init__(self, job: CountingJob, number: int) -> None:
-        """Begin with nothing.
+        """Start with an empty dictionary.
 
         Args:
-            job: of all workers.
-            number: of this one.
+            job: Settings of all workers.
+            number: Number of this worker.
         """
         self.job = job
         self.stem = job.folder / f"worker-{number}"
@@ -91,22 +91,22 @@ class BlockWorker:
         self.n_words = self.n_sentences = 0
 
     def __call__(
-        self, request: CountingTask | None, tell: Callable[[Any], None]
+        self, request: CountingTask | None, report: Callable[[Any], None]
     ) -> CountedBlock | list[str]:
-        """Answer a request of another process: a block, or None at the end."""
-        return self.finish() if request is None else self.work(request)
+        """Handle a request of the parent process: a block, or None at the end."""
+        return self.finish() if request is None else self.process(request)
 
-    def work(self, task: CountingTask) -> CountedBlock:
-        """Split a block; write what it holds."""
+    def process(self, task: CountingTask) -> CountedBlock:
+        """Tokenize a block and write its word numbers and sentence lengths."""
         lines = iter(task.block.lines())
-        all_lengths, all_numbers = [_NOTHING], [_NOTHING]
+        all_lengths, all_numbers = [_EMPTY], [_EMPTY]
         while part := list(islice(lines, LINES)):
             sentences = list(to_sentences(part, self.tokenizer, self.job.reading))
             all_lengths.append(np.fromiter(map(len, sentences), np.uint32, len(sentences)))
             n_words = int(all_lengths[-1].sum())
             all_numbers.append(self.runs.number(sentences, n_words))
         lengths, numbers = np.concatenate(all_lengths), np.concatenate(all_numbers)
-        piece = CountedBlock(
+        block = CountedBlock(
             self.stem, self.runs.run, self.n_words, self.n_sentences, len(numbers), len(lengths)
         )
         self.n_words += len(numbers)
@@ -118,15 +118,15 @@ class BlockWorker:
             _append(self.stem.with_suffix(".lengths"), lengths)
         if self.runs.is_full():
             self.runs.write()
-        return piece
+        return block
 
     def finish(self) -> list[str]:
-        """Write the last run; give the names of all."""
+        """Write the last run; return the names of all runs of this worker."""
         self.runs.write()
         return self.runs.runs
 
 
-_NOTHING = np.zeros(0, dtype=np.uint32)
+_EMPTY = np.zeros(0, dtype=np.uint32)
 
 
 def _append(path: Path, numbers: NDArray[np.uint32]) -> None:

@@ -1,12 +1,12 @@
-"""Sentences to the windows a language model trains on: lanes, side by side, without padding.
+"""Segments of truncated BPTT: batch rows cut from continuous streams, without padding.
 
-A sentence of n words is n + 1 pairs of an input and its target: the forward side reads
-`<S> w1 ... wn` and predicts `w1 ... wn </S>`, the backward side reads `</S> wn ... w1` and
-predicts `wn ... w1 <S>`. Each lane is one endless row of pairs, cut into windows; a sentence may
-go on in the next window, and the state of a lane with it. Everything is numbers: 0 is `<S>`, 1 is
-`</S>`, and 2 + n is word n of the corpus.
+A sentence of n words yields n + 1 prediction pairs of an input and its target. The forward
+direction reads `<S> w1 ... wn` and predicts `w1 ... wn </S>`; the backward direction reads
+`</S> wn ... w1` and predicts `wn ... w1 <S>`. Each stream is an endless sequence of pairs, cut into
+segments. A sentence can continue in the next segment, and the LSTM state of its stream with it.
+Tokens are numbers: 0 is `<S>`, 1 is `</S>`, and 2 + n is word n of the corpus.
 
-Which sentence is read where is settled in `lanes`; here the words are looked up.
+`bptt_streams` decides which sentence is read where; this module looks up the words.
 """
 
 from collections.abc import Iterator
@@ -36,14 +36,14 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class BPTTSegment:
-    """Some steps of some lanes; directions are forward, backward.
+    """Consecutive time steps of several streams; direction 0 is forward, 1 is backward.
 
     Attributes:
-        inputs: word numbers, (2, steps, lanes).
-        targets: word numbers, (2, steps, lanes).
-        resets: where a lane's state is set to zero before the step, (2, steps, lanes).
-        real: false where the text had ended, (steps, lanes); only evaluation has such places.
-        position: of the stream after this window.
+        inputs: Token numbers, (2, steps, streams).
+        targets: Token numbers, (2, steps, streams).
+        resets: Whether the LSTM state is set to zero before the step, (2, steps, streams).
+        real: False after the end of the text, (steps, streams). Only evaluation has such positions.
+        position: Position in the text after this segment.
     """
 
     inputs: Numbers
@@ -54,94 +54,102 @@ class BPTTSegment:
 
 
 class SegmentLoader:
-    """Windows of one split, for some of its lanes."""
+    """Endless training segments of a split, for all streams or those of one process."""
 
     def __init__(
-        self, split: Split, config: StreamConfig, *, seed: int, own: range | None = None
+        self, split: Split, config: StreamConfig, *, seed: int, local_streams: range | None = None
     ) -> None:
-        """Begin at the beginning.
+        """Start at the beginning of the text.
 
         Args:
-            split: the text.
-            config: lanes, steps, order.
-            seed: of order and resets.
-            own: lanes to build; all where None.
+            split: Sentences to train on.
+            config: Batch size, steps per segment, sentence order and state resets.
+            seed: Seed of the sentence order and of the state resets.
+            local_streams: Streams to build. Default: all.
         """
         if not split.n_sentences:
-            raise ConfigError("there is no sentence to train on")
+            raise ConfigError("The training text has no sentence.")
         self.split = split
         self.config = config
-        self.own = range(config.batch_size) if own is None else own
+        self.local_streams = range(config.batch_size) if local_streams is None else local_streams
         self._seed = seed
-        sides = 2 if config.directions == "independent" else 1
-        self._lanes = [self._make_lanes(seed + side) for side in range(sides)]
+        n_layouts = 2 if config.directions == "independent" else 1
+        self._layouts = [self._make_layout(seed + number) for number in range(n_layouts)]
 
-    def _make_lanes(self, seed: int) -> StreamLayout:
+    def _make_layout(self, seed: int) -> StreamLayout:
         config = self.config
         if config.order == "text":
             return ContiguousStreams(self.split, config.batch_size, config.unroll)
         return QueuedStreams(ShuffledOrder(self.split, seed), config.batch_size, config.unroll)
 
     def __iter__(self) -> Iterator[BPTTSegment]:
-        """Give windows for ever."""
+        """Yield segments without end."""
         while True:
-            sides = [lanes.window(self.own) for lanes in self._lanes]
+            pairs = [layout.next_segment(self.local_streams) for layout in self._layouts]
             yield build_segment(
                 self.split,
-                (sides[0], sides[-1]),
+                (pairs[0], pairs[-1]),
                 self.config.unroll,
-                self.own,
+                self.local_streams,
                 reset=self.config.reset or 0.0,
                 seed=self._seed,
                 position=self.position(),
             )
 
     def position(self) -> Position:
-        """Give the place reached, as plain data."""
-        return {"lanes": [lanes.position() for lanes in self._lanes]}
+        """Return the current position as plain data."""
+        return {"streams": [layout.position() for layout in self._layouts]}
 
     def restore(self, position: Position) -> None:
-        """Go to a place that `position` gave."""
-        for lanes, place in zip(self._lanes, position["lanes"], strict=True):
-            lanes.restore(place)
+        """Continue from a position that `position` returned."""
+        # The only entry has a different key in checkpoints of earlier versions.
+        (positions,) = position.values()
+        for layout, layout_position in zip(self._layouts, positions, strict=True):
+            layout.restore(layout_position)
 
 
 def read_once(
     split: Split,
     *,
-    lanes: int,
-    steps: int,
+    n_streams: int,
+    n_steps: int,
     reset: bool,
     order: Literal["queue", "text"] = "queue",
     drop_tail: bool = False,
-    own: range | None = None,
+    local_streams: range | None = None,
 ) -> Iterator[BPTTSegment]:
-    """Read a split once: how a model is evaluated.
+    """Yield the segments of one pass over a split, for evaluation.
 
     Args:
-        split: the text.
-        lanes: side by side.
-        steps: of a window.
-        reset: whether every sentence begins from the zero state.
-        order: queue: a lane that has finished a sentence takes the next one, as in bilm-tf; text:
-            each lane reads a part of its own.
-        drop_tail: leave out the window in which the text ends, as bilm-tf does.
-        own: lanes to build; all where None.
+        split: Sentences to read.
+        n_streams: Number of streams (batch rows).
+        n_steps: Time steps per segment.
+        reset: Start every sentence from the zero state.
+        order: `queue`: a stream that has finished a sentence takes the next one from a common
+            queue, as in bilm-tf. `text`: each stream reads one contiguous part of the text.
+        drop_tail: Drop the segment in which the text ends, as bilm-tf does.
+        local_streams: Streams to build. Default: all.
     """
     if not split.n_sentences:
-        raise ConfigError("there is no sentence to evaluate on")
-    lanes = min(lanes, split.n_sentences) if order == "text" else lanes
-    own = range(lanes) if own is None else range(min(own.start, lanes), min(own.stop, lanes))
-    source: StreamLayout = (
-        ContiguousStreams(split, lanes, steps, endless=False)
-        if order == "text"
-        else QueuedStreams(SequentialOrder(split), lanes, steps)
+        raise ConfigError("The evaluation text has no sentence.")
+    n_streams = min(n_streams, split.n_sentences) if order == "text" else n_streams
+    local_streams = (
+        range(n_streams)
+        if local_streams is None
+        else range(min(local_streams.start, n_streams), min(local_streams.stop, n_streams))
     )
-    while not source.is_over():
-        pairs = source.window(own)
-        if drop_tail and len(pairs.lane) < len(own) * steps:
+    layout: StreamLayout = (
+        ContiguousStreams(split, n_streams, n_steps, endless=False)
+        if order == "text"
+        else QueuedStreams(SequentialOrder(split), n_streams, n_steps)
+    )
+    while not layout.is_over():
+        pairs = layout.next_segment(local_streams)
+        if drop_tail and len(pairs.stream) < len(local_streams) * n_steps:
             return
-        yield build_segment(split, (pairs, pairs), steps, own, reset=float(reset), seed=0)
+        yield build_segment(
+            split, (pairs, pairs), n_steps, local_streams, reset=float(reset), seed=0
+        )
 
 
 # ----------------------------------------------------------------------------- words
@@ -149,65 +157,67 @@ def read_once(
 
 def build_segment(
     split: Split,
-    sides: tuple[PredictionPairs, PredictionPairs],
-    steps: int,
-    own: range,
+    directions: tuple[PredictionPairs, PredictionPairs],
+    n_steps: int,
+    local_streams: range,
     *,
     reset: float,
     seed: int,
     position: Position | None = None,
 ) -> BPTTSegment:
-    """Look up the words of the pairs of both directions.
+    """Look up the words of the prediction pairs of both directions.
 
     Args:
-        split: the text.
-        sides: pairs of the forward and of the backward side.
-        steps: of the window.
-        own: lanes in it.
-        reset: share of the sentences that begin from the zero state.
-        seed: which ones.
-        position: of the stream after the window.
+        split: Sentences that the pairs refer to.
+        directions: Pairs of the forward and of the backward direction.
+        n_steps: Time steps of the segment.
+        local_streams: Streams in the segment.
+        reset: Fraction of the sentences that start from the zero state.
+        seed: Seed of the choice of these sentences.
+        position: Position in the text after the segment.
     """
-    shape = (2, steps, len(own))
+    shape = (2, n_steps, len(local_streams))
     inputs, targets = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     resets, real = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
-    for side, pairs in enumerate(sides):
-        place = pairs.step * len(own) + pairs.lane - own.start
+    for direction, pairs in enumerate(directions):
+        index = pairs.step * len(local_streams) + pairs.stream - local_streams.start
         is_first = pairs.offset == 0
-        real[side].put(place, True)
-        resets[side].put(place, is_first & _chosen(pairs.draw, reset, seed))
-        predicted = _predicted(split, pairs.sentence, pairs.offset, backward=side == 1)
-        targets[side].put(place, predicted)
-        # What is read was predicted one step before; at the border of a window, in the last one.
-        inputs[side, 1:] = np.where(real[side, 1:], targets[side, :-1], 0)
+        real[direction].put(index, True)
+        resets[direction].put(index, is_first & _chosen(pairs.draw, reset, seed))
+        backward = direction == 1
+        predicted = _predicted(split, pairs.sentence, pairs.offset, backward=backward)
+        targets[direction].put(index, predicted)
+        # An input is the target of the step before; at step 0, the last target of the segment
+        # before.
+        inputs[direction, 1:] = np.where(real[direction, 1:], targets[direction, :-1], 0)
         at_border = np.flatnonzero((pairs.step == 0) & ~is_first)
         earlier = _predicted(
-            split, pairs.sentence[at_border], pairs.offset[at_border] - 1, backward=side == 1
+            split, pairs.sentence[at_border], pairs.offset[at_border] - 1, backward=backward
         )
-        inputs[side].put(place[at_border], earlier)
-        inputs[side].put(place[is_first], END if side else BEGIN)
+        inputs[direction].put(index[at_border], earlier)
+        inputs[direction].put(index[is_first], END if backward else BEGIN)
     return BPTTSegment(inputs, targets, resets, real[0], position or {})
 
 
 def _predicted(split: Split, sentences: Numbers, offsets: Numbers, *, backward: bool) -> Numbers:
-    """Give the targets of pairs."""
+    """Return the target tokens of prediction pairs."""
     lengths = split.lengths(sentences)
     words = np.full(len(lengths), BEGIN if backward else END, dtype=np.int64)
     inside = np.flatnonzero(offsets < lengths)
-    places = offsets[inside]
+    word_offsets = offsets[inside]
     if backward:
-        places = lengths[inside] - 1 - places
-    words[inside] = split.words_at(sentences[inside], places) + FIRST_WORD
+        word_offsets = lengths[inside] - 1 - word_offsets
+    words[inside] = split.words_at(sentences[inside], word_offsets) + FIRST_WORD
     return words
 
 
-def _chosen(draws: Numbers, share: float, seed: int) -> Flags:
-    """Choose a share of the draws, each by its own number (the finaliser of splitmix64)."""
-    if share in (0.0, 1.0):
-        return np.full(len(draws), share == 1.0)
+def _chosen(draws: Numbers, fraction: float, seed: int) -> Flags:
+    """Choose a fraction of the draws by hashing each number (the finalizer of splitmix64)."""
+    if fraction in (0.0, 1.0):
+        return np.full(len(draws), fraction == 1.0)
     key = (seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64
     x = draws.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
-    return x.astype(np.float64) / 2.0**64 < share
+    return x.astype(np.float64) / 2.0**64 < fraction

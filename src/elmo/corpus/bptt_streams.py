@@ -1,8 +1,8 @@
-"""Which sentence is read in which lane, and when: the accounts behind a stream of windows.
+"""Assignment of sentences to the streams (batch rows) of truncated BPTT.
 
-Nothing here looks a word up. A lane is one endless row of pairs of an input and its target, a
-sentence of n words being n + 1 of them; what each lane reads follows from a few numbers, so any
-process can work out any lane, and a place can be saved and gone back to.
+Nothing here looks up words. A stream is an endless sequence of prediction pairs: an input token and
+its target. A sentence of n words has n + 1 pairs. What each stream reads follows from a few
+integers, so any process can compute any stream, and a position can be saved and restored.
 """
 
 from bisect import bisect_left
@@ -19,17 +19,18 @@ Position = dict[str, Any]
 
 @dataclass(frozen=True)
 class PredictionPairs:
-    """Which pairs stand where in a window: one entry for each.
+    """The prediction pairs of a BPTT segment; every array has one entry per pair.
 
     Attributes:
-        lane: (pairs,).
-        step: (pairs,).
-        sentence: number in the split.
-        offset: 0 is the pair that begins the sentence.
-        draw: counts sentences as they are read; the same sentence in another epoch has another.
+        stream: Stream of each pair, (pairs,).
+        step: Time step of each pair in the segment, (pairs,).
+        sentence: Sentence number in the split, (pairs,).
+        offset: Position of the pair in its sentence, (pairs,); 0 is the first pair.
+        draw: Running number of the sentence in reading order, (pairs,). The same sentence has
+            different draw numbers in different epochs.
     """
 
-    lane: Numbers
+    stream: Numbers
     step: Numbers
     sentence: Numbers
     offset: Numbers
@@ -37,149 +38,149 @@ class PredictionPairs:
 
 
 class StreamLayout(Protocol):
-    """Decides which sentence is read in which lane."""
+    """Assigns sentences to streams, segment by segment."""
 
-    def window(self, own: range) -> PredictionPairs:
-        """Give the pairs of the next window in some of the lanes."""
+    def next_segment(self, local_streams: range) -> PredictionPairs:
+        """Return the pairs of the next segment for the given streams."""
 
     def is_over(self) -> bool:
-        """Whether no window is left."""
+        """Whether all sentences have been read."""
 
     def position(self) -> Position:
-        """Give the place reached, as plain data."""
+        """Return the current position as plain data."""
 
     def restore(self, position: Position) -> None:
-        """Go to a place."""
+        """Continue from a saved position."""
 
 
-# ----------------------------------------------------------------------------- which sentence
+# ----------------------------------------------------------------------------- sentence order
 
 
 class SentenceOrder(Protocol):
-    """Which sentence is drawn when."""
+    """The order in which sentences are drawn."""
 
     split: Split
 
     def sentences(self, draw: int, count: int) -> Numbers:
-        """Give up to `count` sentences from a draw on; none where there are no more."""
+        """Return up to `count` sentences, starting at a draw number; empty at the end."""
 
 
 class SequentialOrder:
-    """The order of the text, once."""
+    """The order of the text, one epoch."""
 
     def __init__(self, split: Split) -> None:
-        """Take a split."""
+        """Use the sentences of a split."""
         self.split = split
 
     def sentences(self, draw: int, count: int) -> Numbers:
-        """Give the sentences with these numbers."""
+        """Return the sentences numbered from `draw` on."""
         return np.arange(draw, min(draw + count, self.split.n_sentences))
 
 
 class ShuffledOrder:
-    """For ever: in each epoch the shards in another order, and the sentences in each of them."""
+    """Endless epochs; each shuffles the shards, and the sentences within each shard."""
 
     def __init__(self, split: Split, seed: int) -> None:
-        """Take a split; the same seed gives the same order."""
+        """Use the sentences of a split; the same seed gives the same order."""
         self.split = split
         self.seed = seed
-        self._known: tuple[tuple[int, int], Numbers] = ((-1, -1), np.zeros(0, dtype=np.int64))
+        self._cached: tuple[tuple[int, int], Numbers] = ((-1, -1), np.zeros(0, dtype=np.int64))
 
     def sentences(self, draw: int, count: int) -> Numbers:
-        """Give sentences from a draw on, at most to the end of their shard."""
-        epoch, place = divmod(draw, self.split.n_sentences)
+        """Return the sentences from a draw number on, at most to the end of their shard."""
+        epoch, position = divmod(draw, self.split.n_sentences)
         shards = np.random.default_rng((self.seed, epoch)).permutation(len(self.split.shards))
         sizes = np.diff(self.split.first)[shards]
         ends = np.cumsum(sizes)
-        turn = int(np.searchsorted(ends, place, side="right"))
+        turn = int(np.searchsorted(ends, position, side="right"))
         order = self._shard_order(epoch, int(shards[turn]))
-        start = place - int(ends[turn] - sizes[turn])
+        start = position - int(ends[turn] - sizes[turn])
         return order[start : start + count]
 
     def _shard_order(self, epoch: int, shard: int) -> Numbers:
-        if self._known[0] != (epoch, shard):
+        if self._cached[0] != (epoch, shard):
             generator = np.random.default_rng((self.seed, epoch, shard))
             first = int(self.split.first[shard])
             order = generator.permutation(self.split.shards[shard].n_sentences) + first
-            self._known = (epoch, shard), order
-        return self._known[1]
+            self._cached = (epoch, shard), order
+        return self._cached[1]
 
 
-# ----------------------------------------------------------------------------- which lane
+# ----------------------------------------------------------------------------- streams
 
 # Draws looked up together.
 BLOCK = 4096
 
 
 class QueuedStreams:
-    """One queue of sentences for all lanes, filled one lane after another, as bilm-tf does."""
+    """One queue of sentences for all streams, which take sentences in turn, as in bilm-tf."""
 
-    def __init__(self, order: SentenceOrder, n_lanes: int, n_steps: int) -> None:
-        """Begin with the first draw.
+    def __init__(self, order: SentenceOrder, n_streams: int, n_steps: int) -> None:
+        """Start with the first draw.
 
         Args:
-            order: the queue.
-            n_lanes: side by side.
-            n_steps: of a window.
+            order: Order of the sentences in the queue.
+            n_streams: Number of streams (batch rows).
+            n_steps: Time steps per segment.
         """
         self.order = order
         self.n_steps = n_steps
         self.drawn = 0
-        # Of the sentence each lane is reading: its draw, its number, pairs read, pairs in all.
-        self._draw = np.full(n_lanes, -1)
-        self._sentence, self._offset, self._length = np.zeros((3, n_lanes), dtype=np.int64)
-        self._forget_ahead()
+        # Of the sentence that each stream is reading: draw, number, pairs read, pairs in total.
+        self._draw = np.full(n_streams, -1)
+        self._sentence, self._offset, self._length = np.zeros((3, n_streams), dtype=np.int64)
+        self._clear_ahead()
 
-    def _forget_ahead(self) -> None:
-        # The draws that come next: sentence and pairs of each, (2, draws).
+    def _clear_ahead(self) -> None:
+        # The next draws: sentence number and pair count of each, (2, draws).
         self._ahead = np.zeros((2, 0), dtype=np.int64)
 
     def _look_up(self, draw: int, count: int) -> Numbers:
-        """Give sentence and pairs of up to so many draws, (2, draws)."""
+        """Return sentence number and pair count of up to `count` draws, (2, draws)."""
         sentences = self.order.sentences(draw, count)
         return np.stack([sentences, self.order.split.lengths(sentences) + 1])
 
     def _look_ahead(self) -> bool:
-        """Look more draws up; tells whether there were any."""
+        """Look up more draws; return whether there were any."""
         more = self._look_up(self.drawn + len(self._ahead[0]), BLOCK)
         self._ahead = np.concatenate([self._ahead, more], axis=1)
         return len(more[0]) > 0
 
-    def _share_out(self, wanted: Numbers) -> Numbers:
-        """Count the draws of each lane: as many as it takes to have the pairs it wants."""
+    def _draw_counts(self, wanted: Numbers) -> Numbers:
+        """Return the number of draws that each stream needs for the pairs it wants."""
         ends = np.cumsum(self._ahead[1]).tolist()
-        bounds, begun = [0], 0
+        bounds, used = [0], 0
         for pairs in wanted.tolist():
-            place = bounds[-1]
+            bound = bounds[-1]
             if pairs:
-                place = bisect_left(ends, begun + pairs, place)
-                while place == len(ends) and self._look_ahead():
+                bound = bisect_left(ends, used + pairs, bound)
+                while bound == len(ends) and self._look_ahead():
                     ends = np.cumsum(self._ahead[1]).tolist()
-                    place = bisect_left(ends, begun + pairs, place)
-                # Where the text ends, a lane has what is left.
-                place = min(place + 1, len(ends))
-                begun = ends[place - 1] if place else 0
-            bounds.append(place)
+                    bound = bisect_left(ends, used + pairs, bound)
+                # At the end of the text a stream gets what remains.
+                bound = min(bound + 1, len(ends))
+                used = ends[bound - 1] if bound else 0
+            bounds.append(bound)
         return np.diff(bounds)
 
-    def window(self, own: range) -> PredictionPairs:
-        """Give the pairs of the next window in some of the lanes; the account is kept of all."""
-        lanes = np.arange(len(self._draw))
+    def next_segment(self, local_streams: range) -> PredictionPairs:
+        """Return the pairs of the next segment for the given streams; all streams advance."""
+        streams = np.arange(len(self._draw))
         left = np.minimum(self._length - self._offset, self.n_steps)
-        counts = self._share_out(self.n_steps - left)
+        counts = self._draw_counts(self.n_steps - left)
         n_draws = int(counts.sum())
         sentence, pairs = self._ahead[:, :n_draws]
         draw = self.drawn + np.arange(n_draws)
-        lane = np.repeat(lanes, counts)
-        # Where a sentence begins: after what was left of the last one and those before it.
+        stream = np.repeat(streams, counts)
+        # A sentence starts after the rest of the previous one and after those drawn before it.
         before = np.concatenate([[0], np.cumsum(pairs)])
         first = np.cumsum(counts) - counts
-        step = left[lane] + before[:-1] - before[first[lane]]
+        step = left[stream] + before[:-1] - before[first[stream]]
         taken = np.minimum(pairs, self.n_steps - step)
         parts = np.concatenate(
             [
-                [lanes, 0 * lanes, self._sentence, self._offset, self._draw, left],
-                [lane, step, sentence, 0 * lane, draw, taken],
+                [streams, 0 * streams, self._sentence, self._offset, self._draw, left],
+                [stream, step, sentence, 0 * stream, draw, taken],
             ],
             axis=1,
         )
@@ -190,7 +191,8 @@ class QueuedStreams:
         self._length[new], self._offset[new] = pairs[last], taken[last]
         self.drawn += n_draws
         self._ahead = self._ahead[:, n_draws:]
-        return _spread(parts[:, (parts[0] >= own.start) & (parts[0] < own.stop)])
+        is_local = (parts[0] >= local_streams.start) & (parts[0] < local_streams.stop)
+        return _expand(parts[:, is_local])
 
     def is_over(self) -> bool:
         """Whether every sentence has been read to its end."""
@@ -198,7 +200,7 @@ class QueuedStreams:
         return not reading and not len(self.order.sentences(self.drawn, 1))
 
     def position(self) -> Position:
-        """Give the number of draws, and draw and offset of each lane."""
+        """Return the total number of draws, and the current draw and offset of each stream."""
         return {
             "drawn": self.drawn,
             "draw": self._draw.tolist(),
@@ -206,44 +208,45 @@ class QueuedStreams:
         }
 
     def restore(self, position: Position) -> None:
-        """Go to a place."""
+        """Continue from a saved position."""
         self.drawn = position["drawn"]
         self._draw = np.array(position["draw"])
         self._offset = np.array(position["offset"])
-        self._forget_ahead()
-        for lane, draw in enumerate(position["draw"]):
-            found = (0, 0) if draw < 0 else self._look_up(draw, 1)[:, 0]
-            self._sentence[lane], self._length[lane] = found
+        self._clear_ahead()
+        for stream, draw in enumerate(position["draw"]):
+            current = (0, 0) if draw < 0 else self._look_up(draw, 1)[:, 0]
+            self._sentence[stream], self._length[stream] = current
 
 
-def _spread(parts: Numbers) -> PredictionPairs:
-    """Give the pairs of parts of sentences.
+def _expand(parts: Numbers) -> PredictionPairs:
+    """Return all prediction pairs of parts of sentences.
 
     Args:
-        parts: lane, first step, sentence, first offset, draw, and number of pairs, (6, parts).
+        parts: Stream, first step, sentence, first offset, draw, and pair count, (6, parts).
     """
     counts = parts[5]
-    lane, step, sentence, offset, draw = np.repeat(parts[:5], counts, axis=1)
-    inside = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return PredictionPairs(lane, step + inside, sentence, offset + inside, draw)
+    stream, step, sentence, offset, draw = np.repeat(parts[:5], counts, axis=1)
+    inside = np.arange(len(stream)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return PredictionPairs(stream, step + inside, sentence, offset + inside, draw)
 
 
 class ContiguousStreams:
-    """The text cut into as many stretches as there are lanes, read again and again, or once."""
+    """The text cut into one contiguous part per stream, read once or in endless epochs."""
 
-    def __init__(self, split: Split, n_lanes: int, n_steps: int, *, endless: bool = True) -> None:
-        """Cut the text.
+    def __init__(self, split: Split, n_streams: int, n_steps: int, *, endless: bool = True) -> None:
+        """Cut the text into parts.
 
         Args:
-            split: the text.
-            n_lanes: stretches, equal up to a sentence.
-            n_steps: of a window.
-            endless: begin a stretch again at its end.
+            split: Sentences to read.
+            n_streams: Number of parts, of equal length up to one sentence.
+            n_steps: Time steps per segment.
+            endless: Start a part again at its end.
         """
-        if n_lanes > split.n_sentences:
+        if n_streams > split.n_sentences:
             raise ConfigError(
-                f"batch_size is {n_lanes}, but the text has {split.n_sentences} sentences; in the "
-                "order of the text each row of the batch reads a part of its own"
+                f"batch_size ({n_streams}) is larger than the number of sentences in the text "
+                f"({split.n_sentences}). With order=text every batch row reads its own part of the "
+                "text; use a smaller batch_size."
             )
         self.split = split
         self.n_steps = n_steps
@@ -252,39 +255,40 @@ class ContiguousStreams:
         lengths = split.lengths(np.arange(split.n_sentences)) + 1
         self._first_pair = np.concatenate([[0], np.cumsum(lengths)])
         total = int(self._first_pair[-1])
-        # The sentence nearest to each cut, and one at least for each lane.
-        cuts = np.searchsorted(self._first_pair, np.arange(n_lanes) * total // n_lanes)
-        least = np.arange(n_lanes)
-        most = split.n_sentences - n_lanes + least
+        # Cut at the nearest sentence, and leave at least one sentence for each stream.
+        cuts = np.searchsorted(self._first_pair, np.arange(n_streams) * total // n_streams)
+        least = np.arange(n_streams)
+        most = split.n_sentences - n_streams + least
         cuts = np.minimum(np.maximum.accumulate(cuts - least) + least, most)
         bounds = self._first_pair[np.append(cuts, split.n_sentences)]
         self._begin, self._size = bounds[:-1], np.diff(bounds)
 
-    def window(self, own: range) -> PredictionPairs:
-        """Give the pairs of the next window in some of the lanes."""
-        place = (self.taken + np.arange(self.n_steps))[:, None]
-        step, column = np.indices((self.n_steps, len(own)))
-        size = self._size[own.start : own.stop]
-        inside = np.full(step.shape, True) if self.endless else place < size
-        pair = (self._begin[own.start : own.stop] + place % size)[inside]
+    def next_segment(self, local_streams: range) -> PredictionPairs:
+        """Return the pairs of the next segment for the given streams."""
+        position = (self.taken + np.arange(self.n_steps))[:, None]
+        step, column = np.indices((self.n_steps, len(local_streams)))
+        size = self._size[local_streams.start : local_streams.stop]
+        inside = np.full(step.shape, True) if self.endless else position < size
+        begin = self._begin[local_streams.start : local_streams.stop]
+        pair = (begin + position % size)[inside]
         sentence = np.searchsorted(self._first_pair, pair, side="right") - 1
         self.taken += self.n_steps
         return PredictionPairs(
-            lane=column[inside] + own.start,
+            stream=column[inside] + local_streams.start,
             step=step[inside],
             sentence=sentence,
             offset=pair - self._first_pair[sentence],
-            draw=(place // size)[inside] * self.split.n_sentences + sentence,
+            draw=(position // size)[inside] * self.split.n_sentences + sentence,
         )
 
     def is_over(self) -> bool:
-        """Whether every stretch has been read to its end."""
+        """Whether every part has been read to its end."""
         return not self.endless and self.taken >= int(self._size.max())
 
     def position(self) -> Position:
-        """Give the number of pairs each lane has read."""
+        """Return the number of pairs that each stream has read."""
         return {"taken": self.taken}
 
     def restore(self, position: Position) -> None:
-        """Go to a place."""
+        """Continue from a saved position."""
         self.taken = position["taken"]

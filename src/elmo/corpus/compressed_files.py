@@ -1,4 +1,4 @@
-"""Compressed files as streams of bytes: .gz .bz2 .xz .zst, by the end of the name."""
+"""Reading of compressed files (.gz, .bz2, .xz, .zst), recognized by their extension."""
 
 import bz2
 import gzip
@@ -12,14 +12,14 @@ from typing import Any, BinaryIO, cast
 from elmo.errors import MissingExtra
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
-# What reading a file can fail with, a damaged one included.
-DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
-# Compressed bytes unpacked in one call: a file of zeros can grow thirty thousandfold.
+# Exceptions raised by reading a file, including a damaged compressed one.
+READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
+# Compressed bytes per decompression call. Small, because a file of zeros can expand 30,000 times.
 ZSTD_CHUNK = 2**13
 
 
 def plain_name(name: str) -> str:
-    """Give a name without the ending that tells of compression."""
+    """Return a file name without its compression extension."""
     for suffix in SUFFIXES:
         if name.lower().endswith(suffix):
             return name[: -len(suffix)]
@@ -28,11 +28,11 @@ def plain_name(name: str) -> str:
 
 @contextmanager
 def decompressed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """Give the bytes inside a file; files put end to end are read as one.
+    """Open the decompressed content of a file; concatenated compressed files are read as one.
 
     Args:
-        name: of the file; its end tells how it is compressed.
-        raw: the file, opened.
+        name: File name, whose extension selects the compression.
+        raw: The open file.
     """
     suffix = name[len(plain_name(name)) :].lower()
     if suffix == ".gz":
@@ -51,17 +51,17 @@ def decompressed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class ZstdFile(io.RawIOBase):
-    """The content of a .zst file.
+    """The decompressed content of a .zst file.
 
-    The reader of the zstandard package takes a file that ends too early for a whole one.
+    Unlike the reader of the zstandard package, it detects truncated files.
     """
 
     def __init__(self, name: str, raw: BinaryIO) -> None:
-        """Begin at the beginning.
+        """Start at the beginning of the file.
 
         Args:
-            name: of the file, for messages.
-            raw: the file, opened.
+            name: File name, for messages.
+            raw: The open file.
         """
         try:
             import zstandard
@@ -69,33 +69,33 @@ class ZstdFile(io.RawIOBase):
             raise MissingExtra(f"reading {name}", "train") from None
         self._raw = raw
         self._error = zstandard.ZstdError
-        # As wide as `zstd --long=31` can make it.
-        self._unpacker = zstandard.ZstdDecompressor(max_window_size=2**31)
-        self._frame = self._unpacker.decompressobj()
-        self._begun = False
-        self._ready = b""
+        # The largest window that `zstd --long=31` can create.
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=2**31)
+        self._frame = self._decompressor.decompressobj()
+        self._started = False
+        self._buffer = b""
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Whether the stream can be read: always."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer, as far as one call can."""
-        while not self._ready:
-            packed = self._frame.unused_data if self._frame.eof else b""
-            packed = packed or self._raw.read(ZSTD_CHUNK)
-            if not packed:
-                if self._begun and not self._frame.eof:
-                    raise EOFError("compressed file ended before its end mark was reached")
+        """Read decompressed bytes into a buffer; return their number."""
+        while not self._buffer:
+            compressed = self._frame.unused_data if self._frame.eof else b""
+            compressed = compressed or self._raw.read(ZSTD_CHUNK)
+            if not compressed:
+                if self._started and not self._frame.eof:
+                    raise EOFError("compressed file ended before the end of the stream")
                 return 0
             if self._frame.eof:
-                self._frame = self._unpacker.decompressobj()
-            self._begun = True
+                self._frame = self._decompressor.decompressobj()
+            self._started = True
             try:
-                self._ready = self._frame.decompress(packed)
+                self._buffer = self._frame.decompress(compressed)
             except self._error as error:
                 raise OSError(str(error)) from None
-        n_bytes = min(len(buffer), len(self._ready))
-        buffer[:n_bytes] = self._ready[:n_bytes]
-        self._ready = self._ready[n_bytes:]
+        n_bytes = min(len(buffer), len(self._buffer))
+        buffer[:n_bytes] = self._buffer[:n_bytes]
+        self._buffer = self._buffer[n_bytes:]
         return n_bytes

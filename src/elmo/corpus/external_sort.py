@@ -1,12 +1,13 @@
-"""Counting and numbering words in bounded memory.
+"""Counting and numbering of words in bounded memory, by external merge sort.
 
-Words are numbered as they are met. A dictionary that has grown to its limit is written to the disk
-as a run, words in the order of their bytes, and begun anew. At the end the runs are read side by
-side: equal words meet, their counts are added, and each gets one number; then words are ordered by
-falling count. Nothing here depends on where a run ended.
+Words are numbered in the order of their first occurrence. When the dictionary reaches its size
+limit, it is written to disk as a run, sorted by the bytes of the words, and a new one is started.
+At the end all runs are merged: the counts of equal words are added, and each distinct word gets one
+number. Then words are sorted by decreasing count. The result does not depend on where runs end.
 
-A run has three files: `.words` (lines), `.order` (the number each word had in its dictionary) and
-`.counts`; merging adds `.merged`, the number of each word among the words of all runs.
+A run has three files: `.words` (one word per line), `.order` (the number of each word in its
+dictionary) and `.counts`. Merging adds `.merged`: the number of each word among the words of all
+runs.
 """
 
 import sys
@@ -22,38 +23,38 @@ from elmo.corpus.shards import COUNTS, WORD_STARTS, WORDS, Numbers
 
 Provisional = NDArray[np.uint32]
 
-# What a word costs in a dictionary beside its string: entry, number, place in the sorted list.
+# Memory of a dictionary entry besides its string: hash table slot, number, slot in the sorted list.
 ENTRY_BYTES = 120
-# Bytes of words that are held while runs are merged, all runs together.
+# Bytes of words in memory while runs are merged, over all runs.
 MERGE_BYTES = 2**22
 MIN_RUN_BYTES = 2**13
-# Bytes of words that are put in order at a time.
+# Bytes of words per block when the sorted table is written.
 ORDER_BYTES = 2**20
 MERGED = "merged"
 
 
 class Dictionary(dict[str, int]):
-    """Words by number, each numbered when it is first looked up."""
+    """Numbers of words; a new word gets the next number when it is first looked up."""
 
     n_bytes = 0
 
     def __missing__(self, word: str) -> int:
-        """Number a word that is new."""
+        """Assign the next number to a new word."""
         number = self[word] = len(self)
         self.n_bytes += sys.getsizeof(word) + ENTRY_BYTES
         return number
 
 
 class RunWriter:
-    """Numbers and counts words; writes runs."""
+    """Numbers and counts words, and writes them as runs."""
 
     def __init__(self, folder: Path, name: str, limit: int) -> None:
-        """Begin with an empty dictionary.
+        """Start with an empty dictionary.
 
         Args:
-            folder: where runs are written.
-            name: what their names begin with.
-            limit: bytes a dictionary may grow to.
+            folder: Folder for the runs.
+            name: Prefix of the run names.
+            limit: Size limit of the dictionary in bytes.
         """
         self.folder = folder
         self.name = name
@@ -67,34 +68,34 @@ class RunWriter:
 
     @property
     def run(self) -> str:
-        """Name of the run that is being filled."""
+        """Name of the current run."""
         return f"{self.name}-{len(self.runs):05d}"
 
     def number(self, sentences: Iterable[Sequence[str]], n_words: int) -> Provisional:
-        """Give the words of sentences as numbers of this run."""
+        """Return the numbers of the words of sentences in the current run, (n_words,)."""
         words = chain.from_iterable(sentences)
         return np.fromiter(map(self._words.__getitem__, words), dtype=np.uint32, count=n_words)
 
     def count(self, numbers: Provisional) -> None:
-        """Count words that were numbered in this run."""
+        """Count words by their numbers in the current run."""
         counts = np.bincount(numbers, minlength=len(self._words))
         counts[: len(self._counts)] += self._counts
         self._counts = counts
 
     def is_full(self) -> bool:
-        """Whether it is time to write the run."""
+        """Whether the dictionary has exceeded its limit and should be written."""
         return self._words.n_bytes > self.limit
 
     def write(self) -> None:
-        """Write the run and begin the next one."""
-        # Strings compare by code point, which is the order of their UTF-8.
+        """Write the current run and start the next one."""
+        # Strings compare by code point, which equals the order of their UTF-8 bytes.
         ordered = sorted(self._words)
         order = np.fromiter(map(self._words.__getitem__, ordered), dtype=np.uint32)
         counts = np.zeros(len(ordered), dtype=np.int64)
         counts[: len(self._counts)] = self._counts
         stem = self.folder / self.run
         stem.with_suffix(".words").write_bytes("\n".join([*ordered, ""]).encode("utf-8"))
-        # Where ndarray.tofile fails it does not say why; a full disk is to be told.
+        # Not ndarray.tofile: its errors do not state the reason, such as a full disk.
         stem.with_suffix(".order").write_bytes(order.data)
         stem.with_suffix(".counts").write_bytes(counts[order].data)
         stem.with_suffix(".merged").touch()
@@ -103,41 +104,41 @@ class RunWriter:
 
 
 class RunReader:
-    """Reads a run from its beginning to its end, holding little of it."""
+    """Reads a run sequentially, with one chunk of words in memory."""
 
     def __init__(self, stem: Path, chunk: int) -> None:
-        """Begin at the beginning.
+        """Start at the first word.
 
         Args:
-            stem: path of the run without an ending.
-            chunk: bytes of words to read at a time.
+            stem: Path of the run without extension.
+            chunk: Bytes of words to read at a time.
         """
         self.stem = stem
         self.chunk = chunk
         self.words: list[bytes] = []
-        self._place = self._n_taken = 0
+        self._file_offset = self._n_taken = 0
 
     def fill(self) -> bool:
-        """Read on where no word is left; say whether there is one."""
+        """Read the next chunk if no word is left; return whether there are words."""
         if self.words:
             return True
-        # Opened again each time: there may be more runs than files may be open.
+        # Reopened each time, because there can be more runs than the limit of open files.
         with self.stem.with_suffix(".words").open("rb") as file:
-            file.seek(self._place)
+            file.seek(self._file_offset)
             data = file.read(self.chunk) + file.readline()
-        self._place += len(data)
+        self._file_offset += len(data)
         self.words = data.split(b"\n")
         self.words.pop()
         return bool(self.words)
 
     def take(self, last: bytes) -> list[bytes]:
-        """Take the words up to and including one."""
+        """Remove and return the words up to and including `last`."""
         cut = bisect_right(self.words, last)
         taken, self.words = self.words[:cut], self.words[cut:]
         return taken
 
     def take_counts(self, n_words: int) -> Numbers:
-        """Take the counts of the words that were taken."""
+        """Return the counts of the next `n_words` words, (n_words,)."""
         counts = np.fromfile(
             self.stem.with_suffix(".counts"), np.int64, n_words, offset=8 * self._n_taken
         )
@@ -146,14 +147,14 @@ class RunReader:
 
 
 def merge_runs(folder: Path, runs: Sequence[str]) -> int:
-    """Number the words of all runs by their bytes and add up their counts.
+    """Merge runs: number all distinct words in byte order and add up their counts.
 
     Args:
-        folder: where the runs are, and where the merged words and counts are written.
-        runs: their names.
+        folder: Folder of the runs, where the merged words and counts are written.
+        runs: Names of the runs.
 
     Returns:
-        How many distinct words there are.
+        The number of distinct words.
     """
     chunk = max(MIN_RUN_BYTES, MERGE_BYTES // max(1, len(runs)))
     readers = [RunReader(folder / run, chunk) for run in runs]
@@ -164,18 +165,18 @@ def merge_runs(folder: Path, runs: Sequence[str]) -> int:
         stem.with_suffix(".counts").open("wb") as counts,
     ):
         while readers := [reader for reader in readers if reader.fill()]:
-            # No reader holds a smaller word than these that it has not read yet.
+            # Every reader has all its words up to this one in memory.
             last = min(reader.words[-1] for reader in readers)
             parts = [reader.take(last) for reader in readers]
-            # Sorting is quick here: it finds the parts in order already, and merges them.
+            # The parts are already sorted, so that Timsort merges them in linear time.
             union = dict.fromkeys(sorted(chain.from_iterable(parts)))
             numbers = dict(zip(union, count(n_words), strict=False))
             totals = np.zeros(len(union), dtype=np.int64)
             for reader, part in zip(readers, parts, strict=True):
-                own = np.fromiter(map(numbers.__getitem__, part), dtype=np.uint32, count=len(part))
-                totals[own - n_words] += reader.take_counts(len(part))
+                ids = np.fromiter(map(numbers.__getitem__, part), dtype=np.uint32, count=len(part))
+                totals[ids - n_words] += reader.take_counts(len(part))
                 with reader.stem.with_suffix(".merged").open("ab") as merged:
-                    merged.write(own.data)
+                    merged.write(ids.data)
             words.write(b"\n".join([*union, b""]))
             counts.write(totals.data)
             n_words += len(union)
@@ -183,17 +184,17 @@ def merge_runs(folder: Path, runs: Sequence[str]) -> int:
 
 
 def merged_counts(folder: Path) -> Numbers:
-    """Give the counts of the merged words, in the order of their bytes."""
+    """Return the counts of the merged words, which are in byte order, (words,)."""
     return np.fromfile((folder / MERGED).with_suffix(".counts"), np.int64)
 
 
 def run_table(folder: Path, run: str, of_merged: NDArray[np.uint32]) -> Provisional:
-    """Give what each number of a run becomes.
+    """Return the final number of each word of a run, by its number in the run.
 
     Args:
-        folder: where the runs are.
-        run: its name.
-        of_merged: what each merged number becomes.
+        folder: Folder of the runs.
+        run: Name of the run.
+        of_merged: Final number of each merged word.
     """
     stem = folder / run
     order = np.fromfile(stem.with_suffix(".order"), np.uint32)
@@ -203,15 +204,15 @@ def run_table(folder: Path, run: str, of_merged: NDArray[np.uint32]) -> Provisio
 
 
 def write_table(work: Path, folder: Path, counts: Numbers) -> NDArray[np.uint32]:
-    """Write the table of distinct words by falling count, then by their bytes.
+    """Write the table of distinct words, sorted by decreasing count, then by their bytes.
 
     Args:
-        work: where the merged words are.
-        folder: where the table is written.
-        counts: of the merged words.
+        work: Folder of the merged words.
+        folder: Folder in which the table is written.
+        counts: Counts of the merged words.
 
     Returns:
-        The number in the table of each merged word.
+        The number of each merged word in the table.
     """
     order = np.argsort(-counts, kind="stable")
     (folder / COUNTS).write_bytes(counts[order].data)
@@ -223,17 +224,17 @@ def write_table(work: Path, folder: Path, counts: Numbers) -> NDArray[np.uint32]
     (folder / WORD_STARTS).write_bytes(starts.data)
     with (folder / WORDS).open("wb") as file:
         for part in _parts(starts):
-            # Where the bytes of these words stand among the merged ones.
+            # Indices of the bytes of these words among the merged ones.
             offsets = np.repeat(firsts[part] - starts[:-1][part], lengths[part])
-            places = np.arange(starts[part.start], starts[part.stop]) + offsets
-            file.write(data[places].data)
+            indices = np.arange(starts[part.start], starts[part.stop]) + offsets
+            file.write(data[indices].data)
     rank = np.empty(len(order), dtype=np.uint32)
     rank[order] = np.arange(len(order), dtype=np.uint32)
     return rank
 
 
 def _parts(starts: Numbers) -> Iterator[slice]:
-    """Cut a table of words into parts of about `ORDER_BYTES`, or of one long word."""
+    """Yield slices of the table of at most `ORDER_BYTES`, or of a single longer word."""
     first = 0
     while first < len(starts) - 1:
         last = int(np.searchsorted(starts, starts[first] + ORDER_BYTES, side="right")) - 1

@@ -1,4 +1,4 @@
-"""The verb `prepare`: text to a corpus folder, in one pass over the text and in bounded memory."""
+"""The command `prepare`: write a corpus folder in one pass over the text, in bounded memory."""
 
 import dataclasses
 import re
@@ -18,7 +18,7 @@ from elmo.corpus.external_sort import merged_counts, run_table, write_table
 from elmo.corpus.sentence_reader import reading_tokenizer
 from elmo.corpus.shards import (
     COUNTS,
-    HEAD,
+    HEADER,
     SPLITS,
     VERSION,
     VOCABULARY,
@@ -29,7 +29,7 @@ from elmo.corpus.shards import (
     is_corpus,
     open_table,
 )
-from elmo.corpus.split_writer import SplitWriter, held_out, is_held_out
+from elmo.corpus.split_writer import SplitWriter, held_out_ranges, is_held_out
 from elmo.corpus.text_sources import STDIN, resolve
 from elmo.corpus.vocab_file import write_vocabulary
 from elmo.corpus.word_counts import count_text
@@ -43,16 +43,16 @@ TRAIN, VALID, TEST = SPLITS
 
 @dataclass(frozen=True)
 class PrepareResult:
-    """What `prepare` did.
+    """The result of `prepare`.
 
     Attributes:
-        out: the folder written.
-        n_words: running words of each split.
-        n_sentences: sentences of each split.
-        n_unknown: running words of each split that are not in the vocabulary.
-        n_distinct: distinct words.
-        n_vocabulary: words of the softmax, the three marks included.
-        seconds: time it took.
+        out: The folder written.
+        n_words: Running words of each split.
+        n_sentences: Sentences of each split.
+        n_unknown: Running words of each split that are not in the vocabulary.
+        n_distinct: Distinct words of all splits.
+        n_vocabulary: Size of the softmax vocabulary, including the three special tokens.
+        seconds: Elapsed time in seconds.
     """
 
     out: str
@@ -65,17 +65,17 @@ class PrepareResult:
 
     @property
     def words_per_second(self) -> float:
-        """Running words of all splits by the time it took."""
+        """Running words of all splits per second."""
         return sum(self.n_words.values()) / max(self.seconds, 1e-9)
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
+        """Return a summary of a few lines."""
         lines = [f"{self.out}: {sum(self.n_words.values()):,} words"]
         for split, n_words in self.n_words.items():
-            share = self.n_unknown[split] / max(1, n_words)
+            unknown_rate = self.n_unknown[split] / max(1, n_words)
             lines.append(
                 f"{split:<12}{n_words:,} words in {self.n_sentences[split]:,} sentences, "
-                f"{share:.2%} out of vocabulary"
+                f"{unknown_rate:.2%} out of vocabulary"
             )
         lines += [
             f"{'distinct':<12}{self.n_distinct:,} words",
@@ -86,12 +86,12 @@ class PrepareResult:
 
 
 def prepare(config: PrepareConfig) -> PrepareResult:
-    """Turn text into a corpus folder.
+    """Write a corpus folder from text files.
 
-    The result depends on the text and the config alone, not on the number of workers. Memory stays
-    below 512 MB for the dictionaries of all workers, 120 MB for each worker and 60 bytes for each
-    distinct word, however long the text is. The disk holds the words of the text twice for a while,
-    4 bytes each. Nothing stands under the final name before all is complete.
+    The result depends only on the text and the config, not on the number of workers. Whatever the
+    length of the text, memory is bounded by 512 MB for the dictionaries of all workers, 120 MB per
+    worker, and 60 bytes per distinct word. Temporarily, the disk stores every running word twice,
+    with 4 bytes each. The folder is written atomically.
     """
     started = time.monotonic()
     out = Path(config.out)
@@ -101,39 +101,39 @@ def prepare(config: PrepareConfig) -> PrepareResult:
     vocabulary = None
     if config.corpus.vocab is not None:
         vocabulary = Vocabulary.load(Path(config.corpus.vocab))
-        vocabulary.require_specials()
+        vocabulary.require_special_tokens()
     reading = dataclasses.replace(config.corpus.reading, tokenizer=tokenizer.name)
     with atomic_folder(out) as folder:
         work = folder / "unfinished"
         work.mkdir()
-        pieces = count_text(
+        blocks = count_text(
             work, texts, reading, counted=TRAIN, workers=config.corpus.workers, keep=True
         )
-        _check_pieces(pieces, texts)
-        stretches = held_out(
-            sum(piece.n_sentences for piece in pieces[TRAIN]),
+        _check_words(blocks, texts)
+        ranges = held_out_ranges(
+            sum(block.n_sentences for block in blocks[TRAIN]),
             0.0 if VALID in texts else config.corpus.held_out,
         )
         counts = merged_counts(work)
-        _uncount(counts, work, pieces[TRAIN], stretches)
+        _subtract_held_out(counts, work, blocks[TRAIN], ranges)
         rank = write_table(work, folder, counts)
         known, n_vocabulary = _write_vocabulary(folder, config.corpus, vocabulary)
         writers = _write_splits(
-            folder, work, pieces, rank, stretches, known, config.corpus.shard_words
+            folder, work, blocks, rank, ranges, known, config.corpus.shard_words
         )
         shutil.rmtree(work)
-        head = CorpusHeader(
+        header = CorpusHeader(
             VERSION,
             reading,
             {name: writer.n_shards for name, writer in writers.items()},
             {name: writer.n_words for name, writer in writers.items()},
             {name: writer.n_sentences for name, writer in writers.items()},
         )
-        (folder / HEAD).write_bytes(head.to_bytes())
+        (folder / HEADER).write_bytes(header.to_bytes())
     return PrepareResult(
         config.out,
-        head.n_words,
-        head.n_sentences,
+        header.n_words,
+        header.n_sentences,
         {name: writer.n_unknown for name, writer in writers.items()},
         len(known),
         n_vocabulary,
@@ -142,74 +142,84 @@ def prepare(config: PrepareConfig) -> PrepareResult:
 
 
 def _check_target(out: Path) -> None:
-    """Refuse a folder that holds anything but a corpus."""
+    """Raise an error if the output folder contains anything but a corpus."""
     if not out.is_dir() or not any(out.iterdir()):
         return
-    names = {HEAD, WORDS, WORD_STARTS, COUNTS, VOCABULARY}
+    names = {HEADER, WORDS, WORD_STARTS, COUNTS, VOCABULARY}
     shard = re.compile(rf"(?:{'|'.join(SPLITS)})-\d+\.(?:tokens|starts)")
-    found = [path.name for path in out.iterdir()]
-    others = sorted(name for name in found if name not in names and not shard.fullmatch(name))
+    present = [path.name for path in out.iterdir()]
+    others = sorted(name for name in present if name not in names and not shard.fullmatch(name))
     if others or not is_corpus(out):
         raise OutputError(
-            f"cannot write a corpus to {out}: it holds {', '.join((others or found)[:4])}, which "
-            "would be lost; name another folder"
+            f"Cannot write a corpus to {out}: the folder contains "
+            f"{', '.join((others or present)[:4])}, which would be lost. Use another folder."
         )
 
 
 def _texts(config: PrepareConfig) -> dict[str, list[str]]:
-    """Give the files of each split; the training text comes first."""
-    given = {TRAIN: config.input, VALID: config.valid, TEST: config.test}
+    """Return the files of each split, the training text first."""
+    inputs_by_split = {TRAIN: config.input, VALID: config.valid, TEST: config.test}
     if not config.input:
-        raise InputError("no text was named: give files, globs, or - for standard input")
-    texts = {name: resolve(inputs) for name, inputs in given.items() if inputs}
+        raise InputError("No input text. Specify files, globs, or - for standard input.")
+    texts = {name: resolve(inputs) for name, inputs in inputs_by_split.items() if inputs}
     if sum(files.count(STDIN) for files in texts.values()) > 1:
-        raise InputError("standard input (-) is named twice; it can be read once")
+        raise InputError("Standard input (-) is given twice, but can be read only once.")
     return texts
 
 
-def _check_pieces(
-    pieces: Mapping[str, Sequence[CountedBlock]], texts: Mapping[str, list[str]]
+def _check_words(
+    blocks: Mapping[str, Sequence[CountedBlock]], texts: Mapping[str, list[str]]
 ) -> None:
-    for name, found in pieces.items():
-        if not any(piece.n_words for piece in found):
-            raise InputError(f"{', '.join(texts[name][:4])}: there is no word in the {name} text")
+    """Raise an error if a split has no words."""
+    for name, split_blocks in blocks.items():
+        if not any(block.n_words for block in split_blocks):
+            raise InputError(f"{', '.join(texts[name][:4])}: the {name} text contains no words.")
 
 
 def _sentences(
-    work: Path, pieces: Sequence[CountedBlock], of_merged: NDArray[np.uint32]
+    work: Path, blocks: Sequence[CountedBlock], of_merged: NDArray[np.uint32]
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32]]]:
-    """Read pieces in order: what the numbers of their words become, and the sentence lengths."""
+    """Yield the final word numbers and the sentence lengths of blocks, in order."""
     tables: dict[Path, tuple[str, NDArray[np.uint32]]] = {}
-    for piece in pieces:
-        # A worker fills one run after the other, so one table of each is enough.
-        if tables.get(piece.stem, ("", None))[0] != piece.run:
-            tables[piece.stem] = piece.run, run_table(work, piece.run, of_merged)
-        yield tables[piece.stem][1][piece.words()], piece.lengths()
+    for block in blocks:
+        # A worker fills one run after the other, so only its current table is needed.
+        if tables.get(block.stem, ("", None))[0] != block.run:
+            tables[block.stem] = block.run, run_table(work, block.run, of_merged)
+        yield tables[block.stem][1][block.words()], block.lengths()
 
 
-def _uncount(
-    counts: Numbers, work: Path, pieces: Sequence[CountedBlock], stretches: Numbers
+def _subtract_held_out(
+    counts: Numbers, work: Path, blocks: Sequence[CountedBlock], ranges: Numbers
 ) -> None:
-    """Take the held-out words from the counts of all words."""
-    if not len(stretches):
+    """Subtract the held-out words from the word counts, in place."""
+    if not len(ranges):
         return
     first = 0
-    for words, lengths in _sentences(work, pieces, np.arange(len(counts), dtype=np.uint32)):
-        held = is_held_out(stretches, first, len(lengths))
+    for words, lengths in _sentences(work, blocks, np.arange(len(counts), dtype=np.uint32)):
+        held = is_held_out(ranges, first, len(lengths))
         first += len(lengths)
         np.subtract.at(counts, words[np.repeat(held, lengths)], 1)
 
 
 def _write_vocabulary(
-    folder: Path, config: CorpusConfig, given: Vocabulary | None
+    folder: Path, config: CorpusConfig, vocabulary: Vocabulary | None
 ) -> tuple[NDArray[np.bool_], int]:
-    """Write the words of the softmax; say which of the table are among them, and their number."""
+    """Write the softmax vocabulary.
+
+    Args:
+        folder: Corpus folder with the table of distinct words.
+        config: Size and minimum count of a new vocabulary.
+        vocabulary: An existing vocabulary to write instead.
+
+    Returns:
+        Whether each distinct word is in the vocabulary, and the size of the vocabulary.
+    """
     words, counts = open_table(folder)
     path = folder / VOCABULARY
-    if given is not None:
-        path.write_bytes(given.to_bytes())
-        found = (word in given.ids for part in words.parts() for word in part)
-        return np.fromiter(found, dtype=np.bool_, count=len(words)), len(given)
+    if vocabulary is not None:
+        path.write_bytes(vocabulary.to_bytes())
+        known = (word in vocabulary.ids for part in words.parts() for word in part)
+        return np.fromiter(known, dtype=np.bool_, count=len(words)), len(vocabulary)
     chosen = write_vocabulary(path, words, counts, config.vocab_size, config.min_count)
     return np.arange(len(words)) < chosen.n_top, chosen.n_lines
 
@@ -217,30 +227,30 @@ def _write_vocabulary(
 def _write_splits(
     folder: Path,
     work: Path,
-    pieces: Mapping[str, Sequence[CountedBlock]],
+    blocks: Mapping[str, Sequence[CountedBlock]],
     rank: NDArray[np.uint32],
-    stretches: Numbers,
+    ranges: Numbers,
     known: NDArray[np.bool_],
     shard_words: int,
 ) -> dict[str, SplitWriter]:
     """Write the shards of all splits."""
-    names = [name for name in SPLITS if name in pieces or (name == VALID and len(stretches))]
-    total = sum(piece.n_words for found in pieces.values() for piece in found)
+    names = [name for name in SPLITS if name in blocks or (name == VALID and len(ranges))]
+    total = sum(block.n_words for split_blocks in blocks.values() for block in split_blocks)
     with ExitStack() as stack:
         progress = stack.enter_context(Progress("write", total, "words"))
         writers = {
             name: stack.enter_context(SplitWriter(folder, name, known, shard_words))
             for name in names
         }
-        for name, found in pieces.items():
+        for name, split_blocks in blocks.items():
             first = 0
-            for words, lengths in _sentences(work, found, rank):
+            for words, lengths in _sentences(work, split_blocks, rank):
                 progress.advance(len(words))
-                held = is_held_out(stretches, first, len(lengths))
+                held = is_held_out(ranges, first, len(lengths))
                 first += len(lengths)
                 if name == TRAIN and held.any():
-                    of_word = np.repeat(held, lengths)
-                    writers[VALID].add(words[of_word], lengths[held])
-                    words, lengths = words[~of_word], lengths[~held]
+                    held_words = np.repeat(held, lengths)
+                    writers[VALID].add(words[held_words], lengths[held])
+                    words, lengths = words[~held_words], lengths[~held]
                 writers[name].add(words, lengths)
     return writers

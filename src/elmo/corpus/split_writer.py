@@ -1,4 +1,4 @@
-"""The shards of a corpus, written sentence by sentence; and which sentences are held out."""
+"""Writing of the shards of a split, and the choice of held-out sentences."""
 
 from pathlib import Path
 from types import TracebackType
@@ -9,23 +9,23 @@ from numpy.typing import NDArray
 
 from elmo.corpus.shards import Numbers, shard_paths, word_type
 
-# Sentences that are held out together: neighbours in a text are alike.
-STRETCH = 100
+# Consecutive sentences that are held out together, because neighboring sentences are similar.
+RANGE_SENTENCES = 100
 
 
 class SplitWriter:
-    """Writes one split; a shard ends with the sentence that fills it."""
+    """Writes the shards of one split; a shard ends with the sentence that fills it."""
 
     def __init__(
         self, folder: Path, split: str, known: NDArray[np.bool_], shard_words: int
     ) -> None:
-        """Begin without a file.
+        """Start without a file.
 
         Args:
-            folder: of the corpus.
-            split: its name.
-            known: whether each distinct word is in the vocabulary.
-            shard_words: running words of a shard.
+            folder: Corpus folder.
+            split: Name of the split.
+            known: Whether each distinct word is in the vocabulary, (distinct words,).
+            shard_words: Running words after which a shard is full.
         """
         self.folder = folder
         self.split = split
@@ -37,12 +37,12 @@ class SplitWriter:
         self._filled = 0
 
     def __enter__(self) -> "SplitWriter":
-        """Give the writer."""
+        """Return the writer."""
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -53,16 +53,16 @@ class SplitWriter:
         """Write sentences.
 
         Args:
-            words: their words end to end.
-            lengths: words of each.
+            words: Concatenated word numbers of the sentences, (words,).
+            lengths: Number of words of each sentence, (sentences,).
         """
         self.n_unknown += len(words) - int(np.count_nonzero(self._known[words]))
         words = words.astype(self._type)
         ends = np.cumsum(lengths, dtype=np.int64)
         first = before = 0
         while first < len(ends):
-            filling = before + self.shard_words - self._filled
-            last = min(int(np.searchsorted(ends, filling)) + 1, len(ends))
+            shard_end = before + self.shard_words - self._filled
+            last = min(int(np.searchsorted(ends, shard_end)) + 1, len(ends))
             after = int(ends[last - 1])
             self._write(words[before:after], ends[first:last] - before)
             first, before = last, after
@@ -88,38 +88,39 @@ class SplitWriter:
         self._filled = 0
 
 
-def held_out(n_sentences: int, share: float) -> Numbers:
-    """Choose the sentences that are kept for validation, evenly over a text.
+def held_out_ranges(n_sentences: int, fraction: float) -> Numbers:
+    """Choose the held-out sentences for validation, evenly over the text.
 
     Args:
-        n_sentences: of the text.
-        share: of them to hold out.
+        n_sentences: Sentences of the text.
+        fraction: Fraction of the sentences to hold out.
 
     Returns:
-        Stretches as (first, after the last), (stretches, 2). Where the share is less than one
-        stretch they are the last sentences; one sentence is always left for training.
+        Ranges of sentence numbers as (first, last + 1), (ranges, 2). If the fraction is less than
+        `RANGE_SENTENCES` sentences, the last sentences of the text. At least one sentence is left
+        for training.
     """
-    if not share or n_sentences < 2:
+    if not fraction or n_sentences < 2:
         return np.zeros((0, 2), dtype=np.int64)
-    n_stretches = n_sentences // STRETCH
-    if n_stretches < 2 or share * n_sentences < STRETCH:
-        n_held = min(max(1, round(share * n_sentences)), n_sentences - 1)
+    n_ranges = n_sentences // RANGE_SENTENCES
+    if n_ranges < 2 or fraction * n_sentences < RANGE_SENTENCES:
+        n_held = min(max(1, round(fraction * n_sentences)), n_sentences - 1)
         return np.array([[n_sentences - n_held, n_sentences]], dtype=np.int64)
-    n_held = min(max(1, round(share * n_sentences / STRETCH)), n_stretches - 1)
-    # The middle of each of n equal parts of the text.
-    first = (2 * np.arange(n_held, dtype=np.int64) + 1) * n_stretches // (2 * n_held) * STRETCH
-    return np.stack([first, first + STRETCH], axis=1)
+    n_held = min(max(1, round(fraction * n_sentences / RANGE_SENTENCES)), n_ranges - 1)
+    # One range in the middle of each of n equal parts of the text.
+    first = (2 * np.arange(n_held, dtype=np.int64) + 1) * n_ranges // (2 * n_held) * RANGE_SENTENCES
+    return np.stack([first, first + RANGE_SENTENCES], axis=1)
 
 
-def is_held_out(stretches: Numbers, first: int, n_sentences: int) -> NDArray[np.bool_]:
-    """Say which of some sentences are held out.
+def is_held_out(ranges: Numbers, first: int, n_sentences: int) -> NDArray[np.bool_]:
+    """Return whether each sentence of a consecutive range is held out, (n_sentences,).
 
     Args:
-        stretches: as `held_out` gives them.
-        first: number of the first sentence in question.
-        n_sentences: how many are in question.
+        ranges: Ranges returned by `held_out_ranges`.
+        first: Number of the first sentence.
+        n_sentences: Number of sentences.
     """
     sentences = np.arange(first, first + n_sentences)
-    # Beyond an odd number of edges is inside a stretch.
-    inside: NDArray[np.bool_] = np.searchsorted(stretches.reshape(-1), sentences, "right") % 2 == 1
+    # After an odd number of range bounds: inside a range.
+    inside: NDArray[np.bool_] = np.searchsorted(ranges.reshape(-1), sentences, "right") % 2 == 1
     return inside

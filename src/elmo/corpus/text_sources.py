@@ -1,7 +1,8 @@
-"""Files, globs and standard input to blocks of text of bounded size.
+"""Reading of files, globs and standard input as blocks of text of bounded size.
 
-Plain text, .gz .bz2 .xz .zst, JSON lines and Parquet. A block ends at the end of a line, so blocks
-can be worked on apart. It is bytes still: decoding is work for whoever splits it.
+The formats are plain text, JSON lines and Parquet; text and JSON lines can be compressed (.gz,
+.bz2, .xz, .zst). A block ends at the end of a line, so blocks can be processed independently.
+Blocks contain bytes: decoding is left to the process that tokenizes them.
 """
 
 import glob
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from elmo.corpus.compressed_files import DAMAGE, decompressed, plain_name
+from elmo.corpus.compressed_files import READ_ERRORS, decompressed, plain_name
 from elmo.errors import InputError, MissingExtra
 
 STDIN = "-"
@@ -23,20 +24,20 @@ BLOCK_BYTES = 2**22
 MAX_LINE_BYTES = 2**24
 JSON_LINES = (".json", ".jsonl", ".ndjson")
 PARQUET = ".parquet"
-# Rows of a Parquet file that are held at once.
+# Rows of a Parquet file in memory at a time.
 PARQUET_ROWS = 256
 
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of one file.
+    """Complete lines of one file.
 
     Attributes:
-        label: the file, for messages.
-        first_line: number of the first line, from 1.
-        data: UTF-8.
-        field: of the JSON record on each line that holds the text; None where lines are text.
-        n_read: bytes of the file that were read for this block.
+        label: Name of the file in messages.
+        first_line: Number of the first line, starting at 1.
+        data: Lines in UTF-8.
+        field: Field with the text, if each line is a JSON record; None if lines are plain text.
+        n_read: Bytes of the file that were read for this block.
     """
 
     label: str
@@ -46,13 +47,13 @@ class Block:
     n_read: int = 0
 
     def lines(self) -> list[str]:
-        """Decode the lines; a text inside a record may hold several."""
+        """Return the decoded lines; the text of a JSON record can have several."""
         try:
             text = self.data.decode("utf-8")
         except UnicodeDecodeError as error:
             line = self.first_line + self.data[: error.start].count(b"\n")
             raise InputError(
-                f"{self.label} is not UTF-8 in line {line}; convert it first (iconv -t UTF-8)"
+                f"{self.label} is not UTF-8 in line {line}. Convert it first (iconv -t UTF-8)."
             ) from None
         lines = text.removesuffix("\n").split("\n")
         if self.field is None:
@@ -61,52 +62,63 @@ class Block:
         return [line for text in texts if text for line in text.removesuffix("\n").split("\n")]
 
     def _text(self, line: str, number: int) -> str | None:
-        """Give the text of a record; None where it has none."""
+        """Return the text of a JSON record; None for a blank line or a null text."""
         if not line.strip():
             return None
-        where = f"{self.label}: line {number}"
+        location = f"{self.label}: line {number}"
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{where} is no JSON record: {error}") from None
+            raise InputError(f"{location} is not a JSON record: {error}") from None
         if not isinstance(record, dict) or self.field not in record:
-            found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
+            content = ", ".join(record) if isinstance(record, dict) else type(record).__name__
             raise InputError(
-                f"{where} has no field {self.field!r}, found {found[:200] or 'nothing'}: name the "
-                "field that holds the text with --text-field"
+                f"{location} has no field {self.field!r} (found: {content[:200] or 'nothing'}). "
+                "Set --text-field to the field that contains the text."
             )
         text = record[self.field]
         if text is not None and not isinstance(text, str):
-            raise InputError(f"{where}: {self.field} is {type(text).__name__}, expected a string")
-        # JSON can spell halves of surrogate pairs, which no UTF-8 file can hold.
+            raise InputError(
+                f"{location}: field {self.field!r} must be a string (got {type(text).__name__})."
+            )
+        # JSON escapes can encode lone surrogates, which UTF-8 cannot represent.
         return text and text.encode("utf-8", "replace").decode()
 
 
 def resolve(inputs: Sequence[str]) -> list[str]:
-    """Give the files that names and globs mean, each glob's in sorted order; refuse what is not."""
+    """Return the files of names and globs; the files of each glob are sorted.
+
+    Args:
+        inputs: File names, globs, and - for standard input.
+
+    Raises:
+        InputError: If a file does not exist or a glob matches none, if a name is a folder, or if
+            standard input is given twice.
+    """
     names: list[str] = []
     for name in inputs:
         if name == STDIN or os.path.lexists(name) or not glob.has_magic(name):
             names.append(name)
             continue
-        found = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
-        if not found:
-            raise InputError(f"no file matches {name}")
-        names += found
+        matches = glob.glob(name, recursive=True)
+        files = sorted(match for match in matches if os.path.isfile(match))
+        if not files:
+            raise InputError(f"No file matches {name}.")
+        names += files
     for name in names:
         if name == STDIN:
             continue
         if os.path.isdir(name):
-            raise InputError(f"{name} is a folder; name its files, such as '{name}/*.txt'")
+            raise InputError(f"{name} is a folder. Specify its files, for example '{name}/*.txt'.")
         if not os.path.exists(name):
-            raise InputError(f"cannot read {name}: there is no such file")
+            raise InputError(f"Cannot read {name}: no such file.")
     if names.count(STDIN) > 1:
-        raise InputError("standard input (-) is named twice; it can be read once")
+        raise InputError("Standard input (-) is given twice, but can be read only once.")
     return names
 
 
 def total_bytes(names: Sequence[str]) -> int | None:
-    """Count the bytes of files on the disk; None where one of them is no plain file."""
+    """Return the total size of files in bytes; None if one of them is not a regular file."""
     total = 0
     for name in names:
         if name == STDIN or not stat.S_ISREG((status := os.stat(name)).st_mode):
@@ -116,11 +128,11 @@ def total_bytes(names: Sequence[str]) -> int | None:
 
 
 def read_blocks(names: Sequence[str], text_field: str) -> Iterator[Block]:
-    """Read files one after the other.
+    """Yield the blocks of files, one file after the other.
 
     Args:
-        names: as `resolve` gives them.
-        text_field: field or column that holds the text, in JSON lines and Parquet.
+        names: Files as returned by `resolve`.
+        text_field: Field or column with the text in JSON lines and Parquet files.
     """
     for name in names:
         if plain_name(name).lower().endswith(PARQUET):
@@ -137,30 +149,30 @@ def _line_blocks(name: str, field: str | None) -> Iterator[Block]:
         with _opened(name) as raw, decompressed(name, raw) as file:
             seekable = raw.seekable()
             for data in whole_lines(file, label):
-                # The mark some editors begin a file with is no text.
+                # The UTF-8 byte order mark is not text.
                 data = data.removeprefix(b"\xef\xbb\xbf") if line == 1 else data
-                place = raw.tell() if seekable else 0
-                yield Block(label, line, data, field, place - before)
-                line, before = line + data.count(b"\n"), place
-    except DAMAGE as error:
+                offset = raw.tell() if seekable else 0
+                yield Block(label, line, data, field, offset - before)
+                line, before = line + data.count(b"\n"), offset
+    except READ_ERRORS as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {label} beyond line {line - 1}: {reason}") from None
+        raise InputError(f"Cannot read {label} after line {line - 1}: {reason}") from None
 
 
 def _opened(name: str) -> AbstractContextManager[BinaryIO]:
     if name != STDIN:
         return Path(name).open("rb")
-    if sys.stdin is None:  # so Python tells of one that was closed before it began
-        raise InputError("cannot read standard input: it is closed")
+    if sys.stdin is None:  # closed before Python started
+        raise InputError("Cannot read standard input: it is closed.")
     return nullcontext(sys.stdin.buffer)
 
 
 def whole_lines(file: BinaryIO, label: str) -> Iterator[bytes]:
-    """Read about `BLOCK_BYTES` at a time, up to the end of a line.
+    """Yield blocks of complete lines of about `BLOCK_BYTES`.
 
     Args:
-        file: the text.
-        label: what to call it in a message.
+        file: The open file.
+        label: Name of the file in messages.
     """
     rest = b""
     while part := file.read(BLOCK_BYTES):
@@ -178,8 +190,8 @@ def whole_lines(file: BinaryIO, label: str) -> Iterator[bytes]:
 def _check_length(n_bytes: int, label: str) -> None:
     if n_bytes > MAX_LINE_BYTES:
         raise InputError(
-            f"{label} has a line of more than {MAX_LINE_BYTES // 2**20} MB; break it into lines "
-            "first (fold -s)"
+            f"{label} has a line of more than {MAX_LINE_BYTES // 2**20} MB. Break it into shorter "
+            "lines first (fold -s)."
         )
 
 
@@ -194,20 +206,22 @@ def _parquet_blocks(name: str, column: str) -> Iterator[Block]:
             schema = file.schema_arrow
             if column not in schema.names:
                 raise InputError(
-                    f"{name} has no column {column!r}, found {', '.join(schema.names)[:200]}: name "
-                    "the column that holds the text with --text-field"
+                    f"{name} has no column {column!r} (found: {', '.join(schema.names)[:200]}). "
+                    "Set --text-field to the column that contains the text."
                 )
-            kind = schema.field(column).type
-            if "string" not in str(kind):
-                raise InputError(f"{name}: column {column} holds {kind}, expected strings")
+            column_type = schema.field(column).type
+            if "string" not in str(column_type):
+                raise InputError(
+                    f"{name}: column {column!r} must contain strings (got {column_type})."
+                )
             row_bytes = os.path.getsize(name) / max(1, file.metadata.num_rows)
             yield from _joined(file.iter_batches(PARQUET_ROWS, columns=[column]), name, row_bytes)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {name}: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(f"Cannot read {name}: {' '.join(str(error).split())[:200]}") from None
 
 
 def _joined(batches: Iterator[Sequence[object]], name: str, row_bytes: float) -> Iterator[Block]:
-    """Put the texts of rows together until they fill a block."""
+    """Join the texts of rows into blocks of about `BLOCK_BYTES`."""
     texts: list[bytes] = []
     size = n_rows = 0
     for batch in batches:

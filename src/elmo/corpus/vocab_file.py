@@ -1,4 +1,4 @@
-"""The verb `vocab`: the words of a text, the most frequent first."""
+"""The command `vocab`: write the most frequent words of a text."""
 
 import tempfile
 import time
@@ -16,20 +16,20 @@ from elmo.corpus.text_sources import resolve
 from elmo.corpus.word_counts import count_text
 from elmo.errors import ConfigError, InputError
 from elmo.files import atomic_path
-from elmo.text.vocabulary import SKIPPED_LINE, SPECIALS
+from elmo.text.vocabulary import SKIPPED_LINE, SPECIAL_TOKENS
 
 
 @dataclass(frozen=True)
 class VocabResult:
-    """What `vocab` did.
+    """The result of `vocab`.
 
     Attributes:
-        out: the file written.
-        n_words: running words of the text.
-        n_distinct: distinct words of the text.
-        n_vocabulary: lines written, the three marks included.
-        n_unknown: running words that are not in the vocabulary.
-        seconds: time it took.
+        out: The file written.
+        n_words: Running words of the text.
+        n_distinct: Distinct words of the text.
+        n_vocabulary: Words written, including the three special tokens.
+        n_unknown: Running words that are not in the vocabulary.
+        seconds: Elapsed time in seconds.
     """
 
     out: str
@@ -40,34 +40,34 @@ class VocabResult:
     seconds: float
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
-        share = self.n_unknown / max(1, self.n_words)
+        """Return a summary of a few lines."""
+        unknown_rate = self.n_unknown / max(1, self.n_words)
         rate = self.n_words / max(self.seconds, 1e-9)
         return (
-            f"{self.out}: {self.n_vocabulary:,} words, of {self.n_distinct:,} distinct ones\n"
-            f"text        {self.n_words:,} words, {share:.2%} out of vocabulary\n"
+            f"{self.out}: {self.n_vocabulary:,} words, of {self.n_distinct:,} distinct words\n"
+            f"text        {self.n_words:,} words, {unknown_rate:.2%} out of vocabulary\n"
             f"time        {self.seconds:.1f} s, {rate:,.0f} words/s"
         )
 
 
 def vocab(config: VocabConfig) -> VocabResult:
-    """Count the words of a text, or take the counts of a prepared corpus, and write a vocabulary.
+    """Write a vocabulary of the most frequent words of a text or a prepared corpus.
 
-    Memory is bounded as `prepare` has it. Only the training text of a corpus counts.
+    Memory is bounded as in `prepare`. Of a prepared corpus only the training split is counted.
     """
     started = time.monotonic()
     out = Path(config.out)
     if len(config.input) == 1 and is_corpus(Path(config.input[0])):
         if config.reading.tokenizer is not None:
             raise ConfigError(
-                f"{config.input[0]} is a prepared corpus: its text was split when it was made; "
-                "leave --tokenizer out"
+                f"{config.input[0]} is a prepared corpus, whose text is already tokenized. Omit "
+                "--tokenizer."
             )
         corpus = Corpus.open(Path(config.input[0]))
         with atomic_path(out) as partial:
             return _write(config, partial, corpus.words, corpus.counts, started)
     texts = {"text": resolve(config.input)}
-    reading_tokenizer(config.reading)  # a name that is wrong is to be told before work begins
+    reading_tokenizer(config.reading)  # report an unknown tokenizer before the text is read
     with (
         atomic_path(out) as partial,
         tempfile.TemporaryDirectory(
@@ -79,7 +79,7 @@ def vocab(config: VocabConfig) -> VocabResult:
         write_table(work, work, merged_counts(work))
         words, counts = open_table(work)
         if not len(words):
-            raise InputError(f"{', '.join(config.input)}: there is no word in it")
+            raise InputError(f"{', '.join(config.input)}: the text contains no words.")
         return _write(config, partial, words, counts, started)
 
 
@@ -99,11 +99,11 @@ def _write(
 
 @dataclass(frozen=True)
 class ChosenVocabulary:
-    """A vocabulary made of a table of words.
+    """Sizes of a vocabulary that was chosen from a table of words.
 
     Attributes:
-        n_lines: words in it, the three marks included.
-        n_top: words from the top of the table that are in it.
+        n_lines: Words in the vocabulary, including the three special tokens.
+        n_top: Number of words at the top of the table that are in the vocabulary.
     """
 
     n_lines: int
@@ -113,22 +113,22 @@ class ChosenVocabulary:
 def write_vocabulary(
     path: Path, words: DistinctWords, counts: Numbers, size: int | None, min_count: int
 ) -> ChosenVocabulary:
-    """Write `<S> </S> <UNK>` and the most frequent words, one a line.
+    """Write the special tokens and the most frequent words, one word per line.
 
     Args:
-        path: of the file.
-        words: by falling count.
-        counts: of the words.
-        size: lines at most.
-        min_count: words seen less often are left out.
+        path: File to write.
+        words: Words in the order of decreasing count.
+        counts: Count of each word, (words,).
+        size: Maximum number of lines. Default: no limit.
+        min_count: Minimum count of a word.
     """
     n_frequent = int(np.searchsorted(-counts, -min_count, side="right"))
-    n_lines, n_top = len(SPECIALS), 0
+    n_lines, n_top = len(SPECIAL_TOKENS), 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{mark}\n" for mark in SPECIALS)
+        file.writelines(f"{token}\n" for token in SPECIAL_TOKENS)
         for word in islice(chain.from_iterable(words.parts()), n_frequent):
-            # The marks stand at the top already; the last is a line that readers pass over.
-            is_new = word not in SPECIALS and word != SKIPPED_LINE
+            # The special tokens are already written; readers skip a line that is SKIPPED_LINE.
+            is_new = word not in SPECIAL_TOKENS and word != SKIPPED_LINE
             if is_new and n_lines == size:
                 break
             n_top += 1

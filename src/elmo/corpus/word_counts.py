@@ -1,7 +1,7 @@
-"""A text read once: its words numbered provisionally, and counted exactly.
+"""Counting and provisional numbering of the words of texts in one pass.
 
-Memory is bounded: `DICTIONARY_BYTES` for the dictionaries of all workers together, about 120 MB for
-each worker and its blocks, and about 60 bytes for each distinct word at the end.
+Memory is bounded: `DICTIONARY_BYTES` for the dictionaries of all workers together, about 120 MB per
+worker and its blocks, and about 60 bytes per distinct word at the end.
 """
 
 import os
@@ -12,7 +12,7 @@ from elmo.config import ReadingConfig
 from elmo.corpus.block_worker import CountedBlock, CountingJob, CountingTask
 from elmo.corpus.external_sort import merge_runs
 from elmo.corpus.text_sources import read_blocks, total_bytes
-from elmo.corpus.worker_pool import split_blocks
+from elmo.corpus.worker_pool import process_blocks
 from elmo.progress import Progress
 
 DICTIONARY_BYTES = 2**29
@@ -28,35 +28,35 @@ def count_text(
     workers: int | None,
     keep: bool,
 ) -> dict[str, list[CountedBlock]]:
-    """Number the words of texts, and count those of one of them.
+    """Assign numbers to the words of all texts, and count the words of one of them.
 
     Args:
-        work: an empty folder; runs, merged words and counts are left in it.
-        texts: files of each text.
-        reading: how text becomes sentences of words.
-        counted: the text whose words count.
-        workers: processes; None means all cores.
-        keep: write the numbers; else words are only counted.
+        work: Empty folder for the runs, the merged words and the counts.
+        texts: Files of each text, by the name of the text.
+        reading: How text is split into sentences and words.
+        counted: Name of the text whose words are counted.
+        workers: Number of worker processes. Default: one per core.
+        keep: Write the word numbers; otherwise words are only counted.
 
     Returns:
-        The pieces of each text in order.
+        The processed blocks of each text, in order.
     """
     n_workers = workers or os.cpu_count() or 1
     limit = max(DICTIONARY_BYTES // n_workers, min(MIN_DICTIONARY_BYTES, DICTIONARY_BYTES))
-    homes: list[str] = []
+    text_names: list[str] = []
 
     def tasks() -> Iterator[CountingTask]:
         for name, files in texts.items():
             for block in read_blocks(files, reading.text_field):
-                homes.append(name)
+                text_names.append(name)
                 yield CountingTask(block, counted=name == counted)
 
     total = total_bytes([file for files in texts.values() for file in files])
     with Progress("read", total, "bytes") as progress:
         job = CountingJob(work, reading, limit, keep)
-        pieces, runs = split_blocks(job, tasks(), n_workers, progress.advance)
+        blocks, runs = process_blocks(job, tasks(), n_workers, progress.advance)
     merge_runs(work, runs)
-    found: dict[str, list[CountedBlock]] = {name: [] for name in texts}
-    for home, piece in zip(homes, pieces, strict=True):
-        found[home].append(piece)
-    return found
+    blocks_by_text: dict[str, list[CountedBlock]] = {name: [] for name in texts}
+    for name, block in zip(text_names, blocks, strict=True):
+        blocks_by_text[name].append(block)
+    return blocks_by_text

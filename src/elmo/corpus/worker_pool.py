@@ -1,4 +1,4 @@
-"""Workers side by side: only small answers travel back, the numbers stay in files."""
+"""Parallel processing of text blocks; workers leave word numbers in files and return a summary."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,48 +13,49 @@ from elmo.corpus.block_worker import BlockWorker, CountedBlock, CountingJob, Cou
 from elmo.errors import OutputError
 
 
-def split_blocks(
+def process_blocks(
     job: CountingJob, tasks: Iterator[CountingTask], n_workers: int, report: Callable[[int], None]
 ) -> tuple[list[CountedBlock], list[str]]:
-    """Split blocks in several processes; what comes back is in the order of the blocks.
+    """Tokenize blocks in several processes.
 
     Args:
-        job: of all workers.
-        tasks: the blocks; read as far as the workers need them.
-        n_workers: processes at most; one block, or one worker, needs none.
-        report: told how many bytes of the files are done with.
+        job: Settings of all workers.
+        tasks: Blocks to process; read lazily.
+        n_workers: Maximum number of processes. A single block or a single worker is processed in
+            this process.
+        report: Called with the number of bytes read for each finished block.
 
     Returns:
-        The pieces, one for each block, and the names of all runs.
+        The processed blocks in the order of the tasks, and the names of all runs.
     """
     first = list(islice(tasks, 2))
-    pieces = []
+    blocks = []
     if n_workers == 1 or len(first) < 2:
         worker = BlockWorker(job, 0)
         for task in chain(first, tasks):
-            pieces.append(worker.work(task))
+            blocks.append(worker.process(task))
             report(task.block.n_read)
-        return pieces, worker.finish()
-    with WorkerPool(job, n_workers) as processes:
-        for piece, n_read in processes.work(chain(first, tasks)):
-            pieces.append(piece)
+        return blocks, worker.finish()
+    with WorkerPool(job, n_workers) as pool:
+        for block, n_read in pool.process(chain(first, tasks)):
+            blocks.append(block)
             report(n_read)
-        return pieces, processes.finish()
+        return blocks, pool.finish()
 
 
 class WorkerPool:
-    """Workers in processes of their own."""
+    """A pool of worker processes."""
 
     def __init__(self, job: CountingJob, n_workers: int) -> None:
-        """Start them.
+        """Start the processes.
 
         Args:
-            job: of all workers.
-            n_workers: how many.
+            job: Settings of all workers.
+            n_workers: Number of processes.
         """
         self._children: list[Child] = []
         self._idle: SimpleQueue[Child] = SimpleQueue()
-        # A thread waits for each child, so that this process can read on.
+        # One thread waits for each child, so that this process can continue to read text.
         self._threads = ThreadPoolExecutor(n_workers)
         try:
             for number in range(n_workers):
@@ -65,52 +66,56 @@ class WorkerPool:
             raise
 
     def __enter__(self) -> "WorkerPool":
-        """Give the processes."""
+        """Return the pool."""
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End them; nothing is lost where they have finished."""
+        """Kill the processes; finished results are already in files."""
         for child in self._children:
             child.kill()
         self._threads.shutdown(cancel_futures=True)
         for child in self._children:
             child.close()
 
-    def work(self, tasks: Iterator[CountingTask]) -> Iterator[tuple[CountedBlock, int]]:
-        """Give pieces in order, and the bytes read for each; two blocks a child are under way."""
-        waiting: deque[tuple[Future[CountedBlock], int]] = deque()
+    def process(self, tasks: Iterator[CountingTask]) -> Iterator[tuple[CountedBlock, int]]:
+        """Yield the processed blocks in order, each with the number of bytes read for it.
+
+        At most two blocks per worker are in progress.
+        """
+        pending: deque[tuple[Future[CountedBlock], int]] = deque()
         for task in tasks:
-            waiting.append((self._threads.submit(self._ask, task), task.block.n_read))
-            if len(waiting) > 2 * len(self._children):
-                done, n_read = waiting.popleft()
-                yield done.result(), n_read
-        for done, n_read in waiting:
-            yield done.result(), n_read
+            pending.append((self._threads.submit(self._submit, task), task.block.n_read))
+            if len(pending) > 2 * len(self._children):
+                future, n_read = pending.popleft()
+                yield future.result(), n_read
+        for future, n_read in pending:
+            yield future.result(), n_read
 
     def finish(self) -> list[str]:
-        """Have all write their last runs at the same time; give the names of all runs."""
-        runs = self._threads.map(lambda child: _answer(child, None), self._children)
+        """Write the last runs of all workers in parallel; return the names of all runs."""
+        runs = self._threads.map(lambda child: _request(child, None), self._children)
         return [run for names in runs for run in names]
 
-    def _ask(self, task: CountingTask) -> CountedBlock:
+    def _submit(self, task: CountingTask) -> CountedBlock:
         child = self._idle.get()
         try:
-            piece: CountedBlock = _answer(child, task)
-            return piece
+            block: CountedBlock = _request(child, task)
+            return block
         finally:
             self._idle.put(child)
 
 
-def _answer(child: Child, request: CountingTask | None) -> Any:
+def _request(child: Child, request: CountingTask | None) -> Any:
+    """Send a request to a worker process and return its answer."""
     try:
         return child.ask(request)
     except ChildEnded as ended:
         raise OutputError(
-            f"a worker process ended too early (exit status {ended.status}); nothing was left "
-            "behind. If memory ran out, use fewer --workers"
+            f"A worker process ended unexpectedly (exit status {ended.status}). No partial files "
+            "were left. If memory ran out, use fewer --workers."
         ) from None

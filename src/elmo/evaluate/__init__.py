@@ -1,4 +1,4 @@
-"""Objects in, numbers out."""
+"""Evaluation of language models and word vectors: perplexity and probes."""
 
 from typing import TYPE_CHECKING, Any
 

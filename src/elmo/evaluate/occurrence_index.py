@@ -1,4 +1,4 @@
-"""Nearest occurrences: where a word stands as it stands here (Peters et al., 2018, Table 4)."""
+"""Nearest occurrences of a word in similar contexts (Peters et al., 2018, Table 4)."""
 
 from collections.abc import Sequence
 
@@ -9,35 +9,35 @@ from elmo.evaluate.probe_vectors import Vectors, unit
 
 
 class OccurrenceIndex:
-    """Vectors of words in their sentences; asked for the nearest ones of the same word."""
+    """Index of word occurrences that finds the nearest occurrences of the same word."""
 
     def __init__(self, words: Sequence[str], vectors: NDArray[np.floating]) -> None:
-        """Take occurrences.
+        """Create the index.
 
         Args:
-            words: of each.
-            vectors: theirs, (occurrences, dim).
+            words: Word of each occurrence.
+            vectors: Vector of each occurrence, (occurrences, dim).
         """
         self._vectors = vectors
-        self._places: dict[str, list[int]] = {}
-        for number, word in enumerate(words):
-            self._places.setdefault(word, []).append(number)
+        self._rows: dict[str, list[int]] = {}
+        for row, word in enumerate(words):
+            self._rows.setdefault(word, []).append(row)
 
     def nearest(
         self, word: str, vector: Vectors, n_nearest: int, without: Sequence[int] = ()
     ) -> list[tuple[int, float]]:
-        """Give the numbers of the nearest occurrences with their cosines, the nearest first.
+        """Return the nearest occurrences of a word as pairs of row and cosine, nearest first.
 
         Args:
-            word: whose occurrences.
-            vector: of an occurrence, (dim,).
-            n_nearest: how many, at most.
-            without: numbers that are left out, that of the occurrence itself above all.
+            word: Word to look up.
+            vector: Query vector, (dim,).
+            n_nearest: Maximum number of results.
+            without: Rows to exclude, such as the row of the query itself.
         """
-        left_out = set(without)
-        numbers = [place for place in self._places.get(word, ()) if place not in left_out]
-        if not numbers:
+        excluded = set(without)
+        rows = [row for row in self._rows.get(word, ()) if row not in excluded]
+        if not rows:
             return []
-        cosines = unit(self._vectors[numbers].astype(np.float32)) @ unit(vector)
+        cosines = unit(self._vectors[rows].astype(np.float32)) @ unit(vector)
         order = np.argsort(-cosines, kind="stable")[:n_nearest]
-        return [(numbers[place], float(cosines[place])) for place in order]
+        return [(rows[position], float(cosines[position])) for position in order]

@@ -1,8 +1,8 @@
-"""Parts of speech by a linear probe of each layer and of a learned mix (Peters et al., 2018, 5.3).
+"""Part-of-speech probe of each layer and of a learned layer mix (Peters et al., 2018, 5.3).
 
-The probe is one linear map and a softmax over the vectors of single words, so that whatever it
-finds stands in the vectors. The text is UD English EWT; its tags of the Penn Treebank (XPOS) are
-those of the paper, the universal ones (UPOS) are coarser.
+The probe is a linear classifier of single word vectors, so that everything it finds is in the
+vectors. The text is UD English EWT. Its Penn Treebank tags (XPOS) are those of the paper; the
+universal tags (UPOS) are coarser.
 """
 
 import re
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from elmo.errors import ConfigError, FormatError
-from elmo.evaluate.linear_probe import fit, standardise
+from elmo.evaluate.linear_probe import fit, standardize
 from elmo.evaluate.probe_vectors import Encode, encode_in_parts, numbered_lines
 
 Tags = Literal["xpos", "upos"]
@@ -27,12 +27,12 @@ RANGE_OR_EMPTY = re.compile(r"\d+-\d+|\d+\.\d+")
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """A sentence with two tags for each word.
+    """Sentence with two part-of-speech tags per word.
 
     Attributes:
-        words: syntactic words: `don't` is two of them.
-        upos: universal tags.
-        xpos: tags of the language, those of the Penn Treebank in English.
+        words: Syntactic words; `don't` is two words.
+        upos: Universal tags.
+        xpos: Language-specific tags; Penn Treebank tags in English.
     """
 
     words: tuple[str, ...]
@@ -42,7 +42,7 @@ class TaggedSentence:
 
 @dataclass(frozen=True)
 class TaggedText:
-    """Sentences to train a probe on, and others to measure it."""
+    """Training and test sentences of a probe."""
 
     train: Sequence[TaggedSentence]
     test: Sequence[TaggedSentence]
@@ -52,27 +52,27 @@ class TaggedText:
         """Read train.conllu and test.conllu of a folder.
 
         Args:
-            folder: with both files.
-            limit: sentences of each, at most; None for all.
+            folder: Folder with both files.
+            limit: Maximum number of sentences of each file. Default: all.
         """
-        train, test = (read_conllu(folder / f"{part}.conllu")[:limit] for part in ("train", "test"))
+        train, test = (read_conllu(folder / f"{name}.conllu")[:limit] for name in ("train", "test"))
         return cls(train, test)
 
 
 @dataclass(frozen=True)
 class TagAccuracy:
-    """How many words of the test part get their tag, of 1.
+    """Tagging accuracy on the test set, from 0 to 1.
 
     Attributes:
-        tags: xpos or upos.
-        layers: from each layer.
-        mix: from the learned mix of all layers.
-        mix_shares: what the mix makes of each layer, summing to 1.
-        most_frequent: from no vectors: the tag each word has most often in training, and for
-            new words the most frequent one.
-        n_tags: distinct ones in training.
-        n_train: words.
-        n_test: words.
+        tags: Tag set, "xpos" or "upos".
+        layers: Accuracy of the probe of each layer.
+        mix: Accuracy of the probe of the learned mix of all layers.
+        mix_shares: Normalized weight of each layer in the mix.
+        most_frequent: Accuracy of the baseline that assigns each word its most frequent tag in the
+            training set, and unknown words the most frequent tag overall.
+        n_tags: Number of distinct tags in the training set.
+        n_train: Number of training words.
+        n_test: Number of test words.
     """
 
     tags: Tags
@@ -89,7 +89,7 @@ class TagAccuracy:
 
 
 def read_conllu(path: Path) -> list[TaggedSentence]:
-    """Read words and tags of a CoNLL-U file, without its surface ranges and empty nodes."""
+    """Read words and tags of a CoNLL-U file; multiword tokens and empty nodes are skipped."""
     sentences: list[TaggedSentence] = []
     rows: list[tuple[str, str, str]] = []
     for number, line in numbered_lines(path):
@@ -105,24 +105,24 @@ def read_conllu(path: Path) -> list[TaggedSentence]:
     if rows:
         sentences.append(_sentence(rows))
     if not sentences:
-        raise FormatError(f"{path} holds no sentence; expected CoNLL-U")
+        raise FormatError(f"{path} has no sentences. Expected a CoNLL-U file.")
     return sentences
 
 
 def _row(path: Path, number: int, line: str, expected: int) -> tuple[str, str, str] | None:
-    """Give word and tags of a line, None where it is no word of its own."""
+    """Return word and tags of a line; None for a multiword token or an empty node."""
     columns = line.split("\t")
     if len(columns) != N_COLUMNS or not all(columns):
         raise FormatError(
-            f"{path}, line {number} is {line!r}; CoNLL-U has {N_COLUMNS} columns between tabs, "
-            "none of them empty"
+            f"{path}, line {number}: expected the {N_COLUMNS} tab-separated columns of CoNLL-U, "
+            f"none of them empty (got {line!r})."
         )
     if RANGE_OR_EMPTY.fullmatch(columns[0]):
         return None
     if columns[0] != str(expected):
         raise FormatError(
-            f"{path}, line {number} begins with {columns[0]!r}; expected word {expected} of its "
-            "sentence, or a blank line before a new one"
+            f"{path}, line {number}: expected word number {expected} of the sentence, or a blank "
+            f"line before a new sentence (got {columns[0]!r})."
         )
     return columns[1], columns[3], columns[4]
 
@@ -143,82 +143,86 @@ def tag_accuracies(
     device: str | torch.device = "cpu",
     seed: int = 0,
 ) -> list[TagAccuracy]:
-    """Train a probe for each kind of tag and layer, and measure it on the test part.
+    """Train a probe for each tag set and layer, and measure it on the test set.
 
-    The vectors are computed once; at 512 dimensions those of EWT take 1.4 GB.
+    The vectors are computed once. Those of EWT take 1.4 GB at 512 dimensions.
 
     Args:
-        encode: gives (layers, words, dim) for each sentence.
-        text: to train and to measure on.
-        tags: kinds of tags.
-        device: of the probes.
-        seed: of the order in which words are met.
+        encode: Function that returns (layers, words, dim) for each sentence.
+        text: Training and test sentences.
+        tags: Tag sets.
+        device: Device of the probes.
+        seed: Random seed of the order of training words.
+
+    Raises:
+        ConfigError: There are no training or no test sentences.
     """
     if not text.train or not text.test:
-        raise ConfigError("the probe needs sentences to train on and others to measure it")
+        raise ConfigError("The probe needs at least one training sentence and one test sentence.")
     train = _features(encode, text.train).to(device)
     test = _features(encode, text.test).to(device)
-    standardise(train, test)
-    return [_accuracies(train, test, text, kind, seed) for kind in tags]
+    standardize(train, test)
+    return [_accuracies(train, test, text, tag_set, seed) for tag_set in tags]
 
 
 def _features(encode: Encode, sentences: Sequence[TaggedSentence]) -> Tensor:
-    """Give the vectors of all words, (layers, words, dim)."""
+    """Return the vectors of all words, (layers, words, dim)."""
     words = [sentence.words for sentence in sentences]
-    n_words, done = sum(map(len, words)), 0
+    n_words, start = sum(map(len, words)), 0
     features = torch.empty(0)
     for _, vectors in encode_in_parts(encode, words):
-        if not done:
+        if not start:
             features = torch.empty(vectors.shape[0], n_words, vectors.shape[2])
-        features[:, done : done + vectors.shape[1]] = torch.from_numpy(vectors)
-        done += vectors.shape[1]
+        features[:, start : start + vectors.shape[1]] = torch.from_numpy(vectors)
+        start += vectors.shape[1]
     return features
 
 
 def _accuracies(
-    train: Tensor, test: Tensor, text: TaggedText, kind: Tags, seed: int
+    train: Tensor, test: Tensor, text: TaggedText, tag_set: Tags, seed: int
 ) -> TagAccuracy:
-    known = sorted({tag for sentence in text.train for tag in getattr(sentence, kind)})
-    numbers = {tag: number for number, tag in enumerate(known)}
-    # A tag that was never trained is missed by every probe.
-    targets, answers = (
-        torch.tensor([numbers.get(tag, -1) for item in part for tag in getattr(item, kind)])
+    tags = sorted({tag for sentence in text.train for tag in getattr(sentence, tag_set)})
+    tag_ids = {tag: number for number, tag in enumerate(tags)}
+    # Tags that are not in the training set get the id -1, which no probe predicts.
+    targets, labels = (
+        torch.tensor([tag_ids.get(tag, -1) for item in part for tag in getattr(item, tag_set)])
         for part in (text.train, text.test)
     )
-    targets, answers = targets.to(train.device), answers.to(test.device)
+    targets, labels = targets.to(train.device), labels.to(test.device)
     layers = []
     for layer in range(len(train)):
-        probe = fit(train[layer : layer + 1], targets, len(known), seed=seed)
-        layers.append(probe.accuracy(test[layer : layer + 1], answers))
-    mixed = fit(train, targets, len(known), seed=seed)
+        probe = fit(train[layer : layer + 1], targets, len(tags), seed=seed)
+        layers.append(probe.accuracy(test[layer : layer + 1], labels))
+    mix_probe = fit(train, targets, len(tags), seed=seed)
     return TagAccuracy(
-        tags=kind,
+        tags=tag_set,
         layers=tuple(layers),
-        mix=mixed.accuracy(test, answers),
-        mix_shares=tuple(mixed.mix.weights.softmax(dim=0).tolist()),
-        most_frequent=_most_frequent(text, kind),
-        n_tags=len(known),
+        mix=mix_probe.accuracy(test, labels),
+        mix_shares=tuple(mix_probe.mix.weights.softmax(dim=0).tolist()),
+        most_frequent=_most_frequent_tag_accuracy(text, tag_set),
+        n_tags=len(tags),
         n_train=len(targets),
-        n_test=len(answers),
+        n_test=len(labels),
     )
 
 
-def _most_frequent(text: TaggedText, kind: Tags) -> float:
-    counts: dict[str, Counter[str]] = {}
-    everything: Counter[str] = Counter()
+def _most_frequent_tag_accuracy(text: TaggedText, tag_set: Tags) -> float:
+    word_counts: dict[str, Counter[str]] = {}
+    all_counts: Counter[str] = Counter()
     for sentence in text.train:
-        for word, tag in zip(sentence.words, getattr(sentence, kind), strict=True):
-            counts.setdefault(word, Counter())[tag] += 1
-            everything[tag] += 1
-    best = {word: _top(found) for word, found in counts.items()}
-    usual = _top(everything)
+        for word, tag in zip(sentence.words, getattr(sentence, tag_set), strict=True):
+            word_counts.setdefault(word, Counter())[tag] += 1
+            all_counts[tag] += 1
+    best_tags = {word: _most_frequent(counts) for word, counts in word_counts.items()}
+    default = _most_frequent(all_counts)
     pairs: list[tuple[str, str]] = [
         (word, tag)
         for sentence in text.test
-        for word, tag in zip(sentence.words, getattr(sentence, kind), strict=True)
+        for word, tag in zip(sentence.words, getattr(sentence, tag_set), strict=True)
     ]
-    return sum(best.get(word, usual) == tag for word, tag in pairs) / len(pairs)
+    return sum(best_tags.get(word, default) == tag for word, tag in pairs) / len(pairs)
 
 
-def _top(counts: Counter[str]) -> str:
+def _most_frequent(counts: Counter[str]) -> str:
+    """Return the most frequent tag; the first in alphabetical order among equals."""
     return min(counts, key=lambda tag: (-counts[tag], tag))

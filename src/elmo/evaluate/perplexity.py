@@ -269,8 +269,8 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     assert network.softmax is not None
     windows = read_once(
         split,
-        lanes=config.batch_size,
-        steps=config.unroll,
+        n_streams=config.batch_size,
+        n_steps=config.unroll,
         reset=config.state == "reset",
         drop_tail=config.drop_tail,
     )

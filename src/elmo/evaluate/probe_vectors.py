@@ -1,6 +1,6 @@
-"""What the probes share: vectors of many sentences, some at a time, and lines of a file.
+"""Shared code of the probes: vectors of many sentences in parts, and lines of text files.
 
-A probe takes `Encode`, any function from sentences to arrays, and so knows of no model.
+A probe does not depend on a model class: it takes an `Encode` function from sentences to vectors.
 """
 
 import codecs
@@ -14,72 +14,88 @@ from elmo.errors import FormatError, InputError
 from elmo.text.token_batches import Sentence
 
 Vectors = NDArray[np.float32]
-# Sentences to (layers, words, dim) each, as `encode(sentences, layers="all")` of a model gives.
+# Function that returns (layers, words, dim) for each sentence, such as
+# `lambda sentences: model.encode(sentences, layers="all")`.
 Encode = Callable[[Sequence[Sentence]], Sequence[Vectors]]
 
-# Words whose vectors are held at a time: at the published size 400 MB.
-WORDS_TOGETHER = 2**15
+# Number of words whose vectors are in memory at a time: 400 MB for the original ELMo model.
+WORDS_PER_CHUNK = 2**15
 
 
 def encode_in_parts(
-    encode: Encode, sentences: Sequence[Sentence], words_together: int = WORDS_TOGETHER
+    encode: Encode, sentences: Sequence[Sentence], max_words: int = WORDS_PER_CHUNK
 ) -> Iterator[tuple[range, Vectors]]:
-    """Encode sentences in their order, a part at a time.
+    """Encode sentences in order, a limited number of words at a time.
 
     Args:
-        encode: gives (layers, words, dim) for each sentence.
-        sentences: none of them empty.
-        words_together: words of a part; a longer sentence is a part of its own.
+        encode: Function that returns (layers, words, dim) for each sentence.
+        sentences: Sentences, none of them empty.
+        max_words: Maximum number of words of a part. A longer sentence is a part by itself.
 
     Yields:
-        The numbers of the sentences of a part, and the vectors of all their words, (layers, words,
-        dim).
+        Sentence numbers of a part, and the vectors of all their words, (layers, words, dim).
+
+    Raises:
+        InputError: `encode` returns arrays of another shape.
     """
     first, n_words = 0, 0
     for number, sentence in enumerate(sentences):
-        if number > first and n_words + len(sentence) > words_together:
-            yield _part(encode, sentences, range(first, number))
+        if number > first and n_words + len(sentence) > max_words:
+            yield _encode_part(encode, sentences, range(first, number))
             first, n_words = number, 0
         n_words += len(sentence)
     if n_words:
-        yield _part(encode, sentences, range(first, len(sentences)))
+        yield _encode_part(encode, sentences, range(first, len(sentences)))
 
 
-def _part(encode: Encode, sentences: Sequence[Sentence], numbers: range) -> tuple[range, Vectors]:
-    found = encode(sentences[numbers.start : numbers.stop])
-    for number, vectors in zip(numbers, found, strict=True):
+def _encode_part(
+    encode: Encode, sentences: Sequence[Sentence], numbers: range
+) -> tuple[range, Vectors]:
+    arrays = encode(sentences[numbers.start : numbers.stop])
+    for number, vectors in zip(numbers, arrays, strict=True):
         if vectors.ndim != 3 or vectors.shape[1] != len(sentences[number]):
             raise InputError(
-                f"encode gave shape {vectors.shape} for {len(sentences[number])} words; expected "
-                '(layers, words, dim), as layers="all" gives'
+                f"encode returned an array of shape {vectors.shape} for a sentence of "
+                f"{len(sentences[number])} words. Expected (layers, words, dim), as with "
+                'layers="all".'
             )
-    return numbers, np.concatenate(found, axis=1)
+    return numbers, np.concatenate(arrays, axis=1)
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Scale vectors to length 1; one of zeros stays as it is."""
+    """Scale vectors to length 1; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     scaled: Vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return scaled
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Give the lines of a UTF-8 file without their ends and its mark, counted from 1."""
+    """Yield number and text of each line of a UTF-8 file, without line ends and byte order mark.
+
+    Args:
+        path: Text file.
+
+    Yields:
+        Line number, counted from 1, and line.
+
+    Raises:
+        FormatError: The file cannot be read or is not UTF-8.
+    """
     try:
         with path.open("rb") as lines:
-            # Decoded one by one: of a file that is decoded in blocks, no line could be named.
+            # Lines are decoded one by one, so that an error can name the line.
             for number, line in enumerate(lines, start=1):
                 data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                yield number, _decoded(path, number, data.rstrip(b"\r\n"))
+                yield number, _decode(path, number, data.rstrip(b"\r\n"))
     except OSError as error:
-        raise FormatError(f"cannot read {path}: {error.strerror}") from None
+        raise FormatError(f"Cannot read {path}: {error.strerror}.") from None
 
 
-def _decoded(path: Path, number: int, line: bytes) -> str:
+def _decode(path: Path, number: int, line: bytes) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
         raise FormatError(
-            f"{path}, line {number} is not UTF-8: convert the file (iconv -t UTF-8), or fetch it "
-            "again where it is damaged"
+            f"{path}, line {number} is not valid UTF-8. Convert the file (iconv -t UTF-8), or "
+            "download it again if it is damaged."
         ) from None

@@ -1,8 +1,9 @@
-"""Word senses by the nearest neighbour (Peters et al., 2018, 5.3).
+"""Word sense disambiguation by nearest neighbor (Peters et al., 2018, 5.3).
 
-The vector of a sense is the mean over its occurrences in SemCor 3.0. A word to be told apart takes
-the sense of its lemma and part of speech whose vector is nearest by cosine, or WordNet's first
-sense where SemCor has none. Every word is answered, so accuracy is the F1 of the literature.
+The vector of a sense is the mean of its occurrences in SemCor 3.0. A word gets the sense of its
+lemma and part of speech whose vector has the highest cosine, or WordNet's first sense if none of
+its senses occurs in SemCor. Every word gets a sense, so the accuracy equals the F1 of the
+literature.
 
 The files are those of SemCor 3.0 (`semcor3.0/*/tagfiles/*`), WordNet 3.0 (`index.sense`) and the
 evaluation framework of Raganato et al. (2017) (`Evaluation_Datasets/ALL`).
@@ -24,27 +25,27 @@ from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts, number
 # Lemma and part of speech.
 Entry = tuple[str, str]
 
-# The digit after % in a sense key; 5 are adjectives that stand around another one.
+# Part of speech of the digit after % in a sense key; 5 is a satellite adjective.
 PART_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 TOKEN = re.compile(r"<(wf|punc)((?: [^>]*)?)>(.*)</\1>")
-OTHER = re.compile(r"</?(?:s|p|context|contextfile)(?: [^>]*)?>")
-LAST = "</contextfile>"
+STRUCTURE_TAG = re.compile(r"</?(?:s|p|context|contextfile)(?: [^>]*)?>")
+LAST_LINE = "</contextfile>"
 SENSE_KEY = re.compile(r"[^%\s]+%[1-5]:\d\d:\d\d:[^:\s]*:(?:\d\d)?")
-# Where an adjective may stand is marked in SemCor's keys, not in WordNet's.
-MARK = re.compile(r"\((?:a|p|ip)\)")
-# Cosines in float32 that differ by less are equal.
-ROUNDING = 1e-6
+# Syntactic marker of an adjective, which SemCor's sense keys have and WordNet's do not.
+ADJECTIVE_MARKER = re.compile(r"\((?:a|p|ip)\)")
+# Float32 cosines that differ by less count as equal.
+COSINE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class SenseOccurrence:
-    """A place in a text which is tagged with senses.
+    """Word or phrase of a text that is tagged with senses.
 
     Attributes:
-        sentence: its number.
-        first: number of the first word.
-        stop: number after the last word: `take place` is one occurrence.
-        senses: sense keys of WordNet, any of which is right.
+        sentence: Sentence number.
+        first: Position of the first word.
+        stop: Position after the last word. A phrase such as `take place` is one occurrence.
+        senses: WordNet sense keys. Each of them is correct.
     """
 
     sentence: int
@@ -55,7 +56,7 @@ class SenseOccurrence:
 
 @dataclass(frozen=True)
 class TaggedWords:
-    """Sentences, and the words in them that are tagged."""
+    """Sentences and their sense-tagged occurrences."""
 
     sentences: Sequence[Sequence[str]]
     occurrences: Sequence[SenseOccurrence]
@@ -63,13 +64,13 @@ class TaggedWords:
 
 @dataclass(frozen=True)
 class SenseData:
-    """What the probe reads.
+    """Data of the probe.
 
     Attributes:
-        wordnet: sense keys of each lemma and part of speech in WordNet's order.
-        semcor: to take the vectors of senses from.
-        targets: to be answered.
-        entries: lemma and part of speech of each target.
+        wordnet: Sense keys of each lemma and part of speech, in WordNet's order.
+        semcor: Training text, from which the sense vectors are computed.
+        targets: Test text, whose occurrences are to be disambiguated.
+        entries: Lemma and part of speech of each target.
     """
 
     wordnet: Mapping[Entry, Sequence[str]]
@@ -79,11 +80,11 @@ class SenseData:
 
     @classmethod
     def read(cls, folder: Path, limit: int | None = None) -> "SenseData":
-        """Read the three sets under a folder.
+        """Read WordNet, SemCor and the test set from a folder.
 
         Args:
-            folder: holds wordnet-3.0, semcor3.0 and Evaluation_Datasets.
-            limit: sentences of SemCor, at most; None for all.
+            folder: Folder with wordnet-3.0, semcor3.0 and Evaluation_Datasets.
+            limit: Maximum number of SemCor sentences. Default: all.
         """
         wordnet = read_wordnet(folder / "wordnet-3.0" / "index.sense")
         targets, entries = read_targets(folder / "Evaluation_Datasets" / "ALL")
@@ -92,15 +93,16 @@ class SenseData:
 
 @dataclass(frozen=True)
 class SenseAccuracy:
-    """How many targets get a right sense, of 1.
+    """Accuracy of word sense disambiguation, from 0 to 1.
 
     Attributes:
-        layers: by the vectors of each layer.
-        first_sense: by WordNet's first sense alone.
-        n_targets: words to be answered.
-        n_unseen: those whose lemma SemCor does not have, answered by the first sense everywhere.
-        n_senses: with a vector, of the lemmas of the targets.
-        n_occurrences: these are means of.
+        layers: Accuracy with the vectors of each layer.
+        first_sense: Accuracy of the baseline that always takes WordNet's first sense.
+        n_targets: Number of targets.
+        n_unseen: Number of targets whose lemma does not occur in SemCor. They get WordNet's first
+            sense with every layer.
+        n_senses: Number of senses of the targets' lemmas that have a vector.
+        n_occurrences: Number of occurrences that these vectors are averaged over.
     """
 
     layers: tuple[float, ...]
@@ -112,41 +114,44 @@ class SenseAccuracy:
 
 
 def entry_of(sense: str) -> Entry:
-    """Give lemma and part of speech of a sense key such as `art%1:09:00::`."""
-    lemma, _, rest = sense.partition("%")
-    return lemma, PART_OF_SPEECH[rest[0]]
+    """Return lemma and part of speech of a sense key such as `art%1:09:00::`."""
+    lemma, _, lexical_sense = sense.partition("%")
+    return lemma, PART_OF_SPEECH[lexical_sense[0]]
 
 
 # ----------------------------------------------------------------------------- reading
 
 
 def read_wordnet(path: Path) -> dict[Entry, list[str]]:
-    """Read index.sense: the sense keys of each lemma and part of speech, the first sense first."""
-    found: dict[Entry, list[tuple[int, str]]] = {}
+    """Read the sense keys of each lemma and part of speech from index.sense, first sense first."""
+    numbered_senses: dict[Entry, list[tuple[int, str]]] = {}
     for number, line in numbered_lines(path):
-        parts = line.split()
-        if len(parts) != 4 or not re.match(r"[^%]+%[1-5]:", parts[0]) or not parts[2].isdigit():
+        fields = line.split()
+        if len(fields) != 4 or not re.match(r"[^%]+%[1-5]:", fields[0]) or not fields[2].isdigit():
             raise FormatError(
-                f"{path}, line {number} is {line!r}; expected a sense key, an offset, the number "
-                "of the sense and a count"
+                f"{path}, line {number}: expected a sense key, an offset, a sense number and a "
+                f"count (got {line!r})."
             )
-        found.setdefault(entry_of(parts[0]), []).append((int(parts[2]), parts[0]))
-    return {entry: [key for _, key in sorted(senses)] for entry, senses in found.items()}
+        numbered_senses.setdefault(entry_of(fields[0]), []).append((int(fields[2]), fields[0]))
+    return {entry: [key for _, key in sorted(senses)] for entry, senses in numbered_senses.items()}
 
 
 def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
-    """Read SemCor's files in the order of their names, words that are joined by `_` apart.
+    """Read the files of SemCor in the order of their names; words joined by `_` are split.
 
-    Tags of senses that WordNet 3.0 has no more (number 0), and names that are tagged as a person, a
-    group or a place, which are no occurrences of these words, are left out.
+    Ignored are senses that WordNet 3.0 no longer has (sense number 0), and the tags of proper
+    names, which stand for "person", "group" or "location" and not for the name itself.
 
     Args:
-        folder: with tagfiles in folders below it.
-        limit: sentences, at most; None for all.
+        folder: Folder of SemCor 3.0, with files */tagfiles/*.
+        limit: Maximum number of sentences. Default: all.
+
+    Raises:
+        FormatError: A file is missing, damaged or truncated.
     """
     paths = sorted(folder.glob("*/tagfiles/*"))
     if not paths:
-        raise FormatError(f"{folder} holds no file */tagfiles/*; expected SemCor 3.0")
+        raise FormatError(f"{folder} has no files */tagfiles/*. Expected the folder of SemCor 3.0.")
     sentences: list[list[str]] = []
     occurrences: list[SenseOccurrence] = []
     for path in paths:
@@ -170,63 +175,70 @@ def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
                 in_sentence = True
             elif line == "</s>" and in_sentence:
                 in_sentence = False
-            elif line and (in_sentence or line == "</s>" or not OTHER.fullmatch(line)):
+            elif line and (in_sentence or line == "</s>" or not STRUCTURE_TAG.fullmatch(line)):
                 raise FormatError(
-                    f"{path}, line {number} is {line!r}; expected SemCor's SGML, words in "
-                    "sentences between <s> and </s>"
+                    f"{path}, line {number}: expected SemCor's SGML with words between <s> and "
+                    f"</s> (got {line!r})."
                 )
-        if last != LAST:
+        if last != LAST_LINE:
             raise FormatError(
-                f"{path} ends in line {number} with {last[:100]!r}; expected {LAST}: it is cut "
-                "short, fetch it again"
+                f"{path} is truncated: it ends in line {number} with {last[:100]!r} instead of "
+                f"{LAST_LINE}. Download it again."
             )
     return TaggedWords(sentences, occurrences)
 
 
 def _senses(path: Path, number: int, attributes: str) -> tuple[str, ...]:
-    """Give the sense keys of the attributes of a word that has them."""
+    """Return the sense keys in the attributes of a sense-tagged word."""
     if " pn=" in attributes:
         return ()
-    values = dict(part.partition("=")[::2] for part in attributes.split())
-    numbers, rests = values.get("wnsn", "").split(";"), values["lexsn"].split(";")
+    values = dict(item.partition("=")[::2] for item in attributes.split())
+    sense_numbers, lexical_senses = values.get("wnsn", "").split(";"), values["lexsn"].split(";")
     lemma = values.get("lemma", "")
     if (
         not lemma
-        or len(numbers) != len(rests)
-        or any(rest[:1] not in PART_OF_SPEECH for rest in rests)
+        or len(sense_numbers) != len(lexical_senses)
+        or any(sense[:1] not in PART_OF_SPEECH for sense in lexical_senses)
     ):
         raise FormatError(
-            f"{path}, line {number}: {attributes.strip()!r} does not name a lemma and as many "
-            "wnsn as lexsn"
+            f"{path}, line {number}: expected a lemma and the same number of wnsn and lexsn values "
+            f"(got {attributes.strip()!r})."
         )
     return tuple(
-        f"{lemma.lower()}%{MARK.sub('', rest)}"
-        for sense_number, rest in zip(numbers, rests, strict=True)
+        f"{lemma.lower()}%{ADJECTIVE_MARKER.sub('', sense)}"
+        for sense_number, sense in zip(sense_numbers, lexical_senses, strict=True)
         if sense_number != "0"
     )
 
 
 def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
-    """Read NAME.data.xml and NAME.gold.key.txt of a folder NAME: targets and their entries."""
+    """Read the targets of a test set, with lemma and part of speech of each.
+
+    Args:
+        folder: Folder NAME with the files NAME.data.xml and NAME.gold.key.txt.
+
+    Raises:
+        FormatError: A file is missing or damaged, or the files do not match.
+    """
     keys_path = folder / f"{folder.name}.gold.key.txt"
     data_path = folder / f"{folder.name}.data.xml"
     gold: dict[str, tuple[str, ...]] = {}
     for number, line in numbered_lines(keys_path):
         identifier, *senses = line.split() or [""]
         if not senses:
-            raise FormatError(f"{keys_path}, line {number} names no sense key")
-        if wrong := [sense for sense in senses if not SENSE_KEY.fullmatch(sense)]:
+            raise FormatError(f"{keys_path}, line {number} has no sense key.")
+        if invalid := [sense for sense in senses if not SENSE_KEY.fullmatch(sense)]:
             raise FormatError(
-                f"{keys_path}, line {number} has {wrong[0]!r}; expected a sense key such as "
-                "art%1:09:00::"
+                f"{keys_path}, line {number}: expected a sense key such as art%1:09:00:: (got "
+                f"{invalid[0]!r})."
             )
         gold[identifier] = tuple(senses)
     try:
         root = ElementTree.parse(data_path).getroot()
     except OSError as error:
-        raise FormatError(f"cannot read {data_path}: {error.strerror}") from None
+        raise FormatError(f"Cannot read {data_path}: {error.strerror}.") from None
     except ElementTree.ParseError as error:
-        raise FormatError(f"{data_path} is not whole XML: {error}") from None
+        raise FormatError(f"{data_path} is not valid XML: {error}.") from None
     sentences: list[list[str]] = []
     occurrences: list[SenseOccurrence] = []
     entries: list[Entry] = []
@@ -239,8 +251,8 @@ def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
                 identifier = element.get("id", "")
                 if identifier not in gold or len(words) == first:
                     raise FormatError(
-                        f"{data_path}: instance {identifier!r} has no words, or no key in "
-                        f"{keys_path}"
+                        f"{data_path}: instance {identifier!r} has no words, or no sense key in "
+                        f"{keys_path}."
                     )
                 occurrences.append(
                     SenseOccurrence(len(sentences), first, len(words), gold[identifier])
@@ -249,20 +261,22 @@ def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
         sentences.append(words)
     if len(occurrences) != len(gold):
         raise FormatError(
-            f"{data_path} has {len(occurrences)} instances, {keys_path} keys of {len(gold)}"
+            f"{data_path} has {len(occurrences)} instances, but {keys_path} has sense keys for "
+            f"{len(gold)}."
         )
     return TaggedWords(sentences, occurrences), entries
 
 
 def _entry(path: Path, identifier: str, element: ElementTree.Element) -> Entry:
-    """Give lemma and part of speech of an instance."""
-    lemma, part = element.get("lemma", "").lower(), element.get("pos", "")
-    if not lemma or part not in PART_OF_SPEECH.values():
+    """Return lemma and part of speech of an instance."""
+    lemma, part_of_speech = element.get("lemma", "").lower(), element.get("pos", "")
+    if not lemma or part_of_speech not in PART_OF_SPEECH.values():
         raise FormatError(
-            f"{path}: instance {identifier!r} has the lemma {lemma!r} and the part of speech "
-            f"{part!r}; expected a word, and {', '.join(dict.fromkeys(PART_OF_SPEECH.values()))}"
+            f"{path}: instance {identifier!r} has lemma {lemma!r} and part of speech "
+            f"{part_of_speech!r}. Expected a lemma that is not empty, and one of: "
+            f"{', '.join(dict.fromkeys(PART_OF_SPEECH.values()))}."
         )
-    return lemma, part
+    return lemma, part_of_speech
 
 
 # ----------------------------------------------------------------------------- measuring
@@ -270,18 +284,19 @@ def _entry(path: Path, identifier: str, element: ElementTree.Element) -> Entry:
 
 @dataclass(frozen=True)
 class SenseIndex:
-    """What is kept of a text that is tagged with senses.
+    """Mean vectors of the senses of a tagged text.
 
     Attributes:
-        wordnet: sense keys of each lemma and part of speech in WordNet's order.
-        rows: number of each sense that the text has; those of an entry follow each other, in
-            WordNet's order, which decides between equals.
-        centres: directions of the means over their occurrences, (layers, senses, dim).
+        wordnet: Sense keys of each lemma and part of speech, in WordNet's order.
+        rows: Row of each sense in `centroids`. The senses of an entry are consecutive and in
+            WordNet's order, which decides between equal cosines.
+        centroids: Mean over the occurrences of each sense, scaled to length 1, (layers, senses,
+            dim).
     """
 
     wordnet: Mapping[Entry, Sequence[str]]
     rows: Mapping[str, int]
-    centres: Vectors
+    centroids: Vectors
 
     @classmethod
     def of(
@@ -289,92 +304,100 @@ class SenseIndex:
         encode: Encode,
         text: TaggedWords,
         wordnet: Mapping[Entry, Sequence[str]],
-        asked: Collection[Entry] | None = None,
+        entries: Collection[Entry] | None = None,
     ) -> "SenseIndex":
-        """Read a text, which passes by in parts: held are the sums of its senses.
+        """Compute the sense vectors of a text; only the sum of each sense is kept in memory.
 
         Args:
-            encode: gives (layers, words, dim) for each sentence.
-            text: tagged with senses.
-            wordnet: of `read_wordnet`.
-            asked: entries that will be asked for; all where None.
+            encode: Function that returns (layers, words, dim) for each sentence.
+            text: Sense-tagged text.
+            wordnet: Result of `read_wordnet`.
+            entries: Lemmas and parts of speech that will be looked up. Default: all of the text.
         """
-        seen = {sense for occurrence in text.occurrences for sense in occurrence.senses}
-        entries = sorted({entry_of(sense) for sense in seen} if asked is None else set(asked))
-        known = [key for entry in entries for key in wordnet.get(entry, ()) if key in seen]
-        rows = {sense: row for row, sense in enumerate(known)}
+        senses = {sense for occurrence in text.occurrences for sense in occurrence.senses}
+        if entries is None:
+            entries = {entry_of(sense) for sense in senses}
+        indexed = [
+            key for entry in sorted(set(entries)) for key in wordnet.get(entry, ()) if key in senses
+        ]
+        rows = {sense: row for row, sense in enumerate(indexed)}
         used = [item for item in text.occurrences if any(key in rows for key in item.senses)]
         sums = torch.zeros(0)
-        for numbers, part in occurrence_vectors(encode, TaggedWords(text.sentences, used)):
+        for numbers, vectors in occurrence_vectors(encode, TaggedWords(text.sentences, used)):
             if not len(sums):
-                sums = torch.zeros(part.shape[0], len(rows), part.shape[2])
-            _add(sums, rows, used[numbers.start : numbers.stop], part)
-        # The length of a mean does not matter to a cosine, so a sum will do.
+                sums = torch.zeros(vectors.shape[0], len(rows), vectors.shape[2])
+            _add_vectors(sums, rows, used[numbers.start : numbers.stop], vectors)
+        # The sum has the same direction as the mean.
         return cls(wordnet, rows, unit(sums.numpy()) if len(sums) else np.zeros((0, 0, 0), "f4"))
 
     def candidates(self, entry: Entry) -> list[str]:
-        """Give the senses of an entry that have a vector."""
+        """Return the senses of an entry that have a vector."""
         return [sense for sense in self.wordnet.get(entry, ()) if sense in self.rows]
 
     def first_sense(self, entry: Entry) -> str | None:
-        """Give WordNet's first sense of an entry; None where it has none."""
+        """Return WordNet's first sense of an entry; None if WordNet does not have the entry."""
         return next(iter(self.wordnet.get(entry, ())), None)
 
     def nearest(self, senses: Sequence[str], vectors: Vectors) -> list[str]:
-        """Give the nearest of some senses by each layer, for vectors of length 1, (layers, dim)."""
-        centres = self.centres[:, [self.rows[sense] for sense in senses]]
-        cosines = (centres @ vectors[:, :, None])[:, :, 0]
-        # Where a word is the same in all senses, rounding alone would choose.
-        is_nearest = cosines >= cosines.max(axis=1, keepdims=True) - ROUNDING
-        return [senses[place] for place in is_nearest.argmax(axis=1)]
+        """Return the nearest of the given senses for each layer.
+
+        Args:
+            senses: Candidates.
+            vectors: Vectors of length 1, (layers, dim).
+        """
+        centroids = self.centroids[:, [self.rows[sense] for sense in senses]]
+        cosines = (centroids @ vectors[:, :, None])[:, :, 0]
+        # The tolerance keeps rounding from deciding between senses with the same vector.
+        is_nearest = cosines >= cosines.max(axis=1, keepdims=True) - COSINE_TOLERANCE
+        return [senses[position] for position in is_nearest.argmax(axis=1)]
 
 
 def first_sense_accuracy(data: SenseData) -> float:
-    """Give the share of targets that WordNet's first sense answers."""
-    right = [
+    """Return the accuracy of always taking WordNet's first sense."""
+    is_correct = [
         next(iter(data.wordnet.get(entry, ())), None) in target.senses
         for target, entry in zip(data.targets.occurrences, data.entries, strict=True)
     ]
-    return sum(right) / len(right)
+    return sum(is_correct) / len(is_correct)
 
 
 def sense_accuracy(encode: Encode, data: SenseData) -> SenseAccuracy:
-    """Answer every target from the vectors of each layer.
+    """Disambiguate every target with the vectors of each layer and return the accuracies.
 
     Args:
-        encode: gives (layers, words, dim) for each sentence.
-        data: of `SenseData.read`.
+        encode: Function that returns (layers, words, dim) for each sentence.
+        data: Result of `SenseData.read`.
     """
-    memory = SenseIndex.of(encode, data.semcor, data.wordnet, set(data.entries))
+    index = SenseIndex.of(encode, data.semcor, data.wordnet, set(data.entries))
     parts = [part for _, part in occurrence_vectors(encode, data.targets)]
     vectors = unit(np.concatenate(parts, axis=1))
-    right = np.zeros(len(vectors), dtype=np.int64)
+    n_correct = np.zeros(len(vectors), dtype=np.int64)
     n_unseen = 0
     for number, (target, entry) in enumerate(
         zip(data.targets.occurrences, data.entries, strict=True)
     ):
-        senses = memory.candidates(entry)
+        senses = index.candidates(entry)
         if not senses:
             n_unseen += 1
-            right += memory.first_sense(entry) in target.senses
+            n_correct += index.first_sense(entry) in target.senses
             continue
-        found = memory.nearest(senses, vectors[:, number])
-        right += np.array([sense in target.senses for sense in found])
+        predicted = index.nearest(senses, vectors[:, number])
+        n_correct += np.array([sense in target.senses for sense in predicted])
     n_targets = len(data.entries)
     n_occurrences = sum(
-        any(key in memory.rows for key in item.senses) for item in data.semcor.occurrences
+        any(key in index.rows for key in item.senses) for item in data.semcor.occurrences
     )
     return SenseAccuracy(
-        layers=tuple((right / n_targets).tolist()),
+        layers=tuple((n_correct / n_targets).tolist()),
         first_sense=first_sense_accuracy(data),
         n_targets=n_targets,
         n_unseen=n_unseen,
-        n_senses=len(memory.rows),
+        n_senses=len(index.rows),
         n_occurrences=n_occurrences,
     )
 
 
-def _add(
+def _add_vectors(
     sums: Tensor, rows: Mapping[str, int], occurrences: Sequence[SenseOccurrence], vectors: Vectors
 ) -> None:
     """Add the vectors of occurrences, (layers, occurrences, dim), to the sums of their senses."""
@@ -384,31 +407,38 @@ def _add(
         for sense in occurrence.senses
         if sense in rows
     ]
-    numbers, own_rows = torch.tensor(pairs).T
-    # On the host, where the order of a sum is always the same.
-    sums.index_add_(1, own_rows, torch.from_numpy(vectors)[:, numbers])
+    numbers, sense_rows = torch.tensor(pairs).T
+    # On the CPU, where the order of summation is deterministic.
+    sums.index_add_(1, sense_rows, torch.from_numpy(vectors)[:, numbers])
 
 
 def occurrence_vectors(encode: Encode, text: TaggedWords) -> Iterator[tuple[range, Vectors]]:
-    """Give the numbers of occurrences and their vectors, (layers, occurrences, dim), in parts.
+    """Yield the vectors of all occurrences in parts; a phrase gets the mean of its words.
 
-    Of several words it is the mean. Sentences without an occurrence are not encoded.
+    Sentences without an occurrence are not encoded.
+
+    Args:
+        encode: Function that returns (layers, words, dim) for each sentence.
+        text: Sentences and occurrences.
+
+    Yields:
+        Occurrence numbers of a part, and their vectors, (layers, occurrences, dim).
     """
     by_sentence: dict[int, list[SenseOccurrence]] = {}
     for occurrence in text.occurrences:
         by_sentence.setdefault(occurrence.sentence, []).append(occurrence)
     sentences = [text.sentences[number] for number in by_sentence]
     groups = list(by_sentence.values())
-    done = 0
+    n_done = 0
     for numbers, vectors in encode_in_parts(encode, sentences):
         spans = []
         start = 0
         for number in numbers:
             spans += [(start + item.first, start + item.stop) for item in groups[number]]
             start += len(sentences[number])
-        found = vectors[:, [first for first, _ in spans]]
-        for place, (first, stop) in enumerate(spans):
+        span_vectors = vectors[:, [first for first, _ in spans]]
+        for position, (first, stop) in enumerate(spans):
             if stop - first > 1:
-                found[:, place] = vectors[:, first:stop].mean(axis=1)
-        yield range(done, done + len(spans)), found
-        done += len(spans)
+                span_vectors[:, position] = vectors[:, first:stop].mean(axis=1)
+        yield range(n_done, n_done + len(spans)), span_vectors
+        n_done += len(spans)

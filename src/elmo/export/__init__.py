@@ -1,4 +1,4 @@
-"""A network for other programs: ONNX graphs, programs of `torch.export`. Never sees a string."""
+"""Export of the network for other programs: ONNX graphs and `torch.export` programs."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from elmo.lazy import fetch
 
 __all__ = ["exported", "to_onnx"]
 
-_HOMES = {
+_MODULES = {
     "exported": "elmo.export.torch_program",
     "to_onnx": "elmo.export.onnx_file",
 }
 
 
 def __getattr__(name: str) -> Any:
-    return fetch(name, _HOMES, __name__)
+    return fetch(name, _MODULES, __name__)

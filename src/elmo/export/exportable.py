@@ -1,4 +1,4 @@
-"""What is exported: a model with a network, and how wide the rows are that it takes."""
+"""The interface of models that can be exported, and the width of their token rows."""
 
 from typing import Protocol
 
@@ -7,16 +7,16 @@ from elmo.model.network import ELMoNetwork
 
 
 class HasNetwork(Protocol):
-    """An `elmo.ELMo`, which stands above this room."""
+    """Interface of `elmo.ELMo`, which is in a higher layer and cannot be imported here."""
 
     network: ELMoNetwork
 
 
 def n_character_columns(config: ModelConfig) -> int:
-    """Count the columns of a token row that spell it."""
+    """Return the number of character columns of a token row."""
     return config.text.max_characters if config.encoder.n_characters else 0
 
 
 def n_columns(config: ModelConfig) -> int:
-    """Count the columns of a token row: its characters, and a word id where there are words."""
+    """Return the number of columns of a token row: characters, and a word id if used."""
     return n_character_columns(config) + bool(config.encoder.n_words)

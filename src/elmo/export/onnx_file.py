@@ -1,4 +1,4 @@
-"""An ONNX graph as a file, which is kept only if onnxruntime computes with it what we compute."""
+"""ONNX files, which are written only if onnxruntime computes the same vectors as the model."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,28 +12,33 @@ from elmo.errors import ConfigError
 from elmo.export.exportable import HasNetwork
 from elmo.export.onnx_graph import graph
 from elmo.export.onnx_nodes import onnx_package
-from elmo.export.onnx_verification import checked
+from elmo.export.onnx_verification import verify_file
 from elmo.files import write_folder
 from elmo.model.bilm import BiLM
 
-# The format's files end at 2 GiB; what is left over here is for the nodes.
-LARGEST_FILE = 2**31 - 2**24
+# Protobuf limits files to 2 GiB. The difference is left for the nodes.
+MAX_FILE_BYTES = 2**31 - 2**24
 
 
 def to_onnx(model: HasNetwork, path: str | Path, storage: Storage = "float32") -> str:
-    """Write the network of a model as an ONNX graph: `character_ids` in, `layers` out.
+    """Write the network of a model as an ONNX graph with input `character_ids` and output `layers`.
 
-    The graph alone: `elmo convert --to onnx` writes a folder with all it takes to make ids of
-    words. Weights of more than 2 GB lie beside the file, under its name with `.data` at the end.
+    This writes the graph only. `elmo convert --to onnx` writes a folder that also has everything
+    needed to map words to ids. Weights of more than 2 GiB go to a second file, named like the
+    first with `.data` appended.
 
     Args:
-        model: an `ELMo`; its mixes and its softmax are not written.
-        path: file to write, all of it or nothing.
-        storage: "float32"; "float16" stores weights in half the bytes and computes in float32;
-            "int8" stores and multiplies matrices in a quarter.
+        model: An `ELMo`. Its layer mixes and softmax are not exported.
+        path: File to write. It is written atomically.
+        storage: "float32"; "float16", which halves the file and computes in float32; or "int8",
+            which quarters the file and multiplies matrices in int8.
 
     Returns:
-        How near the vectors of the file are to those of the model, in words.
+        A sentence on how closely the vectors of the file match those of the model.
+
+    Raises:
+        ConfigError: The storage is unknown.
+        OutputError: The vectors of the file differ too much from those of the model.
     """
     path, bilm = Path(path), model.network.bilm
     file = OnnxFile(bilm.config, bilm.state_dict(), storage)
@@ -42,17 +47,17 @@ def to_onnx(model: HasNetwork, path: str | Path, storage: Storage = "float32") -
 
 
 class OnnxFile:
-    """A graph that is to be written."""
+    """ONNX graph of a model, to be written to a file."""
 
     def __init__(
         self, config: ModelConfig, weights: Mapping[str, Tensor], storage: Storage
     ) -> None:
-        """Make the graph.
+        """Create the graph.
 
         Args:
-            config: the model.
-            weights: tensors by the names of `BiLM`.
-            storage: how the file is to store them.
+            config: Model config.
+            weights: Weights by their names in `BiLM`.
+            storage: Data type of the stored weights.
         """
         if storage not in get_args(Storage):
             raise ConfigError(
@@ -60,23 +65,26 @@ class OnnxFile:
             )
         self.storage = storage
         self.fidelity = ""
-        """How near it is to the model, in words; known once it is written."""
+        """Sentence on how closely the file matches the model; empty until it is written."""
         with torch.device("meta"):
             self._bilm = BiLM(config=config)
-        plain = {name: value.detach().float().cpu() for name, value in weights.items()}
-        self._bilm.load_state_dict(plain, assign=True)
+        cpu_weights = {name: value.detach().float().cpu() for name, value in weights.items()}
+        self._bilm.load_state_dict(cpu_weights, assign=True)
         self._bilm.use_kernel("reference")
         self._model = graph(self._bilm, storage)
 
     def writers(self, name: str) -> dict[str, Callable[[Path], Any] | None]:
-        """Give what writes the file and the weights beside it, by name, for `write_folder`."""
+        """Return the functions that write the files, by file name, for `write_folder`."""
         tensors = self._model.graph.initializer
-        is_split = sum(len(tensor.raw_data) for tensor in tensors) > LARGEST_FILE
+        is_split = sum(len(tensor.raw_data) for tensor in tensors) > MAX_FILE_BYTES
 
         def write(path: Path) -> None:
-            beside = {"save_as_external_data": True, "location": f"{name}.data"} if is_split else {}
-            onnx_package().save_model(self._model, path, **beside)
-            self.fidelity = checked(path, self._bilm, self.storage)
+            options = (
+                {"save_as_external_data": True, "location": f"{name}.data"} if is_split else {}
+            )
+            onnx_package().save_model(self._model, path, **options)
+            self.fidelity = verify_file(path, self._bilm, self.storage)
 
-        # Both are written by the first; the second is named so that it is moved, or removed.
+        # `write` writes both files. The second one is listed so that `write_folder` moves it, or
+        # removes one of an earlier export.
         return {name: write, f"{name}.data": (lambda path: None) if is_split else None}

@@ -1,4 +1,4 @@
-"""Nodes and weights of an ONNX graph, in the order they are made: same calls, same bytes."""
+"""Builder of ONNX graphs. The same calls in the same order produce the same bytes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,20 +8,20 @@ from numpy.typing import NDArray
 
 from elmo.errors import MissingExtra
 
-# The oldest that has all we use: onnxruntime 1.14 and newer run it.
+# The oldest version with all operators used here; onnxruntime 1.14 and newer support it.
 OPSET = 18
 IR_VERSION = 8
 
-# Numbers of element types, as the format fixes them.
+# Element types of the ONNX format.
 FLOAT, UINT8, INT64 = 1, 2, 7
 
 Array = NDArray[Any]
-Kind = tuple[int, Sequence[int | str]]
-"""Element type and shape of an input or output; a name is a dimension of any size."""
+TensorType = tuple[int, Sequence[int | str]]
+"""Element type and shape of an input or output; a string is a dynamic dimension."""
 
 
 def onnx_package() -> Any:
-    """Give the package `onnx`."""
+    """Import and return the package `onnx`."""
     try:
         import onnx
     except ImportError:
@@ -30,48 +30,51 @@ def onnx_package() -> Any:
 
 
 class Nodes:
-    """A graph, or the body of a scan, which sees everything of the graph around it."""
+    """Nodes of a graph, or of a scan body, which can use all values of the outer graph."""
 
-    def __init__(self, prefix: str = "", around: "Nodes | None" = None) -> None:
-        """Begin without nodes.
+    def __init__(self, prefix: str = "", outer: "Nodes | None" = None) -> None:
+        """Start without nodes.
 
         Args:
-            prefix: put in front of the names of all values made here.
-            around: the graph that holds the weights, where this is a body.
+            prefix: Prefix of the names of all values.
+            outer: Graph that contains this scan body and has the weights. Default: none, this is
+                the main graph.
         """
         self.prefix = prefix
-        self.outer = around or self
+        self.outer = outer or self
         self.weights: dict[str, Any] = {}
         self._nodes: list[Any] = []
         self._onnx = onnx_package()
 
     def add(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
-        """Add a node with one output and give the output's name, which is made up where none is."""
-        return self._append(operator, inputs, [name or self._made_up(operator)], attributes)[0]
+        """Add a node with one output and return the name of the output."""
+        return self._append(operator, inputs, [name or self._new_name(operator)], attributes)[0]
 
-    def several(self, operator: str, n_outputs: int, *inputs: str, **attributes: Any) -> list[str]:
-        """Add a node with several outputs and give their names."""
-        names = [f"{self._made_up(operator)}.{number}" for number in range(n_outputs)]
+    def add_with_outputs(
+        self, operator: str, n_outputs: int, *inputs: str, **attributes: Any
+    ) -> list[str]:
+        """Add a node with several outputs and return their names."""
+        names = [f"{self._new_name(operator)}.{number}" for number in range(n_outputs)]
         return self._append(operator, inputs, names, attributes)
 
     def weight(self, name: str, array: Array) -> str:
-        """Keep an array under a name, once, and give the name."""
+        """Add an array, unless there is one of this name, and return the name."""
         if name not in self.outer.weights:
             values = np.asarray(array, order="C")
             self.outer.weights[name] = self._onnx.numpy_helper.from_array(values, name)
         return name
 
     def number(self, value: float) -> str:
-        """Give a number that stands in a formula."""
+        """Return the name of a float32 constant."""
         return self.weight(f"number.{value!r}", np.array(value, dtype=np.float32))
 
     def integers(self, *values: int) -> str:
-        """Give a list of whole numbers: axes, shapes, places."""
+        """Return the name of an int64 constant, such as axes or a shape."""
         name = ".".join(["integers", *map(str, values)])
         return self.weight(name, np.array(values, dtype=np.int64))
 
     def as_body(self, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
-        """Give the body of a scan; shapes are what they turn out to be."""
+        """Return the scan body; the shapes of its inputs and outputs are not declared."""
         value = self._onnx.helper.make_tensor_value_info
         return self._onnx.helper.make_graph(
             self._nodes,
@@ -81,21 +84,24 @@ class Nodes:
         )
 
     def as_model(
-        self, inputs: Mapping[str, Kind], outputs: Mapping[str, Kind], notes: Mapping[str, str]
+        self,
+        inputs: Mapping[str, TensorType],
+        outputs: Mapping[str, TensorType],
+        metadata: Mapping[str, str],
     ) -> Any:
-        """Give the whole model.
+        """Return the complete model.
 
         Args:
-            inputs: by name.
-            outputs: by name.
-            notes: what a reader of the file may want to know.
+            inputs: Type of each input.
+            outputs: Type of each output.
+            metadata: Metadata of the file.
         """
         helper = self._onnx.helper
         graph = helper.make_graph(
             self._nodes,
             "elmo",
-            [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items()],
-            [helper.make_tensor_value_info(name, *kind) for name, kind in outputs.items()],
+            [helper.make_tensor_value_info(name, *value) for name, value in inputs.items()],
+            [helper.make_tensor_value_info(name, *value) for name, value in outputs.items()],
             initializer=list(self.weights.values()),
         )
         model = helper.make_model(
@@ -104,10 +110,10 @@ class Nodes:
             opset_imports=[helper.make_opsetid("", OPSET)],
             producer_name="elmo-torch",
         )
-        helper.set_model_props(model, dict(notes))
+        helper.set_model_props(model, dict(metadata))
         return model
 
-    def _made_up(self, operator: str) -> str:
+    def _new_name(self, operator: str) -> str:
         return f"{self.prefix}{operator}_{len(self._nodes)}"
 
     def _append(

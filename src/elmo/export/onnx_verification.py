@@ -1,4 +1,4 @@
-"""Whether a graph computes what the network computes: both on the same made-up sentences."""
+"""Comparison of an ONNX file with the network it was made from, on random sentences."""
 
 from pathlib import Path
 from typing import Any
@@ -14,52 +14,52 @@ from elmo.export.onnx_graph import INPUT
 from elmo.model.bilm import BiLM, distinct_rows
 from elmo.text.characters import Ids
 
-# Largest error, as a share of the largest value.
-LARGEST_ERROR = 1e-4
-# Mean over words, in each layer.
-LEAST_COSINE = {"float16": 0.999, "int8": 0.99}
-# Tokens of each row: unequal, and neither rising nor falling.
+# Maximum absolute error, relative to the largest value.
+MAX_ERROR = 1e-4
+# Minimum of the mean cosine over words, for each layer.
+MIN_COSINE = {"float16": 0.999, "int8": 0.99}
+# Number of tokens of each sentence: different, and not sorted.
 LENGTHS = (5, 12, 2, 9)
 
 
-def checked(path: Path, bilm: BiLM, storage: Storage) -> str:
-    """Compare a file with the network it was made of.
+def verify_file(path: Path, bilm: BiLM, storage: Storage) -> str:
+    """Compare the vectors of an ONNX file with those of the network it was made from.
 
     Args:
-        path: the file.
-        bilm: the network, in float32 on a CPU.
-        storage: how the file stores weights.
+        path: ONNX file.
+        bilm: Network, in float32 on the CPU.
+        storage: Data type of the weights in the file.
 
     Returns:
-        How near they are, in words.
+        A sentence on how closely they match.
 
     Raises:
-        OutputError: If they are too far apart.
+        OutputError: The vectors differ too much.
     """
-    ids = made_up_ids(bilm.config)
+    ids = random_ids(bilm.config)
     with torch.no_grad():
         rows, index = distinct_rows(ids)
         mask = (ids != 0).any(dim=2)
-        ours = bilm(rows, index, mask).layers
-    theirs = torch.from_numpy(session(path).run(None, {INPUT: ids.numpy()})[0])
+        expected = bilm(rows, index, mask).layers
+    vectors = torch.from_numpy(open_session(path).run(None, {INPUT: ids.numpy()})[0])
     if storage == "float32":
-        return _near(theirs, ours)
-    return _alike(theirs[:, mask], ours[:, mask], storage)
+        return _verify_values(vectors, expected)
+    return _verify_cosines(vectors[:, mask], expected[:, mask], storage)
 
 
-def session(path: Path) -> Any:
-    """Open a file in onnxruntime, with as many threads as PyTorch has."""
+def open_session(path: Path) -> Any:
+    """Open a file in onnxruntime with the same number of threads as PyTorch."""
     try:
         import onnxruntime
     except ImportError:
-        raise MissingExtra("checking an ONNX graph", "export") from None
+        raise MissingExtra("verifying an ONNX graph", "export") from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def made_up_ids(config: ModelConfig) -> Tensor:
-    """Give a batch of words that mean nothing, (batch, time, columns), 0 at padding."""
+def random_ids(config: ModelConfig) -> Tensor:
+    """Return the ids of a batch of random words, (batch, time, columns), 0 at padding."""
     rng = np.random.default_rng(0)
     encoder, width = config.encoder, config.text.max_characters
     columns: list[Ids] = []
@@ -69,7 +69,7 @@ def made_up_ids(config: ModelConfig) -> Tensor:
         lengths = rng.integers(3, min(width, 12) + 1, (*shape, 1))
         columns.append(np.where(np.arange(width) < lengths, ids, encoder.n_characters - 1))
     if encoder.n_words:
-        # 0 is a word that is left to its characters.
+        # With "cache", 0 is a word that is computed from its characters.
         first = 0 if encoder.word_role == "cache" else 1
         columns.append(rng.integers(first, encoder.n_words, (*shape, 1)))
     batch = np.concatenate(columns, axis=2)
@@ -77,28 +77,35 @@ def made_up_ids(config: ModelConfig) -> Tensor:
     return torch.from_numpy(batch)
 
 
-def _near(theirs: Tensor, ours: Tensor) -> str:
-    # The vectors of an empty model are all 0.
-    error = float((theirs - ours).abs().max() / ours.abs().max().clamp(min=1e-30))
-    if not error < LARGEST_ERROR:
+def _verify_values(vectors: Tensor, expected: Tensor) -> str:
+    # The clamp avoids 0 / 0 if all weights of the model are 0.
+    error = float((vectors - expected).abs().max() / expected.abs().max().clamp(min=1e-30))
+    if not error < MAX_ERROR:
         raise OutputError(
-            f"onnxruntime computes other vectors with the graph than the model has: they differ by "
-            f"{error:.1e} of the largest value, {LARGEST_ERROR:g} at most was expected; nothing "
-            "was written"
+            "The vectors of the ONNX graph in onnxruntime differ from those of the model by "
+            f"{error:.1e} of the largest value (at most {MAX_ERROR:g} is allowed). Nothing was "
+            "written."
         )
-    return f"in onnxruntime no value is off by more than {error:.1e} of the largest"
+    return (
+        f"In onnxruntime, the vectors differ from those of the model by at most {error:.1e} of the "
+        "largest value."
+    )
 
 
-def _alike(theirs: Tensor, ours: Tensor, storage: Storage) -> str:
-    cosines = cosine_similarity(theirs.double(), ours.double(), dim=2)
-    # A table may hold words without a vector, which have no direction to compare.
-    means = cosines.masked_fill((theirs == 0).all(dim=2) & (ours == 0).all(dim=2), 1.0).mean(dim=1)
-    worst = int(means.argmin())
-    least = float(means[worst])
-    if not least >= LEAST_COSINE[storage]:
+def _verify_cosines(vectors: Tensor, expected: Tensor, storage: Storage) -> str:
+    cosines = cosine_similarity(vectors.double(), expected.double(), dim=2)
+    # Words with a zero vector have no direction to compare.
+    is_zero = (vectors == 0).all(dim=2) & (expected == 0).all(dim=2)
+    means = cosines.masked_fill(is_zero, 1.0).mean(dim=1)
+    worst_layer = int(means.argmin())
+    lowest = float(means[worst_layer])
+    if not lowest >= MIN_COSINE[storage]:
         raise OutputError(
-            f"{storage} costs this model too much: the vectors of layer {worst} have a cosine of "
-            f"{least:.4f} to ours on average, {LEAST_COSINE[storage]} at least was "
-            "expected; nothing was written: take float32"
+            f"This model loses too much precision with {storage}: the vectors of layer "
+            f"{worst_layer} have a mean cosine of {lowest:.4f} to those of the model (at least "
+            f"{MIN_COSINE[storage]} is needed). Nothing was written. Use float32."
         )
-    return f"in onnxruntime the mean cosine to our vectors is {least:.5f} or more in every layer"
+    return (
+        "In onnxruntime, the mean cosine to the vectors of the model is at least "
+        f"{lowest:.5f} in every layer."
+    )

@@ -1,7 +1,7 @@
-"""The inference network as a program of `torch.export`: character ids in, every layer out.
+"""The inference network as a `torch.export` program from character ids to all layers.
 
-The arithmetic is that of `elmo.model`, said once more in a form that can be traced for any batch
-and length: the steps in a scan, no look at a value, no look at a size.
+The computation is that of `elmo.model`, written so that it can be traced for any batch size and
+length: the time steps are a scan, and no branch depends on values or sizes.
 """
 
 import torch
@@ -18,19 +18,22 @@ from elmo.model.token_encoder import CharacterCNN, Highway, TokenEncoder
 
 
 def exported(model: HasNetwork) -> ExportedProgram:
-    """Give the network of a model as a program which needs nothing of this package.
+    """Return the network of a model as a program that does not need this package.
 
     `program.module()(character_ids)` takes the ids of `ELMo.character_ids`, (batch, time, columns)
-    with 0 at padding, in a batch of any size and length, and gives (layers + 1, batch, time, dim),
-    zero at padding, sentence marks in. Weights are shared with the model until it is saved
-    (`torch.export.save`).
+    with 0 at padding, for any batch size and length. It returns (layers + 1, batch, time, dim),
+    zero at padding, including the boundary tokens. The program shares its weights with the model
+    until it is saved with `torch.export.save`.
 
     Args:
-        model: an `ELMo`; its mixes and its softmax are not in the program.
+        model: An `ELMo`. Its layer mixes and softmax are not exported.
+
+    Raises:
+        ConfigError: This PyTorch cannot export a scan.
     """
     bilm = model.network.bilm
     device = next(bilm.parameters()).device
-    # Sizes that are met nowhere else, so that none of them can be taken for another.
+    # Sizes that occur nowhere else in the model, so that the tracer does not confuse them.
     example = torch.ones(3, 5, n_columns(bilm.config), dtype=torch.int64, device=device)
     sizes = {0: Dim("batch", min=1), 1: Dim("time", min=2)}
     network = InferenceNetwork(bilm).eval()
@@ -42,7 +45,7 @@ class InferenceNetwork(nn.Module):
     """The biLM as one function of character ids."""
 
     def __init__(self, bilm: BiLM) -> None:
-        """Take the weights of a network; they stay its own."""
+        """Wrap a network; the weights are shared."""
         super().__init__()
         self.bilm = bilm
 
@@ -53,14 +56,14 @@ class InferenceNetwork(nn.Module):
         rows = steps.reshape(-1, steps.shape[2])
         tokens = _tokens(self.bilm.encoder, rows).view(steps.shape[0], steps.shape[1], -1)
         tokens = tokens * mask
-        ahead = _stack(self.bilm.forward_lstm, tokens, mask, reverse=False)
-        back = _stack(self.bilm.backward_lstm, tokens, mask, reverse=True)
-        pairs = [(tokens, tokens), *zip(ahead, back, strict=True)]
+        forward = _stack(self.bilm.forward_lstm, tokens, mask, reverse=False)
+        backward = _stack(self.bilm.backward_lstm, tokens, mask, reverse=True)
+        pairs = [(tokens, tokens), *zip(forward, backward, strict=True)]
         return torch.stack([torch.cat(pair, dim=2) for pair in pairs]).transpose(1, 2)
 
 
 def _tokens(encoder: TokenEncoder, rows: Tensor) -> Tensor:
-    """Do what `TokenEncoder.forward` does without choosing rows by their values."""
+    """Compute `TokenEncoder.forward` without selecting rows by their values."""
     parts: list[Tensor] = []
     words = None if encoder.words is None else encoder.words(rows[:, -1])
     if words is not None and not encoder.cached:
@@ -74,10 +77,11 @@ def _tokens(encoder: TokenEncoder, rows: Tensor) -> Tensor:
 
 
 def _characters(cnn: CharacterCNN, ids: Tensor) -> Tensor:
-    """Do what `CharacterCNN.forward` does in plain PyTorch, whatever kernel the model has."""
-    convolutions = [one for one in cnn.convolutions if isinstance(one, nn.Conv1d)]
-    biases = [one.bias for one in convolutions if one.bias is not None]
-    x = convolve_and_pool(ids, cnn.embedding.weight, [one.weight for one in convolutions], biases)
+    """Compute `CharacterCNN.forward` with the reference implementation."""
+    convolutions = [layer for layer in cnn.convolutions if isinstance(layer, nn.Conv1d)]
+    weights = [layer.weight for layer in convolutions]
+    biases = [layer.bias for layer in convolutions if layer.bias is not None]
+    x = convolve_and_pool(ids, cnn.embedding.weight, weights, biases)
     x = x.relu() if cnn.activation == "relu" else x.tanh()
     for layer in cnn.highway:
         assert isinstance(layer, Highway)
@@ -87,34 +91,34 @@ def _characters(cnn: CharacterCNN, ids: Tensor) -> Tensor:
 
 
 def _stack(stack: LSTMStack, x: Tensor, mask: Tensor, *, reverse: bool) -> list[Tensor]:
-    """Give the outputs of all layers, each (time, batch, projection)."""
+    """Return the outputs of all layers, each (time, batch, projection)."""
     outputs: list[Tensor] = []
     for layer in stack.layers:
         assert isinstance(layer, LSTMLayer)
-        out = _walk(layer, x, mask, reverse=reverse)
+        out = _scan_layer(layer, x, mask, reverse=reverse)
         x = out + x if stack.residual and outputs else out
         outputs.append(x)
     return outputs
 
 
-def _walk(layer: LSTMLayer, x: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
-    """Run a layer; at padding the state is made zero, which is what a row begins with."""
+def _scan_layer(layer: LSTMLayer, x: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
+    """Run a layer over time; padding sets the state to zero, the initial state of a sentence."""
     config, projection = layer.config, layer.weight_hr
 
     def step(state: list[Tensor], inputs: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         (h, c), (gates, is_real) = state, inputs
         i, f, g, o = (gates + functional.linear(h, layer.weight_hh)).chunk(4, dim=1)
-        c = _clipped(f.sigmoid() * c + i.sigmoid() * g.tanh(), config.cell_clip)
+        c = _clip(f.sigmoid() * c + i.sigmoid() * g.tanh(), config.cell_clip)
         h = o.sigmoid() * c.tanh()
         if projection is not None:
-            h = _clipped(functional.linear(h, projection), config.projection_clip)
+            h = _clip(functional.linear(h, projection), config.projection_clip)
         h, c = h * is_real, c * is_real
         return [h, c], [h.clone()]
 
     gates = functional.linear(x, layer.weight_ih, layer.bias_with_forget())
-    start = [x.new_zeros(x.shape[1], n) for n in (config.projection_dim, config.cell_dim)]
-    return scan(step, start, [gates, mask], reverse=reverse)[0]
+    initial_state = [x.new_zeros(x.shape[1], n) for n in (config.projection_dim, config.cell_dim)]
+    return scan(step, initial_state, [gates, mask], reverse=reverse)[0]
 
 
-def _clipped(x: Tensor, clip: float | None) -> Tensor:
+def _clip(x: Tensor, clip: float | None) -> Tensor:
     return x if clip is None else x.clamp(-clip, clip)

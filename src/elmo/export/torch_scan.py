@@ -1,4 +1,4 @@
-"""The one place that knows PyTorch's scan, which has no public name yet."""
+"""Wrapper of PyTorch's scan, which has no public API yet."""
 
 from collections.abc import Callable
 
@@ -8,25 +8,31 @@ from torch import Tensor
 from elmo.errors import ConfigError
 
 Step = Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]]
-"""State and the inputs of a step to the new state and the outputs, which share no memory."""
+"""Maps the state and the inputs of a step to the new state and the outputs.
+
+State and outputs must not share memory.
+"""
 
 
 def scan(step: Step, state: list[Tensor], inputs: list[Tensor], *, reverse: bool) -> list[Tensor]:
-    """Run a step over the first dimension of the inputs and give the outputs, stacked.
+    """Run a step function over the first dimension of the inputs and return the stacked outputs.
 
     Args:
-        step: one step.
-        state: what the first one starts from.
-        inputs: a slice of each is given to a step.
-        reverse: begin with the last slice; outputs stay in the order of the inputs.
+        step: Step function.
+        state: Initial state.
+        inputs: Inputs. Each step gets one slice of each.
+        reverse: Process the slices from last to first. The outputs stay in the order of the inputs.
+
+    Raises:
+        ConfigError: This PyTorch has no scan.
     """
     try:
         from torch._higher_order_ops import scan as higher_order_scan
     except ImportError:
         raise ConfigError(
-            f"PyTorch {torch.__version__} cannot export a recurrence: install a newer one (2.13 "
-            "can)"
+            f"PyTorch {torch.__version__} cannot export recurrent networks. Install a newer "
+            "version; 2.13 works."
         ) from None
     _, outputs = higher_order_scan(step, state, inputs, dim=0, reverse=reverse)
-    found: list[Tensor] = outputs
-    return found
+    stacked: list[Tensor] = outputs
+    return stacked

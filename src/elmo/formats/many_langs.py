@@ -63,7 +63,7 @@ def read(folder: Container) -> Pretrained:
         characters = _dictionary(folder, "char.dic")
     if config.encoder.n_words:
         words = _dictionary(folder, "word.dic")
-        missing = [token for token in config.text.word_marks if token not in words]
+        missing = [token for token in config.text.special_tokens if token not in words]
         if missing:
             raise FormatError(f"{folder.label}: word.dic lacks {', '.join(missing)}.")
     weights = weight_names.import_weights(weight_names.many_langs(config), state, folder.label)
@@ -121,7 +121,7 @@ def _config(architecture: Any, n_words: int, n_characters: int, label: str) -> M
             TextConfig(
                 characters="dictionary" if has_characters else "none",
                 max_characters=embedder.integer("max_characters_per_token"),
-                word_marks=("<bos>", "<eos>", "<oov>"),
+                special_tokens=("<bos>", "<eos>", "<oov>"),
                 cut_words=True,
             ),
             EncoderConfig(

@@ -54,7 +54,7 @@ class Estimator:
 
         Args:
             out: Training folder, in which an interrupted run resumes. Default: a temporary folder.
-            settings: Any option of `TaskConfig` at any depth, such as model="small-ko", epochs=5,
+            **settings: Any option of `TaskConfig` at any depth, such as model="small-ko", epochs=5,
                 seed=1 or batch_size=64.
         """
         self.out = out

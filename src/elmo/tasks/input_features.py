@@ -125,13 +125,13 @@ class TokenIndexer:
             tensors["layers"] = torch.from_numpy(padded).permute(2, 0, 1, 3)
         if self.mapper is not None:
             tokens = self.mapper.distinct(texts)
-            tensors["token_rows"] = torch.from_numpy(self.mapper.rows_with_marks(tokens.words))
+            tensors["token_rows"] = torch.from_numpy(self.mapper.rows_with_boundaries(tokens.words))
             tensors["token_index"] = torch.from_numpy(tokens.index)
         if self.word_vector_rows is not None:
             tensors["word_vector_rows"] = self._word_vector_rows(texts, n_steps)
         if self.character_mapper is not None:
             tokens = self.character_mapper.distinct(texts)
-            rows_of_characters = self.character_mapper.rows_with_marks(tokens.words)
+            rows_of_characters = self.character_mapper.rows_with_boundaries(tokens.words)
             tensors["characters"] = torch.from_numpy(rows_of_characters)
             tensors["character_index"] = torch.from_numpy(tokens.index[:, 1:-1].copy())
         if indicators is not None:

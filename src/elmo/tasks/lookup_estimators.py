@@ -27,7 +27,7 @@ class LookupEstimator:
         """Store the options of the model.
 
         Args:
-            settings: Options of `elmo task fit` except those of files, such as model="small-ko",
+            **settings: Options of `elmo task fit` except those of files, such as model="small-ko",
                 layers="2" or wordnet="wordnet-3.0/index.sense".
         """
         check_settings(settings)

@@ -133,8 +133,8 @@ class LookupModel:
         for example in examples:
             if not self.index.has_valid_target(example):
                 raise InputError(
-                    f"{self.config.task}: the example {' '.join(example.words)[:40]!r} has the "
-                    f"target {example.target!r}, expected {self.index.target_description}."
+                    f"Task {self.config.task}: the example {' '.join(example.words)[:40]!r} has "
+                    f"the target {example.target!r}; expected {self.index.target_description}."
                 )
         return self.index.scores(examples, self.predict(examples))
 

@@ -124,7 +124,7 @@ class OccurrenceLookup:
         word, sentence = texts
         word = word if isinstance(word, str) else " ".join(word)
         words = sentence if isinstance(sentence, str) else tuple(sentence)
-        return occurrence_example(word.strip(), words, split, "the text")
+        return occurrence_example(word.strip(), words, split, "query")
 
     def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
         """Return the nearest occurrences of the words of each example.
@@ -149,6 +149,10 @@ class OccurrenceLookup:
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
         """Return how often the nearest occurrences have the same sense as the word.
+
+        Args:
+            examples: Examples with a sense as target.
+            predictions: Nearest occurrences of the words of each example.
 
         Returns:
             `accuracy`: the share of words with the same sense in the majority of their nearest

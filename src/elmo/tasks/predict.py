@@ -28,7 +28,7 @@ MAX_WORDS = 2**17
 
 
 @dataclass(frozen=True)
-class EvaluateResult:
+class TaskEvaluateResult:
     """Scores of a model on a file.
 
     Attributes:
@@ -50,7 +50,7 @@ class EvaluateResult:
 
 
 @dataclass(frozen=True)
-class PredictResult:
+class TaskPredictResult:
     """Number of texts with predictions, and where these were written.
 
     Attributes:
@@ -66,7 +66,7 @@ class PredictResult:
         return "" if self.out == "-" else f"{self.out}: predictions for {self.n_texts:,} texts"
 
 
-def evaluate(config: TaskEvaluateConfig) -> EvaluateResult:
+def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
     """Score a model on a file in the format of its training data."""
     fitted = load_task(Path(config.model), config.device or default_device())
     split = splitter(fitted.config, fitted.elmo)
@@ -74,10 +74,10 @@ def evaluate(config: TaskEvaluateConfig) -> EvaluateResult:
     if config.reader is not None:
         examples_config = replace(examples_config, reader=config.reader)
     examples = read_examples(examples_config, config.input, split)
-    return EvaluateResult(fitted.scores(examples), len(examples))
+    return TaskEvaluateResult(fitted.scores(examples), len(examples))
 
 
-def predict(config: TaskPredictConfig) -> PredictResult:
+def predict(config: TaskPredictConfig) -> TaskPredictResult:
     """Write the prediction for each line of a file, in order."""
     fitted = load_task(Path(config.model), config.device or default_device())
     is_conll = config.to == "conll" or (config.to == "auto" and _has_conll_suffix(config.out))
@@ -97,7 +97,7 @@ def predict(config: TaskPredictConfig) -> PredictResult:
             for example, prediction in zip(batch, fitted.predict(batch), strict=True):
                 out.write(_format(fitted, example, prediction, is_conll=is_conll))
             out.flush()
-    return PredictResult(n_texts, config.out)
+    return TaskPredictResult(n_texts, config.out)
 
 
 def _has_conll_suffix(path: str) -> bool:

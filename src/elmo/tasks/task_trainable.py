@@ -257,6 +257,9 @@ class TaskTrainable:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state of `state_dict`.
 
+        Args:
+            state: The state.
+
         Raises:
             ConfigError: The state belongs to a run on other examples.
         """

@@ -104,7 +104,7 @@ class WordSenseLookup:
             "senses": list(self.senses.rows),
             "forms": self.forms,
         }
-        return content, self.senses.centres[0].astype(np.float16)
+        return content, self.senses.centroids[0].astype(np.float16)
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:

@@ -1,1 +1,1 @@
-"""Strings in, rows of ids out. Never sees a weight."""
+"""Tokenizers, vocabularies, and the conversion of words to token ids."""

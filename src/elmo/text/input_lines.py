@@ -1,4 +1,4 @@
-"""Texts that come line by line, from a file or from standard input (`-`), in UTF-8."""
+"""Reading of UTF-8 lines from a file or from standard input (`-`)."""
 
 import sys
 from collections.abc import Iterator
@@ -12,40 +12,50 @@ STDIN = "-"
 
 
 def label_of(name: str) -> str:
-    """Give what an input is called in messages."""
+    """Return the name of an input for messages."""
     return "standard input" if name == STDIN else name
 
 
 @contextmanager
 def opened_input(name: str) -> Iterator[BinaryIO]:
-    """Open an input; one that cannot be read is an `InputError`."""
+    """Open a file, or standard input for `-`, in binary mode.
+
+    Args:
+        name: Path of the file, or `-`.
+
+    Raises:
+        InputError: If the input cannot be read.
+    """
     if name == STDIN:
-        if sys.stdin is None:  # so Python tells of one that was closed before it began
-            raise InputError("cannot read standard input: it is closed")
+        if sys.stdin is None:  # closed before Python started
+            raise InputError("Cannot read standard input: it is closed.")
         yield sys.stdin.buffer
         return
     try:
         file = Path(name).open("rb")
     except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}") from None
+        raise InputError(f"Cannot read {name}: {error.strerror}") from None
     with file:
         yield file
 
 
 def decoded_line(data: bytes, name: str, number: int) -> str:
-    """Decode a line, its end included; what is not UTF-8 is refused with its place.
+    """Decode a line, including its line end.
 
     Args:
-        data: the line.
-        name: of the input.
-        number: of the line, from 1.
+        data: The line.
+        name: Name of the input.
+        number: Number of the line, starting at 1.
+
+    Raises:
+        InputError: If the line is not UTF-8.
     """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{label_of(name)} is not UTF-8: line {number}, byte {error.start + 1} of the line; "
-            "convert it first (iconv -t UTF-8)"
+            f"{label_of(name)} is not UTF-8: line {number}, byte {error.start + 1} of the line. "
+            "Convert it first (iconv -t UTF-8)."
         ) from None
-    # The mark some editors begin a file with.
+    # The byte order mark is not text.
     return text.removeprefix("\ufeff") if number == 1 else text

@@ -1,4 +1,4 @@
-"""Hangul syllables to the letters they are made of, by the arithmetic of the Unicode standard."""
+"""Decomposition of Hangul syllables into jamo, by the formula of the Unicode standard."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,16 @@ N_VOWELS, N_TRAILING = 21, 28
 def to_jamo(
     points: NDArray[np.uint32], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Replace each syllable by two or three conjoining jamo; other characters stay.
+    """Replace each Hangul syllable by two or three conjoining jamo; other characters stay.
 
     Args:
-        points: code points of words, end to end.
-        lengths: code points of each word.
+        points: Concatenated code points of words.
+        lengths: Number of code points of each word.
 
     Returns:
-        The same of the decomposed words.
+        Code points and lengths of the decomposed words.
     """
-    # Below the first syllable the unsigned difference wraps round to a huge number.
+    # Below the first syllable the unsigned difference wraps around to a huge number.
     syllable = points - np.uint32(FIRST_SYLLABLE)
     is_syllable = syllable < N_SYLLABLES
     trailing = np.where(is_syllable, syllable % N_TRAILING, 0)
@@ -34,6 +34,6 @@ def to_jamo(
     jamo[first] = LEADING + syllable // (N_VOWELS * N_TRAILING)
     jamo[first + 1] = VOWEL + syllable % (N_VOWELS * N_TRAILING) // N_TRAILING
     jamo[starts[trailing > 0] + 2] = TRAILING + trailing[trailing > 0]
-    # Ends of words among the points, then among the jamo.
+    # Ends of the words among the jamo.
     word_ends = np.concatenate([[0], ends])[np.cumsum(lengths)]
     return jamo, np.diff(word_ends, prepend=0)

@@ -1,29 +1,31 @@
-"""Korean text to morphemes, with kiwipiepy."""
+"""The Korean tokenizer: morphemes found by kiwipiepy."""
 
 from functools import cache
 from typing import Any
 
 from elmo.errors import MissingExtra
-from elmo.text.tokenizer import Token, pieces, whole_characters
+from elmo.text.tokenizer import Token, replace_surrogates, tokens_from_spans
 
 
 class KoreanTokenizer:
-    """Splits Korean into morphemes that are exact pieces of the text.
+    """Splits Korean text into morphemes that are exact substrings of the text.
 
-    Kiwi gives the dictionary form of a morpheme; here the text itself is kept. Where morphemes
-    share a syllable, as `하` and `었` do in `했`, they are one word.
+    Kiwi returns the dictionary form of a morpheme; this tokenizer keeps the original text.
+    Morphemes that share a syllable, such as `하` and `었` in `했`, become one word.
     """
 
     name = "korean"
 
     def __init__(self) -> None:
-        """Load the language model of kiwipiepy, once for the whole process."""
+        """Load the language model of kiwipiepy, once per process."""
         self._kiwi = _kiwi()
 
     def tokens(self, text: str) -> list[Token]:
         """Split Korean text into morphemes with offsets."""
-        found = self._kiwi.tokenize(whole_characters(text))
-        return pieces(text, sorted((token.start, token.start + token.len) for token in found))
+        morphemes = self._kiwi.tokenize(replace_surrogates(text))
+        return tokens_from_spans(
+            text, sorted((token.start, token.start + token.len) for token in morphemes)
+        )
 
     def words(self, text: str) -> list[str]:
         """Split Korean text into morphemes."""

@@ -1,29 +1,30 @@
-"""Words of a paragraph to sentences, by punctuation alone and for any language."""
+"""Sentence splitting by punctuation, for any language."""
 
 import re
 
-# A word of nothing but marks that end a sentence, of any script. The full stop of an abbreviation
-# is part of its word and does not come here.
+# A word of sentence-final punctuation only, in any script. The full stop of an abbreviation is part
+# of its word and does not match.
 _TERMINAL = re.compile("[.!?…‼⁇⁈⁉。！．？｡।॥؟۔።]+")
 _CLOSING = frozenset("' '' ) ] } » ” ’ › 」 』 】 〉 》 ） ］ ｝".split())
 _QUOTE = '"'
 
 
 def split_sentences(words: list[str]) -> list[list[str]]:
-    """Cut after each full stop, exclamation or question mark and the quotes and brackets it closes.
+    """Split the words of a paragraph into sentences.
 
-    Nothing is cut where the next word begins with a lower-case letter ("Stop!" he said).
+    A sentence ends after a full stop, exclamation or question mark and any closing quotes and
+    brackets, unless the next word starts with a lowercase letter ("Stop!" he said).
 
     Args:
-        words: of a paragraph.
+        words: Words of the paragraph.
 
     Returns:
-        Sentences, none of them empty.
+        The sentences, none of them empty.
     """
     sentences: list[list[str]] = []
     start = 0
     ended = quoted = False
-    for place, word in enumerate(words):
+    for position, word in enumerate(words):
         closes = word in _CLOSING or (quoted and word == _QUOTE)
         quoted ^= word == _QUOTE
         if _TERMINAL.fullmatch(word):
@@ -31,8 +32,8 @@ def split_sentences(words: list[str]) -> list[list[str]]:
         elif ended and not closes:
             ended = False
             if not word[:1].islower():
-                sentences.append(words[start:place])
-                start = place
+                sentences.append(words[start:position])
+                start = position
     if start < len(words):
         sentences.append(words[start:])
     return sentences

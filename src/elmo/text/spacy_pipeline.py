@@ -1,19 +1,19 @@
-"""Text to words with the tokeniser of any spaCy pipeline."""
+"""Tokenizers of spaCy pipelines."""
 
 from elmo.errors import ConfigError, MissingExtra
-from elmo.text.tokenizer import SPACY, Token, pieces, whole_characters
+from elmo.text.tokenizer import SPACY, Token, replace_surrogates, tokens_from_spans
 
 BLANK = "blank-"
 
 
 class SpacyTokenizer:
-    """Splits as a spaCy pipeline does; its other parts are not run."""
+    """The tokenizer of a spaCy pipeline; its other components are not run."""
 
     def __init__(self, pipeline: str) -> None:
         """Load a pipeline.
 
         Args:
-            pipeline: `blank-` and the code of a language, or a pipeline that is installed.
+            pipeline: `blank-` and a language code, or the name of an installed pipeline.
         """
         self.name = SPACY + pipeline
         try:
@@ -28,16 +28,18 @@ class SpacyTokenizer:
         except (OSError, ImportError, ValueError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(
-                f"the tokenizer {self.name} cannot be loaded: {reason}; install the pipeline "
-                f"(python -m spacy download NAME), or use {SPACY}{BLANK}LANGUAGE"
+                f"The tokenizer {self.name} cannot be loaded: {reason}. Install the pipeline "
+                f"(python -m spacy download NAME), or use {SPACY}{BLANK}LANGUAGE."
             ) from None
         self._split = language.tokenizer
 
     def tokens(self, text: str) -> list[Token]:
-        """Split into the words of the pipeline, with offsets."""
-        found = self._split(whole_characters(text))
-        return pieces(text, ((token.idx, token.idx + len(token)) for token in found))
+        """Split text into words with offsets."""
+        spacy_tokens = self._split(replace_surrogates(text))
+        return tokens_from_spans(
+            text, ((token.idx, token.idx + len(token)) for token in spacy_tokens)
+        )
 
     def words(self, text: str) -> list[str]:
-        """Split into the words of the pipeline."""
+        """Split text into words."""
         return [token.text for token in self.tokens(text)]

@@ -1,7 +1,7 @@
-"""Sentences to batches of token rows: sentence marks, word ids, distinct words, padding.
+"""Conversion of sentences to padded batches of token rows, with sentence boundary tokens.
 
-A token row is the characters of a word followed by a word id where the model has a word table.
-Training streams are another matter and not made here.
+A token row contains the character ids of a word, followed by a word id if the model has a word
+table. The segments that language models are trained on are built in `elmo.corpus`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from elmo.text.characters import (
     ByteCharacters,
     Characters,
     Ids,
-    room,
+    word_width,
 )
 
 Sentence = Sequence[str]
@@ -26,15 +26,15 @@ Sentence = Sequence[str]
 
 @dataclass(frozen=True)
 class WordTable:
-    """Input word ids: the last column of a token row, 0 being the mask.
+    """Input word ids, the last column of a token row; 0 is the mask.
 
     Attributes:
-        ids: id of each word, at least 1.
-        begin: id of the mark that opens a sentence.
-        end: id of the mark that closes it.
-        unknown: id of a word which is not in the table; 0 where its characters stand for it, None
-            where such a word has no defined result.
-        max_characters: words are looked up cut to this length, where one is set.
+        ids: Id of each word, at least 1.
+        begin: Id of the begin-of-sentence token.
+        end: Id of the end-of-sentence token.
+        unknown: Id of words that are not in the table. 0 if the model represents them by their
+            characters; None if it cannot represent them.
+        max_characters: Length to which words are truncated before the lookup. Default: unlimited.
     """
 
     ids: Mapping[str, int]
@@ -44,27 +44,27 @@ class WordTable:
     max_characters: int | None = None
 
     def column(self, words: Sequence[str]) -> Ids:
-        """Look words up, (words, 1)."""
+        """Return the ids of words, (words, 1)."""
         cut = self.max_characters
-        found = [self.ids.get(word if cut is None else word[:cut], self.unknown) for word in words]
-        if self.unknown is None and None in found:
-            word = words[found.index(None)]
+        ids = [self.ids.get(word if cut is None else word[:cut], self.unknown) for word in words]
+        if self.unknown is None and None in ids:
+            word = words[ids.index(None)]
             raise InputError(
-                f"the word {word[:40]!r} is not in the model's word table, which has no <UNK>, and "
-                "the model has no characters to spell it with: replace it, or use a model with "
-                "character input"
+                f"The word {word[:40]!r} is not in the model's word table. The table has no <UNK>, "
+                "and the model has no character input. Replace the word, or use a model with "
+                "character input."
             )
-        return np.array(found, dtype=np.int64).reshape(len(words), 1)
+        return np.array(ids, dtype=np.int64).reshape(len(words), 1)
 
 
 @dataclass(frozen=True)
 class DistinctTokens:
-    """A batch without repetition: its tokens are numbered, the two sentence marks first.
+    """The distinct tokens of a batch; tokens 0 and 1 are the boundary tokens.
 
     Attributes:
-        words: the tokens from number 2 on.
-        index: token number of each position, (batch, time), 0 at padding.
-        lengths: tokens of each sentence, marks included, (batch,).
+        words: The distinct words, which are the tokens from number 2 on.
+        index: Token number of each position, (batch, time), 0 at padding.
+        lengths: Tokens of each sentence, including boundary tokens, (batch,).
     """
 
     words: list[str]
@@ -73,56 +73,56 @@ class DistinctTokens:
 
 
 class TokenMapper:
-    """Words to token rows; sentences to batches with their marks."""
+    """Converts words to token rows, and sentences to batches with boundary tokens."""
 
     def __init__(self, characters: Characters | None, words: WordTable | None = None) -> None:
-        """Make a mapper.
+        """Set the columns of a token row.
 
         Args:
-            characters: the character scheme, or None for word ids alone.
-            words: the word table, or None for characters alone.
+            characters: Character scheme; None for word ids only.
+            words: Word table; None for characters only.
         """
         if characters is None and words is None:
-            raise ConfigError("a token row needs characters, a word id, or both")
+            raise ConfigError("A token row must contain characters, a word id, or both.")
         self.characters = characters
         self.words = words
 
     def rows(self, words: Sequence[str]) -> Ids:
-        """Give the rows of words, (words, columns)."""
+        """Return the token rows of words, (words, columns)."""
         parts = [] if self.characters is None else [self.characters.ids(words)]
         if self.words is not None:
             parts.append(self.words.column(words))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def boundaries(self) -> Ids:
-        """Give the rows of the two sentence marks, (2, columns)."""
+        """Return the token rows of the two boundary tokens, (2, columns)."""
         parts = [] if self.characters is None else [self.characters.boundaries()]
         if self.words is not None:
             parts.append(np.array([[self.words.begin], [self.words.end]], dtype=np.int64))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def distinct(self, sentences: Sequence[Sentence]) -> DistinctTokens:
-        """Give each distinct word of a batch once, and where it stands."""
-        everything = list(chain.from_iterable(sentences))
-        known = {word: number for number, word in enumerate(dict.fromkeys(everything), 2)}
-        numbers = np.fromiter(map(known.__getitem__, everything), np.int64, len(everything))
+        """Return the distinct words of a batch and the index of its positions into them."""
+        all_words = list(chain.from_iterable(sentences))
+        numbers = {word: number for number, word in enumerate(dict.fromkeys(all_words), 2)}
+        index_values = np.fromiter(map(numbers.__getitem__, all_words), np.int64, len(all_words))
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)) + 2
         index = np.zeros((len(sentences), int(lengths.max(initial=2))), dtype=np.int64)
         steps = np.arange(index.shape[1])
         inside = (steps >= 1) & (steps < lengths[:, None] - 1)
-        index[inside] = numbers
+        index[inside] = index_values
         index[np.arange(len(sentences)), lengths - 1] = 1
-        return DistinctTokens(list(known), index, lengths)
+        return DistinctTokens(list(numbers), index, lengths)
 
-    def rows_with_marks(self, words: Sequence[str]) -> Ids:
-        """Give the rows of the two sentence marks, then those of words."""
-        marks = self.boundaries()
-        return np.concatenate([marks, self.rows(words)]) if words else marks
+    def rows_with_boundaries(self, words: Sequence[str]) -> Ids:
+        """Return the token rows of the two boundary tokens, then of words, (2 + words, columns)."""
+        boundaries = self.boundaries()
+        return np.concatenate([boundaries, self.rows(words)]) if words else boundaries
 
     def batch(self, sentences: Sequence[Sentence]) -> Ids:
-        """Give a padded batch of ids, (batch, words + 2, columns), marks in, 0 at padding."""
+        """Return token rows with boundary tokens, (batch, words + 2, columns), zero at padding."""
         tokens = self.distinct(sentences)
-        ids = self.rows_with_marks(tokens.words)[tokens.index]
+        ids = self.rows_with_boundaries(tokens.words)[tokens.index]
         ids[np.arange(ids.shape[1]) >= tokens.lengths[:, None]] = 0
         return ids
 
@@ -132,12 +132,12 @@ def token_mapper(
     character_dictionary: Mapping[str, int] | None,
     word_dictionary: Mapping[str, int] | None,
 ) -> TokenMapper:
-    """Build what turns the words of a model into its ids.
+    """Build the token mapper of a model.
 
     Args:
-        config: the model.
-        character_dictionary: raw id of each symbol, in a scheme that has a dictionary.
-        word_dictionary: raw id of each input word, where the model has a word table.
+        config: Config of the model.
+        character_dictionary: Raw id of each symbol, if the character scheme has a dictionary.
+        word_dictionary: Raw id of each input word, if the model has a word table.
     """
     text = config.text
     characters: Characters | None = None
@@ -148,20 +148,20 @@ def token_mapper(
         characters = scheme(text.max_characters, character_dictionary or {})
     if word_dictionary is None:
         return TokenMapper(characters)
-    begin, end, unknown = text.word_marks
+    begin, end, unknown = text.special_tokens
     ids = {word: raw_id + SHIFT for word, raw_id in word_dictionary.items()}
-    marks = {mark: ids.pop(mark, 0) for mark in (begin, end)}
+    boundaries = {token: ids.pop(token, 0) for token in (begin, end)}
     cached = config.encoder.word_role == "cache"
-    if not cached and 0 in marks.values():
+    if not cached and 0 in boundaries.values():
         raise ConfigError(
-            f"the word table has no {begin} or {end}; no sentence can be made with it"
+            f"The word table has no {begin} or no {end}. Both boundary tokens are required."
         )
     table = WordTable(
         ids,
-        begin=marks[begin],
-        end=marks[end],
-        # A cached table leaves unknown words to the characters.
+        begin=boundaries[begin],
+        end=boundaries[end],
+        # With a cached table unknown words are computed from their characters.
         unknown=0 if cached else ids.get(unknown),
-        max_characters=room(text.max_characters) if text.cut_words else None,
+        max_characters=word_width(text.max_characters) if text.cut_words else None,
     )
     return TokenMapper(characters, table)

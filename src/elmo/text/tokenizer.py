@@ -1,8 +1,8 @@
-"""Raw text to words that know where they came from.
+"""Tokenizers: raw text to words with character offsets.
 
-Every word is an exact piece of the text and only white space is left out, so results can be laid
-over the source again. This file finds no sentences, changes no case and rewrites no quotes. The
-tokenisers that need another package live in `korean.py` and `spacy_pipeline.py`.
+Every word is an exact substring of the text and only white space is dropped, so results can be
+aligned with the source. Tokenizers do not split sentences, change case or rewrite quotes. Those
+that need another package are in `korean.py` and `spacy_pipeline.py`.
 """
 
 import re
@@ -22,19 +22,19 @@ __all__ = [
     "Tokenizer",
     "WhitespaceTokenizer",
     "get_tokenizer",
-    "pieces",
-    "whole_characters",
+    "replace_surrogates",
+    "tokens_from_spans",
 ]
 
-# What follows is the name of a pipeline.
+# Prefix of the names of spaCy tokenizers, before the name of the pipeline.
 SPACY = "spacy:"
 
 
 class Token(NamedTuple):
-    """One word and its place: `source[start:end] == text`."""
+    """A word and its offsets: `source[start:end] == text`."""
 
     text: str
-    """The word, exactly as the source spells it."""
+    """The word, exactly as in the source."""
     start: int
     """Index of its first character in the source."""
     end: int
@@ -42,11 +42,11 @@ class Token(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """What every tokeniser offers; `name` is what a saved model records."""
+    """The interface of tokenizers; saved models record `name`."""
 
     @property
     def name(self) -> str:
-        """The key under which `get_tokenizer` finds this tokeniser."""
+        """Name of this tokenizer for `get_tokenizer`."""
 
     def tokens(self, text: str) -> list[Token]:
         """Split a text into words with offsets.
@@ -59,7 +59,7 @@ class Tokenizer(Protocol):
         """
 
     def words(self, text: str) -> list[str]:
-        """Split a text into words alone, the faster call where no offset is needed.
+        """Split a text into words; faster than `tokens` if offsets are not needed.
 
         Args:
             text: Any string, of any length.
@@ -70,7 +70,7 @@ class Tokenizer(Protocol):
 
 
 class WhitespaceTokenizer:
-    """Splits at Unicode white space and nowhere else, as `str.split()` does."""
+    """Splits only at Unicode white space, as `str.split()` does."""
 
     name = "whitespace"
 
@@ -84,19 +84,19 @@ class WhitespaceTokenizer:
 
 
 class EnglishTokenizer:
-    """Splits raw English the way the Penn Treebank does, without rewriting a character.
+    """Splits raw English text as the Penn Treebank does, without rewriting any character.
 
-    Contractions and possessives come apart (`do n't`, `it 's`), punctuation stands alone, and
-    abbreviations, numbers, dates, hyphenated words, links, addresses and emoji stay whole.
-    Ordinary text it has already split, joined again with spaces, is split at the same places.
-    Letters of other scripts stay together between white space and punctuation. Time grows
-    linearly with the text, whatever the text is.
+    Contractions and possessives are split (`do n't`, `it 's`), and punctuation is separated.
+    Abbreviations, numbers, dates, hyphenated words, links, addresses and emoji are not split.
+    Splitting ordinary text again after joining its words with spaces gives the same words. In other
+    scripts, the characters between white space and punctuation stay together. The running time is
+    linear in the length of any text.
     """
 
     name = "english"
 
     def __init__(self) -> None:
-        """Compile the rules, once for the whole process."""
+        """Compile the rules, once per process."""
         self._pattern = _english_pattern()
 
     def tokens(self, text: str) -> list[Token]:
@@ -109,7 +109,7 @@ class EnglishTokenizer:
 
 
 class CharacterTokenizer:
-    """Makes every character a word, for scripts without spaces.
+    """Splits every character into its own word, for scripts without spaces.
 
     Combining marks, joiners and variation selectors stay with the character before them.
     """
@@ -117,7 +117,7 @@ class CharacterTokenizer:
     name = "characters"
 
     def __init__(self) -> None:
-        """Compile the rule, once for the whole process."""
+        """Compile the rule, once per process."""
         self._pattern = _character_pattern()
 
     def tokens(self, text: str) -> list[Token]:
@@ -140,22 +140,19 @@ TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
     "korean": _korean,
     WhitespaceTokenizer.name: WhitespaceTokenizer,
 }
-"""Name to factory. A factory may import what it needs, so that listing names costs nothing."""
+"""Tokenizer factories by name. A factory imports its package itself, so listing names is cheap."""
 
 
 def get_tokenizer(name: str) -> Tokenizer:
-    """Build the tokeniser a model or a command names.
+    """Return the tokenizer with the given name.
 
     Args:
         name: A key of `TOKENIZERS`, or `spacy:` and the name of a pipeline: `spacy:blank-ja` is
-            the bare tokeniser of a language, anything else is a pipeline that is installed.
-
-    Returns:
-        A tokeniser ready for use.
+            the tokenizer of a language, other names are installed pipelines.
 
     Raises:
-        ConfigError: If no tokeniser has this name.
-        MissingExtra: If the package it needs is not installed.
+        ConfigError: If there is no tokenizer with this name.
+        MissingExtra: If a required package is not installed.
     """
     require_known(name)
     if name.startswith(SPACY):
@@ -167,39 +164,39 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 
 def require_known(name: str) -> None:
-    """Refuse a name that no tokeniser has, without building the one that has it."""
+    """Raise a `ConfigError` for an unknown tokenizer name, without loading the tokenizer."""
     if not name.startswith(SPACY) and name not in TOKENIZERS:
         known = ", ".join([*sorted(TOKENIZERS), f"{SPACY}NAME"])
-        raise ConfigError(f"unknown tokenizer {name!r}; use one of: {known}")
+        raise ConfigError(f"Unknown tokenizer {name!r}. Expected one of: {known}.")
 
 
-def pieces(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
-    """Make words of what another program says about a text, so that nothing but space is lost.
+def tokens_from_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
+    """Return the tokens for the word spans of another tokenizer; only white space is dropped.
 
-    Spans that overlap become one word, what stands between two spans becomes a word too, and white
-    space inside a span divides it.
+    Overlapping spans are joined, text between two spans becomes a token, and spans are split at
+    white space.
 
     Args:
-        text: the source.
-        spans: where words begin and end, by rising begin; empty ones are passed over.
+        text: The source text.
+        spans: Start and end of each word, sorted by start; empty spans are ignored.
     """
-    found: list[Token] = []
+    tokens: list[Token] = []
     start = end = 0
     for first, last in (*spans, (len(text), len(text))):
         if first >= end:
-            found += _not_space(text, start, end)
-            found += _not_space(text, end, first)
+            tokens += _split_spaces(text, start, end)
+            tokens += _split_spaces(text, end, first)
             start = first
         end = max(end, last)
-    return found + _not_space(text, start, end)
+    return tokens + _split_spaces(text, start, end)
 
 
-def whole_characters(text: str) -> str:
-    """Put U+FFFD in place of halves of surrogate pairs, which compiled programs refuse."""
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates by U+FFFD, because native libraries do not accept them."""
     return _SURROGATE.sub("\ufffd", text)
 
 
-def _not_space(text: str, start: int, end: int) -> list[Token]:
+def _split_spaces(text: str, start: int, end: int) -> list[Token]:
     return [
         Token(match[0], match.start(), match.end())
         for match in _NOT_SPACE.finditer(text, start, end)
@@ -213,7 +210,7 @@ def _match_tokens(pattern: re.Pattern[str], text: str) -> list[Token]:
 _NOT_SPACE = re.compile(r"\S+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-# Abbreviations that hold on to their full stop wherever they stand.
+# Abbreviations that keep their full stop in every context.
 _ABBREVIATIONS = """
     Mr Mrs Ms Mx Messrs Mme Mlle Dr Drs Prof Rev Hon Fr St Ste mr mrs ms dr prof
     Gen Col Lt Sgt Capt Cpl Maj Cmdr Adm Brig Gov Lieut Pres Sen Sens Rep Reps Supt
@@ -224,7 +221,7 @@ _ABBREVIATIONS = """
     etc vs al cf viz approx dept Ph.D Ed.D Th.D B.Sc M.Sc LL.B LL.D LL.M
 """.split()
 
-# These are also plain words, names or letters, so a number or a comma has to follow.
+# These are also ordinary words, names or initials, so a number or a comma must follow.
 _ABBREVIATIONS_BEFORE_NUMBER = """
     No Nos no nos Fig Figs fig figs Eq Eqs Sec Secs Art Arts Ch Chap Vol vol Vols p pp P c ca
     Mar Jun Jul Sat Sun Mon
@@ -242,15 +239,16 @@ def _character_pattern() -> re.Pattern[str]:
 
 @cache
 def _mark_spans() -> str:
-    """List the combining marks as the inside of a regular-expression class.
+    r"""Return the ranges of all combining marks, for use inside a regular-expression class.
 
-    `re` counts no mark as part of a word. Neighbouring marks are merged over the letters between
-    them, since each range beyond U+FFFF is one more comparison for each character matched.
+    `\w` matches no combining mark. Neighboring ranges are merged over the word characters between
+    them, because each range beyond U+FFFF costs one comparison per matched character.
 
     Returns:
-        Ranges of all marks, which may cover letters but never punctuation or white space.
+        Ranges of all combining marks, which can include word characters, but no punctuation or
+        white space.
     """
-    # No mark stands outside these two stretches of Unicode.
+    # All combining marks are in these two ranges of Unicode.
     candidates = "".join(map(chr, (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0))))
     spans: list[tuple[str, str]] = []
     mergeable = False
@@ -269,15 +267,15 @@ def _mark_spans() -> str:
 def _english_pattern() -> re.Pattern[str]:
     """Compile the English rules into one pattern whose matches are the words.
 
-    The order of the alternatives is the order of preference. To keep time linear, each of them
-    either takes what it has looked at, or looks at a bounded number of characters, or at a stretch
-    that no other word start looks at. Possessive quantifiers stand on single characters only, as
-    those on groups are faulty before Python 3.11.5.
+    Alternatives are in the order of preference. For linear running time, each alternative consumes
+    the text it scans, scans a bounded number of characters, or scans text that is not scanned from
+    any other word start. Possessive quantifiers are applied only to single characters: on groups
+    they are broken before Python 3.11.5.
 
     Returns:
-        A pattern without capturing groups, so that `findall` gives the words themselves.
+        A pattern without capturing groups, so that `findall` returns the words themselves.
     """
-    # Soft hyphen and the zero-width (non-)joiners belong to the word they stand in.
+    # Soft hyphens and zero-width (non-)joiners are part of the word around them.
     marks = _mark_spans() + "\u00ad\u200c\u200d"
     mark = rf"(?:(?!\w)[{marks}])"
     no_mark_next = r"(?![^\x00-\u02ff])"
@@ -286,14 +284,14 @@ def _english_pattern() -> re.Pattern[str]:
     apostrophe = r"['\u2019]"
     clitic = r"(?:[sSmMdD]|re|RE|ve|VE|ll|LL)(?!\w)"
 
-    # The last look-ahead gives the n of "n't" back.
+    # The last lookahead leaves the n of "n't" to the next word.
     part = rf"[^\W_]{in_word}*(?<!_)(?!(?<=[nN]){apostrophe}[tT](?!\w))"
     joint = (
         rf"(?:[-\u2010\u2011]|\.(?!{capital})|(?<=\d)[,:/\u2044](?=\d)"
         rf"|(?<=[A-Z])&(?=[A-Z])|(?<!\d){apostrophe}(?!\d|{clitic}))"
     )
     sign = r"(?<![^\s(\[{=<>~])[-+\u2212±]\.?(?=\d)|(?<![\w.])\.(?=\d)"
-    # Of "a.b.com" nothing is an acronym; of "U.S.Army" the first four characters are.
+    # No part of "a.b.com" is an acronym; of "U.S.Army" the first four characters are.
     acronym = r"[A-Za-z](?:\.[A-Za-z]){1,15}(?!\w|\.[a-z\d_])\.?"
     hanging_hyphen = r"-(?=\s?,?\s(?:and|or|to)\s)"
 
@@ -312,7 +310,7 @@ def _english_pattern() -> re.Pattern[str]:
         r"\w[\w.+-]{0,63}+@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?!\w)",
         rf"(?=[A-Za-z]{{1,6}}+\.)(?:{_any_of(_ABBREVIATIONS)}\.(?:(?:-\w++)+|(?![a-z_]|\.\.))"
         rf"|{_any_of(_ABBREVIATIONS_BEFORE_NUMBER)}\.(?=\s?\d|,))",
-        # An initial, but not the pronoun, and not the last letter of the text or paragraph.
+        # An initial, but not the pronoun I, and not at the end of the text or a paragraph.
         rf"(?!I\.(?!\s?{capital}\.)){capital}\."
         r"""(?![a-z\d_."'”\u2019)\]]|[A-Z]\.|\s*\Z|[^\S\n]*\n[^\S\n]*\n)""",
         r"(?:US|HK|NZ|AU|CA|[ACRS])\$(?=\s?[\d.])|(?:[CF]#|C\+\+)(?![\w+#])",
@@ -324,13 +322,13 @@ def _english_pattern() -> re.Pattern[str]:
     after_apostrophe = [
         rf"(?<=[^\s(\[{{“\u2018]['\u2019]){clitic}",
         rf"(?:{clitic}|[tT](?!\w))(?!['\u2019-])",
-        # Years and words that have lost their beginning.
+        # Years and words with an omitted beginning.
         r"(?<!\w['\u2019])(?:\d\d(?:s(?!\w)|(?![\w'\u2019.,:/%]))|[nN]['\u2019]?(?!\w)"
         r"|(?:em|til|cause|bout|Em|Til|Cause|Bout)(?!\w)|[tT](?=(?:is|was|were|will)(?!\w)))",
     ]
     alternatives = [
         r"[Cc][Aa][Nn](?=[Nn][Oo][Tt](?![\w'\u2019-]))",
-        # The next two take most of ordinary text at the first try.
+        # The next two match most words of ordinary text.
         r"""[^\W_]\w*+(?<!_)(?=[\s;!?)"”]|,(?!\d)|\Z)""",
         rf'(?:[,;:!?()"]|\.(?=\s|\Z)){no_mark_next}',
         r"[0-9#*]\ufe0f?\u20e3",

@@ -1,7 +1,7 @@
-"""The vocabulary of a softmax or a token table: words in the order of their ids.
+"""Vocabulary of a softmax or a word table: words in the order of their ids.
 
-Reads the one-word-a-line files of bilm-tf, plain or gzipped, and says aloud which of their traps
-it met.
+Reads vocabulary files of bilm-tf, which have one word per line and can be gzipped, and reports
+their known problems.
 """
 
 import gzip
@@ -11,85 +11,85 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from elmo.errors import FormatError
-from elmo.text.characters import BEGIN_MARK, END_MARK
+from elmo.text.characters import BEGIN_TOKEN, END_TOKEN
 
 UNKNOWN = "<UNK>"
-SPECIALS = (BEGIN_MARK, END_MARK, UNKNOWN)
-# A line some published vocabularies hold, which bilm-tf passes over.
+SPECIAL_TOKENS = (BEGIN_TOKEN, END_TOKEN, UNKNOWN)
+# A line of some published vocabularies, which bilm-tf skips.
 SKIPPED_LINE = "!!!MAXTERMID"
 
 
 class Vocabulary:
-    """Words by id. Of a word that stands twice the last id counts, as in bilm-tf."""
+    """Words and their ids. A repeated word has its last id, as in bilm-tf."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        """Number the words from 0.
+        """Assign ids to words, starting at 0.
 
         Args:
-            words: in the order of their ids.
+            words: Words in the order of their ids.
         """
         self.words: Sequence[str] = tuple(words)
         self.ids = {word: number for number, word in enumerate(self.words)}
 
     def __len__(self) -> int:
-        """Count ids, repeated words included."""
+        """Return the number of ids, including those of repeated words."""
         return len(self.words)
 
     def problems(self) -> list[str]:
-        """Describe what the older programs would trip over, in sentences."""
-        found = []
-        missing = [mark for mark in SPECIALS if mark not in self.ids]
+        """Return a message for each known problem of the vocabulary."""
+        messages = []
+        missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
         if missing:
-            found.append(
-                f"the vocabulary has no {', '.join(missing)}; the older programs spoil their last "
-                "word over that, here it is harmless for embedding and refused for training"
+            messages.append(
+                f"The vocabulary has no {', '.join(missing)}. bilm-tf overwrites the last word in "
+                "that case. Here, the vocabulary can be used for embedding, but not for training."
             )
         repeated = len(self.words) - len(self.ids)
         if repeated:
-            found.append(
-                f"the vocabulary repeats {repeated} word{'s' if repeated > 1 else ''}; the last "
-                "line of each counts"
+            messages.append(
+                f"The vocabulary repeats {repeated} word{'s' if repeated > 1 else ''}. The last "
+                "line of each repeated word determines its id."
             )
-        return found
+        return messages
 
-    def require_specials(self) -> None:
-        """Refuse a vocabulary a language model cannot be trained with."""
-        missing = [mark for mark in SPECIALS if mark not in self.ids]
+    def require_special_tokens(self) -> None:
+        """Raise an error if a special token is missing, which language-model training requires."""
+        missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
         if missing:
             raise FormatError(
-                f"the vocabulary has no {', '.join(missing)}: put {' '.join(SPECIALS)} on its "
-                "first three lines"
+                f"The vocabulary has no {', '.join(missing)}. Its first three lines should be "
+                f"{' '.join(SPECIAL_TOKENS)}."
             )
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        """Read a file, gunzipped where its name ends in .gz; `problems` tells its traps."""
+        """Read a vocabulary file, which is gzipped if its name ends in .gz."""
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise FormatError(f"cannot read the vocabulary {path}: {error.strerror}") from None
+            raise FormatError(f"Cannot read the vocabulary {path}: {error.strerror}") from None
         return cls.parse(data, path.name)
 
     @classmethod
     def parse(cls, data: bytes, name: str) -> "Vocabulary":
-        """Read the bytes of a vocabulary file.
+        """Parse the content of a vocabulary file.
 
         Args:
-            data: its content.
-            name: its name, for messages and to know whether it is gzipped.
+            data: Content of the file.
+            name: Name of the file; .gz at its end means that the content is gzipped.
         """
         if name.endswith(".gz"):
             try:
                 data = gzip.GzipFile(fileobj=io.BytesIO(data)).read()
             except (OSError, EOFError, zlib.error) as error:
                 raise FormatError(
-                    f"the vocabulary {name} is not a whole gzip file: {error}"
+                    f"The vocabulary {name} is not a complete gzip file: {error}"
                 ) from None
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             line = data[: error.start].count(b"\n") + 1
-            raise FormatError(f"the vocabulary {name} is not UTF-8 at line {line}") from None
+            raise FormatError(f"The vocabulary {name} is not UTF-8 at line {line}.") from None
         lines = text.split("\n")
         if lines[-1] == "":
             lines.pop()
@@ -97,5 +97,5 @@ class Vocabulary:
         return cls(word for word in words if word != SKIPPED_LINE)
 
     def to_bytes(self) -> bytes:
-        """Give the content of a vocabulary file."""
+        """Return the content of a vocabulary file."""
         return "".join(f"{word}\n" for word in self.words).encode("utf-8")

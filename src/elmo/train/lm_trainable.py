@@ -145,7 +145,7 @@ class LMTrainable:
             job.corpus.splits["train"],
             config.stream,
             seed=config.run.seed,
-            own=range(first, first + self.learner.n_streams),
+            local_streams=range(first, first + self.learner.n_streams),
         )
         # Position after the last step; the segment loader is ahead of it by prefetched batches.
         self.position: Position = self.stream.position()
@@ -193,11 +193,11 @@ class LMTrainable:
         each = max(1, min(stream.batch_size, EVALUATION_STREAMS) // fabric.world_size)
         segments = read_once(
             self.job.corpus.splits["valid"],
-            lanes=each * fabric.world_size,
-            steps=stream.unroll,
+            n_streams=each * fabric.world_size,
+            n_steps=stream.unroll,
             reset=bool(stream.reset),
             order="text" if stream.order == "text" else "queue",
-            own=range(fabric.global_rank * each, (fabric.global_rank + 1) * each),
+            local_streams=range(fabric.global_rank * each, (fabric.global_rank + 1) * each),
         )
         softmax = self.job.network.softmax
         assert softmax is not None

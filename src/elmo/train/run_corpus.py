@@ -66,7 +66,7 @@ def _check_corpus(corpus: Corpus, name: str) -> Corpus:
     """Return the corpus; raise an error if it cannot be trained on."""
     if not corpus.splits.get("train") or not corpus.splits["train"].n_words:
         raise ConfigError(f"{name} contains no words to train on.")
-    corpus.vocabulary.require_specials()
+    corpus.vocabulary.require_special_tokens()
     valid = corpus.splits.get("valid")
     if valid is not None and valid.n_words < MIN_VALID_WORDS:
         logger.warning(

@@ -1,4 +1,4 @@
-"""CoNLL columns, KLP-2016 and CoNLL-U."""
+"""Tests of the readers of CoNLL columns, KLP-2016 and CoNLL-U."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ def write(tmp_path):
     return write
 
 
-def pairs(examples):
+def words_and_tags(examples):
     return [(" ".join(example.words), " ".join(example.target)) for example in examples]
 
 
@@ -46,7 +46,7 @@ def pairs(examples):
                     "# sent_id = 1",
                     "1-2\tam\t" + "\t".join("_" * 8),
                     "1\ta\t_\tX\t" + "\t".join("_" * 6),
-                    "# no word",
+                    "# comment",
                     "2\tm\t_\tX\t" + "\t".join("_" * 6),
                 )
             ),
@@ -54,11 +54,11 @@ def pairs(examples):
         ),
     ],
 )
-def test_each_word_knows_its_line(write, reader, text, lines):
+def test_readers_record_line_of_each_word(write, reader, text, lines):
     path = write(text)
     examples = reader(path)
-    found = [[one.word_location(n) for n in range(len(one.words))] for one in examples]
-    assert found == [[f"{path}, line {line}" for line in some] for some in lines]
+    locations = [[each.word_location(n) for n in range(len(each.words))] for each in examples]
+    assert locations == [[f"{path}, line {line}" for line in numbers] for numbers in lines]
     first = 1 if reader is not read_conll else 3
     assert str(examples[0].location) == f"{path}, line {first}"
 
@@ -66,33 +66,33 @@ def test_each_word_knows_its_line(write, reader, text, lines):
 # ------------------------------------------------------------------------------------ columns
 
 
-def test_conll(write):
+def test_read_conll_returns_words_and_tags(write):
     examples = read_conll(write(NER))
-    assert pairs(examples) == [("EU rejects #", "B-ORG O O"), ("Peter $", "B-PER O")]
+    assert words_and_tags(examples) == [("EU rejects #", "B-ORG O O"), ("Peter $", "B-PER O")]
     assert all(len(example.texts) == 1 for example in examples)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("gap", [" ", "\t", "  "])
-def test_separators(write, end, gap):
+@pytest.mark.parametrize("separator", [" ", "\t", "  "])
+def test_read_conll_accepts_all_line_ends_and_separators(write, end, separator):
     rows = [
-        gap.join(["EU", "NNP", "B"]),
-        gap.join(["x", "NN", "O"]),
+        separator.join(["EU", "NNP", "B"]),
+        separator.join(["x", "NN", "O"]),
         "  ",
         "",
-        "y z w".replace(" ", gap),
+        "y z w".replace(" ", separator),
     ]
-    assert pairs(read_conll(write(end.join(rows)))) == [("EU x", "B O"), ("y", "w")]
+    assert words_and_tags(read_conll(write(end.join(rows)))) == [("EU x", "B O"), ("y", "w")]
 
 
-def test_words_may_hold_other_white_space(write):
+def test_read_conll_keeps_other_white_space_in_words(write):
     assert read_conll(write("1\xa0000 O\n"))[0].words == ("1\xa0000",)
     assert read_conll(write("1 000\tO\n"))[0].words == ("1 000",)
 
 
-def test_other_columns(write):
+def test_read_conll_reads_chosen_columns(write):
     examples = read_conll(write(NER), words=1, tags=2)
-    assert pairs(examples)[0] == ("NNP VBZ NN", "B-NP B-VP I-NP")
+    assert words_and_tags(examples)[0] == ("NNP VBZ NN", "B-NP B-VP I-NP")
     assert read_conll(write(NER), tags=None)[0].target is None
     assert read_conll(write("a\nb\n\nc\n"), tags=None)[1].words == ("c",)
 
@@ -100,18 +100,30 @@ def test_other_columns(write):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("a O\nb\n", {}, r"file.txt, line 2 has 1 column, the lines before have 2: 'b'"),
-        ("a O\n\nb X O\n", {}, r"line 3 has 3 columns, the lines before have 2"),
-        ("a\tO\nb\t\n", {}, r"line 2 has an empty column"),
-        ("\nab\n", {}, r"line 2 has 1 column: words and tags cannot both be in column 0"),
+        (
+            "a O\nb\n",
+            {},
+            r"file.txt, line 2: the line has 1 column, but the previous lines have 2: 'b'",
+        ),
+        ("a O\n\nb X O\n", {}, r"line 3: the line has 3 columns, but the previous lines have 2"),
+        ("a\tO\nb\t\n", {}, r"line 2: a column is empty"),
+        (
+            "\nab\n",
+            {},
+            r"line 2: words and tags cannot both be in column 0 \(the line has 1 column\)",
+        ),
         ("a O\n", {"words": 1}, r"cannot both be in column 1"),
-        ("a O\n", {"tags": 2}, r"line 1 has 2 columns; the tags were said to be in column 2"),
-        ("a O\n", {"words": -3}, r"the words were said to be in column -3"),
-        ("", {}, r"file.txt holds no sentence; expected columns"),
-        ("-DOCSTART- O\n\n", {}, r"holds no sentence"),
+        (
+            "a O\n",
+            {"tags": 2},
+            r"line 1: the tags should be in column 2, .* but the line has 2 columns",
+        ),
+        ("a O\n", {"words": -3}, r"the words should be in column -3"),
+        ("", {}, r"file.txt: contains no sentences. Expected one word per line in columns"),
+        ("-DOCSTART- O\n\n", {}, r"contains no sentences"),
     ],
 )
-def test_broken_columns(write, text, options, message):
+def test_read_conll_rejects_invalid_file(write, text, options, message):
     with pytest.raises(FormatError, match=message):
         read_conll(write(text), **options)
 
@@ -120,12 +132,12 @@ WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters
 
 
 @given(st.lists(st.lists(st.tuples(WORD, WORD), min_size=1), min_size=1), st.sampled_from(" \t"))
-def test_whatever_is_written_is_read(tmp_path_factory, sentences, gap):
+def test_read_conll_restores_any_written_sentences(tmp_path_factory, sentences, separator):
     path = tmp_path_factory.mktemp("columns") / "file"
-    blocks = ["\n".join(map(gap.join, sentence)) for sentence in sentences]
+    blocks = ["\n".join(map(separator.join, sentence)) for sentence in sentences]
     path.write_text("\ufeff" + "\n\n".join(blocks), encoding="utf-8", newline="\n")
-    found = [list(zip(*(each.words, each.target), strict=True)) for each in read_conll(path)]
-    assert found == sentences
+    examples = read_conll(path)
+    assert [list(zip(*(each.words, each.target), strict=True)) for each in examples] == sentences
 
 
 # ------------------------------------------------------------------------------------ KLP
@@ -146,28 +158,28 @@ $끝
 """
 
 
-def test_klp(write):
+def test_read_klp_converts_tags_to_iob2(write):
     expected = [("홍길동 이 서울 대학 에 ;", "B-PS O B-OG I-OG O O"), ("끝", "B-DT")]
-    assert pairs(read_klp(write(KLP.replace("\n", "\r\n")))) == expected
+    assert words_and_tags(read_klp(write(KLP.replace("\n", "\r\n")))) == expected
 
 
-def test_klp_without_numbers(write):
+def test_read_klp_accepts_files_without_word_numbers(write):
     text = ";\tSP\tO\n$\tSW\tB_PS\nb\tNNG\tI-PS\n"
-    assert pairs(read_klp(write(text))) == [("; $ b", "O B-PS I-PS")]
+    assert words_and_tags(read_klp(write(text))) == [("; $ b", "O B-PS I-PS")]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("; a\n$a\n1\ta\tNN\tOaa\n", "line 3 has the tag 'Oaa'; expected O, B_label or I"),
-        ("; a\n$a\n1\ta\tNN\tI\n", "line 3 has the tag I after no B_label"),
-        ("; a\n$a\n\n", "line 1 heads a sentence without words"),
-        ("a\tNN\tO\nb\tNN\tB\tOG\n", "line 2 has 4 columns, expected 3"),
-        ("a\tO\n", "line 1 has 2 columns; the words were said to be in column -3"),
-        ("", "holds no sentence; expected KLP-2016"),
+        ("; a\n$a\n1\ta\tNN\tOaa\n", "line 3: unknown tag 'Oaa'. Expected O, B_label or I"),
+        ("; a\n$a\n1\ta\tNN\tI\n", "line 3: the tag I does not follow B_label or I"),
+        ("; a\n$a\n\n", "line 1: the sentence has no words"),
+        ("a\tNN\tO\nb\tNN\tB\tOG\n", "line 2: the line has 4 columns; expected 3"),
+        ("a\tO\n", "line 1: the words should be in column -3, .* but the line has 2 columns"),
+        ("", "contains no sentences. Expected the format of KLP-2016"),
     ],
 )
-def test_broken_klp(write, text, message):
+def test_read_klp_rejects_invalid_file(write, text, message):
     with pytest.raises(FormatError, match=message):
         read_klp(write(text))
 
@@ -192,35 +204,38 @@ UD = (
 )
 
 
-def test_conllu(write):
+def test_read_conllu_returns_words_tags_and_ids(write):
     examples = read_conllu(write(UD))
-    assert pairs(examples) == [("do n't #", "AUX PART SYM"), ("1 000", "NUM")]
+    assert words_and_tags(examples) == [("do n't #", "AUX PART SYM"), ("1 000", "NUM")]
     assert [example.id for example in examples] == ["w-1", ""]
     assert examples[1].words == ("1 000",)
-    assert pairs(read_conllu(write(UD), tags="xpos"))[0][1] == "VBP RB NN"
-    assert pairs(read_conllu(write(UD), tags="lemma"))[0][1] == "do not #"
+    assert words_and_tags(read_conllu(write(UD), tags="xpos"))[0][1] == "VBP RB NN"
+    assert words_and_tags(read_conllu(write(UD), tags="lemma"))[0][1] == "do not #"
     assert read_conllu(write(UD), tags=None)[0].target is None
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (line("1", "a")[:-3] + "\n", "line 1 has 9 columns; CoNLL-U has 10"),
+        (
+            line("1", "a")[:-3] + "\n",
+            "line 1: the line has 9 columns; CoNLL-U has 10 non-empty columns",
+        ),
         (
             "# x\n" + line("1", "", "a"),
-            "line 2 has 10 columns; CoNLL-U has 10 .* none of them empty",
+            "line 2: the line has 10 columns; CoNLL-U has 10 non-empty columns",
         ),
-        (line("1", "a") + line("3", "b"), "line 2 begins with '3'; expected word 2"),
-        (line("1", "a") + line("1", "b"), "line 2 begins with '1'; expected word 2"),
-        ("# only\n\n", "holds no sentence; expected CoNLL-U"),
-        (line("1", "a"), "has no upos: each word has '_' there"),
+        (line("1", "a") + line("3", "b"), "line 2: unexpected word number '3'. Expected 2"),
+        (line("1", "a") + line("1", "b"), "line 2: unexpected word number '1'. Expected 2"),
+        ("# only\n\n", "contains no sentences. Expected CoNLL-U"),
+        (line("1", "a"), r"the column upos is empty \('_' for every word\)"),
     ],
 )
-def test_broken_conllu(write, text, message):
+def test_read_conllu_rejects_invalid_file(write, text, message):
     with pytest.raises(FormatError, match=message):
         read_conllu(write(text))
 
 
-def test_no_such_column(write):
-    with pytest.raises(ConfigError, match="no column 'pos'; it has id, form"):
+def test_read_conllu_rejects_unknown_column(write):
+    with pytest.raises(ConfigError, match=r"no column 'pos'. Expected one of: id, form"):
         read_conllu(write(UD), tags="pos")

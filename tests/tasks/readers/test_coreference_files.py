@@ -1,4 +1,4 @@
-"""Documents and their clusters, and GAP's pronouns."""
+"""Tests of the readers of coreference documents and of GAP."""
 
 import pytest
 from test_predicate_frames import document, rows
@@ -21,8 +21,7 @@ def write(tmp_path):
     return write
 
 
-def test_clusters(write):
-    """Mentions are counted over the document, and may stand in each other, also of one cluster."""
+def test_read_coreference_returns_nested_mentions_with_document_offsets(write):
     first = rows("the man ate it".split(), ["(3|(3", "3)", "3)", "(7)"])
     second = rows("He left".split(), ["(3)", "-"])
     (example,) = read_coreference(write(document(first, second)))
@@ -32,14 +31,14 @@ def test_clusters(write):
     assert example.extra == ("Kim", "Kim")
 
 
-def test_clusters_that_share_a_mention_are_one(write):
+def test_read_coreference_merges_clusters_that_share_a_mention(write):
     cells = ["(1)", "(2)", "(1)|(3)", "(2)|(3)", "(4)"]
     (example,) = read_coreference(write(document(rows("a b c d e".split(), cells))))
     assert example.target == (((0, 1), (1, 2), (2, 3), (3, 4)), ((4, 5),))
 
 
-def test_columns_between_tabs(write):
-    """LitBank's: nothing said is an empty cell, and words are as they are."""
+def test_read_coreference_accepts_tabs_and_empty_cells(write):
+    """LitBank has an empty cell for a word without a mention."""
     lines = [
         f"x\t0\t{n}\tw{n}" + "\t_" * 8 + f"\t{cell}" for n, cell in enumerate(["(0", "", "0)"])
     ]
@@ -50,16 +49,16 @@ def test_columns_between_tabs(write):
     assert example.extra == ("",)
 
 
-def test_several_parts(write):
+def test_read_coreference_reads_several_documents_of_a_file(write):
     text = document(rows(["a"], ["-"])) + document(rows(["b"], ["(1)"]), name="(bc/x); part 001")
-    found = read_coreference(write(text))
-    assert [(example.id, example.target) for example in found] == [
+    examples = read_coreference(write(text))
+    assert [(example.id, example.target) for example in examples] == [
         ("bc/x; part 0", ()),
         ("bc/x; part 1", (((0, 1),),)),
     ]
 
 
-def test_parts_of_a_folder(tmp_path, write):
+def test_read_coreference_splits_directory_into_parts(tmp_path, write):
     for number in range(10):
         write(document(rows(["a"], ["-"]), name=f"(d{number})"), f"{number}.conll")
     write("nothing", "readme.txt")
@@ -69,8 +68,8 @@ def test_parts_of_a_folder(tmp_path, write):
         assert [example.id[:2] for example in read_coreference(tmp_path / part)] == expected
 
 
-def test_trees_of_folders(tmp_path, write):
-    """As OntoNotes has them: what was found by programs lies beside what people say."""
+def test_readers_only_read_gold_files_of_nested_directories(tmp_path, write):
+    """OntoNotes has automatic annotation (`auto_conll`) next to gold annotation."""
     for name in ("b/00/b.v4_gold_conll", "a/01/a.v4_gold_conll", "a/01/a.v4_auto_conll"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(document(rows(["go"], ["(V*)"], ["-"]), name=f"({name})"), name)
@@ -82,30 +81,35 @@ def test_trees_of_folders(tmp_path, write):
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["3)", "-"], "line 2 closes a mention of 3 that was not opened"),
-        (["-", "(3"], "line 3 opens a mention of 3 with no end in its sentence"),
-        (["(a)", "-"], r"line 2 has '\(a\)' for coreference; expected such as \(3, 3\)"),
-        (["(3.5", "3.5)"], r"line 2 has '\(3.5' for coreference"),
-        (["-", "(-1)"], r"line 3 has '\(-1\)' for coreference"),
-        (["3", "-"], r"line 2 has '3' for coreference; expected such as \(3"),
-        (["(3|", "3)"], r"line 2 has '\(3\|' for coreference"),
+        (["3)", "-"], "line 2: a mention of cluster 3 is closed that was not opened"),
+        (["-", "(3"], "line 3: a mention of cluster 3 is not closed in its sentence"),
+        (
+            ["(a)", "-"],
+            r"line 2: invalid coreference column '\(a\)'. Expected values such as \(3 and 3\)",
+        ),
+        (["(3.5", "3.5)"], r"line 2: invalid coreference column '\(3.5'"),
+        (["-", "(-1)"], r"line 3: invalid coreference column '\(-1\)'"),
+        (["3", "-"], r"line 2: invalid coreference column '3'. Expected values such as \(3"),
+        (["(3|", "3)"], r"line 2: invalid coreference column '\(3\|'"),
     ],
 )
-def test_broken(write, cells, message):
+def test_read_coreference_rejects_invalid_brackets(write, cells, message):
     with pytest.raises(FormatError, match=message):
         read_coreference(write(document(rows(["a", "b"], cells))))
 
 
-def test_a_mention_over_two_sentences(write):
+def test_read_coreference_rejects_mention_across_sentences(write):
     text = document(rows(["a", "b"], ["-", "(3"]), rows(["c"], ["3)"]))
-    with pytest.raises(FormatError, match="line 3 opens a mention of 3 with no end in its sent"):
+    with pytest.raises(
+        FormatError, match="line 3: a mention of cluster 3 is not closed in its sent"
+    ):
         read_coreference(write(text))
 
 
-def test_folders_without_documents(tmp_path):
-    with pytest.raises(FormatError, match="holds no file whose name ends in conll"):
+def test_read_coreference_rejects_directory_without_documents(tmp_path):
+    with pytest.raises(FormatError, match="contains no files whose names end in conll"):
         read_coreference(tmp_path)
-    with pytest.raises(FormatError, match="cannot read"):
+    with pytest.raises(FormatError, match="Cannot read"):
         read_coreference(tmp_path / "none")
 
 
@@ -125,7 +129,7 @@ def changed(**cells):
     ]
 
 
-def test_gap(write):
+def test_read_gap_returns_sentences_and_candidates(write):
     (example,) = read_gap(write(table(ROW)), split=EnglishTokenizer().words)
     assert example.texts == (("Ann", "met", "Bea", "."), ("She", "left", "."))
     assert example.target == (True, False)
@@ -133,29 +137,29 @@ def test_gap(write):
     assert example.id == "d-1"
 
 
-def test_blank_lines_of_gap(write):
-    found = read_gap(write(table(ROW, [], ROW) + "\n\r\n"), split=EnglishTokenizer().words)
-    assert [example.id for example in found] == ["d-1", "d-1"]
+def test_read_gap_skips_blank_lines(write):
+    examples = read_gap(write(table(ROW, [], ROW) + "\n\r\n"), split=EnglishTokenizer().words)
+    assert [example.id for example in examples] == ["d-1", "d-1"]
     path = write(table(ROW, [], ROW[:-1]))
-    with pytest.raises(FormatError, match="line 4 has 10 columns, expected 11"):
+    with pytest.raises(FormatError, match=r"line 4: expected 11 columns \(got 10\)"):
         read_gap(path, split=EnglishTokenizer().words)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\tb\n", "line 1 is no header of GAP: expected ID, Text"),
-        ("", "line 1 is no header"),
-        (table(), "holds no row below its header"),
-        (table([], []), "holds no row below its header"),
-        (table(ROW, ROW[:-1]), "line 3 has 10 columns, expected 11"),
-        (table(changed(A_offset="1")), "line 2: its text does not hold 'Ann' at character 1"),
-        (table(changed(B_offset="x")), "does not hold 'Bea' at character x"),
-        (table(changed(B_offset="8" * 5000)), "line 2: .* 'Bea' at character 8{20}$"),
-        (table(changed(B_coref="maybe")), "line 2 has 'maybe' for B-coref; expected TRUE or FALSE"),
-        (table(changed(Pronoun="left", Pronoun_offset="17")), "has the pronoun 'left'; expected"),
+        ("a\tb\n", "line 1: not the header of a GAP file. Expected the columns ID, Text"),
+        ("", "line 1: not the header"),
+        (table(), "contains no rows below the header"),
+        (table([], []), "contains no rows below the header"),
+        (table(ROW, ROW[:-1]), r"line 3: expected 11 columns \(got 10\)"),
+        (table(changed(A_offset="1")), "line 2: the text does not contain 'Ann' at character 1"),
+        (table(changed(B_offset="x")), "does not contain 'Bea' at character x"),
+        (table(changed(B_offset="8" * 5000)), "line 2: .* 'Bea' at character 8{20}.$"),
+        (table(changed(B_coref="maybe")), r"line 2: B-coref must be TRUE or FALSE \(got 'maybe'\)"),
+        (table(changed(Pronoun="left", Pronoun_offset="17")), "unknown pronoun 'left'. Expected"),
     ],
 )
-def test_broken_gap(write, text, message):
+def test_read_gap_rejects_invalid_file(write, text, message):
     with pytest.raises(FormatError, match=message):
         read_gap(write(text))

@@ -1,4 +1,4 @@
-"""Tables with a header."""
+"""Tests of the reader of tables with a header."""
 
 import csv
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.delimited_tables import read_table
-from elmo.tasks.readers.raw_text import STAND_IN
+from elmo.tasks.readers.raw_text import PLACEHOLDER
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def write(tmp_path):
     return write
 
 
-def test_quotes_are_plain_in_tsv(write):
+def test_read_table_ignores_quotes_in_tsv(write):
     path = write('id\ttext\tlabel\r\n1\t"so ""good\t 1 \r\n2\tso, so\t0\n\n')
     assert read_table(path, id="id") == [
         Example((('"so', '""good'),), "1", "1"),
@@ -30,7 +30,7 @@ def test_quotes_are_plain_in_tsv(write):
     ]
 
 
-def test_quotes_quote_in_csv(write):
+def test_read_table_reads_quoted_fields_of_csv(write):
     path = write('text,label\n"a, ""b""\nc",x\n\nd,y\n', "file.csv")
     assert read_table(path) == [Example((("a,", '"b"', "c"),), "x"), Example((("d",),), "y")]
     path = write('text,label\n"a,x\n', "file.csv")
@@ -41,75 +41,84 @@ def test_quotes_quote_in_csv(write):
     assert read_table(path, delimiter=";") == [Example((("a",),), "x")]
 
 
-def test_fields_longer_than_csv_usually_takes(write):
+def test_read_table_reads_fields_above_limit_of_csv_module(write):
     limit = csv.field_size_limit()
     path = write(f'text,label\n"{"a " * limit}",x\n', "file.csv")
     assert len(read_table(path)[0].words) == limit
     assert csv.field_size_limit() == limit
 
 
-def test_rows_that_are_not_wanted(write):
-    """Their texts are not looked at, and there may be no other."""
+def test_read_table_skips_filtered_rows_before_checking_them(write):
     path = write("text\tlabel\na\t x \n\ty\n")
 
     def has_label(label):
-        return lambda cells, where: cells["label"] == label
+        return lambda cells, location: cells["label"] == label
 
-    assert read_table(path, wanted=has_label("x")) == [Example((("a",),), "x")]
-    assert read_table(path, wanted=has_label("z")) == []
+    assert read_table(path, row_filter=has_label("x")) == [Example((("a",),), "x")]
+    assert read_table(path, row_filter=has_label("z")) == []
 
 
-def test_pairs_and_no_labels(write):
+def test_read_table_reads_several_texts_or_no_labels(write):
     path = write("label\tpremise\thypothesis\nyes\ta b\tc\n")
-    found = read_table(path, text=["premise", "hypothesis"])
-    assert found == [Example((("a", "b"), ("c",)), "yes")]
+    examples = read_table(path, text=["premise", "hypothesis"])
+    assert examples == [Example((("a", "b"), ("c",)), "yes")]
     assert read_table(path, text="premise", label=None)[0].target is None
 
 
-def test_one_column(write):
+def test_read_table_treats_blank_line_as_empty_text_in_single_column(write):
     path = write("text\na b\n\nc\n")
     assert len(read_table(path, label=None, empty="skip")) == 2
-    assert read_table(path, label=None, empty="keep")[1].words == (STAND_IN,)
-    with pytest.raises(FormatError, match="line 3 has a text without words"):
+    assert read_table(path, label=None, empty="keep")[1].words == (PLACEHOLDER,)
+    with pytest.raises(FormatError, match="line 3: a text has no words"):
         read_table(path, label=None)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\u3000"])
-def test_texts_without_words(write, text):
+def test_read_table_handles_empty_text_as_configured(write, text):
     path = write(f"text\tlabel\na\t1\n{text}\t0\n")
-    with pytest.raises(
-        FormatError, match=r"file.tsv, line 3 has a text without words; .*--empty keep"
-    ):
+    with pytest.raises(FormatError, match=r"file.tsv, line 3: a text has no words. .*--empty keep"):
         read_table(path)
-    assert read_table(path, empty="keep")[1] == Example(((STAND_IN,),), "0")
+    assert read_table(path, empty="keep")[1] == Example(((PLACEHOLDER,),), "0")
     assert read_table(path, empty="skip") == [Example((("a",),), "1")]
-    with pytest.raises(ConfigError, match="empty is 'drop'"):
+    with pytest.raises(ConfigError, match="Unknown value 'drop' of empty"):
         read_table(path, empty="drop")
 
 
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("text\tlabel\na\n", {}, "line 2 has 1 columns, the header has 2: text, label"),
-        ("text\tlabel\na\t1\t2\n", {}, "line 2 has 3 columns"),
-        ("text\tlabel\na\t \n", {}, "line 2 has no label"),
-        ("title\tlabel\na\t1\n", {}, "line 1 names no column 'text'; it has 'title', 'label'"),
-        ("text\ttopic\na\t1\n", {}, "no column 'label'.* with --label$"),
-        ("text\tlabel\na\t1\n", {"id": "guid"}, "no column 'guid'.* with id$"),
-        ("text\ttext\tlabel\na\tb\t1\n", {}, "names 2 columns 'text'"),
-        ("text\tlabel\n", {}, "holds no row below its header"),
-        ("", {}, "names no column 'text'"),
-        ('text\tlabel\n"a\t1\n', {"quotes": True}, "line 2 is no row of a table: .* written twice"),
-        ('text\tlabel\n"a"b\t1\n', {"quotes": True}, "line 2 is no row of a table"),
+        (
+            "text\tlabel\na\n",
+            {},
+            "line 2: the row has 1 columns, but the header has 2: text, label",
+        ),
+        ("text\tlabel\na\t1\t2\n", {}, "line 2: the row has 3 columns"),
+        ("text\tlabel\na\t \n", {}, "line 2: the column 'label' is empty"),
+        (
+            "title\tlabel\na\t1\n",
+            {},
+            "line 1: the header has no column 'text'. The columns are: 'title', 'label'",
+        ),
+        ("text\ttopic\na\t1\n", {}, "no column 'label'.* with --label.$"),
+        ("text\tlabel\na\t1\n", {"id": "guid"}, "no column 'guid'.* with id.$"),
+        ("text\ttext\tlabel\na\tb\t1\n", {}, "the header has 2 columns 'text'"),
+        ("text\tlabel\n", {}, "contains no rows below the header"),
+        ("", {}, "the header has no column 'text'"),
+        (
+            'text\tlabel\n"a\t1\n',
+            {"quotes": True},
+            "line 2: not a valid CSV row: .* must be doubled",
+        ),
+        ('text\tlabel\n"a"b\t1\n', {"quotes": True}, "line 2: not a valid CSV row"),
     ],
 )
-def test_broken(write, text, options, message):
+def test_read_table_rejects_invalid_file(write, text, options, message):
     with pytest.raises(FormatError, match=message):
         read_table(write(text), **options)
 
 
-def test_a_delimiter_of_two(write):
-    with pytest.raises(ConfigError, match="expected one character"):
+def test_read_table_rejects_delimiter_of_two_characters(write):
+    with pytest.raises(ConfigError, match="delimiter must be a single character"):
         read_table(write("text\n"), delimiter="||")
 
 
@@ -117,9 +126,9 @@ FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(st.lists(FIELD, min_size=1))
-def test_whatever_csv_writes_is_read(tmp_path_factory, texts):
+def test_read_table_restores_any_texts_written_by_csv_module(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("table") / "file.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("text", "label"), *((text, "x") for text in texts)])
-    found = read_table(path, split=lambda text: [text])
-    assert [example.words[0] for example in found] == texts
+    examples = read_table(path, split=lambda text: [text])
+    assert [example.words[0] for example in examples] == texts

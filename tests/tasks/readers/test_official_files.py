@@ -1,4 +1,4 @@
-"""The published files: as many examples as their makers say, and scores that fit them."""
+"""Tests of the readers on published data sets: numbers of examples and perfect scores of gold."""
 
 import tarfile
 from collections import Counter
@@ -22,25 +22,25 @@ if not (SHARED / "data").is_dir():
 
 @pytest.fixture(scope="module")
 def unpacked(shared_data, tmp_path_factory):
-    """Give a function from the name of a set to the folder it is unpacked into."""
-    done = {}
+    """Return a function that unpacks a data set and returns its directory."""
+    folders = {}
 
     def unpack(name):
-        if name not in done:
+        if name not in folders:
             path = shared_data / f"{name}.tar.xz"
             if not path.is_file():
-                pytest.skip(f"there is no {path}")
+                pytest.skip(f"{path} does not exist")
             folder = tmp_path_factory.mktemp(name)
             with tarfile.open(path) as archive:
                 archive.extractall(folder, filter="data")
-            # Some archives hold a folder of another name.
-            (done[name],) = folder.iterdir()
-        return done[name]
+            # The directory in the archive can have another name.
+            (folders[name],) = folder.iterdir()
+        return folders[name]
 
     return unpack
 
 
-def tags(examples):
+def tag_lists(examples):
     return [list(example.target) for example in examples]
 
 
@@ -52,12 +52,12 @@ def tags(examples):
         ("test", 3453, 46435, 5648),
     ],
 )
-def test_conll_2003(unpacked, part, n_sentences, n_words, n_spans):
-    """Sentences, words and names as Tjong Kim Sang and De Meulder (2003) count them."""
+def test_read_conll2003(unpacked, part, n_sentences, n_words, n_spans):
+    """The expected counts are those of Tjong Kim Sang and De Meulder (2003)."""
     examples = read(unpacked("conll2003") / f"{part}.txt")
     assert len(examples) == n_sentences
     assert sum(len(example.words) for example in examples) == n_words
-    gold = tags(examples)
+    gold = tag_lists(examples)
     assert detect_scheme(gold) == IOB2
     scores = span_scores(gold, gold, IOB2)
     assert (scores.total.gold, scores.f1) == (n_spans, 1.0)
@@ -65,8 +65,8 @@ def test_conll_2003(unpacked, part, n_sentences, n_words, n_spans):
 
 
 @pytest.mark.parametrize("scheme", [IOB1, BIOES])
-def test_conll_2003_in_other_schemes(unpacked, scheme):
-    gold = tags(read(unpacked("conll2003") / "test.txt", "conll"))
+def test_convert_conll2003_to_other_schemes(unpacked, scheme):
+    gold = tag_lists(read(unpacked("conll2003") / "test.txt", "conll"))
     other = [convert(sentence, IOB2, scheme) for sentence in gold]
     assert detect_scheme(other) == scheme
     assert all(is_well_formed(sentence, scheme) for sentence in other)
@@ -76,19 +76,19 @@ def test_conll_2003_in_other_schemes(unpacked, scheme):
 @pytest.mark.parametrize(
     ("part", "n_sentences"), [("train", 15978), ("testa", 2662), ("testb", 5324)]
 )
-def test_kmou(unpacked, part, n_sentences):
+def test_read_kmou_ner(unpacked, part, n_sentences):
     examples = read(unpacked("kmou-ner") / f"{part}.words.txt")
     assert len(examples) == n_sentences
-    gold = tags(examples)
+    gold = tag_lists(examples)
     assert detect_scheme(gold) == IOB2
     assert len(span_scores(gold, gold, IOB2).labels) == 10
 
 
 @pytest.mark.parametrize(("part", "n_sentences"), [("train", 2928), ("dev", 366), ("test", 366)])
-def test_klp_2016(unpacked, part, n_sentences):
+def test_read_klp2016(unpacked, part, n_sentences):
     examples = read(unpacked("kmou-ner") / f"klp2016/ner.{part}")
     assert len(examples) == n_sentences
-    gold = tags(examples)
+    gold = tag_lists(examples)
     assert all(is_well_formed(sentence, IOB2) for sentence in gold)
     assert set(span_scores(gold, gold, IOB2).labels) == {"DT", "LC", "OG", "PS", "TI"}
 
@@ -96,7 +96,7 @@ def test_klp_2016(unpacked, part, n_sentences):
 @pytest.mark.parametrize(
     ("part", "five", "two"), [("train", 8544, 6920), ("dev", 1101, 872), ("test", 2210, 1821)]
 )
-def test_sst(unpacked, part, five, two):
+def test_read_sst(unpacked, part, five, two):
     path = unpacked("sst") / f"{part}.txt"
     assert len(read(path)) == len(read(path, "sst5")) == five
     examples = read(path, "sst2")
@@ -104,8 +104,8 @@ def test_sst(unpacked, part, five, two):
     assert set(Counter(example.target for example in examples)) == {"negative", "positive"}
 
 
-def test_sst_phrases(unpacked):
-    """Each tree of n words has 2n - 1 nodes."""
+def test_read_sst_phrases(unpacked):
+    """A binary tree of n words has 2n - 1 nodes."""
     path = unpacked("sst") / "dev.txt"
     n_nodes = sum(2 * len(example.words) - 1 for example in read(path, "sst5"))
     phrases = read(path, "sst5", phrases=True)
@@ -114,14 +114,14 @@ def test_sst_phrases(unpacked):
 
 
 @pytest.mark.parametrize(("part", "n"), [("train", 36547), ("dev", 9107)])
-def test_ynat(unpacked, part, n):
+def test_read_ynat(unpacked, part, n):
     examples = read(unpacked("klue-ynat") / f"{part}.tsv", text="title")
     assert len(examples) == n
     assert len({example.target for example in examples}) == 7
 
 
 @pytest.mark.parametrize(("part", "n", "n_empty"), [("train", 150_000, 5), ("test", 50_000, 3)])
-def test_nsmc(unpacked, part, n, n_empty):
+def test_read_nsmc(unpacked, part, n, n_empty):
     path = unpacked("nsmc") / f"ratings_{part}.txt"
     examples = read(path, text="document", id="id", empty="keep")
     assert len(examples) == len({example.id for example in examples}) == n
@@ -130,13 +130,13 @@ def test_nsmc(unpacked, part, n, n_empty):
 
 
 @pytest.mark.parametrize(("part", "n_sentences"), [("train", 12544), ("dev", 2001), ("test", 2077)])
-def test_ud_ewt(unpacked, part, n_sentences):
+def test_read_ud_ewt(unpacked, part, n_sentences):
     path = unpacked("ud-ewt") / f"{part}.conllu"
     examples = read(path)
     assert len(examples) == len({example.id for example in examples}) == n_sentences
     upos = {tag for example in examples for tag in example.target}
     assert len(upos) == 17
-    assert detect_scheme(tags(examples)) == NONE
+    assert detect_scheme(tag_lists(examples)) == NONE
     xpos = read(path, tags="xpos")
     assert [example.words for example in xpos] == [example.words for example in examples]
     assert {"NN", "-LRB-"} <= {tag for example in xpos for tag in example.target}
@@ -154,7 +154,7 @@ def test_ud_ewt(unpacked, part, n_sentences):
         ("snli-eval", "test.tsv", 9824),
     ],
 )
-def test_pairs(unpacked, name, path, n):
+def test_read_sentence_pairs(unpacked, name, path, n):
     examples = read(unpacked(name) / path, "sentence_pairs")
     assert len(examples) == n
     assert len({example.target for example in examples}) == 3
@@ -165,13 +165,13 @@ def test_pairs(unpacked, name, path, n):
     ("path", "n", "n_passages"),
     [("squad_v1_train_sample4330.json", 4330, 3902), ("xquad.en.json", 1190, 240)],
 )
-def test_squad(unpacked, path, n, n_passages):
-    """What the words of an answer say is the answer, but where it ends inside a word."""
+def test_read_squad(unpacked, path, n, n_passages):
+    """The words of the target give the gold answer, unless it ends inside a word."""
     examples = read(unpacked("squad-part") / path, "squad", split=EnglishTokenizer().words)
     assert len(examples) == n
     assert len({example.extra.text for example in examples}) == n_passages
-    found = [example.extra.text_of(example.target.word_range) for example in examples]
-    scores = answer_scores([example.target.texts for example in examples], found)
+    answers = [example.extra.text_of(example.target.word_range) for example in examples]
+    scores = answer_scores([example.target.texts for example in examples], answers)
     assert scores.f1 > 0.99
     assert scores.exact_match > 0.98
 
@@ -180,7 +180,7 @@ def test_squad(unpacked, path, n, n_passages):
     ("part", "n", "n_sentences"),
     [("train", 40_068, 12_428), ("dev", 4939, 1955), ("test", 4780, 2044)],
 )
-def test_propbank(unpacked, part, n, n_sentences):
+def test_read_propbank(unpacked, part, n, n_sentences):
     examples = read(unpacked("propbank-ewt") / f"{part}.jsonl", "propbank")
     assert len(examples) == len({example.id for example in examples}) == n_sentences
     frames = [frame.tags for example in examples for frame in example.target]
@@ -192,8 +192,8 @@ def test_propbank(unpacked, part, n, n_sentences):
     assert "V" not in scores.labels
 
 
-def test_litbank(unpacked):
-    """Files sorted by name, 80 to learn from, 10 to choose by, 10 to report on."""
+def test_read_litbank(unpacked):
+    """Files sorted by name: 80 for training, 10 for development, 10 for testing."""
     folder = unpacked("litbank-coref") / "coref-conll"
     parts = [read(folder / part, "coreference") for part in ("train", "dev", "test")]
     assert list(map(len, parts)) == [80, 10, 10]
@@ -201,19 +201,19 @@ def test_litbank(unpacked):
     names = [example.id for example in examples]
     assert names == sorted(names)
     clusters = [example.target for example in examples]
-    assert sum(len(cluster) for one in clusters for cluster in one) == 29_103
+    assert sum(len(cluster) for document in clusters for cluster in document) == 29_103
     assert cluster_scores(clusters, clusters).mean_f1 == 1
 
 
 @pytest.mark.parametrize(
     ("part", "n"), [("development", 2000), ("validation", 454), ("test", 2000)]
 )
-def test_gap(unpacked, part, n):
+def test_read_gap(unpacked, part, n):
     examples = read(unpacked("gap") / f"gap-{part}.tsv", "gap", split=EnglishTokenizer().words)
     assert len(examples) == n
     genders = [example.extra.gender for example in examples]
     assert genders.count("feminine") == n / 2
     gold = [example.target for example in examples]
-    assert not any(all(meant) for meant in gold)
+    assert not any(all(references) for references in gold)
     scores = pronoun_scores(gold, gold, genders)
     assert (scores.f1, scores.bias) == (1, 1)

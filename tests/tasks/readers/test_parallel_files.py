@@ -1,4 +1,4 @@
-"""Words and tags in two files."""
+"""Tests of the reader of parallel files of words and tags."""
 
 import pytest
 
@@ -18,13 +18,13 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_read(write, end):
+def test_read_parallel_returns_words_and_tags(write, end):
     path = write(f"나 의 1\xa0000{end}끝{end}{end}", f"O  O B-X {end}O{end}")
-    found = [(example.words, example.target) for example in read_parallel(path)]
-    assert found == [(("나", "의", "1\xa0000"), ("O", "O", "B-X")), (("끝",), ("O",))]
+    pairs = [(example.words, example.target) for example in read_parallel(path)]
+    assert pairs == [(("나", "의", "1\xa0000"), ("O", "O", "B-X")), (("끝",), ("O",))]
 
 
-def test_tags_by_name(write, tmp_path):
+def test_read_parallel_accepts_explicit_tags_file(write, tmp_path):
     path = write("a b\n", "O\n")
     (tmp_path / "others").write_text("X Y\n")
     assert read_parallel(path, tags=tmp_path / "others")[0].target == ("X", "Y")
@@ -34,22 +34,22 @@ def test_tags_by_name(write, tmp_path):
 @pytest.mark.parametrize(
     ("words", "tags", "message"),
     [
-        ("a b\nc d\n", "O O\nO\n", "line 2 of .*words.txt has 2 words, of .*tags.txt 1 tags"),
-        ("a\nb\n", "O\n", "words.txt has 2 lines, .*tags.txt has 1"),
-        ("a\n\nb\n", "O\n\nO\n", "line 2 .* has 0 words, .* at least one"),
-        ("", "", "holds no sentence"),
+        ("a b\nc d\n", "O O\nO\n", "Line 2 has 2 words in .*words.txt and 1 tags in .*tags.txt"),
+        ("a\nb\n", "O\n", "number of lines differs: 2 in .*words.txt, 1 in .*tags.txt"),
+        ("a\n\nb\n", "O\n\nO\n", "Line 2 has 0 words .* at least one"),
+        ("", "", "contains no sentences"),
     ],
 )
-def test_broken(write, words, tags, message):
+def test_read_parallel_rejects_invalid_files(write, words, tags, message):
     with pytest.raises(FormatError, match=message):
         read_parallel(write(words, tags))
 
 
-def test_no_tags(write):
+def test_read_parallel_rejects_missing_tags_file(write):
     path = write("a\n", "O\n", name="plain.txt")
-    with pytest.raises(ConfigError, match=r"has no 'words' in it, .* such as train.words.txt"):
+    with pytest.raises(ConfigError, match=r"does not contain 'words'. .* like train.words.txt"):
         read_parallel(path)
     path = write("a\n", "O\n")
     path.with_name("train.tags.txt").unlink()
-    with pytest.raises(FormatError, match=r"cannot read .*train.tags.txt"):
+    with pytest.raises(FormatError, match=r"Cannot read .*train.tags.txt"):
         read_parallel(path)

@@ -1,4 +1,4 @@
-"""The one entry: kinds by name, found out, and their options."""
+"""Tests of `read`: readers by name, detection of the reader, and options."""
 
 import gzip
 from typing import get_args
@@ -14,7 +14,7 @@ UD = "1\ta\ta\tX\tY\t_\t_\t_\t_\t_\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "kind"),
+    ("name", "text", "reader"),
     [
         ("a.conllu", UD, "conllu"),
         ("a.TSV", "text\tlabel\na\t1\n", "table"),
@@ -41,20 +41,20 @@ UD = "1\ta\ta\tX\tY\t_\t_\t_\t_\t_\n"
         ("a.txt", "[" * 100_000, None),
     ],
 )
-def test_kinds_found_out(tmp_path, name, text, kind):
+def test_detect_reader_uses_name_and_content(tmp_path, name, text, reader):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    if kind is None:
-        with pytest.raises(FormatError, match=r"cannot tell what kind of file .* is; say it"):
+    if reader is None:
+        with pytest.raises(FormatError, match=r"Cannot detect the format of .*--reader"):
             detect_reader(path)
     else:
-        assert detect_reader(path) == kind
-        packed = tmp_path / f"{name}.gz"
-        packed.write_bytes(gzip.compress(text.encode()))
-        assert detect_reader(packed) == kind
+        assert detect_reader(path) == reader
+        compressed = tmp_path / f"{name}.gz"
+        compressed.write_bytes(gzip.compress(text.encode()))
+        assert detect_reader(compressed) == reader
 
 
-def test_parallel_is_found_out(tmp_path):
+def test_detect_reader_finds_parallel_files(tmp_path):
     path = tmp_path / "a.words.txt"
     path.write_text("a b\n")
     path.with_name("a.tags.txt").write_text("O X\n")
@@ -62,19 +62,19 @@ def test_parallel_is_found_out(tmp_path):
     assert read(str(path))[0].target == ("O", "X")
 
 
-def test_names():
+def test_reader_names_match_config_and_are_sorted():
     assert set(READERS) == set(get_args(ReaderName)) - {"auto"}
     assert list(READERS) == sorted(READERS)
 
 
-def test_options_are_handed_on(tmp_path):
+def test_read_passes_options_to_reader(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("title\tlabel\nab\t1\n", encoding="utf-16")
     assert read(path, text="title", split=list)[0].words == ("a", "b")
     assert read(path, "table", text="title")[0].words == ("ab",)
 
 
-def test_split_is_for_raw_text_alone(tmp_path):
+def test_read_does_not_split_tokenized_text(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("ab O\n")
     assert read(path, "conll", split=list)[0].words == ("ab",)
@@ -82,23 +82,26 @@ def test_split_is_for_raw_text_alone(tmp_path):
     assert read(path, "sst5", split=list)[0].words == ("ab",)
 
 
-@pytest.mark.parametrize("kind", sorted(READERS.keys() - {"word_senses"}))  # those are of folders
-def test_each_kind_refuses_as_the_others(tmp_path, kind):
+# word_senses reads directories.
+@pytest.mark.parametrize("reader", sorted(READERS.keys() - {"word_senses"}))
+def test_read_rejects_missing_and_undecodable_file_with_every_reader(tmp_path, reader):
     path = tmp_path / "a.words.txt"
-    with pytest.raises(FormatError, match=r"cannot read .*a.words.txt"):
-        read(path, kind)
+    with pytest.raises(FormatError, match=r"Cannot read .*a.words.txt"):
+        read(path, reader)
     path.write_bytes(b"\xff\n")
     path.with_name("a.tags.txt").write_bytes(b"O\n")
-    with pytest.raises(FormatError, match="line 1 is not utf-8"):
-        read(path, kind)
-    with pytest.raises(FormatError, match="line 1 is not ascii"):
-        read(path, kind, encoding="ascii")
+    with pytest.raises(FormatError, match="line 1: not valid utf-8"):
+        read(path, reader)
+    with pytest.raises(FormatError, match="line 1: not valid ascii"):
+        read(path, reader, encoding="ascii")
 
 
-def test_refused(tmp_path):
+def test_read_rejects_unknown_reader_and_option(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("a O\n")
-    with pytest.raises(ConfigError, match="no kind of file 'xml'; expected conll, "):
+    with pytest.raises(ConfigError, match=r"Unknown reader 'xml'. Expected one of: conll, "):
         read(path, "xml")
-    with pytest.raises(ConfigError, match="kind conll has no option column, text; it has encoding"):
+    with pytest.raises(
+        ConfigError, match=r"'conll' has no option column, text. Its options are: encoding"
+    ):
         read(path, "conll", text="a", column=3)

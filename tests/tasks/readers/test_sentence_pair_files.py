@@ -1,4 +1,4 @@
-"""Pairs of texts: SNLI, MultiNLI, SICK and KLUE-NLI."""
+"""Tests of the reader of sentence pairs: SNLI, MultiNLI, SICK and KLUE-NLI."""
 
 import json
 
@@ -31,24 +31,24 @@ EXPECTED = [
 ]
 
 
-def test_snli_in_json_lines(write):
+def test_read_pairs_reads_snli_json_lines(write):
     path = write("".join(json.dumps(record) + "\n" for record in SNLI), "snli.jsonl")
     assert read_pairs(path) == read(path, "sentence_pairs") == EXPECTED
 
 
-def test_snli_in_a_table(write):
+def test_read_pairs_reads_snli_table(write):
     rows = ["\t".join(SNLI[0]), *("\t".join(record.values()) for record in SNLI)]
     assert read_pairs(write("\n".join(rows) + "\n")) == EXPECTED
 
 
-def test_klue(write):
+def test_read_pairs_reads_klue_nli(write):
     records = [{"guid": "k-1", "premise": "가 나", "hypothesis": "다", "gold_label": "neutral"}]
     path = write(json.dumps(records, ensure_ascii=False, indent=4), "klue.json")
     expected = [Example((("가", " ", "나"), ("다",)), "neutral", "k-1")]
     assert read_pairs(path, split=list) == expected
 
 
-def test_sick_as_it_was_for_semeval(write):
+def test_read_pairs_reads_semeval_release_of_sick(write):
     path = write(
         "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
         "7\tA b\tB a\t4.5\tNEUTRAL\n"
@@ -56,7 +56,7 @@ def test_sick_as_it_was_for_semeval(write):
     assert read_pairs(path) == [Example((("A", "b"), ("B", "a")), "NEUTRAL", "7")]
 
 
-def test_columns_of_ones_own(write):
+def test_read_pairs_reads_explicit_columns(write):
     expected = [Example((("a", "b"), ("c",)), "yes")]
     named = {"text": ("one", "two"), "label": "same"}
     assert read_pairs(write("one\ttwo\tsame\na b\tc\tyes\n"), **named) == expected
@@ -65,25 +65,27 @@ def test_columns_of_ones_own(write):
     path = write(json.dumps(record), "file.jsonl")
     assert read_pairs(path, **named) == expected
     assert read_pairs(path, text=["one", "two"])[0].target == "no"
-    # Names that are known, and a label that is not.
+    # Known text columns, and an explicit label column.
     path = write("premise\thypothesis\tsame\na b\tc\tyes\n")
     assert read_pairs(path, label="same") == expected
 
 
-def test_names_that_do_not_fit(write):
+def test_read_pairs_rejects_missing_or_wrong_columns(write):
     path = write("one\ttwo\tsame\na\tb\tyes\n")
-    with pytest.raises(FormatError, match=r"names no pair .*; name yours with --text first,second"):
+    with pytest.raises(
+        FormatError, match=r"no columns of a labeled pair .* with --text first,second"
+    ):
         read_pairs(path, text=("one", "two"))
-    with pytest.raises(FormatError, match=r"no column 'three'; .* the right one with --text"):
+    with pytest.raises(FormatError, match=r"no column 'three'. .* Choose one with --text"):
         read_pairs(path, text=("one", "three"), label="same")
     for text in ("one", ("one",), ("one", "two", "same")):
         with pytest.raises(
-            ConfigError, match=r"pairs have two columns of texts: --text premise,hy"
+            ConfigError, match=r"text must name two columns, such as --text premise,hy"
         ):
             read_pairs(path, text=text, label="same")
 
 
-def test_a_pair_without_a_label_is_not_looked_at(write):
+def test_read_pairs_skips_pair_without_majority_label_before_checking_it(write):
     records = [SNLI[0], SNLI[1] | {"sentence2": " "}, SNLI[1] | {"sentence1": None}, SNLI[2]]
     assert read_pairs(write("\n".join(map(json.dumps, records)))) == EXPECTED
     rows = ["gold_label\tpairID\tsentence1\tsentence2", "-\t2e\tA man.\t"]
@@ -91,43 +93,43 @@ def test_a_pair_without_a_label_is_not_looked_at(write):
     assert read_pairs(write("\n".join(rows))) == EXPECTED
 
 
-def test_a_pair_without_a_name(write):
-    """Names are not learned from."""
-    nameless = {name: value for name, value in SNLI[2].items() if name != "pairID"}
-    for second in (nameless, nameless | {"pairID": None}):
-        found = read_pairs(write("\n".join(map(json.dumps, [SNLI[0], second]))))
-        assert [example.id for example in found] == ["1e", ""]
+def test_read_pairs_accepts_pair_without_id(write):
+    without_id = {name: value for name, value in SNLI[2].items() if name != "pairID"}
+    for second in (without_id, without_id | {"pairID": None}):
+        examples = read_pairs(write("\n".join(map(json.dumps, [SNLI[0], second]))))
+        assert [example.id for example in examples] == ["1e", ""]
 
 
 @pytest.mark.parametrize(
     ("texts", "label"),
     [
-        ("sentence1 sentence2", "gold_label"),
-        ("premise hypothesis", "gold_label"),
-        ("sentence_A sentence_B", "entailment_judgment"),
-        ("sentence_A sentence_B", "entailment_label"),
+        ("sentence1,sentence2", "gold_label"),
+        ("premise,hypothesis", "gold_label"),
+        ("sentence_A,sentence_B", "entailment_judgment"),
+        ("sentence_A,sentence_B", "entailment_label"),
     ],
 )
-def test_labels_of_known_sets(write, texts, label):
-    first, second = texts.split()
+def test_read_pairs_rejects_unknown_label_of_known_data_set(write, texts, label):
+    first, second = texts.split(",")
     labels = ["Entailment", "CONTRADICTION", "neutral", "entailmnt"]
-    table = [f"{first}\t{second}\t{label}", *(f"a\tb\t{one}" for one in labels)]
-    records = [json.dumps({first: "a", second: "b", label: one}) for one in labels]
+    table = [f"{first}\t{second}\t{label}", *(f"a\tb\t{each}" for each in labels)]
+    records = [json.dumps({first: "a", second: "b", label: each}) for each in labels]
     message = (
-        f"line {{}} has the {label} 'entailmnt'; expected entailment, contradiction, neutral, or -"
+        f"line {{}}: unknown {label} 'entailmnt'. Expected one of: "
+        "entailment, contradiction, neutral, or -"
     )
     for line, lines in ((5, table), (4, records)):
-        found = read_pairs(write("\n".join(lines[:-1])))
-        assert [example.target for example in found] == labels[:-1]
+        examples = read_pairs(write("\n".join(lines[:-1])))
+        assert [example.target for example in examples] == labels[:-1]
         path = write("\n".join(lines))
         with pytest.raises(FormatError, match=message.format(line)):
             read_pairs(path)
-        # The labels of a set whose columns are named are its own.
-        assert [one.target for one in read_pairs(path, label=label)] == labels
-        assert [one.target for one in read_pairs(path, text=(first, second))] == labels
+        # With explicit columns any labels are accepted.
+        assert [each.target for each in read_pairs(path, label=label)] == labels
+        assert [each.target for each in read_pairs(path, text=(first, second))] == labels
 
 
-def test_labels_of_other_sets(write):
+def test_read_pairs_accepts_any_labels_in_column_named_label(write):
     path = write("sentence1\tsentence2\tlabel\na\tb\tnot_entailment\n")
     assert read_pairs(path)[0].target == "not_entailment"
     path = write('{"premise": "a", "hypothesis": "b", "label": 2}')
@@ -140,7 +142,7 @@ WHOLE_SICK = (
 )
 
 
-def test_parts_of_the_whole_sick(write):
+def test_read_pairs_selects_parts_of_sick(write):
     path = write(WHOLE_SICK, "SICK.txt")
     assert [example.id for example in read_pairs(path)] == ["1", "2", "3"]
     for part, name in (("train", "1"), ("dev", "2"), ("test", "3")):
@@ -150,34 +152,58 @@ def test_parts_of_the_whole_sick(write):
 @pytest.mark.parametrize(
     ("text", "part", "message"),
     [
-        ("a\tb\n1\t2\n", "", "line 1 names no pair of texts with a label; it has a, b, expected"),
-        ("premise\thypothesis\na\tb\n", "", "names no pair of texts with a label"),
-        ('{"premise": "a", "label": "x"}\n', "", "it has premise, label, expected"),
-        ("", "", "names no pair"),
-        ("[]", "", "names no pair"),
-        ('{"premise":', "", "line 1 is no JSON record"),
-        ("label\tpremise\thypothesis\n-\ta\tb\n", "", "holds no pair with a label"),
-        ("label\tpremise\thypothesis\nx\ta\n", "", "line 2 has 2 columns, the header has 3"),
-        ("label\tpremise\thypothesis\nx\ta\t \n", "", "line 2 has a text without words"),
-        ("label\tpremise\thypothesis\nx\ta\tb\n", "train", "has no parts: there is no column Sem"),
-        (WHOLE_SICK.replace("TRIAL", "TEST"), "dev", "holds no pair with a label for dev"),
-        (json.dumps(SNLI[0] | {"gold_label": 2}), "", "line 1 has the gold_label '2'; expected en"),
+        ("a\tb\n1\t2\n", "", "line 1: no columns of a labeled pair .* are: a, b. Expected"),
+        ("premise\thypothesis\na\tb\n", "", "no columns of a labeled pair"),
+        ('{"premise": "a", "label": "x"}\n', "", "The columns are: premise, label. Expected"),
+        ("", "", "no columns of a labeled pair"),
+        ("[]", "", "no columns of a labeled pair"),
+        ('{"premise":', "", "line 1: not a JSON record"),
+        ("label\tpremise\thypothesis\n-\ta\tb\n", "", "contains no labeled pairs"),
+        (
+            "label\tpremise\thypothesis\nx\ta\n",
+            "",
+            "line 2: the row has 2 columns, but the header has 3",
+        ),
+        ("label\tpremise\thypothesis\nx\ta\t \n", "", "line 2: a text has no words"),
+        (
+            "label\tpremise\thypothesis\nx\ta\tb\n",
+            "train",
+            "cannot select the part 'train', .* no column Sem",
+        ),
+        (
+            WHOLE_SICK.replace("TRIAL", "TEST"),
+            "dev",
+            "contains no labeled pairs for the part 'dev'",
+        ),
+        (
+            json.dumps(SNLI[0] | {"gold_label": 2}),
+            "",
+            "line 1: unknown gold_label '2'. Expected one of: en",
+        ),
         (
             json.dumps(SNLI[0] | {"gold_label": ["a", "b"]}),
             "",
-            "line 1 has 2 values for gold_label; a pair has one label",
+            "line 1: gold_label has 2 values; expected one label",
         ),
         (
             json.dumps([{"premise": "a", "hypothesis": "b", "label": ["x"]}], indent=1),
             "",
-            "line 2, record 1 has 1 values for label; a pair has one label",
+            "line 2, record 1: label has 1 values; expected one label",
         ),
-        (json.dumps(SNLI[0] | {"gold_label": None}), "", "line 1: gold_label is null; expected a"),
-        ("gold_label\tpremise\thypothesis\n\ta\tb\n", "", "line 2 has no gold_label"),
-        ("gold_label\tpremise\thypothesis\n-\ta\tb\n", "", "holds no pair with a label"),
+        (
+            json.dumps(SNLI[0] | {"gold_label": None}),
+            "",
+            r"line 1: the field 'gold_label' must be a label .* \(got null\)",
+        ),
+        (
+            "gold_label\tpremise\thypothesis\n\ta\tb\n",
+            "",
+            "line 2: the column 'gold_label' is empty",
+        ),
+        ("gold_label\tpremise\thypothesis\n-\ta\tb\n", "", "contains no labeled pairs"),
     ],
 )
-def test_broken(write, text, part, message):
+def test_read_pairs_rejects_invalid_file(write, text, part, message):
     path = write(text)
     with pytest.raises(FormatError, match=message):
         read_pairs(path / part if part else path)

@@ -1,4 +1,4 @@
-"""Trees of the Stanford Sentiment Treebank."""
+"""Tests of the reader of the Stanford Sentiment Treebank."""
 
 import pytest
 from hypothesis import given
@@ -21,27 +21,27 @@ def path(tmp_path):
     return path
 
 
-def found(examples):
+def texts_and_labels(examples):
     return [(" ".join(example.words), example.target) for example in examples]
 
 
-def test_five_labels(path):
-    assert found(read_sst5(path)) == [
+def test_read_sst5_returns_sentences_with_five_labels(path):
+    assert texts_and_labels(read_sst5(path)) == [
         ("It 's good", "positive"),
         ("so", "neutral"),
         ("not ( 2/3 a\xa0b*", "very negative"),
     ]
 
 
-def test_two_labels(path):
-    assert found(read_sst2(path)) == [
+def test_read_sst2_returns_sentences_with_two_labels(path):
+    assert texts_and_labels(read_sst2(path)) == [
         ("It 's good", "positive"),
         ("not ( 2/3 a\xa0b*", "negative"),
     ]
 
 
-def test_phrases(path):
-    assert found(read_sst5(path, phrases=True))[:5] == [
+def test_readers_return_phrases(path):
+    assert texts_and_labels(read_sst5(path, phrases=True))[:5] == [
         ("It 's good", "positive"),
         ("It", "neutral"),
         ("'s good", "very positive"),
@@ -49,7 +49,7 @@ def test_phrases(path):
         ("good", "neutral"),
     ]
     assert len(read_sst5(path, phrases=True)) == 5 + 1 + 6 + 1
-    assert found(read_sst2(path, phrases=True)) == [
+    assert texts_and_labels(read_sst2(path, phrases=True)) == [
         ("It 's good", "positive"),
         ("'s good", "positive"),
         ("'s", "positive"),
@@ -58,9 +58,10 @@ def test_phrases(path):
     ]
 
 
-def spelled(tree):
-    label, below = tree
-    return f"({label} {below if isinstance(below, str) else ' '.join(map(spelled, below))})"
+def to_brackets(tree):
+    label, children = tree
+    content = children if isinstance(children, str) else " ".join(map(to_brackets, children))
+    return f"({label} {content})"
 
 
 def leaves(tree):
@@ -79,15 +80,15 @@ TREE = st.recursive(
 
 
 @given(TREE)
-def test_whatever_is_written_is_parsed(tree):
-    words, nodes = parse(spelled(tree))
+def test_parse_restores_any_written_tree(tree):
+    words, nodes = parse(to_brackets(tree))
     assert list(words) == leaves(tree)
     assert nodes[0] == Phrase(tree[0], 0, len(words))
     assert all(0 <= node.start < node.end <= len(words) for node in nodes)
-    assert len(nodes) == spelled(tree).count("(")
+    assert len(nodes) == to_brackets(tree).count("(")
 
 
-def test_depth_is_no_matter():
+def test_parse_accepts_deep_tree():
     words, nodes = parse("(2 " * 5000 + "deep" + ")" * 5000)
     assert (words, len(nodes)) == (("deep",), 5000)
 
@@ -95,33 +96,33 @@ def test_depth_is_no_matter():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("(3 (2 It) (4 's)", "1 of its brackets are not closed"),
-        ("(3 (2 It", "2 of its brackets"),
+        ("(3 (2 It) (4 's)", "1 brackets are not closed"),
+        ("(3 (2 It", "2 brackets are not closed"),
         ("(3 (2 It)) )", r"'\)' at character 12 is outside of the tree"),
         ("(3 It) (2 a)", r"'\(' at character 8 is outside"),
         ("It", "'It' at character 1 is outside"),
         ("(5 It)", "the label '5' at character 2 is not one of 0, 1, 2, 3, 4"),
         ("(It)", "the label 'It'"),
-        ("(3)", "closed at character 3 holds no word"),
-        ("()", "holds no word"),
-        ("((2 It))", "no label before the bracket at character 2"),
-        ("(3 It 's)", 'the word "\'s" at character 7 stands beside another'),
-        ("(3 (2 It) 's)", "the word .* at character 11 stands beside"),
+        ("(3)", "closed at character 3 contains no word"),
+        ("()", "contains no word"),
+        ("((2 It))", "the bracket at character 2 is not preceded by a label"),
+        ("(3 It 's)", 'the word "\'s" at character 7 follows another word'),
+        ("(3 (2 It) 's)", "the word .* at character 11 follows another"),
         ("(3 It (2 a))", "the bracket at character 7 follows a word"),
     ],
 )
-def test_broken(tmp_path, line, message):
+def test_read_sst5_rejects_invalid_tree(tmp_path, line, message):
     path = tmp_path / "trees.txt"
     path.write_text(f"(2 a)\n{line}\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=f"trees.txt, line 2 is no tree of SST: .*{message}"):
+    with pytest.raises(FormatError, match=f"trees.txt, line 2: not a tree of SST: .*{message}"):
         read_sst5(path)
 
 
-def test_no_trees(tmp_path):
+def test_readers_reject_file_without_labeled_trees(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("\n")
-    with pytest.raises(FormatError, match="holds no labelled tree"):
+    with pytest.raises(FormatError, match="contains no labeled trees"):
         read_sst5(path)
     path.write_text("(2 neutral)\n")
-    with pytest.raises(FormatError, match="holds no labelled tree"):
+    with pytest.raises(FormatError, match="contains no labeled trees"):
         read_sst2(path)

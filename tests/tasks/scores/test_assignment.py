@@ -1,4 +1,4 @@
-"""The best pairing of rows and columns."""
+"""Tests of the maximum-weight assignment."""
 
 from itertools import permutations
 
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from elmo.tasks.scores.assignment import best_pairs
 
 
-def worth(values, pairs):
+def total_value(values, pairs):
     return sum(values[pair] for pair in pairs)
 
 
-def test_by_hand():
-    """The largest value of all, 9, is not in the best pairing: 9 + 1 < 8 + 7."""
+def test_best_pairs_is_not_greedy():
+    """The largest value, 9, is not in the best assignment: 9 + 1 < 8 + 7."""
     values = np.array([[9.0, 8.0], [7.0, 1.0]])
     assert best_pairs(values) == [(0, 1), (1, 0)]
     assert best_pairs(np.zeros((0, 3))) == best_pairs(np.zeros((3, 0))) == []
@@ -23,7 +23,7 @@ def test_by_hand():
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_no_other_pairing_is_better(data):
+def test_best_pairs_equals_best_permutation(data):
     shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
     cells = st.integers(-4, 4)
     rows = data.draw(
@@ -38,18 +38,18 @@ def test_no_other_pairing_is_better(data):
     short, long = sorted(shape)
     assert len(pairs) == short
     assert len({row for row, _ in pairs}) == len({column for _, column in pairs}) == short
-    tall = values if shape[0] <= shape[1] else values.T
+    wide = values if shape[0] <= shape[1] else values.T
     best = max(
-        sum(tall[n, place] for n, place in enumerate(chosen))
-        for chosen in permutations(range(long), short)
+        sum(wide[row, column] for row, column in enumerate(columns))
+        for columns in permutations(range(long), short)
     )
-    assert worth(values, pairs) == pytest.approx(best)
+    assert total_value(values, pairs) == pytest.approx(best)
 
 
-def test_against_scipy():
+def test_best_pairs_agrees_with_scipy():
     optimize = pytest.importorskip("scipy.optimize")
     generator = np.random.default_rng(0)
     for shape in ((40, 40), (12, 60), (60, 12)):
         values = generator.random(shape)
         rows, columns = optimize.linear_sum_assignment(values, maximize=True)
-        assert worth(values, best_pairs(values)) == pytest.approx(values[rows, columns].sum())
+        assert total_value(values, best_pairs(values)) == pytest.approx(values[rows, columns].sum())

@@ -1,4 +1,4 @@
-"""MUC, B³ and CEAFe against hand-worked examples and their definitions."""
+"""Tests of MUC, B³ and CEAFe against worked examples and their definitions."""
 
 from itertools import permutations
 
@@ -7,105 +7,107 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import InputError
-from elmo.tasks.scores.coreference_scores import Fit, cluster_scores
+from elmo.tasks.scores.coreference_scores import MetricScore, cluster_scores
 
-# The key of the first examples of the official scorer: one thing named once, one twice, one thrice.
+# Gold clusters of the first examples of the official scorer: one, two and three mentions.
 KEY = ["A", "BC", "DEF"]
 
 
-def check(found, expected):
+def check(predicted, expected):
     """Compare (recall, precision) of MUC, B³ and CEAFe."""
-    scores = cluster_scores([KEY], [found])
-    fits = scores.muc, scores.b3, scores.ceafe
-    for fit, (recall, precision) in zip(fits, expected, strict=True):
-        assert (fit.recall, fit.precision) == pytest.approx((recall, precision))
+    scores = cluster_scores([KEY], [predicted])
+    metrics = scores.muc, scores.b3, scores.ceafe
+    for metric, (recall, precision) in zip(metrics, expected, strict=True):
+        assert (metric.recall, metric.precision) == pytest.approx((recall, precision))
         total = recall + precision
-        assert fit.f1 == pytest.approx(2 * recall * precision / total if total else 0)
-    assert scores.mean_f1 == pytest.approx(sum(fit.f1 for fit in fits) / 3)
+        assert metric.f1 == pytest.approx(2 * recall * precision / total if total else 0)
+    assert scores.mean_f1 == pytest.approx(sum(metric.f1 for metric in metrics) / 3)
 
 
-def test_all_is_right():
-    """A single mention of a thing has no link, and counts for B³ and CEAFe."""
+def test_perfect_prediction_scores_one():
+    """A singleton has no link, but counts for B³ and CEAFe."""
     check(["DEF", "A", "CB"], [(1, 1)] * 3)
-    assert cluster_scores([KEY], [KEY]).mentions == Fit(1, 1, 1)
+    assert cluster_scores([KEY], [KEY]).mentions == MetricScore(1, 1, 1)
 
 
-def test_missing_mentions_and_clusters():
+def test_missing_mentions_and_clusters_lower_recall():
     """MUC: EF is 1 of 3 links. B³: (1 + 2/3 + 2/3) / 6. CEAFe: 1 + 2·2/5, of 3 and of 2."""
     check(["A", "EF"], [(1 / 3, 1), (7 / 18, 1), (1.8 / 3, 1.8 / 2)])
 
 
-def test_spurious_mentions_and_clusters():
-    """x and y join what is right, z stands alone.
+def test_spurious_mentions_and_clusters_lower_precision():
+    """x and y are added to correct clusters, z is a cluster of its own.
 
     MUC: 3 of 2 + 3 links. B³: (1 + 2·2/3 + 3·3/4) / 9. CEAFe: 1 + 4/5 + 6/7, of 3 and of 4.
     """
-    likeness = 1 + 4 / 5 + 6 / 7
+    similarity = 1 + 4 / 5 + 6 / 7
     precision = (4 + 7 / 12) / 9
-    check(["A", "BCx", "DEFy", "z"], [(1, 3 / 5), (1, precision), (likeness / 3, likeness / 4)])
+    check(["A", "BCx", "DEFy", "z"], [(1, 3 / 5), (1, precision), (similarity / 3, similarity / 4)])
 
 
-def test_missing_and_spurious():
+def test_missing_and_spurious_mentions_lower_both():
     """MUC: BC of 3 links and of 3. B³: (3 + 1/3) / 6, (1 + 4/3 + 1/2) / 7. CEAFe: 1 + .8 + .4."""
     b3 = ((3 + 1 / 3) / 6, (1 + 4 / 3 + 1 / 2) / 7)
     check(["A", "BCx", "Dy", "z"], [(1 / 3, 1 / 3), b3, (2.2 / 3, 2.2 / 4)])
 
 
-def test_more_spurious_mentions():
+def test_more_spurious_mentions_lower_precision_further():
     """MUC: BC of 3 links and of 4. B³: 1 + 2·2/4 + 1/2 of 8. CEAFe: 1 + 2/3 + .4."""
-    likeness = 1 + 2 / 3 + 0.4
+    similarity = 1 + 2 / 3 + 0.4
     b3 = ((3 + 1 / 3) / 6, 2.5 / 8)
-    check(["A", "BCxw", "Dy", "z"], [(1 / 3, 1 / 4), b3, (likeness / 3, likeness / 4)])
+    check(["A", "BCxw", "Dy", "z"], [(1 / 3, 1 / 4), b3, (similarity / 3, similarity / 4)])
 
 
-def test_split_clusters():
-    """MUC: 1 of 3 links. B³: 1 + 2·1/2 + 1/3 + 2·2/3, all of it precise. CEAFe: 1 + 2/3 + 4/5."""
-    likeness = 1 + 2 / 3 + 4 / 5
+def test_split_clusters_lower_recall():
+    """MUC: 1 of 3 links. B³: 1 + 2·1/2 + 1/3 + 2·2/3, precision 1. CEAFe: 1 + 2/3 + 4/5."""
+    similarity = 1 + 2 / 3 + 4 / 5
     recall = (1 + 1 + 1 / 3 + 4 / 3) / 6
-    check(["A", "B", "C", "D", "EF"], [(1 / 3, 1), (recall, 1), (likeness / 3, likeness / 5)])
+    check(["A", "B", "C", "D", "EF"], [(1 / 3, 1), (recall, 1), (similarity / 3, similarity / 5)])
 
 
-def test_all_in_one_cluster():
+def test_single_cluster_lowers_precision():
     """MUC: 3 links of 5. B³: (1 + 2·2 + 3·3) / 6 of 6. CEAFe: the largest, 6/9."""
     check(["ABCDEF"], [(1, 3 / 5), (1, 14 / 36), (2 / 3 / 3, 2 / 3)])
 
 
-def test_nothing_is_right():
+def test_wrong_or_empty_prediction_scores_zero():
     check(["xy"], [(0, 0)] * 3)
     check([], [(0, 0)] * 3)
     assert cluster_scores([[]], [[]]).mean_f1 == 0
 
 
-def test_vilain():
-    """The example of Vilain et al. (1995): key ABCD, answered AB and CD: recall 2/3."""
+def test_muc_on_example_of_vilain():
+    """Vilain et al. (1995): gold ABCD, predicted AB and CD: recall 2/3."""
     scores = cluster_scores([["ABCD"]], [["AB", "CD"]])
     assert (scores.muc.recall, scores.muc.precision) == pytest.approx((2 / 3, 1))
 
 
-def test_bagga_and_baldwin():
-    """Their example: 12345, 67, 89ABC; two ways to join, which MUC does not tell apart."""
+def test_b3_on_example_of_bagga_and_baldwin():
+    """Gold 12345, 67, 89ABC; two ways to merge clusters, which MUC scores equally."""
     key = ["12345", "67", "89ABC"]
-    for found, precision in ((["12345", "6789ABC"], 16 / 21), (["1234589ABC", "67"], 7 / 12)):
-        scores = cluster_scores([key], [found])
+    for predicted, precision in ((["12345", "6789ABC"], 16 / 21), (["1234589ABC", "67"], 7 / 12)):
+        scores = cluster_scores([key], [predicted])
         assert (scores.muc.recall, scores.muc.precision) == pytest.approx((1, 9 / 10))
         assert (scores.b3.recall, scores.b3.precision) == pytest.approx((1, precision))
 
 
-def test_documents_are_summed_before_they_are_divided():
-    """MUC: 1 of 1 link and 0 of 3."""
+def test_counts_are_summed_over_documents():
+    """MUC: 1 of 1 link and 0 of 3 links."""
     scores = cluster_scores([["AB"], ["ABCD"]], [["AB"], []])
     assert scores.muc.recall == 1 / 4
     assert scores.b3.recall == 2 / 6
     assert scores.ceafe.recall == 1 / 2
     assert scores.n == 2
-    # The same mention in another document is another one.
+    # Equal mentions in different documents are different mentions.
     assert cluster_scores([["AB"], ["CD"]], [["CD"], ["AB"]]).b3.f1 == 0
 
 
-def test_what_does_not_fit():
-    with pytest.raises(InputError, match="documents: 1 in gold, 0 in the answers"):
+def test_cluster_scores_rejects_invalid_input():
+    with pytest.raises(
+        InputError, match="number of documents differs: 1 in the gold data, 0 in the predictions"
+    ):
         cluster_scores([KEY], [])
-    with pytest.raises(InputError, match="the mention B is in two clusters"):
+    with pytest.raises(InputError, match="The mention B is in two clusters"):
         cluster_scores([KEY], [["AB", "BC"]])
 
 
@@ -114,9 +116,9 @@ def test_what_does_not_fit():
 
 @st.composite
 def clusterings(draw):
-    """Some of eight mentions, in clusters."""
+    """Clusters of some of eight mentions."""
     owners = draw(st.lists(st.integers(0, 4), min_size=8, max_size=8))
-    clusters = [{n for n, owner in enumerate(owners) if owner == one} for one in range(1, 5)]
+    clusters = [{n for n, owner in enumerate(owners) if owner == name} for name in range(1, 5)]
     return [cluster for cluster in clusters if cluster]
 
 
@@ -142,12 +144,12 @@ def b3_recall(key, response):
 
 
 def ceafe_recall(key, response):
-    def likeness(one, other):
-        return 2 * len(one & other) / (len(one) + len(other))
+    def similarity(first, second):
+        return 2 * len(first & second) / (len(first) + len(second))
 
     short, long = sorted((key, response), key=len)
     best = max(
-        sum(likeness(one, other) for one, other in zip(short, order, strict=False))
+        sum(similarity(*pair) for pair in zip(short, order, strict=False))
         for order in permutations(long, len(short))
     )
     return best / len(key) if key else 0
@@ -155,19 +157,19 @@ def ceafe_recall(key, response):
 
 @settings(max_examples=200, deadline=None)
 @given(clusterings(), clusterings())
-def test_by_their_definitions(key, response):
+def test_scores_follow_definitions(key, response):
     scores = cluster_scores([key], [response])
-    for fit, recall in (
+    for metric, recall in (
         (scores.muc, muc_recall),
         (scores.b3, b3_recall),
         (scores.ceafe, ceafe_recall),
     ):
-        assert fit.recall == pytest.approx(recall(key, response))
-        assert fit.precision == pytest.approx(recall(response, key))
-    # Sides changed, recall and precision are.
-    turned = cluster_scores([response], [key])
-    assert turned.mean_f1 == pytest.approx(scores.mean_f1)
-    assert (turned.b3.recall, turned.ceafe.recall) == pytest.approx(
+        assert metric.recall == pytest.approx(recall(key, response))
+        assert metric.precision == pytest.approx(recall(response, key))
+    # Swapping gold and predictions swaps recall and precision.
+    swapped = cluster_scores([response], [key])
+    assert swapped.mean_f1 == pytest.approx(scores.mean_f1)
+    assert (swapped.b3.recall, swapped.ceafe.recall) == pytest.approx(
         (scores.b3.precision, scores.ceafe.precision)
     )
     assert cluster_scores([key], [key]).b3.f1 == bool(key)

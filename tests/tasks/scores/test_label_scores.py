@@ -1,4 +1,4 @@
-"""Scores against hand-worked figures and seqeval's."""
+"""Tests of label and span scores against worked examples, scikit-learn and seqeval."""
 
 import math
 import warnings
@@ -31,70 +31,74 @@ def seqeval():
 # ------------------------------------------------------------------------------------ labels
 
 
-def test_labels_by_hand():
-    found = label_scores(["a", "a", "a", "b", "b", "c"], ["a", "a", "b", "b", "d", "a"])
-    assert found.accuracy == 3 / 6
-    assert found.n == 6
-    assert found.labels["a"] == Score(2 / 3, 2 / 3, 2 / 3, gold=3, found=3, right=2)
-    assert found.labels["b"] == Score(1 / 2, 1 / 2, 1 / 2, gold=2, found=2, right=1)
-    assert found.labels["c"] == Score(0.0, 0.0, 0.0, gold=1, found=0, right=0)
-    assert found.labels["d"] == Score(0.0, 0.0, 0.0, gold=0, found=1, right=0)
-    assert list(found.labels) == ["a", "b", "c", "d"]
-    # d is not in gold and does not count.
-    assert found.macro_f1 == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
+def test_label_scores_on_worked_example():
+    scores = label_scores(["a", "a", "a", "b", "b", "c"], ["a", "a", "b", "b", "d", "a"])
+    assert scores.accuracy == 3 / 6
+    assert scores.n == 6
+    assert scores.labels["a"] == Score(2 / 3, 2 / 3, 2 / 3, gold=3, predicted=3, correct=2)
+    assert scores.labels["b"] == Score(1 / 2, 1 / 2, 1 / 2, gold=2, predicted=2, correct=1)
+    assert scores.labels["c"] == Score(0.0, 0.0, 0.0, gold=1, predicted=0, correct=0)
+    assert scores.labels["d"] == Score(0.0, 0.0, 0.0, gold=0, predicted=1, correct=0)
+    assert list(scores.labels) == ["a", "b", "c", "d"]
+    # d is not in the gold labels and does not count.
+    assert scores.macro_f1 == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
 
 
 @settings(deadline=None)
 @given(st.data())
-def test_labels_against_scikit_learn(scikit_learn, data):
+def test_label_scores_agree_with_scikit_learn(scikit_learn, data):
     metrics = scikit_learn
     n = data.draw(st.integers(1, 20))
-    gold, answers = (
+    gold, predicted = (
         data.draw(st.lists(st.sampled_from("abcd"), min_size=n, max_size=n)) for _ in "12"
     )
-    found = label_scores(gold, answers)
-    seen = sorted(set(gold))
-    macro = metrics.f1_score(gold, answers, labels=seen, average="macro", zero_division=0)
-    assert found.accuracy == pytest.approx(metrics.accuracy_score(gold, answers))
-    assert found.macro_f1 == pytest.approx(macro)
-    expected = metrics.precision_recall_fscore_support(gold, answers, labels=seen, zero_division=0)
-    for place, label in enumerate(seen):
-        assert astuple(found.labels[label])[:4] == pytest.approx([row[place] for row in expected])
+    scores = label_scores(gold, predicted)
+    gold_labels = sorted(set(gold))
+    macro = metrics.f1_score(gold, predicted, labels=gold_labels, average="macro", zero_division=0)
+    assert scores.accuracy == pytest.approx(metrics.accuracy_score(gold, predicted))
+    assert scores.macro_f1 == pytest.approx(macro)
+    expected = metrics.precision_recall_fscore_support(
+        gold, predicted, labels=gold_labels, zero_division=0
+    )
+    for index, label in enumerate(gold_labels):
+        assert astuple(scores.labels[label])[:4] == pytest.approx([row[index] for row in expected])
 
 
-def test_labels_that_do_not_fit():
-    with pytest.raises(InputError, match="labels: 2 in gold, 1 in the answers"):
+def test_label_scores_rejects_invalid_input():
+    with pytest.raises(
+        InputError, match="number of labels differs: 2 in the gold data, 1 in the predictions"
+    ):
         label_scores(["a", "b"], ["a"])
-    with pytest.raises(InputError, match="no label"):
+    with pytest.raises(InputError, match="no labels"):
         label_scores([], [])
 
 
 # ------------------------------------------------------------------------------------ spans
 
 
-def test_spans_by_hand():
-    """Gold has PER 0-2, LOC 3-4 | PER 0-1; found PER 0-2, ORG 3-4 | PER 0-2 | and LOC 1-2."""
+def test_span_scores_on_worked_example():
+    """Gold: PER 0-2, LOC 3-4 | PER 0-1; predicted: PER 0-2, ORG 3-4 | PER 0-2 | LOC 1-2."""
     gold = ["B-PER I-PER O B-LOC".split(), "B-PER O O".split(), "O O".split()]
-    found = ["B-PER I-PER O B-ORG".split(), "B-PER I-PER O".split(), "O I-LOC".split()]
-    scores = span_scores(gold, found, IOB2)
-    assert scores.total == Score(1 / 4, 1 / 3, 2 / 7, gold=3, found=4, right=1)
+    predicted = ["B-PER I-PER O B-ORG".split(), "B-PER I-PER O".split(), "O I-LOC".split()]
+    scores = span_scores(gold, predicted, IOB2)
+    assert scores.total == Score(1 / 4, 1 / 3, 2 / 7, gold=3, predicted=4, correct=1)
     assert (scores.precision, scores.recall, scores.f1) == (1 / 4, 1 / 3, 2 / 7)
     assert scores.accuracy == 6 / 9
     assert scores.n == 9
     assert scores.labels == {
-        "LOC": Score(0.0, 0.0, 0.0, gold=1, found=1, right=0),
-        "ORG": Score(0.0, 0.0, 0.0, gold=0, found=1, right=0),
-        "PER": Score(1 / 2, 1 / 2, 1 / 2, gold=2, found=2, right=1),
+        "LOC": Score(0.0, 0.0, 0.0, gold=1, predicted=1, correct=0),
+        "ORG": Score(0.0, 0.0, 0.0, gold=0, predicted=1, correct=0),
+        "PER": Score(1 / 2, 1 / 2, 1 / 2, gold=2, predicted=2, correct=1),
     }
 
 
 def test_spans_do_not_cross_sentences():
-    """Two sentences are two spans, as the blank line between them tells conlleval."""
+    """An I- tag at the beginning of a sentence begins a span, as in conlleval."""
     scores = span_scores([["B-X"], ["I-X"]], [["B-X"], ["I-X"]], IOB2)
     assert (scores.total.gold, scores.f1) == (2, 1.0)
 
 
-def test_no_spans_at_all():
+def test_span_scores_are_zero_without_spans():
     scores = span_scores([["O", "O"]], [["O", "O"]], IOB2)
     assert (scores.precision, scores.recall, scores.f1, scores.accuracy) == (0.0, 0.0, 0.0, 1.0)
     assert scores.labels == {}
@@ -102,56 +106,56 @@ def test_no_spans_at_all():
 
 @settings(max_examples=200, deadline=None)
 @given(st.data(), st.sampled_from([IOB2, BIOES]))
-def test_against_seqeval(seqeval, data, scheme):
-    """Ill-formed answers included."""
+def test_span_scores_agree_with_seqeval(seqeval, data, scheme):
+    """Includes ill-formed tag sequences."""
     metrics = seqeval
     lengths = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=5))
-    gold, answers = (
+    gold, predicted = (
         [
             data.draw(st.lists(st.sampled_from(TAGS[scheme]), min_size=n, max_size=n))
             for n in lengths
         ]
         for _ in "12"
     )
-    scores = span_scores(gold, answers, scheme)
+    scores = span_scores(gold, predicted, scheme)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = [
-            metric(gold, answers, zero_division=0)
+            metric(gold, predicted, zero_division=0)
             for metric in (metrics.precision_score, metrics.recall_score, metrics.f1_score)
         ]
-        each = (
-            metrics.classification_report(gold, answers, output_dict=True, zero_division=0)
+        by_label = (
+            metrics.classification_report(gold, predicted, output_dict=True, zero_division=0)
             if scores.labels
             else {}
         )
     assert [scores.precision, scores.recall, scores.f1] == pytest.approx(expected)
-    assert scores.accuracy == pytest.approx(metrics.accuracy_score(gold, answers))
+    assert scores.accuracy == pytest.approx(metrics.accuracy_score(gold, predicted))
     for label, score in scores.labels.items():
-        row = each[label]
+        row = by_label[label]
         assert list(astuple(score)[:4]) == pytest.approx(
             [row["precision"], row["recall"], row["f1-score"], row["support"]]
         )
 
 
-def test_spans_that_do_not_fit():
-    with pytest.raises(InputError, match="sentences: 1 in gold, 0 in the answers"):
+def test_span_scores_rejects_invalid_input():
+    with pytest.raises(InputError, match="number of sentences differs: 1 in the gold data, 0 in"):
         span_scores([["O"]], [], IOB2)
-    with pytest.raises(InputError, match="tags in sentence 2: 2 in gold, 1 in the answers"):
+    with pytest.raises(InputError, match="number of tags in sentence 2 differs: 2 in the gold"):
         span_scores([["O"], ["O", "O"]], [["O"], ["O"]], IOB2)
-    with pytest.raises(InputError, match="no tag"):
+    with pytest.raises(InputError, match="no tags"):
         span_scores([[]], [[]], IOB2)
 
 
 # ------------------------------------------------------------------------------------ seeds
 
 
-def test_mean_and_deviation():
+def test_mean_and_deviation_of_runs():
     spread = mean_and_deviation(value / 10 for value in (2, 4, 4, 4, 5, 5, 7, 9))
     assert spread.mean == pytest.approx(0.5)
     assert spread.deviation == pytest.approx(math.sqrt(32 / 7) / 10)
     assert spread.n == 8
     assert mean_and_deviation([0.3]) == mean_and_deviation([0.3])
     assert (mean_and_deviation([0.3]).mean, mean_and_deviation([0.3]).deviation) == (0.3, 0.0)
-    with pytest.raises(InputError, match="no value"):
+    with pytest.raises(InputError, match="no values"):
         mean_and_deviation([])

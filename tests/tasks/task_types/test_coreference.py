@@ -1,4 +1,4 @@
-"""Coreference: its head, documents in pieces, pronouns of GAP, and models."""
+"""Tests of coreference: the head, long documents, GAP and complete models."""
 
 import json
 import logging
@@ -18,11 +18,11 @@ from elmo.config import CoreferenceConfig
 from elmo.errors import ConfigError, InputError
 from elmo.tasks import CoreferenceResolver
 from elmo.tasks.examples import Example, PronounCandidates
-from elmo.tasks.heads.coreference_head import CoreferenceHead, distance
+from elmo.tasks.heads.coreference_head import CoreferenceHead, distance_bucket
 from elmo.tasks.packed_batch import PackedBatch
 from elmo.tasks.task_model import EncodedTexts
 from elmo.tasks.task_trainable import TaskTrainingJob
-from elmo.tasks.task_types import coreference as clusters_module
+from elmo.tasks.task_types import coreference as coreference_module
 from elmo.tasks.task_types.task_registry import make_task, task_for
 from elmo.train import loop
 
@@ -39,7 +39,7 @@ OPTIONS = {
 
 
 def document(he, she, first, single):
-    """Make three sentences in which he and she are named, then meant; a dog may be told of once."""
+    """Return three sentences with two names and pronouns, and a singleton (a dog) if `single`."""
     texts = (
         (*he.split(), "met", *she.split(), "."),
         (first, "saw", "a", "dog", "."),
@@ -67,26 +67,26 @@ def documents(single):
 
 
 @pytest.fixture(autouse=True)
-def no_picture(monkeypatch):
+def no_plots(monkeypatch):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
-def make_head(has_singletons=True, **dials):
+def make_head(has_singletons=True, **options):
     torch.manual_seed(0)
-    dials = {
+    options = {
         "max_mention_words": 3,
         "top_span_ratio": 0.5,
         "max_antecedents": 4,
         "scorer_dim": 7,
-        **dials,
+        **options,
     }
     return CoreferenceHead(
-        dim=6, dials=CoreferenceConfig(**dials), has_singletons=has_singletons, dropout=0.2
+        dim=6, config=CoreferenceConfig(**options), has_singletons=has_singletons, dropout=0.2
     )
 
 
 def texts_of(*lengths):
-    """Give vectors of sentences, padded with what must not be read."""
+    """Return vectors of sentences, with large values at padding that must be ignored."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(len(lengths), max(lengths), 6, generator=generator)
     layout = PackedBatch.from_lengths(lengths)
@@ -96,51 +96,51 @@ def texts_of(*lengths):
 # -------------------------------------------------------------------------------------------- head
 
 
-def test_spans_end_in_their_sentence():
+def test_head_only_scores_spans_within_sentences():
     head = make_head(top_span_ratio=9.0).eval()
-    kept = head(texts_of(4, 1, 2))
-    # Of 4 words 4 + 3 + 2 spans, of 1 word 1, of 2 words 2 + 1.
-    assert len(kept.spans) == 13
-    places = [(span // 3, span // 3 + span % 3 + 1) for span in kept.spans.tolist()]
-    assert places == sorted(places)
-    assert set(places) >= {(0, 3), (1, 4), (4, 5), (5, 7)}
-    assert not {(2, 5), (3, 5), (4, 6)} & set(places)
+    top = head(texts_of(4, 1, 2))
+    # 4 + 3 + 2 spans of 4 words, 1 span of 1 word, 2 + 1 spans of 2 words.
+    assert len(top.spans) == 13
+    ranges = [(span // 3, span // 3 + span % 3 + 1) for span in top.spans.tolist()]
+    assert ranges == sorted(ranges)
+    assert set(ranges) >= {(0, 3), (1, 4), (4, 5), (5, 7)}
+    assert not {(2, 5), (3, 5), (4, 6)} & set(ranges)
 
 
-def test_a_span_is_known_by_its_ends_its_head_and_its_width():
+def test_span_vector_combines_ends_attention_and_length():
     head = make_head().eval()
     ((x, _, _),) = texts_of(5)
-    found, _ = head._spans(x[0], torch.zeros(5, dtype=torch.int64))
+    vectors, _ = head._spans(x[0], torch.zeros(5, dtype=torch.int64))
     words = x[0, 1:4]
-    shares = head.attention(words).softmax(dim=0)
+    weights = head.attention(words).softmax(dim=0)
     expected = (
         head.first(words[0])
         + head.last(words[2])
-        + head.inner((shares * words).sum(dim=0))
+        + head.inner((weights * words).sum(dim=0))
         + head.n_words.weight[2]
     ).relu()
-    torch.testing.assert_close(found[1, 2], expected)
+    torch.testing.assert_close(vectors[1, 2], expected)
 
 
-def test_the_best_spans_are_kept():
+def test_head_keeps_spans_with_highest_scores():
     head = make_head(top_span_ratio=0.5).eval()
-    kept = head(texts_of(5, 2))
-    assert len(kept.spans) == math.ceil(0.5 * 7)
-    best = kept.scores.flatten().topk(4).indices
-    assert sorted(best.tolist()) == kept.spans.tolist()
+    top = head(texts_of(5, 2))
+    assert len(top.spans) == math.ceil(0.5 * 7)
+    best = top.scores.flatten().topk(4).indices
+    assert sorted(best.tolist()) == top.spans.tolist()
 
 
-def test_what_a_link_is_worth():
+def test_link_score_combines_pair_score_and_mention_scores():
     head = make_head().eval()
-    kept = head(texts_of(5, 5))
-    assert kept.links.shape == (5, 1 + 4)
-    assert kept.links[:, 0].tolist() == [0.0] * 5
-    # The first has nothing before it, the second one mention, and so on.
-    assert torch.isfinite(kept.links).sum(dim=1).tolist() == [1, 2, 3, 4, 5]
+    top = head(texts_of(5, 5))
+    assert top.links.shape == (5, 1 + 4)
+    assert top.links[:, 0].tolist() == [0.0] * 5
+    # The first span has no antecedents, the second has one, and so on.
+    assert torch.isfinite(top.links).sum(dim=1).tolist() == [1, 2, 3, 4, 5]
     vectors, _ = head._spans(texts_of(5, 5)[0][0].flatten(0, 1), torch.arange(10) // 5)
-    one, other = kept.spans[4], kept.spans[1]
-    g, h = (vectors.flatten(0, 1)[number] for number in (one, other))
-    n_sentences = one // 15 - other // 15
+    later, earlier = top.spans[4], top.spans[1]
+    g, h = (vectors.flatten(0, 1)[number] for number in (later, earlier))
+    n_sentences = later // 15 - earlier // 15
     hidden = (
         head.later(g)
         + head.earlier(h)
@@ -148,37 +148,38 @@ def test_what_a_link_is_worth():
         + head.mentions_between.weight[3]
         + head.sentences_between.weight[n_sentences]
     )
-    own = kept.scores.flatten()[kept.spans[[4, 1]]]
-    expected = head.pair(hidden.relu())[0] + own.sigmoid().log().sum()
-    torch.testing.assert_close(kept.links[4, 3], expected)
+    mention_scores = top.scores.flatten()[top.spans[[4, 1]]]
+    expected = head.pair(hidden.relu())[0] + mention_scores.sigmoid().log().sum()
+    torch.testing.assert_close(top.links[4, 3], expected)
 
 
-def test_distances():
-    found = distance(torch.tensor([0, 1, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 9999]))
-    assert found.tolist() == [0, 1, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
+def test_distance_bucket_groups_large_distances():
+    buckets = distance_bucket(torch.tensor([0, 1, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 9999]))
+    assert buckets.tolist() == [0, 1, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
 
 
-def of_mentions(kept, *places):
-    """Give the loss of the mentions of a document whose spans are its words."""
-    chances = kept.scores.flatten().sigmoid()
-    is_mention = torch.zeros(len(chances), dtype=torch.bool)
-    is_mention[list(places)] = True
-    return -chances.where(is_mention, 1 - chances).log().mean()
+def mention_loss(top, *mentions):
+    """Return the mention loss of a document whose spans are single words."""
+    probabilities = top.scores.flatten().sigmoid()
+    is_mention = torch.zeros(len(probabilities), dtype=torch.bool)
+    is_mention[list(mentions)] = True
+    return -probabilities.where(is_mention, 1 - probabilities).log().mean()
 
 
-def test_the_loss_is_that_of_any_right_antecedent():
+def test_loss_sums_probabilities_of_gold_antecedents():
     head = make_head(top_span_ratio=1.0, max_mention_words=1).eval()
-    kept = head(texts_of(4))
-    chances = kept.links.softmax(dim=1)
+    top = head(texts_of(4))
+    probabilities = top.links.softmax(dim=1)
     targets = torch.tensor([[0, 1, 7], [1, 2, 7], [3, 4, 7]])
-    right = [chances[0, 0], chances[1, 1], chances[2, 0], chances[3, 2] + chances[3, 3]]
-    expected = -torch.stack(right).log().mean() + of_mentions(kept, 0, 1, 3)
+    p = probabilities
+    gold = [p[0, 0], p[1, 1], p[2, 0], p[3, 2] + p[3, 3]]
+    expected = -torch.stack(gold).log().mean() + mention_loss(top, 0, 1, 3)
     torch.testing.assert_close(head.loss(texts_of(4), targets), expected)
-    # A mention that is too wide cannot be learned, and does no harm.
-    wide = torch.cat([targets, torch.tensor([[0, 4, 8]])])
-    torch.testing.assert_close(head.loss(texts_of(4), wide), expected)
+    # A gold mention that is too long is ignored.
+    too_long = torch.cat([targets, torch.tensor([[0, 4, 8]])])
+    torch.testing.assert_close(head.loss(texts_of(4), too_long), expected)
     none = torch.zeros(0, 3, dtype=torch.int64)
-    expected = -chances[:, 0].log().mean() + of_mentions(kept)
+    expected = -p[:, 0].log().mean() + mention_loss(top)
     torch.testing.assert_close(head.loss(texts_of(4), none), expected)
 
 
@@ -186,128 +187,128 @@ def test_the_loss_is_that_of_any_right_antecedent():
     ("has_singletons", "expected"),
     [(True, [[(0, 1), (1, 2), (3, 4)], [(2, 3)]]), (False, [[(0, 1), (1, 2), (3, 4)]])],
 )
-def test_links_make_clusters(monkeypatch, has_singletons, expected):
+def test_predict_builds_clusters_from_links(monkeypatch, has_singletons, expected):
     head = make_head(has_singletons, top_span_ratio=1.0, max_mention_words=1).eval()
-    kept = head(texts_of(5))
-    links = torch.full_like(kept.links, -9.0)
+    top = head(texts_of(5))
+    links = torch.full_like(top.links, -9.0)
     links[:, 0] = 0.0
     links[1, 1] = links[3, 2] = 1.0
     scores = torch.tensor([5.0, 5.0, 5.0, 5.0, -5.0]).unsqueeze(1)
-    monkeypatch.setattr(head, "forward", lambda texts: kept._replace(links=links, scores=scores))
+    monkeypatch.setattr(head, "forward", lambda texts: top._replace(links=links, scores=scores))
     assert head.predict(texts_of(5)) == [expected]
 
 
-def test_a_document_of_one_word():
+def test_head_accepts_document_of_one_word():
     head = make_head()
     assert head.loss(texts_of(1), torch.tensor([[0, 1, 0]])) > 0
     assert len(head.predict(texts_of(1))) == 1
 
 
-class Largest(TorchDispatchMode):
-    """Notes the numbers of the largest tensor, and of all together, that are computed."""
+class TensorSizes(TorchDispatchMode):
+    """Records the size of the largest tensor that is computed, and the sum of all sizes."""
 
     def __init__(self):
         super().__init__()
         self.largest = self.total = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(found):
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self.largest = max(self.largest, leaf.numel())
                 self.total += leaf.numel()
-        return found
+        return result
 
 
 def test_memory_is_linear_in_words():
-    """Twice the words take twice the numbers, in all and at most, backwards too."""
+    """Includes the backward pass."""
     head = make_head(max_antecedents=10)
-    seen = []
+    measured = []
     for n in (20, 40, 80):
         texts, targets = texts_of(*[10] * n), torch.tensor([[0, 1, 0], [5, 6, 0]])
-        with Largest() as noted:
+        with TensorSizes() as sizes:
             head.loss(texts, targets).backward()
-        seen.append((noted.largest, noted.total))
-        # All pairs of kept spans: half of the words, each with ten before.
-        assert noted.largest <= max(0.5 * 10 * n * 10, 10 * n * 3) * 7
-    for one, other in pairwise(seen):
-        assert other[0] <= 2.05 * one[0]
-        assert other[1] <= 2.05 * one[1]
+        measured.append((sizes.largest, sizes.total))
+        # All pairs of top spans: as many spans as half of the words, each with ten antecedents.
+        assert sizes.largest <= max(0.5 * 10 * n * 10, 10 * n * 3) * 7
+    for smaller, larger in pairwise(measured):
+        assert larger[0] <= 2.05 * smaller[0]
+        assert larger[1] <= 2.05 * smaller[1]
 
 
-# ------------------------------------------------------------------------------------------- kind
+# ------------------------------------------------------------------------------------------- task
 
 SETTINGS = {"has_singletons": True, "max_sentence_words": 3, "max_document_words": 5}
 
 
-def test_long_documents_are_cut_between_sentences(caplog):
-    clusters_module._tell.cache_clear()
-    kind = make_task("coreference", SETTINGS)
+def test_split_example_splits_long_document_between_sentences(caplog):
+    coreference_module._warn_about_split.cache_clear()
+    task = make_task("coreference", SETTINGS)
     texts = (("a", "b"), ("c", "d", "e", "f"), ("g",))
     clusters = (((0, 2), (5, 6)), ((4, 5), (6, 7)), ((2, 3),))
     example = Example(texts, clusters, "x", ("Kim", "Lee", ""))
     with caplog.at_level(logging.WARNING):
-        pieces = kind.split_example(example)
-        kind.split_example(example)
-    assert [piece.texts for piece in pieces] == [
+        parts = task.split_example(example)
+        task.split_example(example)
+    assert [part.texts for part in parts] == [
         (("a", "b"), ("c", "d", "e")),
         (("f",), ("g",)),
     ]
-    assert [piece.target for piece in pieces] == [
+    assert [part.target for part in parts] == [
         (((0, 2),), ((4, 5),), ((2, 3),)),
         (((0, 1),), ((1, 2),)),
     ]
-    assert [piece.extra for piece in pieces] == [("Kim", "Lee"), ("Lee", "")]
-    assert kind.merge_predictions(example, pieces, [(((4, 5),),), (((0, 1), (1, 2)),)]) == (
+    assert [part.extra for part in parts] == [("Kim", "Lee"), ("Lee", "")]
+    assert task.merge_predictions(example, parts, [(((4, 5),),), (((0, 1), (1, 2)),)]) == (
         ((4, 5),),
         ((5, 6), (6, 7)),
     )
-    (told,) = caplog.messages
-    assert "documents above 5 words are cut between sentences" in told
-    # What is asked has no target, and nobody speaks.
-    (first, _) = kind.split_example(Example(texts))
+    (message,) = caplog.messages
+    assert "Documents of more than 5 words are split between sentences" in message
+    # An example without a target and without speakers.
+    (first, _) = task.split_example(Example(texts))
     assert (first.target, first.extra) == (None, ("", ""))
 
 
-def test_words_are_marked_by_who_speaks():
-    kind = make_task("coreference", {"has_singletons": False})
+def test_text_groups_mark_speakers():
+    task = make_task("coreference", {"has_singletons": False})
     texts = (("a", "b"), ("c",), ("d",), ("e",))
-    (piece,) = kind.split_example(Example(texts, (), extra=("Kim", "", "Lee", "Kim")))
-    (group,) = kind.text_groups([piece])
+    (part,) = task.split_example(Example(texts, (), extra=("Kim", "", "Lee", "Kim")))
+    (group,) = task.text_groups([part])
     assert group.texts == list(texts)
     assert group.indicators == [[1, 1], [0], [2], [1]]
     many = tuple(map(str, range(40)))
-    (piece,) = kind.split_example(Example((("a",),) * 40, extra=many))
-    marks = {row[0] for row in kind.text_groups([piece])[0].indicators}
-    assert marks == set(range(1, kind.n_indicators))
+    (part,) = task.split_example(Example((("a",),) * 40, extra=many))
+    indicators = {row[0] for row in task.text_groups([part])[0].indicators}
+    assert indicators == set(range(1, task.n_indicators))
 
 
 @pytest.mark.parametrize("single", [True, False])
-def test_gold_in_gold_out(single):
+def test_gold_targets_are_restored_and_score_one(single):
     examples = documents(single)
-    kind = task_for("coreference", examples, task_config("x", task="coreference", **OPTIONS))
-    assert kind.has_singletons is single
-    assert kind.dials.max_antecedents == 8
-    assert vars(make_task("coreference", kind.to_settings())) == vars(kind)
-    answers = []
+    task = task_for("coreference", examples, task_config("x", task="coreference", **OPTIONS))
+    assert task.has_singletons is single
+    assert task.config.max_antecedents == 8
+    assert vars(make_task("coreference", task.to_settings())) == vars(task)
+    predictions = []
     for example in examples:
-        (piece,) = kind.split_example(example)
-        rows = kind.targets([piece], {}).tolist()
+        (part,) = task.split_example(example)
+        rows = task.targets([part], {}).tolist()
         clusters = {}
         for start, end, number in rows:
             clusters.setdefault(number, []).append((start, end))
-        (found,) = kind.decode_predictions([list(clusters.values())], [])
-        answers.append(kind.merge_predictions(example, [piece], [found]))
-    assert answers == [example.target for example in examples]
-    scores = kind.scores(examples, answers)
-    assert tuple(scores) == kind.metrics
+        (decoded,) = task.decode_predictions([list(clusters.values())], [])
+        predictions.append(task.merge_predictions(example, [part], [decoded]))
+    assert predictions == [example.target for example in examples]
+    scores = task.scores(examples, predictions)
+    assert tuple(scores) == task.metrics
     assert set(scores.values()) == {1.0}
 
 
-def test_clusters_of_one_mention_count_as_the_examples_have_them():
-    kind = make_task("coreference", {"has_singletons": True})
+def test_scores_count_gold_singletons():
+    task = make_task("coreference", {"has_singletons": True})
     example = Example((("a", "b", "c"),), (((0, 1), (1, 2)), ((2, 3),)))
-    scores = kind.scores([example], [(((0, 1), (1, 2)),)])
+    scores = task.scores([example], [(((0, 1), (1, 2)),)])
     assert scores["muc_f1"] == 1
     assert scores["b3_f1"] == pytest.approx(2 * (2 / 3) / (1 + 2 / 3))
     assert scores["mention_f1"] == pytest.approx(0.8)
@@ -323,21 +324,23 @@ def test_clusters_of_one_mention_count_as_the_examples_have_them():
         (((2, 2),),),
         (((-1, 1),),),
         ([(0, 1)],),
-        # A mention of two clusters.
+        # A mention in two clusters.
         (((0, 1), (1, 2)), ((0, 1), (2, 3))),
     ],
 )
-def test_examples_without_clusters(target):
-    with pytest.raises(InputError, match="for its target, expected clusters of mentions"):
+def test_task_for_rejects_example_without_valid_clusters(target):
+    with pytest.raises(InputError, match=r"has the target .*; expected clusters of mentions"):
         task_for("coreference", [Example((("a", "b"), ("c",)), target)])
 
 
-def test_dials_that_cannot_be():
-    with pytest.raises(ConfigError, match="max_mention_words is 0; it must be at least 1"):
+def test_config_rejects_invalid_values():
+    with pytest.raises(ConfigError, match="max_mention_words must be at least 1"):
         CoreferenceConfig(max_mention_words=0)
-    with pytest.raises(ConfigError, match="kept is 0; it must be above 0"):
+    with pytest.raises(ConfigError, match="top_span_ratio must be above 0"):
         CoreferenceConfig(top_span_ratio=0)
-    with pytest.raises(ConfigError, match="max_document_words is 9 and max_sentence_words 10"):
+    with pytest.raises(
+        ConfigError, match=r"max_document_words \(9\) must be at least max_sentence_words \(10\)"
+    ):
         CoreferenceConfig(max_document_words=9, max_sentence_words=10)
 
 
@@ -351,10 +354,10 @@ GAP = Example(
 
 
 @pytest.mark.parametrize(
-    ("clusters", "right"),
+    ("clusters", "is_correct"),
     [
         ((((4, 5), (6, 7)),), True),
-        # With her title it is still her name; what shares less with it is not.
+        # A mention that includes the title matches the name; one with less overlap does not.
         ((((3, 5), (6, 7)),), True),
         ((((2, 6), (6, 7)),), False),
         ((((0, 2), (4, 5), (6, 7)),), False),
@@ -363,18 +366,18 @@ GAP = Example(
         ((), False),
     ],
 )
-def test_names_of_pronouns(clusters, right):
-    kind = make_task("coreference", {"has_singletons": True})
-    assert kind.has_valid_target(GAP)
+def test_scores_of_gap_examples(clusters, is_correct):
+    task = make_task("coreference", {"has_singletons": True})
+    assert task.has_valid_target(GAP)
     he = replace(GAP, extra=replace(GAP.extra, gender="masculine"))
-    scores = kind.scores([GAP, he], [clusters, (((4, 5), (6, 7)),)])
+    scores = task.scores([GAP, he], [clusters, (((4, 5), (6, 7)),)])
     assert set(scores) == {"gap_f1", "masculine_f1", "feminine_f1", "bias"}
     assert scores["masculine_f1"] == 1
-    assert (scores["feminine_f1"] == 1) is right
+    assert (scores["feminine_f1"] == 1) is is_correct
 
 
-def test_names_of_pronouns_are_not_learned_from():
-    with pytest.raises(InputError, match="clusters: GAP says of two names alone"):
+def test_task_for_rejects_training_on_gap():
+    with pytest.raises(InputError, match="Task coreference: cannot train on GAP"):
         task_for("coreference", [GAP])
 
 
@@ -382,36 +385,36 @@ def test_names_of_pronouns_are_not_learned_from():
 
 
 @pytest.mark.parametrize("settings", [{"single": True}, {"single": False, "placement": "both"}])
-def test_clusters_are_learned_by_heart(tmp_path, settings):
+def test_model_overfits_training_documents(tmp_path, settings):
     single = settings.pop("single")
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
     examples = documents(single)
-    trained = make_fitted_task(
+    fitted = make_fitted_task(
         tmp_path, examples, examples, task="coreference", **{**OPTIONS, **settings}
     )
-    work = TaskTrainingJob(trained, examples, examples).make_trainable(fabric())
-    for number, batch in zip(range(160), work.batches(0), strict=False):
-        work.step(batch, number)
-    found = work.evaluation(work.measure(160, iter))
-    assert found.metric == "mean_f1"
-    assert found.scores["mean_f1"] > 0.9
+    trainable = TaskTrainingJob(fitted, examples, examples).make_trainable(fabric())
+    for number, batch in zip(range(160), trainable.batches(0), strict=False):
+        trainable.step(batch, number)
+    evaluation = trainable.evaluation(trainable.measure(160, iter))
+    assert evaluation.metric == "mean_f1"
+    assert evaluation.scores["mean_f1"] > 0.9
 
 
-def test_documents_are_computed_one_by_one(tmp_path):
+def test_documents_are_processed_separately(tmp_path):
     examples = documents(True)
-    trained = make_fitted_task(
+    fitted = make_fitted_task(
         tmp_path, examples, task="coreference", **{**OPTIONS, "batch_size": 2}
     )
-    work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
-    assert [part.share for part in next(work.batches(0))] == [0.5, 0.5]
-    together = trained.predict(examples)
-    assert together == [trained.predict([example])[0] for example in examples]
+    trainable = TaskTrainingJob(fitted, examples, ()).make_trainable(fabric())
+    assert [part.share for part in next(trainable.batches(0))] == [0.5, 0.5]
+    predictions = fitted.predict(examples)
+    assert predictions == [fitted.predict([example])[0] for example in examples]
 
 
 @pytest.mark.parametrize("settings", [{"placement": "both"}, {"use": "tuned"}])
-def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
-    """A long sentence does not pad the short ones; losses, gradients and answers stay."""
+def test_results_do_not_depend_on_blocks_of_sentences(tmp_path, settings):
+    """A long sentence in its own block leaves loss, gradients and predictions unchanged."""
     texts = (
         ("He", "left", "."),
         ("Kim", "met", "Lady", "Jane", "."),
@@ -420,39 +423,39 @@ def test_a_document_in_several_blocks_is_the_same(tmp_path, settings):
     )
     example = Example(texts, (((0, 1), (3, 4), (10, 11)), ((5, 7), (8, 9))), extra=("Kim", "") * 2)
     settings = {**OPTIONS, **settings, "model": write_elmo(tmp_path / "elmo")}
-    shapes, gradients, found = [], [], []
+    shapes, gradients, predictions = [], [], []
     for words in (20, 9):
-        trained = make_fitted_task(
+        fitted = make_fitted_task(
             tmp_path, [example], task="coreference", batch_words=words, **settings
         )
-        # Nothing is learned yet: without it there would be no mention to compare.
-        trained.built.model.head.mention.bias.data.fill_(5.0)
-        (part,) = next(TaskTrainingJob(trained, [example], ()).make_trainable(fabric()).batches(0))
+        # The model is untrained; with the initial bias there would be no mentions to compare.
+        fitted.built.model.head.mention.bias.data.fill_(5.0)
+        (part,) = next(TaskTrainingJob(fitted, [example], ()).make_trainable(fabric()).batches(0))
         shapes.append([tuple(group.mask.shape) for group in part.groups])
-        loss = trained.built.model.loss(part.groups, part.targets)
+        loss = fitted.built.model.loss(part.groups, part.targets)
         loss.backward()
-        own = trained.built.model.parameters()
-        gradients.append([loss, *(value.grad for value in own if value.grad is not None)])
-        found.append(trained.predict([example]))
+        parameters = fitted.built.model.parameters()
+        gradients.append([loss, *(value.grad for value in parameters if value.grad is not None)])
+        predictions.append(fitted.predict([example]))
     assert shapes == [[(4, 5)], [(3, 3), (1, 5)]]
-    assert found[0] == found[1] != [()]
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    assert predictions[0] == predictions[1] != [()]
+    for first, second in zip(*gradients, strict=True):
+        torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-4)
 
 
-def test_a_tuned_elmo_learns_from_all_sentences(tmp_path):
+def test_fine_tuning_updates_elmo(tmp_path):
     examples = documents(True)
     model = write_elmo(tmp_path / "elmo")
     settings = {**OPTIONS, "model": model, "use": "tuned", "placement": "output"}
-    trained = make_fitted_task(tmp_path, examples, task="coreference", **settings)
-    work = TaskTrainingJob(trained, examples, ()).make_trainable(fabric())
-    before = [value.clone() for value in work.model.features.network.bilm.parameters()]
-    work.step(next(work.batches(0)), 0)
-    after = work.model.features.network.bilm.parameters()
-    assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+    fitted = make_fitted_task(tmp_path, examples, task="coreference", **settings)
+    trainable = TaskTrainingJob(fitted, examples, ()).make_trainable(fabric())
+    before = [value.clone() for value in trainable.model.features.network.bilm.parameters()]
+    trainable.step(next(trainable.batches(0)), 0)
+    after = trainable.model.features.network.bilm.parameters()
+    assert not any(torch.equal(*pair) for pair in zip(before, after, strict=True))
 
 
-def test_a_coreference_resolver(tmp_path):
+def test_coreference_resolver_fits_saves_and_loads(tmp_path):
     examples = documents(True)
     texts = [[list(text) for text in example.texts] for example in examples]
     raw = [" ".join(word for text in example.texts for word in text) for example in examples]
@@ -460,50 +463,50 @@ def test_a_coreference_resolver(tmp_path):
     settings = {**OPTIONS, "epochs": 5, "evaluate_every": 40}
     model = CoreferenceResolver(**settings).fit(texts, clusters, dev=(texts, clusters))
     assert model.score(texts, clusters) > 0.3
-    found = model.predict(texts)
-    # Raw texts and words are cut into the same sentences.
-    assert model.predict(raw) == model.predict([text.split() for text in raw]) == found
+    predictions = model.predict(texts)
+    # Raw and tokenized texts are split into the same sentences.
+    assert model.predict(raw) == model.predict([text.split() for text in raw]) == predictions
     model.save(tmp_path / "model")
-    assert CoreferenceResolver.load(tmp_path / "model").predict(texts) == found
-    for wrong in (" ", []):
-        with pytest.raises(InputError, match="text 0 has no word"):
-            model.predict([wrong])
+    assert CoreferenceResolver.load(tmp_path / "model").predict(texts) == predictions
+    for empty in (" ", []):
+        with pytest.raises(InputError, match="Text 0 has no words"):
+            model.predict([empty])
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (3, "text 0 has 3 for its clusters; expected lists of pairs"),
-        ([[(0, 1, 2)]], "for its clusters; expected lists of pairs"),
-        ([[(0, 9)]], "'0' has .* for its target, expected clusters"),
-        ([[(0, 1)], [(0, 1)]], "for its target, expected clusters of .*, and in one cluster"),
+        (3, "Text 0: the clusters must be lists of pairs"),
+        ([[(0, 1, 2)]], "the clusters must be lists of pairs"),
+        ([[(0, 9)]], "'0' has the target .*; expected clusters"),
+        ([[(0, 1)], [(0, 1)]], "expected clusters of .* in exactly one cluster"),
     ],
 )
-def test_clusters_that_do_not_fit(target, message):
+def test_coreference_resolver_rejects_invalid_clusters(target, message):
     with pytest.raises(InputError, match=message):
         CoreferenceResolver(**OPTIONS).fit(["a b"], [target])
 
 
 def columns(example, name):
-    """Write a document in CoNLL's columns."""
+    """Return a document in CoNLL-2012 columns."""
     lines = [f"#begin document ({name}); part 0"]
-    at = 0
+    position = 0
     for text in example.texts:
         for number, word in enumerate(text):
             cells = []
             for cluster, mentions in enumerate(example.target):
                 for start, end in mentions:
-                    opens, closes = "(" * (start == at), ")" * (end == at + 1)
+                    opens, closes = "(" * (start == position), ")" * (end == position + 1)
                     cells += [f"{opens}{cluster}{closes}"] if opens or closes else []
             lines.append(f"{name} 0 {number} {word} NN * - - - - * {'|'.join(cells) or '-'}")
-            at += 1
+            position += 1
         lines.append("")
     return "\n".join([*lines, "#end document", ""])
 
 
-def test_fit_evaluate_and_predict_as_typed(tmp_path):
-    def elmo(*words, given=None):
-        return CliRunner().invoke(cli.application(), ["task", *map(str, words)], input=given)
+def test_commands_fit_evaluate_and_predict(tmp_path):
+    def elmo(*arguments, stdin=None):
+        return CliRunner().invoke(cli.application(), ["task", *map(str, arguments)], input=stdin)
 
     examples = documents(True)
     file = tmp_path / "documents.conll"
@@ -511,22 +514,22 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
     flags = ["--model", "none", "--hidden", "4", "--max-steps", "2", "--accelerator", "cpu"]
     run = elmo("fit", "litbank", "--train", file, "--dev", file, "--out", tmp_path / "run", *flags)
     assert run.exit_code == 0, run.stderr
-    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--as-json").stdout)
-    assert {"muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1", "examples"} == set(shown)
+    scores = json.loads(elmo("evaluate", tmp_path / "run", file, "--json").stdout)
+    assert {"muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1", "examples"} == set(scores)
     text = "Ann met Eve. She left."
     table = tmp_path / "gap.tsv"
     header = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
     row = ["x-1", text, "She", "13", "Ann", "0", "TRUE", "Eve", "8", "FALSE", "url"]
     table.write_text("".join("\t".join(cells) + "\n" for cells in (header, row)))
-    result = elmo("evaluate", tmp_path / "run", table, "--reader", "gap", "--as-json")
-    shown = json.loads(result.stdout)
-    assert {"gap_f1", "masculine_f1", "feminine_f1", "bias", "examples"} == set(shown)
-    result = elmo("predict", tmp_path / "run", "-", "--raw", given=f"{text}\n")
+    result = elmo("evaluate", tmp_path / "run", table, "--reader", "gap", "--json")
+    scores = json.loads(result.stdout)
+    assert {"gap_f1", "masculine_f1", "feminine_f1", "bias", "examples"} == set(scores)
+    result = elmo("predict", tmp_path / "run", "-", "--raw", stdin=f"{text}\n")
     record = json.loads(result.stdout)
     assert record["words"] == ["Ann", "met", "Eve", ".", "She", "left", "."]
     for cluster in record["clusters"]:
         for mention in cluster:
             words = record["words"][mention["start"] : mention["end"]]
             assert mention["text"] == " ".join(words)
-    result = elmo("predict", tmp_path / "run", "-", given=" \n")
-    assert "line 1 holds no word: remove it" in result.stderr
+    result = elmo("predict", tmp_path / "run", "-", stdin=" \n")
+    assert "line 1 has no words. Remove the line" in result.stderr

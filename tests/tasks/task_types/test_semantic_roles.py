@@ -1,4 +1,4 @@
-"""Semantic roles: two questions to one model, and frames out of their answers."""
+"""Tests of semantic role labeling: parts of a sentence, merged frames and complete models."""
 
 import json
 from dataclasses import replace
@@ -24,15 +24,16 @@ PEOPLE = ("Kim", "Lee", "Ann", "Bo")
 
 
 def sentence(text, *frames):
-    found = tuple(Frame(number, tuple(tags.split())) for number, tags in frames)
-    return Example((tuple(text.split()),), found, extra=tuple(frame.predicate for frame in found))
+    target = tuple(Frame(number, tuple(tags.split())) for number, tags in frames)
+    predicates = tuple(frame.predicate for frame in target)
+    return Example((tuple(text.split()),), target, extra=predicates)
 
 
-# Who does what hangs on the predicate that is asked for; some sentences have none.
+# The arguments depend on the marked predicate; some sentences have no predicate.
 SENTENCES = [
-    one
+    example
     for n, name in enumerate(PEOPLE)
-    for one in (
+    for example in (
         sentence(
             f"{name} saw {PEOPLE[n - 1]} run there",
             (1, "B-A0 B-V B-A1 I-A1 I-A1"),
@@ -47,58 +48,58 @@ FRAMES = [[(frame.predicate, list(frame.tags)) for frame in e.target] for e in S
 
 
 @pytest.fixture(autouse=True)
-def no_picture(monkeypatch):
+def no_plots(monkeypatch):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
 
 
-# ------------------------------------------------------------------------------------------- kind
+# ------------------------------------------------------------------------------------------- task
 
 
-def test_a_sentence_is_asked_for_predicates_and_for_each_frame():
-    kind = task_for("semantic_roles", SENTENCES)
-    pieces = kind.split_example(SENTENCES[0])
-    assert [(piece.extra, piece.target) for piece in pieces] == [
+def test_split_example_returns_part_for_predicates_and_for_each_frame():
+    task = task_for("semantic_roles", SENTENCES)
+    parts = task.split_example(SENTENCES[0])
+    assert [(part.extra, part.target) for part in parts] == [
         (None, ("O", "B-V", "O", "B-V", "O")),
         (1, ("B-A0", "B-V", "B-A1", "I-A1", "I-A1")),
         (3, ("O", "O", "B-A0", "B-V", "B-LOC")),
     ]
-    (group,) = kind.text_groups(pieces)
+    (group,) = task.text_groups(parts)
     assert group.texts == [SENTENCES[0].words] * 3
     assert group.indicators == [[2] * 5, [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]]
-    # What is right is not looked at.
-    blind = kind.split_example(replace(SENTENCES[0], target=None))
-    assert [piece.extra for piece in blind] == [None, 1, 3]
-    (asked,) = kind.split_example(Example((("run",),)))
-    assert asked.extra is asked.target is None
+    # Targets are not used for prediction.
+    without_target = task.split_example(replace(SENTENCES[0], target=None))
+    assert [part.extra for part in without_target] == [None, 1, 3]
+    (part,) = task.split_example(Example((("run",),)))
+    assert part.extra is part.target is None
 
 
-def test_one_word_may_be_two_predicates():
+def test_split_example_accepts_two_frames_of_one_predicate():
     tags = ("B-V", "B-A0")
     example = Example((("a", "b"),), (Frame(0, tags), Frame(0, tags)), extra=(0, 0))
     assert task_for("semantic_roles", [example]).split_example(example)[0].target == ("B-V", "O")
 
 
-def test_gold_in_gold_out():
-    kind = task_for("semantic_roles", SENTENCES)
-    labels = kind.labels(SENTENCES)
+def test_gold_targets_are_restored_and_score_one():
+    task = task_for("semantic_roles", SENTENCES)
+    labels = task.labels(SENTENCES)
     assert labels == ["B-A0", "B-A1", "B-LOC", "B-V", "I-A1", "I-LOC", "O"]
-    numbers = {name: number for number, name in enumerate(labels)}
-    answers = []
+    label_ids = {name: index for index, name in enumerate(labels)}
+    predictions = []
     for example in SENTENCES:
-        pieces = kind.split_example(example)
-        found = kind.decode_predictions(kind.targets(pieces, numbers).tolist(), labels)
-        assert kind.follow_up_examples(example, found) == ()
-        answers.append(kind.merge_predictions(example, pieces, found))
-    assert [answer.frames for answer in answers] == [example.target for example in SENTENCES]
-    assert [answer.predicates for answer in answers] == [example.extra for example in SENTENCES]
-    assert set(kind.scores(SENTENCES, answers).values()) == {1.0}
+        parts = task.split_example(example)
+        decoded = task.decode_predictions(task.targets(parts, label_ids).tolist(), labels)
+        assert task.follow_up_examples(example, decoded) == ()
+        predictions.append(task.merge_predictions(example, parts, decoded))
+    assert [each.frames for each in predictions] == [example.target for example in SENTENCES]
+    assert [each.predicates for each in predictions] == [example.extra for example in SENTENCES]
+    assert set(task.scores(SENTENCES, predictions).values()) == {1.0}
 
 
-def test_predicates_do_not_count_as_arguments():
-    kind = make_task("semantic_roles", {"scheme": "IOB2"})
+def test_scores_count_predicates_separately_from_arguments():
+    task = make_task("semantic_roles", {"scheme": "IOB2"})
     example = sentence("Kim saw Lee", (1, "B-A0 B-V B-A1"))
-    answer = PredictedFrames((1, 2), (Frame(1, ("B-A0", "B-V", "O")),))
-    assert kind.scores([example], [answer]) == {
+    prediction = PredictedFrames((1, 2), (Frame(1, ("B-A0", "B-V", "O")),))
+    assert task.scores([example], [prediction]) == {
         "span_precision": 1.0,
         "span_recall": 0.5,
         "span_f1": pytest.approx(2 / 3),
@@ -116,26 +117,26 @@ def test_predicates_do_not_count_as_arguments():
         ("B-A0 O B-V", "B-A0 B-V O"),
     ],
 )
-def test_the_predicate_is_no_argument(tags, expected):
-    kind = make_task("semantic_roles", {"scheme": "IOB2"})
-    asked = Example((("a", "b", "c"),), extra=(1,))
-    pieces = kind.split_example(asked)
-    answer = kind.merge_predictions(asked, pieces, [("O", "O", "O"), tuple(tags.split())])
-    assert answer == PredictedFrames((), (Frame(1, tuple(expected.split())),))
+def test_merge_predictions_tags_predicate_as_verb(tags, expected):
+    task = make_task("semantic_roles", {"scheme": "IOB2"})
+    example = Example((("a", "b", "c"),), extra=(1,))
+    parts = task.split_example(example)
+    prediction = task.merge_predictions(example, parts, [("O", "O", "O"), tuple(tags.split())])
+    assert prediction == PredictedFrames((), (Frame(1, tuple(expected.split())),))
 
 
-def test_other_schemes():
+def test_task_for_detects_scheme_and_rejects_plain_tags():
     example = sentence("Kim saw Lee", (1, "S-A0 S-V S-A1"))
-    kind = task_for("semantic_roles", [example])
-    assert kind.to_settings() == {"scheme": "BIOES"}
-    assert kind.labels([example]) == ["B-A0", "B-A1", "B-V", "O"]
-    assert kind.split_example(example)[0].target == ("O", "S-V", "O")
-    with pytest.raises(InputError, match="of no scheme; expected such as B-ARG0"):
+    task = task_for("semantic_roles", [example])
+    assert task.to_settings() == {"scheme": "BIOES"}
+    assert task.labels([example]) == ["B-A0", "B-A1", "B-V", "O"]
+    assert task.split_example(example)[0].target == ("O", "S-V", "O")
+    with pytest.raises(InputError, match=r"follow no tag scheme; expected tags such as B-ARG0"):
         task_for("semantic_roles", [sentence("Kim saw", (1, "A0 V"))])
 
 
 @pytest.mark.parametrize(
-    ("target", "given"),
+    ("target", "extra"),
     [
         (None, None),
         (("B-V",), (0,)),
@@ -144,38 +145,42 @@ def test_other_schemes():
         ((Frame(0, ("B-V",)),), None),
     ],
 )
-def test_examples_without_frames(target, given):
-    with pytest.raises(InputError, match="for its target, expected frames, each a predicate"):
-        task_for("semantic_roles", [Example((("a",),), target, extra=given)])
+def test_task_for_rejects_example_without_valid_frames(target, extra):
+    with pytest.raises(
+        InputError, match=r"has the target .*; expected frames, each with a predicate"
+    ):
+        task_for("semantic_roles", [Example((("a",),), target, extra=extra)])
 
 
 # ------------------------------------------------------------------------------------------ models
 
 
-def test_deep_layers_with_highways():
+def test_highway_encoder_ignores_padding_and_passes_input_through_closed_gates():
     torch.manual_seed(0)
     config = TaskEncoderConfig(hidden=4, depth=3, highway=True, input_dropout=0.0, dropout=0.0)
-    body = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=5)
-    assert (body.lstm.num_layers, len(body.upper), body.dim) == (1, 2, 8)
+    encoder = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=5)
+    assert (encoder.lstm.num_layers, len(encoder.upper), encoder.dim) == (1, 2, 8)
     layout = PackedBatch.from_lengths([4, 2])
     x = torch.randn(2, 4, 5) * layout.mask.unsqueeze(2)
-    both = body(x, layout, None)
-    torch.testing.assert_close(both[1, :2], body(x[1:, :2], PackedBatch.from_lengths([2]), None)[0])
+    both = encoder(x, layout, None)
+    torch.testing.assert_close(
+        both[1, :2], encoder(x[1:, :2], PackedBatch.from_lengths([2]), None)[0]
+    )
     assert not both[1, 2:].any()
-    # Where gates are shut, what came in passes by.
-    for layer in body.upper:
+    # With closed gates, the upper layers pass their input through.
+    for layer in encoder.upper:
         torch.nn.init.constant_(layer.gate.bias, -1e9)
     config = replace(config, depth=1)
     shallow = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=5)
-    shallow.lstm.load_state_dict(body.lstm.state_dict())
-    torch.testing.assert_close(body(x, layout, None), shallow(x, layout, None))
+    shallow.lstm.load_state_dict(encoder.lstm.state_dict())
+    torch.testing.assert_close(encoder(x, layout, None), shallow(x, layout, None))
 
 
 @pytest.mark.parametrize("settings", [{}, {"placement": "both"}])
-def test_frames_are_learned_by_heart(tmp_path, settings):
+def test_model_overfits_training_frames(tmp_path, settings):
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
-    trained = make_fitted_task(
+    fitted = make_fitted_task(
         tmp_path,
         SENTENCES,
         SENTENCES,
@@ -185,24 +190,25 @@ def test_frames_are_learned_by_heart(tmp_path, settings):
         highway=True,
         **settings,
     )
-    work = TaskTrainingJob(trained, SENTENCES, SENTENCES).make_trainable(fabric())
-    for number, batch in zip(range(50), work.batches(0), strict=False):
-        work.step(batch, number)
-    found = work.evaluation(work.measure(50, iter))
-    assert found.metric == "span_f1"
-    assert set(found.scores.values()) == {1.0}
-    # Asked without predicates, it finds them first.
-    blind = [replace(example, target=None, extra=None) for example in SENTENCES]
-    assert [answer.frames for answer in trained.predict(blind)] == [e.target for e in SENTENCES]
+    trainable = TaskTrainingJob(fitted, SENTENCES, SENTENCES).make_trainable(fabric())
+    for number, batch in zip(range(50), trainable.batches(0), strict=False):
+        trainable.step(batch, number)
+    evaluation = trainable.evaluation(trainable.measure(50, iter))
+    assert evaluation.metric == "span_f1"
+    assert set(evaluation.scores.values()) == {1.0}
+    # Without given predicates, the model predicts them first.
+    without_predicates = [replace(example, target=None, extra=None) for example in SENTENCES]
+    predictions = fitted.predict(without_predicates)
+    assert [each.frames for each in predictions] == [example.target for example in SENTENCES]
 
 
-def test_a_role_labeller(tmp_path):
+def test_semantic_role_labeler_fits_saves_and_loads(tmp_path):
     settings = {**OPTIONS, "hidden": 16, "epochs": 10, "evaluate_every": 50}
     model = SemanticRoleLabeler(**settings).fit(TEXTS, FRAMES, dev=(TEXTS, FRAMES))
     assert model.score(TEXTS, FRAMES) > 0.9
-    found = model.predict([TEXTS[0].split(), "oh Kim"])
-    assert found[0] == list(SENTENCES[0].target)
-    assert found[1] == []
+    first, second = model.predict([TEXTS[0].split(), "oh Kim"])
+    assert first == list(SENTENCES[0].target)
+    assert second == []
     model.save(tmp_path / "model")
     assert SemanticRoleLabeler.load(tmp_path / "model").predict(TEXTS) == model.predict(TEXTS)
 
@@ -210,19 +216,19 @@ def test_a_role_labeller(tmp_path):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (3, "text 0 has 3 for its frames; expected pairs"),
-        ([3], r"text 0 has \[3\] for its frames"),
-        ([(0, ["B-V"])], "'0' has .* for its target, expected frames"),
+        (3, "Text 0: the frames must be pairs"),
+        ([3], r"Text 0: the frames must be pairs .*\(got \[3\]\)"),
+        ([(0, ["B-V"])], "'0' has the target .*; expected frames"),
     ],
 )
-def test_frames_that_do_not_fit(target, message):
+def test_semantic_role_labeler_rejects_invalid_frames(target, message):
     with pytest.raises(InputError, match=message):
         SemanticRoleLabeler(**OPTIONS).fit(["a b"], [target])
 
 
-def test_fit_evaluate_and_predict_as_typed(tmp_path):
-    def elmo(*words, given=None):
-        return CliRunner().invoke(cli.application(), ["task", *map(str, words)], input=given)
+def test_commands_fit_evaluate_and_predict(tmp_path):
+    def elmo(*arguments, stdin=None):
+        return CliRunner().invoke(cli.application(), ["task", *map(str, arguments)], input=stdin)
 
     records = [
         {"words": e.words, "frames": [{"pred": f.predicate, "tags": f.tags} for f in e.target]}
@@ -236,12 +242,12 @@ def test_fit_evaluate_and_predict_as_typed(tmp_path):
     files = ["--train", file, "--dev", file]
     run = elmo("fit", "propbank-ewt", *files, "--out", tmp_path / "run", *flags)
     assert run.exit_code == 0, run.stderr
-    shown = json.loads(elmo("evaluate", tmp_path / "run", file, "--as-json").stdout)
-    assert shown["examples"] == len(SENTENCES)
-    assert {"span_f1", "predicate_f1"} < set(shown)
-    result = elmo("predict", tmp_path / "run", "-", "-", "--to", "conll", given="Kim ran\n")
-    assert "is a model for semantic_roles, and columns are a tag for each word" in result.stderr
-    result = elmo("predict", tmp_path / "run", "-", "--raw", given="Kim saw Bo run there\n")
+    scores = json.loads(elmo("evaluate", tmp_path / "run", file, "--json").stdout)
+    assert scores["examples"] == len(SENTENCES)
+    assert {"span_f1", "predicate_f1"} < set(scores)
+    result = elmo("predict", tmp_path / "run", "-", "-", "--to", "conll", stdin="Kim ran\n")
+    assert "is a model for semantic_roles. CoNLL output is only supported" in result.stderr
+    result = elmo("predict", tmp_path / "run", "-", "--raw", stdin="Kim saw Bo run there\n")
     assert json.loads(result.stdout) == {
         "words": ["Kim", "saw", "Bo", "run", "there"],
         "frames": [

@@ -1,4 +1,4 @@
-"""Kinds of tasks and their heads: targets, answers, scores."""
+"""Tests of classification and tagging: heads, targets, predictions and scores."""
 
 import pytest
 import torch
@@ -18,42 +18,42 @@ SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
 
 
 def tagged(scheme):
-    """Give the examples with their tags in another scheme."""
+    """Return the tagging examples with their tags in another scheme."""
     return [Example(e.texts, tuple(spans.convert(e.target, "IOB2", scheme)), e.id) for e in TAGGED]
 
 
 # ------------------------------------------------------------------------------------------ labels
 
 
-def test_labels_have_probabilities(tmp_path):
-    trained = make_fitted_task(tmp_path)
-    answers = trained.predict(LABELED)
-    assert trained.labels == ["bad", "good"]
-    for answer in answers:
-        assert list(answer.probabilities) == trained.labels
-        assert sum(answer.probabilities.values()) == pytest.approx(1)
-        assert answer.probabilities[answer.label] == max(answer.probabilities.values())
+def test_classification_returns_probabilities_of_labels(tmp_path):
+    fitted = make_fitted_task(tmp_path)
+    predictions = fitted.predict(LABELED)
+    assert fitted.labels == ["bad", "good"]
+    for prediction in predictions:
+        probabilities = prediction.probabilities
+        assert list(probabilities) == fitted.labels
+        assert sum(probabilities.values()) == pytest.approx(1)
+        assert probabilities[prediction.label] == max(probabilities.values())
 
 
-def test_a_classification_loss_is_that_of_its_answers():
+def test_classification_head_loss_matches_probabilities_and_ignores_padding():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.5).eval()
     x, layout = torch.randn(2, 4, 6), PackedBatch.from_lengths([4, 2])
-    answers = torch.tensor(head.predict([EncodedTexts(x, layout)]))
+    probabilities = torch.tensor(head.predict([EncodedTexts(x, layout)]))
     loss = head.loss([EncodedTexts(x, layout)], torch.tensor([2, 0]))
-    torch.testing.assert_close(loss, -answers[[0, 1], [2, 0]].log().mean())
-    # What stands at padding is not read.
+    torch.testing.assert_close(loss, -probabilities[[0, 1], [2, 0]].log().mean())
     x[1, 2:] = 1e6
-    torch.testing.assert_close(torch.tensor(head.predict([EncodedTexts(x, layout)])), answers)
+    torch.testing.assert_close(torch.tensor(head.predict([EncodedTexts(x, layout)])), probabilities)
 
 
-def test_a_record_of_a_label(tmp_path):
-    trained = make_fitted_task(tmp_path)
+def test_classification_record_sorts_probabilities(tmp_path):
+    fitted = make_fitted_task(tmp_path)
     example = Example((("fine", "film"),))
-    (answer,) = trained.predict([example])
-    record = trained.task.to_record(example, answer)
+    (prediction,) = fitted.predict([example])
+    record = fitted.task.to_record(example, prediction)
     assert record["words"] == ["fine", "film"]
-    assert record["label"] == answer.label == next(iter(record["probabilities"]))
+    assert record["label"] == prediction.label == next(iter(record["probabilities"]))
     assert list(record["probabilities"].values()) == sorted(
         record["probabilities"].values(), reverse=True
     )
@@ -63,59 +63,60 @@ def test_a_record_of_a_label(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_tags_are_learned_as_bioes_and_given_back_as_they_were(scheme):
+def test_tagging_converts_tags_to_bioes_and_back(scheme):
     examples = tagged(scheme)
-    kind = task_for("tagging", examples)
-    assert kind.to_settings() == {"scheme": scheme}
-    labels = kind.labels(examples)
+    task = task_for("tagging", examples)
+    assert task.to_settings() == {"scheme": scheme}
+    labels = task.labels(examples)
     assert labels == ["B-LOC", "B-PER", "E-LOC", "E-PER", "O", "S-LOC", "S-PER"]
-    numbers = {name: number for number, name in enumerate(labels)}
-    targets = kind.targets(examples, numbers)
+    label_ids = {name: index for index, name in enumerate(labels)}
+    targets = task.targets(examples, label_ids)
     assert targets.shape == (20, 5)
     rows = [row[: len(e.words)].tolist() for row, e in zip(targets, examples, strict=True)]
     assert [labels[n] for n in rows[1]] == ["O", "B-LOC", "E-LOC", "S-LOC"]
-    assert kind.decode_predictions(rows, labels) == [example.target for example in examples]
-    assert kind.scores(examples, kind.decode_predictions(rows, labels))["span_f1"] == 1
+    assert task.decode_predictions(rows, labels) == [example.target for example in examples]
+    assert task.scores(examples, task.decode_predictions(rows, labels))["span_f1"] == 1
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_no_answer_breaks_its_scheme(scheme):
+def test_tagging_predictions_are_well_formed(scheme):
     examples = tagged(scheme)
-    kind = task_for("tagging", examples)
-    labels = kind.labels(examples)
-    head = kind.head(4, labels, TaskEncoderConfig())
+    task = task_for("tagging", examples)
+    labels = task.labels(examples)
+    head = task.head(4, labels, TaskEncoderConfig())
     torch.manual_seed(0)
     lengths = [number % 9 + 1 for number in range(60)]
-    found = head.predict(
+    outputs = head.predict(
         [EncodedTexts(100 * torch.randn(60, 9, 4), PackedBatch.from_lengths(lengths))]
     )
-    assert {number for row in found for number in row} == set(range(len(labels)))
-    for row, tags, n in zip(found, kind.decode_predictions(found, labels), lengths, strict=True):
+    assert {number for row in outputs for number in row} == set(range(len(labels)))
+    decoded = task.decode_predictions(outputs, labels)
+    for row, tags, n in zip(outputs, decoded, lengths, strict=True):
         assert len(tags) == n
         assert spans.is_well_formed([labels[number] for number in row], "BIOES")
         assert spans.is_well_formed(tags, scheme)
 
 
-def test_plain_tags_are_left_as_they_are():
+def test_tagging_keeps_tags_without_spans():
     examples = [Example((("a", "b"),), ("DT", "NN")), Example((("c",),), ("B-X",))]
-    kind = task_for("tagging", examples)
-    assert (kind.metric, kind.metrics) == ("accuracy", ("accuracy",))
-    labels = kind.labels(examples)
+    task = task_for("tagging", examples)
+    assert (task.metric, task.metrics) == ("accuracy", ("accuracy",))
+    labels = task.labels(examples)
     assert labels == ["B-X", "DT", "NN"]
-    assert kind.decode_predictions([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
-    assert kind.head(4, labels, TaskEncoderConfig()).crf.start_allowed is None
-    assert "spans" not in kind.to_record(examples[0], ("DT", "NN"))
+    assert task.decode_predictions([[1, 2], [0]], labels) == [("DT", "NN"), ("B-X",)]
+    assert task.head(4, labels, TaskEncoderConfig()).crf.start_allowed is None
+    assert "spans" not in task.to_record(examples[0], ("DT", "NN"))
 
 
-def test_outside_is_always_a_tag():
-    kind = task_for("tagging", [Example((("a",),), ("B-X",))])
-    assert kind.labels([Example((("a",),), ("B-X",))]) == ["O", "S-X"]
+def test_tagging_labels_always_include_outside():
+    task = task_for("tagging", [Example((("a",),), ("B-X",))])
+    assert task.labels([Example((("a",),), ("B-X",))]) == ["O", "S-X"]
 
 
-def test_a_record_of_tags_has_spans():
-    kind = make_task("tagging", {"scheme": "IOB2"})
+def test_tagging_record_contains_spans():
+    task = make_task("tagging", {"scheme": "IOB2"})
     words = ("Kim", "in", "New", "York")
-    record = kind.to_record(Example((words,)), ("B-PER", "O", "B-LOC", "I-LOC"))
+    record = task.to_record(Example((words,)), ("B-PER", "O", "B-LOC", "I-LOC"))
     assert record == {
         "words": list(words),
         "tags": ["B-PER", "O", "B-LOC", "I-LOC"],
@@ -126,11 +127,11 @@ def test_a_record_of_tags_has_spans():
     }
 
 
-def test_tags_each_by_itself():
+def test_softmax_tagging_head_predicts_tags_independently():
     examples = tagged("IOB2")
-    kind = task_for("tagging", examples)
-    labels = kind.labels(examples)
-    head = kind.head(4, labels, TaskEncoderConfig(crf=False))
+    task = task_for("tagging", examples)
+    labels = task.labels(examples)
+    head = task.head(4, labels, TaskEncoderConfig(crf=False))
     assert set(head.state_dict()) == {"out.weight", "out.bias"}
     torch.manual_seed(0)
     x, layout = torch.randn(2, 3, 4), PackedBatch.from_lengths([3, 1])
@@ -143,7 +144,7 @@ def test_tags_each_by_itself():
     torch.testing.assert_close(head.loss([EncodedTexts(x, layout)], targets), -words.mean())
 
 
-def test_a_tagging_loss_is_by_word():
+def test_tagging_head_loss_is_mean_over_words():
     torch.manual_seed(0)
     head = TaggingHead(dim=6, n_tags=3, allowed=None)
     torch.nn.init.zeros_(head.out.weight)
@@ -155,7 +156,7 @@ def test_a_tagging_loss_is_by_word():
     torch.testing.assert_close(loss, torch.tensor(3.0).log())
 
 
-# ------------------------------------------------------------------------------------ what is both
+# ------------------------------------------------------------------------------------ both tasks
 
 
 @pytest.mark.parametrize(
@@ -166,48 +167,50 @@ def test_a_tagging_loss_is_by_word():
         ("tagging", [Example((("a", "b"),), ("DT", "NN"))]),
     ],
 )
-def test_scores_have_the_names_they_are_said_to_have(tmp_path, task, examples):
-    trained = make_fitted_task(tmp_path, examples, task=task)
-    found = trained.scores(examples)
-    assert tuple(found) == trained.task.metrics
-    assert trained.task.metric in found
-    assert all(0 <= value <= 1 for value in found.values())
-    again = make_task(task, trained.task.to_settings())
-    assert vars(again) == vars(trained.task)
+def test_scores_match_metrics_and_settings_restore_task(tmp_path, task, examples):
+    fitted = make_fitted_task(tmp_path, examples, task=task)
+    scores = fitted.scores(examples)
+    assert tuple(scores) == fitted.task.metrics
+    assert fitted.task.metric in scores
+    assert all(0 <= value <= 1 for value in scores.values())
+    restored = make_task(task, fitted.task.to_settings())
+    assert vars(restored) == vars(fitted.task)
 
 
 @pytest.mark.parametrize(
     ("task", "target", "message"),
     [
-        ("classification", None, "has None for its target, expected a label"),
-        ("classification", ("O",), r"has \('O',\) for its target, expected a label"),
-        ("tagging", "O", "'seven' has 'O' for its target, expected a tag for each word"),
+        ("classification", None, "has the target None; expected a label"),
+        ("classification", ("O",), r"has the target \('O',\); expected a label"),
+        ("tagging", "O", "'seven' has the target 'O'; expected a tag for each word"),
     ],
 )
-def test_examples_of_another_kind(tmp_path, task, target, message):
-    wrong = Example((("a",),), target, "seven")
+def test_examples_of_another_task_are_rejected(tmp_path, task, target, message):
+    invalid = Example((("a",),), target, "seven")
     with pytest.raises(InputError, match=message):
-        task_for(task, [wrong])
+        task_for(task, [invalid])
     with pytest.raises(InputError, match=message):
-        check_targets(task, [wrong])
+        check_targets(task, [invalid])
     examples = LABELED if task == "classification" else TAGGED
     with pytest.raises(InputError, match=message):
-        make_fitted_task(tmp_path, examples, task=task).scores([wrong])
+        make_fitted_task(tmp_path, examples, task=task).scores([invalid])
 
 
-def test_an_unknown_kind():
-    with pytest.raises(ConfigError, match="task is 'parsing'; expected one of classification, tag"):
+def test_make_task_rejects_unknown_task():
+    with pytest.raises(
+        ConfigError, match=r"Unknown task 'parsing'. Expected one of: classification, tag"
+    ):
         make_task("parsing", {})
 
 
-# ------------------------------------------------------------------------------------ strange tags
+# ------------------------------------------------------------------------------------ invalid tags
 
 COLUMNS = "Kim B-PER\nwent O\n\nto O\nNew {}\nYork I-LOC\n\nLee B-PER\n"
 
 
 @pytest.mark.parametrize("scheme", ["auto", "IOB2"])
 @pytest.mark.parametrize(
-    ("name", "text", "place"),
+    ("name", "text", "location"),
     [
         ("tags.txt", COLUMNS, "line 5"),
         (
@@ -217,31 +220,33 @@ COLUMNS = "Kim B-PER\nwent O\n\nto O\nNew {}\nYork I-LOC\n\nLee B-PER\n"
         ),
     ],
 )
-def test_a_strange_tag_is_told_with_its_line(tmp_path, scheme, name, text, place):
+def test_task_for_reports_location_of_invalid_tag(tmp_path, scheme, name, text, location):
     path = tmp_path / name
     path.write_text(text.format("BLOC"))
     config = task_config(tmp_path, task="tagging", scheme=scheme)
-    with pytest.raises(InputError, match=f"^{path}.*, {place}: .*'BLOC'"):
+    with pytest.raises(InputError, match=f"^{path}.*, {location}: .*'BLOC'"):
         task_for("tagging", [*TAGGED, *read(path)], config)
 
 
-def test_tags_of_another_scheme_are_scored_as_they_are_meant(tmp_path):
-    kind = task_for("tagging", TAGGED)
-    answers = [("O",) * len(example.target) for example in TAGGED[:7]]
-    answers += [example.target for example in TAGGED[7:]]
-    expected = kind.scores(TAGGED, answers)
+def test_tagging_scores_accept_gold_tags_of_another_scheme(tmp_path):
+    task = task_for("tagging", TAGGED)
+    predictions = [("O",) * len(example.target) for example in TAGGED[:7]]
+    predictions += [example.target for example in TAGGED[7:]]
+    expected = task.scores(TAGGED, predictions)
     assert 0 < expected["span_f1"] < 1
     for scheme in SCHEMES:
-        assert kind.scores(tagged(scheme), answers) == expected
+        assert task.scores(tagged(scheme), predictions) == expected
     path = tmp_path / "other.txt"
     path.write_text(COLUMNS.format("NNP"))
-    strange = read(path)
-    with pytest.raises(InputError, match=f"^{path}, line 5: the tag 'NNP'"):
-        kind.scores(strange, [example.target for example in strange])
+    invalid = read(path)
+    with pytest.raises(InputError, match=f"^{path}, line 5: The tag 'NNP'"):
+        task.scores(invalid, [example.target for example in invalid])
 
 
-def test_a_target_of_another_kind_is_told_with_its_line(tmp_path):
+def test_check_targets_reports_location_of_invalid_target(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"text": "a b", "label": "x"}\n{"text": "a b", "label": ["x", "y"]}\n')
-    with pytest.raises(InputError, match=rf"example 'a b' \({path}, line 2\) has \('x', 'y'\)"):
+    with pytest.raises(
+        InputError, match=rf"example 'a b' \({path}, line 2\) has the target \('x', 'y'\)"
+    ):
         check_targets("classification", read(path))

@@ -1,1 +1,1 @@
-"""The ends of models: vectors of words to a loss, and to answers in numbers."""
+"""Heads of task models: word vectors to losses and predictions."""

@@ -1,14 +1,16 @@
-"""The end of a model for coreference: spans are scored as mentions, the best linked to one before.
+"""Head for coreference resolution: scores spans as mentions and links the best to antecedents.
 
-After Lee et al. (2017), "End-to-end Neural Coreference Resolution": a span is known by its first
-and last word, a head word found by attention, and its width; a link is worth what the pair is worth
-and how likely both are mentions, no link 0; what is learned is that a right antecedent is chosen,
-whichever. Unlike there, mentions are learned by themselves too: at first hardly any two that belong
-together are among the spans that are kept, and a mention that stands alone has no link to learn by.
+After Lee et al. (2017), "End-to-end Neural Coreference Resolution". A span is represented by its
+first and last word, an attention-weighted mean of its words, and its length. The score of a link is
+the score of the pair plus the log probabilities that both spans are mentions; the score of no link
+is 0. The loss is the negative log likelihood that one of the gold antecedents is chosen. Unlike in
+the paper, a second loss trains the mention scores directly: at the beginning of training, hardly
+any coreferent pair is among the top spans, and a singleton mention has no link to learn from.
 
-Memory is linear in the words of a document, with `d` numbers for a span: `words x widest x d` for
-all spans, then `kept x words x max_antecedents x d` for the pairs. First layers of what reads several
-vectors side by side are computed by word and added, so that the vectors are never put together.
+Memory is linear in the number of words. With `d = scorer_dim`, all spans take
+`words * max_mention_words * d` numbers and the pairs
+`top_span_ratio * words * max_antecedents * d`. A layer that reads several concatenated vectors is
+computed as a sum of layers of the single vectors, so that the concatenation is never stored.
 """
 
 import math
@@ -23,56 +25,57 @@ from elmo.config import CoreferenceConfig
 from elmo.tasks.examples import IndexRange
 from elmo.tasks.task_model import EncodedTexts
 
-# Distances 0 to 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, and above.
+# Buckets of distances: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, and above.
 N_DISTANCES = 10
-# Bounds what a word of a span may weigh, so that no sum of weights is infinite or 0.
-STEEPEST = 30.0
-# Most spans are no mentions, which a model begins with.
-FIRST_SCORE = -3.0
+# Limit of the attention logits of words, so that no sum of weights is infinite or 0.
+MAX_ATTENTION_LOGIT = 30.0
+# Initial mention score: most spans are not mentions.
+INITIAL_MENTION_SCORE = -3.0
 
 
-class Kept(NamedTuple):
-    """The spans of a document that are compared, in its order.
+class TopSpans(NamedTuple):
+    """The spans of a document with the highest mention scores, in text order.
 
     Attributes:
-        spans: their numbers, first word x widest + further words, (kept,).
-        scores: of all spans as mentions, -inf where there is none, (words, widest).
-        links: worth of no link and of one to each mention before, the nearest first; -inf where
-            there is none, (kept, 1 + antecedents).
-        before: the place of each such mention among the kept, (kept, antecedents).
+        spans: Span indices, start * max_mention_words + length - 1, (top spans,).
+        scores: Mention scores of all spans, -inf for invalid spans, (words, max_mention_words).
+        links: Scores of no link and of a link to each preceding top span, nearest first; -inf for
+            invalid links, (top spans, 1 + antecedents).
+        antecedents: Index among the top spans of each candidate antecedent,
+            (top spans, antecedents).
     """
 
     spans: Tensor
     scores: Tensor
     links: Tensor
-    before: Tensor
+    antecedents: Tensor
 
 
 class CoreferenceHead(nn.Module):
-    """The mentions of a document in clusters."""
+    """Predicts the clusters of mentions of a document."""
 
     def __init__(
-        self, *, dim: int, dials: CoreferenceConfig, has_singletons: bool, dropout: float
+        self, *, dim: int, config: CoreferenceConfig, has_singletons: bool, dropout: float
     ) -> None:
-        """Make it.
+        """Create the layers.
 
         Args:
-            dim: width of a word's vector.
-            dials: how many spans and pairs there are.
-            has_singletons: whether a mention may be alone in its cluster; where not, only what is
-                mentioned again is a mention.
-            dropout: of spans and pairs.
+            dim: Dimension of the word vectors.
+            config: Limits of spans and pairs, and the width of the scorers.
+            has_singletons: Whether a cluster can have a single mention. If not, spans without a
+                coreferent mention are not predicted.
+            dropout: Dropout probability of span and pair vectors.
         """
         super().__init__()
-        self.dials, self.has_singletons = dials, has_singletons
-        width = dials.scorer_dim
+        self.config, self.has_singletons = config, has_singletons
+        width = config.scorer_dim
         self.first = nn.Linear(dim, width)
         self.last = nn.Linear(dim, width, bias=False)
         self.inner = nn.Linear(dim, width, bias=False)
         self.attention = nn.Linear(dim, 1)
-        self.n_words = nn.Embedding(dials.max_mention_words, width)
+        self.n_words = nn.Embedding(config.max_mention_words, width)
         self.mention = nn.Linear(width, 1)
-        nn.init.constant_(self.mention.bias, FIRST_SCORE)
+        nn.init.constant_(self.mention.bias, INITIAL_MENTION_SCORE)
         self.later = nn.Linear(width, width)
         self.earlier = nn.Linear(width, width, bias=False)
         self.alike = nn.Linear(width, width, bias=False)
@@ -81,125 +84,157 @@ class CoreferenceHead(nn.Module):
         self.pair = nn.Linear(width, 1)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, groups: Sequence[EncodedTexts]) -> Kept:
-        """Score the spans of one document and the links of the best, given its sentences."""
-        x, sentences = _in_order(groups)
-        vectors, is_there = self._spans(x, sentences)
-        scores = self.mention(vectors).squeeze(2).float().masked_fill(~is_there, -torch.inf)
-        n_kept = min(int(is_there.sum()), math.ceil(self.dials.top_span_ratio * len(scores)))
-        spans = scores.flatten().topk(n_kept).indices.sort().values
-        offsets = torch.arange(1, min(self.dials.max_antecedents + 1, n_kept), device=spans.device)
-        before = torch.arange(n_kept, device=spans.device).unsqueeze(1) - offsets
+    def forward(self, groups: Sequence[EncodedTexts]) -> TopSpans:
+        """Score the spans of one document and the links between the top spans.
+
+        Args:
+            groups: The sentences of the document.
+        """
+        x, sentences = _in_text_order(groups)
+        vectors, is_valid = self._spans(x, sentences)
+        scores = self.mention(vectors).squeeze(2).float().masked_fill(~is_valid, -torch.inf)
+        n_top = min(int(is_valid.sum()), math.ceil(self.config.top_span_ratio * len(scores)))
+        spans = scores.flatten().topk(n_top).indices.sort().values
+        offsets = torch.arange(1, min(self.config.max_antecedents + 1, n_top), device=spans.device)
+        antecedents = torch.arange(n_top, device=spans.device).unsqueeze(1) - offsets
         links = self._links(
             vectors.flatten(0, 1)[spans],
             scores.flatten()[spans],
-            sentences[spans // self.dials.max_mention_words],
-            before.clamp(min=0),
-        ).masked_fill(before < 0, -torch.inf)
+            sentences[spans // self.config.max_mention_words],
+            antecedents.clamp(min=0),
+        ).masked_fill(antecedents < 0, -torch.inf)
         links = functional.pad(links, (1, 0))
-        return Kept(spans, scores, links, before.clamp(min=0))
+        return TopSpans(spans, scores, links, antecedents.clamp(min=0))
 
     def _spans(self, x: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the vectors of all spans, (words, widest, width), and which there are."""
+        """Compute the vectors of all spans.
+
+        Args:
+            x: Word vectors of the document, (words, dim).
+            sentences: Sentence index of each word, (words,).
+
+        Returns:
+            Span vectors, (words, max_mention_words, scorer_dim), and whether each span lies in one
+            sentence, (words, max_mention_words).
+        """
         first, last = self.first(x), self.last(x)
-        weights = self.attention(x).float().clamp(-STEEPEST, STEEPEST).exp()
+        logits = self.attention(x).float()
+        weights = logits.clamp(-MAX_ATTENTION_LOGIT, MAX_ATTENTION_LOGIT).exp()
         inner = self.inner(x) * weights
         total, weight = torch.zeros_like(inner), torch.zeros_like(weights)
-        vectors, is_there = [], []
-        for more in range(self.dials.max_mention_words):
-            # The word that ends the span joins those whose mean is its head.
-            total = total + _ahead(inner, more)
-            weight = weight + _ahead(weights, more)
-            parts = first + _ahead(last, more) + total / weight + self.n_words.weight[more]
+        vectors, is_valid = [], []
+        for extra_words in range(self.config.max_mention_words):
+            # Extend every span by one word and add that word to the attention-weighted sum.
+            total = total + _shift(inner, extra_words)
+            weight = weight + _shift(weights, extra_words)
+            length = self.n_words.weight[extra_words]
+            parts = first + _shift(last, extra_words) + total / weight + length
             vectors.append(self.dropout(parts.relu()))
-            is_there.append(_ahead(sentences.unsqueeze(1) + 1, more).squeeze(1) == sentences + 1)
-        return torch.stack(vectors, dim=1), torch.stack(is_there, dim=1)
+            # 1 is added because shifted-out words read as 0.
+            ends = _shift(sentences.unsqueeze(1) + 1, extra_words).squeeze(1)
+            is_valid.append(ends == sentences + 1)
+        return torch.stack(vectors, dim=1), torch.stack(is_valid, dim=1)
 
-    def _links(self, spans: Tensor, scores: Tensor, sentences: Tensor, before: Tensor) -> Tensor:
-        """Give what it is worth to link mentions to those before, (kept, antecedents).
+    def _links(
+        self, spans: Tensor, scores: Tensor, sentences: Tensor, antecedents: Tensor
+    ) -> Tensor:
+        """Return the scores of links from spans to their candidate antecedents.
 
         Args:
-            spans: vectors of mentions, (kept, width).
-            scores: of them, (kept,).
-            sentences: they stand in, (kept,).
-            before: which others they may be linked to, (kept, antecedents).
+            spans: Vectors of the top spans, (top spans, scorer_dim).
+            scores: Their mention scores, (top spans,).
+            sentences: Their sentence indices, (top spans,).
+            antecedents: Indices of the candidate antecedents, (top spans, antecedents).
+
+        Returns:
+            Link scores, (top spans, antecedents).
         """
-        n_mentions = torch.arange(1, before.shape[1] + 1, device=before.device)
-        n_sentences = sentences.unsqueeze(1) - sentences[before]
+        n_mentions = torch.arange(1, antecedents.shape[1] + 1, device=antecedents.device)
+        n_sentences = sentences.unsqueeze(1) - sentences[antecedents]
         pairs = (
             self.later(spans).unsqueeze(1)
-            + self.earlier(spans)[before]
-            + self.alike(spans.unsqueeze(1) * spans[before])
-            + self.mentions_between(distance(n_mentions))
-            + self.sentences_between(distance(n_sentences))
+            + self.earlier(spans)[antecedents]
+            + self.alike(spans.unsqueeze(1) * spans[antecedents])
+            + self.mentions_between(distance_bucket(n_mentions))
+            + self.sentences_between(distance_bucket(n_sentences))
         )
-        worth: Tensor = self.pair(self.dropout(pairs.relu())).squeeze(2).float()
-        # Not the score itself: no mention is the likelier to be linked for being sure of itself.
-        own = functional.logsigmoid(scores)
-        return worth + own.unsqueeze(1) + own[before]
+        pair_scores: Tensor = self.pair(self.dropout(pairs.relu())).squeeze(2).float()
+        # Log probabilities instead of raw scores: a very high mention score must not favor a link.
+        mention_scores = functional.logsigmoid(scores)
+        return pair_scores + mention_scores.unsqueeze(1) + mention_scores[antecedents]
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Give -ln p that right antecedents are chosen, by kept span; and that of mentions.
+        """Return the antecedent loss plus the mention loss, both per top span.
 
         Args:
-            groups: the sentences of one document.
-            targets: first word, word after the last and number of the cluster of each mention,
-                (mentions, 3).
+            groups: The sentences of one document.
+            targets: Start, end and cluster index of each gold mention, (mentions, 3).
         """
-        kept = self(groups)
-        gold = torch.full_like(kept.scores, -1, dtype=torch.int64)
+        top = self(groups)
+        gold = torch.full_like(top.scores, -1, dtype=torch.int64)
         start, end, cluster = targets[
-            targets[:, 1] - targets[:, 0] <= self.dials.max_mention_words
+            targets[:, 1] - targets[:, 0] <= self.config.max_mention_words
         ].unbind(1)
         gold[start, end - start - 1] = cluster
-        own = gold.flatten()[kept.spans]
-        same = (own[kept.before] == own.unsqueeze(1)) & (own >= 0).unsqueeze(1)
-        same &= kept.links[:, 1:] > -torch.inf
-        right = torch.cat([~same.any(dim=1, keepdim=True), same], dim=1)
-        chosen = kept.links.masked_fill(~right, -torch.inf).logsumexp(dim=1)
-        links: Tensor = kept.links.logsumexp(dim=1) - chosen
-        is_there = kept.scores > -torch.inf
-        mentions = functional.binary_cross_entropy_with_logits(
-            kept.scores[is_there], (gold >= 0)[is_there].float(), reduction="sum"
+        clusters = gold.flatten()[top.spans]
+        is_gold = (clusters[top.antecedents] == clusters.unsqueeze(1)) & (clusters >= 0).unsqueeze(
+            1
         )
-        return links.mean() + mentions / len(own)
+        is_gold &= top.links[:, 1:] > -torch.inf
+        gold_links = torch.cat([~is_gold.any(dim=1, keepdim=True), is_gold], dim=1)
+        gold_scores = top.links.masked_fill(~gold_links, -torch.inf).logsumexp(dim=1)
+        link_losses: Tensor = top.links.logsumexp(dim=1) - gold_scores
+        is_valid = top.scores > -torch.inf
+        mention_loss = functional.binary_cross_entropy_with_logits(
+            top.scores[is_valid], (gold >= 0)[is_valid].float(), reduction="sum"
+        )
+        return link_losses.mean() + mention_loss / len(clusters)
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[list[list[IndexRange]]]:
-        """Give the clusters of the document, the only one: each mention joins its best before."""
-        kept = self(groups)
-        starts = kept.spans // self.dials.max_mention_words
-        ends = starts + kept.spans % self.dials.max_mention_words + 1
-        scores = kept.scores.flatten()[kept.spans]
-        columns = (starts, ends, kept.links.argmax(dim=1), scores)
-        of: list[list[IndexRange]] = []
-        begun: list[tuple[list[IndexRange], bool]] = []
+        """Return the clusters of the only document: each mention joins its best antecedent."""
+        top = self(groups)
+        starts = top.spans // self.config.max_mention_words
+        ends = starts + top.spans % self.config.max_mention_words + 1
+        scores = top.scores.flatten()[top.spans]
+        columns = (starts, ends, top.links.argmax(dim=1), scores)
+        cluster_of_span: list[list[IndexRange]] = []
+        clusters: list[tuple[list[IndexRange], bool]] = []
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for number, (start, end, link, score) in enumerate(rows):
-            own = of[number - link] if link else []
-            own.append((start, end))
-            of.append(own)
+            cluster = cluster_of_span[number - link] if link else []
+            cluster.append((start, end))
+            cluster_of_span.append(cluster)
             if not link:
-                begun.append((own, self.has_singletons and score > 0))
-        return [[own for own, may_be_alone in begun if may_be_alone or len(own) > 1]]
+                clusters.append((cluster, self.has_singletons and score > 0))
+        return [
+            [cluster for cluster, can_be_single in clusters if can_be_single or len(cluster) > 1]
+        ]
 
 
-def _in_order(groups: Sequence[EncodedTexts]) -> tuple[Tensor, Tensor]:
-    """Give the words of a document as they follow, (words, dim), and the sentence of each."""
+def _in_text_order(groups: Sequence[EncodedTexts]) -> tuple[Tensor, Tensor]:
+    """Return the word vectors of a document in text order and the sentence index of each word.
+
+    Args:
+        groups: Encoded sentences of a document, in groups of similar length.
+
+    Returns:
+        Word vectors, (words, dim), and sentence indices, (words,).
+    """
     words = torch.cat([x[layout.mask] for x, layout, _ in groups])
-    numbers = [
+    sentence_indices = [
         layout.text_indices.unsqueeze(1).expand_as(layout.mask)[layout.mask]
         for _, layout, _ in groups
     ]
-    sentences, order = torch.cat(numbers).sort(stable=True)
+    sentences, order = torch.cat(sentence_indices).sort(stable=True)
     return words[order], sentences
 
 
-def distance(n: Tensor) -> Tensor:
-    """Give numbers of distances: small ones each its own, large ones by powers of 2."""
+def distance_bucket(n: Tensor) -> Tensor:
+    """Return the bucket of each distance: one per distance below 5, then powers of 2."""
     large = 3 + n.clamp(min=1).float().log2().floor().long()
     return n.where(n < 5, large).clamp(max=N_DISTANCES - 1)
 
 
-def _ahead(x: Tensor, n: int) -> Tensor:
-    """Give at each word what stands `n` words further on, 0 beyond the last, (words, width)."""
+def _shift(x: Tensor, n: int) -> Tensor:
+    """Return at each position the row `n` words later, 0 beyond the last, (words, width)."""
     return functional.pad(x[n:], (0, 0, 0, min(n, len(x))))

@@ -1,4 +1,4 @@
-"""One label for a text, or one for each of its words: vectors to a loss, and to an answer."""
+"""Heads that predict one label per text or one tag per word."""
 
 from collections.abc import Sequence
 
@@ -13,19 +13,20 @@ from elmo.tasks.task_model import EncodedTexts
 
 
 class ClassificationHead(nn.Module):
-    """One label for a text: what it holds by attention, at most and on average, then two layers.
+    """Predicts one label per text: attention, max and mean pooling, then two linear layers.
 
-    Where n-grams vote too, the answer is the mean of both log probabilities.
+    With a character n-gram classifier, the two models are trained by separate losses, and the
+    prediction averages their log probabilities.
     """
 
     def __init__(self, *, dim: int, n_labels: int, dropout: float, ngram_buckets: int = 0) -> None:
-        """Make it.
+        """Create the layers.
 
         Args:
-            dim: width of a word's vector.
-            n_labels: labels to choose from.
-            dropout: between the two layers.
-            ngram_buckets: rows of the table by which n-grams of the text vote; 0 where they do not.
+            dim: Dimension of the word vectors.
+            n_labels: Number of labels.
+            dropout: Dropout probability of the pooled vector and the hidden layer.
+            ngram_buckets: Number of hash buckets of the character n-gram classifier; 0 for none.
         """
         super().__init__()
         self.attention = nn.Linear(dim, 1)
@@ -37,57 +38,67 @@ class ClassificationHead(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Map (batch, time, dim) to logits, (batch, labels)."""
         padding = ~mask.unsqueeze(2)
-        shares = self.attention(x).masked_fill(padding, -torch.inf).softmax(dim=1)
-        attended = (shares * x).sum(dim=1)
-        largest = x.masked_fill(padding, -torch.inf).amax(dim=1)
+        weights = self.attention(x).masked_fill(padding, -torch.inf).softmax(dim=1)
+        attended = (weights * x).sum(dim=1)
+        maximum = x.masked_fill(padding, -torch.inf).amax(dim=1)
         mean = x.masked_fill(padding, 0.0).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-        pooled = torch.cat([attended, largest, mean], dim=1)
+        pooled = torch.cat([attended, maximum, mean], dim=1)
         logits: Tensor = self.out(self.dropout(self.hidden(self.dropout(pooled)).relu()))
         return logits
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Give the mean of -ln p of the right labels, (batch,); the sum of both where two learn."""
-        each = [functional.cross_entropy(logits, targets) for logits in self._logits(groups)]
-        return torch.stack(each).sum()
+        """Return the mean cross entropy; with n-grams, the sum of the losses of both models.
+
+        Args:
+            groups: The texts, a single group.
+            targets: Label indices, (batch,).
+        """
+        losses = [functional.cross_entropy(logits, targets) for logits in self._logits(groups)]
+        return torch.stack(losses).sum()
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
-        """Give the probability of each label, for each text."""
-        each = [logits.log_softmax(dim=1) for logits in self._logits(groups)]
-        found: list[list[float]] = torch.stack(each).mean(dim=0).softmax(dim=1).tolist()
-        return found
+        """Return the label probabilities of each text."""
+        log_probabilities = [logits.log_softmax(dim=1) for logits in self._logits(groups)]
+        mean = torch.stack(log_probabilities).mean(dim=0)
+        probabilities: list[list[float]] = mean.softmax(dim=1).tolist()
+        return probabilities
 
     def _logits(self, groups: Sequence[EncodedTexts]) -> list[Tensor]:
+        """Return the logits of the head and, if there is one, of the n-gram classifier."""
         ((x, layout, char_ngrams),) = groups
-        found: list[Tensor] = [self(x, layout.mask).float()]
+        logits: list[Tensor] = [self(x, layout.mask).float()]
         if self.vote is not None:
             assert char_ngrams is not None
-            found.append(self.vote(char_ngrams))
-        return found
+            logits.append(self.vote(char_ngrams))
+        return logits
 
 
 class TaggingHead(nn.Module):
-    """A tag for each word: a linear map under a conditional random field."""
+    """Predicts one tag per word: a linear layer and a conditional random field (CRF)."""
 
     def __init__(
         self, *, dim: int, n_tags: int, allowed: tuple[Tensor, Tensor, Tensor] | None
     ) -> None:
-        """Make it.
+        """Create the layers.
 
         Args:
-            dim: width of a word's vector.
-            n_tags: tags to choose from.
-            allowed: which tags may begin, follow each other, and end; None for all.
+            dim: Dimension of the word vectors.
+            n_tags: Number of tags.
+            allowed: Allowed first tags, transitions and last tags, as returned by
+                `spans.allowed_transitions`; None to allow all.
         """
         super().__init__()
         self.out = nn.Linear(dim, n_tags)
         self.crf = CRF(n_tags, allowed)
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Give -ln p of the right sequences by word, so that long texts do not weigh on the rate.
+        """Return the negative log likelihood of the tag sequences, divided by the number of words.
+
+        The mean per word, not per text, keeps the size of the loss independent of text length.
 
         Args:
-            groups: the only one.
-            targets: numbers of tags, (batch, time).
+            groups: The texts, a single group.
+            targets: Tag indices, (batch, time).
         """
         ((x, layout, _),) = groups
         n_words = len(layout.positions)
@@ -95,46 +106,51 @@ class TaggingHead(nn.Module):
         return loss * len(layout.mask) / n_words
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[list[int]]:
-        """Give the likeliest sequence of tags for each text."""
+        """Return the most likely allowed tag sequence of each text."""
         ((x, layout, _),) = groups
         return self.crf.decode(self._emissions(x), layout.mask)
 
     def _emissions(self, x: Tensor) -> Tensor:
-        """Give the scores of tags; sums over a text want more digits than half precision has."""
+        """Return the tag scores in float32: half precision is too coarse for sums over a text."""
         with torch.autocast(x.device.type, enabled=False):
-            found: Tensor = self.out(x.float())
-        return found
+            emissions: Tensor = self.out(x.float())
+        return emissions
 
 
 class SoftmaxTaggingHead(nn.Module):
-    """A tag for each word by itself: a linear map and a softmax, all that a probe may have."""
+    """Predicts each tag independently with a linear layer and a softmax, e.g. for probing."""
 
     def __init__(self, *, dim: int, n_tags: int) -> None:
-        """Make it.
+        """Create the layer.
 
         Args:
-            dim: width of a word's vector.
-            n_tags: tags to choose from.
+            dim: Dimension of the word vectors.
+            n_tags: Number of tags.
         """
         super().__init__()
         self.out = nn.Linear(dim, n_tags)
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Give the mean of -ln p of the right tags, (batch, time), over all words."""
+        """Return the mean cross entropy over all words.
+
+        Args:
+            groups: The texts, a single group.
+            targets: Tag indices, (batch, time).
+        """
         ((x, layout, _),) = groups
-        words, right = (part.flatten(0, 1)[layout.positions] for part in (self.out(x), targets))
-        return functional.cross_entropy(words.float(), right)
+        logits, tags = (part.flatten(0, 1)[layout.positions] for part in (self.out(x), targets))
+        return functional.cross_entropy(logits.float(), tags)
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[list[int]]:
-        """Give the likeliest tag of each word."""
+        """Return the most likely tag of each word."""
         ((x, layout, _),) = groups
         best = self.out(x).argmax(dim=2)
-        return [row[own].tolist() for row, own in zip(best, layout.mask, strict=True)]
+        return [row[mask].tolist() for row, mask in zip(best, layout.mask, strict=True)]
 
 
 def pad_tags(tags: Sequence[Sequence[int]], n_steps: int) -> Tensor:
-    """Put sequences of tags under each other, 0 at padding."""
-    found = np.zeros((len(tags), n_steps), dtype=np.int64)
-    for row, one in zip(found, tags, strict=True):
-        row[: len(one)] = one
-    return torch.from_numpy(found)
+    """Return tag sequences as a tensor padded with 0, (texts, n_steps)."""
+    padded = np.zeros((len(tags), n_steps), dtype=np.int64)
+    for row, sequence in zip(padded, tags, strict=True):
+        row[: len(sequence)] = sequence
+    return torch.from_numpy(padded)

@@ -1,8 +1,8 @@
-"""The end of a model that answers questions: which words of a passage are the answer.
+"""Head for extractive question answering, after BiDAF.
 
-After Seo et al. (2017), "Bidirectional Attention Flow for Machine Comprehension": attention from
-the passage to the question and back, and BiLSTMs over what comes of it. All spans of a passage up
-to a length and the answer that there is none share one softmax.
+Seo et al. (2017), "Bidirectional Attention Flow for Machine Comprehension": attention from the
+passage to the question and from the question to the passage, followed by BiLSTMs. One softmax
+covers all spans of a passage up to a maximum length and the outcome "no answer".
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,19 @@ from torch.nn import functional
 
 from elmo.config import TaskELMoConfig, TaskEncoderConfig
 from elmo.tasks.encoder import TaskEncoder
-from elmo.tasks.heads.sentence_pair_head import attended
+from elmo.tasks.heads.sentence_pair_head import attend
 from elmo.tasks.task_model import EncodedTexts
 
 
 class PredictedSpan(NamedTuple):
-    """The likeliest span of a passage, and how it compares with no answer at all."""
+    """The most likely span of a passage.
+
+    Attributes:
+        start: Index of its first word.
+        end: Index after its last word.
+        log_probability: Log probability of the span.
+        log_none: Log probability of no answer.
+    """
 
     start: int
     end: int
@@ -29,15 +36,15 @@ class PredictedSpan(NamedTuple):
 
 
 class QuestionAnsweringHead(nn.Module):
-    """A span of the second text that answers the first, or none."""
+    """Predicts the span of a passage that answers a question, or that there is no answer."""
 
     def __init__(self, *, dim: int, max_answer_words: int, config: TaskEncoderConfig) -> None:
-        """Make it.
+        """Create the layers.
 
         Args:
-            dim: width of a word's vector.
-            max_answer_words: words of an answer at most.
-            config: dials of the first BiLSTM, which the others share, but for their depth.
+            dim: Dimension of the word vectors.
+            max_answer_words: Maximum number of words in an answer.
+            config: Options of the task encoder; the BiLSTMs of the head use them with a depth of 1.
         """
         super().__init__()
         self.max_answer_words = max_answer_words
@@ -48,74 +55,96 @@ class QuestionAnsweringHead(nn.Module):
         nn.init.normal_(self.of_both, std=dim**-0.5)
         self.join = nn.Linear(4 * dim, width)
         inner = replace(config, depth=1, input_dropout=config.dropout)
-        without = TaskELMoConfig(model=None)
-        self.model = TaskEncoder(config=inner, elmo=without, input_dim=width)
-        self.end_model = TaskEncoder(config=inner, elmo=without, input_dim=self.model.dim + width)
+        no_elmo = TaskELMoConfig(model=None)
+        self.model = TaskEncoder(config=inner, elmo=no_elmo, input_dim=width)
+        self.end_model = TaskEncoder(config=inner, elmo=no_elmo, input_dim=self.model.dim + width)
         self.start = nn.Linear(self.model.dim + width, 1)
         self.end = nn.Linear(self.end_model.dim + width, 1)
         self.none = nn.Linear(self.model.dim + dim, 1)
 
     def forward(self, groups: Sequence[EncodedTexts]) -> Tensor:
-        """Give the scores of all spans and, last, of no answer: (batch, time x longest + 1).
+        """Return the scores of all spans and, in the last column, of no answer.
 
-        The span of `n` words that begins at word `t` is number `t x longest + n - 1`.
+        The span of `n` words that begins at word `t` has the index
+        `t * max_answer_words + n - 1`.
+
+        Args:
+            groups: Questions and passages.
+
+        Returns:
+            Scores, (batch, time * max_answer_words + 1).
         """
-        (question, asking, _), (passage, layout, _) = groups
-        question_mask, mask = asking.mask, layout.mask
+        (question, question_layout, _), (passage, layout, _) = groups
+        question_mask, mask = question_layout.mask, layout.mask
         padding = ~mask.unsqueeze(2)
-        likeness = (
+        similarity = (
             self.of_passage(passage)
             + self.of_question(question).transpose(1, 2)
             + (passage * self.of_both) @ question.transpose(1, 2)
         )
-        asked = attended(likeness, question, question_mask)
-        # What the question asks of the passage as a whole: its words that are like some word of it.
-        closest = likeness.masked_fill(~question_mask.unsqueeze(1), -torch.inf).amax(dim=2)
-        told = attended(closest.unsqueeze(1), passage, mask)
-        joined = torch.cat([passage, asked, passage * asked, passage * told], dim=2)
-        joined = self.join(joined).relu().masked_fill(padding, 0.0)
-        modelled = self.model(joined, layout, None)
-        both = torch.cat([joined, modelled], dim=2)
-        ends = torch.cat([joined, self.end_model(both, layout, None)], dim=2)
-        largest = [
-            x.masked_fill(~here.unsqueeze(2), -torch.inf).amax(dim=1)
-            for x, here in ((modelled, mask), (question, question_mask))
+        passage_to_question = attend(similarity, question, question_mask)
+        # Question-to-passage attention: passage words weighted by their most similar question word.
+        closest = similarity.masked_fill(~question_mask.unsqueeze(1), -torch.inf).amax(dim=2)
+        question_to_passage = attend(closest.unsqueeze(1), passage, mask)
+        parts = [
+            passage,
+            passage_to_question,
+            passage * passage_to_question,
+            passage * question_to_passage,
         ]
-        none = self.none(torch.cat(largest, dim=1))
-        spans = self._spans(self.start(both), self.end(ends), padding)
+        joined = self.join(torch.cat(parts, dim=2)).relu().masked_fill(padding, 0.0)
+        modeled = self.model(joined, layout, None)
+        starts = torch.cat([joined, modeled], dim=2)
+        ends = torch.cat([joined, self.end_model(starts, layout, None)], dim=2)
+        pooled = [
+            x.masked_fill(~x_mask.unsqueeze(2), -torch.inf).amax(dim=1)
+            for x, x_mask in ((modeled, mask), (question, question_mask))
+        ]
+        none = self.none(torch.cat(pooled, dim=1))
+        spans = self._spans(self.start(starts), self.end(ends), padding)
         return torch.cat([spans, none.float()], dim=1)
 
     def _spans(self, starts: Tensor, ends: Tensor, padding: Tensor) -> Tensor:
-        """Add scores of starts and ends, (batch, time, 1) each, for all spans that may be."""
+        """Return the sum of start and end scores for all spans.
+
+        Args:
+            starts: Scores of words as starts, (batch, time, 1).
+            ends: Scores of words as ends, (batch, time, 1).
+            padding: True at padding, (batch, time, 1).
+
+        Returns:
+            Scores, (batch, time * max_answer_words); -inf for spans that reach into padding.
+        """
         first, last = (
             x.float().masked_fill(padding, -torch.inf).squeeze(2) for x in (starts, ends)
         )
-        # (batch, time, longest): the ends that a start may have.
-        reached = functional.pad(last, (0, self.max_answer_words - 1), value=-torch.inf)
-        return (first.unsqueeze(2) + reached.unfold(1, self.max_answer_words, 1)).flatten(1)
+        # The possible ends of each start, (batch, time, max_answer_words).
+        reachable = functional.pad(last, (0, self.max_answer_words - 1), value=-torch.inf)
+        return (first.unsqueeze(2) + reachable.unfold(1, self.max_answer_words, 1)).flatten(1)
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Give the mean of -ln p of the right spans.
+        """Return the mean cross entropy of the gold spans.
 
         Args:
-            groups: questions, and passages.
-            targets: first word and the one after the last, (batch, 2); -1 for no answer.
+            groups: Questions and passages.
+            targets: Start and end of each answer as word indices, (batch, 2); -1 for no answer.
         """
         scores = self(groups)
         start, end = targets.unbind(1)
-        # Of an answer that is too long its beginning is learned.
-        number = start * self.max_answer_words + (end - start - 1).clamp(
+        # A gold answer that is too long is truncated.
+        index = start * self.max_answer_words + (end - start - 1).clamp(
             max=self.max_answer_words - 1
         )
-        return functional.cross_entropy(scores, number.where(start >= 0, scores.shape[1] - 1))
+        return functional.cross_entropy(scores, index.where(start >= 0, scores.shape[1] - 1))
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[PredictedSpan]:
-        """Give the likeliest span of each passage."""
+        """Return the most likely span of each passage."""
         scores = self(groups).log_softmax(dim=1)
-        best, number = scores[:, :-1].max(dim=1)
-        rows = zip(number.tolist(), best.tolist(), scores[:, -1].tolist(), strict=True)
-        found = []
-        for place, log_probability, log_none in rows:
-            start, more = divmod(place, self.max_answer_words)
-            found.append(PredictedSpan(start, start + more + 1, log_probability, log_none))
-        return found
+        best, indices = scores[:, :-1].max(dim=1)
+        rows = zip(indices.tolist(), best.tolist(), scores[:, -1].tolist(), strict=True)
+        predictions = []
+        for index, log_probability, log_none in rows:
+            start, extra_words = divmod(index, self.max_answer_words)
+            end = start + extra_words + 1
+            predictions.append(PredictedSpan(start, end, log_probability, log_none))
+        return predictions

@@ -1,7 +1,8 @@
-"""The end of a model for pairs of texts: they are aligned word by word, and what follows is read.
+"""Head for sentence pair classification, after ESIM.
 
-After Chen et al. (2017), "Enhanced LSTM for Natural Language Inference": soft alignment, the
-difference and the product of a word and its counterpart, a second BiLSTM, mean and maximum.
+Chen et al. (2017), "Enhanced LSTM for Natural Language Inference": soft alignment of the words of
+both texts, difference and product of each word and its aligned vector, a second BiLSTM, mean and
+max pooling.
 """
 
 from collections.abc import Sequence
@@ -18,15 +19,15 @@ from elmo.tasks.task_model import EncodedTexts
 
 
 class SentencePairHead(nn.Module):
-    """One label for two texts."""
+    """Predicts one label for two texts."""
 
     def __init__(self, *, dim: int, n_labels: int, config: TaskEncoderConfig) -> None:
-        """Make it.
+        """Create the layers.
 
         Args:
-            dim: width of a word's vector.
-            n_labels: labels to choose from.
-            config: dials of the first BiLSTM, which the second one shares, but for its depth.
+            dim: Dimension of the word vectors.
+            n_labels: Number of labels.
+            config: Options of the task encoder; the second BiLSTM uses them with a depth of 1.
         """
         super().__init__()
         width = config.hidden or dim
@@ -42,42 +43,60 @@ class SentencePairHead(nn.Module):
 
     def forward(self, groups: Sequence[EncodedTexts]) -> Tensor:
         """Map two texts, (batch, time, dim) each, to logits, (batch, labels)."""
-        (first, of_first, _), (second, of_second, _) = groups
+        (first, first_layout, _), (second, second_layout, _) = groups
         # (batch, words of the first, words of the second)
-        likeness = first @ second.transpose(1, 2)
+        similarity = first @ second.transpose(1, 2)
         pooled = [
-            *self._read(first, of_first, attended(likeness, second, of_second.mask)),
-            *self._read(second, of_second, attended(likeness.mT, first, of_first.mask)),
+            *self._pool(first, first_layout, attend(similarity, second, second_layout.mask)),
+            *self._pool(second, second_layout, attend(similarity.mT, first, first_layout.mask)),
         ]
         x = self.dropout(torch.cat(pooled, dim=1))
         logits: Tensor = self.out(self.dropout(self.hidden(x).tanh()))
         return logits
 
-    def _read(self, x: Tensor, layout: PackedBatch, other: Tensor) -> tuple[Tensor, Tensor]:
-        """Give mean and maximum over a text of what its words and their counterparts say."""
-        joined = self.join(torch.cat([x, other, x - other, x * other], dim=2)).relu()
+    def _pool(self, x: Tensor, layout: PackedBatch, aligned: Tensor) -> tuple[Tensor, Tensor]:
+        """Combine the words of a text with their aligned vectors; return mean and maximum.
+
+        Args:
+            x: Word vectors, (batch, time, dim).
+            layout: Positions of the words.
+            aligned: Aligned vector of each word, (batch, time, dim).
+
+        Returns:
+            Mean and maximum over the words, (batch, dim of the second BiLSTM) each.
+        """
+        joined = self.join(torch.cat([x, aligned, x - aligned, x * aligned], dim=2)).relu()
         padding = ~layout.mask.unsqueeze(2)
-        found = self.compose(joined.masked_fill(padding, 0.0), layout, None)
-        mean = found.masked_fill(padding, 0.0).sum(dim=1) / layout.mask.sum(dim=1, keepdim=True)
-        return mean, found.masked_fill(padding, -torch.inf).amax(dim=1)
+        composed = self.compose(joined.masked_fill(padding, 0.0), layout, None)
+        total = composed.masked_fill(padding, 0.0).sum(dim=1)
+        mean = total / layout.mask.sum(dim=1, keepdim=True)
+        return mean, composed.masked_fill(padding, -torch.inf).amax(dim=1)
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Give the mean of -ln p of the right labels, (batch,)."""
+        """Return the mean cross entropy.
+
+        Args:
+            groups: First and second texts.
+            targets: Label indices, (batch,).
+        """
         return functional.cross_entropy(self(groups).float(), targets)
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
-        """Give the probability of each label, for each pair."""
-        found: list[list[float]] = self(groups).float().softmax(dim=1).tolist()
-        return found
+        """Return the label probabilities of each pair."""
+        probabilities: list[list[float]] = self(groups).float().softmax(dim=1).tolist()
+        return probabilities
 
 
-def attended(likeness: Tensor, other: Tensor, mask: Tensor) -> Tensor:
-    """Give for each word of a text what the words of another come to, by their likeness to it.
+def attend(similarity: Tensor, other: Tensor, mask: Tensor) -> Tensor:
+    """Return for each word of a text the mean of another text's words, weighted by similarity.
 
     Args:
-        likeness: (batch, words, words of the other).
-        other: (batch, words of the other, dim).
-        mask: true at words of the other, (batch, words of the other).
+        similarity: Attention scores, (batch, words, words of the other text).
+        other: Word vectors of the other text, (batch, words of the other text, dim).
+        mask: True at words of the other text, (batch, words of the other text).
+
+    Returns:
+        Attended vectors, (batch, words, dim).
     """
-    shares = likeness.float().masked_fill(~mask.unsqueeze(1), -torch.inf).softmax(dim=2)
-    return shares.to(other.dtype) @ other
+    weights = similarity.float().masked_fill(~mask.unsqueeze(1), -torch.inf).softmax(dim=2)
+    return weights.to(other.dtype) @ other

@@ -1,4 +1,4 @@
-"""Files of labelled texts, as they are published, to examples: `read(path, kind)`."""
+"""Readers of published data sets: `read(path, reader)` returns examples."""
 
 from elmo.tasks.readers.reader_registry import READERS, read
 

@@ -1,4 +1,4 @@
-"""Words and tags in columns, one word a line, blank lines between sentences: CoNLL and its kin."""
+"""CoNLL-style files: one word per line in columns, blank lines between sentences."""
 
 import re
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from elmo.tasks.examples import Example, WordLines
 from elmo.tasks.readers.text_lines import is_blank, read_lines
 
 DOCUMENT = "-DOCSTART-"
-# Columns of CoNLL-U that may be asked for as tags.
+# Names of the columns of CoNLL-U.
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 RANGE_OR_EMPTY = re.compile(r"\d+-\d+|\d+\.\d+")
 SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)\s*")
 KLP_TAG = re.compile(r"O|I|B[_-](.+)|I[_-](.+)")
 
-# A line by its number in the file, from 1.
-Line = tuple[int, str]
+# Line number in the file, counted from 1, and the line.
+NumberedLine = tuple[int, str]
 
 
 def read_conll(
@@ -24,103 +24,105 @@ def read_conll(
 ) -> list[Example]:
     """Read a file of columns, such as CoNLL-2003.
 
-    Columns stand between tabs where a line has any, else between spaces; each line has as many as
-    the first. Lines of documents (-DOCSTART-) are no words.
+    Columns are separated by tabs if a line contains any, otherwise by spaces; all lines must have
+    the same number of columns. Document markers (-DOCSTART-) are skipped.
 
     Args:
-        path: the file.
-        words: number of the words' column, from 0; from the end where negative.
-        tags: number of the tags' column; None where they are not wanted.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        words: Index of the column with the words; negative indices count from the end.
+        tags: Index of the column with the tags; None to read no tags.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     width = 0
     examples: list[Example] = []
-    for sentence in sentences_of(read_lines(path, encoding)):
+    for sentence in split_sentence_lines(read_lines(path, encoding)):
         rows = []
         for number, line in sentence:
             row = _split(path, number, line)
-            width = width or _wide_enough(path, number, len(row), words, tags)
+            width = width or _check_width(path, number, len(row), words, tags)
             if len(row) != width:
                 raise FormatError(
-                    f"{path}, line {number} has {_columns(len(row))}, the lines before have "
-                    f"{width}: {line!r}"
+                    f"{path}, line {number}: the line has {_columns(len(row))}, but the previous "
+                    f"lines have {width}: {line!r}"
                 )
             rows.append(row)
         target = None if tags is None else tuple(row[tags] for row in rows)
-        where = _where(path, sentence, sentence)
-        examples.append(Example((tuple(row[words] for row in rows),), target, location=where))
-    return _filled(path, examples, "columns")
+        location = _location(path, sentence, sentence)
+        examples.append(Example((tuple(row[words] for row in rows),), target, location=location))
+    return _check_not_empty(path, examples, "one word per line in columns")
 
 
 def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read the Korean files of KLP-2016 (KMOU's `ner.train`): number, morpheme, part, tag.
+    """Read the Korean files of KLP-2016, such as KMOU's `ner.train`.
 
-    A sentence is headed by itself (`;`) and by its marked form (`$`); both are no words. The tags
-    `B_PS` and `I` become `B-PS` and `I-PS`, which is IOB2.
+    The columns are word number, morpheme, part of speech and tag; the number is optional. A
+    sentence can be preceded by its raw text (`;`) and its annotated text (`$`), which are
+    skipped. Tags such as `B_PS` and `I` are converted to IOB2: `B-PS` and `I-PS`.
 
     Args:
-        path: the file.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     width = 0
     examples: list[Example] = []
-    for sentence in sentences_of(read_lines(path, encoding)):
+    for sentence in split_sentence_lines(read_lines(path, encoding)):
         words, tags = [], ["O"]
-        rows = _without_heads(sentence)
+        rows = _skip_header_lines(sentence)
         for number, line in rows:
             row = _split(path, number, line)
-            width = width or _wide_enough(path, number, len(row), -3, -1)
+            width = width or _check_width(path, number, len(row), -3, -1)
             if len(row) != width:
                 raise FormatError(
-                    f"{path}, line {number} has {_columns(len(row))}, expected {width}: {line!r}"
+                    f"{path}, line {number}: the line has {_columns(len(row))}; expected {width}: "
+                    f"{line!r}"
                 )
             words.append(row[-3])
             tags.append(_klp_tag(path, number, row[-1], tags[-1]))
         if not words:
-            raise FormatError(f"{path}, line {sentence[0][0]} heads a sentence without words")
-        where = _where(path, sentence, rows)
-        examples.append(Example((tuple(words),), tuple(tags[1:]), location=where))
-    return _filled(path, examples, "KLP-2016")
+            raise FormatError(f"{path}, line {sentence[0][0]}: the sentence has no words.")
+        location = _location(path, sentence, rows)
+        examples.append(Example((tuple(words),), tuple(tags[1:]), location=location))
+    return _check_not_empty(path, examples, "the format of KLP-2016")
 
 
 def read_conllu(
     path: Path, *, tags: str | None = "upos", encoding: str | None = None
 ) -> list[Example]:
-    """Read words and tags of a CoNLL-U file, without its surface ranges and empty nodes.
+    """Read words and tags of a CoNLL-U file, without multiword token ranges and empty nodes.
 
     Args:
-        path: the file.
-        tags: name of the tags' column, `upos` or `xpos` as a rule; None where they are not wanted.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        tags: Name of the column with the tags, usually `upos` or `xpos`; None to read no tags.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     if tags is not None and tags not in CONLLU:
-        raise ConfigError(f"CoNLL-U has no column {tags!r}; it has {', '.join(CONLLU)}")
+        raise ConfigError(f"CoNLL-U has no column {tags!r}. Expected one of: {', '.join(CONLLU)}.")
     examples: list[Example] = []
-    for sentence in sentences_of(read_lines(path, encoding)):
+    for sentence in split_sentence_lines(read_lines(path, encoding)):
         name = ""
         rows: list[list[str]] = []
-        own: list[Line] = []
+        word_lines: list[NumberedLine] = []
         for number, line in sentence:
             if line.startswith("#"):
                 match = SENTENCE_ID.fullmatch(line)
                 name = match[1] if match else name
             elif row := _conllu_row(path, number, line, len(rows) + 1):
                 rows.append(row)
-                own.append((number, line))
+                word_lines.append((number, line))
         if not rows:
             continue
         target = None if tags is None else tuple(row[CONLLU.index(tags)] for row in rows)
-        where = _where(path, sentence, own)
-        examples.append(Example((tuple(row[1] for row in rows),), target, name, location=where))
-    _filled(path, examples, "CoNLL-U")
+        location = _location(path, sentence, word_lines)
+        examples.append(Example((tuple(row[1] for row in rows),), target, name, location=location))
+    _check_not_empty(path, examples, "CoNLL-U")
     if tags is not None and all(set(example.target) == {"_"} for example in examples):
-        raise FormatError(f"{path} has no {tags}: each word has '_' there")
+        raise FormatError(f"{path}: the column {tags} is empty ('_' for every word).")
     return examples
 
 
-def sentences_of(lines: list[str]) -> Iterator[list[Line]]:
-    """Give the lines of each sentence; lines of documents end one as blank lines do."""
-    sentence: list[Line] = []
+def split_sentence_lines(lines: list[str]) -> Iterator[list[NumberedLine]]:
+    """Yield the lines of each sentence; sentences end at blank lines and document markers."""
+    sentence: list[NumberedLine] = []
     for number, line in enumerate(lines, start=1):
         if not is_blank(line) and not line.startswith(DOCUMENT):
             sentence.append((number, line))
@@ -131,18 +133,18 @@ def sentences_of(lines: list[str]) -> Iterator[list[Line]]:
         yield sentence
 
 
-def _where(path: Path, sentence: list[Line], words: list[Line]) -> WordLines:
-    """Say where a sentence begins and each of its words stands."""
+def _location(path: Path, sentence: list[NumberedLine], words: list[NumberedLine]) -> WordLines:
+    """Return the location of a sentence and of each of its words."""
     return WordLines(path, sentence[0][0], tuple(number for number, _ in words))
 
 
 def _split(path: Path, number: int, line: str) -> list[str]:
-    """Cut a line into columns; other white space than spaces and tabs may be inside a word."""
+    """Split a line into columns; a word can contain white space other than spaces and tabs."""
     if "\t" not in line:
         return [column for column in line.split(" ") if column]
     row = [column.strip(" ") for column in line.split("\t")]
     if not all(row):
-        raise FormatError(f"{path}, line {number} has an empty column: {line!r}")
+        raise FormatError(f"{path}, line {number}: a column is empty: {line!r}")
     return row
 
 
@@ -150,67 +152,78 @@ def _columns(n: int) -> str:
     return "1 column" if n == 1 else f"{n} columns"
 
 
-def _wide_enough(path: Path, number: int, width: int, words: int, tags: int | None) -> int:
-    """Give the width of the first line where it has the columns that are asked for."""
+def _check_width(path: Path, number: int, width: int, words: int, tags: int | None) -> int:
+    """Check that the columns of words and tags exist and differ.
+
+    Args:
+        path: Path of the file, for error messages.
+        number: Number of the first line, for error messages.
+        width: Number of columns of the first line.
+        words: Index of the column with the words.
+        tags: Index of the column with the tags; None if they are not read.
+
+    Returns:
+        The number of columns.
+    """
     for name, column in (("words", words), ("tags", tags)):
         if column is not None and not -width <= column < width:
             raise FormatError(
-                f"{path}, line {number} has {_columns(width)}; the {name} were said to be in "
-                f"column {column}, counted from 0"
+                f"{path}, line {number}: the {name} should be in column {column}, counted from 0, "
+                f"but the line has {_columns(width)}."
             )
     if tags is not None and words % width == tags % width:
         raise FormatError(
-            f"{path}, line {number} has {_columns(width)}: words and tags cannot both be in "
-            f"column {words % width}; name another for the tags with --label"
+            f"{path}, line {number}: words and tags cannot both be in column {words % width} (the "
+            f"line has {_columns(width)}). Choose another column for the tags with --label."
         )
     return width
 
 
-def _without_heads(sentence: list[Line]) -> list[Line]:
-    """Leave out the two lines above a sentence; a word may be `;` or `$` too, after a number."""
+def _skip_header_lines(sentence: list[NumberedLine]) -> list[NumberedLine]:
+    """Return a sentence of KLP-2016 without its header lines, which begin with `;` and `$`."""
     first = 0
-    for mark in (";", "$"):
-        if first < len(sentence) and sentence[first][1].startswith(mark):
-            # Without numbers, `;` may be the first word; then the line has its columns.
+    for prefix in (";", "$"):
+        if first < len(sentence) and sentence[first][1].startswith(prefix):
+            # In files without word numbers, `;` can be a word; then the line has several columns.
             first += sentence[first][1].count("\t") < 2
     return sentence[first:]
 
 
-def _klp_tag(path: Path, number: int, tag: str, before: str) -> str:
-    """Write a tag as IOB2 does."""
+def _klp_tag(path: Path, number: int, tag: str, previous: str) -> str:
+    """Convert a tag of KLP-2016 to IOB2."""
     match = KLP_TAG.fullmatch(tag)
     if match is None:
-        raise FormatError(f"{path}, line {number} has the tag {tag!r}; expected O, B_label or I")
+        raise FormatError(f"{path}, line {number}: unknown tag {tag!r}. Expected O, B_label or I.")
     if tag == "O":
         return tag
     if match[1]:
         return f"B-{match[1]}"
     if match[2]:
         return f"I-{match[2]}"
-    if before == "O":
-        raise FormatError(f"{path}, line {number} has the tag I after no B_label")
-    return f"I-{before[2:]}"
+    if previous == "O":
+        raise FormatError(f"{path}, line {number}: the tag I does not follow B_label or I.")
+    return f"I-{previous[2:]}"
 
 
 def _conllu_row(path: Path, number: int, line: str, expected: int) -> list[str] | None:
-    """Give the columns of a line, None where it is no word of its own."""
+    """Return the columns of a line; None for a multiword token range or an empty node."""
     row = line.split("\t")
     if len(row) != len(CONLLU) or not all(row):
         raise FormatError(
-            f"{path}, line {number} has {_columns(len(row))}; CoNLL-U has {len(CONLLU)} between "
-            f"tabs, none of them empty: {line!r}"
+            f"{path}, line {number}: the line has {_columns(len(row))}; CoNLL-U has {len(CONLLU)} "
+            f"non-empty columns separated by tabs: {line!r}"
         )
     if RANGE_OR_EMPTY.fullmatch(row[0]):
         return None
     if row[0] != str(expected):
         raise FormatError(
-            f"{path}, line {number} begins with {row[0]!r}; expected word {expected} of its "
-            "sentence, or a blank line before a new one"
+            f"{path}, line {number}: unexpected word number {row[0]!r}. Expected {expected}, or a "
+            "blank line before a new sentence."
         )
     return row
 
 
-def _filled(path: Path, examples: list[Example], kind: str) -> list[Example]:
+def _check_not_empty(path: Path, examples: list[Example], description: str) -> list[Example]:
     if not examples:
-        raise FormatError(f"{path} holds no sentence; expected {kind}")
+        raise FormatError(f"{path}: contains no sentences. Expected {description}.")
     return examples

@@ -1,8 +1,7 @@
-"""Documents and the clusters of their mentions: CoNLL-2012 columns, and LitBank's.
+"""Coreference annotation in CoNLL-2012 columns, including LitBank.
 
-An example is a document: its sentences, and its clusters. A mention is (first word, word after its
-last), counted over the whole document; mentions and clusters are in the order of the text. Each
-stands in one sentence.
+An example is a document with its sentences and clusters. A mention is a word range (start, end)
+over the whole document, inside one sentence; mentions and clusters are sorted by position.
 """
 
 import re
@@ -13,7 +12,7 @@ from pathlib import Path
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example, IndexRange
 from elmo.tasks.readers.ontonotes import (
-    NOTHING,
+    EMPTY_VALUES,
     SPEAKER,
     Document,
     Row,
@@ -21,74 +20,80 @@ from elmo.tasks.readers.ontonotes import (
     read_documents,
 )
 
-_PIECE = re.compile(r"(\()?([0-9]+)(\))?")
+_BRACKET = re.compile(r"(\()?([0-9]+)(\))?")
 
 Cluster = tuple[IndexRange, ...]
 
 
 def read_coreference(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read documents and their clusters.
+    """Read documents and their coreference clusters.
 
     Args:
-        path: a file, or a folder as `document_files` takes it.
-        encoding: of the files; UTF-8, or UTF-16 with its mark, where None.
+        path: A file, or a directory as described in `document_files`.
+        encoding: Encoding of the files. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     examples: list[Example] = []
     for file in document_files(path):
         for document in read_documents(file, encoding):
             texts = tuple(tuple(row.word for row in rows) for rows in document.sentences)
-            speakers = tuple(_said(rows[0].columns[SPEAKER]) for rows in document.sentences)
+            speakers = tuple(_speaker(rows[0].columns[SPEAKER]) for rows in document.sentences)
             examples.append(Example(texts, _clusters(file, document), document.name, speakers))
     return examples
 
 
-def _said(speaker: str) -> str:
-    return "" if speaker in NOTHING else speaker
+def _speaker(value: str) -> str:
+    return "" if value in EMPTY_VALUES else value
 
 
 def _clusters(path: Path, document: Document) -> tuple[Cluster, ...]:
-    """Give the clusters of a document, in the order of the text."""
-    found: dict[str, set[IndexRange]] = defaultdict(set)
+    """Return the clusters of a document, sorted by position."""
+    clusters: dict[str, set[IndexRange]] = defaultdict(set)
     first = 0
     for rows in document.sentences:
         for name, (start, end) in _mentions(path, rows):
-            found[name].add((first + start, first + end))
+            clusters[name].add((first + start, first + end))
         first += len(rows)
-    return tuple(sorted(tuple(sorted(mentions)) for mentions in _joined(found.values())))
+    merged = _merge_overlapping(clusters.values())
+    return tuple(sorted(tuple(sorted(mentions)) for mentions in merged))
 
 
 def _mentions(path: Path, rows: Sequence[Row]) -> Iterator[tuple[str, IndexRange]]:
-    """Read the brackets of a sentence: `(3` opens a mention of cluster 3, `3)` closes the last."""
-    opened: dict[str, list[int]] = defaultdict(list)
+    """Yield cluster name and word range of each mention of a sentence.
+
+    `(3` opens a mention of cluster 3, `3)` closes the last one opened.
+    """
+    open_mentions: dict[str, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
         cell = row.columns[-1].strip()
-        for piece in () if cell in NOTHING else cell.split("|"):
-            match = _PIECE.fullmatch(piece)
+        for bracket in () if cell in EMPTY_VALUES else cell.split("|"):
+            match = _BRACKET.fullmatch(bracket)
             if match is None or not (match[1] or match[3]):
                 raise FormatError(
-                    f"{path}, line {row.line} has {cell!r} for coreference; expected such as (3, 3)"
+                    f"{path}, line {row.line}: invalid coreference column {cell!r}. Expected "
+                    "values such as (3 and 3)."
                 )
             name = match[2]
             if match[1]:
-                opened[name].append(number)
+                open_mentions[name].append(number)
             if match[3]:
-                if not opened[name]:
+                if not open_mentions[name]:
                     raise FormatError(
-                        f"{path}, line {row.line} closes a mention of {name} that was not opened"
+                        f"{path}, line {row.line}: a mention of cluster {name} is closed that was "
+                        "not opened."
                     )
-                yield name, (opened[name].pop(), number + 1)
-    for name, left in opened.items():
-        if left:
+                yield name, (open_mentions[name].pop(), number + 1)
+    for name, starts in open_mentions.items():
+        if starts:
             raise FormatError(
-                f"{path}, line {rows[left[0]].line} opens a mention of {name} with no end in its "
-                "sentence"
+                f"{path}, line {rows[starts[0]].line}: a mention of cluster {name} is not closed "
+                "in its sentence."
             )
 
 
-def _joined(clusters: Iterable[set[IndexRange]]) -> list[set[IndexRange]]:
-    """Make one cluster of those that share a mention: CoNLL-2012 has a few such."""
-    found: list[set[IndexRange]] = []
+def _merge_overlapping(clusters: Iterable[set[IndexRange]]) -> list[set[IndexRange]]:
+    """Merge clusters that share a mention; CoNLL-2012 has a few."""
+    merged: list[set[IndexRange]] = []
     for cluster in clusters:
-        apart = [other for other in found if not other & cluster]
-        found = [*apart, cluster.union(*(other for other in found if other & cluster))]
-    return found
+        disjoint = [other for other in merged if not other & cluster]
+        merged = [*disjoint, cluster.union(*(other for other in merged if other & cluster))]
+    return merged

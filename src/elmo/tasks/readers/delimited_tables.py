@@ -1,4 +1,4 @@
-"""Tables with a header: TSV, whose quotes are plain characters, and CSV, whose quotes quote."""
+"""Tables with a header: CSV with quoted fields, and TSV, in which quotes have no meaning."""
 
 import csv
 import io
@@ -8,11 +8,11 @@ from pathlib import Path
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.raw_text import Empty, SplitFunction, Wanted, to_words
-from elmo.tasks.readers.text_lines import lines_of, read_text
+from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, SplitFunction, to_words
+from elmo.tasks.readers.text_lines import read_text, split_lines
 
-# A row and the line it ends in, from 1.
-Row = tuple[int, list[str]]
+# The line on which a row ends, counted from 1, and the row.
+NumberedRow = tuple[int, list[str]]
 
 
 def read_table(
@@ -22,109 +22,124 @@ def read_table(
     label: str | None = "label",
     id: str | None = None,
     split: SplitFunction = str.split,
-    empty: Empty = "error",
+    empty: EmptyTextPolicy = "error",
     delimiter: str | None = None,
     quotes: bool | None = None,
-    wanted: Wanted | None = None,
+    row_filter: RowFilter | None = None,
     encoding: str | None = None,
 ) -> list[Example]:
-    """Read texts and labels by the names of their columns.
+    """Read texts and labels from named columns.
 
     Args:
-        path: the file.
-        text: name of the texts' column, or several for examples of several texts.
-        label: name of the labels' column; None where they are not wanted.
-        id: name of the column of names, where there is one.
-        split: makes words of a text: the tokeniser of the model.
-        empty: a text without words is an error (`error`), the single word `.` (`keep`), so that
-            scores count it, or left out (`skip`).
-        delimiter: between columns; where None, a comma in files named .csv and a tab in others.
-        quotes: whether quotes hold a field together; where None, in files with commas alone.
-        wanted: tells which rows to read, before their texts are looked at; all, and one at least,
-            where None.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        text: Name of the column with the text, or several names for examples of several texts.
+        label: Name of the column with the label; None to read no labels.
+        id: Name of the column with the name of the example; None if there is none.
+        split: Splits a text into words; should be the tokenizer of the model.
+        empty: Handling of a text without words: raise an error (`error`), read it as the word `.`
+            so that scores count it (`keep`), or skip the example (`skip`).
+        delimiter: Character between columns. Default: a comma in .csv files, otherwise a tab.
+        quotes: Whether fields can be quoted. Default: only if the delimiter is a comma.
+        row_filter: Selects the rows to read before their texts are checked. Default: read all rows,
+            and raise an error if there are none.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     delimiter = _delimiter(path) if delimiter is None else delimiter
     if len(delimiter) != 1:
-        raise ConfigError(f"the delimiter is {delimiter!r}; expected one character")
+        raise ConfigError(f"delimiter must be a single character (got {delimiter!r}).")
     quotes = delimiter == "," if quotes is None else quotes
-    rows = iter(_rows(path, read_text(path, encoding), delimiter, quotes))
+    rows = iter(_read_rows(path, read_text(path, encoding), delimiter, quotes))
     _, header = next(rows, (1, [""]))
     header = [name.strip() for name in header]
     names = [text] if isinstance(text, str) else list(text)
-    text_places = [_place(path, header, name, "--text") for name in names]
-    label_place = None if label is None else _place(path, header, label, "--label")
-    id_place = None if id is None else _place(path, header, id, "id")
+    text_columns = [_find_column(path, header, name, "--text") for name in names]
+    label_column = None if label is None else _find_column(path, header, label, "--label")
+    id_column = None if id is None else _find_column(path, header, id, "id")
     examples: list[Example] = []
     for number, row in rows:
-        where = f"{path}, line {number}"
+        location = f"{path}, line {number}"
         if not row:
-            # With one column a blank line is a text, though one without words.
+            # In a table with one column, a blank line is a text without words.
             if len(header) > 1:
                 continue
             row = [""]
         if len(row) != len(header):
             raise FormatError(
-                f"{where} has {len(row)} columns, the header has {len(header)}: {', '.join(header)}"
+                f"{location}: the row has {len(row)} columns, but the header has {len(header)}: "
+                f"{', '.join(header)}."
             )
-        if wanted is not None and not wanted(_named(header, row), where):
+        if row_filter is not None and not row_filter(_to_dict(header, row), location):
             continue
-        target = None if label_place is None else row[label_place].strip()
+        target = None if label_column is None else row[label_column].strip()
         if target == "":
-            raise FormatError(f"{where} has no {label}")
-        texts = to_words([row[place] for place in text_places], split, empty, where)
+            raise FormatError(f"{location}: the column {label!r} is empty.")
+        texts = to_words([row[column] for column in text_columns], split, empty, location)
         if texts is not None:
-            name = "" if id_place is None else row[id_place]
-            examples.append(Example(texts, target, name, location=where))
-    if not examples and wanted is None:
-        raise FormatError(f"{path} holds no row below its header")
+            name = "" if id_column is None else row[id_column]
+            examples.append(Example(texts, target, name, location=location))
+    if not examples and row_filter is None:
+        raise FormatError(f"{path}: contains no rows below the header.")
     return examples
 
 
-def header_of(path: Path, text: str) -> list[str]:
-    """Give the names of the columns of a table, of which the first line is enough."""
+def column_names(path: Path, text: str) -> list[str]:
+    """Return the column names of a table.
+
+    Args:
+        path: Path of the file, which determines the delimiter.
+        text: Content of the file; the first line is enough.
+    """
     delimiter = _delimiter(path)
-    rows = _rows(path, text.partition("\n")[0], delimiter, delimiter == ",")
+    rows = _read_rows(path, text.partition("\n")[0], delimiter, delimiter == ",")
     return [name.strip() for _, row in rows for name in row]
 
 
 def _delimiter(path: Path) -> str:
-    """Tell from the name of a table what stands between its columns."""
+    """Return the default delimiter for the name of a file."""
     return "," if plain_name(path.name).lower().endswith(".csv") else "\t"
 
 
-def _rows(path: Path, text: str, delimiter: str, quotes: bool) -> list[Row]:
-    """Give rows; a blank line is one without columns."""
+def _read_rows(path: Path, text: str, delimiter: str, quotes: bool) -> list[NumberedRow]:
+    """Return the rows of a table; a blank line is a row without columns."""
     if not quotes:
-        lines = enumerate(lines_of(text), start=1)
+        lines = enumerate(split_lines(text), start=1)
         return [(number, line.split(delimiter) if line else []) for number, line in lines]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    # A field may be as long as the file. The limit is that of the process: raised while this is
-    # read, no longer.
+    # A field can be as long as the file. The limit is global, so it is restored after reading.
     limit = csv.field_size_limit()
     csv.field_size_limit(max(limit, len(text)))
     try:
         return [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise FormatError(
-            f"{path}, line {reader.line_num} is no row of a table: {error}; a quote is written "
-            "twice, in a field between quotes; in a table with tabs (.tsv) it is written as it is"
+            f"{path}, line {reader.line_num}: not a valid CSV row: {error}. A quote in a quoted "
+            "field must be doubled; in a table with tabs (.tsv) quotes are not special."
         ) from None
     finally:
         csv.field_size_limit(limit)
 
 
-def _named(header: list[str], row: list[str]) -> dict[str, str]:
+def _to_dict(header: list[str], row: list[str]) -> dict[str, str]:
     return {name: cell.strip() for name, cell in zip(header, row, strict=True)}
 
 
-def _place(path: Path, header: list[str], name: str, option: str) -> int:
-    """Find a column."""
+def _find_column(path: Path, header: list[str], name: str, option: str) -> int:
+    """Return the index of a column.
+
+    Args:
+        path: Path of the file, for error messages.
+        header: Names of all columns.
+        name: Name of the column.
+        option: Option that chooses the column, for error messages.
+
+    Raises:
+        FormatError: No column or several columns have this name.
+    """
     n = header.count(name)
     if n == 1:
         return header.index(name)
-    found = ", ".join(map(repr, header))
+    names = ", ".join(map(repr, header))
     raise FormatError(
-        f"{path}, line 1 names {n or 'no'} column{'s' * (n > 1)} {name!r}; it has {found}: name "
-        f"the right one with {option}"
+        f"{path}, line 1: the header has {n or 'no'} column{'s' * (n > 1)} {name!r}. The columns "
+        f"are: {names}. Choose one with {option}."
     )

@@ -1,6 +1,7 @@
-"""Where a value stands in a JSON file, for messages.
+"""Location of a value in a JSON file, for error messages.
 
-A parser tells no places, and few values are ever told of: the line is looked for when it is.
+The JSON parser does not report positions, and few values are ever reported, so the line of a value
+is only searched for when a message needs it.
 """
 
 import json
@@ -10,19 +11,19 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-_BETWEEN = re.compile(r"[\s,:]*")
+_SEPARATORS = re.compile(r"[\s,:]*")
 _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
-class Inside:
-    """The place of a value in a file that was parsed as a whole.
+class JSONLocation:
+    """Location of a value in a file that was parsed as one JSON value.
 
     Attributes:
-        path: of the file.
-        text: of the file.
-        keys: names and numbers, from 0, that lead to the value.
-        name: what it is called, such as record 1.
+        path: Path of the file.
+        text: Content of the file.
+        keys: Names and list indices that lead to the value.
+        name: Description of the value, such as "record 1".
     """
 
     path: Path
@@ -30,46 +31,46 @@ class Inside:
     keys: tuple[str | int, ...]
     name: str
 
-    def inner(self, *keys: str | int, name: str) -> "Inside":
-        """Give the place of a value in this one."""
-        return Inside(self.path, self.text, (*self.keys, *keys), f"{self.name}, {name}")
+    def child(self, *keys: str | int, name: str) -> "JSONLocation":
+        """Return the location of a value inside this one."""
+        return JSONLocation(self.path, self.text, (*self.keys, *keys), f"{self.name}, {name}")
 
     def __str__(self) -> str:
-        """Say it, with its line."""
-        return f"{self.path}, line {_line_of(self.text, self.keys)}, {self.name}"
+        """Return path, line and description."""
+        return f"{self.path}, line {_line_number(self.text, self.keys)}, {self.name}"
 
 
-# Said, or to be looked for.
-Where = str | Inside
+# A description of the location, or an object that determines it on demand.
+Location = str | JSONLocation
 
 
-def _line_of(text: str, keys: tuple[str | int, ...]) -> int:
-    """Give the line on which a value begins, from 1."""
-    at = _next(text, 0)
+def _line_number(text: str, keys: tuple[str | int, ...]) -> int:
+    """Return the line on which a value begins, counted from 1."""
+    position = _skip_separators(text, 0)
     for key in keys:
-        # As in parsing, the last of several values of one name counts.
-        at = dict(_values(text, at))[key]
-    return text.count("\n", 0, at) + 1
+        # As in the parser, the last of several values with the same name counts.
+        position = dict(_values(text, position))[key]
+    return text.count("\n", 0, position) + 1
 
 
-def _values(text: str, at: int) -> Iterator[tuple[str | int, int]]:
-    """Give the values of the list or record that begins at a place: names or numbers, and where."""
-    is_list = text[at] == "["
-    at = _next(text, at + 1)
+def _values(text: str, position: int) -> Iterator[tuple[str | int, int]]:
+    """Yield name or index and position of each value of the list or object at a position."""
+    is_list = text[position] == "["
+    position = _skip_separators(text, position + 1)
     for number in count():
-        if text[at] in "]}":
+        if text[position] in "]}":
             return
         name: str | int = number
         if not is_list:
-            name, at = _DECODER.raw_decode(text, at)
-            at = _next(text, at)
-        yield name, at
-        _, at = _DECODER.raw_decode(text, at)
-        at = _next(text, at)
+            name, position = _DECODER.raw_decode(text, position)
+            position = _skip_separators(text, position)
+        yield name, position
+        _, position = _DECODER.raw_decode(text, position)
+        position = _skip_separators(text, position)
 
 
-def _next(text: str, at: int) -> int:
-    """Give where something stands again."""
-    match = _BETWEEN.match(text, at)
+def _skip_separators(text: str, position: int) -> int:
+    """Return the next position that is not white space, a comma or a colon."""
+    match = _SEPARATORS.match(text, position)
     assert match is not None
     return match.end()

@@ -1,4 +1,4 @@
-"""JSON records: one a line, or a list of them."""
+"""JSON records: one per line, or one list of records."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,9 +7,9 @@ from typing import Any
 
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.json_location import Inside, Where
-from elmo.tasks.readers.raw_text import Empty, SplitFunction, Wanted, to_words
-from elmo.tasks.readers.text_lines import lines_of, read_text
+from elmo.tasks.readers.json_location import JSONLocation, Location
+from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, SplitFunction, to_words
+from elmo.tasks.readers.text_lines import read_text, split_lines
 
 
 def read_jsonl(
@@ -19,114 +19,131 @@ def read_jsonl(
     label: str | None = "label",
     id: str | None = None,
     split: SplitFunction = str.split,
-    empty: Empty = "error",
-    wanted: Wanted | None = None,
+    empty: EmptyTextPolicy = "error",
+    row_filter: RowFilter | None = None,
     encoding: str | None = None,
 ) -> list[Example]:
-    """Read texts and labels by the names of their fields.
+    """Read texts and labels from named fields.
 
-    A text is a string, or a list of strings which are its words. A label is a string, a number, or
-    a list with a tag for each word.
+    A text is a string, or a list of words. A label is a string, a number, or a list with a tag for
+    each word.
 
     Args:
-        path: the file: a record a line, or one JSON list of records.
-        text: name of the texts' field, or several for examples of several texts.
-        label: name of the labels' field; None where they are not wanted.
-        id: name of the field of names, where there is one; a record without it has no name.
-        split: makes words of a text: the tokeniser of the model.
-        empty: a text without words is an error (`error`), the single word `.` (`keep`), so that
-            scores count it, or left out (`skip`).
-        wanted: tells which records to read, before their texts are looked at; all, and one at
-            least, where None.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: File with one record per line, or one JSON list of records.
+        text: Name of the field with the text, or several names for examples of several texts.
+        label: Name of the field with the label; None to read no labels.
+        id: Name of the field with the name of the example, which can be missing in a record.
+        split: Splits a text into words; should be the tokenizer of the model.
+        empty: Handling of a text without words: raise an error (`error`), read it as the word `.`
+            so that scores count it (`keep`), or skip the example (`skip`).
+        row_filter: Selects the records to read before their texts are checked. Default: read all
+            records, and raise an error if there are none.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     names = [text] if isinstance(text, str) else list(text)
     examples: list[Example] = []
-    for where, record in records(path, read_text(path, encoding)):
-        if wanted is not None and not wanted(record, where):
+    for location, record in records(path, read_text(path, encoding)):
+        if row_filter is not None and not row_filter(record, location):
             continue
-        found = [_text(_field(record, name, "--text", where), name, where) for name in names]
-        texts = to_words(found, split, empty, where)
+        values = [_text(_field(record, name, "--text", location), name, location) for name in names]
+        texts = to_words(values, split, empty, location)
         if texts is None:
             continue
         target = None
         if label is not None:
-            target = _target(_field(record, label, "--label", where), label, where)
+            target = _target(_field(record, label, "--label", location), label, location)
         if isinstance(target, tuple) and len(target) != len(texts[0]):
             raise FormatError(
-                f"{where} has {len(texts[0])} words and {len(target)} tags; expected as many"
+                f"{location}: the record has {len(texts[0])} words but {len(target)} tags."
             )
         name = "" if id is None or record.get(id) is None else str(record[id])
-        examples.append(Example(texts, target, name, location=where))
-    if not examples and wanted is None:
-        raise FormatError(f"{path} holds no record")
+        examples.append(Example(texts, target, name, location=location))
+    if not examples and row_filter is None:
+        raise FormatError(f"{path}: contains no records.")
     return examples
 
 
-def records(path: Path, text: str) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """Give records with where they stand."""
+def records(path: Path, text: str) -> Iterator[tuple[Location, dict[str, Any]]]:
+    """Yield the records of a file with their locations."""
     if text.lstrip().startswith("["):
-        values = parsed(text, str(path), "list of records", first_line=1)
+        values = parse_json(text, str(path), "list of records", has_lines=True)
         for number, value in enumerate(values):
-            yield _checked(Inside(path, text, (number,), f"record {number + 1}"), value)
+            location = JSONLocation(path, text, (number,), f"record {number + 1}")
+            yield location, _check_record(location, value)
         return
-    for number, line in enumerate(lines_of(text), start=1):
+    for number, line in enumerate(split_lines(text), start=1):
         if line.strip():
-            where = f"{path}, line {number}"
-            yield _checked(where, parsed(line, where, "record"))
+            line_location = f"{path}, line {number}"
+            value = parse_json(line, line_location, "record")
+            yield line_location, _check_record(line_location, value)
 
 
-def parsed(text: str, where: str, what: str, first_line: int | None = None) -> Any:
-    """Parse JSON; an error tells where, and the line where the text has several."""
+def parse_json(text: str, location: str, description: str, has_lines: bool = False) -> Any:
+    """Parse JSON.
+
+    Args:
+        text: The JSON text.
+        location: Its location, for error messages.
+        description: What the text should be, for error messages.
+        has_lines: Whether the text has several lines; errors then report the line.
+
+    Raises:
+        FormatError: The text is not valid JSON.
+    """
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        line = f", line {error.lineno}" if first_line else ""
+        line = f", line {error.lineno}" if has_lines else ""
         raise FormatError(
-            f"{where}{line} is no JSON {what}: {error.msg} at character {error.colno}"
+            f"{location}{line}: not a JSON {description}: {error.msg} at character {error.colno}."
         ) from None
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{where} is no JSON {what}: {error}") from None
+        raise FormatError(f"{location}: not a JSON {description}: {error}.") from None
 
 
-def _checked(where: Where, value: Any) -> tuple[Where, dict[str, Any]]:
+def _check_record(location: Location, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise FormatError(f"{where} is a {type(value).__name__}; expected a record with fields")
-    return where, value
-
-
-def _field(record: dict[str, Any], name: str, option: str, where: Where) -> Any:
-    if name not in record:
-        found = ", ".join(map(repr, record)) or "none"
         raise FormatError(
-            f"{where} has no field {name!r}; it has {found[:200]}: name the right one with {option}"
+            f"{location}: expected a JSON object with fields (got {type(value).__name__})."
+        )
+    return value
+
+
+def _field(record: dict[str, Any], name: str, option: str, location: Location) -> Any:
+    if name not in record:
+        names = ", ".join(map(repr, record)) or "none"
+        raise FormatError(
+            f"{location}: there is no field {name!r}. The fields are: {names[:200]}. Choose one "
+            f"with {option}."
         )
     return record[name]
 
 
-def _text(value: Any, name: str, where: Where) -> str | list[str]:
+def _text(value: Any, name: str, location: Location) -> str | list[str]:
     if isinstance(value, str):
-        return whole(value)
+        return replace_lone_surrogates(value)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         if not all(value):
-            raise FormatError(f"{where}: {name} holds an empty word")
-        return [whole(word) for word in value]
+            raise FormatError(f"{location}: the field {name!r} contains an empty word.")
+        return [replace_lone_surrogates(word) for word in value]
     raise FormatError(
-        f"{where}: {name} is {type(value).__name__}; expected a string or a list of words"
+        f"{location}: the field {name!r} must be a string or a list of words "
+        f"(got {type(value).__name__})."
     )
 
 
-def _target(value: Any, name: str, where: Where) -> str | tuple[str, ...]:
+def _target(value: Any, name: str, location: Location) -> str | tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(tag, str) and tag for tag in value):
-        return tuple(map(whole, value))
+        return tuple(map(replace_lone_surrogates, value))
     if isinstance(value, (str, int, float)) and value != "":
-        # As JSON spells it: true and not True.
-        return whole(value) if isinstance(value, str) else json.dumps(value)
+        # Spelled as in JSON: true instead of True.
+        return replace_lone_surrogates(value) if isinstance(value, str) else json.dumps(value)
     raise FormatError(
-        f"{where}: {name} is {json.dumps(value)[:100]}; expected a label or a list of tags"
+        f"{location}: the field {name!r} must be a label or a list of tags "
+        f"(got {json.dumps(value)[:100]})."
     )
 
 
-def whole(text: str) -> str:
-    """Replace halves of surrogate pairs, which JSON can spell but no UTF-8 file can hold."""
+def replace_lone_surrogates(text: str) -> str:
+    """Replace lone surrogates, which JSON can escape but UTF-8 cannot encode, by `?`."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Words in their sentences: a sentence a line, or a word of it, what it means there, and it."""
+"""Occurrences of words: one sentence per line, optionally with a word and its sense."""
 
 from pathlib import Path
 
@@ -7,48 +7,58 @@ from elmo.tasks.examples import Example
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import is_blank, read_lines
 
-SHAPES = "a sentence; word, sentence; or word, sense, sentence, between tabs"
+LINE_FORMATS = "a sentence; word, sentence; or word, sense, sentence, separated by tabs"
 
 
 def read_occurrences(
     path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
 ) -> list[Example]:
-    """Read occurrences; blank lines are passed over.
+    """Read occurrences of words; blank lines are skipped.
 
     Args:
-        path: a line for each sentence, of one of three shapes: the sentence, all of whose words
-            are meant; a word and the sentence; a word, the name of its sense and the sentence.
-        split: makes words of a sentence.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: File with one sentence per line in one of three formats: the sentence, which stands
+            for all its words; a word and the sentence; a word, the name of its sense and the
+            sentence.
+        split: Splits a sentence into words.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     examples: list[Example] = []
     for number, line in enumerate(read_lines(path, encoding), start=1):
         if is_blank(line):
             continue
-        where = f"{path}, line {number}"
-        *before, sentence = line.split("\t")
-        if len(before) > 2 or not all(part.strip() for part in before):
-            raise FormatError(f"{where} is {line!r}; expected {SHAPES}")
-        example = occurrence_example(before[0].strip() if before else None, sentence, split, where)
-        target = before[1].strip() if len(before) == 2 else None
+        location = f"{path}, line {number}"
+        *fields, sentence = line.split("\t")
+        if len(fields) > 2 or not all(field.strip() for field in fields):
+            raise FormatError(f"{location}: expected {LINE_FORMATS} (got {line!r}).")
+        word = fields[0].strip() if fields else None
+        example = occurrence_example(word, sentence, split, location)
+        target = fields[1].strip() if len(fields) == 2 else None
         examples.append(Example(example.texts, target, str(number), example.extra))
     if not examples:
-        raise FormatError(f"{path} holds no sentence")
+        raise FormatError(f"{path}: contains no sentences.")
     return examples
 
 
 def occurrence_example(
-    word: str | None, sentence: str | tuple[str, ...], split: SplitFunction, where: str
+    word: str | None, sentence: str | tuple[str, ...], split: SplitFunction, location: str
 ) -> Example:
-    """Make an example of a word in its sentence, the first of several; of all words where None."""
+    """Create an example of the first occurrence of a word in a sentence.
+
+    Args:
+        word: The word, in any case; None for all words of the sentence.
+        sentence: Raw or tokenized sentence.
+        split: Splits a raw sentence into words.
+        location: File and line, for error messages.
+    """
     words = tuple(split(sentence) if isinstance(sentence, str) else sentence)
     if not words:
-        raise FormatError(f"{where} holds no word")
+        raise FormatError(f"{location}: the sentence has no words.")
     if word is None:
         return Example((words,))
-    small = [one.lower() for one in words]
-    if word.lower() not in small:
+    lowercase = [each.lower() for each in words]
+    if word.lower() not in lowercase:
         raise FormatError(
-            f"{where}: {word!r} is no word of its sentence, which has {' '.join(words)[:200]}"
+            f"{location}: the sentence does not contain the word {word!r}. Its words are: "
+            f"{' '.join(words)[:200]}"
         )
-    return Example((words,), extra=small.index(word.lower()))
+    return Example((words,), extra=lowercase.index(word.lower()))

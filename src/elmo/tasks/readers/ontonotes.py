@@ -1,9 +1,9 @@
-"""Columns of CoNLL-2012: documents of sentences of words, with frames and coreference.
+"""CoNLL-2012 files: documents with predicate frames and coreference in columns.
 
-Columns are document, part, number of the word, word, part of speech, piece of the tree, lemma,
-sense of the frame, sense of the word, speaker, name, a column for each predicate of the sentence,
-and coreference. They stand between spaces, or between tabs as in LitBank, where the last may be
-empty and those in the middle say nothing.
+The columns are document, part, word number, word, part of speech, parse bit, lemma, frameset, word
+sense, speaker, named entity, one column of arguments per predicate of the sentence, and
+coreference. They are separated by spaces, or by tabs as in LitBank, where the last column can be
+empty and those in the middle have no content.
 """
 
 import re
@@ -12,28 +12,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elmo.errors import FormatError
-from elmo.tasks.readers.part_paths import part_of
+from elmo.tasks.readers.part_paths import split_part
 from elmo.tasks.readers.text_lines import is_blank, read_lines
 
 WORD, NUMBER, LEMMA, SPEAKER, FRAMES = 3, 2, 6, 9, 11
-# What stands where there is nothing to say.
-NOTHING = ("-", "_", "")
-# A folder's files, sorted by name, are cut into parts at these shares (LitBank's are 80, 10, 10).
-CUTS = {"train": (0.0, 0.8), "dev": (0.8, 0.9), "test": (0.9, 1.0)}
+# Values of a column without content.
+EMPTY_VALUES = ("-", "_", "")
+# Range of the files of a directory, sorted by name, in each part; 80, 10 and 10 percent as in
+# LitBank.
+PART_RANGES = {"train": (0.0, 0.8), "dev": (0.8, 0.9), "test": (0.9, 1.0)}
 _BEGIN = re.compile(r"#begin document \(?(.*?)\)?(?:; part (\d{1,9}))?\s*")
 _END = "#end document"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A word's columns and its line in the file, from 1."""
+    """The columns of a word and its line number in the file, counted from 1."""
 
     line: int
     columns: list[str]
 
     @property
     def word(self) -> str:
-        """The word itself."""
+        """The word."""
         return self.columns[WORD]
 
 
@@ -42,9 +43,9 @@ class Document:
     """The sentences of a document, or of a part of one.
 
     Attributes:
-        name: of the document and its part.
-        line: of the file that begins it.
-        sentences: rows of each.
+        name: Name of the document and its part number.
+        line: Line number of its `#begin document`.
+        sentences: Rows of each sentence.
     """
 
     name: str
@@ -53,84 +54,87 @@ class Document:
 
 
 def document_files(path: Path) -> list[Path]:
-    """Give the files of documents that a path means.
+    """Return the files of documents for a path.
 
     Args:
-        path: a file, or a folder with `*conll` files in it or in folders below; where some are
-            `*gold_conll`, those alone, as OntoNotes has `*auto_conll` beside them. `FOLDER/train`,
-            `FOLDER/dev` and `FOLDER/test` are four fifths, a tenth and a tenth of the files, sorted
-            by name.
+        path: A file, or a directory with `*conll` files at any depth. If there are `*gold_conll`
+            files, only these are read, because OntoNotes also has `*auto_conll` files.
+            `DIRECTORY/train`, `DIRECTORY/dev` and `DIRECTORY/test` select 80, 10 and 10 percent of
+            the files, sorted by name.
     """
-    folder, part = part_of(path)
+    folder, part = split_part(path)
     if not folder.is_dir():
-        # Of a single file there are no parts: the name is then as it was given.
+        # A single file has no parts, so the path is used as given.
         return [path]
     files = sorted((file for file in folder.rglob("*conll") if file.is_file()), key=str)
     files = [file for file in files if file.name.endswith("gold_conll")] or files
     if part is not None:
-        first, last = (round(share * len(files)) for share in CUTS[part])
+        first, last = (round(share * len(files)) for share in PART_RANGES[part])
         files = files[first:last]
     if not files:
-        raise FormatError(f"{path} holds no file whose name ends in conll")
+        raise FormatError(f"{path}: contains no files whose names end in conll.")
     return files
 
 
 def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document]:
-    """Read the documents of a file, each between `#begin document` and `#end document`."""
+    """Yield the documents of a file, each between `#begin document` and `#end document`."""
     document: Document | None = None
     sentence: list[Row] = []
     n_documents = 0
     for number, line in enumerate(read_lines(path, encoding), start=1):
-        where = f"{path}, line {number}"
+        location = f"{path}, line {number}"
         if line.startswith("#begin document"):
             if document is not None:
-                raise FormatError(f"{where} begins a document inside {document.name!r}")
-            document = Document(_name(where, line), number)
+                raise FormatError(f"{location}: a document begins inside {document.name!r}.")
+            document = Document(_name(location, line), number)
         elif line.startswith(_END) or is_blank(line):
             if sentence and document is not None:
                 document.sentences.append(sentence)
                 sentence = []
             if line.startswith(_END):
                 if document is None:
-                    raise FormatError(f"{where} ends a document that was not begun")
+                    raise FormatError(f"{location}: a document ends that has not begun.")
                 if not document.sentences:
-                    raise FormatError(f"{path}, line {document.line} begins a document of no words")
+                    raise FormatError(f"{path}, line {document.line}: the document has no words.")
                 n_documents += 1
                 yield document
                 document = None
         elif document is None:
-            raise FormatError(f"{where} stands in no document; expected #begin document: {line!r}")
+            raise FormatError(
+                f"{location}: the line is not inside a document; expected #begin document: {line!r}"
+            )
         else:
-            sentence.append(_row(where, number, line, sentence))
+            sentence.append(_row(location, number, line, sentence))
     if document is not None:
-        raise FormatError(f"{path}, line {document.line} begins a document that does not end")
+        raise FormatError(f"{path}, line {document.line}: the document has no #end document.")
     if not n_documents:
-        raise FormatError(f"{path} holds no document; expected #begin document")
+        raise FormatError(f"{path}: contains no documents; expected #begin document.")
 
 
-def _name(where: str, line: str) -> str:
+def _name(location: str, line: str) -> str:
     match = _BEGIN.fullmatch(line)
     if match is None or not match[1]:
-        raise FormatError(f"{where} begins a document without a name: {line!r}")
+        raise FormatError(f"{location}: the document has no name: {line!r}")
     return f"{match[1]}; part {int(match[2] or 0)}"
 
 
-def _row(where: str, number: int, line: str, before: list[Row]) -> Row:
+def _row(location: str, number: int, line: str, previous: list[Row]) -> Row:
     columns = line.split("\t") if "\t" in line else line.split()
     if len(columns) <= FRAMES:
         raise FormatError(
-            f"{where} has {len(columns)} columns; CoNLL-2012 has {FRAMES + 1} or more: {line!r}"
+            f"{location}: the line has {len(columns)} columns; CoNLL-2012 has at least "
+            f"{FRAMES + 1}: {line!r}"
         )
-    if before and len(before[0].columns) != len(columns):
+    if previous and len(previous[0].columns) != len(columns):
         raise FormatError(
-            f"{where} has {len(columns)} columns, the words before it in its sentence have "
-            f"{len(before[0].columns)}: {line!r}"
+            f"{location}: the line has {len(columns)} columns, but the previous words of the "
+            f"sentence have {len(previous[0].columns)}: {line!r}"
         )
     if not columns[WORD].strip():
-        raise FormatError(f"{where} has no word: {line!r}")
-    if columns[NUMBER] != str(len(before)):
+        raise FormatError(f"{location}: the word is empty: {line!r}")
+    if columns[NUMBER] != str(len(previous)):
         raise FormatError(
-            f"{where} has the number {columns[NUMBER]!r}; expected word {len(before)} of its "
-            "sentence, or a blank line before a new one"
+            f"{location}: unexpected word number {columns[NUMBER]!r}. Expected {len(previous)}, or "
+            "a blank line before a new sentence."
         )
     return Row(number, columns)

@@ -1,4 +1,4 @@
-"""Words in one file and tags in another, a sentence a line in both (KMOU's `train.words.txt`)."""
+"""Tagged text in two parallel files: words in one, tags in the other, one sentence per line."""
 
 from pathlib import Path
 
@@ -12,52 +12,52 @@ WORDS, TAGS = "words", "tags"
 def read_parallel(
     path: Path, *, tags: Path | str | None = None, encoding: str | None = None
 ) -> list[Example]:
-    """Read two files side by side.
+    """Read a file of words and a file of tags, such as KMOU's `train.words.txt`.
 
     Args:
-        path: the words, between spaces.
-        tags: the tags; where None, the file of the same name with `tags` in place of `words`.
-        encoding: of both files; UTF-8, or UTF-16 with its mark, where None.
+        path: File of words, separated by spaces.
+        tags: File of tags. Default: the file of the same name with `tags` instead of `words`.
+        encoding: Encoding of both files. Default: UTF-8, or UTF-16 with a byte order mark.
     """
-    tags_path = Path(tags) if tags is not None else tags_beside(path)
+    tags_path = Path(tags) if tags is not None else find_tags_file(path)
     if tags_path is None:
         raise ConfigError(
-            f"the name of {path} has no {WORDS!r} in it, so that its tags are not found: give both "
-            f"names such as train.{WORDS}.txt and train.{TAGS}.txt"
+            f"Cannot find the tags for {path}, because its name does not contain {WORDS!r}. Name "
+            f"the files like train.{WORDS}.txt and train.{TAGS}.txt."
         )
-    texts, targets = (_lines(each, encoding) for each in (path, tags_path))
+    texts, targets = (_read_lines(file, encoding) for file in (path, tags_path))
     if len(texts) != len(targets):
         raise FormatError(
-            f"{path} has {len(texts)} lines, {tags_path} has {len(targets)}; expected as many"
+            f"The number of lines differs: {len(texts)} in {path}, {len(targets)} in {tags_path}."
         )
     if not texts:
-        raise FormatError(f"{path} holds no sentence")
+        raise FormatError(f"{path}: contains no sentences.")
     examples: list[Example] = []
     for number, (text, target) in enumerate(zip(texts, targets, strict=True), start=1):
-        words, found = _pieces(text), _pieces(target)
-        if len(words) != len(found) or not words:
+        words, word_tags = _split(text), _split(target)
+        if len(words) != len(word_tags) or not words:
             raise FormatError(
-                f"line {number} of {path} has {len(words)} words, of {tags_path} {len(found)} "
-                "tags; expected as many, and at least one"
+                f"Line {number} has {len(words)} words in {path} and {len(word_tags)} tags in "
+                f"{tags_path}; expected the same number, at least one."
             )
-        where = f"{tags_path}, line {number}"
-        examples.append(Example((tuple(words),), tuple(found), location=where))
+        location = f"{tags_path}, line {number}"
+        examples.append(Example((tuple(words),), tuple(word_tags), location=location))
     return examples
 
 
-def tags_beside(path: Path) -> Path | None:
-    """Give the name of the tags of a file of words; None where its own does not tell."""
-    before, found, after = path.name.rpartition(WORDS)
-    return path.with_name(f"{before}{TAGS}{after}") if found else None
+def find_tags_file(path: Path) -> Path | None:
+    """Return the path of the tags of a file of words; None if its name lacks `words`."""
+    before, name, after = path.name.rpartition(WORDS)
+    return path.with_name(f"{before}{TAGS}{after}") if name else None
 
 
-def _lines(path: Path, encoding: str | None) -> list[str]:
-    """Read lines, without blank ones at the end."""
+def _read_lines(path: Path, encoding: str | None) -> list[str]:
+    """Read the lines of a file, without blank lines at the end."""
     lines = read_lines(path, encoding)
     while lines and is_blank(lines[-1]):
         lines.pop()
     return lines
 
 
-def _pieces(line: str) -> list[str]:
-    return [piece for piece in line.replace("\t", " ").split(" ") if piece]
+def _split(line: str) -> list[str]:
+    return [item for item in line.replace("\t", " ").split(" ") if item]

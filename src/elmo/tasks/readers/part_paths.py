@@ -1,15 +1,18 @@
-"""A file or a folder that holds all parts of a set: `NAME/train`, `NAME/dev`, `NAME/test`."""
+"""Paths that name a part of a file or directory: `NAME/train`, `NAME/dev`, `NAME/test`."""
 
 from pathlib import Path
 
 PARTS = ("train", "dev", "test")
 
 
-def part_of(path: Path) -> tuple[Path, str | None]:
-    """Take the name of a part off a path, where nothing of the whole path is there.
+def split_part(path: Path) -> tuple[Path, str | None]:
+    """Split the name of a part off a path that does not exist itself.
+
+    Args:
+        path: Path of a data set, possibly followed by the name of a part.
 
     Returns:
-        The file or folder, and the part; None for all of it.
+        Path of the file or directory, and the name of the part; None for the whole data set.
     """
     if path.name in PARTS and not path.exists() and path.parent.exists():
         return path.parent, path.name

@@ -1,7 +1,8 @@
-"""Predicates and their arguments: CoNLL-2005 and CoNLL-2012 columns, and PropBank in JSON lines.
+"""Predicate frames: CoNLL-2005 and CoNLL-2012 columns, and PropBank in JSON lines.
 
-Each sentence is an example; its target is a frame for each of its predicates: the number of the
-predicate, and a tag for each word (IOB2, the predicate itself as V). The numbers are given too.
+Each sentence is an example. Its target has a frame for each predicate: the word index of the
+predicate, and an IOB2 tag for each word, V for the predicate itself. The predicates are also given
+as `Example.extra`.
 """
 
 import re
@@ -12,12 +13,12 @@ from typing import Any
 
 from elmo.errors import FormatError
 from elmo.tasks.examples import Example, Frame
-from elmo.tasks.readers.columns import Line, sentences_of
-from elmo.tasks.readers.json_location import Where
+from elmo.tasks.readers.columns import NumberedLine, split_sentence_lines
+from elmo.tasks.readers.json_location import Location
 from elmo.tasks.readers.json_records import records
 from elmo.tasks.readers.ontonotes import (
+    EMPTY_VALUES,
     FRAMES,
-    NOTHING,
     Document,
     Row,
     document_files,
@@ -27,69 +28,73 @@ from elmo.tasks.readers.text_lines import read_lines, read_text
 from elmo.tasks.scores.semantic_role_scores import VERB
 from elmo.tasks.spans import IOB2, OUTSIDE, Span, from_spans
 
-# Of any scheme but IOB1, whose spans may begin with I-.
+# Tags of all schemes except IOB1, in which a span can begin with I-.
 _TAG = re.compile(rf"{OUTSIDE}|[BIESLU]-.+")
-# Arguments may begin, go on, and end at a word: (A0* * *) (V*) (A1(V*)
+# Values of an argument column: (A0* begins an argument, * continues it, *) ends it; also (V*) and
+# (A1(V*).
 _BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*(\)*)")
 
-# A line of the file and what stands there for an argument.
+# Line number in the file and value of the argument column.
 Cell = tuple[int, str]
 
 
 def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read columns of CoNLL-2005: words first, then any others, predicates, and their arguments.
+    """Read the frames of CoNLL-2005 columns.
 
-    The words and the propositions of the release lie in two files: put side by side first
-    (`paste words props`).
+    The first column has the words. The last columns are the predicates and, for each predicate, its
+    arguments; any columns between are ignored. The release has words and propositions in separate
+    files; combine them first (`paste words props`).
 
     Args:
-        path: the file.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     examples: list[Example] = []
     column: int | None = None
-    for sentence in sentences_of(read_lines(path, encoding)):
+    for sentence in split_sentence_lines(read_lines(path, encoding)):
         rows = [line.split() for _, line in sentence]
         for (number, line), row in zip(sentence, rows, strict=True):
             if len(row) != len(rows[0]):
                 raise FormatError(
-                    f"{path}, line {number} has {len(row)} columns, the words before it in its "
-                    f"sentence have {len(rows[0])}: {line!r}"
+                    f"{path}, line {number}: the line has {len(row)} columns, but the previous "
+                    f"words of the sentence have {len(rows[0])}: {line!r}"
                 )
         if column is None:
             column = _predicate_column(path, sentence, rows)
         if len(rows[0]) <= column:
             raise FormatError(
-                f"{path}, line {sentence[0][0]} has {len(rows[0])} columns; predicates are in "
-                f"column {column}, counted from 0, of the sentences before: {sentence[0][1]!r}"
+                f"{path}, line {sentence[0][0]}: the line has {len(rows[0])} columns, but in the "
+                f"previous sentences the predicates are in column {column}, counted from 0: "
+                f"{sentence[0][1]!r}"
             )
-        places = [n for n, row in enumerate(rows) if row[column] not in NOTHING]
+        predicates = [n for n, row in enumerate(rows) if row[column] not in EMPTY_VALUES]
         n_frames = len(rows[0]) - column - 1
-        if len(places) != n_frames:
+        if len(predicates) != n_frames:
             raise FormatError(
-                f"{path}, line {sentence[0][0]} begins a sentence with {len(places)} predicates in "
-                f"column {column} and {n_frames} columns of arguments; expected as many"
+                f"{path}, line {sentence[0][0]}: the sentence has {len(predicates)} predicates in "
+                f"column {column}, but {n_frames} columns of arguments."
             )
         frames = []
-        for n, place in enumerate(places, start=column + 1):
+        for n, predicate in enumerate(predicates, start=column + 1):
             cells = [(line, row[n]) for (line, _), row in zip(sentence, rows, strict=True)]
-            frame = Frame(place, _tags(_spans(path, cells), len(rows)))
-            frames.append(_of_verb(frame, f"{path}, line {sentence[place][0]}"))
+            frame = Frame(predicate, _tags(_spans(path, cells), len(rows)))
+            frames.append(_check_verb(frame, f"{path}, line {sentence[predicate][0]}"))
         words = tuple(row[0] for row in rows)
         examples.append(_example(words, frames, f"{sentence[0][0]}"))
-    return _filled(path, examples)
+    return _check_not_empty(path, examples)
 
 
 def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read the frames of CoNLL-2012 columns.
 
-    OntoNotes is said to have a few arguments one inside another, `(ARG1(R-ARG2*)`, or around the
-    predicate, `(ARG2(V*)`. The outermost is the argument. The predicate always keeps its words; an
-    argument around it is what stands before it, or, where that is nothing, what stands after it.
+    OntoNotes reportedly has a few arguments nested in others, `(ARG1(R-ARG2*)`, or around the
+    predicate, `(ARG2(V*)`. Only the outermost argument is kept. The predicate always keeps its
+    words; an argument around it is reduced to its words before the predicate or, if there are none,
+    to its words after the predicate.
 
     Args:
-        path: a file, or a folder as `document_files` takes it.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: A file, or a directory as described in `document_files`.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     examples = [
         example
@@ -97,88 +102,93 @@ def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
         for document in read_documents(file, encoding)
         for example in _sentences(file, document)
     ]
-    return _filled(path, examples)
+    return _check_not_empty(path, examples)
 
 
 def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read JSON lines of `words` and `frames`, each with the number of its `pred` and its `tags`.
+    """Read JSON lines of `words` and `frames`, each frame with a word index `pred` and `tags`.
 
-    Tags are IOB2; those of BIOES and BILOU are taken too.
+    Tags are IOB2; tags of BIOES and BILOU are also accepted.
 
     Args:
-        path: the file.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     examples: list[Example] = []
-    for number, (where, record) in enumerate(records(path, read_text(path, encoding)), start=1):
-        words = _strings(record.get("words"), where, "words")
+    for number, (location, record) in enumerate(records(path, read_text(path, encoding)), start=1):
+        words = _strings(record.get("words"), location, "words")
         if not words or not isinstance(record.get("frames"), list):
-            raise FormatError(f"{where} has no words, or no list of frames")
+            raise FormatError(f"{location}: there are no words, or there is no list of frames.")
         if blank := [word for word in words if not word.strip()]:
-            raise FormatError(f"{where} has {blank[0]!r} for a word, which is white space")
-        frames = [_frame(frame, len(words), where) for frame in record["frames"]]
-        _check_predicates(frames, where)
+            raise FormatError(f"{location}: the word {blank[0]!r} is only white space.")
+        frames = [_frame(frame, len(words), location) for frame in record["frames"]]
+        _check_predicates(frames, location)
         examples.append(_example(words, frames, f"{number}"))
-    return _filled(path, examples)
+    return _check_not_empty(path, examples)
 
 
 def _sentences(path: Path, document: Document) -> Iterator[Example]:
-    """Give the sentences of a document of CoNLL-2012."""
-    for at, rows in enumerate(document.sentences):
+    """Yield the sentences of a CoNLL-2012 document as examples."""
+    for number, rows in enumerate(document.sentences):
         frames = []
         for column in range(FRAMES, len(rows[0].columns) - 1):
             spans = _spans(path, [(row.line, row.columns[column]) for row in rows], nested=True)
             verb = _verb(path, rows, column, spans)
-            frames.append(Frame(verb.start, _tags(_apart(spans, verb), len(rows))))
-        yield _example(tuple(row.word for row in rows), frames, f"{document.name}, {at}")
+            frames.append(Frame(verb.start, _tags(_without_nesting(spans, verb), len(rows))))
+        yield _example(tuple(row.word for row in rows), frames, f"{document.name}, {number}")
 
 
 def _example(words: tuple[str, ...], frames: Sequence[Frame], name: str) -> Example:
     return Example((words,), tuple(frames), name, tuple(frame.predicate for frame in frames))
 
 
-def _frame(frame: Any, n_words: int, where: Where) -> Frame:
+def _frame(frame: Any, n_words: int, location: Location) -> Frame:
     if not isinstance(frame, dict):
-        raise FormatError(f"{where} has a frame that is no record")
-    place: Any = frame.get("pred")
-    tags = _strings(frame.get("tags"), where, "tags")
-    # True is a number to Python.
-    is_place = isinstance(place, int) and not isinstance(place, bool) and 0 <= place < n_words
-    if not is_place or len(tags) != n_words:
+        raise FormatError(f"{location}: a frame is not a JSON object.")
+    predicate: Any = frame.get("pred")
+    tags = _strings(frame.get("tags"), location, "tags")
+    # bool is a subclass of int.
+    is_index = isinstance(predicate, int) and not isinstance(predicate, bool)
+    if not (is_index and 0 <= predicate < n_words) or len(tags) != n_words:
         raise FormatError(
-            f"{where} has a frame with pred {place!r} and {len(tags)} tags for {n_words} words"
+            f"{location}: a frame has pred {predicate!r} and {len(tags)} tags, but the sentence "
+            f"has {n_words} words."
         )
     if wrong := [tag for tag in tags if not _TAG.fullmatch(tag)]:
-        raise FormatError(f"{where} has the tag {wrong[0]!r}; expected O, or such as B-ARG0")
-    _check_order(tags, where)
+        raise FormatError(
+            f"{location}: invalid tag {wrong[0]!r}. Expected O, or tags such as B-ARG0."
+        )
+    _check_order(tags, location)
     if sum(_begins(tag) and _label(tag) == VERB for tag in tags) > 1:
         raise FormatError(
-            f"{where} has a frame with pred {place} and a second {VERB}; expected one for a "
-            f"predicate, and C-{VERB} for its other parts"
+            f"{location}: the frame with pred {predicate} has a second {VERB}. Expected one {VERB} "
+            f"per predicate, and C-{VERB} for its other parts."
         )
-    return _of_verb(Frame(place, tags), where)
+    return _check_verb(Frame(predicate, tags), location)
 
 
-def _check_order(tags: Sequence[str], where: Where) -> None:
-    """Refuse a tag that goes on with a span which the word before it is not in."""
-    for place, (before, tag) in enumerate(pairwise((OUTSIDE, *tags))):
-        is_open = before[0] in "BI" and _label(before) == _label(tag)
+def _check_order(tags: Sequence[str], location: Location) -> None:
+    """Raise if a tag continues a span that the previous word is not in."""
+    for index, (previous, tag) in enumerate(pairwise((OUTSIDE, *tags))):
+        is_open = previous[0] in "BI" and _label(previous) == _label(tag)
         if tag != OUTSIDE and not _begins(tag) and not is_open:
             raise FormatError(
-                f"{where} has the tag {tag!r} for word {place} of its sentence, from 0, after "
-                f"{before!r}; expected B-{_label(tag)} where an argument begins"
+                f"{location}: the tag {tag!r} of word {index} (counted from 0) follows "
+                f"{previous!r}. Expected B-{_label(tag)} at the beginning of an argument."
             )
 
 
-def _check_predicates(frames: Sequence[Frame], where: Where) -> None:
-    """Refuse two frames of one predicate."""
-    places = [frame.predicate for frame in frames]
-    if twice := [place for place in places if places.count(place) > 1]:
-        raise FormatError(f"{where} has two frames with pred {twice[0]}; expected one for a word")
+def _check_predicates(frames: Sequence[Frame], location: Location) -> None:
+    """Raise if two frames have the same predicate."""
+    predicates = [frame.predicate for frame in frames]
+    if repeated := [predicate for predicate in predicates if predicates.count(predicate) > 1]:
+        raise FormatError(
+            f"{location}: two frames have pred {repeated[0]}. Expected one frame per predicate."
+        )
 
 
 def _begins(tag: str) -> bool:
-    """Tell whether a span begins with a tag, of any scheme but IOB1."""
+    """Whether a tag begins a span, in any scheme except IOB1."""
     return tag[0] in "BSU"
 
 
@@ -186,103 +196,123 @@ def _label(tag: str) -> str:
     return tag.partition("-")[2]
 
 
-def _of_verb(frame: Frame, where: Where) -> Frame:
-    """Refuse a frame whose predicate is not V; of one in two parts it may be the second, C-V."""
+def _check_verb(frame: Frame, location: Location) -> Frame:
+    """Return the frame if its predicate is tagged V, or C-V for the second part of a verb.
+
+    Args:
+        frame: Frame to check.
+        location: Where the frame is, for error messages.
+
+    Raises:
+        FormatError: The predicate has another tag, or no word is tagged V.
+    """
     labels = [_label(tag) for tag in frame.tags]
     if VERB not in labels or labels[frame.predicate] not in (VERB, f"C-{VERB}"):
         raise FormatError(
-            f"{where} has word {frame.predicate} of its sentence, from 0, for a predicate, tagged "
-            f"{frame.tags[frame.predicate]!r}; expected {VERB}"
+            f"{location}: word {frame.predicate} (counted from 0) is the predicate, but is tagged "
+            f"{frame.tags[frame.predicate]!r}. Expected {VERB}."
         )
     return frame
 
 
-def _strings(value: Any, where: Where, name: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        raise FormatError(f"{where} has no list of words or tags in {name!r}")
+def _strings(value: Any, location: Location, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise FormatError(f"{location}: {name!r} must be a list of non-empty strings.")
     return tuple(value)
 
 
-def _predicate_column(path: Path, sentence: list[Line], rows: list[list[str]]) -> int:
-    """Find the column of predicates: as many columns of arguments follow as it has predicates."""
+def _predicate_column(path: Path, sentence: list[NumberedLine], rows: list[list[str]]) -> int:
+    """Return the column of predicates: it has as many predicates as columns follow it."""
     width = len(rows[0])
     for column in range(width - 1, 0, -1):
-        n_predicates = sum(row[column] not in NOTHING for row in rows)
-        follow = [cell for row in rows for cell in row[column + 1 :]]
-        if n_predicates == width - column - 1 and all(map(_BRACKETS.fullmatch, follow)):
+        n_predicates = sum(row[column] not in EMPTY_VALUES for row in rows)
+        arguments = [cell for row in rows for cell in row[column + 1 :]]
+        if n_predicates == width - column - 1 and all(map(_BRACKETS.fullmatch, arguments)):
             return column
     raise FormatError(
-        f"{path}, line {sentence[0][0]} begins a sentence without a column of predicates (a lemma, "
-        "or - where there is none) and one of arguments for each; the words must come first"
+        f"{path}, line {sentence[0][0]}: cannot find the column of predicates (a lemma, or - for "
+        "none) followed by one column of arguments per predicate. The first column must be the "
+        "words."
     )
 
 
 def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[Span]:
-    """Read the brackets of a column.
+    """Parse the brackets of an argument column.
 
     Args:
-        path: the file, for messages.
-        cells: of the words of a sentence.
-        nested: whether one argument may stand inside another.
+        path: Path of the file, for error messages.
+        cells: Line number and value of each word of a sentence.
+        nested: Whether an argument can be inside another.
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     opened: list[tuple[int, str]] = []
-    for place, (line, cell) in enumerate(cells):
+    for index, (line, cell) in enumerate(cells):
         match = _BRACKETS.fullmatch(cell)
         if match is None:
             raise FormatError(
-                f"{path}, line {line} has {cell!r} for an argument; expected (label*)"
+                f"{path}, line {line}: invalid argument column {cell!r}. Expected values such as "
+                "(label*)."
             )
         for label in match[1].split("(")[1:]:
             if opened and not nested:
                 raise FormatError(
-                    f"{path}, line {line} begins {label} inside {opened[-1][1]}: {cell!r}"
+                    f"{path}, line {line}: {label} begins inside {opened[-1][1]}: {cell!r}"
                 )
-            opened.append((place, label))
+            opened.append((index, label))
         for _ in match[2]:
             if not opened:
                 raise FormatError(
-                    f"{path}, line {line} ends an argument that was not begun: {cell!r}"
+                    f"{path}, line {line}: an argument ends that has not begun: {cell!r}"
                 )
             start, label = opened.pop()
-            found.append(Span(start, place + 1, label))
+            spans.append(Span(start, index + 1, label))
     if opened:
-        raise FormatError(f"{path}, line {cells[-1][0]} ends its sentence inside {opened[-1][1]}")
-    return found
+        raise FormatError(f"{path}, line {cells[-1][0]}: the sentence ends inside {opened[-1][1]}.")
+    return spans
 
 
 def _verb(path: Path, rows: Sequence[Row], column: int, spans: Sequence[Span]) -> Span:
-    """Find the predicate of a column, which has one."""
+    """Return the predicate of an argument column.
+
+    Args:
+        path: File, for error messages.
+        rows: Rows of the sentence.
+        column: Number of the column.
+        spans: Labeled spans of the column.
+
+    Raises:
+        FormatError: The column has no predicate or several.
+    """
     verbs = sorted(span for span in spans if span.label == VERB)
     if not verbs:
         raise FormatError(
-            f"{path}, line {rows[0].line} begins a sentence whose column {column} has "
-            f"arguments of no predicate: there is no ({VERB}* in it"
+            f"{path}, line {rows[0].line}: column {column} of the sentence has no predicate "
+            f"({VERB}*."
         )
     if len(verbs) > 1:
         raise FormatError(
-            f"{path}, line {rows[verbs[1].start].line} begins a second {VERB} in column {column}; "
-            f"expected one for a predicate, and C-{VERB} for its other parts"
+            f"{path}, line {rows[verbs[1].start].line}: column {column} has a second {VERB}. "
+            f"Expected one {VERB} per predicate, and C-{VERB} for its other parts."
         )
     return verbs[0]
 
 
-def _apart(spans: Sequence[Span], verb: Span) -> list[Span]:
-    """Give the predicate and the outermost arguments, cut so that none has a word of it."""
+def _without_nesting(spans: Sequence[Span], verb: Span) -> list[Span]:
+    """Return the predicate and the outermost arguments, reduced so that none overlaps it."""
     kept = [verb]
     end = 0
-    # Of those that begin at a word the longest comes first, and of those with the same words the
-    # one that is closed last: what then ends no later than one before it is inside that.
+    # Of the spans that begin at the same word, the longest comes first, and of identical spans the
+    # one that is closed last. A span that then ends no later than a previous one is nested in it.
     for span in sorted(reversed(spans), key=lambda span: (span.start, -span.end)):
         if span.end <= end:
             continue
         end = span.end
-        kept.extend(_beside(span, verb))
+        kept.extend(_without_verb(span, verb))
     return kept
 
 
-def _beside(span: Span, verb: Span) -> list[Span]:
-    """Give what an argument has before the predicate, or else after it; nothing inside it."""
+def _without_verb(span: Span, verb: Span) -> list[Span]:
+    """Return the part of an argument before the predicate, or else the part after it, if any."""
     if span.end <= verb.start or verb.end <= span.start:
         return [span]
     before = span._replace(end=verb.start)
@@ -294,7 +324,7 @@ def _tags(spans: Sequence[Span], n_words: int) -> tuple[str, ...]:
     return tuple(from_spans(spans, n_words, IOB2))
 
 
-def _filled(path: Path, examples: list[Example]) -> list[Example]:
+def _check_not_empty(path: Path, examples: list[Example]) -> list[Example]:
     if not any(example.target for example in examples):
-        raise FormatError(f"{path} holds no predicate")
+        raise FormatError(f"{path}: contains no predicates.")
     return examples

@@ -1,58 +1,67 @@
-"""Raw text to words, and what to do with a text that has none, or is not wanted."""
+"""Tokenization of raw text, and the handling of texts without words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from elmo.errors import ConfigError, FormatError
-from elmo.tasks.readers.json_location import Where
+from elmo.tasks.readers.json_location import Location
 
 SplitFunction = Callable[[str], list[str]]
-# What becomes of a text without words: an error; an example with the word below, so that a score
-# counts every text of an official file (NSMC has 5 of 150,000 and 3 of 50,000); or nothing.
-Empty = Literal["error", "keep", "skip"]
-STAND_IN = "."
-# Tells from the columns or fields of an example, and where it stands, whether to read it.
-Wanted = Callable[[Mapping[str, Any], Where], bool]
+# Handling of a text without words: raise an error; keep the example with the placeholder word
+# below, so that a score counts every text of an official file (NSMC has 5 such texts in 150,000
+# training examples and 3 in 50,000 test examples); or skip the example.
+EmptyTextPolicy = Literal["error", "keep", "skip"]
+PLACEHOLDER = "."
+# Decides from the columns or fields of an example and its location whether to read it.
+RowFilter = Callable[[Mapping[str, Any], Location], bool]
 
-_CHOICES = get_args(Empty)
+_CHOICES = get_args(EmptyTextPolicy)
 
 
 class TrackedSplit:
-    """Splits raw text, and knows whether there was any: examples may be in words already."""
+    """A split function that records whether it was used: examples can be tokenized already."""
 
     def __init__(self, split: SplitFunction) -> None:
-        """Take what splits."""
+        """Wrap a split function."""
         self.split = split
         self.was_used = False
 
     def __call__(self, text: str) -> list[str]:
-        """Give the words of a text."""
+        """Return the words of a text."""
         self.was_used = True
         return self.split(text)
 
 
 def to_words(
-    texts: Sequence[str | Sequence[str]], split: SplitFunction, empty: Empty, where: Where
+    texts: Sequence[str | Sequence[str]],
+    split: SplitFunction,
+    empty: EmptyTextPolicy,
+    location: Location,
 ) -> tuple[tuple[str, ...], ...] | None:
-    """Split the texts of an example; None where it is to be left out.
+    """Return the words of the texts of an example; None if the example is to be skipped.
 
     Args:
-        texts: raw, or words already.
-        split: makes words of a raw text.
-        empty: what to do where there are none.
-        where: file and line, for messages.
+        texts: Raw or tokenized texts.
+        split: Splits a raw text into words.
+        empty: Handling of a text without words.
+        location: File and line, for error messages.
+
+    Raises:
+        FormatError: A text has no words, and `empty` is "error".
     """
     if empty not in _CHOICES:
-        raise ConfigError(f"empty is {empty!r}; expected one of {', '.join(_CHOICES)}")
-    found = []
+        raise ConfigError(
+            f"Unknown value {empty!r} of empty. Expected one of: {', '.join(_CHOICES)}."
+        )
+    word_lists = []
     for text in texts:
         words = tuple(split(text) if isinstance(text, str) else text)
         if not words and empty == "skip":
             return None
         if not words and empty == "error":
             raise FormatError(
-                f"{where} has a text without words; correct it, or say what to do: "
-                f"--empty keep (as the word {STAND_IN!r}) or --empty skip"
+                f"{location}: a text has no words. Correct the file, or use --empty keep (reads "
+                f"the text as the word {PLACEHOLDER!r}) or --empty skip."
             )
-        found.append(words or (STAND_IN,))
-    return tuple(found)
+        word_lists.append(words or (PLACEHOLDER,))
+    return tuple(word_lists)

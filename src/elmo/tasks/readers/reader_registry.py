@@ -1,4 +1,4 @@
-"""Which function reads which kind of file, and how a kind is found out."""
+"""The readers by name, and the detection of the reader for a file."""
 
 import inspect
 import json
@@ -16,7 +16,7 @@ from elmo.tasks.readers.delimited_tables import read_table
 from elmo.tasks.readers.gap import read_gap
 from elmo.tasks.readers.json_records import read_jsonl
 from elmo.tasks.readers.occurrence_files import read_occurrences
-from elmo.tasks.readers.parallel_files import read_parallel, tags_beside
+from elmo.tasks.readers.parallel_files import find_tags_file, read_parallel
 from elmo.tasks.readers.predicate_frames import read_conll2005, read_conll2012, read_propbank
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.sense_tagged_files import read_senses
@@ -46,7 +46,7 @@ READERS: dict[str, Callable[..., list[Example]]] = {
     "word_senses": read_senses,
 }
 
-_ENDINGS = {
+_EXTENSIONS = {
     ".conllu": "conllu",
     ".csv": "table",
     ".json": "jsonl",
@@ -59,69 +59,74 @@ _CONLLU_LINE = re.compile(rf"\d+(-\d+|\.\d+)?(\t[^\t]+){{{len(CONLLU) - 1}}}")
 
 
 def read(
-    path: str | Path, kind: str = AUTO, *, split: SplitFunction | None = None, **options: Any
+    path: str | Path, reader: str = AUTO, *, split: SplitFunction | None = None, **options: Any
 ) -> list[Example]:
     """Read the examples of a file.
 
     Args:
-        path: the file.
-        kind: a name in `READERS`, or `auto`: by the ending and the content of the file. Trees are
-            then read with five labels.
-        split: makes words of raw text, where the kind has raw text; by white space where None.
-        options: of the reader of that kind, such as `encoding`, which all have.
+        path: Path of the file.
+        reader: Name of a reader in `READERS`, or `auto` to detect it from the extension and the
+            content of the file. Sentiment trees are then read with five labels.
+        split: Splits raw text into words, if the file contains raw text. Default: split at white
+            space.
+        **options: Options of the reader, such as `encoding`, which all readers have.
+
+    Raises:
+        ConfigError: The reader or an option is unknown.
+        FormatError: The file is not in the format of the reader.
     """
     path = Path(path)
-    if kind == AUTO:
-        kind = detect_reader(path, options.get("encoding"))
-    if kind not in READERS:
+    if reader == AUTO:
+        reader = detect_reader(path, options.get("encoding"))
+    if reader not in READERS:
         raise ConfigError(
-            f"there is no kind of file {kind!r}; expected {', '.join(READERS)} or {AUTO}"
+            f"Unknown reader {reader!r}. Expected one of: {', '.join(READERS)}, {AUTO}."
         )
-    reader = READERS[kind]
-    known = inspect.signature(reader).parameters.keys() - {"path"}
+    read_file = READERS[reader]
+    known = inspect.signature(read_file).parameters.keys() - {"path"}
     if unknown := options.keys() - known:
         raise ConfigError(
-            f"a file of the kind {kind} has no option {', '.join(sorted(unknown))}; it has "
-            f"{', '.join(sorted(known))}"
+            f"The reader {reader!r} has no option {', '.join(sorted(unknown))}. Its options are: "
+            f"{', '.join(sorted(known))}."
         )
     if split is not None and "split" in known:
         options["split"] = split
-    return reader(path, **options)
+    return read_file(path, **options)
 
 
 def detect_reader(path: Path, encoding: str | None = None) -> str:
-    """Find out the kind of a file.
+    """Return the name of the reader for a file.
 
     Args:
-        path: the file.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
-    ending = Path(plain_name(path.name)).suffix.lower()
-    if ending in _ENDINGS:
-        return _ENDINGS[ending]
-    beside = tags_beside(path)
-    if beside is not None and beside.exists():
+    extension = Path(plain_name(path.name)).suffix.lower()
+    if extension in _EXTENSIONS:
+        return _EXTENSIONS[extension]
+    tags_path = find_tags_file(path)
+    if tags_path is not None and tags_path.exists():
         return "parallel"
     lines = read_lines(path, encoding)
     while lines and is_blank(lines[-1]):
         lines.pop()
-    kind = _by_content(lines)
-    if kind is None:
+    reader = _detect_by_content(lines)
+    if reader is None:
         raise FormatError(
-            f"cannot tell what kind of file {path} is; say it with --reader: one of "
-            f"{', '.join(READERS)}"
+            f"Cannot detect the format of {path}. Choose a reader with --reader: "
+            f"{', '.join(READERS)}."
         )
-    return kind
+    return reader
 
 
-def _by_content(lines: list[str]) -> str | None:
+def _detect_by_content(lines: list[str]) -> str | None:
     filled = [line for line in lines if not is_blank(line)]
     if not filled:
         return None
     first, second = (*filled, "")[:2]
     data = next((line for line in filled if not line.startswith("#")), "")
     if first.startswith("#begin document"):
-        # Frames or clusters: the file does not tell which are wanted.
+        # The file contains frames and coreference, so the reader depends on the task.
         return None
     if _TREE.match(first):
         return "sst5"
@@ -139,9 +144,9 @@ def _by_content(lines: list[str]) -> str | None:
 
 
 def _has_klp_tags(lines: list[str]) -> bool:
-    """Tell whether lines end in the tags of KLP-2016, whose sentences need no heads."""
-    last = [line.split()[-1] for line in lines if line.count("\t") > 1]
-    return any(tag.startswith("B_") for tag in last) and "I" in last
+    """Whether lines end in the tags of KLP-2016, whose header lines are optional."""
+    tags = [line.split()[-1] for line in lines if line.count("\t") > 1]
+    return any(tag.startswith("B_") for tag in tags) and "I" in tags
 
 
 def _is_record(line: str) -> bool:

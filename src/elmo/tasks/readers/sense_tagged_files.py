@@ -1,4 +1,4 @@
-"""Words tagged with senses of WordNet: SemCor 3.0, and the sets of Raganato et al. (2017)."""
+"""Text tagged with WordNet senses: SemCor 3.0 and the data sets of Raganato et al. (2017)."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from elmo.tasks.examples import Example
 
 
 class SenseTarget(NamedTuple):
-    """Words of a sentence whose sense is asked for.
+    """A word or multiword expression whose sense is to be predicted.
 
     Attributes:
-        first: number of the first one.
-        stop: number after the last one: `take place` is asked for as a whole.
-        entry: lemma and part of speech.
+        first: Index of its first word.
+        stop: Index after its last word; an expression such as `take place` is one target.
+        entry: Lemma and part of speech.
     """
 
     first: int
@@ -33,33 +33,34 @@ class SenseTarget(NamedTuple):
 
 
 def read_senses(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read sentences, what is asked in each of them, and the keys of the senses that are right.
+    """Read sentences, the words to disambiguate in each, and the keys of their gold senses.
 
     Args:
-        path: `semcor3.0`, or a folder NAME with NAME.data.xml and NAME.gold.key.txt.
-        encoding: none but UTF-8, which these sets have.
+        path: Directory `semcor3.0`, or a directory NAME with NAME.data.xml and NAME.gold.key.txt.
+        encoding: Only UTF-8 is supported, the encoding of these data sets.
     """
     if encoding is not None and encoding.lower().replace("-", "") != "utf8":
-        raise ConfigError(f"encoding is {encoding!r}; {path} can be read as UTF-8 only")
+        raise ConfigError(f"Cannot read {path} as {encoding!r}. These data sets are always UTF-8.")
     if (path / f"{path.name}.data.xml").is_file():
         return _examples(*read_targets(path))
     if not path.is_dir():
         raise FormatError(
-            f"{path} is no folder; expected semcor3.0, or NAME with NAME.data.xml in it"
+            f"{path} is not a directory. Expected semcor3.0, or a directory NAME that contains "
+            "NAME.data.xml."
         )
     text = read_semcor(path)
-    # A place with several right senses has them of one entry.
+    # If an occurrence has several gold senses, all belong to the same entry.
     return _examples(text, [entry_of(item.senses[0]) for item in text.occurrences])
 
 
 def _examples(text: TaggedWords, entries: list[Entry]) -> list[Example]:
-    asked: list[list[SenseTarget]] = [[] for _ in text.sentences]
-    right: list[list[tuple[str, ...]]] = [[] for _ in text.sentences]
+    targets: list[list[SenseTarget]] = [[] for _ in text.sentences]
+    gold: list[list[tuple[str, ...]]] = [[] for _ in text.sentences]
     for item, entry in zip(text.occurrences, entries, strict=True):
-        asked[item.sentence].append(SenseTarget(item.first, item.stop, entry))
-        right[item.sentence].append(item.senses)
+        targets[item.sentence].append(SenseTarget(item.first, item.stop, entry))
+        gold[item.sentence].append(item.senses)
     return [
-        Example((tuple(words),), tuple(senses), extra=tuple(places))
-        for words, places, senses in zip(text.sentences, asked, right, strict=True)
-        if places
+        Example((tuple(words),), tuple(senses), extra=tuple(words_to_tag))
+        for words, words_to_tag, senses in zip(text.sentences, targets, gold, strict=True)
+        if words_to_tag
     ]

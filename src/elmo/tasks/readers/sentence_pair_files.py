@@ -1,6 +1,6 @@
-"""Pairs of texts with a label: SNLI, MultiNLI, SICK, KLUE-NLI, and tables and JSON like them.
+"""Labeled pairs of texts: SNLI, MultiNLI, SICK, KLUE-NLI, and similar tables and JSON files.
 
-The columns are known by the names that these sets give them, or named.
+Columns are recognized by the names used in these data sets, or named explicitly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ from typing import Any
 
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
-from elmo.tasks.readers.delimited_tables import header_of, read_table
-from elmo.tasks.readers.json_location import Where
+from elmo.tasks.readers.delimited_tables import column_names, read_table
+from elmo.tasks.readers.json_location import Location
 from elmo.tasks.readers.json_records import read_jsonl, records
-from elmo.tasks.readers.part_paths import part_of
-from elmo.tasks.readers.raw_text import Empty, SplitFunction
+from elmo.tasks.readers.part_paths import split_part
+from elmo.tasks.readers.raw_text import EmptyTextPolicy, SplitFunction
 from elmo.tasks.readers.text_lines import read_text
 
 TEXTS = (
@@ -22,16 +22,16 @@ TEXTS = (
     ("premise", "hypothesis"),
     ("sentence_A", "sentence_B"),
 )
-# Of the sets above, whose labels are known; and of others, whose are not.
+# Label columns of the data sets above, whose labels are known; `label` can have any labels.
 INFERENCE_LABELS = ("gold_label", "entailment_judgment", "entailment_label")
 LABELS = (*INFERENCE_LABELS, "label")
 INFERENCES = ("entailment", "contradiction", "neutral")
 NAMES = ("pairID", "guid", "pair_ID")
-# Pairs on whose label those who were asked did not agree; they are no examples.
+# Label of pairs without a majority among the annotators; they are skipped.
 UNDECIDED = "-"
-# SICK.txt has all three parts, and says in this column which is which.
-SET = "SemEval_set"
-SETS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
+# SICK.txt contains all three parts; this column says to which part a pair belongs.
+PART_COLUMN = "SemEval_set"
+PART_VALUES = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
 
 
 def read_pairs(
@@ -40,42 +40,45 @@ def read_pairs(
     text: Sequence[str] | None = None,
     label: str | None = None,
     split: SplitFunction = str.split,
-    empty: Empty = "error",
+    empty: EmptyTextPolicy = "error",
     encoding: str | None = None,
 ) -> list[Example]:
-    """Read pairs of texts; those without an agreed label are left out.
+    """Read pairs of texts; pairs without a majority label are skipped.
 
-    Of the sets above, known by the names of their columns, other labels than theirs are refused.
+    In the data sets above, which are recognized by their column names, unknown labels are an error.
 
     Args:
-        path: a table, JSON lines, or one JSON list; `SICK.txt/train` for a part of that.
-        text: names of the two columns of texts; those of the sets above where None.
-        label: name of the labels' column; that of the sets above where None.
-        split: makes words of a text: the tokeniser of the model.
-        empty: a text without words is an error (`error`), the single word `.` (`keep`), so that
-            scores count it, or left out (`skip`).
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: A table, JSON lines, or one JSON list; `SICK.txt/train` for a part of SICK.
+        text: Names of the two text columns. Default: those of the data sets above.
+        label: Name of the label column. Default: that of the data sets above.
+        split: Splits a text into words; should be the tokenizer of the model.
+        empty: Handling of a text without words: raise an error (`error`), read it as the word `.`
+            so that scores count it (`keep`), or skip the example (`skip`).
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     if text is not None and (isinstance(text, str) or len(text) != 2):
         raise ConfigError(
-            f"text is {text!r}; pairs have two columns of texts: --text premise,hypothesis"
+            f"text must name two columns, such as --text premise,hypothesis (got {text!r})."
         )
-    path, part = part_of(path)
+    path, part = split_part(path)
     content = read_text(path, encoding)
     is_json = content.lstrip()[:1] in ("[", "{")
-    columns = _fields(path, content) if is_json else header_of(path, content)
+    columns = _field_names(path, content) if is_json else column_names(path, content)
     texts = text or next((pair for pair in TEXTS if set(pair) <= set(columns)), None)
-    has_own_names = text is not None or label is not None
+    has_explicit_names = text is not None or label is not None
     label = label or next((name for name in LABELS if name in columns), None)
     if texts is None or label is None:
         raise FormatError(
-            f"{path}, line 1 names no pair of texts with a label; it has {', '.join(columns)[:200]}"
-            f", expected {' or '.join(' and '.join(pair) for pair in TEXTS)}, and one of "
-            f"{', '.join(LABELS)}; name yours with --text first,second and --label"
+            f"{path}, line 1: no columns of a labeled pair of texts. The columns are: "
+            f"{', '.join(columns)[:200]}. Expected "
+            f"{' or '.join(' and '.join(pair) for pair in TEXTS)}, and one of "
+            f"{', '.join(LABELS)}. Name other columns with --text first,second and --label."
         )
-    if part is not None and (is_json or SET not in columns):
-        raise FormatError(f"{path} has no parts: there is no column {SET} in it")
-    is_inference = label in INFERENCE_LABELS and not has_own_names
+    if part is not None and (is_json or PART_COLUMN not in columns):
+        raise FormatError(
+            f"{path}: cannot select the part {part!r}, because there is no column {PART_COLUMN}."
+        )
+    is_inference = label in INFERENCE_LABELS and not has_explicit_names
     reader = read_jsonl if is_json else read_table
     examples = reader(
         path,
@@ -84,40 +87,46 @@ def read_pairs(
         id=next((name for name in NAMES if name in columns), None),
         split=split,
         empty=empty,
-        wanted=partial(_is_wanted, label, is_inference, part),
+        row_filter=partial(_is_selected, label, is_inference, part),
         encoding=encoding,
     )
     if not examples:
-        raise FormatError(f"{path} holds no pair with a label" + (f" for {part}" if part else ""))
+        raise FormatError(
+            f"{path}: contains no labeled pairs" + (f" for the part {part!r}." if part else ".")
+        )
     return examples
 
 
-def _is_wanted(
-    label: str, is_inference: bool, part: str | None, record: Mapping[str, Any], where: Where
+def _is_selected(
+    label: str, is_inference: bool, part: str | None, record: Mapping[str, Any], location: Location
 ) -> bool:
-    """Tell whether a pair has an agreed label and is of a part; refuse what is no label.
+    """Whether a pair has a majority label and belongs to the selected part.
 
     Args:
-        label: name of the labels' column.
-        is_inference: whether the labels are those of inference.
-        part: of SICK; None for all of it.
-        record: columns of the pair.
-        where: file and line, for messages.
+        label: Name of the label column.
+        is_inference: Whether the labels must be those of natural language inference.
+        part: Part of SICK; None for the whole file.
+        record: Columns of the pair.
+        location: File and line, for error messages.
+
+    Raises:
+        FormatError: The label is a list, or not a label of natural language inference.
     """
     value = record.get(label)
     if isinstance(value, list):
-        raise FormatError(f"{where} has {len(value)} values for {label}; a pair has one label")
-    # What is not there at all is told of by those who read the label.
+        raise FormatError(f"{location}: {label} has {len(value)} values; expected one label.")
+    # A missing label is reported when the label is read.
     is_known = value in (None, "", UNDECIDED) or str(value).lower() in INFERENCES
     if is_inference and not is_known:
         raise FormatError(
-            f"{where} has the {label} {str(value)[:100]!r}; expected {', '.join(INFERENCES)}, or "
-            f"{UNDECIDED} for none; labels of another set are read with --label {label}"
+            f"{location}: unknown {label} {str(value)[:100]!r}. Expected one of: "
+            f"{', '.join(INFERENCES)}, or {UNDECIDED} for none. To read other labels, use --label "
+            f"{label}."
         )
-    return value != UNDECIDED and (part is None or record[SET] == SETS[part])
+    return value != UNDECIDED and (part is None or record[PART_COLUMN] == PART_VALUES[part])
 
 
-def _fields(path: Path, text: str) -> list[str]:
-    """Give the names of the fields of the first record."""
+def _field_names(path: Path, text: str) -> list[str]:
+    """Return the names of the fields of the first record."""
     _, record = next(records(path, text), ("", {}))
     return list(record)

@@ -1,4 +1,4 @@
-"""The Stanford Sentiment Treebank: `(3 (2 It) (4 's))`, a tree a line, a label at each node."""
+"""The Stanford Sentiment Treebank: one tree per line, such as `(3 (2 It) (4 's))`."""
 
 import re
 from collections.abc import Mapping
@@ -9,26 +9,27 @@ from elmo.errors import FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.text_lines import is_blank, read_lines
 
-FIVE = {
+FIVE_LABELS = {
     "0": "very negative",
     "1": "negative",
     "2": "neutral",
     "3": "positive",
     "4": "very positive",
 }
-# What is neutral is left out.
-TWO = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
-# How the Penn Treebank's way of writing spells what would be taken for its own marks.
-SPELLED = {"-LRB-": "(", "-RRB-": ")", "\\/": "/", "\\*": "*"}
+# Neutral phrases are skipped.
+TWO_LABELS = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
+# Escapes of the Penn Treebank format for characters with a special meaning.
+ESCAPES = {"-LRB-": "(", "-RRB-": ")", "\\/": "/", "\\*": "*"}
 
-# Other white space than this may stand inside a word, as in one with a no-break space.
+# Only spaces and tabs separate tokens; a word can contain other white space, such as a no-break
+# space.
 _TOKEN = re.compile(r"[()]|[^() \t]+")
-_ESCAPED = re.compile("|".join(map(re.escape, SPELLED)))
+_ESCAPED = re.compile("|".join(map(re.escape, ESCAPES)))
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """A node: its label and the words from `start` up to `end`."""
+    """A node of a tree: its label and its words, from `start` up to but not including `end`."""
 
     label: str
     start: int
@@ -36,8 +37,8 @@ class Phrase:
 
 
 @dataclass
-class _Open:
-    """A node whose bracket is not closed yet."""
+class _OpenNode:
+    """A node whose closing bracket has not been read yet."""
 
     start: int
     label: str | None = None
@@ -49,22 +50,22 @@ def read_sst5(path: Path, *, phrases: bool = False, encoding: str | None = None)
     """Read trees with five labels, from very negative to very positive.
 
     Args:
-        path: the file.
-        phrases: whether each phrase is an example, as usual in training; sentences alone where not.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        phrases: Whether every phrase is an example, as usual in training, or only whole sentences.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
-    return _read(path, FIVE, phrases, encoding)
+    return _read(path, FIVE_LABELS, phrases, encoding)
 
 
 def read_sst2(path: Path, *, phrases: bool = False, encoding: str | None = None) -> list[Example]:
-    """Read trees with two labels, negative and positive; what is neutral is left out.
+    """Read trees with two labels, negative and positive; neutral phrases are skipped.
 
     Args:
-        path: the file.
-        phrases: whether each phrase is an example, as usual in training; sentences alone where not.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        phrases: Whether every phrase is an example, as usual in training, or only whole sentences.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
-    return _read(path, TWO, phrases, encoding)
+    return _read(path, TWO_LABELS, phrases, encoding)
 
 
 def _read(
@@ -77,7 +78,7 @@ def _read(
         try:
             words, nodes = parse(line)
         except ValueError as error:
-            raise FormatError(f"{path}, line {number} is no tree of SST: {error}") from None
+            raise FormatError(f"{path}, line {number}: not a tree of SST: {error}.") from None
         examples += [
             Example((words[node.start : node.end],), labels[node.label], id=str(number))
             for node in (nodes if phrases else nodes[:1])
@@ -85,61 +86,68 @@ def _read(
         ]
     if not examples:
         raise FormatError(
-            f"{path} holds no labelled tree; expected lines such as (3 (2 It) (4 's))"
+            f"{path}: contains no labeled trees. Expected lines such as (3 (2 It) (4 's))."
         )
     return examples
 
 
 def parse(line: str) -> tuple[tuple[str, ...], list[Phrase]]:
-    """Give the words of a tree, and its nodes, the whole sentence first.
+    """Parse a tree.
 
     Args:
-        line: the tree.
+        line: The tree in brackets.
+
+    Returns:
+        The words of the tree, and its nodes, the whole sentence first.
 
     Raises:
-        ValueError: it is none; the message tells why.
+        ValueError: The line is not a tree; the message says why.
     """
     words: list[str] = []
     nodes: list[Phrase | None] = []
-    # By hand and not by recursion, which a broken file could drive too deep.
-    stack: list[tuple[int, _Open]] = []
+    # An explicit stack, because a broken file could exceed the recursion limit.
+    stack: list[tuple[int, _OpenNode]] = []
     for match in _TOKEN.finditer(line):
-        token, place = match[0], f"at character {match.start() + 1}"
+        token, position = match[0], f"at character {match.start() + 1}"
         if not stack and (nodes or token != "("):
-            raise ValueError(f"{token!r} {place} is outside of the tree")
+            raise ValueError(f"{token!r} {position} is outside of the tree")
         if token == "(":
             if stack:
-                _add_child(stack[-1][1], place)
-            stack.append((len(nodes), _Open(len(words))))
+                _add_child(stack[-1][1], position)
+            stack.append((len(nodes), _OpenNode(len(words))))
             nodes.append(None)
         elif token == ")":
             number, node = stack.pop()
             if node.label is None or not (node.has_word or node.has_children):
-                raise ValueError(f"the bracket closed {place} holds no word")
+                raise ValueError(f"the bracket closed {position} contains no word")
             nodes[number] = Phrase(node.label, node.start, len(words))
         else:
-            _add_token(stack[-1][1], token, place, words)
+            _add_token(stack[-1][1], token, position, words)
     if stack:
-        raise ValueError(f"{len(stack)} of its brackets are not closed")
+        raise ValueError(f"{len(stack)} brackets are not closed")
     return tuple(words), [node for node in nodes if node is not None]
 
 
-def _add_child(node: _Open, place: str) -> None:
+def _add_child(node: _OpenNode, position: str) -> None:
     if node.label is None:
-        raise ValueError(f"there is no label before the bracket {place}")
+        raise ValueError(f"the bracket {position} is not preceded by a label")
     if node.has_word:
-        raise ValueError(f"the bracket {place} follows a word")
+        raise ValueError(f"the bracket {position} follows a word")
     node.has_children = True
 
 
-def _add_token(node: _Open, token: str, place: str, words: list[str]) -> None:
-    """Take a label or a word."""
+def _add_token(node: _OpenNode, token: str, position: str, words: list[str]) -> None:
+    """Add a label or a word to a node."""
     if node.label is None:
-        if token not in FIVE:
-            raise ValueError(f"the label {token!r} {place} is not one of {', '.join(FIVE)}")
+        if token not in FIVE_LABELS:
+            raise ValueError(
+                f"the label {token!r} {position} is not one of {', '.join(FIVE_LABELS)}"
+            )
         node.label = token
         return
     if node.has_word or node.has_children:
-        raise ValueError(f"the word {token!r} {place} stands beside another word or bracket")
+        raise ValueError(
+            f"the word {token!r} {position} follows another word or bracket in its node"
+        )
     node.has_word = True
-    words.append(_ESCAPED.sub(lambda match: SPELLED[match[0]], token))
+    words.append(_ESCAPED.sub(lambda match: ESCAPES[match[0]], token))

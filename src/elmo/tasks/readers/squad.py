@@ -1,8 +1,8 @@
-"""Questions on passages: SQuAD 1.1 and 2.0, KorQuAD 1.0, XQuAD; and flat lists of such questions.
+"""Questions on passages: SQuAD 1.1 and 2.0, KorQuAD 1.0, XQuAD, and flat lists of questions.
 
-The files of SQuAD are one JSON object: `data`, `paragraphs` with a `context`, `qas` with a
-`question` and its `answers`. A flat list has `context`, `question` and `answer` (or `answers`) in
-each record.
+A file in SQuAD format is one JSON object: `data` with `paragraphs`, each with a `context` and
+`qas`, each with a `question` and its `answers`. In a flat list, each record has `context`,
+`question` and `answer` (or `answers`).
 """
 
 import json
@@ -12,91 +12,101 @@ from typing import Any
 
 from elmo.errors import FormatError, InputError
 from elmo.tasks.examples import Example, GoldAnswers, Passage
-from elmo.tasks.readers.json_location import Inside, Where
-from elmo.tasks.readers.json_records import parsed, records, whole
+from elmo.tasks.readers.json_location import JSONLocation, Location
+from elmo.tasks.readers.json_records import parse_json, records, replace_lone_surrogates
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import read_text
 
-# An answer and its first character, where that is known.
+# An answer and the index of its first character; None if unknown.
 Answer = tuple[str, int | None]
 
 
 def read_squad(
     path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
 ) -> list[Example]:
-    """Read questions, their passages and answers.
+    """Read questions with their passages and answers.
 
-    A question without answers (`is_impossible`) has `GoldAnswers()` for its target. Plausible
-    answers to such questions are not read.
+    The target of an unanswerable question (`is_impossible`) is `GoldAnswers()`; its plausible
+    answers are ignored.
 
     Args:
-        path: the file.
-        split: makes words of a text: the tokeniser of the model.
-        encoding: of the file; UTF-8, or UTF-16 with its mark, where None.
+        path: Path of the file.
+        split: Splits a text into words; should be the tokenizer of the model.
+        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     text = read_text(path, encoding)
     examples: list[Example] = []
     passages: dict[str, tuple[tuple[str, ...], Passage]] = {}
-    for where, context, question, answers, name in _questions(path, text):
+    for location, context, question, answers, name in _questions(path, text):
         if context not in passages:
             words = tuple(split(context))
             if not words:
-                raise FormatError(f"{where} has a passage without words")
+                raise FormatError(f"{location}: the passage has no words.")
             try:
                 passages[context] = words, Passage.align(context, words)
             except InputError as error:
-                raise FormatError(f"{where}: {error}") from None
+                raise FormatError(f"{location}: {error}") from None
         words, passage = passages[context]
-        asked = tuple(split(question))
-        if not asked:
-            raise FormatError(f"{where} has a question without words")
-        target = _target(where, passage, answers)
-        examples.append(Example((asked, words), target, name, passage))
+        question_words = tuple(split(question))
+        if not question_words:
+            raise FormatError(f"{location}: the question has no words.")
+        target = _target(location, passage, answers)
+        examples.append(Example((question_words, words), target, name, passage))
     if not examples:
-        raise FormatError(f"{path} holds no question")
+        raise FormatError(f"{path}: contains no questions.")
     return examples
 
 
-def _target(where: Where, passage: Passage, answers: list[Answer]) -> GoldAnswers:
-    places = [passage.find_words(*answer) for answer in answers]
-    for (text, start), place in zip(answers, places, strict=True):
-        if place is None:
-            at = "" if start is None else f" at character {start}"
-            raise FormatError(f"{where}: its passage does not hold the answer {text!r}{at}")
-    return GoldAnswers(tuple(text for text, _ in answers), places[0] if places else None)
+def _target(location: Location, passage: Passage, answers: list[Answer]) -> GoldAnswers:
+    word_ranges = [passage.find_words(*answer) for answer in answers]
+    for (text, start), word_range in zip(answers, word_ranges, strict=True):
+        if word_range is None:
+            position = "" if start is None else f" at character {start}"
+            raise FormatError(
+                f"{location}: the passage does not contain the answer {text!r}{position}."
+            )
+    return GoldAnswers(tuple(text for text, _ in answers), word_ranges[0] if word_ranges else None)
 
 
-def _questions(path: Path, text: str) -> Iterator[tuple[Where, str, str, list[Answer], str]]:
-    """Give where each question stands, its passage, itself, its answers and its name."""
-    value = parsed(text, str(path), "file of questions", first_line=1) if _is_whole(text) else None
+def _questions(path: Path, text: str) -> Iterator[tuple[Location, str, str, list[Answer], str]]:
+    """Yield location, passage, question, answers and name of each question."""
+    value = None
+    if _is_single_object(text):
+        value = parse_json(text, str(path), "file of questions", has_lines=True)
     if not isinstance(value, dict) or "data" not in value:
-        for where, record in records(path, text):
-            yield _flat(where, record)
+        for location, record in records(path, text):
+            yield _flat(location, record)
         return
     if not isinstance(value["data"], list):
         raise FormatError(
-            f"{Inside(path, text, ('data',), 'data')} is {json.dumps(value['data'])[:100]}; "
-            "expected a list of articles"
+            f"{JSONLocation(path, text, ('data',), 'data')}: expected a list of articles "
+            f"(got {json.dumps(value['data'])[:100]})."
         )
-    for at, article in enumerate(value["data"]):
-        outer = Inside(path, text, ("data", at), f"article {at + 1}")
-        for place, paragraph in enumerate(_list(article, "paragraphs", outer)):
-            here = outer.inner("paragraphs", place, name=f"paragraph {place + 1}")
-            context = _string(paragraph, "context", here)
-            for number, asked in enumerate(_list(paragraph, "qas", here)):
-                where = here.inner("qas", number, name=f"question {number + 1}")
-                name = asked.get("id", "") if isinstance(asked, dict) else ""
+    for article_number, article in enumerate(value["data"]):
+        article_location = JSONLocation(
+            path, text, ("data", article_number), f"article {article_number + 1}"
+        )
+        for number, paragraph in enumerate(_list(article, "paragraphs", article_location)):
+            paragraph_location = article_location.child(
+                "paragraphs", number, name=f"paragraph {number + 1}"
+            )
+            context = _string(paragraph, "context", paragraph_location)
+            for qa_number, qa in enumerate(_list(paragraph, "qas", paragraph_location)):
+                location = paragraph_location.child(
+                    "qas", qa_number, name=f"question {qa_number + 1}"
+                )
+                name = qa.get("id", "") if isinstance(qa, dict) else ""
                 yield (
-                    where,
+                    location,
                     context,
-                    _string(asked, "question", where),
-                    _answers(asked, where),
+                    _string(qa, "question", location),
+                    _answers(qa, location),
                     str(name),
                 )
 
 
-def _is_whole(text: str) -> bool:
-    """Tell one JSON object from JSON lines: of those the first line is a record of its own."""
+def _is_single_object(text: str) -> bool:
+    """Whether a text is one JSON object, not JSON lines whose first line is a record by itself."""
     if not text.lstrip().startswith("{"):
         return False
     try:
@@ -106,62 +116,70 @@ def _is_whole(text: str) -> bool:
     return "data" in first
 
 
-def _flat(where: Where, record: dict[str, Any]) -> tuple[Where, str, str, list[Answer], str]:
+def _flat(
+    location: Location, record: dict[str, Any]
+) -> tuple[Location, str, str, list[Answer], str]:
     answers: list[Answer]
-    if "answer" in record and _can_be_answered(record, "answer", where):
-        answers = [(_string(record, "answer", where), None)]
+    if "answer" in record and _can_be_answered(record, "answer", location):
+        answers = [(_string(record, "answer", location), None)]
     else:
-        answers = _answers(record, where)
-    context, question = _string(record, "context", where), _string(record, "question", where)
-    return where, context, question, answers, str(record.get("id", ""))
+        answers = _answers(record, location)
+    context, question = _string(record, "context", location), _string(record, "question", location)
+    return location, context, question, answers, str(record.get("id", ""))
 
 
-def _answers(asked: dict[str, Any], where: Where) -> list[Answer]:
-    if not _can_be_answered(asked, "answers", where):
+def _answers(qa: dict[str, Any], location: Location) -> list[Answer]:
+    if not _can_be_answered(qa, "answers", location):
         return []
-    found: list[Answer] = []
-    for answer in _list(asked, "answers", where):
+    answers: list[Answer] = []
+    for answer in _list(qa, "answers", location):
         start = answer.get("answer_start") if isinstance(answer, dict) else None
         if not isinstance(start, int) or isinstance(start, bool):
-            raise FormatError(f"{where} has an answer without a number for its answer_start")
-        text = _string(answer, "text", where)
+            raise FormatError(
+                f"{location}: the answer_start of an answer is missing or not an integer."
+            )
+        text = _string(answer, "text", location)
         if not text.strip():
-            raise FormatError(f"{where} has an answer without a text")
-        found.append((text, start))
-    if not found:
-        raise FormatError(f"{where} has no answer, and does not say that it is_impossible")
-    return found
+            raise FormatError(f"{location}: the text of an answer is empty.")
+        answers.append((text, start))
+    if not answers:
+        raise FormatError(f"{location}: there are no answers, but is_impossible is not true.")
+    return answers
 
 
-def _can_be_answered(asked: dict[str, Any], name: str, where: Where) -> bool:
-    """Read `is_impossible`, and refuse it beside an answer.
+def _can_be_answered(qa: dict[str, Any], name: str, location: Location) -> bool:
+    """Whether a question is answerable.
 
     Args:
-        asked: the question.
-        name: of the field of its answers.
-        where: file and line, for messages.
+        qa: Record of the question.
+        name: Name of the field with its answers.
+        location: File and line, for error messages.
+
+    Raises:
+        FormatError: `is_impossible` is not a boolean, or the question is marked as impossible but
+            has answers.
     """
-    is_impossible = asked.get("is_impossible", False)
+    is_impossible = qa.get("is_impossible", False)
     if not isinstance(is_impossible, bool):
         raise FormatError(
-            f"{where} has {json.dumps(is_impossible)[:100]} for is_impossible; expected true or "
-            "false, without quotes"
+            f"{location}: is_impossible must be true or false, without quotes "
+            f"(got {json.dumps(is_impossible)[:100]})."
         )
-    if is_impossible and asked.get(name):
-        raise FormatError(f"{where} says that it is_impossible, and has {name!r}")
+    if is_impossible and qa.get(name):
+        raise FormatError(f"{location}: is_impossible is true, but there are {name!r}.")
     return not is_impossible
 
 
-def _list(value: Any, name: str, where: Where) -> list[Any]:
-    found = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(found, list):
-        raise FormatError(f"{where} has no list {name!r}")
-    return found
+def _list(value: Any, name: str, location: Location) -> list[Any]:
+    items = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(items, list):
+        raise FormatError(f"{location}: the list {name!r} is missing.")
+    return items
 
 
-def _string(value: Any, name: str, where: Where) -> str:
-    found = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(found, str):
-        raise FormatError(f"{where} has no text {name!r}")
-    # Of one character each, so that places in the text stay what they are.
-    return whole(found)
+def _string(value: Any, name: str, location: Location) -> str:
+    text = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(text, str):
+        raise FormatError(f"{location}: the string {name!r} is missing.")
+    # The replacement has one character, so character positions in the text do not change.
+    return replace_lone_surrogates(text)

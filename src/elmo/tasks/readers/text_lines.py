@@ -1,12 +1,12 @@
-"""The text of a file, decoded, and its lines."""
+"""Decoded text of a file, and its lines."""
 
 import codecs
 from pathlib import Path
 
-from elmo.corpus.compressed_files import DAMAGE, decompressed
+from elmo.corpus.compressed_files import READ_ERRORS, decompressed
 from elmo.errors import ConfigError, FormatError
 
-_MARKS = {
+_BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
@@ -14,55 +14,66 @@ _MARKS = {
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """Read a file, also one packed as .gz .bz2 .xz .zst.
+    """Read a text file, also one compressed as .gz, .bz2, .xz or .zst.
 
     Args:
-        path: the file.
-        encoding: of the text; where None, UTF-16 where the file begins with its mark, else UTF-8.
+        path: Path of the file.
+        encoding: Encoding of the text. Default: UTF-8, or UTF-16 if the file begins with its byte
+            order mark.
+
+    Raises:
+        ConfigError: The encoding is unknown.
+        FormatError: The file cannot be read or decoded, contains a zero byte, or has only carriage
+            returns as line ends.
     """
     try:
         with path.open("rb") as raw, decompressed(path.name, raw) as file:
             data = file.read()
-    except DAMAGE as error:
+    except READ_ERRORS as error:
         reason = getattr(error, "strerror", None) or error
-        raise FormatError(f"cannot read {path}: {reason}") from None
-    marked = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "utf-8")
+        raise FormatError(f"Cannot read {path}: {reason}.") from None
+    marked = next(
+        (name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), "utf-8"
+    )
     name = encoding or marked
     try:
         text = data.decode(name)
     except LookupError:
-        raise ConfigError(f"there is no encoding {name!r}; try utf-8, cp949, latin-1") from None
+        raise ConfigError(
+            f"Unknown encoding {name!r}. Use an encoding such as utf-8, cp949 or latin-1."
+        ) from None
     except UnicodeError as error:
         start = error.start if isinstance(error, UnicodeDecodeError) else 0
         line = data[:start].decode(name, errors="ignore").count("\n") + 1
         raise FormatError(
-            f"{path}, line {line} is not {name}: name its --encoding, or convert it "
-            "(iconv -t UTF-8)"
+            f"{path}, line {line}: not valid {name}. Give the encoding with --encoding, or convert "
+            "the file (iconv -t UTF-8)."
         ) from None
     if encoding is None and "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise FormatError(
-            f"{path}, line {line} holds a zero byte: it is no text, or in UTF-16 without the mark "
-            "at its beginning; name its --encoding"
+            f"{path}, line {line}: contains a zero byte. The file is not text, or it is UTF-16 "
+            "without a byte order mark; in that case give the encoding with --encoding."
         )
     if "\r" in text and "\n" not in text:
         raise FormatError(
-            f"{path}, line 1 has carriage returns and no line ends: convert it (tr '\\r' '\\n')"
+            f"{path}, line 1: the lines end with carriage returns only. Convert the file "
+            "(tr '\\r' '\\n')."
         )
     return text.removeprefix("\ufeff")
 
 
-def lines_of(text: str) -> list[str]:
-    """Cut a text at newlines alone; other separators of lines may stand inside a word."""
+def split_lines(text: str) -> list[str]:
+    """Split a text at newlines only; other line separators can be part of a word."""
     lines = text.removesuffix("\n").split("\n") if text else []
     return [line.removesuffix("\r") for line in lines]
 
 
 def read_lines(path: Path, encoding: str | None = None) -> list[str]:
-    """Read the lines of a file, without their ends."""
-    return lines_of(read_text(path, encoding))
+    """Read the lines of a file, without line ends."""
+    return split_lines(read_text(path, encoding))
 
 
 def is_blank(line: str) -> bool:
-    """Tell whether a line holds nothing but spaces and tabs."""
+    """Whether a line consists only of spaces and tabs."""
     return not line.strip(" \t")

@@ -1,1 +1,1 @@
-"""How good answers are: the official definition of each task's figures."""
+"""Scores of predictions, as the official scorers compute them."""

@@ -1,53 +1,53 @@
-"""The best way to pair rows with columns, by shortest augmenting paths (Kuhn, Munkres)."""
+"""Maximum-weight assignment of rows to columns by shortest augmenting paths (Kuhn, Munkres)."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def best_pairs(values: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Pair rows with columns, each at most once, so that the sum of their values is largest.
+    """Pair rows with columns, each at most once, so that the sum of their values is maximal.
 
-    Takes time by the square of the shorter side times the longer one.
+    The time is proportional to the square of the shorter side times the longer side.
 
     Args:
-        values: (rows, columns).
+        values: Value of each pair, (rows, columns).
 
     Returns:
-        As many pairs as the shorter side has, in the order of its rows or columns.
+        Pairs (row, column), as many as the shorter side has, in the order of the shorter side.
     """
     n_rows, n_columns = values.shape
     if n_rows > n_columns:
         return [(row, column) for column, row in best_pairs(values.T)]
     if not n_rows:
         return []
-    # Column 0 is no column: the row that is looked for a place for stands in it.
+    # Column 0 is a dummy that holds the row currently being assigned.
     cost = np.pad(-values, ((1, 0), (1, 0)))
-    of_row, of_column = np.zeros(n_rows + 1), np.zeros(n_columns + 1)
-    taken_by = np.zeros(n_columns + 1, dtype=np.int64)
+    row_potential, column_potential = np.zeros(n_rows + 1), np.zeros(n_columns + 1)
+    row_of_column = np.zeros(n_columns + 1, dtype=np.int64)
     for row in range(1, n_rows + 1):
-        taken_by[0] = row
+        row_of_column[0] = row
         column = 0
         slack = np.full(n_columns + 1, np.inf)
-        came_from = np.zeros(n_columns + 1, dtype=np.int64)
-        seen = np.zeros(n_columns + 1, dtype=bool)
-        while taken_by[column]:
-            seen[column] = True
-            here = taken_by[column]
-            reduced = cost[here] - of_row[here] - of_column
-            better = ~seen & (reduced < slack)
+        previous_column = np.zeros(n_columns + 1, dtype=np.int64)
+        visited = np.zeros(n_columns + 1, dtype=bool)
+        while row_of_column[column]:
+            visited[column] = True
+            current_row = row_of_column[column]
+            reduced = cost[current_row] - row_potential[current_row] - column_potential
+            better = ~visited & (reduced < slack)
             better[0] = False
-            slack[better], came_from[better] = reduced[better], column
-            open_slack = np.where(seen, np.inf, slack)
-            open_slack[0] = np.inf
-            nearest = int(open_slack.argmin())
-            step = open_slack[nearest]
-            of_row[taken_by[seen]] += step
-            of_column[seen] -= step
-            slack[~seen] -= step
+            slack[better], previous_column[better] = reduced[better], column
+            unvisited_slack = np.where(visited, np.inf, slack)
+            unvisited_slack[0] = np.inf
+            nearest = int(unvisited_slack.argmin())
+            step = unvisited_slack[nearest]
+            row_potential[row_of_column[visited]] += step
+            column_potential[visited] -= step
+            slack[~visited] -= step
             column = nearest
         while column:
-            before = came_from[column]
-            taken_by[column] = taken_by[before]
-            column = before
-    pairs = {int(row) - 1: column - 1 for column, row in enumerate(taken_by) if column and row}
+            previous = previous_column[column]
+            row_of_column[column] = row_of_column[previous]
+            column = previous
+    pairs = {int(row) - 1: column - 1 for column, row in enumerate(row_of_column) if column and row}
     return sorted(pairs.items())

@@ -1,9 +1,10 @@
-"""How well clusters of mentions fit: MUC, B³, CEAFe and the mean of their F1, as CoNLL-2012 does.
+"""Scores of coreference clusters: MUC, B³, CEAFe and their mean F1, as defined by CoNLL-2012.
 
-MUC (Vilain et al., 1995) counts links, B³ (Bagga and Baldwin, 1998) mentions, CEAFe (Luo, 2005)
-clusters, each paired with at most one other. Counts are summed over all documents before they are
-divided. A mention that one side alone has counts against the other. All figures are of 1; what
-would be divided by nothing is 0.
+MUC (Vilain et al., 1995) counts links, B³ (Bagga and Baldwin, 1998) mentions, and CEAFe (Luo, 2005)
+clusters, each aligned with at most one other. Counts are summed over all documents before they are
+divided. Mentions that occur only in the gold data lower recall, mentions that occur only in the
+predictions lower precision. All scores are fractions between 0 and 1; a score with a denominator of
+0 is 0.
 """
 
 from collections import Counter
@@ -15,12 +16,12 @@ import numpy as np
 from elmo.errors import InputError
 from elmo.tasks.scores.assignment import best_pairs
 
-# The mentions of one thing.
+# The mentions of one entity.
 Cluster = Collection[Hashable]
 
 
 @dataclass(frozen=True)
-class Fit:
+class MetricScore:
     """Precision, recall and F1 of one metric."""
 
     precision: float
@@ -30,126 +31,149 @@ class Fit:
 
 @dataclass(frozen=True)
 class ClusterScores:
-    """Of clusters.
+    """Scores of coreference clusters.
 
     Attributes:
-        muc: by links.
-        b3: by mentions.
-        ceafe: by clusters.
-        mean_f1: mean of their F1, CoNLL's figure.
-        mentions: how well mentions are found, whatever their clusters.
-        n: documents.
+        muc: Score of links.
+        b3: Score of mentions with their clusters.
+        ceafe: Score of aligned clusters.
+        mean_f1: Mean F1 of the three metrics, the CoNLL score.
+        mentions: Score of mention detection, regardless of clusters.
+        n: Number of documents.
     """
 
-    muc: Fit
-    b3: Fit
-    ceafe: Fit
+    muc: MetricScore
+    b3: MetricScore
+    ceafe: MetricScore
     mean_f1: float
-    mentions: Fit
+    mentions: MetricScore
     n: int
 
 
 @dataclass
 class _ScoreSums:
-    """What a metric has counted: of how much, on both sides."""
+    """Numerators and denominators of recall and precision, summed over documents.
+
+    Attributes:
+        recalled: Numerator of recall.
+        gold: Denominator of recall.
+        precise: Numerator of precision.
+        predicted: Denominator of precision.
+    """
 
     recalled: float = 0.0
     gold: float = 0.0
     precise: float = 0.0
-    found: float = 0.0
+    predicted: float = 0.0
 
-    def fit(self) -> Fit:
+    def score(self) -> MetricScore:
+        """Return precision, recall and F1."""
         recall = self.recalled / self.gold if self.gold else 0.0
-        precision = self.precise / self.found if self.found else 0.0
+        precision = self.precise / self.predicted if self.predicted else 0.0
         total = recall + precision
-        return Fit(precision, recall, 2 * recall * precision / total if total else 0.0)
+        return MetricScore(precision, recall, 2 * recall * precision / total if total else 0.0)
 
 
 def cluster_scores(
-    gold: Sequence[Sequence[Cluster]], found: Sequence[Sequence[Cluster]]
+    gold: Sequence[Sequence[Cluster]], predicted: Sequence[Sequence[Cluster]]
 ) -> ClusterScores:
     """Score the clusters of documents.
 
     Args:
-        gold: the right clusters of each document; those of a single mention count too.
-        found: answered clusters, in the same order.
+        gold: Gold clusters of each document, including those of a single mention.
+        predicted: Predicted clusters of each document, in the same order.
+
+    Raises:
+        InputError: The number of documents differs, or a mention is in two clusters.
     """
-    if len(gold) != len(found):
+    if len(gold) != len(predicted):
         raise InputError(
-            f"documents: {len(gold)} in gold, {len(found)} in the answers; expected as many"
+            f"The number of documents differs: {len(gold)} in the gold data, {len(predicted)} in "
+            "the predictions."
         )
     muc, b3, ceafe, mentions = _ScoreSums(), _ScoreSums(), _ScoreSums(), _ScoreSums()
-    for right, answered in zip(gold, found, strict=True):
-        in_gold, in_found = _owners(right), _owners(answered)
-        # How many mentions a right and an answered cluster share, by their numbers.
-        shared = Counter(
-            (cluster, in_found[mention])
-            for mention, cluster in in_gold.items()
-            if mention in in_found
+    for gold_clusters, predicted_clusters in zip(gold, predicted, strict=True):
+        in_gold, in_predicted = (
+            _cluster_indices(gold_clusters),
+            _cluster_indices(predicted_clusters),
         )
-        sizes = Counter(in_gold.values()), Counter(in_found.values())
+        # Number of shared mentions of each pair of gold and predicted clusters.
+        shared = Counter(
+            (cluster, in_predicted[mention])
+            for mention, cluster in in_gold.items()
+            if mention in in_predicted
+        )
+        sizes = Counter(in_gold.values()), Counter(in_predicted.values())
         _add_links(muc, shared, *sizes)
         _add_mentions(b3, shared, *sizes)
         _add_clusters(ceafe, shared, *sizes)
         mentions.recalled += shared.total()
         mentions.precise += shared.total()
         mentions.gold += len(in_gold)
-        mentions.found += len(in_found)
-    fits = muc.fit(), b3.fit(), ceafe.fit()
-    mean_f1 = sum(fit.f1 for fit in fits) / len(fits)
-    return ClusterScores(*fits, mean_f1, mentions.fit(), len(gold))
+        mentions.predicted += len(in_predicted)
+    scores = muc.score(), b3.score(), ceafe.score()
+    mean_f1 = sum(score.f1 for score in scores) / len(scores)
+    return ClusterScores(*scores, mean_f1, mentions.score(), len(gold))
 
 
-def _owners(clusters: Sequence[Cluster]) -> dict[Hashable, int]:
-    """Give the number of the cluster of each mention."""
-    owners: dict[Hashable, int] = {}
+def _cluster_indices(clusters: Sequence[Cluster]) -> dict[Hashable, int]:
+    """Return the cluster index of each mention."""
+    indices: dict[Hashable, int] = {}
     for number, cluster in enumerate(clusters):
         for mention in set(cluster):
-            if mention in owners:
-                raise InputError(f"the mention {mention} is in two clusters")
-            owners[mention] = number
-    return owners
+            if mention in indices:
+                raise InputError(f"The mention {mention} is in two clusters.")
+            indices[mention] = number
+    return indices
 
 
-Shared = Counter[tuple[int, int]]
-Sizes = Counter[int]
+# Number of shared mentions by (gold cluster, predicted cluster).
+SharedCounts = Counter[tuple[int, int]]
+# Number of mentions by cluster.
+ClusterSizes = Counter[int]
 
 
-def _add_links(sums: _ScoreSums, shared: Shared, gold: Sizes, found: Sizes) -> None:
-    """Count the links of each cluster, and those that the other side does not cut.
+def _add_links(
+    sums: _ScoreSums, shared: SharedCounts, gold: ClusterSizes, predicted: ClusterSizes
+) -> None:
+    """Add the counts of MUC: the links of each cluster and those that the other side keeps.
 
-    A cluster of n mentions is held together by n - 1 links; each further part that the other side
-    cuts it into takes one away. A mention that the other side does not have is a part of its own.
+    A cluster of n mentions has n - 1 links. If the other side splits it into k parts, k - 1 links
+    are lost. A mention that the other side lacks is a part of its own.
     """
-    # Of n mentions, m of which the other side has in k clusters, k + n - m parts and so m - k links
-    # are left. Summed over all clusters that is the same from both sides.
-    left = shared.total() - len(shared)
-    sums.recalled += left
-    sums.precise += left
+    # For a cluster of n mentions, of which the other side has m in k clusters, there are k + n - m
+    # parts, so m - k links are kept. Summed over all clusters, this is the same for both sides.
+    kept = shared.total() - len(shared)
+    sums.recalled += kept
+    sums.precise += kept
     sums.gold += gold.total() - len(gold)
-    sums.found += found.total() - len(found)
+    sums.predicted += predicted.total() - len(predicted)
 
 
-def _add_mentions(sums: _ScoreSums, shared: Shared, gold: Sizes, found: Sizes) -> None:
-    """Count for each mention how much of its cluster stands in its cluster on the other side."""
+def _add_mentions(
+    sums: _ScoreSums, shared: SharedCounts, gold: ClusterSizes, predicted: ClusterSizes
+) -> None:
+    """Add the counts of B³: for each mention, the overlap of its gold and predicted cluster."""
     sums.gold += gold.total()
-    sums.found += found.total()
-    for (right, answered), n in shared.items():
-        sums.recalled += n * n / gold[right]
-        sums.precise += n * n / found[answered]
+    sums.predicted += predicted.total()
+    for (gold_cluster, predicted_cluster), n in shared.items():
+        sums.recalled += n * n / gold[gold_cluster]
+        sums.precise += n * n / predicted[predicted_cluster]
 
 
-def _add_clusters(sums: _ScoreSums, shared: Shared, gold: Sizes, found: Sizes) -> None:
-    """Count the likeness of clusters in the best pairing: 2 |A ∩ B| / (|A| + |B|)."""
-    likeness = np.zeros((len(gold), len(found)))
+def _add_clusters(
+    sums: _ScoreSums, shared: SharedCounts, gold: ClusterSizes, predicted: ClusterSizes
+) -> None:
+    """Add the counts of CEAFe: similarity 2 |A ∩ B| / (|A| + |B|) in the best alignment."""
+    similarity = np.zeros((len(gold), len(predicted)))
     rows, columns = (
-        {cluster: place for place, cluster in enumerate(side)} for side in (gold, found)
+        {cluster: position for position, cluster in enumerate(side)} for side in (gold, predicted)
     )
-    for (right, answered), n in shared.items():
-        value = 2 * n / (gold[right] + found[answered])
-        likeness[rows[right], columns[answered]] = value
-    best = float(sum(likeness[pair] for pair in best_pairs(likeness)))
+    for (gold_cluster, predicted_cluster), n in shared.items():
+        value = 2 * n / (gold[gold_cluster] + predicted[predicted_cluster])
+        similarity[rows[gold_cluster], columns[predicted_cluster]] = value
+    best = float(sum(similarity[pair] for pair in best_pairs(similarity)))
     sums.recalled += best
     sums.precise += best
     sums.gold += len(gold)
-    sums.found += len(found)
+    sums.predicted += len(predicted)

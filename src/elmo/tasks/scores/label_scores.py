@@ -1,6 +1,6 @@
-"""How well answers fit: accuracy, F1 of labels, F1 of spans as conlleval computes it.
+"""Accuracy, F1 of labels, and F1 of spans as conlleval computes it.
 
-All figures are of 1. What would be divided by nothing is 0, as in conlleval.
+All scores are fractions between 0 and 1. A score with a denominator of 0 is 0, as in conlleval.
 """
 
 import statistics
@@ -14,46 +14,46 @@ from elmo.tasks.spans import to_spans
 
 @dataclass(frozen=True)
 class Score:
-    """Precision, recall and F1, and what they are computed from.
+    """Precision, recall and F1 with the counts they are computed from.
 
     Attributes:
-        precision: right of found.
-        recall: right of gold.
-        f1: their harmonic mean.
-        gold: how many there are.
-        found: how many were answered.
-        right: how many were answered and are there.
+        precision: Fraction of the predicted items that are correct.
+        recall: Fraction of the gold items that are predicted.
+        f1: Harmonic mean of precision and recall.
+        gold: Number of gold items.
+        predicted: Number of predicted items.
+        correct: Number of predicted items that are in the gold data.
     """
 
     precision: float
     recall: float
     f1: float
     gold: int
-    found: int
-    right: int
+    predicted: int
+    correct: int
 
     @classmethod
-    def from_counts(cls, *, gold: int, found: int, right: int) -> "Score":
-        """Compute the three figures."""
+    def from_counts(cls, *, gold: int, predicted: int, correct: int) -> "Score":
+        """Compute precision, recall and F1 from counts."""
         return cls(
-            precision=right / found if found else 0.0,
-            recall=right / gold if gold else 0.0,
-            f1=2 * right / (gold + found) if gold + found else 0.0,
+            precision=correct / predicted if predicted else 0.0,
+            recall=correct / gold if gold else 0.0,
+            f1=2 * correct / (gold + predicted) if gold + predicted else 0.0,
             gold=gold,
-            found=found,
-            right=right,
+            predicted=predicted,
+            correct=correct,
         )
 
 
 @dataclass(frozen=True)
 class LabelScores:
-    """Of answers that are one label each.
+    """Scores of single labels.
 
     Attributes:
-        accuracy: how many labels are right.
-        macro_f1: mean F1 over the labels that are in gold.
-        labels: by label, sorted; those that were only answered included.
-        n: answers.
+        accuracy: Fraction of correct labels.
+        macro_f1: Mean F1 of the labels that occur in the gold data.
+        labels: Score of each label, sorted by label; includes labels that were only predicted.
+        n: Number of predictions.
     """
 
     accuracy: float
@@ -64,16 +64,16 @@ class LabelScores:
 
 @dataclass(frozen=True)
 class SpanScores:
-    """Of tags that mark spans; a span is right where both ends and the label are.
+    """Scores of tags that encode spans; a span is correct if both ends and the label are.
 
     Attributes:
-        precision: right of found spans, of all labels together.
-        recall: right of gold spans.
-        f1: their harmonic mean.
-        accuracy: how many tags are right.
-        total: the first three with what they are computed from.
-        labels: by label, sorted.
-        n: words.
+        precision: Fraction of the predicted spans that are correct.
+        recall: Fraction of the gold spans that are predicted.
+        f1: Harmonic mean of precision and recall.
+        accuracy: Fraction of correct tags.
+        total: Score of all spans together, with counts.
+        labels: Score of each label, sorted by label.
+        n: Number of words.
     """
 
     precision: float
@@ -87,87 +87,98 @@ class SpanScores:
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and standard deviation of `n` runs."""
+    """Mean and standard deviation over `n` runs."""
 
     mean: float
     deviation: float
     n: int
 
 
-def label_scores(gold: Sequence[str], found: Sequence[str]) -> LabelScores:
-    """Score labels: of texts, or of the words of all sentences one after the other.
+def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> LabelScores:
+    """Score the labels of texts, or the tags of the words of all sentences.
 
     Args:
-        gold: right labels, at least one.
-        found: answers, in the same order.
+        gold: Gold labels, at least one.
+        predicted: Predicted labels, in the same order.
     """
-    _check("labels", len(gold), len(found))
+    _check_lengths("labels", len(gold), len(predicted))
     if not gold:
-        raise InputError("there is no label to score")
-    right = Counter(label for label, answer in zip(gold, found, strict=True) if label == answer)
-    labels = _by_label(Counter(gold), Counter(found), right)
-    there = [score.f1 for score in labels.values() if score.gold]
+        raise InputError("There are no labels to score.")
+    pairs = zip(gold, predicted, strict=True)
+    correct = Counter(label for label, prediction in pairs if label == prediction)
+    labels = _by_label(Counter(gold), Counter(predicted), correct)
+    gold_f1 = [score.f1 for score in labels.values() if score.gold]
     return LabelScores(
-        accuracy=right.total() / len(gold),
-        macro_f1=statistics.fmean(there),
+        accuracy=correct.total() / len(gold),
+        macro_f1=statistics.fmean(gold_f1),
         labels=labels,
         n=len(gold),
     )
 
 
 def span_scores(
-    gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]], scheme: str
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: str
 ) -> SpanScores:
-    """Score tags as conlleval does.
+    """Score tags that encode spans, as conlleval does.
 
     Args:
-        gold: right tags of each sentence, at least one in all.
-        found: answered tags, in the same order.
-        scheme: of both.
+        gold: Gold tags of each sentence, at least one tag in total.
+        predicted: Predicted tags of each sentence, in the same order.
+        scheme: Tag scheme of both.
     """
-    _check("sentences", len(gold), len(found))
-    there: Counter[str] = Counter()
-    answered: Counter[str] = Counter()
-    right: Counter[str] = Counter()
-    n = n_right = 0
-    for number, (tags, answers) in enumerate(zip(gold, found, strict=True), start=1):
-        _check(f"tags in sentence {number}", len(tags), len(answers))
+    _check_lengths("sentences", len(gold), len(predicted))
+    n_gold: Counter[str] = Counter()
+    n_predicted: Counter[str] = Counter()
+    n_correct: Counter[str] = Counter()
+    n = n_correct_tags = 0
+    for number, (tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True), start=1):
+        _check_lengths(f"tags in sentence {number}", len(tags), len(predicted_tags))
         n += len(tags)
-        n_right += sum(tag == answer for tag, answer in zip(tags, answers, strict=True))
-        spans, guesses = set(to_spans(tags, scheme)), set(to_spans(answers, scheme))
-        there.update(span.label for span in spans)
-        answered.update(span.label for span in guesses)
-        right.update(span.label for span in spans & guesses)
+        pairs = zip(tags, predicted_tags, strict=True)
+        n_correct_tags += sum(tag == prediction for tag, prediction in pairs)
+        spans, predictions = set(to_spans(tags, scheme)), set(to_spans(predicted_tags, scheme))
+        n_gold.update(span.label for span in spans)
+        n_predicted.update(span.label for span in predictions)
+        n_correct.update(span.label for span in spans & predictions)
     if not n:
-        raise InputError("there is no tag to score")
-    total = Score.from_counts(gold=there.total(), found=answered.total(), right=right.total())
+        raise InputError("There are no tags to score.")
+    total = Score.from_counts(
+        gold=n_gold.total(), predicted=n_predicted.total(), correct=n_correct.total()
+    )
     return SpanScores(
         precision=total.precision,
         recall=total.recall,
         f1=total.f1,
-        accuracy=n_right / n,
+        accuracy=n_correct_tags / n,
         total=total,
-        labels=_by_label(there, answered, right),
+        labels=_by_label(n_gold, n_predicted, n_correct),
         n=n,
     )
 
 
 def mean_and_deviation(values: Iterable[float]) -> Spread:
-    """Give the mean over runs and the sample standard deviation, which is 0 for a single run."""
+    """Return the mean over runs and the sample standard deviation, which is 0 for one run."""
     values = list(values)
     if not values:
-        raise InputError("there is no value to take the mean of")
+        raise InputError("There are no values to average.")
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return Spread(statistics.fmean(values), deviation, len(values))
 
 
-def _by_label(gold: Counter[str], found: Counter[str], right: Counter[str]) -> dict[str, Score]:
+def _by_label(
+    gold: Counter[str], predicted: Counter[str], correct: Counter[str]
+) -> dict[str, Score]:
     return {
-        label: Score.from_counts(gold=gold[label], found=found[label], right=right[label])
-        for label in sorted(gold.keys() | found.keys())
+        label: Score.from_counts(
+            gold=gold[label], predicted=predicted[label], correct=correct[label]
+        )
+        for label in sorted(gold.keys() | predicted.keys())
     }
 
 
-def _check(what: str, gold: int, found: int) -> None:
-    if gold != found:
-        raise InputError(f"{what}: {gold} in gold, {found} in the answers; expected as many")
+def _check_lengths(items: str, n_gold: int, n_predicted: int) -> None:
+    if n_gold != n_predicted:
+        raise InputError(
+            f"The number of {items} differs: {n_gold} in the gold data, {n_predicted} in the "
+            "predictions."
+        )

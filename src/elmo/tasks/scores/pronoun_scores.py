@@ -1,7 +1,7 @@
-"""How well pronouns are understood: F1 of GAP over all, by gender, and their ratio.
+"""Scores of GAP: F1 over all pronouns and by gender, and the ratio of the latter.
 
-Each pronoun has two names, and each name is a question: is it meant? A name that is meant and said
-to be is right; F1 is over the names of all pronouns. All figures are of 1.
+Each pronoun has two names, and each name is a binary decision: does the pronoun refer to it? F1 is
+over the names of all pronouns. All scores but the ratio are fractions between 0 and 1.
 """
 
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from elmo.tasks.scores.label_scores import Score
 
 MASCULINE, FEMININE = "masculine", "feminine"
 
-# Whether the first name is meant, and whether the second.
-Meant = tuple[bool, bool]
+# Whether a pronoun refers to the first name, and to the second name.
+References = tuple[bool, bool]
 
 
 @dataclass(frozen=True)
 class PronounScores:
-    """Of pronouns.
+    """Scores of pronoun resolution.
 
     Attributes:
-        f1: of all.
+        f1: F1 of all pronouns.
         masculine: F1 of he, him, his.
         feminine: F1 of she, her, hers.
-        bias: feminine by masculine, 1 where both are understood alike.
-        n: pronouns.
+        bias: Feminine F1 divided by masculine F1; 1 if both are equal.
+        n: Number of pronouns.
     """
 
     f1: float
@@ -36,23 +36,25 @@ class PronounScores:
 
 
 def pronoun_scores(
-    gold: Sequence[Meant], found: Sequence[Meant], genders: Sequence[str]
+    gold: Sequence[References], predicted: Sequence[References], genders: Sequence[str]
 ) -> PronounScores:
-    """Score answers.
+    """Score predicted references of pronouns.
 
     Args:
-        gold: which names are meant.
-        found: which are said to be, in the same order.
-        genders: of the pronouns, masculine or feminine.
+        gold: Gold references of each pronoun.
+        predicted: Predicted references, in the same order.
+        genders: Gender of each pronoun: masculine or feminine.
     """
-    if not len(gold) == len(found) == len(genders):
+    if not len(gold) == len(predicted) == len(genders):
         raise InputError(
-            f"pronouns: {len(gold)} in gold, {len(found)} in the answers, {len(genders)} genders; "
-            "expected as many"
+            f"The number of pronouns differs: {len(gold)} in the gold data, {len(predicted)} in "
+            f"the predictions, {len(genders)} genders."
         )
     if unknown := set(genders) - {MASCULINE, FEMININE}:
-        raise InputError(f"{sorted(unknown)[0]!r} is no gender; expected {MASCULINE}, {FEMININE}")
-    rows = list(zip(gold, found, genders, strict=True))
+        raise InputError(
+            f"Unknown gender {sorted(unknown)[0]!r}. Expected one of: {MASCULINE}, {FEMININE}."
+        )
+    rows = list(zip(gold, predicted, genders, strict=True))
     by_gender = {
         gender: _f1([row[:2] for row in rows if row[2] == gender])
         for gender in (MASCULINE, FEMININE)
@@ -67,10 +69,10 @@ def pronoun_scores(
     )
 
 
-def _f1(rows: Sequence[tuple[Meant, Meant]]) -> float:
-    names = [pair for gold, found in rows for pair in zip(gold, found, strict=True)]
+def _f1(rows: Sequence[tuple[References, References]]) -> float:
+    names = [pair for gold, predicted in rows for pair in zip(gold, predicted, strict=True)]
     return Score.from_counts(
-        gold=sum(meant for meant, _ in names),
-        found=sum(said for _, said in names),
-        right=sum(meant and said for meant, said in names),
+        gold=sum(gold for gold, _ in names),
+        predicted=sum(predicted for _, predicted in names),
+        correct=sum(gold and predicted for gold, predicted in names),
     ).f1

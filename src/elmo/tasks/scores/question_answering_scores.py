@@ -1,12 +1,13 @@
-"""How well answers to questions fit, by the definitions of SQuAD and of KorQuAD.
+"""Scores of extractive question answering, by the definitions of SQuAD and KorQuAD.
 
-Answers are compared in small letters, without punctuation and articles: whether they are equal
-(exact match), and F1 of the words they share; KorQuAD counts characters, knows no articles and has
-more marks to leave out. Of several right answers the best fitting counts. For
-a question without an answer, none is right and everything else is wrong. All figures are of 1.
+Answers are compared in lower case, without punctuation and articles: exact match, and F1 of the
+words they share. KorQuAD counts characters instead of words, keeps articles and removes more
+punctuation. With several gold answers, the best match counts. For a question without an answer, the
+empty answer is correct and every other is wrong. All scores are fractions between 0 and 1.
 
-SQuAD's two programs part where nothing is left of an answer but articles and punctuation: in 2.0 it
-is no answer, in 1.1, which knows none, it equals others of its kind and shares nothing with them.
+The official scorers of SQuAD differ if only articles and punctuation are left of an answer. Version
+2.0 treats it as no answer. Version 1.1, which has no unanswerable questions, treats it as an exact
+match of other such answers, with an F1 of 0.
 """
 
 import re
@@ -18,23 +19,23 @@ from typing import Literal
 
 from elmo.errors import InputError
 
-# Those of ASCII, as the definition has it.
+# Only ASCII punctuation, as in the official scorer.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-# KorQuAD's, in place of which a space is read.
-_KOREAN_MARKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
+# Characters that KorQuAD replaces by a space.
+_KORQUAD_PUNCTUATION = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 
 F1Unit = Literal["words", "characters"]
 
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """Of answers to questions.
+    """Scores of answers.
 
     Attributes:
-        exact_match: share of answers that equal a right one.
-        f1: mean over the questions of the best F1.
-        n: questions.
+        exact_match: Fraction of the answers that equal a gold answer.
+        f1: Mean over the questions of the F1 with the best gold answer.
+        n: Number of questions.
     """
 
     exact_match: float
@@ -43,39 +44,42 @@ class AnswerScores:
 
 
 def answer_scores(
-    gold: Sequence[Sequence[str]], found: Sequence[str], f1_unit: F1Unit = "words"
+    gold: Sequence[Sequence[str]], predicted: Sequence[str], f1_unit: F1Unit = "words"
 ) -> AnswerScores:
     """Score answers.
 
     Args:
-        gold: the right answers to each question; none where there is no answer. Where no question
-            is without one, the definitions are those of 1.1, else of 2.0.
-        found: what was answered, empty for no answer, in the same order.
-        f1_unit: what F1 counts: words, as SQuAD does, or characters, as KorQuAD does.
+        gold: Gold answers of each question; empty if the question is unanswerable. The definitions
+            of SQuAD 2.0 apply if any question is unanswerable, otherwise those of 1.1.
+        predicted: Predicted answers, empty for no answer, in the same order.
+        f1_unit: Unit that F1 counts: words (SQuAD) or characters (KorQuAD).
     """
-    if len(gold) != len(found):
+    if len(gold) != len(predicted):
         raise InputError(
-            f"questions: {len(gold)} in gold, {len(found)} in the answers; expected as many"
+            f"The number of questions differs: {len(gold)} in the gold data, {len(predicted)} in "
+            "the predictions."
         )
     if not gold:
-        raise InputError("there is no answer to score")
+        raise InputError("There are no answers to score.")
     has_unanswerable = not all(gold)
-    exact, overlap = 0.0, 0.0
-    for answers, answer in zip(gold, found, strict=True):
-        bare = normalised(answer, f1_unit)
-        right = [normalised(text, f1_unit) for text in answers]
+    exact_match, f1 = 0.0, 0.0
+    for gold_answers, prediction in zip(gold, predicted, strict=True):
+        answer = normalize_answer(prediction, f1_unit)
+        candidates = [normalize_answer(text, f1_unit) for text in gold_answers]
         if has_unanswerable:
-            right = list(filter(None, right)) or [""]
-        exact += bare in right
-        if bare or has_unanswerable:
-            overlap += max(shared_f1(_units(one, f1_unit), _units(bare, f1_unit)) for one in right)
-    return AnswerScores(exact / len(gold), overlap / len(gold), len(gold))
+            candidates = list(filter(None, candidates)) or [""]
+        exact_match += answer in candidates
+        if answer or has_unanswerable:
+            units = _units(answer, f1_unit)
+            f1 += max(overlap_f1(_units(candidate, f1_unit), units) for candidate in candidates)
+    return AnswerScores(exact_match / len(gold), f1 / len(gold), len(gold))
 
 
-def normalised(answer: str, f1_unit: F1Unit = "words") -> str:
-    """Give an answer in small letters, without punctuation and spaces that say nothing."""
+def normalize_answer(answer: str, f1_unit: F1Unit = "words") -> str:
+    """Return an answer in lower case, without punctuation, articles (SQuAD) and extra spaces."""
     if f1_unit == "characters":
-        return " ".join(answer.translate(_KOREAN_MARKS).lower().translate(_PUNCTUATION).split())
+        answer = answer.translate(_KORQUAD_PUNCTUATION).lower()
+        return " ".join(answer.translate(_PUNCTUATION).split())
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
 
 
@@ -83,9 +87,9 @@ def _units(answer: str, f1_unit: F1Unit) -> list[str]:
     return answer.split() if f1_unit == "words" else list(answer.replace(" ", ""))
 
 
-def shared_f1(gold: Sequence[str], found: Sequence[str]) -> float:
-    """Give F1 of two answers by what they share, each word as often as both have it."""
-    if not gold or not found:
-        return float(gold == found)
-    shared = (Counter(gold) & Counter(found)).total()
-    return 2 * shared / (len(gold) + len(found))
+def overlap_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
+    """Return F1 of the overlap of two answers as multisets of words or characters."""
+    if not gold or not predicted:
+        return float(gold == predicted)
+    shared = (Counter(gold) & Counter(predicted)).total()
+    return 2 * shared / (len(gold) + len(predicted))

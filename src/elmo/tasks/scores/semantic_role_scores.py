@@ -1,7 +1,7 @@
-"""How well the arguments of predicates fit: F1 of spans, the predicate itself left out.
+"""F1 of the arguments of predicates, without the predicates themselves.
 
-What is given cannot be found, so V is not counted, as the scorers of CoNLL have it. Continued
-arguments (C-ARG1) are spans of their own.
+The predicate is given, so its tag V is not scored, as in the scorers of CoNLL. Continued arguments
+(C-ARG1) count as separate spans.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ VERB = "V"
 
 
 def role_scores(
-    gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]], scheme: str
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: str
 ) -> SpanScores:
-    """Score the tags of predicates.
+    """Score the argument tags of predicates.
 
     Args:
-        gold: right tags for each predicate.
-        found: answered tags, in the same order.
-        scheme: of both.
+        gold: Gold tags for each predicate.
+        predicted: Predicted tags, in the same order.
+        scheme: Tag scheme of both.
     """
-    return span_scores(_arguments(gold, scheme), _arguments(found, scheme), scheme)
+    return span_scores(_arguments(gold, scheme), _arguments(predicted, scheme), scheme)
 
 
 def _arguments(frames: Sequence[Sequence[str]], scheme: str) -> list[list[str]]:
-    """Give tags without those of the predicate."""
+    """Return the tags without those of the predicate."""
     return [
         from_spans(
             [span for span in to_spans(tags, scheme) if span.label != VERB], len(tags), scheme

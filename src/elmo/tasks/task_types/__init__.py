@@ -1,1 +1,1 @@
-"""What is asked in each task: its labels, targets, answers, and how they are told."""
+"""The tasks: labels, targets, predictions and scores of each."""

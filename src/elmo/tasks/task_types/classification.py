@@ -1,4 +1,4 @@
-"""Classification: one label for a text."""
+"""Text classification: one label for a text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,38 +17,38 @@ from elmo.tasks.task_types.task import BaseTask
 
 @dataclass(frozen=True)
 class LabelPrediction:
-    """A label and how sure the model is of it and of all others."""
+    """A predicted label and the probabilities of all labels."""
 
     label: str
     probabilities: dict[str, float]
 
 
 class Classification(BaseTask):
-    """One label for a text."""
+    """Predicts one label for a text."""
 
     target_description: ClassVar[str] = "a label"
 
     def __init__(self, metric: str = "accuracy") -> None:
-        """Choose models by accuracy or by macro_f1."""
+        """Choose the metric that selects the best model: accuracy or macro_f1."""
         self.metric = metric
         self.metrics: tuple[str, ...] = ("accuracy", "macro_f1")
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Make the kind that a config says."""
+        """Create the task with the metric of the config."""
         return cls(config.metric)
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Tell whether an example has a label."""
+        """Whether the example has a label."""
         return isinstance(example.target, str)
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Give all labels there are."""
+        """Return the sorted labels of the examples."""
         return sorted({str(example.target) for example in examples})
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Make a head for vectors of a width."""
+        """Create the head for word vectors with `dim` dimensions."""
         return ClassificationHead(
             dim=dim,
             n_labels=len(labels),
@@ -56,36 +56,37 @@ class Classification(BaseTask):
             ngram_buckets=config.ngram_buckets if config.char_ngrams else 0,
         )
 
-    def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
-        """Give the numbers of labels, (batch,)."""
-        return torch.tensor([numbers[example.target] for example in examples])
+    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+        """Return the label indices, (batch,)."""
+        return torch.tensor([label_ids[example.target] for example in examples])
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Give labels with their probabilities."""
-        answers = []
+        """Return the most likely label and all label probabilities of each example."""
+        predictions = []
         for row in outputs:
             probabilities = dict(zip(labels, row, strict=True))
-            answers.append(
+            predictions.append(
                 LabelPrediction(max(probabilities, key=probabilities.__getitem__), probabilities)
             )
-        return answers
+        return predictions
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Give accuracy and macro F1."""
-        found = label_scores(
-            [example.target for example in examples], [answer.label for answer in answers]
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return accuracy and macro F1."""
+        scores = label_scores(
+            [example.target for example in examples],
+            [prediction.label for prediction in predictions],
         )
-        return {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
+        return {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}
 
-    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give the label and its probabilities, the likeliest first."""
-        ordered = sorted(answer.probabilities.items(), key=lambda item: -item[1])
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return the words, the label and the label probabilities, most likely first."""
+        ordered = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
         return {
             "words": list(example.words),
-            "label": answer.label,
+            "label": prediction.label,
             "probabilities": {name: round(value, 6) for name, value in ordered},
         }
 
     def to_settings(self) -> dict[str, Any]:
-        """Give what `make_task` makes the same kind of again."""
+        """Return the settings from which `make_task` creates the same task."""
         return {"metric": self.metric}

@@ -1,6 +1,6 @@
-"""Coreference: the mentions of a document, in a cluster for each person or thing.
+"""Coreference resolution: clusters of the mentions in a document that refer to the same entity.
 
-A model of it also answers which of two names a pronoun means (GAP), which is scored, not learned.
+A trained model can also be evaluated on GAP, which asks which of two names a pronoun refers to.
 """
 
 import logging
@@ -21,55 +21,65 @@ from elmo.tasks.heads.coreference_head import CoreferenceHead
 from elmo.tasks.readers.coreference_files import Cluster
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.scores.coreference_scores import cluster_scores
-from elmo.tasks.scores.pronoun_scores import Meant, pronoun_scores
+from elmo.tasks.scores.pronoun_scores import References, pronoun_scores
 from elmo.tasks.task_model import TaskHead
 from elmo.tasks.task_types.task import BaseTask, TextGroup, to_words
 from elmo.text.sentences import split_sentences
 
 logger = logging.getLogger(__name__)
 
-# Speakers that are told apart; further ones share the marks of the first.
+# Number of distinct speaker indicators; additional speakers reuse them from the first on.
 N_SPEAKERS = 15
-# Share of words that a found mention and a name have in common where they are the same.
-SAME_NAME = 0.5
+# Minimum overlap (intersection over union) of a predicted mention and a name that it matches.
+MIN_NAME_OVERLAP = 0.5
 
 
 class Coreference(BaseTask):
-    """Clusters of mentions."""
+    """Predicts the clusters of mentions of a document."""
 
     has_sentences: ClassVar[bool] = True
     max_batch_examples: ClassVar[int | None] = 1
     target_description: ClassVar[str] = (
-        "clusters of mentions, each its first word and the one after its last, and in one cluster"
+        "clusters of mentions, each mention a word range (start, end) in exactly one cluster"
     )
-    # Nobody that is known, or one of the speakers.
+    # 0 for an unknown speaker, or one of the speakers.
     n_indicators: ClassVar[int] = N_SPEAKERS + 1
 
-    def __init__(self, has_singletons: bool, **dials: Any) -> None:
-        """Say what a cluster may be.
+    def __init__(self, has_singletons: bool, **options: Any) -> None:
+        """Store the settings.
 
         Args:
-            has_singletons: whether there are clusters of one mention.
-            dials: of `CoreferenceConfig`.
+            has_singletons: Whether a cluster can have a single mention.
+            **options: Fields of `CoreferenceConfig`.
         """
-        self.has_singletons, self.dials = has_singletons, CoreferenceConfig(**dials)
+        self.has_singletons, self.config = has_singletons, CoreferenceConfig(**options)
         self.metric = "mean_f1"
         self.metrics: tuple[str, ...] = ("muc_f1", "b3_f1", "ceafe_f1", "mean_f1", "mention_f1")
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Make the kind that a config says; examples tell whether mentions may stand alone."""
+        """Create the task; `has_singletons` is set if an example has a cluster of one mention.
+
+        Args:
+            examples: Training examples.
+            config: Options of the task.
+
+        Raises:
+            InputError: The examples are from GAP, which has no clusters to train on.
+        """
         if any(isinstance(example.extra, PronounCandidates) for example in examples):
             raise InputError(
-                "clusters: GAP says of two names alone whether a pronoun means them, so that there "
-                "is nothing to learn clusters from; a trained model can be evaluated on it"
+                "Task coreference: cannot train on GAP, because it only annotates whether a "
+                "pronoun refers to each of two names. Use it to evaluate a trained model."
             )
-        has_singletons = any(len(cluster) == 1 for one in examples for cluster in one.target)
+        has_singletons = any(
+            len(cluster) == 1 for example in examples for cluster in example.target
+        )
         return cls(has_singletons, **asdict(config.coreference))
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Tell whether an example has clusters, or the names of a pronoun."""
+        """Whether the example has valid clusters, or the two labels of a GAP example."""
         if not isinstance(example.target, tuple):
             return False
         if isinstance(example.extra, PronounCandidates):
@@ -87,7 +97,7 @@ class Coreference(BaseTask):
 
     @staticmethod
     def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Make an example of a document: raw, its words, or the words of its sentences."""
+        """Create an example from a document: raw text, a list of words, or a list of sentences."""
         (document,) = texts
         if document and not isinstance(document[0], str):
             return Example(tuple(map(tuple, document)))
@@ -95,111 +105,123 @@ class Coreference(BaseTask):
         return Example(tuple(map(tuple, sentences)) or ((),))
 
     def split_example(self, example: Example) -> list[Example]:
-        """Cut long sentences, and a long document between sentences."""
+        """Split long sentences, and split a long document between sentences."""
+        max_words = self.config.max_sentence_words
         sentences = [
-            (text[at : at + self.dials.max_sentence_words], number)
+            (text[start : start + max_words], number)
             for number, text in enumerate(example.texts)
-            for at in range(0, len(text), self.dials.max_sentence_words)
+            for start in range(0, len(text), max_words)
         ]
-        runs = list(self._runs(sentences))
-        if len(runs) > 1:
-            _tell(self.dials.max_document_words)
-        firsts = [0, *accumulate(sum(len(text) for text, _ in run) for run in runs)]
+        parts = list(self._parts(sentences))
+        if len(parts) > 1:
+            _warn_about_split(self.config.max_document_words)
+        starts = [0, *accumulate(sum(len(text) for text, _ in part) for part in parts)]
         return [
             Example(
-                tuple(text for text, _ in run),
-                _inside(example, first, after),
+                tuple(text for text, _ in part),
+                _clusters_between(example, start, end),
                 example.id,
-                _speakers(example, [number for _, number in run]),
+                _speakers(example, [number for _, number in part]),
             )
-            for run, first, after in zip(runs, firsts, firsts[1:], strict=False)
+            for part, start, end in zip(parts, starts, starts[1:], strict=False)
         ]
 
-    def _runs(self, sentences: Sequence[tuple[Words, int]]) -> Iterator[list[tuple[Words, int]]]:
-        """Give sentences that are read together."""
-        run: list[tuple[Words, int]] = []
+    def _parts(self, sentences: Sequence[tuple[Words, int]]) -> Iterator[list[tuple[Words, int]]]:
+        """Yield runs of consecutive sentences with at most `max_document_words` words."""
+        part: list[tuple[Words, int]] = []
         n_words = 0
         for sentence in sentences:
             n_words += len(sentence[0])
-            if run and n_words > self.dials.max_document_words:
-                yield run
-                run, n_words = [], len(sentence[0])
-            run.append(sentence)
-        yield run
+            if part and n_words > self.config.max_document_words:
+                yield part
+                part, n_words = [], len(sentence[0])
+            part.append(sentence)
+        yield part
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Give the sentences of the only document, words marked by who speaks."""
+        """Return the sentences of the only document; the indicator of a word is its speaker."""
         (example,) = examples
-        marks = [
-            [mark] * len(text)
-            for text, mark in zip(example.texts, _marks(example.extra), strict=True)
+        indicators = [
+            [speaker] * len(text)
+            for text, speaker in zip(example.texts, _speaker_numbers(example.extra), strict=True)
         ]
-        return [TextGroup(list(example.texts), marks)]
+        return [TextGroup(list(example.texts), indicators)]
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Give nothing: what is chosen from is the document."""
+        """Return no labels: clusters consist of spans of the document."""
         return []
 
     def n_choices(self, labels: Sequence[str]) -> int:
-        """Give how many mentions a mention may be linked to, and none."""
-        return self.dials.max_antecedents + 1
+        """Return the number of candidate antecedents of a mention, plus one for none."""
+        return self.config.max_antecedents + 1
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Make a head for vectors of a width."""
+        """Create the head for word vectors with `dim` dimensions."""
         return CoreferenceHead(
-            dim=dim, dials=self.dials, has_singletons=self.has_singletons, dropout=config.dropout
+            dim=dim,
+            config=self.config,
+            has_singletons=self.has_singletons,
+            dropout=config.dropout,
         )
 
-    def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
-        """Give first word, word after the last and cluster of each mention, (mentions, 3)."""
+    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+        """Return start, end and cluster index of each mention, (mentions, 3)."""
         (example,) = examples
         rows = [
-            (*place, number) for number, cluster in enumerate(example.target) for place in cluster
+            (*mention, number)
+            for number, cluster in enumerate(example.target)
+            for mention in cluster
         ]
         return torch.tensor(rows, dtype=torch.int64).reshape(-1, 3)
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Give clusters in the order of the text."""
-        return [tuple(sorted(tuple(sorted(one)) for one in clusters)) for clusters in outputs]
+        """Return the clusters of each document, sorted by position."""
+        return [
+            tuple(sorted(tuple(sorted(cluster)) for cluster in clusters)) for clusters in outputs
+        ]
 
     def merge_predictions(
-        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
     ) -> Any:
-        """Give the clusters of all pieces, words counted over the whole document."""
-        firsts = accumulate((sum(map(len, piece.texts)) for piece in pieces), initial=0)
+        """Return the clusters of all parts, with word indices relative to the whole document."""
+        offsets = accumulate((sum(map(len, part.texts)) for part in parts), initial=0)
         return tuple(
-            tuple((start + first, end + first) for start, end in cluster)
-            for first, clusters in zip(firsts, answers, strict=False)
+            tuple((start + offset, end + offset) for start, end in cluster)
+            for offset, clusters in zip(offsets, predictions, strict=False)
             for cluster in clusters
         )
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Give MUC, B³, CEAFe, their mean and how mentions are found; of names of pronouns GAP's.
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return MUC, B³, CEAFe, their mean and mention F1; on GAP examples the scores of GAP.
 
-        Clusters of one mention count as the examples have them.
+        Gold clusters of one mention are scored like any other cluster.
         """
         gold = [example.target for example in examples]
-        names = [one.extra for one in examples if isinstance(one.extra, PronounCandidates)]
-        if names and len(names) == len(examples):
-            meant = [_meant(own, one) for own, one in zip(answers, names, strict=True)]
-            of_names = pronoun_scores(gold, meant, [one.gender for one in names])
+        candidates = [
+            example.extra for example in examples if isinstance(example.extra, PronounCandidates)
+        ]
+        if candidates and len(candidates) == len(examples):
+            pairs = zip(predictions, candidates, strict=True)
+            predicted = [_references(clusters, names) for clusters, names in pairs]
+            genders = [names.gender for names in candidates]
+            gap_scores = pronoun_scores(gold, predicted, genders)
             return {
-                "gap_f1": of_names.f1,
-                "masculine_f1": of_names.masculine,
-                "feminine_f1": of_names.feminine,
-                "bias": of_names.bias,
+                "gap_f1": gap_scores.f1,
+                "masculine_f1": gap_scores.masculine,
+                "feminine_f1": gap_scores.feminine,
+                "bias": gap_scores.bias,
             }
-        found = cluster_scores(gold, answers)
+        scores = cluster_scores(gold, predictions)
         return {
-            "muc_f1": found.muc.f1,
-            "b3_f1": found.b3.f1,
-            "ceafe_f1": found.ceafe.f1,
-            "mean_f1": found.mean_f1,
-            "mention_f1": found.mentions.f1,
+            "muc_f1": scores.muc.f1,
+            "b3_f1": scores.b3.f1,
+            "ceafe_f1": scores.ceafe.f1,
+            "mean_f1": scores.mean_f1,
+            "mention_f1": scores.mentions.f1,
         }
 
-    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give the words of the document, and the mentions of each cluster."""
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return the words of the document and the mentions of each cluster."""
         words = [word for text in example.texts for word in text]
         return {
             "words": words,
@@ -208,27 +230,27 @@ class Coreference(BaseTask):
                     {"text": " ".join(words[start:end]), "start": start, "end": end}
                     for start, end in cluster
                 ]
-                for cluster in answer
+                for cluster in prediction
             ],
         }
 
     def to_settings(self) -> dict[str, Any]:
-        """Give what `make_task` makes the same kind of again."""
-        return {"has_singletons": self.has_singletons, **asdict(self.dials)}
+        """Return the settings from which `make_task` creates the same task."""
+        return {"has_singletons": self.has_singletons, **asdict(self.config)}
 
 
 @cache
-def _tell(longest: int) -> None:
-    """Say once that documents are cut."""
+def _warn_about_split(max_document_words: int) -> None:
+    """Warn, once per limit, that documents are split."""
     logger.warning(
-        "documents above %s words are cut between sentences, and nothing is linked across the cut: "
-        "--longest-document",
-        f"{longest:,}",
+        "Documents of more than %s words are split between sentences; mentions in different parts "
+        "are never linked. Raise the limit with --max-document-words.",
+        f"{max_document_words:,}",
     )
 
 
-def _inside(example: Example, first: int, after: int) -> tuple[Cluster, ...] | None:
-    """Give the clusters of the words from one up to another, counted from there."""
+def _clusters_between(example: Example, first: int, after: int) -> tuple[Cluster, ...] | None:
+    """Return the clusters of the words `first` to `after`, with indices relative to `first`."""
     if example.target is None or isinstance(example.extra, PronounCandidates):
         return None
     clusters = (
@@ -239,45 +261,46 @@ def _inside(example: Example, first: int, after: int) -> tuple[Cluster, ...] | N
 
 
 def _speakers(example: Example, numbers: Sequence[int]) -> tuple[str, ...]:
-    """Give who speaks in some sentences, nothing where it is not known."""
+    """Return the speakers of sentences, by sentence index; empty strings if unknown."""
     if not isinstance(example.extra, tuple):
         return ("",) * len(numbers)
     return tuple(example.extra[number] for number in numbers)
 
 
-def _marks(speakers: Sequence[str]) -> list[int]:
-    """Number speakers from 1, in the order in which they first speak; 0 for nobody."""
-    numbers = {
-        name: at % N_SPEAKERS + 1 for at, name in enumerate(dict.fromkeys(filter(None, speakers)))
-    }
+def _speaker_numbers(speakers: Sequence[str]) -> list[int]:
+    """Return speaker numbers from 1 in order of first occurrence; 0 for an unknown speaker."""
+    distinct = dict.fromkeys(filter(None, speakers))
+    numbers = {name: index % N_SPEAKERS + 1 for index, name in enumerate(distinct)}
     return [numbers.get(name, 0) for name in speakers]
 
 
-def _meant(clusters: Sequence[Cluster], names: PronounCandidates) -> Meant:
-    """Tell of both names whether they are in the cluster of the pronoun.
+def _references(clusters: Sequence[Cluster], names: PronounCandidates) -> References:
+    """Return for both names whether they are in the cluster of the pronoun.
 
-    A model may draw the limits of a name in another way: the mention that shares most words with it
-    is taken for it.
+    The boundaries of predicted mentions can differ from those of the names, so the mention with the
+    largest overlap counts as the name.
     """
-    own = _cluster_of(clusters, names.pronoun)
-    of_names = [_cluster_of(clusters, name) for name in (names.a, names.b)]
-    first, second = (own is not None and own == number for number in of_names)
+    pronoun_cluster = _cluster_of(clusters, names.pronoun)
+    name_clusters = [_cluster_of(clusters, name) for name in (names.a, names.b)]
+    first, second = (
+        pronoun_cluster is not None and pronoun_cluster == cluster for cluster in name_clusters
+    )
     return first, second
 
 
-def _cluster_of(clusters: Sequence[Cluster], place: IndexRange) -> int | None:
-    """Give the number of the cluster of a mention; None where it is in none."""
+def _cluster_of(clusters: Sequence[Cluster], span: IndexRange) -> int | None:
+    """Return the index of the cluster that contains a span; None if no mention matches it."""
     best: int | None = None
-    most = 0.0
+    best_overlap = 0.0
     for number, cluster in enumerate(clusters):
         for mention in cluster:
-            share = _shared(mention, place)
-            if share >= SAME_NAME and share > most:
-                best, most = number, share
+            overlap = _overlap(mention, span)
+            if overlap >= MIN_NAME_OVERLAP and overlap > best_overlap:
+                best, best_overlap = number, overlap
     return best
 
 
-def _shared(one: IndexRange, other: IndexRange) -> float:
-    """Give the share of words that two spans have in common."""
-    both = min(one[1], other[1]) - max(one[0], other[0])
-    return max(0, both) / (max(one[1], other[1]) - min(one[0], other[0]))
+def _overlap(first: IndexRange, second: IndexRange) -> float:
+    """Return the intersection over union of two word ranges."""
+    shared = min(first[1], second[1]) - max(first[0], second[0])
+    return max(0, shared) / (max(first[1], second[1]) - min(first[0], second[0]))

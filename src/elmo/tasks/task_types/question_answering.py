@@ -1,4 +1,4 @@
-"""Answers: a piece of a passage that answers a question, or the word that there is none."""
+"""Extractive question answering: the span of a passage that answers a question, or no answer."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from elmo.tasks.task_types.task import BaseTask, TextGroup, paired_text_groups, 
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """What a passage answers.
+    """A predicted answer.
 
     Attributes:
-        text: a piece of the passage as it was written; empty for no answer.
-        start: its first character; None for no answer.
-        end: the character after its last.
-        score: probability of it, among all spans of its window and no answer.
+        text: Substring of the raw passage; empty for no answer.
+        start: Index of its first character in the passage; None for no answer.
+        end: Index after its last character; None for no answer.
+        score: Its probability among all spans of its window and no answer.
     """
 
     text: str
@@ -36,12 +36,12 @@ class SpanAnswer:
 
 
 class QuestionAnswering(BaseTask):
-    """A span of the second text that answers the first."""
+    """Finds the span of the passage (second text) that answers the question (first text)."""
 
     n_texts: ClassVar[int] = 2
-    # Whether the other text has the word too.
+    # Whether the other text also contains the word.
     n_indicators: ClassVar[int] = 2
-    target_description: ClassVar[str] = "answers, and a passage with the places of its words"
+    target_description: ClassVar[str] = "answers, and a passage with the positions of its words"
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class QuestionAnswering(BaseTask):
         has_unanswerable: bool,
         f1_unit: F1Unit = "words",
     ) -> None:
-        """Say what an answer may be.
+        """Store the settings.
 
         Args:
-            max_answer_words: its words at most.
-            window: words of a passage that are read at a time.
-            overlap: words that a window shares with the one before.
-            has_unanswerable: whether there are questions without one.
-            f1_unit: what F1 counts.
+            max_answer_words: Maximum number of words in an answer.
+            window: Maximum number of words of a passage that the model reads at once.
+            overlap: Number of words that a window shares with the previous one.
+            has_unanswerable: Whether some questions have no answer.
+            f1_unit: Unit that F1 counts: words or characters.
         """
         self.max_answer_words, self.window, self.overlap = max_answer_words, window, overlap
         self.has_unanswerable, self.f1_unit = has_unanswerable, f1_unit
@@ -67,102 +67,107 @@ class QuestionAnswering(BaseTask):
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Make the kind that a config says; examples tell whether some have no answer."""
-        dials = config.question_answering
+        """Create the task; `has_unanswerable` is set if an example has no answer."""
+        options = config.question_answering
         has_unanswerable = any(not example.target.texts for example in examples)
         return cls(
-            dials.max_answer_words, dials.window, dials.overlap, has_unanswerable, dials.f1_unit
+            options.max_answer_words,
+            options.window,
+            options.overlap,
+            has_unanswerable,
+            options.f1_unit,
         )
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Tell whether an example has answers and a passage."""
+        """Whether the example has gold answers and a passage."""
         return isinstance(example.target, GoldAnswers) and isinstance(example.extra, Passage)
 
     @staticmethod
     def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Make an example of a question and a passage, raw or split already."""
+        """Create an example from a question and a passage, raw or tokenized."""
         question, passage = texts
         words = to_words(passage, split)
         text = passage if isinstance(passage, str) else " ".join(passage)
         return Example((to_words(question, split), words), extra=Passage.align(text, words))
 
     def split_example(self, example: Example) -> list[Example]:
-        """Cut a long passage into windows; one without the answer is as if there was none."""
+        """Split a long passage into windows; a window without the answer is unanswerable."""
         question, passage = example.texts
         if len(passage) <= self.window:
             return [example]
         last = len(passage) - self.window
-        firsts = [*range(0, last, self.window - self.overlap), last]
-        return [self._window(example, question, passage, first) for first in firsts]
+        starts = [*range(0, last, self.window - self.overlap), last]
+        return [self._window(example, question, passage, start) for start in starts]
 
-    def _window(self, example: Example, question: Words, passage: Words, first: int) -> Example:
-        seen = slice(first, first + self.window)
+    def _window(self, example: Example, question: Words, passage: Words, start: int) -> Example:
+        window = slice(start, start + self.window)
         target = example.target
         if target is not None:
             target = GoldAnswers()
-            place = example.target.word_range
-            if place is not None and seen.start <= place[0] and place[1] <= seen.stop:
-                target = replace(example.target, word_range=(place[0] - first, place[1] - first))
-        given = replace(example.extra, word_offsets=example.extra.word_offsets[seen])
-        return Example((question, passage[seen]), target, example.id, given)
+            answer = example.target.word_range
+            if answer is not None and window.start <= answer[0] and answer[1] <= window.stop:
+                target = replace(example.target, word_range=(answer[0] - start, answer[1] - start))
+        extra = replace(example.extra, word_offsets=example.extra.word_offsets[window])
+        return Example((question, passage[window]), target, example.id, extra)
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Give questions and passages, the words marked that both have."""
+        """Return questions and passages; shared words have the indicator 1."""
         return paired_text_groups(examples)
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Give nothing: what is chosen from is the passage."""
+        """Return no labels: answers are spans of the passage."""
         return []
 
     def n_choices(self, labels: Sequence[str]) -> int:
-        """Give how many spans a window has at most."""
+        """Return the maximum number of candidate spans in a window."""
         return self.window * self.max_answer_words
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Make a head for vectors of a width."""
+        """Create the head for word vectors with `dim` dimensions."""
         return QuestionAnsweringHead(dim=dim, max_answer_words=self.max_answer_words, config=config)
 
-    def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
-        """Give first words and those after the last, (batch, 2), -1 for no answer."""
+    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+        """Return the word ranges of the answers, (batch, 2), -1 for no answer."""
         return torch.tensor([example.target.word_range or (-1, -1) for example in examples])
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Give the spans of windows as they were found."""
+        """Return the predicted spans of the windows unchanged."""
         return list(outputs)
 
     def merge_predictions(
-        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
     ) -> Any:
-        """Give the span that stands highest above no answer in its window."""
-        piece, best = max(
-            zip(pieces, answers, strict=True),
+        """Return the answer of the window in which it is most likely relative to no answer."""
+        part, best = max(
+            zip(parts, predictions, strict=True),
             key=lambda pair: pair[1].log_probability - pair[1].log_none,
         )
         if self.has_unanswerable and best.log_none > best.log_probability:
             return SpanAnswer("", None, None, math.exp(best.log_none))
-        places = piece.extra.word_offsets
-        start, end = places[best.start][0], places[best.end - 1][1]
-        return SpanAnswer(piece.extra.text[start:end], start, end, math.exp(best.log_probability))
+        offsets = part.extra.word_offsets
+        start, end = offsets[best.start][0], offsets[best.end - 1][1]
+        return SpanAnswer(part.extra.text[start:end], start, end, math.exp(best.log_probability))
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Give exact match and F1 as SQuAD's own program computes them."""
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return exact match and F1 as defined by SQuAD."""
         gold = [example.target.texts for example in examples]
-        found = answer_scores(gold, [answer.text for answer in answers], self.f1_unit)
-        return {"exact_match": found.exact_match, "f1": found.f1}
+        predicted = [prediction.text for prediction in predictions]
+        scores = answer_scores(gold, predicted, self.f1_unit)
+        return {"exact_match": scores.exact_match, "f1": scores.f1}
 
-    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give the question, the answer, its place in the raw passage and its probability."""
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return the question, the answer, its position in the raw passage and its probability."""
         return {
             "question": " ".join(example.words),
-            "answer": answer.text,
-            "start": answer.start,
-            "end": answer.end,
-            "score": round(answer.score, 6),
+            "answer": prediction.text,
+            "start": prediction.start,
+            "end": prediction.end,
+            "score": round(prediction.score, 6),
         }
 
     def to_settings(self) -> dict[str, Any]:
-        """Give what `make_task` makes the same kind of again."""
+        """Return the settings from which `make_task` creates the same task."""
         return {
             "max_answer_words": self.max_answer_words,
             "window": self.window,

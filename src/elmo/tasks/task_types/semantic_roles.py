@@ -1,8 +1,9 @@
-"""Semantic roles: the predicates of a sentence, and for each the spans of its arguments.
+"""Semantic role labeling: the predicates of a sentence and the argument spans of each.
 
-One model learns two questions. Which words are predicates? The answer has V on each of them. What
-are the arguments of this predicate? It is marked, and the answer has V on it alone. A sentence
-without given predicates is asked the first, then the second for each that was found.
+One model learns two kinds of examples: with no predicate marked, it tags all predicates of the
+sentence with V; with one predicate marked, it tags the arguments of that predicate, and only the
+predicate itself with V. If the predicates of a sentence are unknown, they are predicted first, then
+the arguments of each.
 """
 
 from collections.abc import Sequence
@@ -15,21 +16,22 @@ from elmo.tasks import spans
 from elmo.tasks.examples import Example, Frame
 from elmo.tasks.scores.label_scores import Score
 from elmo.tasks.scores.semantic_role_scores import VERB, role_scores
-from elmo.tasks.task_types.tagging import Tagging, scheme_of
+from elmo.tasks.task_types.tagging import Tagging, choose_scheme
 from elmo.tasks.task_types.task import TextGroup
 
-# What a word is marked as: beside the predicate, the predicate itself, or a word of a sentence that
-# is asked for its predicates.
-BESIDE, PREDICATE, SOUGHT = range(3)
+# Values of the indicator feature: a word other than the marked predicate, the marked predicate, and
+# every word of a sentence whose predicates are to be found.
+NOT_PREDICATE, PREDICATE, PREDICATE_SEARCH = range(3)
 
 
 @dataclass(frozen=True)
 class PredictedFrames:
-    """What is found in a sentence.
+    """Predicted predicates and frames of a sentence.
 
     Attributes:
-        predicates: numbers of the words that are predicates.
-        frames: of the given predicates; of those that were found where none are given.
+        predicates: Word indices of the predicted predicates.
+        frames: Frames of the predicates given with the example, or of the predicted ones if none
+            are given.
     """
 
     predicates: tuple[int, ...]
@@ -37,36 +39,40 @@ class PredictedFrames:
 
 
 class SemanticRoles(Tagging):
-    """Predicates and their arguments."""
+    """Predicts predicates and their arguments."""
 
     target_description: ClassVar[str] = (
-        "frames, each a predicate of the sentence and a tag for each word"
+        "frames, each with a predicate of the sentence and a tag for each word"
     )
     n_indicators: ClassVar[int] = 3
-    # There are some sixty labels; telling inner and last words apart would double the tags, most of
-    # them rare, and take four times as long.
-    learned: ClassVar[str] = spans.IOB2
+    # PropBank has about sixty labels. BIOES would double the number of tags, most of them rare, and
+    # take four times as long.
+    model_scheme: ClassVar[str] = spans.IOB2
 
     def __init__(self, scheme: str = spans.IOB2) -> None:
-        """Say how tags are to be read.
+        """Choose the tag scheme.
 
         Args:
-            scheme: of the examples.
+            scheme: Tag scheme of the examples.
         """
         super().__init__(scheme)
         self.metrics = ("span_precision", "span_recall", "span_f1", "predicate_f1")
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Make the kind for the scheme that the tags of examples are in."""
-        scheme = scheme_of([frame.tags for one in examples for frame in one.target], config)
+        """Create the task with the tag scheme of the config or, by default, of the examples."""
+        tags = [frame.tags for example in examples for frame in example.target]
+        scheme = choose_scheme(tags, config)
         if scheme == spans.NONE:
-            raise InputError("roles: the tags of frames are of no scheme; expected such as B-ARG0")
+            raise InputError(
+                "Task semantic_roles: the tags of the frames follow no tag scheme; expected tags "
+                "such as B-ARG0."
+            )
         return cls(scheme)
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Tell whether an example has frames."""
+        """Whether the example has frames that match its words and its predicates."""
         n = len(example.words)
         return (
             isinstance(example.target, tuple)
@@ -78,67 +84,74 @@ class SemanticRoles(Tagging):
         )
 
     def split_example(self, example: Example) -> list[Example]:
-        """Ask for the predicates, and for the arguments of each that is given."""
+        """Return one example for finding the predicates and one for the arguments of each."""
         if example.target is None:
-            numbers = (None, *(example.extra or ()))
-            return [Example(example.texts, extra=number) for number in numbers]
-        # A word may be the predicate of two frames.
-        verbs = {spans.Span(number, number + 1, VERB) for number in example.extra}
+            predicates = (None, *(example.extra or ()))
+            return [Example(example.texts, extra=predicate) for predicate in predicates]
+        # A set, because a word can be the predicate of two frames.
+        verbs = {spans.Span(predicate, predicate + 1, VERB) for predicate in example.extra}
         tags = spans.from_spans(verbs, len(example.words), self.scheme)
-        frames = [Example(example.texts, tags, extra=number) for number, tags in example.target]
+        frames = [
+            Example(example.texts, tags, extra=predicate) for predicate, tags in example.target
+        ]
         return [Example(example.texts, tuple(tags)), *frames]
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Give sentences, the predicate marked."""
-        return [TextGroup([example.words for example in examples], list(map(_marks, examples)))]
+        """Return the sentences with the predicate marked by the indicator feature."""
+        words = [example.words for example in examples]
+        return [TextGroup(words, list(map(_indicators, examples)))]
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Give all tags there are."""
+        """Return the sorted tags of the examples, including those of predicates."""
         return super().labels(
-            [piece for example in examples for piece in self.split_example(example)]
+            [part for example in examples for part in self.split_example(example)]
         )
 
-    def follow_up_examples(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
-        """Ask for the arguments of each predicate that was found, where none are given."""
+    def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
+        """Return an example for the arguments of each predicted predicate, if none are given."""
         if example.extra is not None:
             return ()
-        return [Example(example.texts, extra=number) for number in self._predicates(answers[0])]
+        return [
+            Example(example.texts, extra=predicate)
+            for predicate in self._predicates(predictions[0])
+        ]
 
     def _predicates(self, tags: Sequence[str]) -> tuple[int, ...]:
         return tuple(span.start for span in spans.to_spans(tags, self.scheme) if span.label == VERB)
 
     def merge_predictions(
-        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
     ) -> Any:
-        """Give the predicates, and the frames that were asked for."""
+        """Return the predicted predicates and the frame of each part with a marked predicate."""
         frames = [
-            Frame(piece.extra, self._with_verb(piece.extra, tags))
-            for piece, tags in zip(pieces[1:], answers[1:], strict=True)
+            Frame(part.extra, self._with_verb(part.extra, tags))
+            for part, tags in zip(parts[1:], predictions[1:], strict=True)
         ]
-        return PredictedFrames(self._predicates(answers[0]), tuple(frames))
+        return PredictedFrames(self._predicates(predictions[0]), tuple(frames))
 
     def _with_verb(self, predicate: int, tags: tuple[str, ...]) -> tuple[str, ...]:
-        """Give tags in which no argument covers the predicate, which is V."""
-        found = spans.to_spans(tags, self.scheme)
-        there = [span for span in found if span.start <= predicate < span.end]
-        # Of a verb in two parts the second may be the word that is named.
-        if there and there[0].label in (VERB, f"C-{VERB}"):
+        """Return the tags with V on the predicate and without arguments that overlap it."""
+        predicted = spans.to_spans(tags, self.scheme)
+        overlapping = [span for span in predicted if span.start <= predicate < span.end]
+        # The marked word can be the second part of a discontinuous verb (C-V).
+        if overlapping and overlapping[0].label in (VERB, f"C-{VERB}"):
             return tags
-        kept = [span for span in found if span not in there and span.label != VERB]
+        kept = [span for span in predicted if span not in overlapping and span.label != VERB]
         kept.append(spans.Span(predicate, predicate + 1, VERB))
         return tuple(spans.from_spans(kept, len(tags), self.scheme))
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Give precision and recall of arguments of given predicates, and how those are found."""
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return precision, recall and F1 of the arguments, and F1 of the predicates."""
         gold = [frame.tags for example in examples for frame in example.target]
-        found = [frame.tags for answer in answers for frame in answer.frames]
-        by_span = role_scores(spans.to_scheme(gold, self.scheme), found, self.scheme)
-        there = [{frame.predicate for frame in example.target} for example in examples]
-        said = [set(answer.predicates) for answer in answers]
+        predicted = [frame.tags for prediction in predictions for frame in prediction.frames]
+        by_span = role_scores(spans.to_scheme(gold, self.scheme), predicted, self.scheme)
+        gold_predicates = [{frame.predicate for frame in example.target} for example in examples]
+        predicted_predicates = [set(prediction.predicates) for prediction in predictions]
+        pairs = zip(gold_predicates, predicted_predicates, strict=True)
         predicates = Score.from_counts(
-            gold=sum(map(len, there)),
-            found=sum(map(len, said)),
-            right=sum(len(right & own) for right, own in zip(there, said, strict=True)),
+            gold=sum(map(len, gold_predicates)),
+            predicted=sum(map(len, predicted_predicates)),
+            correct=sum(len(of_gold & of_predicted) for of_gold, of_predicted in pairs),
         )
         return {
             "span_precision": by_span.precision,
@@ -147,8 +160,8 @@ class SemanticRoles(Tagging):
             "predicate_f1": predicates.f1,
         }
 
-    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give the words, and each predicate with its arguments."""
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return the words, and each predicate with its arguments."""
         return {
             "words": list(example.words),
             "frames": [
@@ -161,14 +174,15 @@ class SemanticRoles(Tagging):
                         if span.label != VERB
                     ],
                 }
-                for frame in answer.frames
+                for frame in prediction.frames
             ],
         }
 
 
-def _marks(example: Example) -> list[int]:
+def _indicators(example: Example) -> list[int]:
     if example.extra is None:
-        return [SOUGHT] * len(example.words)
+        return [PREDICATE_SEARCH] * len(example.words)
     return [
-        PREDICATE if number == example.extra else BESIDE for number in range(len(example.words))
+        PREDICATE if index == example.extra else NOT_PREDICATE
+        for index in range(len(example.words))
     ]

@@ -1,4 +1,4 @@
-"""Pairs: one label for two texts, such as whether the first entails the second."""
+"""Sentence pair classification: one label for two texts, e.g. textual entailment."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -12,22 +12,22 @@ from elmo.tasks.task_types.task import TextGroup, paired_text_groups
 
 
 class SentencePairs(Classification):
-    """One label for two texts."""
+    """Predicts one label for two texts."""
 
     n_texts: ClassVar[int] = 2
-    # Whether the other text has the word too.
+    # Whether the other text also contains the word.
     n_indicators: ClassVar[int] = 2
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Give first and second texts, the words marked that both have."""
+        """Return the first and the second texts; shared words have the indicator 1."""
         return paired_text_groups(examples)
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Make a head for vectors of a width."""
+        """Create the head for word vectors with `dim` dimensions."""
         return SentencePairHead(dim=dim, n_labels=len(labels), config=config)
 
-    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give both texts, the label and its probabilities, the likeliest first."""
-        found = super().to_record(example, answer)
-        del found["words"]
-        return {"texts": [list(text) for text in example.texts], **found}
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return both texts, the label and the label probabilities, most likely first."""
+        record = super().to_record(example, prediction)
+        del record["words"]
+        return {"texts": [list(text) for text in example.texts], **record}

@@ -1,4 +1,4 @@
-"""Tagging: a tag for each word of a text."""
+"""Tagging: one tag for each word of a text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,84 +18,90 @@ from elmo.tasks.task_types.task import BaseTask
 
 
 class Tagging(BaseTask):
-    """A tag for each word; where tags are parts of spans, spans are what counts."""
+    """Predicts a tag for each word; tags that encode spans are scored by their spans."""
 
     target_description: ClassVar[str] = "a tag for each word"
-    # Words of an entity told apart as its first, inner and last ones, and those that stand alone.
-    learned: ClassVar[str] = spans.BIOES
+    # Scheme that the model learns: it distinguishes the first, inner and last words of an entity
+    # and entities of one word.
+    model_scheme: ClassVar[str] = spans.BIOES
 
     def __init__(self, scheme: str = spans.NONE) -> None:
-        """Say how tags are to be read.
+        """Choose the tag scheme and the metrics that fit it.
 
         Args:
-            scheme: of the examples.
+            scheme: Tag scheme of the examples.
         """
         self.scheme = scheme
         self.has_spans = scheme != spans.NONE
         self.metric = "span_f1" if self.has_spans else "accuracy"
-        spanned = ("span_precision", "span_recall", "span_f1") if self.has_spans else ()
-        self.metrics: tuple[str, ...] = ("accuracy", *spanned)
+        span_metrics = ("span_precision", "span_recall", "span_f1") if self.has_spans else ()
+        self.metrics: tuple[str, ...] = ("accuracy", *span_metrics)
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Make the kind for the scheme that the tags of examples are in."""
-        with telling_where(examples):
-            kind = cls(scheme_of([example.target for example in examples], config))
-            # All tags are read once, so that one the scheme has not is told with its place.
-            kind.labels(examples)
-        return kind
+        """Create the task with the tag scheme of the config or, by default, of the examples."""
+        with locating_invalid_tags(examples):
+            task = cls(choose_scheme([example.target for example in examples], config))
+            # Parse all tags once, so that the error for an invalid tag names its location.
+            task.labels(examples)
+        return task
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Tell whether an example has tags."""
+        """Whether the example has tags."""
         return isinstance(example.target, tuple)
 
-    def _learned(self, tags: tuple[str, ...]) -> tuple[str, ...]:
-        """Give the tags that are learned for those of an example."""
-        return _converted(tags, self.scheme, self.learned) if self.has_spans else tags
+    def _model_tags(self, tags: tuple[str, ...]) -> tuple[str, ...]:
+        """Convert the tags of an example to the scheme that the model learns."""
+        return _convert(tags, self.scheme, self.model_scheme) if self.has_spans else tags
 
     def weight(self, example: Example) -> float:
-        """Count each word alike."""
+        """Return the number of words, so that each word has the same weight."""
         return float(len(example.words))
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Give all tags there are; outside of spans a word may always be."""
+        """Return the sorted tags of the examples; with a span scheme always including O."""
         always = {spans.OUTSIDE} if self.has_spans else set()
-        return sorted({tag for one in examples for tag in self._learned(one.target)} | always)
+        return sorted(
+            {tag for example in examples for tag in self._model_tags(example.target)} | always
+        )
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Make a head for vectors of a width."""
+        """Create the head for word vectors with `dim` dimensions."""
         if not config.crf:
             return SoftmaxTaggingHead(dim=dim, n_tags=len(labels))
-        allowed = spans.allowed_transitions(self.learned, labels) if self.has_spans else None
+        allowed = spans.allowed_transitions(self.model_scheme, labels) if self.has_spans else None
         return TaggingHead(dim=dim, n_tags=len(labels), allowed=allowed)
 
-    def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
-        """Give the numbers of tags, (batch, time), 0 at padding."""
-        tags = [[numbers[tag] for tag in self._learned(example.target)] for example in examples]
+    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+        """Return the tag indices, (batch, time), 0 at padding."""
+        tags = [
+            [label_ids[tag] for tag in self._model_tags(example.target)] for example in examples
+        ]
         return pad_tags(tags, max(map(len, tags)))
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Give tags as the examples have them."""
-        answers = []
+        """Return the tags of each example, in the tag scheme of the examples."""
+        predictions = []
         for row in outputs:
             tags = [labels[number] for number in row]
             if self.has_spans:
-                tags = list(spans.convert(tags, self.learned, self.scheme))
-            answers.append(tuple(tags))
-        return answers
+                tags = list(spans.convert(tags, self.model_scheme, self.scheme))
+            predictions.append(tuple(tags))
+        return predictions
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Give the share of right tags and, where there are spans, their precision and recall."""
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return the accuracy of tags and, with a span scheme, the scores of spans."""
         gold = [example.target for example in examples]
         if not self.has_spans:
-            found = label_scores(
-                [tag for tags in gold for tag in tags], [tag for tags in answers for tag in tags]
+            scores = label_scores(
+                [tag for tags in gold for tag in tags],
+                [tag for tags in predictions for tag in tags],
             )
-            return {"accuracy": found.accuracy}
-        with telling_where(examples):
+            return {"accuracy": scores.accuracy}
+        with locating_invalid_tags(examples):
             gold = spans.to_scheme(gold, self.scheme)
-        by_span = span_scores(gold, answers, self.scheme)
+        by_span = span_scores(gold, predictions, self.scheme)
         return {
             "accuracy": by_span.accuracy,
             "span_precision": by_span.precision,
@@ -103,41 +109,41 @@ class Tagging(BaseTask):
             "span_f1": by_span.f1,
         }
 
-    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give words and tags, and the spans where there are some."""
-        plain: dict[str, Any] = {"words": list(example.words), "tags": list(answer)}
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return the words, the tags and, with a span scheme, the spans."""
+        record: dict[str, Any] = {"words": list(example.words), "tags": list(prediction)}
         if self.has_spans:
-            found = spans.to_spans(answer, self.scheme)
-            plain["spans"] = [span.to_dict(example.words) for span in found]
-        return plain
+            predicted = spans.to_spans(prediction, self.scheme)
+            record["spans"] = [span.to_dict(example.words) for span in predicted]
+        return record
 
     def to_settings(self) -> dict[str, Any]:
-        """Give what `make_task` makes the same kind of again."""
+        """Return the settings from which `make_task` creates the same task."""
         return {"scheme": self.scheme}
 
 
 @contextmanager
-def telling_where(examples: Sequence[Example]) -> Iterator[None]:
-    """Say of a tag that does not belong where it stands in which file and line that is."""
+def locating_invalid_tags(examples: Sequence[Example]) -> Iterator[None]:
+    """Add file and line of the tag to the error message if the block raises `InvalidTag`."""
     try:
         yield
     except spans.InvalidTag as error:
-        places = (
+        locations = (
             f"{example.word_location(number)}: "
             for example in examples
             for number, tag in enumerate(example.target)
             if tag == error.tag and example.word_location(number)
         )
-        raise InputError(f"{next(places, '')}{error}") from None
+        raise InputError(f"{next(locations, '')}{error}") from None
 
 
-def scheme_of(tags: Sequence[Sequence[str]], config: TaskConfig) -> str:
-    """Give the scheme that is named, or the one that tags are in."""
-    named = config.examples.scheme
-    return spans.detect_scheme(tags) if named == "auto" else named
+def choose_scheme(tags: Sequence[Sequence[str]], config: TaskConfig) -> str:
+    """Return the tag scheme of the config, or the detected scheme if it is `auto`."""
+    scheme = config.examples.scheme
+    return spans.detect_scheme(tags) if scheme == "auto" else scheme
 
 
 @lru_cache(maxsize=2**17)
-def _converted(tags: tuple[str, ...], scheme: str, learned: str) -> tuple[str, ...]:
-    """Convert tags, once for all epochs: it is the better half of making a batch."""
-    return tuple(spans.convert(tags, scheme, learned))
+def _convert(tags: tuple[str, ...], scheme: str, model_scheme: str) -> tuple[str, ...]:
+    """Convert tags; cached, because it takes most of the time of building a batch."""
+    return tuple(spans.convert(tags, scheme, model_scheme))

@@ -1,8 +1,8 @@
-"""What the frame asks of a kind of task, and what most kinds answer alike.
+"""The interface of a task, and a base class with the usual behavior.
 
-A data set is a config; a kind is code. A new one says what its labels are, which texts are read
-together, which head finds what is asked, what its targets are in numbers, what an answer is in
-words, and what it is worth. Each kind has a file of its own; `registry.py` lists them.
+A data set is described by a config; a task is described by code. A task defines its labels, the
+texts that are encoded together, the head, the target tensors, how raw predictions are converted to
+labels or spans, and the scores. Each task has its own module; `task_registry.py` lists them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,14 @@ from elmo.tasks.task_model import TaskHead
 
 @dataclass(frozen=True)
 class TextGroup:
-    """Texts of a batch that are padded together.
+    """Texts of a batch that are padded to the same length.
 
     Attributes:
-        texts: their words.
-        marks: a number for each word that the input learns a vector for; None where the kind has
-            no marks.
-        numbers: of the texts, where they are some sentences of a document; None where they are all.
+        texts: Words of each text.
+        indicators: Indicator feature of each word, an integer for which the model learns a vector;
+            None if the task has no indicator features.
+        text_indices: Position of each text in its document if the group is only a part of the
+            sentences; None if it contains all of them.
     """
 
     texts: list[Words]
@@ -35,79 +36,84 @@ class TextGroup:
 
 
 class Task(Protocol):
-    """What the frame asks of a kind of task."""
+    """Interface between a task and the code that trains and applies task models."""
 
     n_texts: ClassVar[int]
-    """Texts that are asked about at a time."""
+    """Number of texts per example."""
     has_sentences: ClassVar[bool]
-    """Whether such a text is a document, and the texts of an example are its sentences."""
+    """Whether an example is a document and its texts are the sentences."""
     max_batch_examples: ClassVar[int | None]
-    """Examples that a head is given at a time, at most; any number where None."""
+    """Maximum number of examples per call of the head; None for no limit."""
     target_description: ClassVar[str]
-    """What a target is, in words."""
+    """Description of a valid target, for error messages."""
     n_indicators: ClassVar[int]
-    """Marks a word may have, 0 for no marks at all."""
+    """Number of distinct values of the indicator feature; 0 if the task has none."""
     metric: str
-    """Name of the score a model is chosen by."""
+    """Name of the score that selects the best model."""
     metrics: tuple[str, ...]
-    """Names of all scores, in the order `scores` gives them."""
+    """Names of all scores, in the order of `scores`."""
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Make the kind that examples are for."""
+        """Create the task with settings that suit the examples."""
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Tell whether an example has a target of this kind."""
+        """Whether the example has a target of this task."""
 
     @staticmethod
     def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Make an example of texts, raw or split already."""
+        """Create an example without a target from raw or tokenized texts."""
 
     def split_example(self, example: Example) -> list[Example]:
-        """Cut an example that is too long for memory into some that are not."""
+        """Split an example into parts that the model processes separately, e.g. if it is long."""
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Give the texts of a batch, those together that are padded together."""
+        """Return the texts of a batch, grouped by which texts are padded together."""
 
     def weight(self, example: Example) -> float:
-        """Give what an example counts in the mean that the head's loss is."""
+        """Return the weight of an example in the mean loss of a batch."""
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Give what a head chooses from."""
+        """Return the label set of the examples."""
 
     def n_choices(self, labels: Sequence[str]) -> int:
-        """Give how many answers there are to choose from, at most."""
+        """Return the maximum number of outcomes of one decision of the head."""
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Make a head for vectors of a width."""
+        """Create the head for word vectors with `dim` dimensions."""
 
-    def targets(self, examples: Sequence[Example], numbers: Mapping[str, int]) -> Tensor:
-        """Give the targets of a batch by the numbers of labels."""
+    def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
+        """Return the targets of a batch as a tensor.
+
+        Args:
+            examples: Examples of the batch.
+            label_ids: Index of each label.
+        """
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Give in words what a head found in numbers."""
+        """Convert the head's outputs from label indices to labels, one prediction per example."""
 
-    def follow_up_examples(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
-        """Give what is to be asked once the pieces of an example are answered."""
+    def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
+        """Return further examples to predict, depending on the predictions for the parts."""
 
     def merge_predictions(
-        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
     ) -> Any:
-        """Make one answer of those for the pieces of an example, and for what was asked further."""
+        """Combine the predictions for the parts and follow-up examples of an example."""
 
-    def scores(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, float]:
-        """Compare answers with what is right."""
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return the scores of predictions, by name."""
 
-    def to_record(self, example: Example, answer: Any) -> dict[str, Any]:
-        """Give an answer as plain data, to be written down."""
+    def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """Return a prediction as a JSON-serializable record."""
 
     def to_settings(self) -> dict[str, Any]:
-        """Give what `make_task` makes the same kind of again."""
+        """Return the settings from which `make_task` creates the same task."""
 
 
 class BaseTask:
-    """What most kinds answer alike; each says itself what it does otherwise."""
+    """Base class of tasks: one text per example, processed as a whole."""
 
     n_texts: ClassVar[int] = 1
     has_sentences: ClassVar[bool] = False
@@ -116,56 +122,57 @@ class BaseTask:
 
     @staticmethod
     def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Make an example of texts, raw or split already."""
+        """Create an example without a target from raw or tokenized texts."""
         return Example(tuple(to_words(text, split) for text in texts))
 
     def split_example(self, example: Example) -> list[Example]:
-        """Leave an example whole."""
+        """Return the example unsplit."""
         return [example]
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Give first texts, second texts and so on, each a group."""
+        """Return one group for the first texts of all examples, one for the second texts, etc."""
         columns = zip(*(example.texts for example in examples), strict=True)
         return [TextGroup(list(texts)) for texts in columns]
 
     def weight(self, example: Example) -> float:
-        """Count each example alike."""
+        """Return the same weight for every example."""
         return 1.0
 
     def n_choices(self, labels: Sequence[str]) -> int:
-        """Give how many labels there are."""
+        """Return the number of labels."""
         return len(labels)
 
-    def follow_up_examples(self, example: Example, answers: Sequence[Any]) -> Sequence[Example]:
-        """Ask nothing further."""
+    def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
+        """Return no further examples."""
         return ()
 
     def merge_predictions(
-        self, example: Example, pieces: Sequence[Example], answers: Sequence[Any]
+        self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
     ) -> Any:
-        """Give the answer of the only piece."""
-        (answer,) = answers
-        return answer
+        """Return the prediction for the only part."""
+        (prediction,) = predictions
+        return prediction
 
 
 def to_words(text: str | Sequence[str], split: SplitFunction) -> Words:
-    """Split a text that is not split already."""
+    """Return the words of a raw or tokenized text."""
     return tuple(split(text) if isinstance(text, str) else text)
 
 
 def paired_text_groups(examples: Sequence[Example]) -> list[TextGroup]:
-    """Give first and second texts of examples that have two, words marked that both have.
+    """Return the first and the second texts of examples with two texts.
 
-    Models with little to learn from take long to find out that a word stands on both sides.
+    The indicator feature of a word is 1 if the other text also contains it: models trained on small
+    data sets learn slowly to recognize a word that occurs in both texts.
     """
-    found = []
+    groups = []
     for number in range(2):
-        marks = [_shared(e.texts[number], e.texts[1 - number]) for e in examples]
-        found.append(TextGroup([e.texts[number] for e in examples], marks))
-    return found
+        indicators = [_shared_words(e.texts[number], e.texts[1 - number]) for e in examples]
+        groups.append(TextGroup([e.texts[number] for e in examples], indicators))
+    return groups
 
 
-def _shared(words: Words, others: Words) -> list[int]:
-    """Mark the words that another text has too, in small letters or capitals."""
-    there = {word.lower() for word in others}
-    return [int(word.lower() in there) for word in words]
+def _shared_words(words: Words, others: Words) -> list[int]:
+    """Return 1 for each word that another text contains, ignoring case, and 0 for the rest."""
+    other_words = {word.lower() for word in others}
+    return [int(word.lower() in other_words) for word in words]

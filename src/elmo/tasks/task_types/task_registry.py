@@ -1,4 +1,4 @@
-"""The kinds of tasks by their names."""
+"""The tasks by name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,41 +25,52 @@ TASKS: dict[TaskName, type[Task]] = {
 
 
 def make_task(task: TaskName, settings: Mapping[str, Any]) -> Task:
-    """Make a kind of task anew from its settings."""
+    """Create a task from its name and its saved settings."""
     if task not in TASKS:
-        raise ConfigError(f"task is {task!r}; expected one of {', '.join(TASKS)}")
+        raise ConfigError(f"Unknown task {task!r}. Expected one of: {', '.join(TASKS)}.")
     return TASKS[task](**settings)
 
 
 def check_targets(task: TaskName, examples: Sequence[Example]) -> None:
-    """Refuse examples of another kind of task, or without an answer."""
-    kind = TASKS[task]
+    """Check that examples have the number of texts and the targets that a task needs.
+
+    Args:
+        task: Name of the task.
+        examples: Examples to check.
+
+    Raises:
+        InputError: An example has the wrong number of texts, or no valid target.
+    """
+    task_class = TASKS[task]
     for example in examples:
-        if len(example.texts) != kind.n_texts and not kind.has_sentences:
+        if len(example.texts) != task_class.n_texts and not task_class.has_sentences:
             raise InputError(
-                f"{task}: the example {_named(example)} has {len(example.texts)} texts, expected "
-                f"{kind.n_texts}"
+                f"Task {task}: the example {_describe(example)} has {len(example.texts)} texts; "
+                f"expected {task_class.n_texts}."
             )
-        if not kind.has_valid_target(example):
+        if not task_class.has_valid_target(example):
             raise InputError(
-                f"{task}: the example {_named(example)} has {example.target!r} for its target, "
-                f"expected {kind.target_description}"
+                f"Task {task}: the example {_describe(example)} has the target "
+                f"{example.target!r}; expected {task_class.target_description}."
             )
 
 
-def _named(example: Example) -> str:
+def _describe(example: Example) -> str:
     name = repr(example.id or " ".join(example.words)[:40])
-    where = str(example.location)
-    return f"{name} ({where})" if where else name
+    location = str(example.location)
+    return f"{name} ({location})" if location else name
 
 
 def task_for(task: TaskName, examples: Sequence[Example], config: TaskConfig | None = None) -> Task:
-    """Make the kind of task that examples are for.
+    """Create the task with settings that suit the examples.
 
     Args:
-        task: its name.
-        examples: to learn from and to choose by.
-        config: dials of the task; the usual ones where None.
+        task: Name of the task.
+        examples: Training and development examples.
+        config: Options of the task. Default: the default options.
+
+    Raises:
+        InputError: An example has the wrong number of texts, or no valid target.
     """
     check_targets(task, examples)
     return TASKS[task].from_examples(examples, config or TaskConfig(out=""))
