@@ -147,7 +147,7 @@ def measure(
     ratio = f"{rate / baseline:6.2f}" if baseline else "  1.00"
     memory = torch.cuda.max_memory_reserved() / 2**30
     print(
-        f"  {name:28} {time:8.2f} ms {rate / 1e3:8.1f} k tokens/s {ratio} x "
+        f"  {name:32} {time:8.2f} ms {rate / 1e3:8.1f} k tokens/s {ratio} x "
         f"{100 * rate * FLOPS / peak:5.1f} % {memory:6.1f} GiB",
         flush=True,
     )
