@@ -220,7 +220,7 @@ def test_job_is_not_resumed_with_different_texts(run, tmp_path, texts):
     shutil.copytree(texts, tmp_path / "copy")
     assert run().n_new_shards == run(source=tmp_path / "copy").n_new_shards == 0
     write_text(texts / "c.txt", ["more"])
-    with pytest.raises(ConfigError, match="it was planned with 2 texts, now there are 3"):
+    with pytest.raises(ConfigError, match="it was planned with 2 texts, but now there are 3"):
         run()
     (texts / "c.txt").unlink()
     write_text(texts / "a.txt", [*LINES[:39], "else"])
