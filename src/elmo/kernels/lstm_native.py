@@ -238,7 +238,7 @@ class _NativeLayer:
                 first = last
 
     def input_tasks(self) -> list[Callable[[], None]]:
-        """Return the tasks to run first, which compute the gate contribution of each distinct input."""
+        """Return the tasks to run first: they compute the gate contributions of all inputs."""
         if self.index is None or len(self.x) * self.gate_bytes > SHARED_BYTES:
             return []
         self.shared_gates = allocate_aligned(len(self.x) * self.gate_bytes)
