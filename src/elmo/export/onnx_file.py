@@ -30,8 +30,8 @@ def to_onnx(model: HasNetwork, path: str | Path, storage: Storage = "float32") -
     Args:
         model: An `ELMo`. Its layer mixes and softmax are not exported.
         path: File to write. It is written atomically.
-        storage: Data type of the stored weights. "float16" halves the file size and computes in
-            float32; "int8" reduces the file size to a quarter and multiplies matrices in int8.
+        storage: Data type of the stored weights. "float16" reduces the file size by 50% and
+        computes in float32; "int8" reduces it by 75% and multiplies matrices in int8.
 
     Returns:
         A sentence that reports how closely the vectors of the ONNX graph match the model.
