@@ -63,7 +63,7 @@ class SentenceOrder(Protocol):
     split: Split
 
     def sentences(self, draw: int, count: int) -> Numbers:
-        """Return up to `count` sentence indices from a draw index on; empty after the last draw."""
+        """Return the sentence indices of up to `count` draws; empty after the last draw."""
 
 
 class SequentialOrder:

@@ -22,7 +22,7 @@ NumberedLine = tuple[int, str]
 def read_conll(
     path: Path, *, words: int = 0, tags: int | None = -1, encoding: str | None = None
 ) -> list[Example]:
-    """Read a file with columns, such as CoNLL-2003.
+    """Read a file in CoNLL column format, such as CoNLL-2003.
 
     Columns are separated by tabs if a line contains any, otherwise by spaces; all lines must have
     the same number of columns. Document markers (-DOCSTART-) are skipped.

@@ -40,7 +40,7 @@ class Row:
 
 @dataclass
 class Document:
-    """The sentences of a document or of one part of a document.
+    """The sentences of a document, or of one numbered part of it.
 
     Attributes:
         name: Name of the document and its part number.
