@@ -494,7 +494,8 @@ class TestDamagedFiles:
     @pytest.mark.parametrize("content", ['{"a": 1}', '["a"]', "[]"])
     def test_read_rejects_dictionary_without_special_symbols(self, dictionaries, name, content):
         (dictionaries / name).write_text(content)
-        assert_error(lambda: ELMo.from_pretrained(dictionaries), "has no <bos>")
+        phrase = "has no <bos>" if name == "characters.json" else "lacks <bos>"
+        assert_error(lambda: ELMo.from_pretrained(dictionaries), phrase)
 
 
 def test_is_folder_checks_format_key_in_config(folder, tmp_path):
