@@ -1,7 +1,8 @@
-"""What the older programs compute for a batch, written anew as a yardstick of speed.
+"""AllenNLP-style computation of a batch, the baseline of the speed benchmarks.
 
-The character CNN runs on every token, and each step of an LSTM is two linear layers on the rows
-still running, in a Python loop over sentences sorted by length. Same weights, same results as ours.
+The character CNN runs on every token, including repeated words. Each LSTM time step is two linear
+layers on the sentences that have not ended, in a Python loop over sentences sorted by length.
+Weights and results are the same as those of `encode`.
 """
 
 import torch
@@ -14,24 +15,34 @@ from elmo.model.token_encoder import TokenEncoder
 
 
 @torch.inference_mode()
-def older_layers(network: ELMoNetwork, ids: Tensor) -> Tensor:
-    """Give all layers of a batch of ids, (layers + 1, batch, time, 2 * projection)."""
+def allennlp_layers(network: ELMoNetwork, ids: Tensor) -> Tensor:
+    """Return all layers of a batch, (layers + 1, batch, time, 2 * projection).
+
+    Args:
+        network: The network.
+        ids: Character ids, (batch, time, characters); 0 is padding.
+    """
     mask = (ids != 0).any(dim=2)
     lengths = mask.sum(dim=1)
     order = lengths.argsort(descending=True)
-    back = order.argsort()
+    original_order = order.argsort()
     ids, mask, lengths = ids[order], mask[order], lengths[order]
     tokens = _tokens(network.bilm.encoder, ids.flatten(0, 1)).view(*ids.shape[:2], -1)
     tokens = tokens * mask.unsqueeze(2)
     sizes = lengths.tolist()
-    ahead = _stack(network.bilm.forward_lstm, tokens, sizes, reverse=False)
-    behind = _stack(network.bilm.backward_lstm, tokens, sizes, reverse=True)
-    pairs = [(tokens, tokens), *zip(ahead, behind, strict=True)]
-    return torch.stack([torch.cat(pair, dim=2)[back] for pair in pairs])
+    forward = _stack(network.bilm.forward_lstm, tokens, sizes, reverse=False)
+    backward = _stack(network.bilm.backward_lstm, tokens, sizes, reverse=True)
+    pairs = [(tokens, tokens), *zip(forward, backward, strict=True)]
+    return torch.stack([torch.cat(pair, dim=2)[original_order] for pair in pairs])
 
 
 def _tokens(encoder: TokenEncoder, characters: Tensor) -> Tensor:
-    """Encode every token, each with all its columns of padding."""
+    """Encode every token, padding characters included.
+
+    Args:
+        encoder: The token encoder.
+        characters: Character ids, (tokens, characters).
+    """
     cnn = encoder.characters
     assert cnn is not None and encoder.projection is not None  # noqa: PT018
     vectors = cnn.embedding(characters).transpose(1, 2)
@@ -65,15 +76,15 @@ def _layer(layer: LSTMLayer, x: Tensor, lengths: list[int], reverse: bool) -> Te
             h[:n], layer.weight_hh, bias
         )
         i, f, g, o = gates.chunk(4, dim=1)
-        memory = i.sigmoid() * g.tanh() + f.sigmoid() * c[:n]
+        cell = i.sigmoid() * g.tanh() + f.sigmoid() * c[:n]
         if config.cell_clip is not None:
-            memory = memory.clamp(-config.cell_clip, config.cell_clip)
-        value = o.sigmoid() * memory.tanh()
+            cell = cell.clamp(-config.cell_clip, config.cell_clip)
+        value = o.sigmoid() * cell.tanh()
         if layer.weight_hr is not None:
             value = functional.linear(value, layer.weight_hr)
             if config.projection_clip is not None:
                 value = value.clamp(-config.projection_clip, config.projection_clip)
         h, c = h.clone(), c.clone()
-        h[:n], c[:n] = value, memory
+        h[:n], c[:n] = value, cell
         out[:n, step] = value
     return out

@@ -1,7 +1,10 @@
-"""Where training goes wrong: the same steps in several ways, to the first that is no number.
+"""Locate the first NaN or infinity of a diverging training run.
 
-Run it with `python benchmarks/divergence.py --config ptb --data ptb --steps 200`. Each way is one
-change away from what `elmo pretrain` does: one that stays well names what made the others ill.
+    python benchmarks/divergence.py --config ptb --data ptb --steps 200
+
+Runs the same training steps in several variants. Each variant differs from `elmo pretrain` in one
+setting; if a variant does not diverge, that setting is the cause. The table has the first step with
+a value that is not finite, and the tensors with such values in that step.
 """
 
 import argparse
@@ -30,22 +33,22 @@ from elmo.train.run_corpus import open_corpus
 
 
 @contextmanager
-def not_recorded() -> Iterator[None]:
-    """Launch every kernel of a step by itself."""
+def without_cuda_graph() -> Iterator[None]:
+    """Launch every kernel of a step separately."""
     with patch.object(learner_module, "can_capture", lambda fabric, config: False):
         yield
 
 
 @contextmanager
-def anomalies() -> Iterator[None]:
-    """Stop at the first function whose gradient is no number, and warn where it was called."""
-    with not_recorded(), torch.autograd.set_detect_anomaly(True):
+def anomaly_detection() -> Iterator[None]:
+    """Stop at the first function whose gradient is NaN, and print where it was called."""
+    with without_cuda_graph(), torch.autograd.set_detect_anomaly(True):
         yield
 
 
 @contextmanager
-def poisoned() -> Iterator[None]:
-    """Fill memory that nobody wrote to with what is no number."""
+def nan_filled_memory() -> Iterator[None]:
+    """Let PyTorch fill uninitialized tensors with NaN."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield
@@ -54,157 +57,190 @@ def poisoned() -> Iterator[None]:
 
 
 @contextmanager
-def dirty() -> Iterator[None]:
-    """Leave what is no number in all memory that a step will be given, whoever asks for it."""
+def nan_in_free_memory() -> Iterator[None]:
+    """Fill the allocator's free memory with NaN, so that reads of uninitialized memory show."""
     if torch.cuda.is_available():
         sizes = [2**32] + [2**18] * 2000
-        filled = [torch.full((size,), math.nan, device="cuda") for size in sizes]
-        del filled
-    with not_recorded():
+        tensors = [torch.full((size,), math.nan, device="cuda") for size in sizes]
+        del tensors
+    with without_cuda_graph():
         yield
 
 
 @contextmanager
-def no_fillers() -> Iterator[None]:
-    """Leave the rows of the softmax as many as they are."""
+def unpadded_softmax() -> Iterator[None]:
+    """Do not pad the rows of the softmax."""
     with patch.object(losses, "pad_vocabulary", lambda weight, bias: (weight, bias)):
         yield
 
 
-def plain_characters(learner: Learner) -> None:
-    """Convolve with the library alone."""
+def use_reference_cnn(learner: Learner) -> None:
+    """Use the reference implementation of the character CNN."""
     learner.network.bilm.encoder.use_kernel("reference")
 
 
-def as_it_is(learner: Learner) -> None:
-    """Change nothing."""
+def unchanged(learner: Learner) -> None:
+    """Leave the learner unchanged."""
 
 
-# Name, settings, what surrounds the making of the learner, what is done to it.
-WAYS: dict[str, tuple[dict[str, Any], Any, Callable[[Learner], None]]] = {
-    "as it is": ({}, ExitStack, as_it_is),
-    "not recorded": ({}, not_recorded, as_it_is),
-    "anomalies": ({}, anomalies, as_it_is),
-    "poisoned": ({}, poisoned, as_it_is),
-    "dirty": ({}, dirty, as_it_is),
-    "plain characters": ({}, ExitStack, plain_characters),
-    "no fillers": ({}, no_fillers, as_it_is),
-    "cudnn": ({"kernel": "cudnn"}, ExitStack, as_it_is),
+# By name: options, context in which the learner is created and trained, change of the learner.
+VARIANTS: dict[str, tuple[dict[str, Any], Any, Callable[[Learner], None]]] = {
+    "unchanged": ({}, ExitStack, unchanged),
+    "without CUDA graph": ({}, without_cuda_graph, unchanged),
+    "anomaly detection": ({}, anomaly_detection, unchanged),
+    "NaN-filled memory": ({}, nan_filled_memory, unchanged),
+    "NaN in free memory": ({}, nan_in_free_memory, unchanged),
+    "reference CNN": ({}, ExitStack, use_reference_cnn),
+    "unpadded softmax": ({}, unpadded_softmax, unchanged),
+    "cudnn": ({"kernel": "cudnn"}, ExitStack, unchanged),
     "adagrad": (
         {"optimizer": "adagrad", "learning_rate": 0.1, "weight_decay": 0.0},
         ExitStack,
-        as_it_is,
+        unchanged,
     ),
-    "reference": ({"kernel": "reference"}, ExitStack, as_it_is),
-    "float32": ({"precision": "float32"}, ExitStack, as_it_is),
+    "reference": ({"kernel": "reference"}, ExitStack, unchanged),
+    "float32": ({"precision": "float32"}, ExitStack, unchanged),
 }
 
 
 NEVER = 10**9
 
 
-class Watch:
-    """When each tensor of a step first held what is no number; kept on the device, unwaited for."""
+class FiniteMonitor:
+    """Records the first step in which each tensor is not finite, without synchronizing the device.
+
+    Attributes:
+        learner: The monitored learner.
+        first_steps: Number of the first such step by tensor name; `NEVER` if there is none.
+        step: Number of the current step.
+    """
 
     def __init__(self, learner: Learner) -> None:
-        """Look at what goes through a learner, in steps that are recorded too."""
+        """Attach to a learner; steps captured in a CUDA graph are monitored, too."""
         self.learner = learner
-        self.first: dict[str, Tensor] = {}
-        self.count = torch.zeros((), dtype=torch.int64, device=learner.fabric.device)
+        self.first_steps: dict[str, Tensor] = {}
+        self.step = torch.zeros((), dtype=torch.int64, device=learner.fabric.device)
         self.mean_loss = learner.head.mean_loss
-        learner.head.mean_loss = self._loss  # type: ignore[method-assign]
+        learner.head.mean_loss = self._mean_loss  # type: ignore[method-assign]
         learner._clip = self._clip  # type: ignore[method-assign]
-        learner.network.bilm.encoder.register_forward_hook(self._tokens)
-        learner.model.register_forward_hook(self._outputs)
+        learner.network.bilm.encoder.register_forward_hook(self._tokens_hook)
+        learner.model.register_forward_hook(self._outputs_hook)
 
     def __str__(self) -> str:
-        """Give the first step that went wrong, and what was wrong in it in the order computed."""
-        found = {name: int(step) for name, step in self.first.items()}
-        step = min(found.values())
-        names = [name for name, at in found.items() if at == step]
+        """Return the first step with a value that is not finite, and its first such tensors."""
+        first_steps = {name: int(step) for name, step in self.first_steps.items()}
+        step = min(first_steps.values())
+        names = [name for name, first in first_steps.items() if first == step]
         return "" if step == NEVER else f"step {step}: {', '.join(names[:8])} ({len(names)} in all)"
 
-    def note(self, name: str, value: Tensor) -> None:
-        """Look at a tensor."""
-        place = self.first.setdefault(name, torch.full_like(self.count, NEVER))
-        is_well = torch.isfinite(value.detach()).all()
-        place.copy_(torch.minimum(place, torch.where(is_well, NEVER, self.count)))
+    def check(self, name: str, value: Tensor) -> None:
+        """Record the current step if a tensor is not finite for the first time."""
+        first_step = self.first_steps.setdefault(name, torch.full_like(self.step, NEVER))
+        is_finite = torch.isfinite(value.detach()).all()
+        first_step.copy_(torch.minimum(first_step, torch.where(is_finite, NEVER, self.step)))
 
-    def _tokens(self, module: nn.Module, given: Any, found: Tensor) -> None:
-        self.note("tokens", found)
-        if found.requires_grad:
-            found.register_hook(lambda gradient: self.note("gradient of tokens", gradient))
+    def _tokens_hook(self, module: nn.Module, inputs: Any, tokens: Tensor) -> None:
+        self.check("tokens", tokens)
+        if tokens.requires_grad:
+            tokens.register_hook(lambda gradient: self.check("gradient of tokens", gradient))
 
-    def _outputs(self, module: nn.Module, given: Any, found: tuple[Tensor, ...]) -> None:
-        for name, value in zip(("vectors", "h", "c"), found, strict=True):
-            self.note(name, value)
-        if found[0].requires_grad:
-            found[0].register_hook(lambda gradient: self.note("gradient of vectors", gradient))
+    def _outputs_hook(self, module: nn.Module, inputs: Any, outputs: tuple[Tensor, ...]) -> None:
+        for name, value in zip(("vectors", "h", "c"), outputs, strict=True):
+            self.check(name, value)
+        if outputs[0].requires_grad:
+            outputs[0].register_hook(lambda gradient: self.check("gradient of vectors", gradient))
 
-    def _loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
+    def _mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
         loss = self.mean_loss(hidden, targets, side)
-        self.note(f"loss {side}", loss)
+        self.check(f"loss {side}", loss)
         return loss
 
     def _clip(self) -> Tensor:
         for name, value in self.learner.network.named_parameters():
-            self.note(f"weight {name}", value)
+            self.check(f"weight {name}", value)
             if value.grad is not None:
-                self.note(f"gradient of {name}", value.grad)
-        self.count += 1
+                self.check(f"gradient of {name}", value.grad)
+        self.step += 1
         return Learner._clip(self.learner)
 
 
-def follow(config: PretrainConfig, corpus: Corpus, way: str, n_steps: int, wait: int) -> str:
-    """Train some steps in a way, looking at every so many; gives a line of the table."""
-    _, surroundings, change = WAYS[way]
-    with surroundings():
+def run_variant(
+    config: PretrainConfig, corpus: Corpus, variant: str, n_steps: int, check_every: int
+) -> str:
+    """Train a variant and return its row of the table.
+
+    Args:
+        config: Training config with the options of the variant.
+        corpus: Prepared corpus.
+        variant: Key of `VARIANTS`.
+        n_steps: Number of steps.
+        check_every: Steps between two checks whether the run has diverged, which wait for the
+            device.
+    """
+    _, context, change = VARIANTS[variant]
+    with context():
         job = pretrain_job(config, corpus)
         learner = Learner(make_fabric(config.run), job.network, config, job.tables, n_steps=10**5)
         change(learner)
-        watch = Watch(learner)
-        streams = range(config.stream.batch_size)
-        stream = SegmentLoader(
-            corpus.splits["train"], config.stream, seed=config.run.seed, local_streams=streams
+        monitor = FiniteMonitor(learner)
+        loader = SegmentLoader(
+            corpus.splits["train"],
+            config.stream,
+            seed=config.run.seed,
+            local_streams=range(config.stream.batch_size),
         )
-        largest = 0.0
-        for number, window in zip(range(n_steps), stream, strict=False):
-            batches = learner.batches(window)
+        maximum_norm = 0.0
+        for number, segment in zip(range(n_steps), loader, strict=False):
+            batches = learner.batches(segment)
             result = learner.step(batches, number, learner.draw(batches, number))
-            if number % wait and number < n_steps - 1:
+            if number % check_every and number < n_steps - 1:
                 continue
             norm, loss = float(result.norm), float(result.losses.mean())
-            cells = float(learner.c.abs().max())
+            maximum_cell = float(learner.c.abs().max())
             if not (math.isfinite(norm) and math.isfinite(loss)):
                 break
-            largest = max(largest, norm)
-    return f"| {way} | {str(watch) or 'never'} | {loss:.4f} | {largest:.4g} | {cells:.4g} |"
+            maximum_norm = max(maximum_norm, norm)
+    first = str(monitor) or "never"
+    return f"| {variant} | {first} | {loss:.4f} | {maximum_norm:.4g} | {maximum_cell:.4g} |"
 
 
 def main() -> None:
-    """Print a line for each way."""
+    """Print a row for each variant."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--config", default="ptb")
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--look-every", type=int, default=1, help="looking waits for the device")
-    parser.add_argument("--precision", default="bfloat16")
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
-    parser.add_argument("--set", nargs="*", default=[], help="name=value of the config")
-    given = parser.parse_args()
+    parser.add_argument("--config", default="ptb", help="Preset or YAML file of `elmo pretrain`.")
+    parser.add_argument("--data", required=True, help="Corpus written by `elmo prepare`.")
+    parser.add_argument("--steps", type=int, default=200, help="Training steps per variant.")
+    parser.add_argument(
+        "--check-every",
+        type=int,
+        default=1,
+        help="Steps between two checks, which wait for the device.",
+    )
+    parser.add_argument("--precision", default="bfloat16", help="Training precision.")
+    parser.add_argument(
+        "--variants",
+        nargs="+",
+        default=list(VARIANTS),
+        choices=list(VARIANTS),
+        help="Variants to run. Default: all.",
+    )
+    parser.add_argument("--set", nargs="*", default=[], help="Options of the config as name=value.")
+    args = parser.parse_args()
     print(describe())
-    print("| way | first that is no number | loss | largest norm before | largest cell |")
+    print("| variant | first not finite | loss | maximum norm before | maximum cell |")
     print("| --- | --- | --- | --- | --- |", flush=True)
-    settings = yaml.safe_load("\n".join(item.replace("=", ": ", 1) for item in given.set)) or {}
-    for way in given.ways:
-        values = {"data": [given.data], "out": str(Path("unused")), "precision": given.precision}
-        own = {**values, **settings, **WAYS[way][0]}
-        config = load_config(PretrainConfig, given.config, own, presets())
+    settings = yaml.safe_load("\n".join(item.replace("=", ": ", 1) for item in args.set)) or {}
+    for variant in args.variants:
+        values = {"data": [args.data], "out": str(Path("unused")), "precision": args.precision}
+        options = {**values, **settings, **VARIANTS[variant][0]}
+        config = load_config(PretrainConfig, args.config, options, presets())
         with open_corpus(config, config.corpus) as corpus:
             try:
-                print(follow(config, corpus, way, given.steps, given.look_every), flush=True)
+                print(
+                    run_variant(config, corpus, variant, args.steps, args.check_every), flush=True
+                )
             except Exception as error:
-                print(f"| {way} | {type(error).__name__}: {str(error)[:300]} ||||", flush=True)
+                print(f"| {variant} | {type(error).__name__}: {str(error)[:300]} ||||", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
-"""Embedding on a CPU in one run: our arithmetics, the older programs' loop, `nn.LSTM`, onnxruntime.
+"""Benchmark embedding on a CPU: our precisions, the AllenNLP-style loop, `nn.LSTM`, onnxruntime.
 
-Run it with `python benchmarks/embed.py --text FILE`: a text, of
-which 200 pieces of 25 words are taken. Without one the sentences beside this file are used, which
-are fewer. Ways are timed in turn: medians of all turns, and the least that a call took, the older
-loop's being counted batch by batch since its batches take as long as our calls. What follows in the
-text is what `cache=` knows words of: it has never seen the pieces, in any of the calls.
+    python benchmarks/embed.py --text FILE
+
+The first 200 sentences of 25 words of the text are embedded; without --text, the fewer sentences
+next to this file. All variants are timed in turn in the same run. The table has the median and the
+minimum time; the minimum of the AllenNLP-style loop is taken per batch, because one of its batches
+takes as long as a whole call of `encode`.
+
+The variants with a cache know the words of the rest of the text, but have not seen the embedded
+sentences before any call.
 """
 
 import argparse
@@ -16,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from allennlp_loop import older_layers
+from allennlp_loop import allennlp_layers
 from machine import describe
-from onnx_session import onnx_way
-from timing import Part, Way, times_of
+from onnx_session import onnx_call
+from timing import Step, Variant, time_in_turn
 from torch import nn
 
 from elmo.config import EncoderConfig, LSTMConfig, ModelConfig
@@ -46,67 +50,77 @@ SIZES = {
     ),
 }
 N_SENTENCES, N_WORDS = 200, 25
-# What the older loop is best at is one of these.
-OLDER_BATCHES = (32, 64, 200)
-ARITHMETICS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
+# The AllenNLP-style loop is timed with each batch size; the fastest one is the baseline.
+BASELINE_BATCHES = (32, 64, 200)
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
 
 
-class Given(NamedTuple):
-    """What was asked for.
+class Settings(NamedTuple):
+    """Settings of the benchmark.
 
     Attributes:
-        repeats: how often a way is timed.
-        ways: beginnings of the names of those that are compared with the yardstick.
-        rest: what follows the sentences in their text.
+        repeats: How often a variant is timed.
+        variants: Prefixes of the names of the variants to compare with the baseline.
+        rest: Sentences of the text after those that are embedded.
     """
 
     repeats: int
-    ways: tuple[str, ...]
+    variants: tuple[str, ...]
     rest: list[list[str]]
 
 
-def model_of(config: ModelConfig) -> ELMo:
-    """Give a model of a published geometry with random weights."""
+def random_model(config: ModelConfig) -> ELMo:
+    """Return a model with random weights."""
     network = ELMoNetwork(config=config)
     initialize(network, seed=0)
     return ELMo(Pretrained(config, network.state_dict(), "random weights"))
 
 
-def pieces(text: str) -> list[list[str]]:
-    """Cut a text into pieces of equal length."""
+def cut_sentences(text: str) -> list[list[str]]:
+    """Return the words of a text as sentences of equal length."""
     words = text.split()
     ends = range(N_WORDS, len(words) + 1, N_WORDS)
     return [words[end - N_WORDS : end] for end in ends]
 
 
 def matrix_rates(repeats: int) -> dict[str, float]:
-    """Measure the best rate of large products, in GFLOP/s (int8: in billions of operations)."""
-    rates: dict[str, float] = dict.fromkeys(filter(can_compute, ARITHMETICS), 0.0)
+    """Measure the maximum rate of large matrix products, in GFLOP/s (int8: 10^9 operations/s)."""
+    rates: dict[str, float] = dict.fromkeys(filter(can_compute, PRECISIONS), 0.0)
     for size in (1024, 2048, 4096):
         a = torch.randn(size, size)
         b = torch.randn(size, size)
-        whole = [(10 * x).to(torch.int8) for x in (a, b)]
-        halves = [x.bfloat16() for x in (a, b)]
-        products: dict[str, Part] = {
+        int8_factors = [(10 * x).to(torch.int8) for x in (a, b)]
+        bfloat16_factors = [x.bfloat16() for x in (a, b)]
+        products: dict[str, Step] = {
             "float32": partial(torch.mm, a, b),
-            "bfloat16": partial(torch.mm, *halves),
-            "int8": partial(torch._int_mm, *whole),
+            "bfloat16": partial(torch.mm, *bfloat16_factors),
+            "int8": partial(torch._int_mm, *int8_factors),
         }
-        for name, seconds in times_of({name: [products[name]] for name in rates}, repeats).items():
-            rates[name] = max(rates[name], 2e-9 * size**3 / seconds.least)
-        # What is slower than float32 has no kernel of its own in PyTorch, and would take minutes.
+        for name, seconds in time_in_turn(
+            {name: [products[name]] for name in rates}, repeats
+        ).items():
+            rates[name] = max(rates[name], 2e-9 * size**3 / seconds.minimum)
+        # PyTorch has no kernel for a precision slower than float32: the larger sizes would take
+        # minutes.
         rates = {name: rate for name, rate in rates.items() if rate >= rates["float32"]}
     return rates
 
 
-def plain_lstms(config: LSTMConfig, n: int, dtype: torch.dtype) -> Part:
-    """Give PyTorch's own LSTMs of the model, which know no clips, over token vectors."""
+def torch_lstms(config: LSTMConfig, n_sentences: int, dtype: torch.dtype) -> Step:
+    """Return a function that runs `nn.LSTM` stacks of the same sizes, without clipping.
+
+    Args:
+        config: Sizes of the LSTMs.
+        n_sentences: Number of sentences of random token vectors.
+        dtype: Dtype of weights and inputs.
+    """
     width = config.projection_dim
-    sized = {"proj_size": width} if width != config.cell_dim else {}
+    projection = {"proj_size": width} if width != config.cell_dim else {}
     stacks = [
-        nn.LSTM(width, config.cell_dim, config.n_layers, **sized).to(dtype).eval() for _ in range(2)
+        nn.LSTM(width, config.cell_dim, config.n_layers, **projection).to(dtype).eval()
+        for _ in range(2)
     ]
-    x = torch.randn(N_WORDS + 2, n, width).to(dtype)
+    x = torch.randn(N_WORDS + 2, n_sentences, width).to(dtype)
 
     @torch.inference_mode()
     def run() -> object:
@@ -115,135 +129,167 @@ def plain_lstms(config: LSTMConfig, n: int, dtype: torch.dtype) -> Part:
     return run
 
 
-def older_ways(elmo: ELMo, sentences: list[list[str]]) -> dict[str, Way]:
-    """Give the older programs' loop with batches that it may be best at."""
-    batches = sorted({min(batch, len(sentences)) for batch in OLDER_BATCHES})
-    return {f"older loop, batch {batch}": older(elmo, sentences, batch) for batch in batches}
+def baselines(elmo: ELMo, sentences: list[list[str]]) -> dict[str, Variant]:
+    """Return the AllenNLP-style loop with each batch size."""
+    sizes = sorted({min(size, len(sentences)) for size in BASELINE_BATCHES})
+    return {
+        f"AllenNLP-style loop, batch {size}": allennlp_steps(elmo, sentences, size)
+        for size in sizes
+    }
 
 
-def older(elmo: ELMo, sentences: list[list[str]], batch: int) -> Way:
-    """Give the older programs' loop over batches."""
+def allennlp_steps(elmo: ELMo, sentences: list[list[str]], batch_size: int) -> Variant:
+    """Return the AllenNLP-style loop with one step per batch."""
     batches = [
-        elmo.character_ids(sentences[first : first + batch])
-        for first in range(0, len(sentences), batch)
+        elmo.character_ids(sentences[first : first + batch_size])
+        for first in range(0, len(sentences), batch_size)
     ]
-    return [partial(older_layers, elmo.network, ids) for ids in batches]
+    return [partial(allennlp_layers, elmo.network, ids) for ids in batches]
 
 
-def knowing_words(elmo: ELMo, sentences: list[list[str]], precision: str, given: Given) -> Part:
-    """Give `encode` with a cache that knows the words of the rest of the text."""
+def encode_with_cache(
+    elmo: ELMo, sentences: list[list[str]], precision: str, settings: Settings
+) -> Step:
+    """Return a call of `encode` with a cache that contains the words of the rest of the text."""
     cache = WordCache()
-    elmo.encode(given.rest, layers=0, precision=precision, cache=cache)
-    # Each call has what was there before the first one.
-    twins = iter([_twin(cache) for _ in range(given.repeats + 1)])
-    return lambda: elmo.encode(sentences, precision=precision, cache=next(twins))
+    elmo.encode(settings.rest, layers=0, precision=precision, cache=cache)
+    # Each call gets its own copy, without the words of the calls before.
+    copies = iter([_copy(cache) for _ in range(settings.repeats + 1)])
+    return lambda: elmo.encode(sentences, precision=precision, cache=next(copies))
 
 
-def _twin(cache: WordCache) -> WordCache:
-    """Give a cache that knows the same words."""
-    twin = WordCache(cache.max_words)
+def _copy(cache: WordCache) -> WordCache:
+    """Return a cache that contains the same words."""
+    other = WordCache(cache.max_words)
     values = {name: value for name, value in vars(cache).items() if name != "_lock"}
-    vars(twin).update({name: copy.copy(value) for name, value in values.items()})
-    return twin
+    vars(other).update({name: copy.copy(value) for name, value in values.items()})
+    return other
 
 
-def cosine(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """Give the least cosine of a word's vectors."""
-    a, b = np.concatenate(found), np.concatenate(expected)
+def minimum_cosine(vectors: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """Return the minimum over all words of the cosine of a vector and its expected value."""
+    a, b = np.concatenate(vectors), np.concatenate(expected)
     lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return float(((a * b).sum(axis=1) / lengths).min())
 
 
-def ways_of(
-    elmo: ELMo, sentences: list[list[str]], given: Given
-) -> Iterator[tuple[str, Callable[[], Part]]]:
-    """Give how to make all that is compared with the yardstick."""
+def make_variants(
+    elmo: ELMo, sentences: list[list[str]], settings: Settings
+) -> Iterator[tuple[str, Callable[[], Step]]]:
+    """Yield name and factory of every variant that is compared with the baseline."""
     n = len(sentences)
-    # Where the CPU has no bfloat16, PyTorch's own takes minutes.
+    # On a CPU without bfloat16 instructions, nn.LSTM in bfloat16 takes minutes.
     for dtype in (torch.float32, torch.bfloat16) if onednn_has_bfloat16() else (torch.float32,):
         name = str(dtype).removeprefix("torch.")
-        make = partial(plain_lstms, elmo.config.lstm, n, dtype)
-        yield f"nn.LSTM alone, {name}, no clips", make
+        make = partial(torch_lstms, elmo.config.lstm, n, dtype)
+        yield f"nn.LSTM only, {name}, no clipping", make
     for name in ("float32", "int8"):
-        yield f"onnxruntime, {name}", partial(onnx_way, elmo, sentences, name)
-    for name in filter(can_compute, ARITHMETICS):
+        yield f"onnxruntime, {name}", partial(onnx_call, elmo, sentences, name)
+    for name in filter(can_compute, PRECISIONS):
         yield f"ours, {name}", partial(partial, elmo.encode, sentences, precision=name)
-        if given.rest and n > 1:
-            yield f"ours, {name}, cache", partial(knowing_words, elmo, sentences, name, given)
+        if settings.rest and n > 1:
+            make = partial(encode_with_cache, elmo, sentences, name, settings)
+            yield f"ours, {name}, cache", make
 
 
 def table(
-    size: str, elmo: ELMo, sentences: list[list[str]], rates: dict[str, float], given: Given
+    size: str, elmo: ELMo, sentences: list[list[str]], rates: dict[str, float], settings: Settings
 ) -> None:
-    """Print how fast the ways asked for are on some sentences."""
+    """Time all requested variants and print a table.
+
+    Args:
+        size: Name of the model size.
+        elmo: The model.
+        sentences: Sentences to embed.
+        rates: Rates of `matrix_rates`, measured before.
+        settings: Settings of the benchmark.
+    """
     n_words = sum(map(len, sentences))
     lstm = elmo.config.lstm
     n_weights = lstm.cell_dim * lstm.projection_dim * (9 if lstm.has_projection else 8)
     flop = 2 * 2 * lstm.n_layers * n_weights
     expected = elmo.encode(sentences)
-    yardsticks = older_ways(elmo, sentences)
-    ways = dict(yardsticks)
-    for name, make in ways_of(elmo, sentences, given):
-        if name.startswith(given.ways):
-            ways[name] = [make()]
-    # One sentence is quick, and is timed more often.
-    seconds = times_of(ways, given.repeats * (1 if len(sentences) > 1 else 10))
-    # The best of before and after: cores are not as fast in every minute.
-    after = matrix_rates(given.repeats)
+    baseline_variants = baselines(elmo, sentences)
+    variants = dict(baseline_variants)
+    for name, make in make_variants(elmo, sentences, settings):
+        if name.startswith(settings.variants):
+            variants[name] = [make()]
+    # A single sentence is fast, so it is timed more often.
+    timings = time_in_turn(variants, settings.repeats * (1 if len(sentences) > 1 else 10))
+    # The maximum of before and after, because the speed of the cores varies over time.
+    after = matrix_rates(settings.repeats)
     rates = {name: max(rate, rates.get(name, 0.0)) for name, rate in after.items()}
-    best = min(seconds[name].median for name in yardsticks)
-    least = min(seconds[name].least for name in yardsticks)
+    baseline_median = min(timings[name].median for name in baseline_variants)
+    baseline_minimum = min(timings[name].minimum for name in baseline_variants)
     distinct = {word for sentence in sentences for word in sentence}
-    known = distinct & {word for sentence in given.rest for word in sentence}
+    known = distinct & {word for sentence in settings.rest for word in sentence}
     print(
         f"\n{size}: {len(sentences)} sentences, {n_words} words, {len(distinct)} of them distinct "
     )
-    print(f"({len(known)} stand in the rest of the text); ", end="")
-    print(f"{flop / 1e6:.0f} MFLOP a word in the LSTMs")
+    print(f"({len(known)} are in the rest of the text); ", end="")
+    print(f"{flop / 1e6:.0f} MFLOP per word in the LSTMs")
     print("matrix products:", ", ".join(f"{name} {rate:,.0f} G/s" for name, rate in rates.items()))
     print()
-    print("| way | ms | words/s | of the older loop ", end="")
-    print("| least, ms | of the older loop | of the matrix rate | least cosine |")
+    print("| variant | ms | words/s | times the baseline ", end="")
+    print("| minimum, ms | times the baseline | of the matrix rate | minimum cosine |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, value in seconds.items():
-        share = fidelity = ""
-        arithmetic = next((one for one in ARITHMETICS if one in name), "float32")
-        if name not in yardsticks and arithmetic in rates:
-            share = f"{100e-9 * flop * n_words / value.least / rates[arithmetic]:.0f} %"
+    for name, timing in timings.items():
+        utilization = fidelity = ""
+        precision = next((item for item in PRECISIONS if item in name), "float32")
+        if name not in baseline_variants and precision in rates:
+            rate = 1e-9 * flop * n_words / timing.minimum
+            utilization = f"{100 * rate / rates[precision]:.0f} %"
         if name.startswith("ours"):
-            fidelity = f"{cosine(elmo.encode(sentences, precision=arithmetic), expected):.5f}"
-        usual = f"{1000 * value.median:,.2f} | {n_words / value.median:,.0f}"
-        ratios = (best / value.median, least / value.least)
-        figures = f"{usual} | {ratios[0]:.2f} | {1000 * value.least:,.2f} | {ratios[1]:.2f}"
-        print(f"| {name} | {figures} | {share} | {fidelity} |")
+            vectors = elmo.encode(sentences, precision=precision)
+            fidelity = f"{minimum_cosine(vectors, expected):.5f}"
+        median = f"{1000 * timing.median:,.2f} | {n_words / timing.median:,.0f}"
+        speedups = (baseline_median / timing.median, baseline_minimum / timing.minimum)
+        minimum = f"{1000 * timing.minimum:,.2f} | {speedups[1]:.2f}"
+        print(f"| {name} | {median} | {speedups[0]:.2f} | {minimum} | {utilization} | {fidelity} |")
 
 
 def check(elmo: ELMo, sentences: list[list[str]]) -> None:
-    """Refuse to compare what does not compute the same."""
-    theirs = older_layers(elmo.network, elmo.character_ids(sentences))[:, :, 1:]
-    for row, found in enumerate(elmo.encode(sentences, layers="all")):
-        error = (theirs[:, row, : found.shape[1]] - torch.from_numpy(found)).abs().max()
-        assert error < 1e-4, f"the two do not compute the same: {error}"
+    """Check that `encode` and the AllenNLP-style loop compute the same vectors."""
+    expected = allennlp_layers(elmo.network, elmo.character_ids(sentences))[:, :, 1:]
+    for row, layers in enumerate(elmo.encode(sentences, layers="all")):
+        error = (expected[:, row, : layers.shape[1]] - torch.from_numpy(layers)).abs().max()
+        assert error < 1e-4, f"encode and the AllenNLP-style loop differ by {error}."
 
 
 def main() -> None:
-    """Print a table for each size, many sentences and one."""
+    """Print two tables for each model size: for all sentences and for a single one."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--sizes", nargs="+", default=["small", "original"], choices=list(SIZES))
-    parser.add_argument("--text", type=Path, default=HERE / "sentences.txt")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--ways", nargs="+", default=[""], help="beginnings of their names")
-    arguments = parser.parse_args()
-    cut = pieces(arguments.text.read_text(encoding="utf-8"))
-    sentences, rest = cut[:N_SENTENCES], cut[N_SENTENCES:]
-    given = Given(arguments.repeats, tuple(arguments.ways), rest)
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        default=["small", "original"],
+        choices=list(SIZES),
+        help="Model sizes.",
+    )
+    parser.add_argument(
+        "--text",
+        type=Path,
+        default=HERE / "sentences.txt",
+        help="Text. Default: sentences.txt next to this file.",
+    )
+    parser.add_argument("--repeats", type=int, default=5, help="How often a variant is timed.")
+    parser.add_argument(
+        "--variants",
+        nargs="+",
+        default=[""],
+        help="Prefixes of the variants to compare, such as ours. Default: all.",
+    )
+    args = parser.parse_args()
+    text = cut_sentences(args.text.read_text(encoding="utf-8"))
+    sentences, rest = text[:N_SENTENCES], text[N_SENTENCES:]
+    settings = Settings(args.repeats, tuple(args.variants), rest)
     print(describe())
-    rates = matrix_rates(arguments.repeats)
-    for size in arguments.sizes:
-        elmo = model_of(SIZES[size])
+    rates = matrix_rates(args.repeats)
+    for size in args.sizes:
+        elmo = random_model(SIZES[size])
         check(elmo, sentences[:20])
-        for some in (sentences, [sentences[0][:10]]):
-            table(size, elmo, some, rates, given)
+        for batch in (sentences, [sentences[0][:10]]):
+            table(size, elmo, batch, rates, settings)
 
 
 if __name__ == "__main__":

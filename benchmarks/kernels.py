@@ -1,10 +1,11 @@
-"""The LSTM stack of the original, forward and backward, on one GPU: ours beside the others.
+"""Benchmark the LSTM kernels on one GPU: forward and backward pass of the original ELMo's stack.
 
     python benchmarks/kernels.py [--batches 128 512 2048] [--steps 20]
 
-Two layers, two directions, 512/4096, clips at 3. A token is one position read by both directions.
-Every figure of a table is from the same run: medians, warm, each beside the ceiling of a large
-bf16 product measured there and then. cuDNN has no clips: its figures are of other arithmetic.
+Two layers, two directions, projection 512, cell 4096, clipping at 3. A token is one position, read
+by both directions. All times of a table are from the same run: medians after a warm-up, compared to
+the peak rate of a large bfloat16 matrix product in the same run. cuDNN does not support clipping,
+so it computes less.
 """
 
 import argparse
@@ -20,46 +21,46 @@ from elmo.kernels.lstm_call import LSTMCall
 
 DIM, CELL, LAYERS = 512, 4096, 2
 FLOPS = 3 * 2 * LAYERS * 2 * (2 * DIM * 4 * CELL + CELL * DIM)
-"""Operations of a token, forward and backward."""
+"""Floating point operations per token, forward and backward."""
 
 
-def milliseconds(work: Callable[[], None], repeats: int) -> float:
-    """Give the median time of a call, by the device's clock."""
+def milliseconds(function: Callable[[], None], repeats: int) -> float:
+    """Return the median time of a call, measured with CUDA events."""
     for _ in range(3):
-        work()
+        function()
     times = []
     for _ in range(repeats):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        work()
+        function()
         end.record()
         end.synchronize()
         times.append(start.elapsed_time(end))
     return statistics.median(times)
 
 
-def graphed(work: Callable[[], None]) -> Callable[[], None]:
-    """Capture a call, so that it is launched as one."""
+def capture(function: Callable[[], None]) -> Callable[[], None]:
+    """Capture a call in a CUDA graph, and return a function that replays it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(2):
-            work()
+            function()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        work()
+        function()
     return graph.replay
 
 
-def ceiling() -> float:
-    """Give the operations a second of a large bf16 product on random numbers."""
+def peak_rate() -> float:
+    """Return the operations per second of a large bfloat16 matrix product."""
     a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     return 2 * 8192**3 / (milliseconds(lambda: torch.mm(a, b), 20) / 1000)
 
 
 class Stack:
-    """Weights of the stack and one window of input, in plain tensors."""
+    """Weights of the LSTM stack and the input of one BPTT segment, as plain tensors."""
 
     def __init__(self, batch: int, n_steps: int, dtype: torch.dtype) -> None:
         def draw(*shape: int, scale: float = 1.0) -> Tensor:
@@ -81,13 +82,13 @@ class Stack:
         self.active = [batch] * n_steps
 
     def run(self, kernel: Callable[[list[LSTMCall]], list[tuple[Tensor, ...]]]) -> None:
-        """Go forward and backward; gradients of everything."""
+        """Run a forward and a backward pass with the gradients of inputs and weights."""
         x = self.x
-        for layer in range(LAYERS):
+        for depth in range(LAYERS):
             directions = [
                 LSTMCall(
                     x[side],
-                    **self.weights[2 * layer + side],
+                    **self.weights[2 * depth + side],
                     h=self.h,
                     c=self.c,
                     mask=self.mask,
@@ -98,14 +99,18 @@ class Stack:
                 )
                 for side in range(2)
             ]
-            outputs = [walk[0] for walk in kernel(directions)]
-            x = [out + into for out, into in zip(outputs, x, strict=True)] if layer else outputs
-        leaves = [*self.x, *(value for each in self.weights for value in each.values())]
+            outputs = [result[0] for result in kernel(directions)]
+            x = (
+                [output + residual for output, residual in zip(outputs, x, strict=True)]
+                if depth
+                else outputs
+            )
+        leaves = [*self.x, *(value for layer in self.weights for value in layer.values())]
         torch.autograd.grad(x, leaves, [self.x[0].detach()] * 2)
 
 
 class Cudnn:
-    """The same geometry without clips and residual."""
+    """`nn.LSTM` stacks of the same sizes, without clipping and residual connection."""
 
     def __init__(self, batch: int, n_steps: int, dtype: torch.dtype) -> None:
         self.stacks = [
@@ -117,60 +122,88 @@ class Cudnn:
         ]
 
     def run(self) -> None:
-        """Go forward and backward; gradients of everything."""
+        """Run a forward and a backward pass with the gradients of inputs and weights."""
         out = [stack(x)[0] for stack, x in zip(self.stacks, self.x, strict=True)]
         leaves = [*self.x, *(value for stack in self.stacks for value in stack.parameters())]
         torch.autograd.grad(out, leaves, [self.x[0].detach()] * 2)
 
 
-def measure(name: str, work: Callable[[], None], tokens: int, top: float, base: float) -> float:
-    """Time one line of the table, print it, and give its tokens a second."""
+def measure(
+    name: str, function: Callable[[], None], tokens: int, peak: float, baseline: float
+) -> float:
+    """Time a variant, print its row of the table, and return its tokens per second.
+
+    Args:
+        name: Name of the variant.
+        function: Forward and backward pass.
+        tokens: Tokens per call.
+        peak: Operations per second of `peak_rate`.
+        baseline: Tokens per second of the baseline; 0 if this is the baseline.
+    """
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    time = milliseconds(work, 20)
+    time = milliseconds(function, 20)
     rate = tokens / time * 1000
-    ratio = f"{rate / base:6.2f}" if base else "  1.00"
+    ratio = f"{rate / baseline:6.2f}" if baseline else "  1.00"
     memory = torch.cuda.max_memory_reserved() / 2**30
     print(
-        f"  {name:28} {time:8.2f} ms {rate / 1e3:8.1f} k tokens/s {ratio} x "
-        f"{100 * rate * FLOPS / top:5.1f} % {memory:6.1f} GiB",
+        f"  {name:32} {time:8.2f} ms {rate / 1e3:8.1f} k tokens/s {ratio} x "
+        f"{100 * rate * FLOPS / peak:5.1f} % {memory:6.1f} GiB",
         flush=True,
     )
     return rate
 
 
 def main() -> None:
-    """Print a table for each batch."""
+    """Print a table for each batch size."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, nargs="+", default=[128, 512, 2048])
-    parser.add_argument("--steps", type=int, default=20)
-    given = parser.parse_args()
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=[128, 512, 2048], help="Batch sizes."
+    )
+    parser.add_argument("--steps", type=int, default=20, help="Time steps per segment.")
+    args = parser.parse_args()
     if not torch.cuda.is_available():
-        parser.error("there is no CUDA device to measure")
-    top = ceiling()
+        parser.error("This benchmark requires a CUDA device.")
+    peak = peak_rate()
     print(describe())
-    print(f"ceiling: {top / 1e12:.0f} TFLOP/s, {top / FLOPS / 1e6:.2f} M tokens/s")
-    for batch in given.batches:
-        tokens = batch * given.steps
+    print(f"peak: {peak / 1e12:.0f} TFLOP/s, {peak / FLOPS / 1e6:.2f} M tokens/s")
+    for batch in args.batches:
+        tokens = batch * args.steps
         print(
-            f"batch {batch} x {given.steps}; ratios to cuDNN, eager; share of the ceiling; memory"
+            f"batch {batch} x {args.steps}; speed relative to cuDNN, eager; percent of peak; memory"
         )
-        other = Cudnn(batch, given.steps, torch.bfloat16)
-        base = measure("cuDNN bf16, no clips, eager", other.run, tokens, top, 0.0)
-        measure("cuDNN bf16, no clips, graph", graphed(other.run), tokens, top, base)
-        del other
-        ours = Stack(batch, given.steps, torch.bfloat16)
-        measure("fused bf16, eager", lambda s=ours: s.run(lstm_fused.lstm), tokens, top, base)
-        replay = graphed(lambda s=ours: s.run(lstm_fused.lstm))
-        fused = measure("fused bf16, graph", replay, tokens, top, base)
-        del replay, ours
-        plain = Stack(batch, given.steps, torch.float32)
-        measure("fused fp32, eager", lambda s=plain: s.run(lstm_fused.lstm), tokens, top, base)
-        loop = measure(
-            "reference fp32, eager", lambda s=plain: s.run(lstm_reference.lstm), tokens, top, base
+        cudnn = Cudnn(batch, args.steps, torch.bfloat16)
+        baseline = measure("cuDNN bf16, no clipping, eager", cudnn.run, tokens, peak, 0.0)
+        measure("cuDNN bf16, no clipping, graph", capture(cudnn.run), tokens, peak, baseline)
+        del cudnn
+        bfloat16_stack = Stack(batch, args.steps, torch.bfloat16)
+        measure(
+            "fused bf16, eager",
+            lambda s=bfloat16_stack: s.run(lstm_fused.lstm),
+            tokens,
+            peak,
+            baseline,
         )
-        print(f"  fused bf16 over the reference: {fused / loop:.1f} x", flush=True)
-        del plain
+        replay = capture(lambda s=bfloat16_stack: s.run(lstm_fused.lstm))
+        fused = measure("fused bf16, graph", replay, tokens, peak, baseline)
+        del replay, bfloat16_stack
+        float32_stack = Stack(batch, args.steps, torch.float32)
+        measure(
+            "fused fp32, eager",
+            lambda s=float32_stack: s.run(lstm_fused.lstm),
+            tokens,
+            peak,
+            baseline,
+        )
+        reference = measure(
+            "reference fp32, eager",
+            lambda s=float32_stack: s.run(lstm_reference.lstm),
+            tokens,
+            peak,
+            baseline,
+        )
+        print(f"  fused bf16 over the reference: {fused / reference:.1f} x", flush=True)
+        del float32_stack
 
 
 if __name__ == "__main__":

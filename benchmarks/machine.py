@@ -1,4 +1,4 @@
-"""What every table of figures is headed with: machine, versions, commit."""
+"""Description of machine, versions and commit, printed above every table."""
 
 import os
 import platform
@@ -8,13 +8,13 @@ import torch
 
 
 def describe() -> str:
-    """Give one line about this machine and this code."""
+    """Return one line with the device, processor, versions and commit."""
     commit = _output("git", "rev-parse", "--short", "HEAD")
     dirty = _output("git", "status", "--porcelain")
-    told = _output("lscpu")
-    names = [line.split(":")[1].strip() for line in told.splitlines() if "Model name" in line]
+    lscpu = _output("lscpu")
+    names = [line.split(":")[1].strip() for line in lscpu.splitlines() if "Model name" in line]
     processor = names[0] if names else platform.machine()
-    state = " with changes" if dirty else ""
+    state = " with uncommitted changes" if dirty else ""
     device = f"{torch.cuda.get_device_name()}; " if torch.cuda.is_available() else ""
     return (
         f"{device}{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "

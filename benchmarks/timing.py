@@ -1,48 +1,53 @@
-"""How long ways take that are timed in turn, on cores that others may use too."""
+"""Timing of variants in turn, on machines that other programs may use at the same time."""
 
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-Part = Callable[[], object]
-# What is done one after the other; a batch each, for example.
-Way = Sequence[Part]
-# Seconds until the threads of one way have come to rest: while they wait for more, they keep cores
-# busy that the next one needs.
-REST = 0.05
+Step = Callable[[], object]
+# Steps that are run one after the other; for example one per batch.
+Variant = Sequence[Step]
+# Threads of one variant spin for some time after it ends; this pause keeps them from taking cores
+# away from the next variant.
+PAUSE_SECONDS = 0.05
 
 
 class Timing(NamedTuple):
-    """Seconds that a way takes.
+    """Seconds that a variant takes.
 
     Attributes:
-        median: of all turns.
-        least: the least that each part took in any turn, summed up: what it takes undisturbed,
-            since others can but add to it.
+        median: Median over all repeats.
+        minimum: Sum over the steps of the minimum time of each step: an estimate of the time
+            without other programs, which can only slow it down.
     """
 
     median: float
-    least: float
+    minimum: float
 
 
-def times_of(ways: Mapping[str, Way], repeats: int) -> dict[str, Timing]:
-    """Time ways in turn, so that a noisy machine is noisy to all of them."""
-    for way in ways.values():
-        for part in way:
-            part()
-    turns: dict[str, list[list[float]]] = {name: [] for name in ways}
+def time_in_turn(variants: Mapping[str, Variant], repeats: int) -> dict[str, Timing]:
+    """Time variants in turn, so that a slow moment of the machine affects all of them.
+
+    Args:
+        variants: Steps of each variant, by name. Each is run once before the timing starts.
+        repeats: How often each variant is timed.
+    """
+    for variant in variants.values():
+        for step in variant:
+            step()
+    seconds: dict[str, list[list[float]]] = {name: [] for name in variants}
     for _ in range(repeats):
-        for name, way in ways.items():
-            time.sleep(REST)
-            turns[name].append([_seconds(part) for part in way])
+        for name, variant in variants.items():
+            time.sleep(PAUSE_SECONDS)
+            seconds[name].append([_seconds(step) for step in variant])
     return {
-        name: Timing(statistics.median(map(sum, found)), sum(map(min, zip(*found, strict=True))))
-        for name, found in turns.items()
+        name: Timing(statistics.median(map(sum, rows)), sum(map(min, zip(*rows, strict=True))))
+        for name, rows in seconds.items()
     }
 
 
-def _seconds(part: Part) -> float:
+def _seconds(step: Step) -> float:
     started = time.perf_counter()
-    part()
+    step()
     return time.perf_counter() - started

@@ -1,12 +1,12 @@
-"""The whole training step, with the words of a real text: what a run does between two log lines.
+"""Benchmark the training step with the presets of `elmo pretrain` and a prepared corpus.
 
     elmo prepare text.txt --out corpus
     python benchmarks/train.py --data corpus [--sizes small medium original] [--batches 128 2048]
 
-Character CNN, dropout, both LSTMs, sampled softmax of both directions, gradient clipping and the
-optimiser's update, fed by the run's own data pipeline, all as the presets have it. A token is one
-position read by both directions. Memory is the most that was taken from the device, the first plain
-steps included.
+A step includes the data pipeline, character CNN, dropout, both LSTMs, the sampled softmax of both
+directions, gradient clipping and the optimizer update. A token is one position, read by both
+directions. Memory is the maximum reserved on the device, including the first steps without a CUDA
+graph.
 """
 
 import argparse
@@ -40,26 +40,32 @@ from elmo.train.pretrain_model import model_config
 PUBLISHED_WORDS = 793_471
 
 
-def config_of(size: str, batch: int, given: argparse.Namespace) -> PretrainConfig:
-    """Give a preset with another batch."""
+def preset_config(size: str, batch: int, args: argparse.Namespace) -> PretrainConfig:
+    """Return the config of a preset with another batch size and the options of this program."""
     config: PretrainConfig = load_config(
-        PretrainConfig, size, {"data": (given.data,), "out": ""}, presets()
+        PretrainConfig, size, {"data": (args.data,), "out": ""}, presets()
     )
     return dataclasses.replace(
         config,
         stream=dataclasses.replace(config.stream, batch_size=batch),
-        loss=dataclasses.replace(config.loss, n_samples=given.samples),
+        loss=dataclasses.replace(config.loss, n_samples=args.samples),
         run=dataclasses.replace(
             config.run,
-            accelerator=given.accelerator,
-            precision="float32" if given.accelerator == "cpu" else "bfloat16",
-            kernel=given.kernel,
+            accelerator=args.accelerator,
+            precision="float32" if args.accelerator == "cpu" else "bfloat16",
+            kernel=args.kernel,
         ),
     )
 
 
-def learner_of(config: PretrainConfig, corpus: Corpus, n_words: int) -> Learner:
-    """Put a new network of a published geometry on its device."""
+def make_learner(config: PretrainConfig, corpus: Corpus, n_words: int) -> Learner:
+    """Return a learner with a randomly initialized network on its device.
+
+    Args:
+        config: Training config.
+        corpus: Prepared corpus.
+        n_words: Size of the softmax vocabulary; unused words fill it up.
+    """
     shape = model_config(
         config.input,
         config.lstm,
@@ -79,67 +85,80 @@ def learner_of(config: PretrainConfig, corpus: Corpus, n_words: int) -> Learner:
 
 
 def inputs(learner: Learner, corpus: Corpus) -> Iterator[Any]:
-    """Give windows as a run makes them."""
+    """Yield the arguments of `Learner.step` for each BPTT segment."""
     config = learner.config
-    stream = SegmentLoader(
+    loader = SegmentLoader(
         corpus.splits["train"], config.stream, seed=0, local_streams=range(config.stream.batch_size)
     )
-    for number, window in enumerate(stream):
-        batches = learner.batches(window)
+    for number, segment in enumerate(loader):
+        batches = learner.batches(segment)
         yield batches, number, learner.draw(batches, number)
 
 
-def measure(size: str, batch: int, corpus: Corpus, given: argparse.Namespace) -> str:
-    """Give a line of the table."""
-    config = config_of(size, batch, given)
-    learner = learner_of(config, corpus, given.words)
+def measure(size: str, batch: int, corpus: Corpus, args: argparse.Namespace) -> str:
+    """Return a row of the table.
+
+    Args:
+        size: Preset.
+        batch: Batch size.
+        corpus: Prepared corpus.
+        args: Options of this program.
+    """
+    config = preset_config(size, batch, args)
+    learner = make_learner(config, corpus, args.words)
     is_cuda = learner.fabric.device.type == "cuda"
-    ready = prefetched(inputs(learner, corpus), PREFETCH_BATCHES)
-    for _ in range(given.warm):
-        learner.step(*next(ready))
+    steps = prefetched(inputs(learner, corpus), PREFETCH_BATCHES)
+    for _ in range(args.warmup):
+        learner.step(*next(steps))
     if is_cuda:
         torch.cuda.synchronize()
-    times, words = [], []
-    for _ in range(given.repeats):
+    times, distinct_words = [], []
+    for _ in range(args.repeats):
         started = time.perf_counter()
-        for _ in range(given.steps):
-            item = next(ready)
-            words.append(len(item[0][0].words))
+        for _ in range(args.steps):
+            item = next(steps)
+            distinct_words.append(len(item[0][0].words))
             learner.step(*item)
         if is_cuda:
             torch.cuda.synchronize()
-        times.append((time.perf_counter() - started) / given.steps)
-    ready.close()
+        times.append((time.perf_counter() - started) / args.steps)
+    steps.close()
     memory = torch.cuda.max_memory_reserved() / 2**30 if is_cuda else 0.0
     seconds = statistics.median(times)
     rate = batch * config.stream.unroll / seconds
     return (
-        f"| {size} | {batch} x {config.stream.unroll} | {statistics.mean(words):,.0f} | "
+        f"| {size} | {batch} x {config.stream.unroll} | {statistics.mean(distinct_words):,.0f} | "
         f"{1000 * seconds:.2f} | {rate / 1000:,.0f} k | {memory:.1f} |"
     )
 
 
 def main() -> None:
-    """Print a table."""
+    """Print a table row for each model size and batch size."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--sizes", nargs="+", default=["small", "medium", "original"])
-    parser.add_argument("--batches", type=int, nargs="+", default=[128, 512, 2048])
-    parser.add_argument("--words", type=int, default=PUBLISHED_WORDS)
-    parser.add_argument("--samples", type=int, default=8192)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--warm", type=int, default=8)
-    parser.add_argument("--accelerator", default="auto")
-    parser.add_argument("--kernel", default="auto")
-    given = parser.parse_args()
-    corpus = Corpus.open(Path(given.data))
-    print(f"{describe()}; {given.words:,} words, {given.samples:,} candidates")
-    print("| size | batch | distinct words | ms a step | tokens/s | GiB |")
+    parser.add_argument("--data", required=True, help="Corpus written by `elmo prepare`.")
+    parser.add_argument(
+        "--sizes", nargs="+", default=["small", "medium", "original"], help="Presets."
+    )
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=[128, 512, 2048], help="Batch sizes."
+    )
+    parser.add_argument(
+        "--words", type=int, default=PUBLISHED_WORDS, help="Size of the vocabulary."
+    )
+    parser.add_argument("--samples", type=int, default=8192, help="Samples of the softmax.")
+    parser.add_argument("--steps", type=int, default=10, help="Steps per timing.")
+    parser.add_argument("--repeats", type=int, default=5, help="Timings; reports the median.")
+    parser.add_argument("--warmup", type=int, default=8, help="Steps before the timing.")
+    parser.add_argument("--accelerator", default="auto", help="Accelerator: auto, cpu or cuda.")
+    parser.add_argument("--kernel", default="auto", help="Kernel of `elmo pretrain`.")
+    args = parser.parse_args()
+    corpus = Corpus.open(Path(args.data))
+    print(f"{describe()}; {args.words:,} words, {args.samples:,} samples")
+    print("| size | batch | distinct words | ms per step | tokens/s | GiB |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for size in given.sizes:
-        for batch in given.batches:
-            print(measure(size, batch, corpus, given), flush=True)
+    for size in args.sizes:
+        for batch in args.batches:
+            print(measure(size, batch, corpus, args), flush=True)
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()

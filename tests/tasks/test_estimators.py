@@ -159,8 +159,8 @@ def test_estimator_rejects_unknown_settings():
         (Classifier, ["a", "b"], [0.5, 1], "example '0' has the target 0.5; expected a label"),
         (Classifier, ["a", "b"], [None, "x"], "'0' has the target None; expected a label"),
         (Tagger, ["a b"], [["X"]], "Text 0 has 2 words, but 1 tags"),
-        (Tagger, ["a b"], ["XY"], "'0' has the target 'XY'; expected a tag for each word"),
-        (Tagger, ["a b"], [3], "'0' has the target 3; expected a tag for each word"),
+        (Tagger, ["a b"], ["XY"], "'0' has the target 'XY'; expected one tag per word"),
+        (Tagger, ["a b"], [3], "'0' has the target 3; expected one tag per word"),
     ],
 )
 def test_fit_rejects_invalid_texts_and_targets(estimator, texts, targets, message):

@@ -236,7 +236,7 @@ def test_evaluate_rejects_examples_of_another_task(elmo, classifier, tagger, tmp
     labels = write_jsonl(tmp_path / "labels.jsonl", LABELED)
     tags = write_conll(tmp_path / "tags.txt", TAGGED)
     assert failed(elmo("evaluate", classifier, tags), 1, "expected a label")
-    assert failed(elmo("evaluate", tagger, labels), 1, "expected a tag for each word")
+    assert failed(elmo("evaluate", tagger, labels), 1, "expected one tag per word")
     result = elmo("evaluate", tagger, tags, "--device", "nowhere")
     assert failed(result, 2, "Device 'nowhere' is not available")
 

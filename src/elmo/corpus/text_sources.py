@@ -88,6 +88,9 @@ class Block:
 def resolve(inputs: Sequence[str]) -> list[str]:
     """Return the files of names and globs; the files of each glob are sorted.
 
+    Args:
+        inputs: File names, globs, and - for standard input.
+
     Raises:
         InputError: If a file does not exist or a glob matches none, if a name is a folder, or if
             standard input is given twice.

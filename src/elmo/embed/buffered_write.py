@@ -19,9 +19,9 @@ class Line:
     """One line of the input.
 
     Attributes:
-        text: the line without its line break.
-        words: words of the line.
-        n_bytes: size of the line in the file.
+        text: The line without its line break.
+        words: Words of the line.
+        n_bytes: Size of the line in the file.
     """
 
     text: str
@@ -35,9 +35,9 @@ def line_windows(
     """Yield windows of consecutive lines.
 
     Args:
-        lines: the input lines in order.
-        n_lines: number of lines per window; None ends a window by its number of words.
-        window_words: number of words at which a window ends if `n_lines` is None.
+        lines: The input lines in order.
+        n_lines: Number of lines per window; None ends a window by its number of words.
+        window_words: Number of words at which a window ends if `n_lines` is None.
     """
     window: list[Line] = []
     n_words = 0
@@ -59,8 +59,8 @@ def write_in_background(
     """Write each window in a thread while the next one is computed.
 
     Args:
-        encoded: windows with the vectors of their lines.
-        write: function that writes one line with its vectors.
+        encoded: Windows with the vectors of their lines.
+        write: Function that writes one line with its vectors.
 
     Yields:
         Each window as soon as its vectors are computed.

@@ -18,9 +18,9 @@ class ComputeDtype:
     """Dtypes of one encoding run.
 
     Attributes:
-        weights: dtype that the weights are converted to first.
-        cpu_precision: precision of the matrix products in the CPU kernels, for float32 weights.
-        results: dtype of tensors that stay on the device.
+        weights: Dtype that the weights are converted to first.
+        cpu_precision: Precision of the matrix products in the CPU kernels, for float32 weights.
+        results: Dtype of tensors that stay on the device.
     """
 
     weights: torch.dtype
@@ -40,12 +40,12 @@ def resolve_compute_dtype(
     """Return the dtypes of a run.
 
     Args:
-        precision: a dtype or its name, "int8", "auto", or None for the dtype of the weights.
-        weights_dtype: dtype of the weights.
-        device: device of the weights.
+        precision: A dtype or its name, "int8", "auto", or None for the dtype of the weights.
+        weights_dtype: Dtype of the weights.
+        device: Device of the weights.
 
     Raises:
-        ConfigError: the precision is unknown or not supported on the device.
+        ConfigError: The precision is unknown or not supported on the device.
     """
     if precision is None:
         return _float_dtypes(weights_dtype, device)

@@ -21,8 +21,8 @@ def estimated_bytes(plan: JobPlan, tasks: Iterable[ShardTask]) -> int:
     """Return an upper bound of the size of shards, in bytes.
 
     Args:
-        plan: plan of the job.
-        tasks: tasks of the shards.
+        plan: Plan of the job.
+        tasks: Tasks of the shards.
     """
     settings = plan.settings
     vector = plan.dim * STORAGE_BYTES[settings.storage] + VECTOR_BYTES[settings.format]
@@ -38,11 +38,11 @@ def check_free_space(folder: Path, n_bytes: int) -> int:
     """Check that a disk has enough free space, and return the free space in bytes.
 
     Args:
-        folder: folder of the job.
-        n_bytes: size of the shards to write.
+        folder: Folder of the job.
+        n_bytes: Size of the shards to write.
 
     Raises:
-        OutputError: the free space is not enough.
+        OutputError: The free space is not enough.
     """
     free = shutil.disk_usage(folder).free
     if n_bytes > free:

@@ -8,10 +8,10 @@ class EmbedResult:
     """Result of embedding a text into one file.
 
     Attributes:
-        out: path of the file or folder written.
-        n_sentences: number of lines read, including blank lines.
-        n_words: number of words embedded.
-        seconds: elapsed time without loading the model.
+        out: Path of the file or folder written.
+        n_sentences: Number of lines read, including blank lines.
+        n_words: Number of words embedded.
+        seconds: Elapsed time without loading the model.
     """
 
     out: str
@@ -37,11 +37,11 @@ class JobResult(EmbedResult):
     """Result of embedding texts into a folder of shards.
 
     Attributes:
-        n_shards: number of shards in the folder.
-        n_bytes: total size of the shards.
-        estimated_bytes: upper bound of the total size, estimated before the start.
-        n_new_shards: number of shards written by this call.
-        n_new_words: number of words in the shards written by this call.
+        n_shards: Number of shards in the folder.
+        n_bytes: Total size of the shards.
+        estimated_bytes: Upper bound of the total size, estimated before the start.
+        n_new_shards: Number of shards written by this call.
+        n_new_words: Number of words in the shards written by this call.
     """
 
     n_shards: int

@@ -99,25 +99,25 @@ class ELMo(nn.Module):
         """Load a model; the format is detected from the files.
 
         Args:
-            source: name of a bundled model, folder, hub id, or file or folder of another ELMo
+            source: Name of a bundled model, folder, hub id, or file or folder of another ELMo
                 program (bilm-tf, AllenNLP, ELMoForManyLangs).
-            options: path of options.json, used together with `weights`.
-            weights: path of weights.hdf5, used together with `options`.
-            vocab: vocabulary file, if it is not next to the weights.
+            options: Path of options.json, used together with `weights`.
+            weights: Path of weights.hdf5, used together with `options`.
+            vocab: Vocabulary file, if it is not next to the weights.
             softmax: HDF5 file with the softmax weights of the language model.
             token_embeddings: HDF5 file with precomputed vectors of the vocabulary; the character
                 CNN computes the vectors of other words.
-            tokenizer: tokenizer that `encode` applies to strings, saved with the model. None uses
+            tokenizer: Tokenizer that `encode` applies to strings, saved with the model. None uses
                 the tokenizer saved in the model, or else splits at whitespace.
-            num_output_representations: number of independent layer mixes; mixes saved in the model
+            num_output_representations: Number of independent layer mixes; mixes saved in the model
                 come first.
-            dropout: dropout applied to each representation in training.
-            requires_grad: whether to train the whole network instead of only the mixes.
-            do_layer_norm: layer normalization before mixing: True as in AllenNLP, "bilm-tf" as in
+            dropout: Dropout applied to each representation in training.
+            requires_grad: Whether to train the whole network instead of only the mixes.
+            do_layer_norm: Layer normalization before mixing: True as in AllenNLP, "bilm-tf" as in
                 bilm-tf, "none" for none; False keeps the setting saved with the mix.
-            keep_sentence_boundaries: whether `forward` keeps the boundary tokens.
-            scalar_mix_parameters: fixed mix weights, before the softmax over layers.
-            use_top_only: whether to use only the scaled top layer, without mix weights; False
+            keep_sentence_boundaries: Whether `forward` keeps the boundary tokens.
+            scalar_mix_parameters: Fixed mix weights, before the softmax over layers.
+            use_top_only: Whether to use only the scaled top layer, without mix weights; False
                 keeps the setting saved with the mix.
         """
         pretrained = read(
@@ -163,8 +163,8 @@ class ELMo(nn.Module):
         """Write a model folder atomically; `from_pretrained` reads it.
 
         Args:
-            folder: folder to write; it is created if needed, and an existing model is replaced.
-            storage: how the weights are stored: "float32", "float16" or "int8" (a quarter of the
+            folder: Folder to write; it is created if needed, and an existing model is replaced.
+            storage: How the weights are stored: "float32", "float16" or "int8" (a quarter of the
                 size, with one scale per row). Loaded weights are always float32.
         """
         model_folder.write(self.to_pretrained(), Path(folder), storage)
@@ -173,8 +173,8 @@ class ELMo(nn.Module):
         """Upload the model folder to the Hugging Face Hub and return its URL.
 
         Args:
-            repository: hub id, "owner/name".
-            private: whether a new repository is private.
+            repository: Hub id, "owner/name".
+            private: Whether a new repository is private.
         """
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
@@ -233,13 +233,13 @@ class ELMo(nn.Module):
             character_ids: (batch, words + 2, chars), from `character_ids`.
             mask: (batch, words + 2), True at tokens and False at padding, which must be on the
                 right. None derives the mask from the ids.
-            state: initial LSTM state, from an earlier output; None starts from zeros.
+            state: Initial LSTM state, from an earlier output; None starts from zeros.
 
         Returns:
             Representations, layers, mask and state.
 
         Raises:
-            InputError: the shapes or values of the ids, the mask or the state are invalid.
+            InputError: The shapes or values of the ids, the mask or the state are invalid.
         """
         ids = self._with_word_column(character_ids)
         if mask is None:
@@ -316,7 +316,7 @@ class ELMo(nn.Module):
         """Return the vectors of words, or one vector per sentence.
 
         Args:
-            sentences: a string, which is one sentence, or a list of sentences, each a string or a
+            sentences: A string, which is one sentence, or a list of sentences, each a string or a
                 list of words.
             layers: "average", "mix" (trained), "top", "all" or a layer number.
             pooling: None for word vectors; "mean", "max" or "first-last" for one vector per
@@ -324,16 +324,16 @@ class ELMo(nn.Module):
             state: "reset" starts every sentence from the zero state, so that its vectors depend
                 on no other sentence. "carry" processes the batches in order and carries the LSTM
                 state of each batch row over within this call, as bilm-tf and AllenNLP do.
-            batch_size: number of sentences per batch. Default: chosen per device; 32 with
+            batch_size: Number of sentences per batch. Default: chosen per device; 32 with
                 state="carry".
-            device: device to which the model is moved first.
-            precision: a dtype such as torch.bfloat16 or its name; "int8" (only on CPUs, with some
+            device: Device to which the model is moved first.
+            precision: A dtype such as torch.bfloat16 or its name; "int8" (only on CPUs, with some
                 loss of accuracy); or "auto", which is bfloat16 if the device is fast at it and
                 float32 otherwise. Default: the dtype of the weights. On a CPU without fast half
                 precision, float16 and bfloat16 are computed in float32 and converted at the end.
-            show_progress_bar: whether to show progress on standard error.
-            convert_to_tensor: whether to return tensors on the device, in the computed precision.
-            cache: cache of context-independent word vectors, kept between calls, so that the
+            show_progress_bar: Whether to show progress on standard error.
+            convert_to_tensor: Whether to return tensors on the device, in the computed precision.
+            cache: Cache of context-independent word vectors, kept between calls, so that the
                 character CNN computes each word only once.
 
         Returns:
@@ -341,8 +341,8 @@ class ELMo(nn.Module):
             arrays in the same order for a list. With pooling, (dim,) or (sentences, dim).
 
         Raises:
-            ConfigError: an argument is invalid.
-            InputError: a sentence is invalid or too long for the memory of the device.
+            ConfigError: An argument is invalid.
+            InputError: A sentence is invalid or too long for the memory of the device.
         """
         if isinstance(sentences, str):
             results = self.encode(

@@ -26,7 +26,7 @@ class SentenceVectors:
     """Words and vectors of one sentence.
 
     Attributes:
-        words: words of the sentence; None if the file does not store them.
+        words: Words of the sentence; None if the file does not store them.
         vectors: (words, dim), or (layers, words, dim) if all layers are stored.
     """
 
@@ -38,8 +38,8 @@ def open_embeddings(path: str | Path, *, dtype: str | None = "float32") -> "Embe
     """Open the output of `elmo embed`: a job folder, or a .parquet, .h5, .hdf5 or .npz file.
 
     Args:
-        path: file or folder.
-        dtype: dtype of the returned vectors; None keeps the dtype of the file.
+        path: File or folder.
+        dtype: Dtype of the returned vectors; None keeps the dtype of the file.
     """
     return Embeddings(Path(path), dtype)
 
@@ -124,7 +124,7 @@ class Embeddings:
         """Check the size, checksum and counts of every shard, and return the number of shards.
 
         Raises:
-            FormatError: a shard differs from the manifest; the message names the first one.
+            FormatError: A shard differs from the manifest; the message names the first one.
         """
         if self.manifest is None:
             raise ConfigError(

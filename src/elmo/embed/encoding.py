@@ -105,20 +105,20 @@ class EncodingRun:
         """Prepare a run.
 
         Args:
-            network: network to run; its weights are not changed.
-            mapper: mapper from words to ids.
+            network: Network to run; its weights are not changed.
+            mapper: Mapper from words to ids.
             layers: "average", "mix", "top", "all" or a layer number.
-            batch_size: maximum number of sentences per batch. Default: chosen per device.
-            precision: dtype of the computation or its name, "int8" or "auto". Default: the dtype
+            batch_size: Maximum number of sentences per batch. Default: chosen per device.
+            precision: Dtype of the computation or its name, "int8" or "auto". Default: the dtype
                 of the weights.
-            keep_on_device: whether to return tensors of the computed precision on the device
+            keep_on_device: Whether to return tensors of the computed precision on the device
                 instead of arrays on the host.
-            host_dtype: dtype of the arrays, float32 or float16; encoding raises `VectorOverflow`
+            host_dtype: Dtype of the arrays, float32 or float16; encoding raises `VectorOverflow`
                 if a value becomes infinite in float16.
-            cache: cache of context-independent word vectors.
+            cache: Cache of context-independent word vectors.
 
         Raises:
-            ConfigError: an argument is invalid.
+            ConfigError: An argument is invalid.
         """
         size = as_integer(batch_size)
         if batch_size is not None and (size is None or size < 1):
@@ -176,9 +176,9 @@ class EncodingRun:
         """Encode sentences.
 
         Args:
-            sentences: lists of words.
+            sentences: Lists of words.
             state: "reset" or "carry"; see the methods of these names.
-            report: progress callback; receives the number of sentences of each finished batch.
+            report: Progress callback; receives the number of sentences of each finished batch.
 
         Returns:
             For each sentence (words, dim), or (layers, words, dim) for "all".
@@ -197,8 +197,8 @@ class EncodingRun:
         batches, also of the next group, are computed while one is unpacked.
 
         Args:
-            groups: keys and sentences of the groups; read a few batches ahead.
-            report: progress callback; receives the key of a group and the number of its sentences
+            groups: Keys and sentences of the groups; read a few batches ahead.
+            report: Progress callback; receives the key of a group and the number of its sentences
                 in a finished batch.
 
         Yields:
@@ -424,9 +424,9 @@ def batches_by_length(
     """Yield batches of distinct sentences, longest first; equal lengths are sorted by words.
 
     Args:
-        sentences: distinct sentences.
-        batch_size: maximum number of sentences per batch.
-        max_positions: maximum number of positions per batch, including padding.
+        sentences: Distinct sentences.
+        batch_size: Maximum number of sentences per batch.
+        max_positions: Maximum number of positions per batch, including padding.
     """
     ordered = sorted(sentences, key=lambda words: (-len(words), words))
     start = 0

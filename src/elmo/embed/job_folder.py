@@ -40,15 +40,15 @@ class JobSettings:
     """All settings that determine the content of the shards, apart from the texts.
 
     Attributes:
-        model: fingerprint of the model.
-        layers: layers to store.
-        precision: resolved precision of the computation.
-        device: type of the device.
-        batch_size: requested number of sentences per batch; None for the default of the device.
-        raw: whether the model's tokenizer splits the lines.
-        format: file format of the shards.
-        storage: dtype of the stored vectors.
-        shard_words: approximate number of words per shard.
+        model: Fingerprint of the model.
+        layers: Layers to store.
+        precision: Resolved precision of the computation.
+        device: Type of the device.
+        batch_size: Requested number of sentences per batch; None for the default of the device.
+        raw: Whether the model's tokenizer splits the lines.
+        format: File format of the shards.
+        storage: Dtype of the stored vectors.
+        shard_words: Approximate number of words per shard.
     """
 
     model: str
@@ -67,14 +67,14 @@ class JobPlan:
     """Plan of a job.
 
     Attributes:
-        version: version of the folder layout.
-        settings: settings that determine the vectors.
-        source: the model as named by the user.
-        n_layers: number of stored layers; 0 for a single layer without a layer axis.
-        dim: dimension of the vectors.
-        n_threads: number of threads per worker; it is fixed because it affects rounding.
-        texts: input files.
-        tasks: one task per shard.
+        version: Version of the folder layout.
+        settings: Settings that determine the vectors.
+        source: The model as named by the user.
+        n_layers: Number of stored layers; 0 for a single layer without a layer axis.
+        dim: Dimension of the vectors.
+        n_threads: Number of threads per worker; it is fixed because it affects rounding.
+        texts: Input files.
+        tasks: One task per shard.
     """
 
     version: int
@@ -96,12 +96,12 @@ class ShardRecord:
     """Record of a finished shard.
 
     Attributes:
-        number: index of the task.
-        first_sentence: index of the first sentence among the sentences of all texts.
-        n_sentences: number of sentences in the shard.
-        n_words: number of words in the shard.
-        n_bytes: size of the file.
-        sha256: checksum of the file.
+        number: Index of the task.
+        first_sentence: Index of the first sentence among the sentences of all texts.
+        n_sentences: Number of sentences in the shard.
+        n_words: Number of words in the shard.
+        n_bytes: Size of the file.
+        sha256: Checksum of the file.
     """
 
     number: int
@@ -124,16 +124,16 @@ class JobManifest:
     """Summary of a finished job.
 
     Attributes:
-        version: version of the folder layout.
-        n_sentences: number of sentences in all shards.
-        n_words: number of words in all shards.
-        n_bytes: total size of the shards.
-        n_layers: number of stored layers; 0 for a single layer without a layer axis.
-        dim: dimension of the vectors.
-        model: the model as named by the user.
-        settings: settings that determined the vectors.
-        texts: input files.
-        shards: the shards in order.
+        version: Version of the folder layout.
+        n_sentences: Number of sentences in all shards.
+        n_words: Number of words in all shards.
+        n_bytes: Total size of the shards.
+        n_layers: Number of stored layers; 0 for a single layer without a layer axis.
+        dim: Dimension of the vectors.
+        model: The model as named by the user.
+        settings: Settings that determined the vectors.
+        texts: Input files.
+        shards: The shards in order.
     """
 
     version: int
@@ -155,7 +155,7 @@ class JobFolder:
         """Store the path.
 
         Args:
-            path: path of the folder, which need not exist yet.
+            path: Path of the folder, which need not exist yet.
         """
         self.path = path
 
@@ -164,7 +164,7 @@ class JobFolder:
         """Lock the folder, remove partial files of killed workers, and leave no empty folder.
 
         Raises:
-            OutputError: another job uses the folder.
+            OutputError: Another job uses the folder.
         """
         is_new = not self.path.exists()
         parts = (self.path, self.path / SHARDS, self.path / RECORDS)
@@ -185,7 +185,7 @@ class JobFolder:
         """Return the plan, or None if the folder is empty.
 
         Raises:
-            ConfigError: the folder contains other files and no plan.
+            ConfigError: The folder contains other files and no plan.
         """
         if not (self.path / PLAN).exists():
             # A job that was killed before it wrote the plan leaves empty subfolders.
@@ -262,12 +262,12 @@ def check_same_job(folder: Path, planned: JobSettings, current: JobSettings) -> 
     """Check that a job is resumed with the settings that it was planned with.
 
     Args:
-        folder: job folder, for the message.
-        planned: settings of the plan.
-        current: settings of this call.
+        folder: Job folder, for the message.
+        planned: Settings of the plan.
+        current: Settings of this call.
 
     Raises:
-        ConfigError: a setting differs; the message names the first one.
+        ConfigError: A setting differs; the message names the first one.
     """
     for name, old in to_dict(planned).items():
         new = getattr(current, name)
@@ -287,13 +287,13 @@ def check_same_texts(
     """Check that a job is resumed with the same texts; names and dates may differ.
 
     Args:
-        folder: job folder, for the message.
-        plan: plan of the job.
-        texts: current input files.
-        tasks: tasks that the current input files are divided into.
+        folder: Job folder, for the message.
+        plan: Plan of the job.
+        texts: Current input files.
+        tasks: Tasks that the current input files are divided into.
 
     Raises:
-        ConfigError: the number or the content of the texts changed.
+        ConfigError: The number or the content of the texts changed.
     """
     if len(plan.texts) != len(texts):
         raise ConfigError(
@@ -324,7 +324,7 @@ def read_plan(path: Path) -> JobPlan:
         path: Path of plan.json.
 
     Raises:
-        FormatError: the file is damaged or has another layout version.
+        FormatError: The file is damaged or has another layout version.
     """
     return _read_versioned(JobPlan, path)
 
@@ -336,7 +336,7 @@ def read_manifest(folder: Path) -> JobManifest:
         folder: Job folder.
 
     Raises:
-        FormatError: the folder is not a job folder, the job is not finished, or the file is
+        FormatError: The folder is not a job folder, the job is not finished, or the file is
             damaged.
     """
     if (folder / MANIFEST).exists():
@@ -374,7 +374,7 @@ def read_json(cls: type[Data], path: Path) -> Data:
         path: Path of the file.
 
     Raises:
-        FormatError: the file cannot be read or has other fields.
+        FormatError: The file cannot be read or has other fields.
     """
     return _build(cls, _read_object(path), path)
 

@@ -31,9 +31,9 @@ class InputText:
     """An input file with its size and modification time, to detect changes.
 
     Attributes:
-        name: path of the file.
-        n_bytes: size of the file.
-        modified: modification time in nanoseconds.
+        name: Path of the file.
+        n_bytes: Size of the file.
+        modified: Modification time in nanoseconds.
     """
 
     name: str
@@ -46,11 +46,11 @@ class TextSegment:
     """A range of complete lines of one text.
 
     Attributes:
-        text: index of the text in the plan.
-        first_byte: offset of the first byte in the uncompressed text.
-        n_bytes: uncompressed size.
-        first_line: number of the first line in the text, from 1.
-        sha256: checksum of the uncompressed bytes.
+        text: Index of the text in the plan.
+        first_byte: Offset of the first byte in the uncompressed text.
+        n_bytes: Uncompressed size.
+        first_line: Number of the first line in the text, from 1.
+        sha256: Checksum of the uncompressed bytes.
     """
 
     text: int
@@ -65,11 +65,11 @@ class ShardTask:
     """The input of one shard.
 
     Attributes:
-        number: index of the task, from 0, in the order of the texts.
-        first_sentence: index of the first line among the lines of all texts, from 0.
-        n_sentences: number of lines.
-        n_words: number of words; an estimate if a tokenizer splits the lines.
-        segments: ranges of lines that make up the task.
+        number: Index of the task, from 0, in the order of the texts.
+        first_sentence: Index of the first line among the lines of all texts, from 0.
+        n_sentences: Number of lines.
+        n_words: Number of words; an estimate if a tokenizer splits the lines.
+        segments: Ranges of lines that make up the task.
     """
 
     number: int
@@ -88,12 +88,12 @@ def list_texts(source: str, output: Path) -> list[InputText]:
     """Return the input files of a path, a folder or a glob, in sorted order.
 
     Args:
-        source: path, folder or glob pattern of the input.
-        output: job folder, which must not be inside the input folder.
+        source: Path, folder or glob pattern of the input.
+        output: Job folder, which must not be inside the input folder.
 
     Raises:
-        ConfigError: the source is standard input, or a folder that contains the job folder.
-        InputError: a file is missing, unreadable or not plain text, or the folder is empty.
+        ConfigError: The source is standard input, or a folder that contains the job folder.
+        InputError: A file is missing, unreadable or not plain text, or the folder is empty.
     """
     if source == STDIN:
         raise ConfigError(
@@ -170,11 +170,11 @@ def divide_into_tasks(
     """Read all texts once and divide them into tasks.
 
     Args:
-        texts: input texts in order.
-        shard_words: number of words after which a task ends, at the end of the line.
-        split: tokenizer; it is applied to a sample of the lines to estimate their words. None
+        texts: Input texts in order.
+        shard_words: Number of words after which a task ends, at the end of the line.
+        split: Tokenizer; it is applied to a sample of the lines to estimate their words. None
             counts whitespace-separated words.
-        report: progress callback; receives the number of file bytes read since the last call.
+        report: Progress callback; receives the number of file bytes read since the last call.
     """
     draft = _Draft(0, 0)
     for number, text in enumerate(texts):
@@ -254,7 +254,7 @@ class ShardTaskReader:
         """Store the file names; no file is opened yet.
 
         Args:
-            names: paths of the texts, in the order of the plan.
+            names: Paths of the texts, in the order of the plan.
         """
         self._names = names
         self._stack = ExitStack()
@@ -269,7 +269,7 @@ class ShardTaskReader:
             task: The task to read.
 
         Raises:
-            InputError: a text cannot be read or has changed since the job was planned.
+            InputError: A text cannot be read or has changed since the job was planned.
         """
         task_lines: list[str] = []
         for segment in task.segments:

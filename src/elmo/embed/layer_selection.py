@@ -25,14 +25,14 @@ def layer_selector(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput
     """Return the function that selects the requested layers of an output.
 
     Args:
-        network: network that computes the output.
+        network: Network that computes the output.
         layers: "average", "mix", "top", "all" or a layer number.
 
     Returns:
         Function from an output to (batch, time, dim), or (layers, batch, time, dim) for "all".
 
     Raises:
-        ConfigError: the layers are unknown, or "mix" without a trained mix.
+        ConfigError: The layers are unknown, or "mix" without a trained mix.
     """
     number = _layer_number(network, layers)
     if number is not None:

@@ -26,10 +26,10 @@ def run_locally(
     """Run tasks in child processes and yield their records as they finish.
 
     Args:
-        job: data shared by all workers.
-        tasks: tasks to run.
-        n_workers: maximum number of processes.
-        advance: progress callback; receives the number of words done, negative if the work of a
+        job: Data shared by all workers.
+        tasks: Tasks to run.
+        n_workers: Maximum number of processes.
+        advance: Progress callback; receives the number of words done, negative if the work of a
             dead worker is lost.
     """
     with LocalWorkers(job, tasks, min(n_workers, len(tasks))) as workers:
@@ -47,9 +47,9 @@ class LocalWorkers:
         """Start the threads, which start the processes.
 
         Args:
-            job: data shared by all workers.
-            tasks: tasks to run, in this order.
-            n_workers: number of processes.
+            job: Data shared by all workers.
+            tasks: Tasks to run, in this order.
+            n_workers: Number of processes.
         """
         self._job = job
         self._tasks = deque(tasks)
@@ -154,8 +154,8 @@ def workers_died_error(task: ShardTask, ended: ChildEnded | None = None) -> Outp
     """Return the error for a task on which several workers died.
 
     Args:
-        task: the task.
-        ended: how the last worker ended, if known.
+        task: The task.
+        ended: How the last worker ended, if known.
     """
     last = ""
     if ended is not None and ended.status < 0:

@@ -41,11 +41,11 @@ class ParquetWriter:
         """Open the file.
 
         Args:
-            path: file to write.
-            all_layers: whether vectors are (layers, words, dim) instead of (words, dim).
-            storage: dtype of the stored vectors, float16 or float32.
-            first_sentence: number of the first sentence.
-            is_shard: whether to use the small row groups of shards.
+            path: File to write.
+            all_layers: Whether vectors are (layers, words, dim) instead of (words, dim).
+            storage: Dtype of the stored vectors, float16 or float32.
+            first_sentence: Number of the first sentence.
+            is_shard: Whether to use the small row groups of shards.
         """
         columns = [
             Column("sentence", INT64),

@@ -22,12 +22,12 @@ class PendingBatch:
     """A batch whose computation has started.
 
     Attributes:
-        sentences: sentences of the batch.
+        sentences: Sentences of the batch.
         vectors: (..., rows, words, dim); on the host after `done`, except for tensors that stay
             on the device.
-        lengths: number of words per row.
+        lengths: Number of words per row.
         state: LSTM state after the batch.
-        overflows: whether a value became infinite in half precision, readable after `done`; None
+        overflows: Whether a value became infinite in half precision, readable after `done`; None
             if this is not checked.
         done: CUDA event that marks the end of the copy to the host; None if there is no copy.
     """
@@ -71,8 +71,8 @@ def similar_length_ranges(lengths: Sequence[int], max_rows: int) -> Iterator[ran
     """Yield ranges of consecutive rows with similar lengths.
 
     Args:
-        lengths: number of words per row.
-        max_rows: maximum number of rows per range.
+        lengths: Number of words per row.
+        max_rows: Maximum number of rows per range.
 
     Yields:
         Ranges in which every length is between half and twice the length of the first row.

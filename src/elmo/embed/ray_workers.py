@@ -28,11 +28,11 @@ def run_on_ray(
     Ray restarts actors that die any number of times; `RayActor` limits the tries per task.
 
     Args:
-        job: data shared by all workers.
-        tasks: tasks to run.
-        n_workers: number of actors; each reserves one core per thread, and a GPU if the device is
+        job: Data shared by all workers.
+        tasks: Tasks to run.
+        n_workers: Number of actors; each reserves one core per thread, and a GPU if the device is
             "cuda".
-        advance: progress callback; receives the number of words done.
+        advance: Progress callback; receives the number of words done.
 
     Raises:
         OutputError: Ray failed, or several actors died on the same task.
@@ -90,7 +90,7 @@ class RayActor:
         """Store the job; the model is loaded for the first row.
 
         Args:
-            job: data shared by all workers.
+            job: Data shared by all workers.
         """
         self._job = job
         self._worker: ShardWorker | None = None
@@ -115,7 +115,7 @@ class RayActor:
             task: The task to count.
 
         Raises:
-            OutputError: too many actors died on the task.
+            OutputError: Too many actors died on the task.
         """
         # A starting job removes files with such names, which resets the counts.
         path = self._job.folder / SHARDS / f".{task.number:05d}.tries.partial"

@@ -28,9 +28,9 @@ class SafetensorsWriter:
         """Open the file.
 
         Args:
-            path: file to write.
-            all_layers: whether vectors are (layers, words, dim) instead of (words, dim).
-            storage: dtype of the stored vectors, float16 or float32.
+            path: File to write.
+            all_layers: Whether vectors are (layers, words, dim) instead of (words, dim).
+            storage: Dtype of the stored vectors, float16 or float32.
         """
         self.all_layers = all_layers
         self.storage = storage

@@ -27,12 +27,12 @@ class ShardJob:
     """Data of a job that every worker receives.
 
     Attributes:
-        folder: job folder.
-        texts: paths of the texts.
-        config: config of the command, with absolute paths.
-        device: device to compute on.
-        n_threads: number of threads per worker, from the plan.
-        settings: settings of the plan.
+        folder: Job folder.
+        texts: Paths of the texts.
+        config: Config of the command, with absolute paths.
+        device: Device to compute on.
+        n_threads: Number of threads per worker, from the plan.
+        settings: Settings of the plan.
     """
 
     folder: Path
@@ -66,10 +66,10 @@ class ShardWorker:
         """Load the model.
 
         Args:
-            job: data shared by all workers.
+            job: Data shared by all workers.
 
         Raises:
-            ConfigError: the model differs from the one the job was planned with.
+            ConfigError: The model differs from the one the job was planned with.
         """
         config = job.config
         model, model_fingerprint = load_model(config)
@@ -96,12 +96,12 @@ class ShardWorker:
         """Write the shard of a task and its record.
 
         Args:
-            task: task to run.
-            report: progress callback; receives the number of words of each finished window.
+            task: Task to run.
+            report: Progress callback; receives the number of words of each finished window.
 
         Raises:
-            InputError: a text cannot be read or has changed.
-            OutputError: the shard cannot be written, or a vector overflows float16 storage.
+            InputError: A text cannot be read or has changed.
+            OutputError: The shard cannot be written, or a vector overflows float16 storage.
         """
         settings = self.job.settings
         name = f"{task.number:05d}{EXTENSIONS[settings.format]}"
@@ -138,7 +138,7 @@ class ShardWorker:
             lines: Lines of a task.
 
         Raises:
-            OutputError: a vector overflows the storage dtype.
+            OutputError: A vector overflows the storage dtype.
         """
         windows = line_windows(lines, None, self.window_words)
         groups = ((window, [line.words for line in window]) for window in windows)

@@ -49,9 +49,9 @@ def embed_texts(config: EmbedConfig) -> JobResult:
         config: Options of the job.
 
     Raises:
-        ConfigError: an option is invalid, or the folder contains another job.
-        InputError: a text cannot be read.
-        OutputError: the folder is in use, the disk is full, or workers died.
+        ConfigError: An option is invalid, or the folder contains another job.
+        InputError: A text cannot be read.
+        OutputError: The folder is in use, the disk is full, or workers died.
     """
     _check_options(config)
     path = Path(config.out)

@@ -60,13 +60,13 @@ def open_reader(path: Path, first_sentence: int = 0, dim: int | None = None) -> 
     """Open a file; the extension determines the format.
 
     Args:
-        path: file to read.
-        first_sentence: number of the first sentence in the file.
-        dim: dimension of the vectors, if known.
+        path: File to read.
+        first_sentence: Number of the first sentence in the file.
+        dim: Dimension of the vectors, if known.
 
     Raises:
-        ConfigError: the extension is unknown.
-        FormatError: the file is missing or damaged.
+        ConfigError: The extension is unknown.
+        FormatError: The file is missing or damaged.
     """
     extension = path.suffix.lower()
     known = (".parquet", ".h5", ".hdf5", ".safetensors", ".npz")
@@ -99,8 +99,8 @@ class ParquetReader:
         """Open the file.
 
         Args:
-            path: file to read.
-            dim: dimension of the vectors, if known; used for sentences without words.
+            path: File to read.
+            dim: Dimension of the vectors, if known; used for sentences without words.
         """
         try:
             import pyarrow.parquet
@@ -184,8 +184,8 @@ class HDF5Reader:
         """Open the file.
 
         Args:
-            path: the file.
-            first_sentence: number of the first sentence in the file.
+            path: The file.
+            first_sentence: Number of the first sentence in the file.
         """
         self._file = h5py.File(path, "r")
         self._first_sentence = first_sentence

@@ -63,12 +63,12 @@ class HDF5Writer:
         """Open the file.
 
         Args:
-            path: file to write.
-            index_sentences: whether to write `sentence_to_index`.
-            store_words: whether to write `words/`.
-            sentence_keys: whether to use the lines as keys, which is an option of AllenNLP; check
+            path: File to write.
+            index_sentences: Whether to write `sentence_to_index`.
+            store_words: Whether to write `words/`.
+            sentence_keys: Whether to use the lines as keys, which is an option of AllenNLP; check
                 the lines with `check_sentence_keys` first.
-            first_sentence: number of the first sentence.
+            first_sentence: Number of the first sentence.
         """
         self.sentence_keys = sentence_keys
         self._file = HDF5File(path)
@@ -110,10 +110,10 @@ def check_sentence_keys(lines: Iterable[str]) -> None:
     Empty parts and `.` are ignored.
 
     Args:
-        lines: the sentences.
+        lines: The sentences.
 
     Raises:
-        OutputError: a line is repeated, is not a valid key, or conflicts with another line.
+        OutputError: A line is repeated, is not a valid key, or conflicts with another line.
     """
     datasets: set[tuple[str, ...]] = set()
     groups: set[tuple[str, ...]] = set()
@@ -143,8 +143,8 @@ class NpzWriter:
         """Open the file.
 
         Args:
-            path: file to write.
-            store_words: whether to write the words as JSON under `words/`.
+            path: File to write.
+            store_words: Whether to write the words as JSON under `words/`.
         """
         self.file = zipfile.ZipFile(path, "w", allowZip64=True)
         self.store_words = store_words
@@ -179,14 +179,14 @@ def open_vector_file(
     """Open a writer for a file, which appears under its name only when it is complete.
 
     Args:
-        path: file to write; its extension determines the format.
-        all_layers: whether vectors are (layers, words, dim) instead of (words, dim).
-        index_sentences: whether to write `sentence_to_index` (HDF5 only).
-        store_words: whether to write the words to HDF5 and npz; Parquet always contains them.
+        path: File to write; its extension determines the format.
+        all_layers: Whether vectors are (layers, words, dim) instead of (words, dim).
+        index_sentences: Whether to write `sentence_to_index` (HDF5 only).
+        store_words: Whether to write the words to HDF5 and npz; Parquet always contains them.
 
     Raises:
-        ConfigError: the extension is unknown.
-        OutputError: the file cannot be written.
+        ConfigError: The extension is unknown.
+        OutputError: The file cannot be written.
     """
     makers: dict[str, Callable[[Path], VectorWriter]] = {
         ".parquet": lambda partial: ParquetWriter(partial, all_layers=all_layers),
@@ -214,10 +214,10 @@ def open_shard(
     """Open a writer for a shard, which appears under its name only when it is complete.
 
     Args:
-        path: file to write: .parquet, .h5 or .safetensors.
-        all_layers: whether vectors are (layers, words, dim) instead of (words, dim).
-        storage: dtype of the stored vectors, float16 or float32.
-        first_sentence: number of the first sentence.
+        path: File to write: .parquet, .h5 or .safetensors.
+        all_layers: Whether vectors are (layers, words, dim) instead of (words, dim).
+        storage: Dtype of the stored vectors, float16 or float32.
+        first_sentence: Number of the first sentence.
     """
 
     def make(partial: Path) -> VectorWriter:

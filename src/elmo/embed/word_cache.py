@@ -25,16 +25,16 @@ class WordCache:
     """Least-recently-used cache of word vectors for one model; safe to share between threads.
 
     Attributes:
-        max_words: maximum number of words; the least recently used word is evicted.
-        n_found: number of words that were in the cache.
-        n_computed: number of words that had to be computed.
+        max_words: Maximum number of words; the least recently used word is evicted.
+        n_found: Number of words that were in the cache.
+        n_computed: Number of words that had to be computed.
     """
 
     def __init__(self, max_words: int = 100_000) -> None:
         """Create an empty cache.
 
         Args:
-            max_words: maximum number of words.
+            max_words: Maximum number of words.
 
         Raises:
             ConfigError: `max_words` is not an integer of at least 1.
@@ -63,14 +63,14 @@ class WordCache:
         """Return the vectors of distinct words, (words, dim).
 
         Args:
-            words: distinct words.
-            encoder: token encoder of the model that the cache belongs to.
-            precision: description of precision and device; the cache is cleared if it differs from
+            words: Distinct words.
+            encoder: Token encoder of the model that the cache belongs to.
+            precision: Description of precision and device; the cache is cleared if it differs from
                 the last call, or if the weights changed.
-            compute: function that computes the vectors of missing words.
+            compute: Function that computes the vectors of missing words.
 
         Raises:
-            ConfigError: the cache belongs to another model.
+            ConfigError: The cache belongs to another model.
         """
         with self._lock:
             self._bind(encoder, precision)

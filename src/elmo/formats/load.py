@@ -59,8 +59,8 @@ def read(
     Args:
         source: A folder, archive, weight file, checkpoint, bundled name or hub id. An existing path
             takes precedence over a name.
-        options: options.json; together with `weights`, AllenNLP's pair of files.
-        weights: weights.hdf5; an alias of `source`.
+        options: Options.json; together with `weights`, AllenNLP's pair of files.
+        weights: Weights.hdf5; an alias of `source`.
         vocab: Vocabulary file, plain or gzipped.
         softmax: HDF5 file with `softmax/W` and `softmax/b`.
         token_embeddings: HDF5 file with precomputed token embeddings of the vocabulary.
@@ -259,7 +259,7 @@ def read_accumulators(
 
     Args:
         source: Anything that `read` accepts.
-        options: options.json, if it is not next to the weights.
+        options: Options.json, if it is not next to the weights.
 
     Returns:
         Tensors by weight name, or None if the source has no optimizer state.

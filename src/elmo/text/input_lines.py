@@ -20,6 +20,9 @@ def label_of(name: str) -> str:
 def opened_input(name: str) -> Iterator[BinaryIO]:
     """Open a file, or standard input for `-`, in binary mode.
 
+    Args:
+        name: Path of the file, or `-`.
+
     Raises:
         InputError: If the input cannot be read.
     """

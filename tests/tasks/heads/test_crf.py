@@ -1,4 +1,4 @@
-"""Tests of the CRF against enumeration of all sequences and against pytorch-crf."""
+"""Tests of the CRF against brute-force enumeration of all sequences and against pytorch-crf."""
 
 from itertools import pairwise, product
 
@@ -33,7 +33,7 @@ def batch(lengths, n_tags=3, seed=1, dtype=torch.float64):
 
 
 def random_constraints(n_tags, seed):
-    """Return random constraints that always allow tag 0, so that some sequence is allowed."""
+    """Return random constraints; tag 0 is always allowed, so at least one sequence is."""
     generator = torch.Generator().manual_seed(seed)
     constraints = [torch.rand(shape, generator=generator) < 0.5 for shape in ((n_tags,),) * 2]
     follow = torch.rand((n_tags, n_tags), generator=generator) < 0.5
@@ -42,14 +42,14 @@ def random_constraints(n_tags, seed):
 
 
 def slow_score(crf, emissions, path):
-    """Return the score of a tag sequence by its definition."""
+    """Return the score of a tag sequence, computed directly from the definition."""
     value = crf.start[path[0]] + crf.end[path[-1]]
     value = value + sum(emissions[time, tag] for time, tag in enumerate(path))
     return value + sum(crf.transitions[pair] for pair in pairwise(path))
 
 
 def paths(crf, emissions, constraints=None):
-    """Return all allowed tag sequences of one sentence with their scores."""
+    """Return all allowed tag sequences of a sentence with their scores."""
     scored = []
     for path in product(range(crf.n_tags), repeat=len(emissions)):
         if constraints is not None:
@@ -66,7 +66,7 @@ def paths(crf, emissions, constraints=None):
 
 @pytest.mark.parametrize("lengths", [(1,), (2,), (3, 1), (8, 5, 1, 7), (17, 16, 2)])
 @pytest.mark.parametrize("constrained", [False, True])
-def test_parallel_reduction_equals_sequential_forward(lengths, constrained):
+def test_parallel_forward_scores_equal_sequential_ones(lengths, constrained):
     options = {"constraints": random_constraints(4, 3), "constrain_training": True}
     crf = random_crf(4, dtype=torch.float32, **(options if constrained else {}))
     emissions, _, mask = batch(lengths, 4, dtype=torch.float32)
@@ -90,7 +90,7 @@ def test_parallel_reduction_equals_sequential_forward(lengths, constrained):
             torch.testing.assert_close(fast, slow)
 
 
-def test_parallel_reduction_is_stable_for_large_scores():
+def test_parallel_forward_scores_are_stable_for_large_values():
     """Scores far below the maximum are clamped, and no result is NaN."""
     crf = random_crf(4, dtype=torch.float32)
     emissions, _, mask = batch((9, 6), 4, dtype=torch.float32)
@@ -109,7 +109,7 @@ def test_parallel_reduction_is_stable_for_large_scores():
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_score_follows_definition(lengths):
+def test_sequence_score_matches_definition(lengths):
     crf = random_crf()
     emissions, tags, mask = batch(lengths)
     scores = crf.score(emissions, tags, mask)
@@ -120,7 +120,7 @@ def test_score_follows_definition(lengths):
 
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize("constrained", [False, True])
-def test_crf_agrees_with_enumeration(lengths, constrained):
+def test_crf_matches_brute_force_enumeration(lengths, constrained):
     constraints = random_constraints(3, seed=4) if constrained else None
     crf = random_crf(constraints=constraints, constrain_training=constrained)
     emissions, tags, mask = batch(lengths)
@@ -142,7 +142,7 @@ def test_crf_agrees_with_enumeration(lengths, constrained):
         assert crf.loss(emissions, tags, mask).item() == pytest.approx(loss)
 
 
-def test_marginals_are_gradient_of_log_partition():
+def test_marginals_equal_gradient_of_log_partition():
     crf = random_crf(4)
     emissions, _, mask = batch((5, 2, 3), 4)
     emissions.requires_grad_()
@@ -152,7 +152,7 @@ def test_marginals_are_gradient_of_log_partition():
 
 
 @pytest.mark.parametrize("constrained", [False, True])
-def test_loss_passes_gradcheck(constrained):
+def test_crf_loss_passes_gradcheck(constrained):
     constraints = random_constraints(3, seed=4) if constrained else None
     crf = random_crf(constraints=constraints, constrain_training=constrained)
     emissions, tags, mask = batch((3, 1, 2))
@@ -183,7 +183,7 @@ def test_loss_passes_gradcheck(constrained):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("lengths", [(1,), (7, 3, 1, 12, 12), (30, 29)])
-def test_crf_agrees_with_pytorch_crf(lengths, dtype):
+def test_crf_matches_pytorch_crf(lengths, dtype):
     torchcrf = pytest.importorskip("torchcrf")
     crf = random_crf(5, dtype=dtype)
     other = torchcrf.CRF(5, batch_first=True).to(dtype)
@@ -240,7 +240,7 @@ def test_crf_ignores_padding(filling):
 # ------------------------------------------------------------------------------------ precision
 
 
-def test_loss_is_float32_under_autocast():
+def test_crf_loss_is_float32_under_autocast():
     crf = random_crf(dtype=torch.float32)
     emissions, tags, mask = batch((6, 3), dtype=torch.float32)
     expected = crf.loss(emissions, tags, mask)
@@ -272,7 +272,7 @@ def test_crf_does_not_overflow_with_large_scores():
     size=st.sampled_from([1.0, 1e6, 1e20]),
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
-def test_decode_only_returns_allowed_sequences(seed, scheme, size, lengths):
+def test_crf_decode_only_returns_allowed_sequences(seed, scheme, size, lengths):
     prefixes = {"BIOES": "BIES", "BILOU": "BILU"}.get(scheme, "BI")
     tags = ["O", *(f"{prefix}-{label}" for prefix in prefixes for label in "XY")]
     crf = random_crf(len(tags), seed, torch.float32, constraints=allowed_transitions(scheme, tags))
@@ -282,7 +282,7 @@ def test_decode_only_returns_allowed_sequences(seed, scheme, size, lengths):
         assert is_well_formed([tags[number] for number in path], scheme)
 
 
-def test_constrain_training_excludes_forbidden_sequences():
+def test_constrained_training_excludes_forbidden_sequences():
     constraints = random_constraints(3, seed=4)
     emissions, tags, mask = batch((4, 2))
     free, decoding = random_crf(), random_crf(constraints=constraints)
@@ -300,27 +300,27 @@ def test_constrain_training_excludes_forbidden_sequences():
     assert emissions.grad.isfinite().all()
 
 
-def test_constraints_move_with_module_but_are_not_saved():
+def test_constraints_move_with_the_module_but_are_not_saved():
     crf = CRF(3, random_constraints(3, 0))
     assert sorted(crf.state_dict()) == ["end", "start", "transitions"]
     assert crf.to("meta").transitions_allowed.device.type == "meta"
     CRF(3).load_state_dict(random_crf().state_dict())
 
 
-def test_decode_rejects_constraints_without_allowed_sequence():
+def test_crf_decode_raises_if_constraints_allow_no_sequence():
     never = torch.zeros(2, 2, dtype=torch.bool)
     crf = CRF(2, (torch.ones(2).bool(), never, torch.ones(2).bool()))
     emissions, _, mask = batch((1, 1), 2)
     assert [len(path) for path in crf.decode(emissions, mask)] == [1, 1]
     emissions, _, mask = batch((1, 3), 2)
-    with pytest.raises(ConfigError, match="no tag sequence for a sentence of 3 words"):
+    with pytest.raises(ConfigError, match="not allow any tag sequence for a sentence with 3 words"):
         crf.decode(emissions, mask)
 
 
 # ------------------------------------------------------------------------------------ arguments
 
 
-def test_new_crf_is_uniform():
+def test_new_crf_assigns_equal_probability_to_all_sequences():
     emissions, _, mask = batch((2,))
     marginals = CRF(3).marginals(torch.zeros_like(emissions), mask)
     torch.testing.assert_close(marginals, torch.full_like(marginals, 1 / 3))

@@ -1,4 +1,4 @@
-"""Tests of the readers of CoNLL columns, KLP-2016 and CoNLL-U."""
+"""Tests for the readers of CoNLL columns, KLP-2016 and CoNLL-U."""
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ def words_and_tags(examples):
         ),
     ],
 )
-def test_readers_record_line_of_each_word(write, reader, text, lines):
+def test_readers_record_line_number_of_each_word(write, reader, text, lines):
     path = write(text)
     examples = reader(path)
     locations = [[each.word_location(n) for n in range(len(each.words))] for each in examples]
@@ -74,7 +74,7 @@ def test_read_conll_returns_words_and_tags(write):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("separator", [" ", "\t", "  "])
-def test_read_conll_accepts_all_line_ends_and_separators(write, end, separator):
+def test_read_conll_accepts_all_line_endings_and_separators(write, end, separator):
     rows = [
         separator.join(["EU", "NNP", "B"]),
         separator.join(["x", "NN", "O"]),
@@ -85,12 +85,12 @@ def test_read_conll_accepts_all_line_ends_and_separators(write, end, separator):
     assert words_and_tags(read_conll(write(end.join(rows)))) == [("EU x", "B O"), ("y", "w")]
 
 
-def test_read_conll_keeps_other_white_space_in_words(write):
+def test_read_conll_does_not_split_words_at_other_white_space(write):
     assert read_conll(write("1\xa0000 O\n"))[0].words == ("1\xa0000",)
     assert read_conll(write("1 000\tO\n"))[0].words == ("1 000",)
 
 
-def test_read_conll_reads_chosen_columns(write):
+def test_read_conll_reads_selected_columns(write):
     examples = read_conll(write(NER), words=1, tags=2)
     assert words_and_tags(examples)[0] == ("NNP VBZ NN", "B-NP B-VP I-NP")
     assert read_conll(write(NER), tags=None)[0].target is None
@@ -132,7 +132,7 @@ WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters
 
 
 @given(st.lists(st.lists(st.tuples(WORD, WORD), min_size=1), min_size=1), st.sampled_from(" \t"))
-def test_read_conll_restores_any_written_sentences(tmp_path_factory, sentences, separator):
+def test_read_conll_round_trips_arbitrary_sentences(tmp_path_factory, sentences, separator):
     path = tmp_path_factory.mktemp("columns") / "file"
     blocks = ["\n".join(map(separator.join, sentence)) for sentence in sentences]
     path.write_text("\ufeff" + "\n\n".join(blocks), encoding="utf-8", newline="\n")
@@ -236,6 +236,6 @@ def test_read_conllu_rejects_invalid_file(write, text, message):
         read_conllu(write(text))
 
 
-def test_read_conllu_rejects_unknown_column(write):
+def test_read_conllu_rejects_unknown_column_name(write):
     with pytest.raises(ConfigError, match=r"no column 'pos'. Expected one of: id, form"):
         read_conllu(write(UD), tags="pos")

@@ -1,4 +1,4 @@
-"""Tests of the readers of coreference documents and of GAP."""
+"""Tests for the readers of coreference documents and GAP."""
 
 import pytest
 from test_predicate_frames import document, rows
@@ -49,7 +49,7 @@ def test_read_coreference_accepts_tabs_and_empty_cells(write):
     assert example.extra == ("",)
 
 
-def test_read_coreference_reads_several_documents_of_a_file(write):
+def test_read_coreference_reads_several_documents_from_one_file(write):
     text = document(rows(["a"], ["-"])) + document(rows(["b"], ["(1)"]), name="(bc/x); part 001")
     examples = read_coreference(write(text))
     assert [(example.id, example.target) for example in examples] == [
@@ -58,7 +58,7 @@ def test_read_coreference_reads_several_documents_of_a_file(write):
     ]
 
 
-def test_read_coreference_splits_directory_into_parts(tmp_path, write):
+def test_read_coreference_splits_directory_into_train_dev_and_test(tmp_path, write):
     for number in range(10):
         write(document(rows(["a"], ["-"]), name=f"(d{number})"), f"{number}.conll")
     write("nothing", "readme.txt")
@@ -68,8 +68,8 @@ def test_read_coreference_splits_directory_into_parts(tmp_path, write):
         assert [example.id[:2] for example in read_coreference(tmp_path / part)] == expected
 
 
-def test_readers_only_read_gold_files_of_nested_directories(tmp_path, write):
-    """OntoNotes has automatic annotation (`auto_conll`) next to gold annotation."""
+def test_readers_read_only_gold_files_in_nested_directories(tmp_path, write):
+    """OntoNotes contains automatic annotations (`auto_conll`) next to gold annotations."""
     for name in ("b/00/b.v4_gold_conll", "a/01/a.v4_gold_conll", "a/01/a.v4_auto_conll"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(document(rows(["go"], ["(V*)"], ["-"]), name=f"({name})"), name)
@@ -81,7 +81,7 @@ def test_readers_only_read_gold_files_of_nested_directories(tmp_path, write):
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["3)", "-"], "line 2: a mention of cluster 3 is closed that was not opened"),
+        (["3)", "-"], "line 2: a mention of cluster 3 is closed but was never opened"),
         (["-", "(3"], "line 3: a mention of cluster 3 is not closed in its sentence"),
         (
             ["(a)", "-"],

@@ -1,4 +1,4 @@
-"""Tests of the reader of tables with a header."""
+"""Tests for the reader of tables with a header row."""
 
 import csv
 
@@ -30,7 +30,7 @@ def test_read_table_ignores_quotes_in_tsv(write):
     ]
 
 
-def test_read_table_reads_quoted_fields_of_csv(write):
+def test_read_table_reads_quoted_csv_fields(write):
     path = write('text,label\n"a, ""b""\nc",x\n\nd,y\n', "file.csv")
     assert read_table(path) == [Example((("a,", '"b"', "c"),), "x"), Example((("d",),), "y")]
     path = write('text,label\n"a,x\n', "file.csv")
@@ -41,7 +41,7 @@ def test_read_table_reads_quoted_fields_of_csv(write):
     assert read_table(path, delimiter=";") == [Example((("a",),), "x")]
 
 
-def test_read_table_reads_fields_above_limit_of_csv_module(write):
+def test_read_table_reads_fields_longer_than_csv_module_limit(write):
     limit = csv.field_size_limit()
     path = write(f'text,label\n"{"a " * limit}",x\n', "file.csv")
     assert len(read_table(path)[0].words) == limit
@@ -58,14 +58,14 @@ def test_read_table_skips_filtered_rows_before_checking_them(write):
     assert read_table(path, row_filter=has_label("z")) == []
 
 
-def test_read_table_reads_several_texts_or_no_labels(write):
+def test_read_table_reads_several_text_columns_and_no_labels(write):
     path = write("label\tpremise\thypothesis\nyes\ta b\tc\n")
     examples = read_table(path, text=["premise", "hypothesis"])
     assert examples == [Example((("a", "b"), ("c",)), "yes")]
     assert read_table(path, text="premise", label=None)[0].target is None
 
 
-def test_read_table_treats_blank_line_as_empty_text_in_single_column(write):
+def test_read_table_reads_blank_line_in_single_column_as_empty_text(write):
     path = write("text\na b\n\nc\n")
     assert len(read_table(path, label=None, empty="skip")) == 2
     assert read_table(path, label=None, empty="keep")[1].words == (PLACEHOLDER,)
@@ -80,7 +80,7 @@ def test_read_table_handles_empty_text_as_configured(write, text):
         read_table(path)
     assert read_table(path, empty="keep")[1] == Example(((PLACEHOLDER,),), "0")
     assert read_table(path, empty="skip") == [Example((("a",),), "1")]
-    with pytest.raises(ConfigError, match="Unknown value 'drop' of empty"):
+    with pytest.raises(ConfigError, match="Unknown value 'drop' for empty"):
         read_table(path, empty="drop")
 
 
@@ -117,7 +117,7 @@ def test_read_table_rejects_invalid_file(write, text, options, message):
         read_table(write(text), **options)
 
 
-def test_read_table_rejects_delimiter_of_two_characters(write):
+def test_read_table_rejects_two_character_delimiter(write):
     with pytest.raises(ConfigError, match="delimiter must be a single character"):
         read_table(write("text\n"), delimiter="||")
 
@@ -126,7 +126,7 @@ FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(st.lists(FIELD, min_size=1))
-def test_read_table_restores_any_texts_written_by_csv_module(tmp_path_factory, texts):
+def test_read_table_round_trips_texts_written_by_csv_module(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("table") / "file.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("text", "label"), *((text, "x") for text in texts)])

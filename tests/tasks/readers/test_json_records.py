@@ -1,4 +1,4 @@
-"""Tests of the reader of JSON lines and JSON lists."""
+"""Tests for the reader of JSON lines and JSON lists."""
 
 import json
 

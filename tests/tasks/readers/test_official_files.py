@@ -1,4 +1,4 @@
-"""Tests of the readers on published data sets: numbers of examples and perfect scores of gold."""
+"""Tests for the readers on published data sets: example counts, perfect scores for gold labels."""
 
 import tarfile
 from collections import Counter
@@ -52,8 +52,8 @@ def tag_lists(examples):
         ("test", 3453, 46435, 5648),
     ],
 )
-def test_read_conll2003(unpacked, part, n_sentences, n_words, n_spans):
-    """The expected counts are those of Tjong Kim Sang and De Meulder (2003)."""
+def test_read_conll2003_finds_published_counts(unpacked, part, n_sentences, n_words, n_spans):
+    """The expected counts are from Tjong Kim Sang and De Meulder (2003)."""
     examples = read(unpacked("conll2003") / f"{part}.txt")
     assert len(examples) == n_sentences
     assert sum(len(example.words) for example in examples) == n_words
@@ -65,7 +65,7 @@ def test_read_conll2003(unpacked, part, n_sentences, n_words, n_spans):
 
 
 @pytest.mark.parametrize("scheme", [IOB1, BIOES])
-def test_convert_conll2003_to_other_schemes(unpacked, scheme):
+def test_conll2003_tags_round_trip_through_other_schemes(unpacked, scheme):
     gold = tag_lists(read(unpacked("conll2003") / "test.txt", "conll"))
     other = [convert(sentence, IOB2, scheme) for sentence in gold]
     assert detect_scheme(other) == scheme
@@ -76,7 +76,7 @@ def test_convert_conll2003_to_other_schemes(unpacked, scheme):
 @pytest.mark.parametrize(
     ("part", "n_sentences"), [("train", 15978), ("testa", 2662), ("testb", 5324)]
 )
-def test_read_kmou_ner(unpacked, part, n_sentences):
+def test_read_kmou_ner_finds_all_sentences_and_labels(unpacked, part, n_sentences):
     examples = read(unpacked("kmou-ner") / f"{part}.words.txt")
     assert len(examples) == n_sentences
     gold = tag_lists(examples)
@@ -85,7 +85,7 @@ def test_read_kmou_ner(unpacked, part, n_sentences):
 
 
 @pytest.mark.parametrize(("part", "n_sentences"), [("train", 2928), ("dev", 366), ("test", 366)])
-def test_read_klp2016(unpacked, part, n_sentences):
+def test_read_klp2016_finds_all_sentences_and_labels(unpacked, part, n_sentences):
     examples = read(unpacked("kmou-ner") / f"klp2016/ner.{part}")
     assert len(examples) == n_sentences
     gold = tag_lists(examples)
@@ -96,7 +96,7 @@ def test_read_klp2016(unpacked, part, n_sentences):
 @pytest.mark.parametrize(
     ("part", "five", "two"), [("train", 8544, 6920), ("dev", 1101, 872), ("test", 2210, 1821)]
 )
-def test_read_sst(unpacked, part, five, two):
+def test_read_sst_finds_all_sentences(unpacked, part, five, two):
     path = unpacked("sst") / f"{part}.txt"
     assert len(read(path)) == len(read(path, "sst5")) == five
     examples = read(path, "sst2")
@@ -104,7 +104,7 @@ def test_read_sst(unpacked, part, five, two):
     assert set(Counter(example.target for example in examples)) == {"negative", "positive"}
 
 
-def test_read_sst_phrases(unpacked):
+def test_read_sst_with_phrases_returns_every_node(unpacked):
     """A binary tree of n words has 2n - 1 nodes."""
     path = unpacked("sst") / "dev.txt"
     n_nodes = sum(2 * len(example.words) - 1 for example in read(path, "sst5"))
@@ -114,14 +114,14 @@ def test_read_sst_phrases(unpacked):
 
 
 @pytest.mark.parametrize(("part", "n"), [("train", 36547), ("dev", 9107)])
-def test_read_ynat(unpacked, part, n):
+def test_read_ynat_finds_all_examples_and_labels(unpacked, part, n):
     examples = read(unpacked("klue-ynat") / f"{part}.tsv", text="title")
     assert len(examples) == n
     assert len({example.target for example in examples}) == 7
 
 
 @pytest.mark.parametrize(("part", "n", "n_empty"), [("train", 150_000, 5), ("test", 50_000, 3)])
-def test_read_nsmc(unpacked, part, n, n_empty):
+def test_read_nsmc_finds_all_examples_and_empty_texts(unpacked, part, n, n_empty):
     path = unpacked("nsmc") / f"ratings_{part}.txt"
     examples = read(path, text="document", id="id", empty="keep")
     assert len(examples) == len({example.id for example in examples}) == n
@@ -130,7 +130,7 @@ def test_read_nsmc(unpacked, part, n, n_empty):
 
 
 @pytest.mark.parametrize(("part", "n_sentences"), [("train", 12544), ("dev", 2001), ("test", 2077)])
-def test_read_ud_ewt(unpacked, part, n_sentences):
+def test_read_ud_ewt_finds_all_sentences_and_tags(unpacked, part, n_sentences):
     path = unpacked("ud-ewt") / f"{part}.conllu"
     examples = read(path)
     assert len(examples) == len({example.id for example in examples}) == n_sentences
@@ -154,7 +154,7 @@ def test_read_ud_ewt(unpacked, part, n_sentences):
         ("snli-eval", "test.tsv", 9824),
     ],
 )
-def test_read_sentence_pairs(unpacked, name, path, n):
+def test_read_sentence_pairs_finds_all_pairs_and_labels(unpacked, name, path, n):
     examples = read(unpacked(name) / path, "sentence_pairs")
     assert len(examples) == n
     assert len({example.target for example in examples}) == 3
@@ -165,8 +165,8 @@ def test_read_sentence_pairs(unpacked, name, path, n):
     ("path", "n", "n_passages"),
     [("squad_v1_train_sample4330.json", 4330, 3902), ("xquad.en.json", 1190, 240)],
 )
-def test_read_squad(unpacked, path, n, n_passages):
-    """The words of the target give the gold answer, unless it ends inside a word."""
+def test_read_squad_targets_match_gold_answers(unpacked, path, n, n_passages):
+    """The target words are the gold answer, unless the gold answer starts or ends inside a word."""
     examples = read(unpacked("squad-part") / path, "squad", split=EnglishTokenizer().words)
     assert len(examples) == n
     assert len({example.extra.text for example in examples}) == n_passages
@@ -180,7 +180,7 @@ def test_read_squad(unpacked, path, n, n_passages):
     ("part", "n", "n_sentences"),
     [("train", 40_068, 12_428), ("dev", 4939, 1955), ("test", 4780, 2044)],
 )
-def test_read_propbank(unpacked, part, n, n_sentences):
+def test_read_propbank_finds_all_sentences_and_frames(unpacked, part, n, n_sentences):
     examples = read(unpacked("propbank-ewt") / f"{part}.jsonl", "propbank")
     assert len(examples) == len({example.id for example in examples}) == n_sentences
     frames = [frame.tags for example in examples for frame in example.target]
@@ -192,8 +192,8 @@ def test_read_propbank(unpacked, part, n, n_sentences):
     assert "V" not in scores.labels
 
 
-def test_read_litbank(unpacked):
-    """Files sorted by name: 80 for training, 10 for development, 10 for testing."""
+def test_read_litbank_splits_documents_and_finds_all_mentions(unpacked):
+    """Sorted by name, 80 files are for training, 10 for development and 10 for test."""
     folder = unpacked("litbank-coref") / "coref-conll"
     parts = [read(folder / part, "coreference") for part in ("train", "dev", "test")]
     assert list(map(len, parts)) == [80, 10, 10]
@@ -208,7 +208,7 @@ def test_read_litbank(unpacked):
 @pytest.mark.parametrize(
     ("part", "n"), [("development", 2000), ("validation", 454), ("test", 2000)]
 )
-def test_read_gap(unpacked, part, n):
+def test_read_gap_finds_all_pronouns(unpacked, part, n):
     examples = read(unpacked("gap") / f"gap-{part}.tsv", "gap", split=EnglishTokenizer().words)
     assert len(examples) == n
     genders = [example.extra.gender for example in examples]

@@ -1,4 +1,4 @@
-"""Tests of the reader of parallel files of words and tags."""
+"""Tests for the reader of parallel word and tag files."""
 
 import pytest
 

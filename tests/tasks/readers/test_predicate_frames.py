@@ -1,4 +1,4 @@
-"""Tests of the readers of predicate frames: CoNLL-2005, CoNLL-2012, PropBank in JSON lines."""
+"""Tests for the predicate frame readers: CoNLL-2005, CoNLL-2012, and PropBank in JSON lines."""
 
 import json
 
@@ -62,10 +62,10 @@ def test_read_conll2005_accepts_first_sentence_without_predicate(write):
     ("text", "message"),
     [
         ("He - (A0*)\ngo go\n", "line 2: the line has 2 columns, but the previous words"),
-        ("He PRP (A0*)\ngo VB (V*)\n", "line 1: cannot find the column of predicates"),
+        ("He PRP (A0*)\ngo VB (V*)\n", "line 1: cannot find the predicate column"),
         ("a -\n\ngo go (V*) *\n", "line 3: the sentence has 1 predicates in column 1, but 2"),
         ("a -\n\nb go (V*\n", "line 3: the sentence ends inside V"),
-        ("a -\n\nb go (V*)\nc - *)\n", "line 4: an argument ends that has not begun"),
+        ("a -\n\nb go (V*)\nc - *)\n", "line 4: an argument ends but was never opened"),
         ("a -\n\nb go (V*\nc - (A*)\n", "line 4: A begins inside V"),
         ("a -\n\nb go (A(V*))\n", "line 3: V begins inside A"),
         ("b go (A(V*))\n", "line 1: V begins inside A"),
@@ -99,7 +99,7 @@ def document(*sentences, name="(bc/x); part 000"):
     return f"#begin document {name}\n{''.join(sentences)}#end document\n"
 
 
-def test_read_conll2012_accepts_part_number_of_many_digits(write):
+def test_read_conll2012_accepts_part_number_with_many_digits(write):
     (example,) = read_conll2012(
         write(document(rows(["go"], ["(V*)"], ["-"]), name="x; part " + "1" * 5000))
     )
@@ -150,8 +150,8 @@ def test_read_conll2012_resolves_nested_arguments(write, cells, tags):
     ("cells", "message"),
     [
         ("(A(V*) *", "line 3: the sentence ends inside A.$"),
-        ("(A(V*)) *)", "line 3: an argument ends that has not begun"),
-        ("(V*)) *", "line 2: an argument ends that has not begun"),
+        ("(A(V*)) *)", "line 3: an argument ends but was never opened"),
+        ("(V*)) *", "line 2: an argument ends but was never opened"),
         ("(V*) (A*(B*)", r"line 3: invalid argument column '\(A\*\(B\*\)'"),
         ("(V*) * (V*)", "line 4: column 11 has a second V. Expected one V per predicate"),
         ("(V*) (A(V*))", "line 3: column 11 has a second V"),
@@ -165,7 +165,7 @@ def test_read_conll2012_rejects_invalid_brackets(write, cells, message):
         read_conll2012(write(text))
 
 
-def test_read_conll2012_keeps_second_part_of_predicate(write):
+def test_read_conll2012_tags_second_part_of_predicate_as_c_v(write):
     column = ["(V*)", "(A1*)", "(C-V*)"]
     (example,) = read_conll2012(write(document(rows("put it on".split(), column, ["-"] * 3))))
     assert example.target == (Frame(0, ("B-V", "B-A1", "B-C-V")),)
@@ -175,12 +175,12 @@ def test_read_conll2012_keeps_second_part_of_predicate(write):
     ("text", "message"),
     [
         (rows(["a"], ["-"]), "line 1: the line is not inside a document; expected #begin"),
-        ("#begin document (x)\n", "line 1: the document has no #end document"),
+        ("#begin document (x)\n", "line 1: the document is not closed by #end document"),
         ("#begin document (x)\n#end document\n", "line 1: the document has no words"),
         ("#begin document\n", "line 1: the document has no name: '#begin document'"),
         ("#begin document ()\n", "line 1: the document has no name"),
-        ("#end document\n", "line 1: a document ends that has not begun"),
-        ("#begin document (x)\n#begin document (y)\n", "line 2: a document begins inside 'x; part"),
+        ("#end document\n", "line 1: #end document without a preceding"),
+        ("#begin document (x)\n#begin document (y)\n", "line 2: #begin document inside 'x; part"),
         ("", "contains no documents"),
         (document("bc 0 0 word\n"), "line 2: the line has 4 columns; CoNLL-2012 has at least 12"),
         (document(rows(["a"], ["-"])[:-1] + rows(["b"], ["*"], ["-"])), "line 3: .* 13 columns"),
@@ -227,13 +227,13 @@ def test_read_propbank_returns_frames(write):
 
 
 def make_record(*frames):
-    """Return a record with frames of its first word, given by their tags."""
+    """Return a record whose frames all have the first word as predicate, one frame per tag list."""
     tag_lists = [frame.split() for frame in frames]
     words = [f"w{number}" for number in range(len(tag_lists[0]))]
     return {"words": words, "frames": [{"pred": 0, "tags": tags} for tags in tag_lists]}
 
 
-def test_read_propbank_accepts_tags_of_other_schemes(write):
+def test_read_propbank_accepts_tags_in_other_schemes(write):
     for tags in ("B-V E-V B-A I-A E-A S-A", "B-V L-V B-A I-A L-A U-A"):
         (example,) = read_propbank(write(json.dumps(make_record(tags))))
         assert example.target == (Frame(0, tuple(tags.split())),)
@@ -243,8 +243,8 @@ def test_read_propbank_accepts_tags_of_other_schemes(write):
     ("record", "message"),
     [
         ({"frames": []}, "line 1: 'words' must be a list of non-empty strings"),
-        ({"words": []}, "line 1: there are no words, or there is no list of frames"),
-        ({"words": ["a"]}, "line 1: there are no words, or there is no list of frames"),
+        ({"words": []}, "line 1: the words or the list of frames are missing"),
+        ({"words": ["a"]}, "line 1: the words or the list of frames are missing"),
         ({"words": ["a", ""], "frames": []}, "'words' must be a list of non-empty strings"),
         ({"words": ["a"], "frames": [3]}, "a frame is not a JSON object"),
         ({"words": ["a"], "frames": [{"pred": 0}]}, "'tags' must be a list of non-empty strings"),

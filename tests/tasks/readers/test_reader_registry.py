@@ -1,4 +1,4 @@
-"""Tests of `read`: readers by name, detection of the reader, and options."""
+"""Tests for `read`: readers by name, reader detection, and options."""
 
 import gzip
 from typing import get_args
@@ -41,7 +41,7 @@ UD = "1\ta\ta\tX\tY\t_\t_\t_\t_\t_\n"
         ("a.txt", "[" * 100_000, None),
     ],
 )
-def test_detect_reader_uses_name_and_content(tmp_path, name, text, reader):
+def test_detect_reader_uses_file_name_and_content(tmp_path, name, text, reader):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     if reader is None:
@@ -54,7 +54,7 @@ def test_detect_reader_uses_name_and_content(tmp_path, name, text, reader):
         assert detect_reader(compressed) == reader
 
 
-def test_detect_reader_finds_parallel_files(tmp_path):
+def test_detect_reader_recognizes_parallel_files(tmp_path):
     path = tmp_path / "a.words.txt"
     path.write_text("a b\n")
     path.with_name("a.tags.txt").write_text("O X\n")
@@ -84,7 +84,7 @@ def test_read_does_not_split_tokenized_text(tmp_path):
 
 # word_senses reads directories.
 @pytest.mark.parametrize("reader", sorted(READERS.keys() - {"word_senses"}))
-def test_read_rejects_missing_and_undecodable_file_with_every_reader(tmp_path, reader):
+def test_every_reader_rejects_missing_and_undecodable_files(tmp_path, reader):
     path = tmp_path / "a.words.txt"
     with pytest.raises(FormatError, match=r"Cannot read .*a.words.txt"):
         read(path, reader)

@@ -1,4 +1,4 @@
-"""Tests of the reader of sentence pairs: SNLI, MultiNLI, SICK and KLUE-NLI."""
+"""Tests for the sentence pair reader: SNLI, MultiNLI, SICK and KLUE-NLI."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_read_pairs_reads_klue_nli(write):
     assert read_pairs(path, split=list) == expected
 
 
-def test_read_pairs_reads_semeval_release_of_sick(write):
+def test_read_pairs_reads_sick_semeval_release(write):
     path = write(
         "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
         "7\tA b\tB a\t4.5\tNEUTRAL\n"
@@ -56,7 +56,7 @@ def test_read_pairs_reads_semeval_release_of_sick(write):
     assert read_pairs(path) == [Example((("A", "b"), ("B", "a")), "NEUTRAL", "7")]
 
 
-def test_read_pairs_reads_explicit_columns(write):
+def test_read_pairs_reads_explicitly_named_columns(write):
     expected = [Example((("a", "b"), ("c",)), "yes")]
     named = {"text": ("one", "two"), "label": "same"}
     assert read_pairs(write("one\ttwo\tsame\na b\tc\tyes\n"), **named) == expected
@@ -72,9 +72,7 @@ def test_read_pairs_reads_explicit_columns(write):
 
 def test_read_pairs_rejects_missing_or_wrong_columns(write):
     path = write("one\ttwo\tsame\na\tb\tyes\n")
-    with pytest.raises(
-        FormatError, match=r"no columns of a labeled pair .* with --text first,second"
-    ):
+    with pytest.raises(FormatError, match=r"columns for a text pair .* with --text first,second"):
         read_pairs(path, text=("one", "two"))
     with pytest.raises(FormatError, match=r"no column 'three'. .* Choose one with --text"):
         read_pairs(path, text=("one", "three"), label="same")
@@ -109,7 +107,7 @@ def test_read_pairs_accepts_pair_without_id(write):
         ("sentence_A,sentence_B", "entailment_label"),
     ],
 )
-def test_read_pairs_rejects_unknown_label_of_known_data_set(write, texts, label):
+def test_read_pairs_rejects_unknown_label_in_known_data_set(write, texts, label):
     first, second = texts.split(",")
     labels = ["Entailment", "CONTRADICTION", "neutral", "entailmnt"]
     table = [f"{first}\t{second}\t{label}", *(f"a\tb\t{each}" for each in labels)]
@@ -152,11 +150,11 @@ def test_read_pairs_selects_parts_of_sick(write):
 @pytest.mark.parametrize(
     ("text", "part", "message"),
     [
-        ("a\tb\n1\t2\n", "", "line 1: no columns of a labeled pair .* are: a, b. Expected"),
-        ("premise\thypothesis\na\tb\n", "", "no columns of a labeled pair"),
+        ("a\tb\n1\t2\n", "", "line 1: columns for a text pair .* are: a, b. Expected"),
+        ("premise\thypothesis\na\tb\n", "", "columns for a text pair"),
         ('{"premise": "a", "label": "x"}\n', "", "The columns are: premise, label. Expected"),
-        ("", "", "no columns of a labeled pair"),
-        ("[]", "", "no columns of a labeled pair"),
+        ("", "", "columns for a text pair"),
+        ("[]", "", "columns for a text pair"),
         ('{"premise":', "", "line 1: not a JSON record"),
         ("label\tpremise\thypothesis\n-\ta\tb\n", "", "contains no labeled pairs"),
         (

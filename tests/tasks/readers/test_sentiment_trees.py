@@ -1,4 +1,4 @@
-"""Tests of the reader of the Stanford Sentiment Treebank."""
+"""Tests for the Stanford Sentiment Treebank reader."""
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ def test_read_sst2_returns_sentences_with_two_labels(path):
     ]
 
 
-def test_readers_return_phrases(path):
+def test_sst_readers_return_all_phrases_on_request(path):
     assert texts_and_labels(read_sst5(path, phrases=True))[:5] == [
         ("It 's good", "positive"),
         ("It", "neutral"),
@@ -80,7 +80,7 @@ TREE = st.recursive(
 
 
 @given(TREE)
-def test_parse_restores_any_written_tree(tree):
+def test_parse_round_trips_arbitrary_trees(tree):
     words, nodes = parse(to_brackets(tree))
     assert list(words) == leaves(tree)
     assert nodes[0] == Phrase(tree[0], 0, len(words))
@@ -88,7 +88,7 @@ def test_parse_restores_any_written_tree(tree):
     assert len(nodes) == to_brackets(tree).count("(")
 
 
-def test_parse_accepts_deep_tree():
+def test_parse_accepts_deeply_nested_tree():
     words, nodes = parse("(2 " * 5000 + "deep" + ")" * 5000)
     assert (words, len(nodes)) == (("deep",), 5000)
 
@@ -98,7 +98,7 @@ def test_parse_accepts_deep_tree():
     [
         ("(3 (2 It) (4 's)", "1 brackets are not closed"),
         ("(3 (2 It", "2 brackets are not closed"),
-        ("(3 (2 It)) )", r"'\)' at character 12 is outside of the tree"),
+        ("(3 (2 It)) )", r"'\)' at character 12 is outside the tree"),
         ("(3 It) (2 a)", r"'\(' at character 8 is outside"),
         ("It", "'It' at character 1 is outside"),
         ("(5 It)", "the label '5' at character 2 is not one of 0, 1, 2, 3, 4"),
@@ -114,11 +114,11 @@ def test_parse_accepts_deep_tree():
 def test_read_sst5_rejects_invalid_tree(tmp_path, line, message):
     path = tmp_path / "trees.txt"
     path.write_text(f"(2 a)\n{line}\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=f"trees.txt, line 2: not a tree of SST: .*{message}"):
+    with pytest.raises(FormatError, match=f"trees.txt, line 2: not a valid SST tree: .*{message}"):
         read_sst5(path)
 
 
-def test_readers_reject_file_without_labeled_trees(tmp_path):
+def test_sst_readers_reject_file_without_labeled_trees(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("\n")
     with pytest.raises(FormatError, match="contains no labeled trees"):

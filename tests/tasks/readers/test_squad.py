@@ -1,4 +1,4 @@
-"""Tests of the reader of SQuAD files and flat lists of questions."""
+"""Tests for the reader of SQuAD files and flat question lists."""
 
 import json
 
@@ -33,7 +33,7 @@ def qa(*answers, **fields):
 
 
 def flat_unanswerable():
-    """Return a flat record of an unanswerable question with an empty answer."""
+    """Return a flat record for an unanswerable question with an empty answer."""
     return [{"context": PASSAGE, "question": "Why?", "answer": "", "is_impossible": True}]
 
 
@@ -63,7 +63,7 @@ def test_read_squad_returns_empty_target_for_unanswerable_question(write):
 
 
 def test_read_squad_extends_answer_inside_word_to_whole_word(write):
-    """The target is the whole word, and the gold text stays as it is."""
+    """The target is the whole word, but the gold answer text is unchanged."""
     (example,) = read_squad(write(squad(qa(("ack", 19)))))
     assert example.target.texts == ("ack",)
     assert example.extra.text_of(example.target.word_range) == "back."
@@ -96,17 +96,23 @@ def test_read_squad_reads_flat_records_with_answer_start(write):
         ('{"version": 1,\n\n "data": {"a": 1}}', r'line 3, data: .* \(got {"a": 1}\)'),
         ({"data": None}, r"line 1, data: expected .* \(got null\)"),
         ({"data": "a" * 1000}, r'line 1, data: expected .* \(got "a{99}\)'),
-        ({"data": [{"title": "x"}]}, "article 1: the list 'paragraphs' is missing"),
-        ({"data": [{"paragraphs": [{"qas": []}]}]}, "paragraph 1: the string 'context' is missing"),
-        ({"data": [{"paragraphs": [{"context": "a"}]}]}, "paragraph 1: the list 'qas' is missing"),
-        (squad({"answers": []}), "question 1: the string 'question' is missing"),
-        (squad("who?"), "question 1: the string 'question' is missing"),
+        ({"data": [{"title": "x"}]}, "article 1: 'paragraphs' is missing or not a list"),
+        (
+            {"data": [{"paragraphs": [{"qas": []}]}]},
+            "paragraph 1: 'context' is missing or not a string",
+        ),
+        (
+            {"data": [{"paragraphs": [{"context": "a"}]}]},
+            "paragraph 1: 'qas' is missing or not a list",
+        ),
+        (squad({"answers": []}), "question 1: 'question' is missing or not a string"),
+        (squad("who?"), "question 1: 'question' is missing or not a string"),
         (squad(qa(("left", 0))), "does not contain the answer 'left' at character 0"),
         (squad(qa(("He", -15))), "does not contain the answer 'He' at character -15"),
         (squad(qa((" ", 2))), "question 1: the text of an answer is empty"),
         (squad(qa(("", 1))), "question 1: the text of an answer is empty"),
-        (squad(qa(("He", None))), "the answer_start of an answer is missing or not an integer"),
-        (squad(qa(("He", True))), "the answer_start of an answer is missing or not an integer"),
+        (squad(qa(("He", None))), "answer_start of an answer is missing or not an integer"),
+        (squad(qa(("He", True))), "answer_start of an answer is missing or not an integer"),
         (squad(qa()), "question 1: there are no answers, but is_impossible is not true"),
         (
             squad(qa(is_impossible=False)),
@@ -121,11 +127,11 @@ def test_read_squad_reads_flat_records_with_answer_start(write):
         ),
         (
             squad(qa(("He", 0), is_impossible=True)),
-            "line 1, .* question 1: is_impossible is true, but there are 'answers'",
+            "line 1, .* question 1: is_impossible is true, but 'answers' is not empty",
         ),
         (
             [{"context": "a", "question": "b", "answer": "a", "is_impossible": True}],
-            "line 1, record 1: is_impossible is true, but there are 'answer'",
+            "line 1, record 1: is_impossible is true, but 'answer' is not empty",
         ),
         (
             [{"context": "a", "question": "b", "answer": "a", "is_impossible": "no"}],
@@ -139,7 +145,7 @@ def test_read_squad_reads_flat_records_with_answer_start(write):
             "record 1: .* contain the answer 'c'.$",
         ),
         ([{"context": " ", "question": "b", "answer": " "}], "the passage has no words"),
-        ([{"context": "a", "question": "b"}], "record 1: the list 'answers' is missing"),
+        ([{"context": "a", "question": "b"}], "record 1: 'answers' is missing or not a list"),
         ([3], "record 1: expected a JSON object"),
         ("", "contains no questions"),
     ],
@@ -163,9 +169,11 @@ def test_read_squad_reports_line_of_invalid_question(write):
     line = text[: text.index('"Who?"')].count("\n")
     with pytest.raises(
         FormatError,
-        match=rf"line {line}, article 2, paragraph 2, question 2: the list 'answers' is mis",
+        match=rf"line {line}, article 2, paragraph 2, question 2: 'answers' is mis",
     ):
         read_squad(write(text))
     # If a name occurs twice, the parser keeps the last value.
-    with pytest.raises(FormatError, match="line 3, article 1: the list 'paragraphs' is missing"):
+    with pytest.raises(
+        FormatError, match="line 3, article 1: 'paragraphs' is missing or not a list"
+    ):
         read_squad(write('{"data": [],\n "data":\n [3]}'))

@@ -1,4 +1,4 @@
-"""Tests of decoding files to lines: encodings, compressed files and invalid files."""
+"""Tests for reading text files: encodings, compressed files and invalid files."""
 
 import gzip
 
@@ -18,13 +18,13 @@ def test_read_lines_detects_encoding(tmp_path, encoding):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "cp949"])
-def test_read_lines_uses_given_encoding(tmp_path, encoding):
+def test_read_lines_uses_explicit_encoding(tmp_path, encoding):
     path = tmp_path / "text"
     path.write_bytes("한국어\n".encode(encoding))
     assert read_lines(path, encoding) == ["한국어"]
 
 
-def test_read_lines_removes_byte_order_mark_with_given_encoding(tmp_path):
+def test_read_lines_removes_byte_order_mark_with_explicit_encoding(tmp_path):
     path = tmp_path / "text"
     path.write_bytes("a\n".encode("utf-8-sig"))
     assert read_lines(path, "utf-8") == ["a"]
@@ -89,7 +89,7 @@ def test_read_text_rejects_missing_file_and_unknown_encoding(tmp_path):
         read_text(tmp_path / "text", "utf-9")
 
 
-def test_read_lines_rejects_carriage_returns_as_line_ends(tmp_path):
+def test_read_lines_rejects_carriage_return_line_endings(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"a O\rb O\r\rc O\r")
     with pytest.raises(

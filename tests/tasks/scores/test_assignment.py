@@ -1,4 +1,4 @@
-"""Tests of the maximum-weight assignment."""
+"""Tests for the maximum-weight assignment."""
 
 from itertools import permutations
 
@@ -14,7 +14,7 @@ def total_value(values, pairs):
     return sum(values[pair] for pair in pairs)
 
 
-def test_best_pairs_is_not_greedy():
+def test_best_pairs_maximizes_the_sum_unlike_greedy_matching():
     """The largest value, 9, is not in the best assignment: 9 + 1 < 8 + 7."""
     values = np.array([[9.0, 8.0], [7.0, 1.0]])
     assert best_pairs(values) == [(0, 1), (1, 0)]
@@ -23,7 +23,7 @@ def test_best_pairs_is_not_greedy():
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_best_pairs_equals_best_permutation(data):
+def test_best_pairs_matches_best_permutation_by_brute_force(data):
     shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
     cells = st.integers(-4, 4)
     rows = data.draw(

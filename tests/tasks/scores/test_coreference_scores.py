@@ -1,4 +1,4 @@
-"""Tests of MUC, B³ and CEAFe against worked examples and their definitions."""
+"""Tests for MUC, B³ and CEAFe against worked examples and their definitions."""
 
 from itertools import permutations
 
@@ -14,7 +14,7 @@ KEY = ["A", "BC", "DEF"]
 
 
 def check(predicted, expected):
-    """Compare (recall, precision) of MUC, B³ and CEAFe."""
+    """Check the (recall, precision) of MUC, B³ and CEAFe."""
     scores = cluster_scores([KEY], [predicted])
     metrics = scores.muc, scores.b3, scores.ceafe
     for metric, (recall, precision) in zip(metrics, expected, strict=True):
@@ -24,66 +24,66 @@ def check(predicted, expected):
     assert scores.mean_f1 == pytest.approx(sum(metric.f1 for metric in metrics) / 3)
 
 
-def test_perfect_prediction_scores_one():
-    """A singleton has no link, but counts for B³ and CEAFe."""
+def test_perfect_clusters_score_one():
+    """A singleton has no links, but counts for B³ and CEAFe."""
     check(["DEF", "A", "CB"], [(1, 1)] * 3)
     assert cluster_scores([KEY], [KEY]).mentions == MetricScore(1, 1, 1)
 
 
 def test_missing_mentions_and_clusters_lower_recall():
-    """MUC: EF is 1 of 3 links. B³: (1 + 2/3 + 2/3) / 6. CEAFe: 1 + 2·2/5, of 3 and of 2."""
+    """MUC: EF is 1 of 3 links. B³: (1 + 2/3 + 2/3) / 6. CEAFe: 1 + 2·2/5, over 3 and 2."""
     check(["A", "EF"], [(1 / 3, 1), (7 / 18, 1), (1.8 / 3, 1.8 / 2)])
 
 
 def test_spurious_mentions_and_clusters_lower_precision():
-    """x and y are added to correct clusters, z is a cluster of its own.
+    """x and y are added to correct clusters, and z is a separate cluster.
 
-    MUC: 3 of 2 + 3 links. B³: (1 + 2·2/3 + 3·3/4) / 9. CEAFe: 1 + 4/5 + 6/7, of 3 and of 4.
+    MUC: 3 of 5 links. B³: (1 + 2·2/3 + 3·3/4) / 9. CEAFe: 1 + 4/5 + 6/7, over 3 and 4.
     """
     similarity = 1 + 4 / 5 + 6 / 7
     precision = (4 + 7 / 12) / 9
     check(["A", "BCx", "DEFy", "z"], [(1, 3 / 5), (1, precision), (similarity / 3, similarity / 4)])
 
 
-def test_missing_and_spurious_mentions_lower_both():
-    """MUC: BC of 3 links and of 3. B³: (3 + 1/3) / 6, (1 + 4/3 + 1/2) / 7. CEAFe: 1 + .8 + .4."""
+def test_missing_and_spurious_mentions_lower_recall_and_precision():
+    """MUC: BC is 1 of 3 links. B³: (3 + 1/3) / 6, (1 + 4/3 + 1/2) / 7. CEAFe: 1 + .8 + .4."""
     b3 = ((3 + 1 / 3) / 6, (1 + 4 / 3 + 1 / 2) / 7)
     check(["A", "BCx", "Dy", "z"], [(1 / 3, 1 / 3), b3, (2.2 / 3, 2.2 / 4)])
 
 
 def test_more_spurious_mentions_lower_precision_further():
-    """MUC: BC of 3 links and of 4. B³: 1 + 2·2/4 + 1/2 of 8. CEAFe: 1 + 2/3 + .4."""
+    """MUC: BC is 1 of 3 and of 4 links. B³: (1 + 2·2/4 + 1/2) / 8. CEAFe: 1 + 2/3 + .4."""
     similarity = 1 + 2 / 3 + 0.4
     b3 = ((3 + 1 / 3) / 6, 2.5 / 8)
     check(["A", "BCxw", "Dy", "z"], [(1 / 3, 1 / 4), b3, (similarity / 3, similarity / 4)])
 
 
 def test_split_clusters_lower_recall():
-    """MUC: 1 of 3 links. B³: 1 + 2·1/2 + 1/3 + 2·2/3, precision 1. CEAFe: 1 + 2/3 + 4/5."""
+    """MUC: 1 of 3 links. B³: (1 + 2·1/2 + 1/3 + 2·2/3) / 6. CEAFe: 1 + 2/3 + 4/5."""
     similarity = 1 + 2 / 3 + 4 / 5
     recall = (1 + 1 + 1 / 3 + 4 / 3) / 6
     check(["A", "B", "C", "D", "EF"], [(1 / 3, 1), (recall, 1), (similarity / 3, similarity / 5)])
 
 
-def test_single_cluster_lowers_precision():
-    """MUC: 3 links of 5. B³: (1 + 2·2 + 3·3) / 6 of 6. CEAFe: the largest, 6/9."""
+def test_merging_all_clusters_lowers_precision():
+    """MUC: 3 of 5 links. B³: (1 + 2·2 + 3·3) / 6 / 6. CEAFe: 6/9, for DEF, the best match."""
     check(["ABCDEF"], [(1, 3 / 5), (1, 14 / 36), (2 / 3 / 3, 2 / 3)])
 
 
-def test_wrong_or_empty_prediction_scores_zero():
+def test_wrong_or_missing_clusters_score_zero():
     check(["xy"], [(0, 0)] * 3)
     check([], [(0, 0)] * 3)
     assert cluster_scores([[]], [[]]).mean_f1 == 0
 
 
-def test_muc_on_example_of_vilain():
-    """Vilain et al. (1995): gold ABCD, predicted AB and CD: recall 2/3."""
+def test_muc_matches_published_example():
+    """In Vilain et al. (1995), gold ABCD and predicted AB, CD have recall 2/3."""
     scores = cluster_scores([["ABCD"]], [["AB", "CD"]])
     assert (scores.muc.recall, scores.muc.precision) == pytest.approx((2 / 3, 1))
 
 
-def test_b3_on_example_of_bagga_and_baldwin():
-    """Gold 12345, 67, 89ABC; two ways to merge clusters, which MUC scores equally."""
+def test_b3_matches_published_example():
+    """Two ways to merge the gold clusters 12345, 67 and 89ABC, which MUC scores equally."""
     key = ["12345", "67", "89ABC"]
     for predicted, precision in ((["12345", "6789ABC"], 16 / 21), (["1234589ABC", "67"], 7 / 12)):
         scores = cluster_scores([key], [predicted])
@@ -91,8 +91,8 @@ def test_b3_on_example_of_bagga_and_baldwin():
         assert (scores.b3.recall, scores.b3.precision) == pytest.approx((1, precision))
 
 
-def test_counts_are_summed_over_documents():
-    """MUC: 1 of 1 link and 0 of 3 links."""
+def test_cluster_scores_sum_counts_over_documents():
+    """MUC finds 1 of 1 link in the first document and 0 of 3 in the second."""
     scores = cluster_scores([["AB"], ["ABCD"]], [["AB"], []])
     assert scores.muc.recall == 1 / 4
     assert scores.b3.recall == 2 / 6
@@ -116,7 +116,7 @@ def test_cluster_scores_rejects_invalid_input():
 
 @st.composite
 def clusterings(draw):
-    """Clusters of some of eight mentions."""
+    """Return clusters that contain some of eight mentions."""
     owners = draw(st.lists(st.integers(0, 4), min_size=8, max_size=8))
     clusters = [{n for n, owner in enumerate(owners) if owner == name} for name in range(1, 5)]
     return [cluster for cluster in clusters if cluster]
@@ -157,7 +157,7 @@ def ceafe_recall(key, response):
 
 @settings(max_examples=200, deadline=None)
 @given(clusterings(), clusterings())
-def test_scores_follow_definitions(key, response):
+def test_cluster_scores_match_metric_definitions(key, response):
     scores = cluster_scores([key], [response])
     for metric, recall in (
         (scores.muc, muc_recall),

@@ -1,4 +1,4 @@
-"""Tests of label and span scores against worked examples, scikit-learn and seqeval."""
+"""Tests for label and span scores against worked examples, scikit-learn and seqeval."""
 
 import math
 import warnings
@@ -92,7 +92,7 @@ def test_span_scores_on_worked_example():
     }
 
 
-def test_spans_do_not_cross_sentences():
+def test_span_scores_end_spans_at_sentence_boundaries():
     """An I- tag at the beginning of a sentence begins a span, as in conlleval."""
     scores = span_scores([["B-X"], ["I-X"]], [["B-X"], ["I-X"]], IOB2)
     assert (scores.total.gold, scores.f1) == (2, 1.0)
@@ -107,7 +107,7 @@ def test_span_scores_are_zero_without_spans():
 @settings(max_examples=200, deadline=None)
 @given(st.data(), st.sampled_from([IOB2, BIOES]))
 def test_span_scores_agree_with_seqeval(seqeval, data, scheme):
-    """Includes ill-formed tag sequences."""
+    """The random tags include ill-formed sequences."""
     metrics = seqeval
     lengths = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=5))
     gold, predicted = (
@@ -150,7 +150,7 @@ def test_span_scores_rejects_invalid_input():
 # ------------------------------------------------------------------------------------ seeds
 
 
-def test_mean_and_deviation_of_runs():
+def test_mean_and_deviation_on_worked_examples():
     spread = mean_and_deviation(value / 10 for value in (2, 4, 4, 4, 5, 5, 7, 9))
     assert spread.mean == pytest.approx(0.5)
     assert spread.deviation == pytest.approx(math.sqrt(32 / 7) / 10)

@@ -1,4 +1,4 @@
-"""Tests of exact match and F1 of answers: worked examples and properties."""
+"""Tests for exact match and F1 of answers: worked examples and properties."""
 
 import pytest
 from hypothesis import given
@@ -25,8 +25,8 @@ def score(gold, predicted, **options):
         ("—“x”", "—“x”"),
     ],
 )
-def test_normalize_answer(answer, expected):
-    """ASCII punctuation is removed before articles."""
+def test_normalize_answer_removes_case_punctuation_and_articles(answer, expected):
+    """ASCII punctuation is removed first, then articles."""
     assert normalize_answer(answer) == expected
 
 
@@ -38,7 +38,7 @@ def test_answer_scores_on_worked_examples():
     assert score(["a b b c"], "b b b") == (0, 2 * 2 / (3 + 3))
 
 
-def test_best_gold_answer_counts():
+def test_answer_scores_use_best_matching_gold_answer():
     assert score(["Santa Clara", "in Santa Clara, California", "California"], "California") == (
         1,
         1,
@@ -46,7 +46,7 @@ def test_best_gold_answer_counts():
     assert score(["x y", "x y z w"], "x z") == (0, 2 * 2 / 6)
 
 
-def test_unanswerable_questions():
+def test_only_empty_answer_is_correct_for_unanswerable_question():
     assert score([], "") == (1, 1)
     assert score([], "something") == (0, 0)
     assert score(["something"], "") == (0, 0)
@@ -57,22 +57,22 @@ def test_unanswerable_questions():
     assert (unanswered.exact_match, unanswered.f1) == (2 / 3, 2 / 3)
 
 
-def test_empty_answers_match_exactly_without_unanswerable_questions():
-    """In SQuAD 1.1, empty normalized answers match exactly, but have an F1 of 0."""
+def test_empty_normalized_answers_match_exactly_under_squad_1_1_rules():
+    """In SQuAD 1.1, answers that are empty after normalization match exactly, but their F1 is 0."""
     assert score(["the"], "") == score(["the", "Kim"], "an") == (1, 0)
     assert score(["the", "Kim"], "Kim") == (1, 1)
     assert score(["Kim"], "the") == (0, 0)
 
 
-def test_scores_are_averaged_over_questions():
+def test_answer_scores_are_averaged_over_questions():
     scores = answer_scores([["x"], ["x y"], []], ["x", "x", "z"])
     assert scores.exact_match == pytest.approx(1 / 3)
     assert scores.f1 == pytest.approx((1 + 2 / 3 + 0) / 3)
     assert scores.n == 3
 
 
-def test_f1_of_characters():
-    """KorQuAD keeps articles, replaces quotes and brackets by spaces, and counts characters."""
+def test_answer_scores_count_characters_under_korquad_rules():
+    """KorQuAD leaves articles, replaces quotes and brackets with spaces, and counts characters."""
     assert score(["《바그너》"], "바그너", f1_unit="characters") == (1, 1)
     assert score(["바그너는"], "바그너", f1_unit="characters") == (0, 2 * 3 / (4 + 3))
     assert score(["바그너는"], "바그너") == (0, 0)
@@ -92,7 +92,7 @@ WORDS = st.lists(st.sampled_from(["the", "a", "B", "c.", "d", "-"]), max_size=5)
 
 
 @given(st.lists(WORDS, max_size=3), WORDS)
-def test_answer_scores_properties(gold, predicted):
+def test_answer_scores_are_bounded_symmetric_and_monotonic(gold, predicted):
     scores = answer_scores([gold], [predicted])
     assert 0 <= scores.f1 <= 1
     assert scores.exact_match in (0, 1)

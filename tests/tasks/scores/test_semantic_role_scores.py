@@ -1,4 +1,4 @@
-"""Tests of the scores of semantic roles and of pronouns."""
+"""Tests for semantic role and pronoun scores."""
 
 import pytest
 from hypothesis import given
@@ -22,13 +22,13 @@ def test_role_scores_ignore_predicate():
     assert span_scores(gold, predicted, "IOB2").total.gold == 4
 
 
-def test_role_scores_count_continued_arguments_as_spans():
+def test_role_scores_count_continued_arguments_as_separate_spans():
     gold = [["B-ARG1", "B-V", "B-C-ARG1", "B-C-V"]]
     assert set(role_scores(gold, gold, "IOB2").labels) == {"ARG1", "C-ARG1", "C-V"}
 
 
 @given(st.lists(st.sampled_from(["O", "B-V", "I-V", "B-A", "I-A"]), min_size=1, max_size=8))
-def test_role_scores_of_equal_tags_are_perfect(tags):
+def test_role_scores_are_perfect_for_identical_tags(tags):
     other = ["O" if tag.endswith("V") else tag for tag in tags]
     scores = role_scores([tags], [tags], "IOB2")
     assert scores.total.correct == scores.total.gold == scores.total.predicted
@@ -40,7 +40,7 @@ def test_role_scores_of_equal_tags_are_perfect(tags):
 
 
 def test_pronoun_scores_on_worked_example():
-    """Masculine: 1 correct, 1 missed, 1 wrong. Feminine: 2 correct, none missed or wrong."""
+    """Masculine: 1 correct, 1 missed, 1 wrong. Feminine: 2 correct, 0 missed or wrong."""
     gold = [(True, False), (False, True), (True, False), (False, True), (False, False)]
     predicted = [(True, False), (True, False), (True, False), (False, True), (False, False)]
     scores = pronoun_scores(gold, predicted, [M, M, F, F, M])
@@ -51,7 +51,7 @@ def test_pronoun_scores_on_worked_example():
     assert scores.n == 5
 
 
-def test_pronoun_scores_are_zero_without_references():
+def test_pronoun_scores_are_zero_if_no_pronoun_refers_to_a_name():
     scores = pronoun_scores([(False, False)], [(False, False)], [M])
     assert (scores.f1, scores.masculine, scores.feminine, scores.bias) == (0, 0, 0, 0)
 
@@ -66,7 +66,7 @@ def test_pronoun_scores_rejects_invalid_input():
 
 
 @given(st.lists(st.tuples(*[st.tuples(st.booleans(), st.booleans())] * 2, st.sampled_from([M, F]))))
-def test_pronoun_scores_properties(rows):
+def test_pronoun_scores_are_symmetric_in_gold_and_predicted(rows):
     gold, predicted, genders = ([row[n] for row in rows] for n in range(3))
     scores = pronoun_scores(gold, predicted, genders)
     assert 0 <= scores.f1 <= 1

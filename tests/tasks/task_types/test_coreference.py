@@ -39,7 +39,10 @@ OPTIONS = {
 
 
 def document(he, she, first, single):
-    """Return three sentences with two names and pronouns, and a singleton (a dog) if `single`."""
+    """Return a document of three sentences with two names and pronouns.
+
+    If `single` is true, the gold clusters include the singleton "a dog".
+    """
     texts = (
         (*he.split(), "met", *she.split(), "."),
         (first, "saw", "a", "dog", "."),
@@ -86,7 +89,7 @@ def make_head(has_singletons=True, **options):
 
 
 def texts_of(*lengths):
-    """Return vectors of sentences, with large values at padding that must be ignored."""
+    """Return random vectors of sentences; padding has large values that must be ignored."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(len(lengths), max(lengths), 6, generator=generator)
     layout = PackedBatch.from_lengths(lengths)
@@ -96,7 +99,7 @@ def texts_of(*lengths):
 # -------------------------------------------------------------------------------------------- head
 
 
-def test_head_only_scores_spans_within_sentences():
+def test_coreference_head_only_scores_spans_within_sentences():
     head = make_head(top_span_ratio=9.0).eval()
     top = head(texts_of(4, 1, 2))
     # 4 + 3 + 2 spans of 4 words, 1 span of 1 word, 2 + 1 spans of 2 words.
@@ -122,7 +125,7 @@ def test_span_vector_combines_ends_attention_and_length():
     torch.testing.assert_close(vectors[1, 2], expected)
 
 
-def test_head_keeps_spans_with_highest_scores():
+def test_coreference_head_selects_spans_with_highest_scores():
     head = make_head(top_span_ratio=0.5).eval()
     top = head(texts_of(5, 2))
     assert len(top.spans) == math.ceil(0.5 * 7)
@@ -153,7 +156,7 @@ def test_link_score_combines_pair_score_and_mention_scores():
     torch.testing.assert_close(top.links[4, 3], expected)
 
 
-def test_distance_bucket_groups_large_distances():
+def test_distances_above_four_share_buckets():
     buckets = distance_bucket(torch.tensor([0, 1, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 9999]))
     assert buckets.tolist() == [0, 1, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
 
@@ -166,7 +169,7 @@ def mention_loss(top, *mentions):
     return -probabilities.where(is_mention, 1 - probabilities).log().mean()
 
 
-def test_loss_sums_probabilities_of_gold_antecedents():
+def test_coreference_loss_sums_probabilities_of_gold_antecedents():
     head = make_head(top_span_ratio=1.0, max_mention_words=1).eval()
     top = head(texts_of(4))
     probabilities = top.links.softmax(dim=1)
@@ -187,7 +190,7 @@ def test_loss_sums_probabilities_of_gold_antecedents():
     ("has_singletons", "expected"),
     [(True, [[(0, 1), (1, 2), (3, 4)], [(2, 3)]]), (False, [[(0, 1), (1, 2), (3, 4)]])],
 )
-def test_predict_builds_clusters_from_links(monkeypatch, has_singletons, expected):
+def test_coreference_head_builds_clusters_from_links(monkeypatch, has_singletons, expected):
     head = make_head(has_singletons, top_span_ratio=1.0, max_mention_words=1).eval()
     top = head(texts_of(5))
     links = torch.full_like(top.links, -9.0)
@@ -198,14 +201,14 @@ def test_predict_builds_clusters_from_links(monkeypatch, has_singletons, expecte
     assert head.predict(texts_of(5)) == [expected]
 
 
-def test_head_accepts_document_of_one_word():
+def test_coreference_head_accepts_one_word_document():
     head = make_head()
     assert head.loss(texts_of(1), torch.tensor([[0, 1, 0]])) > 0
     assert len(head.predict(texts_of(1))) == 1
 
 
 class TensorSizes(TorchDispatchMode):
-    """Records the size of the largest tensor that is computed, and the sum of all sizes."""
+    """Records the largest and the total number of elements of all computed tensors."""
 
     def __init__(self):
         super().__init__()
@@ -220,8 +223,8 @@ class TensorSizes(TorchDispatchMode):
         return result
 
 
-def test_memory_is_linear_in_words():
-    """Includes the backward pass."""
+def test_coreference_head_memory_is_linear_in_number_of_words():
+    """The measured memory includes the backward pass."""
     head = make_head(max_antecedents=10)
     measured = []
     for n in (20, 40, 80):
@@ -241,7 +244,7 @@ def test_memory_is_linear_in_words():
 SETTINGS = {"has_singletons": True, "max_sentence_words": 3, "max_document_words": 5}
 
 
-def test_split_example_splits_long_document_between_sentences(caplog):
+def test_split_example_splits_long_document_at_sentence_boundaries(caplog):
     coreference_module._warn_about_split.cache_clear()
     task = make_task("coreference", SETTINGS)
     texts = (("a", "b"), ("c", "d", "e", "f"), ("g",))
@@ -264,13 +267,13 @@ def test_split_example_splits_long_document_between_sentences(caplog):
         ((5, 6), (6, 7)),
     )
     (message,) = caplog.messages
-    assert "Documents of more than 5 words are split between sentences" in message
-    # An example without a target and without speakers.
+    assert "Documents with more than 5 words are split at sentence boundaries" in message
+    # An example without a target or speakers.
     (first, _) = task.split_example(Example(texts))
     assert (first.target, first.extra) == (None, ("", ""))
 
 
-def test_text_groups_mark_speakers():
+def test_indicator_feature_is_the_speaker_number():
     task = make_task("coreference", {"has_singletons": False})
     texts = (("a", "b"), ("c",), ("d",), ("e",))
     (part,) = task.split_example(Example(texts, (), extra=("Kim", "", "Lee", "Kim")))
@@ -284,7 +287,7 @@ def test_text_groups_mark_speakers():
 
 
 @pytest.mark.parametrize("single", [True, False])
-def test_gold_targets_are_restored_and_score_one(single):
+def test_gold_clusters_survive_encoding_and_get_perfect_scores(single):
     examples = documents(single)
     task = task_for("coreference", examples, task_config("x", task="coreference", **OPTIONS))
     assert task.has_singletons is single
@@ -305,7 +308,7 @@ def test_gold_targets_are_restored_and_score_one(single):
     assert set(scores.values()) == {1.0}
 
 
-def test_scores_count_gold_singletons():
+def test_scores_include_gold_singletons():
     task = make_task("coreference", {"has_singletons": True})
     example = Example((("a", "b", "c"),), (((0, 1), (1, 2)), ((2, 3),)))
     scores = task.scores([example], [(((0, 1), (1, 2)),)])
@@ -333,7 +336,7 @@ def test_task_for_rejects_example_without_valid_clusters(target):
         task_for("coreference", [Example((("a", "b"), ("c",)), target)])
 
 
-def test_config_rejects_invalid_values():
+def test_coreference_config_rejects_invalid_values():
     with pytest.raises(ConfigError, match="max_mention_words must be at least 1"):
         CoreferenceConfig(max_mention_words=0)
     with pytest.raises(ConfigError, match="top_span_ratio must be above 0"):
@@ -366,7 +369,7 @@ GAP = Example(
         ((), False),
     ],
 )
-def test_scores_of_gap_examples(clusters, is_correct):
+def test_gap_examples_are_scored_with_gap_metrics(clusters, is_correct):
     task = make_task("coreference", {"has_singletons": True})
     assert task.has_valid_target(GAP)
     he = replace(GAP, extra=replace(GAP.extra, gender="masculine"))
@@ -376,7 +379,7 @@ def test_scores_of_gap_examples(clusters, is_correct):
     assert (scores["feminine_f1"] == 1) is is_correct
 
 
-def test_task_for_rejects_training_on_gap():
+def test_coreference_training_on_gap_is_rejected():
     with pytest.raises(InputError, match="Task coreference: cannot train on GAP"):
         task_for("coreference", [GAP])
 
@@ -385,7 +388,7 @@ def test_task_for_rejects_training_on_gap():
 
 
 @pytest.mark.parametrize("settings", [{"single": True}, {"single": False, "placement": "both"}])
-def test_model_overfits_training_documents(tmp_path, settings):
+def test_coreference_model_overfits_training_documents(tmp_path, settings):
     single = settings.pop("single")
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
@@ -401,7 +404,7 @@ def test_model_overfits_training_documents(tmp_path, settings):
     assert evaluation.scores["mean_f1"] > 0.9
 
 
-def test_documents_are_processed_separately(tmp_path):
+def test_prediction_for_document_does_not_depend_on_other_documents(tmp_path):
     examples = documents(True)
     fitted = make_fitted_task(
         tmp_path, examples, task="coreference", **{**OPTIONS, "batch_size": 2}
@@ -413,8 +416,8 @@ def test_documents_are_processed_separately(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [{"placement": "both"}, {"use": "tuned"}])
-def test_results_do_not_depend_on_blocks_of_sentences(tmp_path, settings):
-    """A long sentence in its own block leaves loss, gradients and predictions unchanged."""
+def test_encoding_sentences_in_blocks_does_not_change_results(tmp_path, settings):
+    """Loss, gradients and predictions are the same if a long sentence is in its own block."""
     texts = (
         ("He", "left", "."),
         ("Kim", "met", "Lady", "Jane", "."),
@@ -443,7 +446,7 @@ def test_results_do_not_depend_on_blocks_of_sentences(tmp_path, settings):
         torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-4)
 
 
-def test_fine_tuning_updates_elmo(tmp_path):
+def test_coreference_fine_tuning_updates_elmo(tmp_path):
     examples = documents(True)
     model = write_elmo(tmp_path / "elmo")
     settings = {**OPTIONS, "model": model, "use": "tuned", "placement": "output"}
@@ -488,7 +491,7 @@ def test_coreference_resolver_rejects_invalid_clusters(target, message):
 
 
 def columns(example, name):
-    """Return a document in CoNLL-2012 columns."""
+    """Return a document in the CoNLL-2012 column format."""
     lines = [f"#begin document ({name}); part 0"]
     position = 0
     for text in example.texts:
@@ -504,7 +507,7 @@ def columns(example, name):
     return "\n".join([*lines, "#end document", ""])
 
 
-def test_commands_fit_evaluate_and_predict(tmp_path):
+def test_fit_evaluate_and_predict_commands_support_coreference(tmp_path):
     def elmo(*arguments, stdin=None):
         return CliRunner().invoke(cli.application(), ["task", *map(str, arguments)], input=stdin)
 

@@ -1,4 +1,4 @@
-"""Tests of question answering: the head, windows of long passages and complete models."""
+"""Tests of question answering: the head, splitting long passages into windows, complete models."""
 
 import json
 import math
@@ -85,7 +85,7 @@ def texts_of(*lengths):
     ]
 
 
-def test_head_scores_all_spans_and_no_answer_in_one_softmax(head):
+def test_question_answering_head_computes_one_softmax_over_all_spans_and_no_answer(head):
     scores = head(texts_of(4, 5)).detach().log_softmax(dim=1)
     assert scores.shape == (2, 5 * 3 + 1)
     # There are 5 + 4 + 3 spans of 1, 2 and 3 words.
@@ -98,7 +98,7 @@ def test_head_scores_all_spans_and_no_answer_in_one_softmax(head):
     assert span.log_none == pytest.approx(float(scores[0, -1]))
 
 
-def test_loss_is_cross_entropy_of_gold_span(head):
+def test_question_answering_loss_is_cross_entropy_of_gold_span(head):
     texts = texts_of(4, 5)
     scores = head(texts).log_softmax(dim=1)
     loss = head.loss(texts, torch.tensor([[1, 3], [-1, -1]]))
@@ -109,7 +109,7 @@ def test_loss_is_cross_entropy_of_gold_span(head):
     )
 
 
-def test_head_ignores_padding(head):
+def test_question_answering_head_ignores_padding(head):
     texts = texts_of(4, 5)
     expected = head.predict(texts)
     padded = []
@@ -141,7 +141,7 @@ def test_split_example_splits_long_passage_into_windows():
     assert {part.target for part in task.split_example(unlabeled)} == {None}
 
 
-def test_merge_predictions_returns_best_answer_relative_to_no_answer():
+def test_merge_predictions_compares_answers_of_windows_with_no_answer():
     task = make_task("question_answering", SETTINGS)
     example = make_question("where ?", " ".join(f"w{n}" for n in range(10)), "w4")
     parts = task.split_example(example)
@@ -159,14 +159,14 @@ def test_merge_predictions_returns_best_answer_relative_to_no_answer():
     assert always.merge_predictions(example, parts, none).text == "w0"
 
 
-def test_text_groups_mark_shared_words():
+def test_indicator_feature_marks_words_shared_by_question_and_passage():
     task = make_task("question_answering", SETTINGS)
     questions, passages = task.text_groups([make_question("where is Kim ?", "Is it Kim", "it")])
     assert questions.indicators == [[0, 1, 1, 0]]
     assert passages.indicators == [[1, 0, 1]]
 
 
-def test_configs_reject_invalid_values():
+def test_question_answering_config_rejects_invalid_values():
     with pytest.raises(
         ConfigError, match=r"overlap \(9\) must be 0 or more and smaller than window"
     ):
@@ -185,7 +185,7 @@ def test_configs_reject_invalid_values():
 @pytest.mark.parametrize(
     "settings", [{"batch_words": 40}, {"placement": "both", "window": 7, "overlap": 4}]
 )
-def test_model_overfits_training_questions(tmp_path, model, settings):
+def test_question_answering_model_overfits_training_questions(tmp_path, model, settings):
     if "placement" in settings:
         settings = {**settings, "model": model}
     examples = QUESTIONS + UNANSWERED
@@ -201,7 +201,7 @@ def test_model_overfits_training_questions(tmp_path, model, settings):
     assert evaluation.metric == "f1"
 
 
-def test_layers_of_windows_are_cached(tmp_path, model):
+def test_elmo_layers_of_passage_windows_are_cached(tmp_path, model):
     fitted = make_fitted_task(
         tmp_path,
         QUESTIONS,
@@ -217,7 +217,7 @@ def test_layers_of_windows_are_cached(tmp_path, model):
     assert {len(vectors) for vectors in layers} == {7}
 
 
-def test_fine_tuning_updates_elmo(tmp_path, model):
+def test_question_answering_fine_tuning_updates_elmo(tmp_path, model):
     fitted = make_fitted_task(
         tmp_path, QUESTIONS, task="question_answering", model=model, use="tuned"
     )
@@ -262,7 +262,7 @@ def test_question_answerer_rejects_invalid_answers(target, message):
         QuestionAnswerer(**OPTIONS).fit([("who ?", "Kim left")], [target])
 
 
-def test_question_answerer_accepts_all_forms_of_targets():
+def test_question_answerer_accepts_all_target_formats():
     estimator = QuestionAnswerer()
     example = task_for("question_answering", QUESTIONS).make_example(
         ("who ?", "Kim left Kim"), str.split
@@ -276,14 +276,14 @@ def test_question_answerer_accepts_all_forms_of_targets():
         assert estimator._target(example, target, 0) == expected
 
 
-def test_task_for_rejects_example_without_passage():
+def test_question_answering_rejects_example_without_passage():
     with pytest.raises(
         InputError, match="expected answers, and a passage with the positions of its"
     ):
         task_for("question_answering", [Example((("a",), ("b",)), GoldAnswers())])
 
 
-def test_commands_fit_evaluate_and_predict(tmp_path):
+def test_fit_evaluate_and_predict_commands_support_question_answering(tmp_path):
     def elmo(*arguments, stdin=None):
         return CliRunner().invoke(cli.application(), ["task", *map(str, arguments)], input=stdin)
 

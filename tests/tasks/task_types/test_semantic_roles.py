@@ -1,4 +1,4 @@
-"""Tests of semantic role labeling: parts of a sentence, merged frames and complete models."""
+"""Tests of semantic role labeling: splitting examples, merging frames, complete models."""
 
 import json
 from dataclasses import replace
@@ -55,7 +55,7 @@ def no_plots(monkeypatch):
 # ------------------------------------------------------------------------------------------- task
 
 
-def test_split_example_returns_part_for_predicates_and_for_each_frame():
+def test_split_example_returns_one_part_for_predicates_and_one_per_frame():
     task = task_for("semantic_roles", SENTENCES)
     parts = task.split_example(SENTENCES[0])
     assert [(part.extra, part.target) for part in parts] == [
@@ -73,13 +73,13 @@ def test_split_example_returns_part_for_predicates_and_for_each_frame():
     assert part.extra is part.target is None
 
 
-def test_split_example_accepts_two_frames_of_one_predicate():
+def test_split_example_accepts_two_frames_with_the_same_predicate():
     tags = ("B-V", "B-A0")
     example = Example((("a", "b"),), (Frame(0, tags), Frame(0, tags)), extra=(0, 0))
     assert task_for("semantic_roles", [example]).split_example(example)[0].target == ("B-V", "O")
 
 
-def test_gold_targets_are_restored_and_score_one():
+def test_gold_frames_survive_splitting_and_get_perfect_scores():
     task = task_for("semantic_roles", SENTENCES)
     labels = task.labels(SENTENCES)
     assert labels == ["B-A0", "B-A1", "B-LOC", "B-V", "I-A1", "I-LOC", "O"]
@@ -95,7 +95,7 @@ def test_gold_targets_are_restored_and_score_one():
     assert set(task.scores(SENTENCES, predictions).values()) == {1.0}
 
 
-def test_scores_count_predicates_separately_from_arguments():
+def test_predicates_and_arguments_have_separate_scores():
     task = make_task("semantic_roles", {"scheme": "IOB2"})
     example = sentence("Kim saw Lee", (1, "B-A0 B-V B-A1"))
     prediction = PredictedFrames((1, 2), (Frame(1, ("B-A0", "B-V", "O")),))
@@ -117,7 +117,7 @@ def test_scores_count_predicates_separately_from_arguments():
         ("B-A0 O B-V", "B-A0 B-V O"),
     ],
 )
-def test_merge_predictions_tags_predicate_as_verb(tags, expected):
+def test_merged_frame_tags_the_predicate_with_v(tags, expected):
     task = make_task("semantic_roles", {"scheme": "IOB2"})
     example = Example((("a", "b", "c"),), extra=(1,))
     parts = task.split_example(example)
@@ -125,13 +125,13 @@ def test_merge_predictions_tags_predicate_as_verb(tags, expected):
     assert prediction == PredictedFrames((), (Frame(1, tuple(expected.split())),))
 
 
-def test_task_for_detects_scheme_and_rejects_plain_tags():
+def test_task_for_detects_tag_scheme_and_rejects_tags_without_spans():
     example = sentence("Kim saw Lee", (1, "S-A0 S-V S-A1"))
     task = task_for("semantic_roles", [example])
     assert task.to_settings() == {"scheme": "BIOES"}
     assert task.labels([example]) == ["B-A0", "B-A1", "B-V", "O"]
     assert task.split_example(example)[0].target == ("O", "S-V", "O")
-    with pytest.raises(InputError, match=r"follow no tag scheme; expected tags such as B-ARG0"):
+    with pytest.raises(InputError, match=r"do not follow a span tag scheme. Expected tags"):
         task_for("semantic_roles", [sentence("Kim saw", (1, "A0 V"))])
 
 
@@ -147,7 +147,7 @@ def test_task_for_detects_scheme_and_rejects_plain_tags():
 )
 def test_task_for_rejects_example_without_valid_frames(target, extra):
     with pytest.raises(
-        InputError, match=r"has the target .*; expected frames, each with a predicate"
+        InputError, match=r"has the target .*; expected frames, each with the word index"
     ):
         task_for("semantic_roles", [Example((("a",),), target, extra=extra)])
 
@@ -155,7 +155,7 @@ def test_task_for_rejects_example_without_valid_frames(target, extra):
 # ------------------------------------------------------------------------------------------ models
 
 
-def test_highway_encoder_ignores_padding_and_passes_input_through_closed_gates():
+def test_highway_encoder_ignores_padding_and_copies_input_if_gates_are_closed():
     torch.manual_seed(0)
     config = TaskEncoderConfig(hidden=4, depth=3, highway=True, input_dropout=0.0, dropout=0.0)
     encoder = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=5)
@@ -177,7 +177,7 @@ def test_highway_encoder_ignores_padding_and_passes_input_through_closed_gates()
 
 
 @pytest.mark.parametrize("settings", [{}, {"placement": "both"}])
-def test_model_overfits_training_frames(tmp_path, settings):
+def test_semantic_role_model_overfits_training_frames(tmp_path, settings):
     if settings:
         settings = {**settings, "model": write_elmo(tmp_path / "elmo")}
     fitted = make_fitted_task(
@@ -226,7 +226,7 @@ def test_semantic_role_labeler_rejects_invalid_frames(target, message):
         SemanticRoleLabeler(**OPTIONS).fit(["a b"], [target])
 
 
-def test_commands_fit_evaluate_and_predict(tmp_path):
+def test_fit_evaluate_and_predict_commands_support_semantic_roles(tmp_path):
     def elmo(*arguments, stdin=None):
         return CliRunner().invoke(cli.application(), ["task", *map(str, arguments)], input=stdin)
 

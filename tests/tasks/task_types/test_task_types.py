@@ -18,14 +18,14 @@ SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU"]
 
 
 def tagged(scheme):
-    """Return the tagging examples with their tags in another scheme."""
+    """Return the tagging examples with their tags converted to another scheme."""
     return [Example(e.texts, tuple(spans.convert(e.target, "IOB2", scheme)), e.id) for e in TAGGED]
 
 
 # ------------------------------------------------------------------------------------------ labels
 
 
-def test_classification_returns_probabilities_of_labels(tmp_path):
+def test_classification_predicts_label_and_all_label_probabilities(tmp_path):
     fitted = make_fitted_task(tmp_path)
     predictions = fitted.predict(LABELED)
     assert fitted.labels == ["bad", "good"]
@@ -47,7 +47,7 @@ def test_classification_head_loss_matches_probabilities_and_ignores_padding():
     torch.testing.assert_close(torch.tensor(head.predict([EncodedTexts(x, layout)])), probabilities)
 
 
-def test_classification_record_sorts_probabilities(tmp_path):
+def test_classification_record_lists_probabilities_in_descending_order(tmp_path):
     fitted = make_fitted_task(tmp_path)
     example = Example((("fine", "film"),))
     (prediction,) = fitted.predict([example])
@@ -79,7 +79,7 @@ def test_tagging_converts_tags_to_bioes_and_back(scheme):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_tagging_predictions_are_well_formed(scheme):
+def test_predicted_tag_sequences_are_well_formed(scheme):
     examples = tagged(scheme)
     task = task_for("tagging", examples)
     labels = task.labels(examples)
@@ -97,7 +97,7 @@ def test_tagging_predictions_are_well_formed(scheme):
         assert spans.is_well_formed(tags, scheme)
 
 
-def test_tagging_keeps_tags_without_spans():
+def test_tags_without_a_span_scheme_are_not_converted():
     examples = [Example((("a", "b"),), ("DT", "NN")), Example((("c",),), ("B-X",))]
     task = task_for("tagging", examples)
     assert (task.metric, task.metrics) == ("accuracy", ("accuracy",))
@@ -108,7 +108,7 @@ def test_tagging_keeps_tags_without_spans():
     assert "spans" not in task.to_record(examples[0], ("DT", "NN"))
 
 
-def test_tagging_labels_always_include_outside():
+def test_tagging_labels_always_include_the_outside_tag():
     task = task_for("tagging", [Example((("a",),), ("B-X",))])
     assert task.labels([Example((("a",),), ("B-X",))]) == ["O", "S-X"]
 
@@ -167,7 +167,7 @@ def test_tagging_head_loss_is_mean_over_words():
         ("tagging", [Example((("a", "b"),), ("DT", "NN"))]),
     ],
 )
-def test_scores_match_metrics_and_settings_restore_task(tmp_path, task, examples):
+def test_scores_match_metrics_and_task_is_restored_from_settings(tmp_path, task, examples):
     fitted = make_fitted_task(tmp_path, examples, task=task)
     scores = fitted.scores(examples)
     assert tuple(scores) == fitted.task.metrics
@@ -182,10 +182,10 @@ def test_scores_match_metrics_and_settings_restore_task(tmp_path, task, examples
     [
         ("classification", None, "has the target None; expected a label"),
         ("classification", ("O",), r"has the target \('O',\); expected a label"),
-        ("tagging", "O", "'seven' has the target 'O'; expected a tag for each word"),
+        ("tagging", "O", "'seven' has the target 'O'; expected one tag per word"),
     ],
 )
-def test_examples_of_another_task_are_rejected(tmp_path, task, target, message):
+def test_task_rejects_examples_of_another_task(tmp_path, task, target, message):
     invalid = Example((("a",),), target, "seven")
     with pytest.raises(InputError, match=message):
         task_for(task, [invalid])
@@ -228,7 +228,7 @@ def test_task_for_reports_location_of_invalid_tag(tmp_path, scheme, name, text, 
         task_for("tagging", [*TAGGED, *read(path)], config)
 
 
-def test_tagging_scores_accept_gold_tags_of_another_scheme(tmp_path):
+def test_tagging_scores_accept_gold_tags_in_another_scheme(tmp_path):
     task = task_for("tagging", TAGGED)
     predictions = [("O",) * len(example.target) for example in TAGGED[:7]]
     predictions += [example.target for example in TAGGED[7:]]

@@ -1,1 +1,1 @@
-"""Heads of task models: word vectors to losses and predictions."""
+"""Heads of task models, which compute losses and predictions from word vectors."""

@@ -1,16 +1,16 @@
-"""Head for coreference resolution: scores spans as mentions and links the best to antecedents.
+"""Head for coreference resolution, which scores spans as mentions and links them to antecedents.
 
-After Lee et al. (2017), "End-to-end Neural Coreference Resolution". A span is represented by its
+Based on Lee et al. (2017), "End-to-end Neural Coreference Resolution". A span is represented by its
 first and last word, an attention-weighted mean of its words, and its length. The score of a link is
-the score of the pair plus the log probabilities that both spans are mentions; the score of no link
-is 0. The loss is the negative log likelihood that one of the gold antecedents is chosen. Unlike in
-the paper, a second loss trains the mention scores directly: at the beginning of training, hardly
-any coreferent pair is among the top spans, and a singleton mention has no link to learn from.
+the score of the span pair plus the log probability that each span is a mention; the score of "no
+link" is 0. The loss is the negative log likelihood of choosing any of the gold antecedents. Unlike
+in the paper, a second loss trains the mention scores directly: early in training, the top spans
+contain hardly any coreferent pairs, and singleton mentions have no links to learn from.
 
-Memory is linear in the number of words. With `d = scorer_dim`, all spans take
-`words * max_mention_words * d` numbers and the pairs
-`top_span_ratio * words * max_antecedents * d`. A layer that reads several concatenated vectors is
-computed as a sum of layers of the single vectors, so that the concatenation is never stored.
+Memory is linear in the number of words. With `d = scorer_dim`, the span vectors have
+`words * max_mention_words * d` elements and the pair vectors
+`top_span_ratio * words * max_antecedents * d`. A linear layer over concatenated vectors is computed
+as a sum of linear layers over the individual vectors, so that the concatenation is never stored.
 """
 
 import math
@@ -25,11 +25,11 @@ from elmo.config import CoreferenceConfig
 from elmo.tasks.examples import IndexRange
 from elmo.tasks.task_model import EncodedTexts
 
-# Buckets of distances: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, and above.
+# Number of distance buckets: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, and above.
 N_DISTANCES = 10
-# Limit of the attention logits of words, so that no sum of weights is infinite or 0.
+# Absolute limit for attention logits, so that no sum of weights overflows or becomes 0.
 MAX_ATTENTION_LOGIT = 30.0
-# Initial mention score: most spans are not mentions.
+# Initial mention score; negative, because most spans are not mentions.
 INITIAL_MENTION_SCORE = -3.0
 
 
@@ -37,11 +37,11 @@ class TopSpans(NamedTuple):
     """The spans of a document with the highest mention scores, in text order.
 
     Attributes:
-        spans: Span indices, start * max_mention_words + length - 1, (top spans,).
-        scores: Mention scores of all spans, -inf for invalid spans, (words, max_mention_words).
-        links: Scores of no link and of a link to each preceding top span, nearest first; -inf for
-            invalid links, (top spans, 1 + antecedents).
-        antecedents: Index among the top spans of each candidate antecedent,
+        spans: Indices of the top spans, start * max_mention_words + length - 1, (top spans,).
+        scores: Mention scores of all spans, (words, max_mention_words); -inf for invalid spans.
+        links: Link scores, (top spans, 1 + antecedents): first the score of "no link", then of a
+            link to each preceding top span, nearest first; -inf for invalid links.
+        antecedents: Candidate antecedents of each top span, as indices into `spans`,
             (top spans, antecedents).
     """
 
@@ -52,7 +52,7 @@ class TopSpans(NamedTuple):
 
 
 class CoreferenceHead(nn.Module):
-    """Predicts the clusters of mentions of a document."""
+    """Predicts the clusters of coreferent mentions in a document."""
 
     def __init__(
         self, *, dim: int, config: CoreferenceConfig, has_singletons: bool, dropout: float
@@ -61,10 +61,10 @@ class CoreferenceHead(nn.Module):
 
         Args:
             dim: Dimension of the word vectors.
-            config: Limits of spans and pairs, and the width of the scorers.
-            has_singletons: Whether a cluster can have a single mention. If not, spans without a
-                coreferent mention are not predicted.
-            dropout: Dropout probability of span and pair vectors.
+            config: Maximum number of spans and pairs, and the hidden size of the scorers.
+            has_singletons: Whether a cluster can consist of a single mention. If false, spans
+                without a coreferent mention are not predicted.
+            dropout: Dropout probability for span and pair vectors.
         """
         super().__init__()
         self.config, self.has_singletons = config, has_singletons
@@ -85,7 +85,7 @@ class CoreferenceHead(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, groups: Sequence[EncodedTexts]) -> TopSpans:
-        """Score the spans of one document and the links between the top spans.
+        """Score all spans of a document and the links between the top spans.
 
         Args:
             groups: The sentences of the document.
@@ -114,8 +114,8 @@ class CoreferenceHead(nn.Module):
             sentences: Sentence index of each word, (words,).
 
         Returns:
-            Span vectors, (words, max_mention_words, scorer_dim), and whether each span lies in one
-            sentence, (words, max_mention_words).
+            Span vectors, (words, max_mention_words, scorer_dim), and whether each span is within a
+            single sentence, (words, max_mention_words).
         """
         first, last = self.first(x), self.last(x)
         logits = self.attention(x).float()
@@ -130,7 +130,7 @@ class CoreferenceHead(nn.Module):
             length = self.n_words.weight[extra_words]
             parts = first + _shift(last, extra_words) + total / weight + length
             vectors.append(self.dropout(parts.relu()))
-            # 1 is added because shifted-out words read as 0.
+            # Add 1, because `_shift` fills with 0, which is also a sentence index.
             ends = _shift(sentences.unsqueeze(1) + 1, extra_words).squeeze(1)
             is_valid.append(ends == sentences + 1)
         return torch.stack(vectors, dim=1), torch.stack(is_valid, dim=1)
@@ -138,12 +138,12 @@ class CoreferenceHead(nn.Module):
     def _links(
         self, spans: Tensor, scores: Tensor, sentences: Tensor, antecedents: Tensor
     ) -> Tensor:
-        """Return the scores of links from spans to their candidate antecedents.
+        """Return the scores of the links from each top span to its candidate antecedents.
 
         Args:
             spans: Vectors of the top spans, (top spans, scorer_dim).
-            scores: Their mention scores, (top spans,).
-            sentences: Their sentence indices, (top spans,).
+            scores: Mention scores of the top spans, (top spans,).
+            sentences: Sentence indices of the top spans, (top spans,).
             antecedents: Indices of the candidate antecedents, (top spans, antecedents).
 
         Returns:
@@ -164,10 +164,10 @@ class CoreferenceHead(nn.Module):
         return pair_scores + mention_scores.unsqueeze(1) + mention_scores[antecedents]
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Return the antecedent loss plus the mention loss, both per top span.
+        """Return the antecedent loss plus the mention loss, each per top span.
 
         Args:
-            groups: The sentences of one document.
+            groups: The sentences of a document.
             targets: Start, end and cluster index of each gold mention, (mentions, 3).
         """
         top = self(groups)
@@ -191,7 +191,7 @@ class CoreferenceHead(nn.Module):
         return link_losses.mean() + mention_loss / len(clusters)
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[list[list[IndexRange]]]:
-        """Return the clusters of the only document: each mention joins its best antecedent."""
+        """Return the clusters of the document; mentions join their best antecedent."""
         top = self(groups)
         starts = top.spans // self.config.max_mention_words
         ends = starts + top.spans % self.config.max_mention_words + 1
@@ -212,7 +212,10 @@ class CoreferenceHead(nn.Module):
 
 
 def _in_text_order(groups: Sequence[EncodedTexts]) -> tuple[Tensor, Tensor]:
-    """Return the word vectors of a document in text order and the sentence index of each word.
+    """Return the word vectors of a document in text order, and the sentence index of each word.
+
+    Args:
+        groups: Encoded sentences of a document, in groups of similar length.
 
     Returns:
         Word vectors, (words, dim), and sentence indices, (words,).
@@ -227,11 +230,11 @@ def _in_text_order(groups: Sequence[EncodedTexts]) -> tuple[Tensor, Tensor]:
 
 
 def distance_bucket(n: Tensor) -> Tensor:
-    """Return the bucket of each distance: one per distance below 5, then powers of 2."""
+    """Return the bucket of each distance: exact below 5, then bounded by powers of 2."""
     large = 3 + n.clamp(min=1).float().log2().floor().long()
     return n.where(n < 5, large).clamp(max=N_DISTANCES - 1)
 
 
 def _shift(x: Tensor, n: int) -> Tensor:
-    """Return at each position the row `n` words later, 0 beyond the last, (words, width)."""
+    """Shift the rows of a (words, width) tensor up by `n`; the last `n` rows become 0."""
     return functional.pad(x[n:], (0, 0, 0, min(n, len(x))))

@@ -1,8 +1,8 @@
 """Linear-chain conditional random field (Lafferty et al., 2001).
 
 A tag sequence `y` has the score `start[y_1] + Σ emissions[t, y_t] + Σ transitions[y_t-1, y_t] +
-end[y_n]`; its probability is the softmax of the scores of all sequences. Everything is computed in
-log space and at least in float32.
+end[y_n]`; its probability is the softmax over the scores of all sequences. All computation is in
+log space and in float32 or float64.
 """
 
 from typing import NamedTuple
@@ -13,17 +13,17 @@ from torch import Tensor, nn
 from elmo.errors import ConfigError
 
 # Score of forbidden transitions in training. It makes their probability negligible, but keeps the
-# loss finite for gold sequences that contain one, which occur in real data.
+# loss finite for gold sequences with forbidden transitions, which do occur in real data.
 FORBIDDEN = -1e4
-# Score of impossible transitions where -inf would lead to NaN in sums.
+# Score of impossible transitions where -inf would result in NaN.
 IMPOSSIBLE = -1e30
-# Maximum size of the transition matrices of all words, in numbers, for which a GPU combines them in
-# parallel instead of word by word.
+# Maximum number of elements in the transition matrices of a batch for which a GPU combines the
+# matrices in parallel instead of word by word.
 MAX_PARALLEL_SIZE = 2**26
 
 
 class _Edges(NamedTuple):
-    """Start, transition and end scores of the chain."""
+    """Start, transition and end scores of a CRF, with constraints applied."""
 
     start: Tensor
     transitions: Tensor
@@ -31,16 +31,16 @@ class _Edges(NamedTuple):
 
 
 class CRF(nn.Module):
-    """Conditional random field: likelihood, marginals and decoding of tag sequences.
+    """Linear-chain CRF: likelihood, marginals and decoding of tag sequences.
 
-    Emissions have the shape (batch, time, tags), masks (batch, time). A mask is True at words and
-    False at padding; each row begins with at least one word, and padding is only on the right.
-    Values at padding are ignored.
+    Emissions have the shape (batch, time, tags), masks the shape (batch, time). A mask is True at
+    words and False at padding. Each row has at least one word and is padded on the right. Values at
+    padding are ignored.
 
     Attributes:
-        transitions: Score of a tag (row) followed by another tag (column), (tags, tags).
-        start: Score of each tag as the first of a sequence, (tags,).
-        end: Score of each tag as the last of a sequence, (tags,).
+        transitions: Score of each transition from one tag (row) to the next (column), (tags, tags).
+        start: Score of each tag at the start of a sequence, (tags,).
+        end: Score of each tag at the end of a sequence, (tags,).
     """
 
     start_allowed: Tensor | None
@@ -53,14 +53,15 @@ class CRF(nn.Module):
         constraints: tuple[Tensor, Tensor, Tensor] | None = None,
         constrain_training: bool = False,
     ) -> None:
-        """Create a CRF with all scores 0.
+        """Initialize all scores with 0.
 
         Args:
             n_tags: Number of distinct tags.
-            constraints: Allowed first tags, (tags,), transitions, (tags, tags), and last tags,
-                (tags,), as returned by `spans.allowed_transitions`. `decode` only returns allowed
-                sequences. Constraints are not saved with the weights.
-            constrain_training: Whether forbidden sequences also have no probability in training.
+            constraints: Boolean masks of the allowed first tags, (tags,), transitions,
+                (tags, tags), and last tags, (tags,), as returned by `spans.allowed_transitions`.
+                `decode` only returns allowed sequences. Constraints are not saved with the weights.
+            constrain_training: Whether the constraints also apply in training: forbidden sequences
+                get a probability close to 0.
         """
         super().__init__()
         if n_tags < 1:
@@ -91,13 +92,13 @@ class CRF(nn.Module):
 
         Args:
             emissions: Tag scores of each word, (batch, time, tags).
-            tags: Gold tag indices, any value at padding, (batch, time).
+            tags: Gold tag indices, (batch, time); values at padding are ignored.
             mask: True at words, (batch, time).
         """
         return (self.log_partition(emissions, mask) - self.score(emissions, tags, mask)).mean()
 
     def score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Return the score of one tag sequence per sentence, (batch,)."""
+        """Return the score of the given tag sequence of each sentence, (batch,)."""
         self._check(emissions, mask)
         if tags.shape != mask.shape:
             raise ConfigError(
@@ -114,7 +115,7 @@ class CRF(nn.Module):
             return total + edges.start[tags[:, 0]] + edges.end[last]
 
     def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Return the log-sum-exp of the scores of all sequences, (batch,)."""
+        """Return the log-sum-exp of the scores of all tag sequences of each sentence, (batch,)."""
         self._check(emissions, mask)
         with _full_precision(emissions):
             emissions, edges = self._prepare(emissions, mask, self._forbidden_in_training())
@@ -130,14 +131,14 @@ class CRF(nn.Module):
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """Return the marginal probability of each tag at each word.
 
-        Marginals are over all sequences, or over the allowed ones if training is constrained.
+        With `constrain_training`, only allowed sequences are considered.
 
         Args:
             emissions: Tag scores of each word, (batch, time, tags).
             mask: True at words, (batch, time).
 
         Returns:
-            Probabilities, 0 at padding, (batch, time, tags).
+            Probabilities, (batch, time, tags); 0 at padding.
         """
         self._check(emissions, mask)
         with _full_precision(emissions):
@@ -150,14 +151,14 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, mask: Tensor) -> list[list[int]]:
-        """Return the allowed tag sequence with the highest score of each sentence (Viterbi).
+        """Return the highest-scoring allowed tag sequence of each sentence (Viterbi decoding).
 
         Args:
             emissions: Tag scores of each word, (batch, time, tags).
             mask: True at words, (batch, time).
 
         Returns:
-            Tag indices of each sentence, one per word.
+            For each sentence, one tag index per word.
 
         Raises:
             ConfigError: The mask has padding before a word, or the constraints allow no sequence.
@@ -165,10 +166,10 @@ class CRF(nn.Module):
         self._check(emissions, mask)
         if not (mask[:, 0].all() and (mask[:, 1:] <= mask[:, :-1]).all()):
             raise ConfigError(
-                "Each row of mask must be True at the words of a sentence, then False."
+                "Each row of mask must be True at the words of the sentence and False after them."
             )
         with _full_precision(emissions):
-            # -inf instead of the score used in training, which large emissions could outweigh.
+            # Use -inf, because large emissions could outweigh the finite score used in training.
             emissions, edges = self._prepare(emissions, mask, float("-inf"))
             scores = edges.start + emissions[:, 0]
             stay = torch.arange(self.n_tags, device=scores.device).expand_as(scores)
@@ -181,7 +182,7 @@ class CRF(nn.Module):
             best, tag = (scores + edges.end).max(dim=1)
             if (best == float("-inf")).any():
                 raise ConfigError(
-                    "The constraints allow no tag sequence for a sentence of "
+                    "The constraints do not allow any tag sequence for a sentence with "
                     f"{int(mask.sum(dim=1)[best == float('-inf')][0])} words."
                 )
         path = [tag]
@@ -198,10 +199,10 @@ class CRF(nn.Module):
     def _prepare(
         self, emissions: Tensor, mask: Tensor, forbidden: float | None
     ) -> tuple[Tensor, _Edges]:
-        """Convert scores to at least float32, zero the padding, and apply the constraints.
+        """Return the scores in at least float32, with padding set to 0 and constraints applied.
 
         Args:
-            emissions: Tag scores of each word in any float dtype, (batch, time, tags).
+            emissions: Tag scores of each word, (batch, time, tags), in any floating-point dtype.
             mask: True at words, (batch, time).
             forbidden: Score that replaces the learned score of a forbidden tag or transition; None
                 to ignore the constraints.
@@ -214,7 +215,7 @@ class CRF(nn.Module):
                 score if limit is None else torch.where(limit, score, forbidden)
                 for score, limit in zip(scores, limits, strict=True)
             ]
-        # A NaN at padding would reach the gradients, although no result depends on it.
+        # A NaN at padding would make gradients NaN, although no result depends on it.
         return torch.where(mask[:, :, None], emissions.to(dtype), 0), _Edges(*scores)
 
     def _check(self, emissions: Tensor, mask: Tensor) -> None:
@@ -231,10 +232,10 @@ class CRF(nn.Module):
 
 
 def _forward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:
-    """Return the forward scores of each word, (batch, tags) each.
+    """Return the forward scores: one tensor per time step, (batch, tags).
 
-    The forward score of a tag is the log-sum-exp of all partial sequences that end with it. At
-    padding, the scores of the last word are repeated.
+    The forward score of a tag is the log-sum-exp of the scores of all partial sequences that end
+    with this tag. At padding, the scores of the last word are repeated.
     """
     sums = [edges.start + emissions[:, 0]]
     for time in range(1, emissions.shape[1]):
@@ -244,11 +245,12 @@ def _forward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:
 
 
 def _last_in_parallel(emissions: Tensor, mask: Tensor, edges: _Edges) -> Tensor:
-    """Return the last forward scores, (batch, tags), by a parallel reduction over the words.
+    """Return the forward scores of the last word, (batch, tags), by a parallel reduction.
 
-    The scores from each word to the next form a matrix. The log-space product of two neighboring
-    matrices is again such a matrix, so all pairs of neighbors are combined at once until one is
-    left. This takes more arithmetic than `_forward`, but far fewer kernel launches.
+    The scores from one word to the next form a (tags, tags) matrix, and the forward scores are a
+    log-space product of these matrices. Each iteration multiplies all pairs of adjacent matrices at
+    once, until one matrix is left. This takes more operations than `_forward`, but far fewer kernel
+    launches.
     """
     matrices = edges.transitions + emissions[:, 1:, None, :]
     stay = torch.full_like(edges.transitions, IMPOSSIBLE).fill_diagonal_(0.0)
@@ -263,7 +265,8 @@ def _last_in_parallel(emissions: Tensor, mask: Tensor, edges: _Edges) -> Tensor:
 def _log_matmul(left: Tensor, right: Tensor) -> Tensor:
     """Return the matrix product in log space, (..., tags, tags).
 
-    Results are clamped at about 87 nats below the maximum of their row and column.
+    Elements are clamped from below: in float32, to about 87 less than the sum of the row maximum of
+    `left` and the column maximum of `right`.
     """
     # Detached, because the gradients of the two uses of each maximum cancel out.
     row_max, column_max = (
@@ -275,10 +278,10 @@ def _log_matmul(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _backward(emissions: Tensor, mask: Tensor, edges: _Edges) -> list[Tensor]:
-    """Return the backward scores of each word, (batch, tags) each.
+    """Return the backward scores: one tensor per time step, (batch, tags).
 
-    The backward score of a tag is the log-sum-exp of all continuations after it, without the
-    emission of the word itself.
+    The backward score of a tag is the log-sum-exp of the scores of all continuations after this
+    tag. It does not include the emission of the current word.
     """
     last = edges.end.expand_as(emissions[:, 0])
     sums = [last]

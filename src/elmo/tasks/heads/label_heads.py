@@ -13,10 +13,10 @@ from elmo.tasks.task_model import EncodedTexts
 
 
 class ClassificationHead(nn.Module):
-    """Predicts one label per text: attention, max and mean pooling, then two linear layers.
+    """Predicts one label per text with attention, max and mean pooling and two linear layers.
 
-    With a character n-gram classifier, the two models are trained by separate losses, and the
-    prediction averages their log probabilities.
+    If a character n-gram classifier is used, the two models have separate losses, and predictions
+    are the average of their log probabilities.
     """
 
     def __init__(self, *, dim: int, n_labels: int, dropout: float, ngram_buckets: int = 0) -> None:
@@ -25,8 +25,8 @@ class ClassificationHead(nn.Module):
         Args:
             dim: Dimension of the word vectors.
             n_labels: Number of labels.
-            dropout: Dropout probability of the pooled vector and the hidden layer.
-            ngram_buckets: Number of hash buckets of the character n-gram classifier; 0 for none.
+            dropout: Dropout probability for the pooled vector and the hidden layer.
+            ngram_buckets: Number of hash buckets of the character n-gram classifier; 0 disables it.
         """
         super().__init__()
         self.attention = nn.Linear(dim, 1)
@@ -36,7 +36,7 @@ class ClassificationHead(nn.Module):
         self.vote = NgramClassifier(n_labels, ngram_buckets) if ngram_buckets else None
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Map (batch, time, dim) to logits, (batch, labels)."""
+        """Map word vectors, (batch, time, dim), to logits, (batch, labels)."""
         padding = ~mask.unsqueeze(2)
         weights = self.attention(x).masked_fill(padding, -torch.inf).softmax(dim=1)
         attended = (weights * x).sum(dim=1)
@@ -47,10 +47,10 @@ class ClassificationHead(nn.Module):
         return logits
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Return the mean cross entropy; with n-grams, the sum of the losses of both models.
+        """Return the mean cross entropy, summed over the head and the n-gram classifier if used.
 
         Args:
-            groups: The texts, a single group.
+            groups: A single group with all texts.
             targets: Label indices, (batch,).
         """
         losses = [functional.cross_entropy(logits, targets) for logits in self._logits(groups)]
@@ -64,7 +64,7 @@ class ClassificationHead(nn.Module):
         return probabilities
 
     def _logits(self, groups: Sequence[EncodedTexts]) -> list[Tensor]:
-        """Return the logits of the head and, if there is one, of the n-gram classifier."""
+        """Return the logits of the head and, if used, of the n-gram classifier."""
         ((x, layout, char_ngrams),) = groups
         logits: list[Tensor] = [self(x, layout.mask).float()]
         if self.vote is not None:
@@ -74,7 +74,7 @@ class ClassificationHead(nn.Module):
 
 
 class TaggingHead(nn.Module):
-    """Predicts one tag per word: a linear layer and a conditional random field (CRF)."""
+    """Predicts one tag per word with a linear layer and a conditional random field (CRF)."""
 
     def __init__(
         self, *, dim: int, n_tags: int, allowed: tuple[Tensor, Tensor, Tensor] | None
@@ -85,7 +85,7 @@ class TaggingHead(nn.Module):
             dim: Dimension of the word vectors.
             n_tags: Number of tags.
             allowed: Allowed first tags, transitions and last tags, as returned by
-                `spans.allowed_transitions`; None to allow all.
+                `spans.allowed_transitions`; None to allow all sequences.
         """
         super().__init__()
         self.out = nn.Linear(dim, n_tags)
@@ -94,10 +94,10 @@ class TaggingHead(nn.Module):
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
         """Return the negative log likelihood of the tag sequences, divided by the number of words.
 
-        The mean per word, not per text, keeps the size of the loss independent of text length.
+        Averaging over words instead of texts makes the loss independent of the text length.
 
         Args:
-            groups: The texts, a single group.
+            groups: A single group with all texts.
             targets: Tag indices, (batch, time).
         """
         ((x, layout, _),) = groups
@@ -111,7 +111,7 @@ class TaggingHead(nn.Module):
         return self.crf.decode(self._emissions(x), layout.mask)
 
     def _emissions(self, x: Tensor) -> Tensor:
-        """Return the tag scores in float32: half precision is too coarse for sums over a text."""
+        """Return the tag scores in float32; half precision is too inexact for sums over a text."""
         with torch.autocast(x.device.type, enabled=False):
             emissions: Tensor = self.out(x.float())
         return emissions
@@ -134,7 +134,7 @@ class SoftmaxTaggingHead(nn.Module):
         """Return the mean cross entropy over all words.
 
         Args:
-            groups: The texts, a single group.
+            groups: A single group with all texts.
             targets: Tag indices, (batch, time).
         """
         ((x, layout, _),) = groups

@@ -1,8 +1,8 @@
-"""Head for extractive question answering, after BiDAF.
+"""Head for extractive question answering, based on BiDAF.
 
 Seo et al. (2017), "Bidirectional Attention Flow for Machine Comprehension": attention from the
-passage to the question and from the question to the passage, followed by BiLSTMs. One softmax
-covers all spans of a passage up to a maximum length and the outcome "no answer".
+passage to the question and from the question to the passage, followed by BiLSTMs. A single softmax
+is computed over all spans up to a maximum length and the outcome "no answer".
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ class PredictedSpan(NamedTuple):
     """The most likely span of a passage.
 
     Attributes:
-        start: Index of its first word.
-        end: Index after its last word.
+        start: Index of the first word.
+        end: Index after the last word.
         log_probability: Log probability of the span.
-        log_none: Log probability of no answer.
+        log_none: Log probability that there is no answer.
     """
 
     start: int
@@ -44,7 +44,7 @@ class QuestionAnsweringHead(nn.Module):
         Args:
             dim: Dimension of the word vectors.
             max_answer_words: Maximum number of words in an answer.
-            config: Options of the task encoder; the BiLSTMs of the head use them with a depth of 1.
+            config: Task encoder options, also used for the BiLSTMs of the head, but with depth 1.
         """
         super().__init__()
         self.max_answer_words = max_answer_words
@@ -63,9 +63,9 @@ class QuestionAnsweringHead(nn.Module):
         self.none = nn.Linear(self.model.dim + dim, 1)
 
     def forward(self, groups: Sequence[EncodedTexts]) -> Tensor:
-        """Return the scores of all spans and, in the last column, of no answer.
+        """Return the scores of all spans and, in the last column, of "no answer".
 
-        The span of `n` words that begins at word `t` has the index
+        The span of `n` words that starts at word `t` has the index
         `t * max_answer_words + n - 1`.
 
         Args:
@@ -83,7 +83,8 @@ class QuestionAnsweringHead(nn.Module):
             + (passage * self.of_both) @ question.transpose(1, 2)
         )
         passage_to_question = attend(similarity, question, question_mask)
-        # Question-to-passage attention: passage words weighted by their most similar question word.
+        # Question-to-passage attention: each passage word is weighted by its similarity to the most
+        # similar question word.
         closest = similarity.masked_fill(~question_mask.unsqueeze(1), -torch.inf).amax(dim=2)
         question_to_passage = attend(closest.unsqueeze(1), passage, mask)
         parts = [
@@ -105,20 +106,20 @@ class QuestionAnsweringHead(nn.Module):
         return torch.cat([spans, none.float()], dim=1)
 
     def _spans(self, starts: Tensor, ends: Tensor, padding: Tensor) -> Tensor:
-        """Return the sum of start and end scores for all spans.
+        """Return the sum of the start score and the end score of each span.
 
         Args:
-            starts: Scores of words as starts, (batch, time, 1).
-            ends: Scores of words as ends, (batch, time, 1).
+            starts: Score of each word as the first word of the answer, (batch, time, 1).
+            ends: Score of each word as the last word of the answer, (batch, time, 1).
             padding: True at padding, (batch, time, 1).
 
         Returns:
-            Scores, (batch, time * max_answer_words); -inf for spans that reach into padding.
+            Scores, (batch, time * max_answer_words); -inf for spans that include padding.
         """
         first, last = (
             x.float().masked_fill(padding, -torch.inf).squeeze(2) for x in (starts, ends)
         )
-        # The possible ends of each start, (batch, time, max_answer_words).
+        # Scores of the possible last words for each first word, (batch, time, max_answer_words).
         reachable = functional.pad(last, (0, self.max_answer_words - 1), value=-torch.inf)
         return (first.unsqueeze(2) + reachable.unfold(1, self.max_answer_words, 1)).flatten(1)
 
@@ -127,7 +128,7 @@ class QuestionAnsweringHead(nn.Module):
 
         Args:
             groups: Questions and passages.
-            targets: Start and end of each answer as word indices, (batch, 2); -1 for no answer.
+            targets: Word range (start, end) of each answer, (batch, 2); -1 if there is no answer.
         """
         scores = self(groups)
         start, end = targets.unbind(1)

@@ -1,8 +1,8 @@
-"""Head for sentence pair classification, after ESIM.
+"""Head for sentence pair classification, based on ESIM.
 
 Chen et al. (2017), "Enhanced LSTM for Natural Language Inference": soft alignment of the words of
-both texts, difference and product of each word and its aligned vector, a second BiLSTM, mean and
-max pooling.
+both texts, the difference and product of each word vector and its aligned vector, a second BiLSTM,
+and mean and max pooling.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from elmo.tasks.task_model import EncodedTexts
 
 
 class SentencePairHead(nn.Module):
-    """Predicts one label for two texts."""
+    """Predicts one label per pair of texts."""
 
     def __init__(self, *, dim: int, n_labels: int, config: TaskEncoderConfig) -> None:
         """Create the layers.
@@ -27,7 +27,7 @@ class SentencePairHead(nn.Module):
         Args:
             dim: Dimension of the word vectors.
             n_labels: Number of labels.
-            config: Options of the task encoder; the second BiLSTM uses them with a depth of 1.
+            config: Task encoder options, also used for the second BiLSTM, but with depth 1.
         """
         super().__init__()
         width = config.hidden or dim
@@ -42,9 +42,9 @@ class SentencePairHead(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, groups: Sequence[EncodedTexts]) -> Tensor:
-        """Map two texts, (batch, time, dim) each, to logits, (batch, labels)."""
+        """Map the vectors of two texts, each (batch, time, dim), to logits, (batch, labels)."""
         (first, first_layout, _), (second, second_layout, _) = groups
-        # (batch, words of the first, words of the second)
+        # (batch, words of the first text, words of the second text)
         similarity = first @ second.transpose(1, 2)
         pooled = [
             *self._pool(first, first_layout, attend(similarity, second, second_layout.mask)),
@@ -55,15 +55,15 @@ class SentencePairHead(nn.Module):
         return logits
 
     def _pool(self, x: Tensor, layout: PackedBatch, aligned: Tensor) -> tuple[Tensor, Tensor]:
-        """Combine the words of a text with their aligned vectors; return mean and maximum.
+        """Combine word vectors with their aligned vectors and pool them over the words.
 
         Args:
             x: Word vectors, (batch, time, dim).
             layout: Positions of the words.
-            aligned: Aligned vector of each word, (batch, time, dim).
+            aligned: For each word, the attended vector of the other text, (batch, time, dim).
 
         Returns:
-            Mean and maximum over the words, (batch, dim of the second BiLSTM) each.
+            Mean and maximum over the words, each (batch, output size of the second BiLSTM).
         """
         joined = self.join(torch.cat([x, aligned, x - aligned, x * aligned], dim=2)).relu()
         padding = ~layout.mask.unsqueeze(2)
@@ -76,19 +76,19 @@ class SentencePairHead(nn.Module):
         """Return the mean cross entropy.
 
         Args:
-            groups: First and second texts.
+            groups: The first texts and the second texts.
             targets: Label indices, (batch,).
         """
         return functional.cross_entropy(self(groups).float(), targets)
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[list[float]]:
-        """Return the label probabilities of each pair."""
+        """Return the label probabilities of each text pair."""
         probabilities: list[list[float]] = self(groups).float().softmax(dim=1).tolist()
         return probabilities
 
 
 def attend(similarity: Tensor, other: Tensor, mask: Tensor) -> Tensor:
-    """Return for each word of a text the mean of another text's words, weighted by similarity.
+    """Return the attention-weighted mean of another text's word vectors for each word of a text.
 
     Args:
         similarity: Attention scores, (batch, words, words of the other text).

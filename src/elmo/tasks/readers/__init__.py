@@ -1,4 +1,4 @@
-"""Readers of published data sets: `read(path, reader)` returns examples."""
+"""Readers for published data sets; `read(path, reader)` returns the examples of a file."""
 
 from elmo.tasks.readers.reader_registry import READERS, read
 

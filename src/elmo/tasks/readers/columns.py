@@ -1,4 +1,4 @@
-"""CoNLL-style files: one word per line in columns, blank lines between sentences."""
+"""Readers for CoNLL-style files: one word per line, blank lines between sentences."""
 
 import re
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ NumberedLine = tuple[int, str]
 def read_conll(
     path: Path, *, words: int = 0, tags: int | None = -1, encoding: str | None = None
 ) -> list[Example]:
-    """Read a file of columns, such as CoNLL-2003.
+    """Read a file with columns, such as CoNLL-2003.
 
     Columns are separated by tabs if a line contains any, otherwise by spaces; all lines must have
     the same number of columns. Document markers (-DOCSTART-) are skipped.
 
     Args:
-        path: Path of the file.
-        words: Index of the column with the words; negative indices count from the end.
-        tags: Index of the column with the tags; None to read no tags.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        words: Index of the word column; negative indices count from the end.
+        tags: Index of the tag column; None to read no tags.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     width = 0
     examples: list[Example] = []
@@ -53,15 +53,15 @@ def read_conll(
 
 
 def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read the Korean files of KLP-2016, such as KMOU's `ner.train`.
+    """Read a Korean file in KLP-2016 format, such as KMOU's `ner.train`.
 
-    The columns are word number, morpheme, part of speech and tag; the number is optional. A
-    sentence can be preceded by its raw text (`;`) and its annotated text (`$`), which are
-    skipped. Tags such as `B_PS` and `I` are converted to IOB2: `B-PS` and `I-PS`.
+    The columns are word number (optional), morpheme, part of speech and tag. A sentence can be
+    preceded by its raw text (`;`) and its annotated text (`$`), which are skipped. Tags such as
+    `B_PS` and `I` are converted to IOB2: `B-PS` and `I-PS`.
 
     Args:
-        path: Path of the file.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     width = 0
     examples: list[Example] = []
@@ -88,12 +88,12 @@ def read_klp(path: Path, *, encoding: str | None = None) -> list[Example]:
 def read_conllu(
     path: Path, *, tags: str | None = "upos", encoding: str | None = None
 ) -> list[Example]:
-    """Read words and tags of a CoNLL-U file, without multiword token ranges and empty nodes.
+    """Read the words and tags of a CoNLL-U file, skipping multiword token ranges and empty nodes.
 
     Args:
-        path: Path of the file.
-        tags: Name of the column with the tags, usually `upos` or `xpos`; None to read no tags.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        tags: Name of the tag column, usually `upos` or `xpos`; None to read no tags.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     if tags is not None and tags not in CONLLU:
         raise ConfigError(f"CoNLL-U has no column {tags!r}. Expected one of: {', '.join(CONLLU)}.")
@@ -134,12 +134,12 @@ def split_sentence_lines(lines: list[str]) -> Iterator[list[NumberedLine]]:
 
 
 def _location(path: Path, sentence: list[NumberedLine], words: list[NumberedLine]) -> WordLines:
-    """Return the location of a sentence and of each of its words."""
+    """Return the locations of a sentence and its words, for error messages."""
     return WordLines(path, sentence[0][0], tuple(number for number, _ in words))
 
 
 def _split(path: Path, number: int, line: str) -> list[str]:
-    """Split a line into columns; a word can contain white space other than spaces and tabs."""
+    """Split a line into columns at tabs or, if there are none, at spaces."""
     if "\t" not in line:
         return [column for column in line.split(" ") if column]
     row = [column.strip(" ") for column in line.split("\t")]
@@ -153,14 +153,14 @@ def _columns(n: int) -> str:
 
 
 def _check_width(path: Path, number: int, width: int, words: int, tags: int | None) -> int:
-    """Check that the columns of words and tags exist and differ.
+    """Check that the word column and the tag column exist and are different.
 
     Args:
-        path: Path of the file, for error messages.
-        number: Number of the first line, for error messages.
-        width: Number of columns of the first line.
-        words: Index of the column with the words.
-        tags: Index of the column with the tags; None if they are not read.
+        path: Path to the file, for error messages.
+        number: Line number of the first line, for error messages.
+        width: Number of columns in the first line.
+        words: Index of the word column.
+        tags: Index of the tag column; None if tags are not read.
 
     Returns:
         The number of columns.
@@ -180,7 +180,7 @@ def _check_width(path: Path, number: int, width: int, words: int, tags: int | No
 
 
 def _skip_header_lines(sentence: list[NumberedLine]) -> list[NumberedLine]:
-    """Return a sentence of KLP-2016 without its header lines, which begin with `;` and `$`."""
+    """Return a KLP-2016 sentence without its header lines, which begin with `;` and `$`."""
     first = 0
     for prefix in (";", "$"):
         if first < len(sentence) and sentence[first][1].startswith(prefix):
@@ -190,7 +190,7 @@ def _skip_header_lines(sentence: list[NumberedLine]) -> list[NumberedLine]:
 
 
 def _klp_tag(path: Path, number: int, tag: str, previous: str) -> str:
-    """Convert a tag of KLP-2016 to IOB2."""
+    """Convert a KLP-2016 tag to IOB2."""
     match = KLP_TAG.fullmatch(tag)
     if match is None:
         raise FormatError(f"{path}, line {number}: unknown tag {tag!r}. Expected O, B_label or I.")
@@ -206,7 +206,7 @@ def _klp_tag(path: Path, number: int, tag: str, previous: str) -> str:
 
 
 def _conllu_row(path: Path, number: int, line: str, expected: int) -> list[str] | None:
-    """Return the columns of a line; None for a multiword token range or an empty node."""
+    """Return the columns of a line, or None for a multiword token range or an empty node."""
     row = line.split("\t")
     if len(row) != len(CONLLU) or not all(row):
         raise FormatError(

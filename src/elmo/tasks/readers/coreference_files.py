@@ -1,7 +1,8 @@
-"""Coreference annotation in CoNLL-2012 columns, including LitBank.
+"""Reader for coreference annotations in CoNLL-2012 columns, including LitBank.
 
-An example is a document with its sentences and clusters. A mention is a word range (start, end)
-over the whole document, inside one sentence; mentions and clusters are sorted by position.
+An example is a document with its sentences and clusters. A mention is a word range (start, end) in
+the whole document and does not cross sentence boundaries. Mentions and clusters are sorted by
+position.
 """
 
 import re
@@ -30,7 +31,7 @@ def read_coreference(path: Path, *, encoding: str | None = None) -> list[Example
 
     Args:
         path: A file, or a directory as described in `document_files`.
-        encoding: Encoding of the files. Default: UTF-8, or UTF-16 with a byte order mark.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     examples: list[Example] = []
     for file in document_files(path):
@@ -58,9 +59,9 @@ def _clusters(path: Path, document: Document) -> tuple[Cluster, ...]:
 
 
 def _mentions(path: Path, rows: Sequence[Row]) -> Iterator[tuple[str, IndexRange]]:
-    """Yield cluster name and word range of each mention of a sentence.
+    """Yield the cluster name and the word range of each mention in a sentence.
 
-    `(3` opens a mention of cluster 3, `3)` closes the last one opened.
+    `(3` opens a mention of cluster 3, and `3)` closes the most recently opened one.
     """
     open_mentions: dict[str, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
@@ -78,8 +79,8 @@ def _mentions(path: Path, rows: Sequence[Row]) -> Iterator[tuple[str, IndexRange
             if match[3]:
                 if not open_mentions[name]:
                     raise FormatError(
-                        f"{path}, line {row.line}: a mention of cluster {name} is closed that was "
-                        "not opened."
+                        f"{path}, line {row.line}: a mention of cluster {name} is closed but "
+                        "was never opened."
                     )
                 yield name, (open_mentions[name].pop(), number + 1)
     for name, starts in open_mentions.items():
@@ -91,7 +92,7 @@ def _mentions(path: Path, rows: Sequence[Row]) -> Iterator[tuple[str, IndexRange
 
 
 def _merge_overlapping(clusters: Iterable[set[IndexRange]]) -> list[set[IndexRange]]:
-    """Merge clusters that share a mention; CoNLL-2012 has a few."""
+    """Merge clusters that share a mention; CoNLL-2012 contains a few of these."""
     merged: list[set[IndexRange]] = []
     for cluster in clusters:
         disjoint = [other for other in merged if not other & cluster]

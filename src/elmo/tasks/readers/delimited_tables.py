@@ -1,4 +1,4 @@
-"""Tables with a header: CSV with quoted fields, and TSV, in which quotes have no meaning."""
+"""Reader for tables with a header row: CSV with quoted fields, and TSV without quoting."""
 
 import csv
 import io
@@ -31,18 +31,18 @@ def read_table(
     """Read texts and labels from named columns.
 
     Args:
-        path: Path of the file.
-        text: Name of the column with the text, or several names for examples of several texts.
-        label: Name of the column with the label; None to read no labels.
-        id: Name of the column with the name of the example; None if there is none.
-        split: Splits a text into words; should be the tokenizer of the model.
-        empty: Handling of a text without words: raise an error (`error`), read it as the word `.`
-            so that scores count it (`keep`), or skip the example (`skip`).
-        delimiter: Character between columns. Default: a comma in .csv files, otherwise a tab.
+        path: Path to the file.
+        text: Name of the text column, or several names if an example has several texts.
+        label: Name of the label column; None to read no labels.
+        id: Name of the column with the example ids; None if there is none.
+        split: Function that splits a text into words; should be the model's tokenizer.
+        empty: How to handle a text without words: raise an error (`error`), read it as the word
+            `.` so that scores count it (`keep`), or skip the example (`skip`).
+        delimiter: Column separator. Default: a comma in .csv files, otherwise a tab.
         quotes: Whether fields can be quoted. Default: only if the delimiter is a comma.
-        row_filter: Selects the rows to read before their texts are checked. Default: read all rows,
-            and raise an error if there are none.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        row_filter: Predicate that selects the rows to read; the texts of other rows are not
+            checked. Default: read all rows, and raise an error if there are none.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     delimiter = _delimiter(path) if delimiter is None else delimiter
     if len(delimiter) != 1:
@@ -86,8 +86,8 @@ def column_names(path: Path, text: str) -> list[str]:
     """Return the column names of a table.
 
     Args:
-        path: Path of the file, which determines the delimiter.
-        text: Content of the file; the first line is enough.
+        path: Path to the file, which determines the delimiter.
+        text: Content of the file, or just its first line.
     """
     delimiter = _delimiter(path)
     rows = _read_rows(path, text.partition("\n")[0], delimiter, delimiter == ",")
@@ -95,12 +95,12 @@ def column_names(path: Path, text: str) -> list[str]:
 
 
 def _delimiter(path: Path) -> str:
-    """Return the default delimiter for the name of a file."""
+    """Return the default delimiter for a file name: a comma for .csv files, otherwise a tab."""
     return "," if plain_name(path.name).lower().endswith(".csv") else "\t"
 
 
 def _read_rows(path: Path, text: str, delimiter: str, quotes: bool) -> list[NumberedRow]:
-    """Return the rows of a table; a blank line is a row without columns."""
+    """Return the rows of a table; a blank line yields a row without columns."""
     if not quotes:
         lines = enumerate(split_lines(text), start=1)
         return [(number, line.split(delimiter) if line else []) for number, line in lines]
@@ -127,13 +127,13 @@ def _find_column(path: Path, header: list[str], name: str, option: str) -> int:
     """Return the index of a column.
 
     Args:
-        path: Path of the file, for error messages.
+        path: Path to the file, for error messages.
         header: Names of all columns.
         name: Name of the column.
-        option: Option that chooses the column, for error messages.
+        option: Command-line option that selects the column, for error messages.
 
     Raises:
-        FormatError: No column or several columns have this name.
+        FormatError: There is no column with this name, or more than one.
     """
     n = header.count(name)
     if n == 1:

@@ -1,4 +1,4 @@
-"""GAP (Webster et al., 2018): pronouns, each with two names that it may refer to."""
+"""Reader for GAP (Webster et al., 2018): pronouns with two candidate names each."""
 
 import re
 from pathlib import Path
@@ -27,12 +27,13 @@ def read_gap(
 ) -> list[Example]:
     """Read text snippets, split into sentences.
 
-    The target of an example is whether the pronoun refers to the first name and to the second.
+    The target of an example is a pair of booleans: whether the pronoun refers to the first name,
+    and whether it refers to the second name.
 
     Args:
-        path: Path of the file.
-        split: Splits a text into words; should be the tokenizer of the model.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        split: Function that splits a text into words; should be the model's tokenizer.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     lines = split_lines(read_text(path, encoding))
     if not lines or tuple(lines[0].split("\t")) != COLUMNS:
@@ -78,7 +79,7 @@ def _example(location: str, row: dict[str, str], split: SplitFunction) -> Exampl
 
 
 def _find_words(location: str, passage: Passage, row: dict[str, str], name: str) -> IndexRange:
-    """Return the word range of the pronoun or of a name."""
+    """Return the word range of the pronoun or of a candidate name."""
     offset = row[f"{name}-offset"]
     words = passage.find_words(row[name], int(offset)) if _OFFSET.fullmatch(offset) else None
     if words is None:

@@ -1,7 +1,7 @@
-"""Location of a value in a JSON file, for error messages.
+"""Locations of values in a JSON file, for error messages.
 
-The JSON parser does not report positions, and few values are ever reported, so the line of a value
-is only searched for when a message needs it.
+The JSON parser does not report positions. The line of a value is therefore searched for, but only
+when an error message needs it.
 """
 
 import json
@@ -20,9 +20,9 @@ class JSONLocation:
     """Location of a value in a file that was parsed as one JSON value.
 
     Attributes:
-        path: Path of the file.
+        path: Path to the file.
         text: Content of the file.
-        keys: Names and list indices that lead to the value.
+        keys: Field names and list indices that lead to the value.
         name: Description of the value, such as "record 1".
     """
 
@@ -32,7 +32,7 @@ class JSONLocation:
     name: str
 
     def child(self, *keys: str | int, name: str) -> "JSONLocation":
-        """Return the location of a value inside this one."""
+        """Return the location of a value nested in this one."""
         return JSONLocation(self.path, self.text, (*self.keys, *keys), f"{self.name}, {name}")
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ Location = str | JSONLocation
 
 
 def _line_number(text: str, keys: tuple[str | int, ...]) -> int:
-    """Return the line on which a value begins, counted from 1."""
+    """Return the number of the line on which a value begins, counted from 1."""
     position = _skip_separators(text, 0)
     for key in keys:
         # As in the parser, the last of several values with the same name counts.
@@ -54,7 +54,7 @@ def _line_number(text: str, keys: tuple[str | int, ...]) -> int:
 
 
 def _values(text: str, position: int) -> Iterator[tuple[str | int, int]]:
-    """Yield name or index and position of each value of the list or object at a position."""
+    """Yield the key and the position of each value in the list or object at a position."""
     is_list = text[position] == "["
     position = _skip_separators(text, position + 1)
     for number in count():

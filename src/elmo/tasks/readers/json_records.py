@@ -1,4 +1,4 @@
-"""JSON records: one per line, or one list of records."""
+"""Reader for JSON records: one record per line, or one list of records."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -25,20 +25,20 @@ def read_jsonl(
 ) -> list[Example]:
     """Read texts and labels from named fields.
 
-    A text is a string, or a list of words. A label is a string, a number, or a list with a tag for
-    each word.
+    A text is a string or a list of words. A label is a string, a number, or a list with one tag per
+    word.
 
     Args:
         path: File with one record per line, or one JSON list of records.
-        text: Name of the field with the text, or several names for examples of several texts.
-        label: Name of the field with the label; None to read no labels.
-        id: Name of the field with the name of the example, which can be missing in a record.
-        split: Splits a text into words; should be the tokenizer of the model.
-        empty: Handling of a text without words: raise an error (`error`), read it as the word `.`
-            so that scores count it (`keep`), or skip the example (`skip`).
-        row_filter: Selects the records to read before their texts are checked. Default: read all
-            records, and raise an error if there are none.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        text: Name of the text field, or several names if an example has several texts.
+        label: Name of the label field; None to read no labels.
+        id: Name of the field with the example id; records without this field are accepted.
+        split: Function that splits a text into words; should be the model's tokenizer.
+        empty: How to handle a text without words: raise an error (`error`), read it as the word
+            `.` so that scores count it (`keep`), or skip the example (`skip`).
+        row_filter: Predicate that selects the records to read; the texts of other records are not
+            checked. Default: read all records, and raise an error if there are none.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     names = [text] if isinstance(text, str) else list(text)
     examples: list[Example] = []
@@ -79,13 +79,13 @@ def records(path: Path, text: str) -> Iterator[tuple[Location, dict[str, Any]]]:
 
 
 def parse_json(text: str, location: str, description: str, has_lines: bool = False) -> Any:
-    """Parse JSON.
+    """Parse a JSON text.
 
     Args:
         text: The JSON text.
-        location: Its location, for error messages.
-        description: What the text should be, for error messages.
-        has_lines: Whether the text has several lines; errors then report the line.
+        location: Location of the text, for error messages.
+        description: Expected content, such as "record", for error messages.
+        has_lines: Whether the text can have several lines, so that errors report the line.
 
     Raises:
         FormatError: The text is not valid JSON.
@@ -145,5 +145,5 @@ def _target(value: Any, name: str, location: Location) -> str | tuple[str, ...]:
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """Replace lone surrogates, which JSON can escape but UTF-8 cannot encode, by `?`."""
+    """Replace lone surrogates with `?`: JSON can escape them, but UTF-8 cannot encode them."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Occurrences of words: one sentence per line, optionally with a word and its sense."""
+"""Reader for word occurrences: one sentence per line, optionally with a word and its sense."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ LINE_FORMATS = "a sentence; word, sentence; or word, sense, sentence, separated 
 def read_occurrences(
     path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
 ) -> list[Example]:
-    """Read occurrences of words; blank lines are skipped.
+    """Read word occurrences, skipping blank lines.
 
     Args:
-        path: File with one sentence per line in one of three formats: the sentence, which stands
-            for all its words; a word and the sentence; a word, the name of its sense and the
+        path: File with one sentence per line, in one of three formats: only the sentence, which
+            selects all its words; a word and the sentence; or a word, the name of its sense and the
             sentence.
-        split: Splits a sentence into words.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        split: Function that splits a sentence into words.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     examples: list[Example] = []
     for number, line in enumerate(read_lines(path, encoding), start=1):
@@ -42,12 +42,12 @@ def read_occurrences(
 def occurrence_example(
     word: str | None, sentence: str | tuple[str, ...], split: SplitFunction, location: str
 ) -> Example:
-    """Create an example of the first occurrence of a word in a sentence.
+    """Create an example for the first occurrence of a word in a sentence.
 
     Args:
-        word: The word, in any case; None for all words of the sentence.
+        word: Word to find, ignoring case; None for all words of the sentence.
         sentence: Raw or tokenized sentence.
-        split: Splits a raw sentence into words.
+        split: Function that splits a raw sentence into words.
         location: File and line, for error messages.
     """
     words = tuple(split(sentence) if isinstance(sentence, str) else sentence)

@@ -1,9 +1,9 @@
-"""CoNLL-2012 files: documents with predicate frames and coreference in columns.
+"""Parser for CoNLL-2012 files: documents with predicate frames and coreference in columns.
 
 The columns are document, part, word number, word, part of speech, parse bit, lemma, frameset, word
-sense, speaker, named entity, one column of arguments per predicate of the sentence, and
-coreference. They are separated by spaces, or by tabs as in LitBank, where the last column can be
-empty and those in the middle have no content.
+sense, speaker, named entity, one argument column per predicate in the sentence, and coreference.
+Columns are separated by spaces, or by tabs in LitBank, which fills the middle columns with
+placeholders and can leave the last column empty.
 """
 
 import re
@@ -27,7 +27,7 @@ _END = "#end document"
 
 @dataclass(frozen=True)
 class Row:
-    """The columns of a word and its line number in the file, counted from 1."""
+    """The columns for one word, and its line number in the file, counted from 1."""
 
     line: int
     columns: list[str]
@@ -40,11 +40,11 @@ class Row:
 
 @dataclass
 class Document:
-    """The sentences of a document, or of a part of one.
+    """The sentences of a document or of one part of a document.
 
     Attributes:
         name: Name of the document and its part number.
-        line: Line number of its `#begin document`.
+        line: Number of the line with `#begin document`.
         sentences: Rows of each sentence.
     """
 
@@ -54,13 +54,13 @@ class Document:
 
 
 def document_files(path: Path) -> list[Path]:
-    """Return the files of documents for a path.
+    """Return the document files for a path.
 
     Args:
         path: A file, or a directory with `*conll` files at any depth. If there are `*gold_conll`
-            files, only these are read, because OntoNotes also has `*auto_conll` files.
-            `DIRECTORY/train`, `DIRECTORY/dev` and `DIRECTORY/test` select 80, 10 and 10 percent of
-            the files, sorted by name.
+            files, only these are returned, because OntoNotes also contains automatically annotated
+            `*auto_conll` files. `DIRECTORY/train`, `DIRECTORY/dev` and `DIRECTORY/test` select the
+            first 80, the next 10 and the last 10 percent of the files, sorted by name.
     """
     folder, part = split_part(path)
     if not folder.is_dir():
@@ -77,7 +77,7 @@ def document_files(path: Path) -> list[Path]:
 
 
 def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document]:
-    """Yield the documents of a file, each between `#begin document` and `#end document`."""
+    """Yield the documents in a file, delimited by `#begin document` and `#end document`."""
     document: Document | None = None
     sentence: list[Row] = []
     n_documents = 0
@@ -85,7 +85,7 @@ def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document
         location = f"{path}, line {number}"
         if line.startswith("#begin document"):
             if document is not None:
-                raise FormatError(f"{location}: a document begins inside {document.name!r}.")
+                raise FormatError(f"{location}: #begin document inside {document.name!r}.")
             document = Document(_name(location, line), number)
         elif line.startswith(_END) or is_blank(line):
             if sentence and document is not None:
@@ -93,7 +93,9 @@ def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document
                 sentence = []
             if line.startswith(_END):
                 if document is None:
-                    raise FormatError(f"{location}: a document ends that has not begun.")
+                    raise FormatError(
+                        f"{location}: #end document without a preceding #begin document."
+                    )
                 if not document.sentences:
                     raise FormatError(f"{path}, line {document.line}: the document has no words.")
                 n_documents += 1
@@ -106,7 +108,9 @@ def read_documents(path: Path, encoding: str | None = None) -> Iterator[Document
         else:
             sentence.append(_row(location, number, line, sentence))
     if document is not None:
-        raise FormatError(f"{path}, line {document.line}: the document has no #end document.")
+        raise FormatError(
+            f"{path}, line {document.line}: the document is not closed by #end document."
+        )
     if not n_documents:
         raise FormatError(f"{path}: contains no documents; expected #begin document.")
 

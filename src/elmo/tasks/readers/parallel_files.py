@@ -1,4 +1,4 @@
-"""Tagged text in two parallel files: words in one, tags in the other, one sentence per line."""
+"""Reader for tagged text in two parallel files, one with words and one with tags."""
 
 from pathlib import Path
 
@@ -12,11 +12,12 @@ WORDS, TAGS = "words", "tags"
 def read_parallel(
     path: Path, *, tags: Path | str | None = None, encoding: str | None = None
 ) -> list[Example]:
-    """Read a file of words and a file of tags, such as KMOU's `train.words.txt`.
+    """Read a file of words, such as KMOU's `train.words.txt`, and the parallel file of tags.
 
     Args:
-        path: File of words, separated by spaces.
-        tags: File of tags. Default: the file of the same name with `tags` instead of `words`.
+        path: File with one sentence per line, words separated by spaces.
+        tags: File with the tags of one sentence per line. Default: `path` with `words` replaced by
+            `tags` in the file name.
         encoding: Encoding of both files. Default: UTF-8, or UTF-16 with a byte order mark.
     """
     tags_path = Path(tags) if tags is not None else find_tags_file(path)
@@ -46,13 +47,13 @@ def read_parallel(
 
 
 def find_tags_file(path: Path) -> Path | None:
-    """Return the path of the tags of a file of words; None if its name lacks `words`."""
+    """Return the tag file for a word file, or None if the name does not contain `words`."""
     before, name, after = path.name.rpartition(WORDS)
     return path.with_name(f"{before}{TAGS}{after}") if name else None
 
 
 def _read_lines(path: Path, encoding: str | None) -> list[str]:
-    """Read the lines of a file, without blank lines at the end."""
+    """Read the lines of a file, without trailing blank lines."""
     lines = read_lines(path, encoding)
     while lines and is_blank(lines[-1]):
         lines.pop()

@@ -1,4 +1,4 @@
-"""Paths that name a part of a file or directory: `NAME/train`, `NAME/dev`, `NAME/test`."""
+"""Paths that select a part of a data set: `NAME/train`, `NAME/dev`, `NAME/test`."""
 
 from pathlib import Path
 
@@ -6,10 +6,13 @@ PARTS = ("train", "dev", "test")
 
 
 def split_part(path: Path) -> tuple[Path, str | None]:
-    """Split the name of a part off a path that does not exist itself.
+    """Split a path such as `NAME/train` into the data set and the part, unless the path exists.
+
+    Args:
+        path: Path to a data set, optionally followed by the name of a part.
 
     Returns:
-        Path of the file or directory, and the name of the part; None for the whole data set.
+        The path to the file or directory, and the name of the part, or None for the whole data set.
     """
     if path.name in PARTS and not path.exists() and path.parent.exists():
         return path.parent, path.name

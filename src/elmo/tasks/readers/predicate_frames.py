@@ -1,8 +1,8 @@
-"""Predicate frames: CoNLL-2005 and CoNLL-2012 columns, and PropBank in JSON lines.
+"""Readers for predicate frames: CoNLL-2005 and CoNLL-2012 columns, and PropBank in JSON lines.
 
-Each sentence is an example. Its target has a frame for each predicate: the word index of the
-predicate, and an IOB2 tag for each word, V for the predicate itself. The predicates are also given
-as `Example.extra`.
+Each sentence is an example. Its target has one frame per predicate: the word index of the
+predicate, and one IOB2 tag per word, where V marks the predicate itself. `Example.extra` also
+contains the word indices of the predicates.
 """
 
 import re
@@ -39,15 +39,15 @@ Cell = tuple[int, str]
 
 
 def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read the frames of CoNLL-2005 columns.
+    """Read predicate frames from CoNLL-2005 columns.
 
-    The first column has the words. The last columns are the predicates and, for each predicate, its
-    arguments; any columns between are ignored. The release has words and propositions in separate
-    files; combine them first (`paste words props`).
+    The first column contains the words. The last columns contain the predicates, followed by one
+    argument column per predicate; any columns in between are ignored. The original release stores
+    words and propositions in separate files, which must be combined first (`paste words props`).
 
     Args:
-        path: Path of the file.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     examples: list[Example] = []
     column: int | None = None
@@ -72,7 +72,7 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
         if len(predicates) != n_frames:
             raise FormatError(
                 f"{path}, line {sentence[0][0]}: the sentence has {len(predicates)} predicates in "
-                f"column {column}, but {n_frames} columns of arguments."
+                f"column {column}, but {n_frames} argument columns."
             )
         frames = []
         for n, predicate in enumerate(predicates, start=column + 1):
@@ -85,16 +85,16 @@ def read_conll2005(path: Path, *, encoding: str | None = None) -> list[Example]:
 
 
 def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read the frames of CoNLL-2012 columns.
+    """Read predicate frames from CoNLL-2012 columns.
 
-    OntoNotes reportedly has a few arguments nested in others, `(ARG1(R-ARG2*)`, or around the
-    predicate, `(ARG2(V*)`. Only the outermost argument is kept. The predicate always keeps its
-    words; an argument around it is reduced to its words before the predicate or, if there are none,
-    to its words after the predicate.
+    OntoNotes reportedly contains a few arguments that are nested in others, as in `(ARG1(R-ARG2*)`,
+    or that enclose the predicate, as in `(ARG2(V*)`. Of nested arguments, only the outermost one is
+    read. An argument that encloses the predicate is cut down to its words before the predicate or,
+    if there are none, to its words after the predicate.
 
     Args:
         path: A file, or a directory as described in `document_files`.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     examples = [
         example
@@ -106,19 +106,19 @@ def read_conll2012(path: Path, *, encoding: str | None = None) -> list[Example]:
 
 
 def read_propbank(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read JSON lines of `words` and `frames`, each frame with a word index `pred` and `tags`.
+    """Read JSON lines with `words` and `frames`; a frame has a word index `pred` and a list `tags`.
 
-    Tags are IOB2; tags of BIOES and BILOU are also accepted.
+    Tags should be IOB2; BIOES and BILOU tags are also accepted.
 
     Args:
-        path: Path of the file.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     examples: list[Example] = []
     for number, (location, record) in enumerate(records(path, read_text(path, encoding)), start=1):
         words = _strings(record.get("words"), location, "words")
         if not words or not isinstance(record.get("frames"), list):
-            raise FormatError(f"{location}: there are no words, or there is no list of frames.")
+            raise FormatError(f"{location}: the words or the list of frames are missing.")
         if blank := [word for word in words if not word.strip()]:
             raise FormatError(f"{location}: the word {blank[0]!r} is only white space.")
         frames = [_frame(frame, len(words), location) for frame in record["frames"]]
@@ -168,7 +168,7 @@ def _frame(frame: Any, n_words: int, location: Location) -> Frame:
 
 
 def _check_order(tags: Sequence[str], location: Location) -> None:
-    """Raise if a tag continues a span that the previous word is not in."""
+    """Raise an error if a tag continues a span that does not include the previous word."""
     for index, (previous, tag) in enumerate(pairwise((OUTSIDE, *tags))):
         is_open = previous[0] in "BI" and _label(previous) == _label(tag)
         if tag != OUTSIDE and not _begins(tag) and not is_open:
@@ -179,7 +179,7 @@ def _check_order(tags: Sequence[str], location: Location) -> None:
 
 
 def _check_predicates(frames: Sequence[Frame], location: Location) -> None:
-    """Raise if two frames have the same predicate."""
+    """Raise an error if two frames have the same predicate."""
     predicates = [frame.predicate for frame in frames]
     if repeated := [predicate for predicate in predicates if predicates.count(predicate) > 1]:
         raise FormatError(
@@ -188,7 +188,7 @@ def _check_predicates(frames: Sequence[Frame], location: Location) -> None:
 
 
 def _begins(tag: str) -> bool:
-    """Whether a tag begins a span, in any scheme except IOB1."""
+    """Whether a tag begins a span; valid for all tag schemes except IOB1."""
     return tag[0] in "BSU"
 
 
@@ -197,7 +197,11 @@ def _label(tag: str) -> str:
 
 
 def _check_verb(frame: Frame, location: Location) -> Frame:
-    """Return the frame if its predicate is tagged V, or C-V for the second part of a verb.
+    """Check that the predicate of a frame is tagged V, or C-V as a later part of a verb.
+
+    Args:
+        frame: Frame to check.
+        location: Location of the frame, for error messages.
 
     Raises:
         FormatError: The predicate has another tag, or no word is tagged V.
@@ -218,7 +222,7 @@ def _strings(value: Any, location: Location, name: str) -> tuple[str, ...]:
 
 
 def _predicate_column(path: Path, sentence: list[NumberedLine], rows: list[list[str]]) -> int:
-    """Return the column of predicates: it has as many predicates as columns follow it."""
+    """Return the index of the predicate column, which is followed by one column per predicate."""
     width = len(rows[0])
     for column in range(width - 1, 0, -1):
         n_predicates = sum(row[column] not in EMPTY_VALUES for row in rows)
@@ -226,19 +230,19 @@ def _predicate_column(path: Path, sentence: list[NumberedLine], rows: list[list[
         if n_predicates == width - column - 1 and all(map(_BRACKETS.fullmatch, arguments)):
             return column
     raise FormatError(
-        f"{path}, line {sentence[0][0]}: cannot find the column of predicates (a lemma, or - for "
-        "none) followed by one column of arguments per predicate. The first column must be the "
+        f"{path}, line {sentence[0][0]}: cannot find the predicate column (a lemma, or - for "
+        "none) followed by one argument column per predicate. The first column must be the "
         "words."
     )
 
 
 def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[Span]:
-    """Parse the brackets of an argument column.
+    """Parse the brackets in an argument column into labeled spans.
 
     Args:
-        path: Path of the file, for error messages.
-        cells: Line number and value of each word of a sentence.
-        nested: Whether an argument can be inside another.
+        path: Path to the file, for error messages.
+        cells: Line number and column value for each word of a sentence.
+        nested: Whether an argument can be nested in another.
     """
     spans: list[Span] = []
     opened: list[tuple[int, str]] = []
@@ -258,7 +262,7 @@ def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[S
         for _ in match[2]:
             if not opened:
                 raise FormatError(
-                    f"{path}, line {line}: an argument ends that has not begun: {cell!r}"
+                    f"{path}, line {line}: an argument ends but was never opened: {cell!r}"
                 )
             start, label = opened.pop()
             spans.append(Span(start, index + 1, label))
@@ -268,10 +272,16 @@ def _spans(path: Path, cells: Sequence[Cell], *, nested: bool = False) -> list[S
 
 
 def _verb(path: Path, rows: Sequence[Row], column: int, spans: Sequence[Span]) -> Span:
-    """Return the predicate of an argument column.
+    """Return the span of the predicate in an argument column.
+
+    Args:
+        path: Path to the file, for error messages.
+        rows: Rows of the sentence.
+        column: Index of the column.
+        spans: Labeled spans in the column.
 
     Raises:
-        FormatError: The column has no predicate or several.
+        FormatError: The column has no predicate, or more than one.
     """
     verbs = sorted(span for span in spans if span.label == VERB)
     if not verbs:
@@ -288,7 +298,7 @@ def _verb(path: Path, rows: Sequence[Row], column: int, spans: Sequence[Span]) -
 
 
 def _without_nesting(spans: Sequence[Span], verb: Span) -> list[Span]:
-    """Return the predicate and the outermost arguments, reduced so that none overlaps it."""
+    """Return the predicate and the outermost arguments, cut so that none overlaps the predicate."""
     kept = [verb]
     end = 0
     # Of the spans that begin at the same word, the longest comes first, and of identical spans the
@@ -302,7 +312,7 @@ def _without_nesting(spans: Sequence[Span], verb: Span) -> list[Span]:
 
 
 def _without_verb(span: Span, verb: Span) -> list[Span]:
-    """Return the part of an argument before the predicate, or else the part after it, if any."""
+    """Return the span of an argument before the predicate, or else after it; empty if neither."""
     if span.end <= verb.start or verb.end <= span.start:
         return [span]
     before = span._replace(end=verb.start)

@@ -1,4 +1,4 @@
-"""Tokenization of raw text, and the handling of texts without words."""
+"""Tokenization of raw text, and handling of texts without words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -19,7 +19,7 @@ _CHOICES = get_args(EmptyTextPolicy)
 
 
 class TrackedSplit:
-    """A split function that records whether it was used: examples can be tokenized already."""
+    """A split function that records whether it was called, that is, whether text was raw."""
 
     def __init__(self, split: SplitFunction) -> None:
         """Wrap a split function."""
@@ -38,12 +38,12 @@ def to_words(
     empty: EmptyTextPolicy,
     location: Location,
 ) -> tuple[tuple[str, ...], ...] | None:
-    """Return the words of the texts of an example; None if the example is to be skipped.
+    """Tokenize the texts of an example; return None if the example should be skipped.
 
     Args:
         texts: Raw or tokenized texts.
-        split: Splits a raw text into words.
-        empty: Handling of a text without words.
+        split: Function that splits a raw text into words.
+        empty: How to handle a text without words: `error`, `keep` or `skip`.
         location: File and line, for error messages.
 
     Raises:
@@ -51,7 +51,7 @@ def to_words(
     """
     if empty not in _CHOICES:
         raise ConfigError(
-            f"Unknown value {empty!r} of empty. Expected one of: {', '.join(_CHOICES)}."
+            f"Unknown value {empty!r} for empty. Expected one of: {', '.join(_CHOICES)}."
         )
     word_lists = []
     for text in texts:

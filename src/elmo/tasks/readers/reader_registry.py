@@ -1,4 +1,4 @@
-"""The readers by name, and the detection of the reader for a file."""
+"""Registry of readers by name, and detection of the right reader for a file."""
 
 import inspect
 import json
@@ -61,19 +61,19 @@ _CONLLU_LINE = re.compile(rf"\d+(-\d+|\.\d+)?(\t[^\t]+){{{len(CONLLU) - 1}}}")
 def read(
     path: str | Path, reader: str = AUTO, *, split: SplitFunction | None = None, **options: Any
 ) -> list[Example]:
-    """Read the examples of a file.
+    """Read the examples in a file.
 
     Args:
-        path: Path of the file.
-        reader: Name of a reader in `READERS`, or `auto` to detect it from the extension and the
-            content of the file. Sentiment trees are then read with five labels.
-        split: Splits raw text into words, if the file contains raw text. Default: split at white
-            space.
-        options: Options of the reader, such as `encoding`, which all readers have.
+        path: Path to the file.
+        reader: Name of a reader in `READERS`, or `auto` to detect it from the file extension and
+            content. With `auto`, sentiment trees are read with five labels.
+        split: Function that splits raw text into words; not used for tokenized files. Default:
+            split at white space.
+        **options: Options of the reader, such as `encoding`, which all readers accept.
 
     Raises:
         ConfigError: The reader or an option is unknown.
-        FormatError: The file is not in the format of the reader.
+        FormatError: The file is not in the format that the reader expects.
     """
     path = Path(path)
     if reader == AUTO:
@@ -98,8 +98,8 @@ def detect_reader(path: Path, encoding: str | None = None) -> str:
     """Return the name of the reader for a file.
 
     Args:
-        path: Path of the file.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     extension = Path(plain_name(path.name)).suffix.lower()
     if extension in _EXTENSIONS:
@@ -144,7 +144,7 @@ def _detect_by_content(lines: list[str]) -> str | None:
 
 
 def _has_klp_tags(lines: list[str]) -> bool:
-    """Whether lines end in the tags of KLP-2016, whose header lines are optional."""
+    """Whether the lines end in KLP-2016 tags; used for files without the optional header lines."""
     tags = [line.split()[-1] for line in lines if line.count("\t") > 1]
     return any(tag.startswith("B_") for tag in tags) and "I" in tags
 

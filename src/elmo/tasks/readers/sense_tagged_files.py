@@ -1,4 +1,4 @@
-"""Text tagged with WordNet senses: SemCor 3.0 and the data sets of Raganato et al. (2017)."""
+"""Reader for text with WordNet senses: SemCor 3.0 and the data of Raganato et al. (2017)."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +18,8 @@ class SenseTarget(NamedTuple):
     """A word or multiword expression whose sense is to be predicted.
 
     Attributes:
-        first: Index of its first word.
-        stop: Index after its last word; an expression such as `take place` is one target.
+        first: Index of the first word.
+        stop: Index after the last word; a multiword expression such as `take place` is one target.
         entry: Lemma and part of speech.
     """
 
@@ -33,11 +33,12 @@ class SenseTarget(NamedTuple):
 
 
 def read_senses(path: Path, *, encoding: str | None = None) -> list[Example]:
-    """Read sentences, the words to disambiguate in each, and the keys of their gold senses.
+    """Read sentences, the words to disambiguate in them, and the sense keys of these words.
 
     Args:
-        path: Directory `semcor3.0`, or a directory NAME with NAME.data.xml and NAME.gold.key.txt.
-        encoding: Only UTF-8 is supported, the encoding of these data sets.
+        path: The directory `semcor3.0`, or a directory NAME with NAME.data.xml and
+            NAME.gold.key.txt.
+        encoding: Must be UTF-8 if given, because these data sets are always UTF-8.
     """
     if encoding is not None and encoding.lower().replace("-", "") != "utf8":
         raise ConfigError(f"Cannot read {path} as {encoding!r}. These data sets are always UTF-8.")

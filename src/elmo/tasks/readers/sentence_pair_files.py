@@ -1,6 +1,6 @@
-"""Labeled pairs of texts: SNLI, MultiNLI, SICK, KLUE-NLI, and similar tables and JSON files.
+"""Reader for labeled text pairs: SNLI, MultiNLI, SICK, KLUE-NLI, and similar tables and JSON files.
 
-Columns are recognized by the names used in these data sets, or named explicitly.
+Columns are recognized by their names in these data sets, or specified explicitly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,18 +43,19 @@ def read_pairs(
     empty: EmptyTextPolicy = "error",
     encoding: str | None = None,
 ) -> list[Example]:
-    """Read pairs of texts; pairs without a majority label are skipped.
+    """Read labeled text pairs, skipping pairs without a majority label.
 
-    In the data sets above, which are recognized by their column names, unknown labels are an error.
+    Known data sets (SNLI, MultiNLI, SICK, KLUE-NLI) are recognized by their column names; unknown
+    labels in them are an error.
 
     Args:
-        path: A table, JSON lines, or one JSON list; `SICK.txt/train` for a part of SICK.
-        text: Names of the two text columns. Default: those of the data sets above.
-        label: Name of the label column. Default: that of the data sets above.
-        split: Splits a text into words; should be the tokenizer of the model.
-        empty: Handling of a text without words: raise an error (`error`), read it as the word `.`
-            so that scores count it (`keep`), or skip the example (`skip`).
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: A table, JSON lines, or one JSON list. `SICK.txt/train` selects a part of SICK.
+        text: Names of the two text columns. Default: the names in the known data sets.
+        label: Name of the label column. Default: the name in the known data sets.
+        split: Function that splits a text into words; should be the model's tokenizer.
+        empty: How to handle a text without words: raise an error (`error`), read it as the word
+            `.` so that scores count it (`keep`), or skip the example (`skip`).
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     if text is not None and (isinstance(text, str) or len(text) != 2):
         raise ConfigError(
@@ -69,7 +70,7 @@ def read_pairs(
     label = label or next((name for name in LABELS if name in columns), None)
     if texts is None or label is None:
         raise FormatError(
-            f"{path}, line 1: no columns of a labeled pair of texts. The columns are: "
+            f"{path}, line 1: columns for a text pair and its label are missing. The columns are: "
             f"{', '.join(columns)[:200]}. Expected "
             f"{' or '.join(' and '.join(pair) for pair in TEXTS)}, and one of "
             f"{', '.join(LABELS)}. Name other columns with --text first,second and --label."
@@ -104,13 +105,13 @@ def _is_selected(
 
     Args:
         label: Name of the label column.
-        is_inference: Whether the labels must be those of natural language inference.
+        is_inference: Whether only natural language inference labels are allowed.
         part: Part of SICK; None for the whole file.
         record: Columns of the pair.
         location: File and line, for error messages.
 
     Raises:
-        FormatError: The label is a list, or not a label of natural language inference.
+        FormatError: The label is a list, or is not a natural language inference label as required.
     """
     value = record.get(label)
     if isinstance(value, list):
@@ -127,6 +128,6 @@ def _is_selected(
 
 
 def _field_names(path: Path, text: str) -> list[str]:
-    """Return the names of the fields of the first record."""
+    """Return the field names of the first record."""
     _, record = next(records(path, text), ("", {}))
     return list(record)

@@ -1,4 +1,4 @@
-"""The Stanford Sentiment Treebank: one tree per line, such as `(3 (2 It) (4 's))`."""
+"""Reader for the Stanford Sentiment Treebank: one tree per line, such as `(3 (2 It) (4 's))`."""
 
 import re
 from collections.abc import Mapping
@@ -50,9 +50,10 @@ def read_sst5(path: Path, *, phrases: bool = False, encoding: str | None = None)
     """Read trees with five labels, from very negative to very positive.
 
     Args:
-        path: Path of the file.
-        phrases: Whether every phrase is an example, as usual in training, or only whole sentences.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        phrases: Whether to return every phrase as an example, as is usual for training, instead of
+            only whole sentences.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     return _read(path, FIVE_LABELS, phrases, encoding)
 
@@ -61,9 +62,10 @@ def read_sst2(path: Path, *, phrases: bool = False, encoding: str | None = None)
     """Read trees with two labels, negative and positive; neutral phrases are skipped.
 
     Args:
-        path: Path of the file.
-        phrases: Whether every phrase is an example, as usual in training, or only whole sentences.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        phrases: Whether to return every phrase as an example, as is usual for training, instead of
+            only whole sentences.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     return _read(path, TWO_LABELS, phrases, encoding)
 
@@ -78,7 +80,7 @@ def _read(
         try:
             words, nodes = parse(line)
         except ValueError as error:
-            raise FormatError(f"{path}, line {number}: not a tree of SST: {error}.") from None
+            raise FormatError(f"{path}, line {number}: not a valid SST tree: {error}.") from None
         examples += [
             Example((words[node.start : node.end],), labels[node.label], id=str(number))
             for node in (nodes if phrases else nodes[:1])
@@ -95,13 +97,13 @@ def parse(line: str) -> tuple[tuple[str, ...], list[Phrase]]:
     """Parse a tree.
 
     Args:
-        line: The tree in brackets.
+        line: Tree in bracket notation.
 
     Returns:
-        The words of the tree, and its nodes, the whole sentence first.
+        The words of the tree, and its nodes. The first node is the whole sentence.
 
     Raises:
-        ValueError: The line is not a tree; the message says why.
+        ValueError: The line is not a valid tree; the message states the reason.
     """
     words: list[str] = []
     nodes: list[Phrase | None] = []
@@ -110,7 +112,7 @@ def parse(line: str) -> tuple[tuple[str, ...], list[Phrase]]:
     for match in _TOKEN.finditer(line):
         token, position = match[0], f"at character {match.start() + 1}"
         if not stack and (nodes or token != "("):
-            raise ValueError(f"{token!r} {position} is outside of the tree")
+            raise ValueError(f"{token!r} {position} is outside the tree")
         if token == "(":
             if stack:
                 _add_child(stack[-1][1], position)

@@ -1,8 +1,8 @@
-"""Questions on passages: SQuAD 1.1 and 2.0, KorQuAD 1.0, XQuAD, and flat lists of questions.
+"""Reader for question answering: SQuAD 1.1 and 2.0, KorQuAD 1.0, XQuAD, flat question lists.
 
-A file in SQuAD format is one JSON object: `data` with `paragraphs`, each with a `context` and
-`qas`, each with a `question` and its `answers`. In a flat list, each record has `context`,
-`question` and `answer` (or `answers`).
+A file in SQuAD format is one JSON object. Its `data` is a list of articles with `paragraphs`; a
+paragraph has a `context` and `qas`, and each of these has a `question` and its `answers`. In a flat
+list, each record has `context`, `question` and `answer` (or `answers`).
 """
 
 import json
@@ -30,9 +30,9 @@ def read_squad(
     answers are ignored.
 
     Args:
-        path: Path of the file.
-        split: Splits a text into words; should be the tokenizer of the model.
-        encoding: Encoding of the file. Default: UTF-8, or UTF-16 with a byte order mark.
+        path: Path to the file.
+        split: Function that splits a text into words; should be the model's tokenizer.
+        encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
     text = read_text(path, encoding)
     examples: list[Example] = []
@@ -69,7 +69,7 @@ def _target(location: Location, passage: Passage, answers: list[Answer]) -> Gold
 
 
 def _questions(path: Path, text: str) -> Iterator[tuple[Location, str, str, list[Answer], str]]:
-    """Yield location, passage, question, answers and name of each question."""
+    """Yield the location, passage, question, answers and id of each question."""
     value = None
     if _is_single_object(text):
         value = parse_json(text, str(path), "file of questions", has_lines=True)
@@ -106,7 +106,7 @@ def _questions(path: Path, text: str) -> Iterator[tuple[Location, str, str, list
 
 
 def _is_single_object(text: str) -> bool:
-    """Whether a text is one JSON object, not JSON lines whose first line is a record by itself."""
+    """Whether a text is a single JSON object rather than JSON lines."""
     if not text.lstrip().startswith("{"):
         return False
     try:
@@ -136,7 +136,7 @@ def _answers(qa: dict[str, Any], location: Location) -> list[Answer]:
         start = answer.get("answer_start") if isinstance(answer, dict) else None
         if not isinstance(start, int) or isinstance(start, bool):
             raise FormatError(
-                f"{location}: the answer_start of an answer is missing or not an integer."
+                f"{location}: answer_start of an answer is missing or not an integer."
             )
         text = _string(answer, "text", location)
         if not text.strip():
@@ -152,7 +152,7 @@ def _can_be_answered(qa: dict[str, Any], name: str, location: Location) -> bool:
 
     Args:
         qa: Record of the question.
-        name: Name of the field with its answers.
+        name: Name of the field with the answers.
         location: File and line, for error messages.
 
     Raises:
@@ -166,20 +166,20 @@ def _can_be_answered(qa: dict[str, Any], name: str, location: Location) -> bool:
             f"(got {json.dumps(is_impossible)[:100]})."
         )
     if is_impossible and qa.get(name):
-        raise FormatError(f"{location}: is_impossible is true, but there are {name!r}.")
+        raise FormatError(f"{location}: is_impossible is true, but {name!r} is not empty.")
     return not is_impossible
 
 
 def _list(value: Any, name: str, location: Location) -> list[Any]:
     items = value.get(name) if isinstance(value, dict) else None
     if not isinstance(items, list):
-        raise FormatError(f"{location}: the list {name!r} is missing.")
+        raise FormatError(f"{location}: {name!r} is missing or not a list.")
     return items
 
 
 def _string(value: Any, name: str, location: Location) -> str:
     text = value.get(name) if isinstance(value, dict) else None
     if not isinstance(text, str):
-        raise FormatError(f"{location}: the string {name!r} is missing.")
+        raise FormatError(f"{location}: {name!r} is missing or not a string.")
     # The replacement has one character, so character positions in the text do not change.
     return replace_lone_surrogates(text)

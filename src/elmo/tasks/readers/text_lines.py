@@ -1,4 +1,4 @@
-"""Decoded text of a file, and its lines."""
+"""Reading and decoding of text files, whole or as lines."""
 
 import codecs
 from pathlib import Path
@@ -14,17 +14,17 @@ _BYTE_ORDER_MARKS = {
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """Read a text file, also one compressed as .gz, .bz2, .xz or .zst.
+    """Read a text file, which can be compressed (.gz, .bz2, .xz or .zst).
 
     Args:
-        path: Path of the file.
+        path: Path to the file.
         encoding: Encoding of the text. Default: UTF-8, or UTF-16 if the file begins with its byte
             order mark.
 
     Raises:
         ConfigError: The encoding is unknown.
-        FormatError: The file cannot be read or decoded, contains a zero byte, or has only carriage
-            returns as line ends.
+        FormatError: The file cannot be read or decoded, contains a zero byte, or uses only carriage
+            returns as line endings.
     """
     try:
         with path.open("rb") as raw, decompressed(path.name, raw) as file:
@@ -46,14 +46,14 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         start = error.start if isinstance(error, UnicodeDecodeError) else 0
         line = data[:start].decode(name, errors="ignore").count("\n") + 1
         raise FormatError(
-            f"{path}, line {line}: not valid {name}. Give the encoding with --encoding, or convert "
-            "the file (iconv -t UTF-8)."
+            f"{path}, line {line}: not valid {name}. Specify the encoding with --encoding, or "
+            "convert the file (iconv -t UTF-8)."
         ) from None
     if encoding is None and "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise FormatError(
             f"{path}, line {line}: contains a zero byte. The file is not text, or it is UTF-16 "
-            "without a byte order mark; in that case give the encoding with --encoding."
+            "without a byte order mark; in that case specify the encoding with --encoding."
         )
     if "\r" in text and "\n" not in text:
         raise FormatError(
@@ -64,13 +64,13 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Split a text at newlines only; other line separators can be part of a word."""
+    """Split a text at newlines only, because words can contain other line separators."""
     lines = text.removesuffix("\n").split("\n") if text else []
     return [line.removesuffix("\r") for line in lines]
 
 
 def read_lines(path: Path, encoding: str | None = None) -> list[str]:
-    """Read the lines of a file, without line ends."""
+    """Read the lines of a file, without line endings."""
     return split_lines(read_text(path, encoding))
 
 

@@ -1,1 +1,1 @@
-"""Scores of predictions, as the official scorers compute them."""
+"""Evaluation scores, computed as in the official scorers."""

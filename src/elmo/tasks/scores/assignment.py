@@ -5,15 +5,16 @@ from numpy.typing import NDArray
 
 
 def best_pairs(values: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Pair rows with columns, each at most once, so that the sum of their values is maximal.
+    """Match rows to columns one to one so that the sum of their values is maximal.
 
-    The time is proportional to the square of the shorter side times the longer side.
+    The running time is O(min(rows, columns)² · max(rows, columns)).
 
     Args:
-        values: Value of each pair, (rows, columns).
+        values: Value of matching each row to each column, (rows, columns).
 
     Returns:
-        Pairs (row, column), as many as the shorter side has, in the order of the shorter side.
+        min(rows, columns) pairs (row, column), sorted by row, or by column if there are fewer
+        columns than rows.
     """
     n_rows, n_columns = values.shape
     if n_rows > n_columns:

@@ -1,10 +1,10 @@
-"""Scores of coreference clusters: MUC, B³, CEAFe and their mean F1, as defined by CoNLL-2012.
+"""Coreference scores: MUC, B³, CEAFe and their mean F1, as defined by CoNLL-2012.
 
-MUC (Vilain et al., 1995) counts links, B³ (Bagga and Baldwin, 1998) mentions, and CEAFe (Luo, 2005)
-clusters, each aligned with at most one other. Counts are summed over all documents before they are
-divided. Mentions that occur only in the gold data lower recall, mentions that occur only in the
-predictions lower precision. All scores are fractions between 0 and 1; a score with a denominator of
-0 is 0.
+MUC (Vilain et al., 1995) counts links, B³ (Bagga and Baldwin, 1998) counts mentions, and CEAFe
+(Luo, 2005) compares clusters after aligning gold and predicted clusters one to one. Counts are
+summed over all documents before precision and recall are computed. Mentions that occur only in the
+gold data lower recall, mentions that occur only in the predictions lower precision. All scores are
+fractions between 0 and 1; a score with a denominator of 0 is 0.
 """
 
 from collections import Counter
@@ -31,13 +31,13 @@ class MetricScore:
 
 @dataclass(frozen=True)
 class ClusterScores:
-    """Scores of coreference clusters.
+    """Coreference scores over a set of documents.
 
     Attributes:
-        muc: Score of links.
-        b3: Score of mentions with their clusters.
-        ceafe: Score of aligned clusters.
-        mean_f1: Mean F1 of the three metrics, the CoNLL score.
+        muc: MUC score, based on links.
+        b3: B³ score, based on mentions.
+        ceafe: CEAFe score, based on optimally aligned clusters.
+        mean_f1: Mean F1 of the three metrics, known as the CoNLL score.
         mentions: Score of mention detection, regardless of clusters.
         n: Number of documents.
     """
@@ -77,10 +77,10 @@ class _ScoreSums:
 def cluster_scores(
     gold: Sequence[Sequence[Cluster]], predicted: Sequence[Sequence[Cluster]]
 ) -> ClusterScores:
-    """Score the clusters of documents.
+    """Score predicted coreference clusters against gold clusters.
 
     Args:
-        gold: Gold clusters of each document, including those of a single mention.
+        gold: Gold clusters of each document, including singletons.
         predicted: Predicted clusters of each document, in the same order.
 
     Raises:
@@ -136,10 +136,10 @@ ClusterSizes = Counter[int]
 def _add_links(
     sums: _ScoreSums, shared: SharedCounts, gold: ClusterSizes, predicted: ClusterSizes
 ) -> None:
-    """Add the counts of MUC: the links of each cluster and those that the other side keeps.
+    """Add the MUC counts: the links in each cluster, and how many of them the other side also has.
 
-    A cluster of n mentions has n - 1 links. If the other side splits it into k parts, k - 1 links
-    are lost. A mention that the other side lacks is a part of its own.
+    A cluster of n mentions has n - 1 links. If the other side (gold or predicted) splits it into k
+    parts, k - 1 links are lost. A mention that the other side lacks counts as a separate part.
     """
     # For a cluster of n mentions, of which the other side has m in k clusters, there are k + n - m
     # parts, so m - k links are kept. Summed over all clusters, this is the same for both sides.
@@ -153,7 +153,7 @@ def _add_links(
 def _add_mentions(
     sums: _ScoreSums, shared: SharedCounts, gold: ClusterSizes, predicted: ClusterSizes
 ) -> None:
-    """Add the counts of B³: for each mention, the overlap of its gold and predicted cluster."""
+    """Add the B³ counts: for each mention, the overlap of its gold and predicted clusters."""
     sums.gold += gold.total()
     sums.predicted += predicted.total()
     for (gold_cluster, predicted_cluster), n in shared.items():
@@ -164,7 +164,7 @@ def _add_mentions(
 def _add_clusters(
     sums: _ScoreSums, shared: SharedCounts, gold: ClusterSizes, predicted: ClusterSizes
 ) -> None:
-    """Add the counts of CEAFe: similarity 2 |A ∩ B| / (|A| + |B|) in the best alignment."""
+    """Add the CEAFe counts: similarity 2 |A ∩ B| / (|A| + |B|), summed over the best alignment."""
     similarity = np.zeros((len(gold), len(predicted)))
     rows, columns = (
         {cluster: position for position, cluster in enumerate(side)} for side in (gold, predicted)

@@ -1,4 +1,4 @@
-"""Accuracy, F1 of labels, and F1 of spans as conlleval computes it.
+"""Accuracy, label F1, and span F1 as computed by conlleval.
 
 All scores are fractions between 0 and 1. A score with a denominator of 0 is 0, as in conlleval.
 """
@@ -14,7 +14,7 @@ from elmo.tasks.spans import to_spans
 
 @dataclass(frozen=True)
 class Score:
-    """Precision, recall and F1 with the counts they are computed from.
+    """Precision, recall and F1, with the underlying counts.
 
     Attributes:
         precision: Fraction of the predicted items that are correct.
@@ -47,11 +47,11 @@ class Score:
 
 @dataclass(frozen=True)
 class LabelScores:
-    """Scores of single labels.
+    """Classification scores: accuracy and F1.
 
     Attributes:
         accuracy: Fraction of correct labels.
-        macro_f1: Mean F1 of the labels that occur in the gold data.
+        macro_f1: Mean of the F1 scores of all labels that occur in the gold data.
         labels: Score of each label, sorted by label; includes labels that were only predicted.
         n: Number of predictions.
     """
@@ -64,14 +64,14 @@ class LabelScores:
 
 @dataclass(frozen=True)
 class SpanScores:
-    """Scores of tags that encode spans; a span is correct if both ends and the label are.
+    """Scores for tags that encode spans; a span is correct if its start, end and label all match.
 
     Attributes:
         precision: Fraction of the predicted spans that are correct.
         recall: Fraction of the gold spans that are predicted.
         f1: Harmonic mean of precision and recall.
         accuracy: Fraction of correct tags.
-        total: Score of all spans together, with counts.
+        total: Score over the spans of all labels, with counts.
         labels: Score of each label, sorted by label.
         n: Number of words.
     """
@@ -95,7 +95,7 @@ class Spread:
 
 
 def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> LabelScores:
-    """Score the labels of texts, or the tags of the words of all sentences.
+    """Score text labels, or the word tags of all sentences.
 
     Args:
         gold: Gold labels, at least one.
@@ -124,7 +124,7 @@ def span_scores(
     Args:
         gold: Gold tags of each sentence, at least one tag in total.
         predicted: Predicted tags of each sentence, in the same order.
-        scheme: Tag scheme of both.
+        scheme: Tag scheme of the gold and predicted tags.
     """
     _check_lengths("sentences", len(gold), len(predicted))
     n_gold: Counter[str] = Counter()
@@ -157,7 +157,7 @@ def span_scores(
 
 
 def mean_and_deviation(values: Iterable[float]) -> Spread:
-    """Return the mean over runs and the sample standard deviation, which is 0 for one run."""
+    """Return the mean and the sample standard deviation over runs; a single run has deviation 0."""
     values = list(values)
     if not values:
         raise InputError("There are no values to average.")

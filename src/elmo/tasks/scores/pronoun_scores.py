@@ -1,7 +1,8 @@
-"""Scores of GAP: F1 over all pronouns and by gender, and the ratio of the latter.
+"""GAP scores: F1 over all pronouns, F1 per gender, and the feminine-to-masculine F1 ratio.
 
-Each pronoun has two names, and each name is a binary decision: does the pronoun refer to it? F1 is
-over the names of all pronouns. All scores but the ratio are fractions between 0 and 1.
+Each pronoun comes with two candidate names, and each candidate is a binary decision: does the
+pronoun refer to it? F1 is computed over the candidates of all pronouns. All scores except the ratio
+are fractions between 0 and 1.
 """
 
 from collections.abc import Sequence
@@ -18,12 +19,12 @@ References = tuple[bool, bool]
 
 @dataclass(frozen=True)
 class PronounScores:
-    """Scores of pronoun resolution.
+    """Pronoun resolution scores.
 
     Attributes:
         f1: F1 of all pronouns.
-        masculine: F1 of he, him, his.
-        feminine: F1 of she, her, hers.
+        masculine: F1 of masculine pronouns (he, him, his).
+        feminine: F1 of feminine pronouns (she, her, hers).
         bias: Feminine F1 divided by masculine F1; 1 if both are equal.
         n: Number of pronouns.
     """
@@ -38,11 +39,11 @@ class PronounScores:
 def pronoun_scores(
     gold: Sequence[References], predicted: Sequence[References], genders: Sequence[str]
 ) -> PronounScores:
-    """Score predicted references of pronouns.
+    """Score predicted pronoun references.
 
     Args:
-        gold: Gold references of each pronoun.
-        predicted: Predicted references, in the same order.
+        gold: For each pronoun, whether it refers to each of its two candidate names.
+        predicted: Predictions in the same format and order.
         genders: Gender of each pronoun: masculine or feminine.
     """
     if not len(gold) == len(predicted) == len(genders):

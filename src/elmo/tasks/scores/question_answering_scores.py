@@ -1,13 +1,13 @@
-"""Scores of extractive question answering, by the definitions of SQuAD and KorQuAD.
+"""Extractive question answering scores, as defined by SQuAD and KorQuAD.
 
-Answers are compared in lower case, without punctuation and articles: exact match, and F1 of the
-words they share. KorQuAD counts characters instead of words, keeps articles and removes more
-punctuation. With several gold answers, the best match counts. For a question without an answer, the
-empty answer is correct and every other is wrong. All scores are fractions between 0 and 1.
+Answers are lowercased and stripped of punctuation and articles. The scores are exact match and the
+F1 of the word overlap. KorQuAD counts characters instead of words, does not remove articles and
+removes more punctuation. If there are several gold answers, the best match counts. For an
+unanswerable question, only the empty answer is correct. All scores are fractions between 0 and 1.
 
-The official scorers of SQuAD differ if only articles and punctuation are left of an answer. Version
-2.0 treats it as no answer. Version 1.1, which has no unanswerable questions, treats it as an exact
-match of other such answers, with an F1 of 0.
+The official SQuAD scorers differ for answers that consist only of articles and punctuation. Version
+2.0 treats such an answer as no answer. Version 1.1, which has no unanswerable questions, treats it
+as an exact match of other such answers, but with an F1 of 0.
 """
 
 import re
@@ -30,11 +30,11 @@ F1Unit = Literal["words", "characters"]
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """Scores of answers.
+    """Question answering scores.
 
     Attributes:
         exact_match: Fraction of the answers that equal a gold answer.
-        f1: Mean over the questions of the F1 with the best gold answer.
+        f1: Mean F1 over all questions, each compared with its best-matching gold answer.
         n: Number of questions.
     """
 
@@ -46,13 +46,13 @@ class AnswerScores:
 def answer_scores(
     gold: Sequence[Sequence[str]], predicted: Sequence[str], f1_unit: F1Unit = "words"
 ) -> AnswerScores:
-    """Score answers.
+    """Score predicted answers.
 
     Args:
-        gold: Gold answers of each question; empty if the question is unanswerable. The definitions
-            of SQuAD 2.0 apply if any question is unanswerable, otherwise those of 1.1.
-        predicted: Predicted answers, empty for no answer, in the same order.
-        f1_unit: Unit that F1 counts: words (SQuAD) or characters (KorQuAD).
+        gold: Gold answers of each question; empty if the question is unanswerable. SQuAD 2.0 rules
+            apply if any question is unanswerable, otherwise SQuAD 1.1 rules.
+        predicted: Predicted answers in the same order; an empty string means no answer.
+        f1_unit: Unit of the overlap F1: words (SQuAD) or characters (KorQuAD).
     """
     if len(gold) != len(predicted):
         raise InputError(
@@ -76,7 +76,7 @@ def answer_scores(
 
 
 def normalize_answer(answer: str, f1_unit: F1Unit = "words") -> str:
-    """Return an answer in lower case, without punctuation, articles (SQuAD) and extra spaces."""
+    """Lowercase an answer and remove punctuation, extra spaces and, for SQuAD, articles."""
     if f1_unit == "characters":
         answer = answer.translate(_KORQUAD_PUNCTUATION).lower()
         return " ".join(answer.translate(_PUNCTUATION).split())
@@ -88,7 +88,7 @@ def _units(answer: str, f1_unit: F1Unit) -> list[str]:
 
 
 def overlap_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """Return F1 of the overlap of two answers as multisets of words or characters."""
+    """Return the overlap F1 of two answers, as multisets of words or characters."""
     if not gold or not predicted:
         return float(gold == predicted)
     shared = (Counter(gold) & Counter(predicted)).total()

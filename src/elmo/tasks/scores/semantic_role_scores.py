@@ -1,7 +1,7 @@
-"""F1 of the arguments of predicates, without the predicates themselves.
+"""Semantic role labeling scores: F1 over arguments, excluding the predicates themselves.
 
-The predicate is given, so its tag V is not scored, as in the scorers of CoNLL. Continued arguments
-(C-ARG1) count as separate spans.
+Predicates are part of the input, so their tag V is not scored, as in the CoNLL scorers. Continued
+arguments (C-ARG1) count as separate spans.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def role_scores(
     """Score the argument tags of predicates.
 
     Args:
-        gold: Gold tags for each predicate.
+        gold: Gold tags of the sentence for each predicate.
         predicted: Predicted tags, in the same order.
         scheme: Tag scheme of both.
     """
@@ -26,7 +26,7 @@ def role_scores(
 
 
 def _arguments(frames: Sequence[Sequence[str]], scheme: str) -> list[list[str]]:
-    """Return the tags without those of the predicate."""
+    """Return the tags with those of the predicate replaced by O."""
     return [
         from_spans(
             [span for span in to_spans(tags, scheme) if span.label != VERB], len(tags), scheme

@@ -1,1 +1,1 @@
-"""The tasks: labels, targets, predictions and scores of each."""
+"""Task definitions: the labels, targets, predictions and scores of each task."""

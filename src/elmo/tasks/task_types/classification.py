@@ -1,4 +1,4 @@
-"""Text classification: one label for a text."""
+"""Text classification: predicts one label per text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ class LabelPrediction:
 
 
 class Classification(BaseTask):
-    """Predicts one label for a text."""
+    """Predicts one label per text."""
 
     target_description: ClassVar[str] = "a label"
 
     def __init__(self, metric: str = "accuracy") -> None:
-        """Choose the metric that selects the best model: accuracy or macro_f1."""
+        """Set the metric used for model selection: accuracy or macro_f1."""
         self.metric = metric
         self.metrics: tuple[str, ...] = ("accuracy", "macro_f1")
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Create the task with the metric of the config."""
+        """Create the task with the metric from the config."""
         return cls(config.metric)
 
     @staticmethod
@@ -44,11 +44,11 @@ class Classification(BaseTask):
         return isinstance(example.target, str)
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return the sorted labels of the examples."""
+        """Return the distinct labels of the examples in sorted order."""
         return sorted({str(example.target) for example in examples})
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Create the head for word vectors with `dim` dimensions."""
+        """Create the head for word vectors of size `dim`."""
         return ClassificationHead(
             dim=dim,
             n_labels=len(labels),
@@ -61,7 +61,7 @@ class Classification(BaseTask):
         return torch.tensor([label_ids[example.target] for example in examples])
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Return the most likely label and all label probabilities of each example."""
+        """Return the most likely label and all label probabilities for each example."""
         predictions = []
         for row in outputs:
             probabilities = dict(zip(labels, row, strict=True))
@@ -79,7 +79,7 @@ class Classification(BaseTask):
         return {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return the words, the label and the label probabilities, most likely first."""
+        """Return the words, the label and all label probabilities in descending order."""
         ordered = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
         return {
             "words": list(example.words),
@@ -88,5 +88,5 @@ class Classification(BaseTask):
         }
 
     def to_settings(self) -> dict[str, Any]:
-        """Return the settings from which `make_task` creates the same task."""
+        """Return the settings that `make_task` needs to recreate this task."""
         return {"metric": self.metric}

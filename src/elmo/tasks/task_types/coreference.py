@@ -1,6 +1,6 @@
-"""Coreference resolution: clusters of the mentions in a document that refer to the same entity.
+"""Coreference resolution: clusters the mentions in a document that refer to the same entity.
 
-A trained model can also be evaluated on GAP, which asks which of two names a pronoun refers to.
+A trained model can also be evaluated on GAP, a data set of pronouns with two candidate names each.
 """
 
 import logging
@@ -28,29 +28,29 @@ from elmo.text.sentences import split_sentences
 
 logger = logging.getLogger(__name__)
 
-# Number of distinct speaker indicators; additional speakers reuse them from the first on.
+# Number of distinct speaker indicators. With more speakers, numbering starts over at 1.
 N_SPEAKERS = 15
-# Minimum overlap (intersection over union) of a predicted mention and a name that it matches.
+# Minimum overlap (intersection over union) for a predicted mention to match a name.
 MIN_NAME_OVERLAP = 0.5
 
 
 class Coreference(BaseTask):
-    """Predicts the clusters of mentions of a document."""
+    """Predicts the clusters of coreferent mentions in a document."""
 
     has_sentences: ClassVar[bool] = True
     max_batch_examples: ClassVar[int | None] = 1
     target_description: ClassVar[str] = (
-        "clusters of mentions, each mention a word range (start, end) in exactly one cluster"
+        "clusters of mentions; each mention is a word range (start, end) in exactly one cluster"
     )
-    # 0 for an unknown speaker, or one of the speakers.
+    # 0 stands for an unknown speaker.
     n_indicators: ClassVar[int] = N_SPEAKERS + 1
 
     def __init__(self, has_singletons: bool, **options: Any) -> None:
         """Store the settings.
 
         Args:
-            has_singletons: Whether a cluster can have a single mention.
-            options: Fields of `CoreferenceConfig`.
+            has_singletons: Whether a cluster can consist of a single mention.
+            **options: Fields of `CoreferenceConfig`.
         """
         self.has_singletons, self.config = has_singletons, CoreferenceConfig(**options)
         self.metric = "mean_f1"
@@ -58,15 +58,19 @@ class Coreference(BaseTask):
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Create the task; `has_singletons` is set if an example has a cluster of one mention.
+        """Create the task; `has_singletons` is true if any example has a single-mention cluster.
+
+        Args:
+            examples: Training examples.
+            config: Task options.
 
         Raises:
-            InputError: The examples are from GAP, which has no clusters to train on.
+            InputError: The examples are from GAP, which does not annotate clusters.
         """
         if any(isinstance(example.extra, PronounCandidates) for example in examples):
             raise InputError(
-                "Task coreference: cannot train on GAP, because it only annotates whether a "
-                "pronoun refers to each of two names. Use it to evaluate a trained model."
+                "Task coreference: cannot train on GAP, because it has no clusters, only pronouns "
+                "with two candidate names. Use it to evaluate a trained model."
             )
         has_singletons = any(
             len(cluster) == 1 for example in examples for cluster in example.target
@@ -75,7 +79,7 @@ class Coreference(BaseTask):
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Whether the example has valid clusters, or the two labels of a GAP example."""
+        """Whether the example has valid clusters or, if it is from GAP, two labels."""
         if not isinstance(example.target, tuple):
             return False
         if isinstance(example.extra, PronounCandidates):
@@ -101,7 +105,10 @@ class Coreference(BaseTask):
         return Example(tuple(map(tuple, sentences)) or ((),))
 
     def split_example(self, example: Example) -> list[Example]:
-        """Split long sentences, and split a long document between sentences."""
+        """Split sentences and documents that exceed the configured maximum lengths.
+
+        Documents are split at sentence boundaries.
+        """
         max_words = self.config.max_sentence_words
         sentences = [
             (text[start : start + max_words], number)
@@ -123,7 +130,7 @@ class Coreference(BaseTask):
         ]
 
     def _parts(self, sentences: Sequence[tuple[Words, int]]) -> Iterator[list[tuple[Words, int]]]:
-        """Yield runs of consecutive sentences with at most `max_document_words` words."""
+        """Yield runs of consecutive sentences with at most `max_document_words` words in total."""
         part: list[tuple[Words, int]] = []
         n_words = 0
         for sentence in sentences:
@@ -135,7 +142,7 @@ class Coreference(BaseTask):
         yield part
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Return the sentences of the only document; the indicator of a word is its speaker."""
+        """Return the sentences of the document; the indicator of a word is its speaker number."""
         (example,) = examples
         indicators = [
             [speaker] * len(text)
@@ -144,15 +151,15 @@ class Coreference(BaseTask):
         return [TextGroup(list(example.texts), indicators)]
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return no labels: clusters consist of spans of the document."""
+        """Return an empty list: clusters consist of spans, not labels."""
         return []
 
     def n_choices(self, labels: Sequence[str]) -> int:
-        """Return the number of candidate antecedents of a mention, plus one for none."""
+        """Return the maximum number of candidate antecedents, plus one for "no antecedent"."""
         return self.config.max_antecedents + 1
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Create the head for word vectors with `dim` dimensions."""
+        """Create the head for word vectors of size `dim`."""
         return CoreferenceHead(
             dim=dim,
             config=self.config,
@@ -161,7 +168,7 @@ class Coreference(BaseTask):
         )
 
     def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
-        """Return start, end and cluster index of each mention, (mentions, 3)."""
+        """Return the start, end and cluster index of each mention, (mentions, 3)."""
         (example,) = examples
         rows = [
             (*mention, number)
@@ -188,9 +195,9 @@ class Coreference(BaseTask):
         )
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return MUC, B³, CEAFe, their mean and mention F1; on GAP examples the scores of GAP.
+        """Return the F1 of MUC, B³ and CEAFe, their mean, and mention F1; for GAP, the GAP metrics.
 
-        Gold clusters of one mention are scored like any other cluster.
+        Gold clusters with a single mention are scored like any other cluster.
         """
         gold = [example.target for example in examples]
         candidates = [
@@ -217,7 +224,7 @@ class Coreference(BaseTask):
         }
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return the words of the document and the mentions of each cluster."""
+        """Return the words of the document and its clusters of mentions."""
         words = [word for text in example.texts for word in text]
         return {
             "words": words,
@@ -231,22 +238,22 @@ class Coreference(BaseTask):
         }
 
     def to_settings(self) -> dict[str, Any]:
-        """Return the settings from which `make_task` creates the same task."""
+        """Return the settings that `make_task` needs to recreate this task."""
         return {"has_singletons": self.has_singletons, **asdict(self.config)}
 
 
 @cache
 def _warn_about_split(max_document_words: int) -> None:
-    """Warn, once per limit, that documents are split."""
+    """Warn that long documents are split; the warning is shown once per limit."""
     logger.warning(
-        "Documents of more than %s words are split between sentences; mentions in different parts "
-        "are never linked. Raise the limit with --max-document-words.",
+        "Documents with more than %s words are split at sentence boundaries. Mentions in different "
+        "parts are never linked. To raise the limit, use --max-document-words.",
         f"{max_document_words:,}",
     )
 
 
 def _clusters_between(example: Example, first: int, after: int) -> tuple[Cluster, ...] | None:
-    """Return the clusters of the words `first` to `after`, with indices relative to `first`."""
+    """Return the clusters in words `first` to `after - 1`, with indices relative to `first`."""
     if example.target is None or isinstance(example.extra, PronounCandidates):
         return None
     clusters = (
@@ -257,24 +264,24 @@ def _clusters_between(example: Example, first: int, after: int) -> tuple[Cluster
 
 
 def _speakers(example: Example, numbers: Sequence[int]) -> tuple[str, ...]:
-    """Return the speakers of sentences, by sentence index; empty strings if unknown."""
+    """Return the speakers of the given sentences; an empty string if the speaker is unknown."""
     if not isinstance(example.extra, tuple):
         return ("",) * len(numbers)
     return tuple(example.extra[number] for number in numbers)
 
 
 def _speaker_numbers(speakers: Sequence[str]) -> list[int]:
-    """Return speaker numbers from 1 in order of first occurrence; 0 for an unknown speaker."""
+    """Return speaker numbers, from 1 in order of first occurrence; 0 for unknown speakers."""
     distinct = dict.fromkeys(filter(None, speakers))
     numbers = {name: index % N_SPEAKERS + 1 for index, name in enumerate(distinct)}
     return [numbers.get(name, 0) for name in speakers]
 
 
 def _references(clusters: Sequence[Cluster], names: PronounCandidates) -> References:
-    """Return for both names whether they are in the cluster of the pronoun.
+    """Return whether each of the two names is in the same cluster as the pronoun.
 
-    The boundaries of predicted mentions can differ from those of the names, so the mention with the
-    largest overlap counts as the name.
+    The boundaries of a predicted mention can differ from those of a name, so the mention with the
+    largest overlap is taken as the name.
     """
     pronoun_cluster = _cluster_of(clusters, names.pronoun)
     name_clusters = [_cluster_of(clusters, name) for name in (names.a, names.b)]
@@ -285,7 +292,7 @@ def _references(clusters: Sequence[Cluster], names: PronounCandidates) -> Refere
 
 
 def _cluster_of(clusters: Sequence[Cluster], span: IndexRange) -> int | None:
-    """Return the index of the cluster that contains a span; None if no mention matches it."""
+    """Return the index of the cluster with the best match for a span; None if there is no match."""
     best: int | None = None
     best_overlap = 0.0
     for number, cluster in enumerate(clusters):

@@ -1,4 +1,4 @@
-"""Extractive question answering: the span of a passage that answers a question, or no answer."""
+"""Extractive question answering: finds the span of a passage that answers a question, if any."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ class SpanAnswer:
     """A predicted answer.
 
     Attributes:
-        text: Substring of the raw passage; empty for no answer.
-        start: Index of its first character in the passage; None for no answer.
-        end: Index after its last character; None for no answer.
-        score: Its probability among all spans of its window and no answer.
+        text: Answer text, a substring of the raw passage; empty if there is no answer.
+        start: Index of the first character in the passage; None if there is no answer.
+        end: Index after the last character; None if there is no answer.
+        score: Probability of this answer in its window, where all spans and "no answer" sum to 1.
     """
 
     text: str
@@ -39,7 +39,7 @@ class QuestionAnswering(BaseTask):
     """Finds the span of the passage (second text) that answers the question (first text)."""
 
     n_texts: ClassVar[int] = 2
-    # Whether the other text also contains the word.
+    # 1 if the word also occurs in the other text, else 0.
     n_indicators: ClassVar[int] = 2
     target_description: ClassVar[str] = "answers, and a passage with the positions of its words"
 
@@ -55,10 +55,10 @@ class QuestionAnswering(BaseTask):
 
         Args:
             max_answer_words: Maximum number of words in an answer.
-            window: Maximum number of words of a passage that the model reads at once.
-            overlap: Number of words that a window shares with the previous one.
+            window: Number of words per window; longer passages are split into windows.
+            overlap: Number of words that consecutive windows have in common.
             has_unanswerable: Whether some questions have no answer.
-            f1_unit: Unit that F1 counts: words or characters.
+            f1_unit: Unit over which F1 is computed: "words" or "characters".
         """
         self.max_answer_words, self.window, self.overlap = max_answer_words, window, overlap
         self.has_unanswerable, self.f1_unit = has_unanswerable, f1_unit
@@ -67,7 +67,7 @@ class QuestionAnswering(BaseTask):
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Create the task; `has_unanswerable` is set if an example has no answer."""
+        """Create the task; `has_unanswerable` is true if any example has no answer."""
         options = config.question_answering
         has_unanswerable = any(not example.target.texts for example in examples)
         return cls(
@@ -85,14 +85,14 @@ class QuestionAnswering(BaseTask):
 
     @staticmethod
     def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Create an example from a question and a passage, raw or tokenized."""
+        """Create an example from a question and a passage, each either raw or tokenized."""
         question, passage = texts
         words = to_words(passage, split)
         text = passage if isinstance(passage, str) else " ".join(passage)
         return Example((to_words(question, split), words), extra=Passage.align(text, words))
 
     def split_example(self, example: Example) -> list[Example]:
-        """Split a long passage into windows; a window without the answer is unanswerable."""
+        """Split a long passage into windows; those without the answer count as unanswerable."""
         question, passage = example.texts
         if len(passage) <= self.window:
             return [example]
@@ -112,11 +112,11 @@ class QuestionAnswering(BaseTask):
         return Example((question, passage[window]), target, example.id, extra)
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Return questions and passages; shared words have the indicator 1."""
+        """Return the questions and the passages; words that occur in both have the indicator 1."""
         return paired_text_groups(examples)
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return no labels: answers are spans of the passage."""
+        """Return an empty list: answers are spans, not labels."""
         return []
 
     def n_choices(self, labels: Sequence[str]) -> int:
@@ -124,21 +124,21 @@ class QuestionAnswering(BaseTask):
         return self.window * self.max_answer_words
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Create the head for word vectors with `dim` dimensions."""
+        """Create the head for word vectors of size `dim`."""
         return QuestionAnsweringHead(dim=dim, max_answer_words=self.max_answer_words, config=config)
 
     def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
-        """Return the word ranges of the answers, (batch, 2), -1 for no answer."""
+        """Return the word ranges of the answers, (batch, 2); -1 if there is no answer."""
         return torch.tensor([example.target.word_range or (-1, -1) for example in examples])
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Return the predicted spans of the windows unchanged."""
+        """Return the head's outputs unchanged: one predicted span per window."""
         return list(outputs)
 
     def merge_predictions(
         self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
     ) -> Any:
-        """Return the answer of the window in which it is most likely relative to no answer."""
+        """Return the answer from the window where it is most likely compared to "no answer"."""
         part, best = max(
             zip(parts, predictions, strict=True),
             key=lambda pair: pair[1].log_probability - pair[1].log_none,
@@ -150,7 +150,7 @@ class QuestionAnswering(BaseTask):
         return SpanAnswer(part.extra.text[start:end], start, end, math.exp(best.log_probability))
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return exact match and F1 as defined by SQuAD."""
+        """Return the exact match and F1 scores as defined by SQuAD."""
         gold = [example.target.texts for example in examples]
         predicted = [prediction.text for prediction in predictions]
         scores = answer_scores(gold, predicted, self.f1_unit)
@@ -167,7 +167,7 @@ class QuestionAnswering(BaseTask):
         }
 
     def to_settings(self) -> dict[str, Any]:
-        """Return the settings from which `make_task` creates the same task."""
+        """Return the settings that `make_task` needs to recreate this task."""
         return {
             "max_answer_words": self.max_answer_words,
             "window": self.window,

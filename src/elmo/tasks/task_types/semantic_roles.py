@@ -1,9 +1,9 @@
-"""Semantic role labeling: the predicates of a sentence and the argument spans of each.
+"""Semantic role labeling: finds the predicates of a sentence and the arguments of each predicate.
 
-One model learns two kinds of examples: with no predicate marked, it tags all predicates of the
-sentence with V; with one predicate marked, it tags the arguments of that predicate, and only the
-predicate itself with V. If the predicates of a sentence are unknown, they are predicted first, then
-the arguments of each.
+A single tagging model is trained on two kinds of input. If no predicate is marked, it tags every
+predicate of the sentence with V. If one predicate is marked, it tags the arguments of that
+predicate, and tags only that predicate with V. For a sentence with unknown predicates, the model is
+run once to find the predicates and then once per predicate to find its arguments.
 """
 
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ from elmo.tasks.task_types.tagging import Tagging, choose_scheme
 from elmo.tasks.task_types.task import TextGroup
 
 # Values of the indicator feature: a word other than the marked predicate, the marked predicate, and
-# every word of a sentence whose predicates are to be found.
+# any word of a sentence without a marked predicate.
 NOT_PREDICATE, PREDICATE, PREDICATE_SEARCH = range(3)
 
 
 @dataclass(frozen=True)
 class PredictedFrames:
-    """Predicted predicates and frames of a sentence.
+    """The predicates and frames predicted for a sentence.
 
     Attributes:
         predicates: Word indices of the predicted predicates.
-        frames: Frames of the predicates given with the example, or of the predicted ones if none
-            are given.
+        frames: One frame per predicate given in the example or, if none are given, per predicted
+            predicate.
     """
 
     predicates: tuple[int, ...]
@@ -42,15 +42,15 @@ class SemanticRoles(Tagging):
     """Predicts predicates and their arguments."""
 
     target_description: ClassVar[str] = (
-        "frames, each with a predicate of the sentence and a tag for each word"
+        "frames, each with the word index of a predicate and one tag per word"
     )
     n_indicators: ClassVar[int] = 3
-    # PropBank has about sixty labels. BIOES would double the number of tags, most of them rare, and
-    # take four times as long.
+    # PropBank has about sixty labels. BIOES would double the number of tags, most of which would be
+    # rare, and the CRF would take four times as long.
     model_scheme: ClassVar[str] = spans.IOB2
 
     def __init__(self, scheme: str = spans.IOB2) -> None:
-        """Choose the tag scheme.
+        """Set the tag scheme.
 
         Args:
             scheme: Tag scheme of the examples.
@@ -60,19 +60,19 @@ class SemanticRoles(Tagging):
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Create the task with the tag scheme of the config or, by default, of the examples."""
+        """Create the task with the tag scheme set in the config or detected in the examples."""
         tags = [frame.tags for example in examples for frame in example.target]
         scheme = choose_scheme(tags, config)
         if scheme == spans.NONE:
             raise InputError(
-                "Task semantic_roles: the tags of the frames follow no tag scheme; expected tags "
-                "such as B-ARG0."
+                "Task semantic_roles: the tags do not follow a span tag scheme. Expected tags such "
+                "as B-ARG0."
             )
         return cls(scheme)
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Whether the example has frames that match its words and its predicates."""
+        """Whether the example has frames that are consistent with its words and predicates."""
         n = len(example.words)
         return (
             isinstance(example.target, tuple)
@@ -84,7 +84,7 @@ class SemanticRoles(Tagging):
         )
 
     def split_example(self, example: Example) -> list[Example]:
-        """Return one example for finding the predicates and one for the arguments of each."""
+        """Return one example for finding predicates, and one per predicate for its arguments."""
         if example.target is None:
             predicates = (None, *(example.extra or ()))
             return [Example(example.texts, extra=predicate) for predicate in predicates]
@@ -97,18 +97,18 @@ class SemanticRoles(Tagging):
         return [Example(example.texts, tuple(tags)), *frames]
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Return the sentences with the predicate marked by the indicator feature."""
+        """Return the sentences; the indicator feature marks the predicate."""
         words = [example.words for example in examples]
         return [TextGroup(words, list(map(_indicators, examples)))]
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return the sorted tags of the examples, including those of predicates."""
+        """Return the distinct tags of arguments and predicates in sorted order."""
         return super().labels(
             [part for example in examples for part in self.split_example(example)]
         )
 
     def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
-        """Return an example for the arguments of each predicted predicate, if none are given."""
+        """Return one example per predicted predicate, unless the example has predicates already."""
         if example.extra is not None:
             return ()
         return [
@@ -122,7 +122,7 @@ class SemanticRoles(Tagging):
     def merge_predictions(
         self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
     ) -> Any:
-        """Return the predicted predicates and the frame of each part with a marked predicate."""
+        """Combine the predicted predicates and the frames predicted for each marked predicate."""
         frames = [
             Frame(part.extra, self._with_verb(part.extra, tags))
             for part, tags in zip(parts[1:], predictions[1:], strict=True)
@@ -130,7 +130,7 @@ class SemanticRoles(Tagging):
         return PredictedFrames(self._predicates(predictions[0]), tuple(frames))
 
     def _with_verb(self, predicate: int, tags: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the tags with V on the predicate and without arguments that overlap it."""
+        """Tag the predicate with V and remove the arguments that overlap it."""
         predicted = spans.to_spans(tags, self.scheme)
         overlapping = [span for span in predicted if span.start <= predicate < span.end]
         # The marked word can be the second part of a discontinuous verb (C-V).
@@ -141,7 +141,7 @@ class SemanticRoles(Tagging):
         return tuple(spans.from_spans(kept, len(tags), self.scheme))
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return precision, recall and F1 of the arguments, and F1 of the predicates."""
+        """Return precision, recall and F1 for arguments, and F1 for predicates."""
         gold = [frame.tags for example in examples for frame in example.target]
         predicted = [frame.tags for prediction in predictions for frame in prediction.frames]
         by_span = role_scores(spans.to_scheme(gold, self.scheme), predicted, self.scheme)
@@ -161,7 +161,7 @@ class SemanticRoles(Tagging):
         }
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return the words, and each predicate with its arguments."""
+        """Return the words, and the predicates with their arguments."""
         return {
             "words": list(example.words),
             "frames": [

@@ -1,4 +1,4 @@
-"""Sentence pair classification: one label for two texts, e.g. textual entailment."""
+"""Sentence pair classification: predicts one label for two texts, e.g. textual entailment."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -12,22 +12,22 @@ from elmo.tasks.task_types.task import TextGroup, paired_text_groups
 
 
 class SentencePairs(Classification):
-    """Predicts one label for two texts."""
+    """Predicts one label per pair of texts."""
 
     n_texts: ClassVar[int] = 2
-    # Whether the other text also contains the word.
+    # 1 if the word also occurs in the other text, else 0.
     n_indicators: ClassVar[int] = 2
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Return the first and the second texts; shared words have the indicator 1."""
+        """Return the first and second texts; words that occur in both have the indicator 1."""
         return paired_text_groups(examples)
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Create the head for word vectors with `dim` dimensions."""
+        """Create the head for word vectors of size `dim`."""
         return SentencePairHead(dim=dim, n_labels=len(labels), config=config)
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return both texts, the label and the label probabilities, most likely first."""
+        """Return both texts, the label and all label probabilities in descending order."""
         record = super().to_record(example, prediction)
         del record["words"]
         return {"texts": [list(text) for text in example.texts], **record}

@@ -1,4 +1,4 @@
-"""Tagging: one tag for each word of a text."""
+"""Tagging: predicts one tag per word."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,15 +18,15 @@ from elmo.tasks.task_types.task import BaseTask
 
 
 class Tagging(BaseTask):
-    """Predicts a tag for each word; tags that encode spans are scored by their spans."""
+    """Predicts one tag per word; if the tags encode spans, the main score is span F1."""
 
-    target_description: ClassVar[str] = "a tag for each word"
-    # Scheme that the model learns: it distinguishes the first, inner and last words of an entity
-    # and entities of one word.
+    target_description: ClassVar[str] = "one tag per word"
+    # Scheme of the tags that the model predicts. BIOES distinguishes the first, inner and last word
+    # of an entity, and single-word entities.
     model_scheme: ClassVar[str] = spans.BIOES
 
     def __init__(self, scheme: str = spans.NONE) -> None:
-        """Choose the tag scheme and the metrics that fit it.
+        """Set the tag scheme and the metrics for it.
 
         Args:
             scheme: Tag scheme of the examples.
@@ -39,7 +39,7 @@ class Tagging(BaseTask):
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Create the task with the tag scheme of the config or, by default, of the examples."""
+        """Create the task with the tag scheme set in the config or detected in the examples."""
         with locating_invalid_tags(examples):
             task = cls(choose_scheme([example.target for example in examples], config))
             # Parse all tags once, so that the error for an invalid tag names its location.
@@ -52,36 +52,36 @@ class Tagging(BaseTask):
         return isinstance(example.target, tuple)
 
     def _model_tags(self, tags: tuple[str, ...]) -> tuple[str, ...]:
-        """Convert the tags of an example to the scheme that the model learns."""
+        """Convert the tags of an example to the scheme that the model predicts."""
         return _convert(tags, self.scheme, self.model_scheme) if self.has_spans else tags
 
     def weight(self, example: Example) -> float:
-        """Return the number of words, so that each word has the same weight."""
+        """Return the number of words, so that every word has the same weight in the loss."""
         return float(len(example.words))
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return the sorted tags of the examples; with a span scheme always including O."""
+        """Return the distinct tags in sorted order; with a span scheme, O is always included."""
         always = {spans.OUTSIDE} if self.has_spans else set()
         return sorted(
             {tag for example in examples for tag in self._model_tags(example.target)} | always
         )
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Create the head for word vectors with `dim` dimensions."""
+        """Create the head for word vectors of size `dim`."""
         if not config.crf:
             return SoftmaxTaggingHead(dim=dim, n_tags=len(labels))
         allowed = spans.allowed_transitions(self.model_scheme, labels) if self.has_spans else None
         return TaggingHead(dim=dim, n_tags=len(labels), allowed=allowed)
 
     def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
-        """Return the tag indices, (batch, time), 0 at padding."""
+        """Return the tag indices, (batch, time); 0 at padding."""
         tags = [
             [label_ids[tag] for tag in self._model_tags(example.target)] for example in examples
         ]
         return pad_tags(tags, max(map(len, tags)))
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Return the tags of each example, in the tag scheme of the examples."""
+        """Return the predicted tags of each example in the tag scheme of the data."""
         predictions = []
         for row in outputs:
             tags = [labels[number] for number in row]
@@ -91,7 +91,7 @@ class Tagging(BaseTask):
         return predictions
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return the accuracy of tags and, with a span scheme, the scores of spans."""
+        """Return the tag accuracy and, with a span scheme, span precision, recall and F1."""
         gold = [example.target for example in examples]
         if not self.has_spans:
             scores = label_scores(
@@ -118,13 +118,13 @@ class Tagging(BaseTask):
         return record
 
     def to_settings(self) -> dict[str, Any]:
-        """Return the settings from which `make_task` creates the same task."""
+        """Return the settings that `make_task` needs to recreate this task."""
         return {"scheme": self.scheme}
 
 
 @contextmanager
 def locating_invalid_tags(examples: Sequence[Example]) -> Iterator[None]:
-    """Add file and line of the tag to the error message if the block raises `InvalidTag`."""
+    """Convert an `InvalidTag` raised in the block to an error with file and line of the tag."""
     try:
         yield
     except spans.InvalidTag as error:
@@ -138,12 +138,12 @@ def locating_invalid_tags(examples: Sequence[Example]) -> Iterator[None]:
 
 
 def choose_scheme(tags: Sequence[Sequence[str]], config: TaskConfig) -> str:
-    """Return the tag scheme of the config, or the detected scheme if it is `auto`."""
+    """Return the tag scheme set in the config; with `auto`, detect it from the tags."""
     scheme = config.examples.scheme
     return spans.detect_scheme(tags) if scheme == "auto" else scheme
 
 
 @lru_cache(maxsize=2**17)
 def _convert(tags: tuple[str, ...], scheme: str, model_scheme: str) -> tuple[str, ...]:
-    """Convert tags; cached, because it takes most of the time of building a batch."""
+    """Convert tags; cached, because conversion dominates the time to build a batch."""
     return tuple(spans.convert(tags, scheme, model_scheme))

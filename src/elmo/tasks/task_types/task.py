@@ -1,8 +1,8 @@
-"""The interface of a task, and a base class with the usual behavior.
+"""Interface of a task, and a base class with default behavior.
 
-A data set is described by a config; a task is described by code. A task defines its labels, the
-texts that are encoded together, the head, the target tensors, how raw predictions are converted to
-labels or spans, and the scores. Each task has its own module; `task_registry.py` lists them.
+A task defines its labels, which texts are encoded together, the head, the target tensors, how raw
+predictions are converted to labels or spans, and the scores. Each task is implemented in its own
+module and listed in `task_registry.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ from elmo.tasks.task_model import TaskHead
 
 @dataclass(frozen=True)
 class TextGroup:
-    """Texts of a batch that are padded to the same length.
+    """Texts in a batch that are padded to the same length.
 
     Attributes:
         texts: Words of each text.
-        indicators: Indicator feature of each word, an integer for which the model learns a vector;
-            None if the task has no indicator features.
-        text_indices: Position of each text in its document if the group is only a part of the
-            sentences; None if it contains all of them.
+        indicators: Indicator feature of each word, an index into a learned embedding; None if the
+            task has no indicator feature.
+        text_indices: Index of each text in its document, if the group contains only some of the
+            sentences of a document; otherwise None.
     """
 
     texts: list[Words]
@@ -36,55 +36,55 @@ class TextGroup:
 
 
 class Task(Protocol):
-    """Interface between a task and the code that trains and applies task models."""
+    """Interface that training and prediction use for all tasks."""
 
     n_texts: ClassVar[int]
     """Number of texts per example."""
     has_sentences: ClassVar[bool]
-    """Whether an example is a document and its texts are the sentences."""
+    """Whether an example is a document whose texts are its sentences."""
     max_batch_examples: ClassVar[int | None]
-    """Maximum number of examples per call of the head; None for no limit."""
+    """Maximum number of examples that the head processes at once; None for no limit."""
     target_description: ClassVar[str]
     """Description of a valid target, for error messages."""
     n_indicators: ClassVar[int]
-    """Number of distinct values of the indicator feature; 0 if the task has none."""
+    """Number of distinct values of the indicator feature; 0 if the task has no such feature."""
     metric: str
-    """Name of the score that selects the best model."""
+    """Name of the score used for model selection."""
     metrics: tuple[str, ...]
-    """Names of all scores, in the order of `scores`."""
+    """Names of all scores, in the order in which `scores` returns them."""
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Create the task with settings that suit the examples."""
+        """Create the task with settings from the config or inferred from the examples."""
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Whether the example has a target of this task."""
+        """Whether the example has a valid target for this task."""
 
     @staticmethod
     def make_example(texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
         """Create an example without a target from raw or tokenized texts."""
 
     def split_example(self, example: Example) -> list[Example]:
-        """Split an example into parts that the model processes separately, e.g. if it is long."""
+        """Split an example into parts that the model processes separately, e.g. a long text."""
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Return the texts of a batch, grouped by which texts are padded together."""
+        """Return the texts of a batch in groups; each group is padded to a common length."""
 
     def weight(self, example: Example) -> float:
         """Return the weight of an example in the mean loss of a batch."""
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Return the label set of the examples."""
+        """Return the distinct labels of the examples."""
 
     def n_choices(self, labels: Sequence[str]) -> int:
-        """Return the maximum number of outcomes of one decision of the head."""
+        """Return the maximum number of classes that the head chooses between in one decision."""
 
     def head(self, dim: int, labels: Sequence[str], config: TaskEncoderConfig) -> TaskHead:
-        """Create the head for word vectors with `dim` dimensions."""
+        """Create the head for word vectors of size `dim`."""
 
     def targets(self, examples: Sequence[Example], label_ids: Mapping[str, int]) -> Tensor:
-        """Return the targets of a batch as a tensor.
+        """Return the targets of a batch as a tensor for the head's loss.
 
         Args:
             examples: Examples of the batch.
@@ -92,10 +92,10 @@ class Task(Protocol):
         """
 
     def decode_predictions(self, outputs: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-        """Convert the head's outputs from label indices to labels, one prediction per example."""
+        """Convert the head's raw outputs to predictions, one per example."""
 
     def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
-        """Return further examples to predict, depending on the predictions for the parts."""
+        """Return additional examples to predict, based on the predictions for the parts."""
 
     def merge_predictions(
         self, example: Example, parts: Sequence[Example], predictions: Sequence[Any]
@@ -103,17 +103,17 @@ class Task(Protocol):
         """Combine the predictions for the parts and follow-up examples of an example."""
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return the scores of predictions, by name."""
+        """Return the scores of the predictions by name."""
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return a prediction as a JSON-serializable record."""
+        """Return a prediction as a JSON-serializable dictionary."""
 
     def to_settings(self) -> dict[str, Any]:
-        """Return the settings from which `make_task` creates the same task."""
+        """Return the settings that `make_task` needs to recreate this task."""
 
 
 class BaseTask:
-    """Base class of tasks: one text per example, processed as a whole."""
+    """Base class of tasks. By default, an example is one text that is not split."""
 
     n_texts: ClassVar[int] = 1
     has_sentences: ClassVar[bool] = False
@@ -126,11 +126,11 @@ class BaseTask:
         return Example(tuple(to_words(text, split) for text in texts))
 
     def split_example(self, example: Example) -> list[Example]:
-        """Return the example unsplit."""
+        """Return the example as a single part."""
         return [example]
 
     def text_groups(self, examples: Sequence[Example]) -> list[TextGroup]:
-        """Return one group for the first texts of all examples, one for the second texts, etc."""
+        """Return one group with the first text of every example, one with the second text, etc."""
         columns = zip(*(example.texts for example in examples), strict=True)
         return [TextGroup(list(texts)) for texts in columns]
 
@@ -143,7 +143,7 @@ class BaseTask:
         return len(labels)
 
     def follow_up_examples(self, example: Example, predictions: Sequence[Any]) -> Sequence[Example]:
-        """Return no further examples."""
+        """Return no additional examples."""
         return ()
 
     def merge_predictions(
@@ -160,10 +160,10 @@ def to_words(text: str | Sequence[str], split: SplitFunction) -> Words:
 
 
 def paired_text_groups(examples: Sequence[Example]) -> list[TextGroup]:
-    """Return the first and the second texts of examples with two texts.
+    """Return the first texts and the second texts of examples with two texts.
 
-    The indicator feature of a word is 1 if the other text also contains it: models trained on small
-    data sets learn slowly to recognize a word that occurs in both texts.
+    The indicator feature of a word is 1 if it also occurs in the other text. Without it, models
+    trained on small data sets are slow to learn to recognize such words.
     """
     groups = []
     for number in range(2):
@@ -173,6 +173,6 @@ def paired_text_groups(examples: Sequence[Example]) -> list[TextGroup]:
 
 
 def _shared_words(words: Words, others: Words) -> list[int]:
-    """Return 1 for each word that another text contains, ignoring case, and 0 for the rest."""
+    """Return 1 for each word that also occurs in `others`, ignoring case, and 0 otherwise."""
     other_words = {word.lower() for word in others}
     return [int(word.lower() in other_words) for word in words]

@@ -1,4 +1,4 @@
-"""The tasks by name."""
+"""Registry of the tasks by name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,24 +25,28 @@ TASKS: dict[TaskName, type[Task]] = {
 
 
 def make_task(task: TaskName, settings: Mapping[str, Any]) -> Task:
-    """Create a task from its name and its saved settings."""
+    """Create a task from its name and saved settings."""
     if task not in TASKS:
         raise ConfigError(f"Unknown task {task!r}. Expected one of: {', '.join(TASKS)}.")
     return TASKS[task](**settings)
 
 
 def check_targets(task: TaskName, examples: Sequence[Example]) -> None:
-    """Check that examples have the number of texts and the targets that a task needs.
+    """Check that examples have valid targets and the number of texts that the task requires.
+
+    Args:
+        task: Name of the task.
+        examples: Examples to check.
 
     Raises:
-        InputError: An example has the wrong number of texts, or no valid target.
+        InputError: An example has the wrong number of texts or no valid target.
     """
     task_class = TASKS[task]
     for example in examples:
         if len(example.texts) != task_class.n_texts and not task_class.has_sentences:
             raise InputError(
-                f"Task {task}: the example {_describe(example)} has {len(example.texts)} texts; "
-                f"expected {task_class.n_texts}."
+                f"Task {task}: the example {_describe(example)} has {len(example.texts)} texts "
+                f"(expected {task_class.n_texts})."
             )
         if not task_class.has_valid_target(example):
             raise InputError(
@@ -58,15 +62,15 @@ def _describe(example: Example) -> str:
 
 
 def task_for(task: TaskName, examples: Sequence[Example], config: TaskConfig | None = None) -> Task:
-    """Create the task with settings that suit the examples.
+    """Create a task with settings from the config or inferred from the examples.
 
     Args:
         task: Name of the task.
         examples: Training and development examples.
-        config: Options of the task. Default: the default options.
+        config: Task options. Default: the default value of every option.
 
     Raises:
-        InputError: An example has the wrong number of texts, or no valid target.
+        InputError: An example has the wrong number of texts or no valid target.
     """
     check_targets(task, examples)
     return TASKS[task].from_examples(examples, config or TaskConfig(out=""))
