@@ -77,7 +77,7 @@ class TestAtomicPath:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("folder", "it is a folder. Give the path of a file"),
+            ("folder", "it is a folder. Specify a file path"),
             ("missing/x", "the folder .*missing does not exist. Create it first"),
             ("file/x", "the folder .*file does not exist. Create it first"),
             ("x" * 300, "File name too long"),

@@ -1,7 +1,7 @@
 """ELMo in PyTorch: contextual word vectors.
 
-Public names are imported on first use, so that importing the package or printing the help of its
-command does not import torch.
+Public names are imported on first use, so that neither `import elmo` nor `elmo --help` imports
+torch.
 """
 
 from typing import TYPE_CHECKING, Any

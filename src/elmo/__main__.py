@@ -1,4 +1,4 @@
-"""`python -m elmo`, the same as the command `elmo`."""
+"""Entry point for `python -m elmo`, which is equivalent to the `elmo` command."""
 
 from elmo.cli import main
 

@@ -1,7 +1,8 @@
-"""Child processes that answer requests over pipes.
+"""Child processes that handle requests from their parent process.
 
-They communicate over standard input and output. They do not import the calling script, do not
-receive Ctrl-C, and exit when their parent exits, even if it was killed and even while busy.
+Parent and child communicate through the standard input and output of the child. Child processes do
+not import the calling script and do not receive Ctrl-C. They exit when their parent exits, even if
+it is killed while they are busy.
 """
 
 import os
@@ -16,7 +17,7 @@ from typing import Any, BinaryIO
 
 from elmo.errors import ElmoError
 
-# Takes a request and a function that reports progress to the parent; returns the answer.
+# Function of a request and a callback for progress reports to the parent; returns the answer.
 Handler = Callable[[Any, Callable[[Any], None]], Any]
 
 LENGTH_BYTES = 8
@@ -24,7 +25,7 @@ NOTE, ANSWER, ERROR = range(3)
 
 
 def threads_each(n_processes: int) -> int:
-    """Return the threads per process that share all cores evenly; $OMP_NUM_THREADS overrides it."""
+    """Return the number of threads per process: an even share of the cores, or $OMP_NUM_THREADS."""
     setting = os.environ.get("OMP_NUM_THREADS", "")
     if setting.isdigit() and int(setting):
         return int(setting)
@@ -32,10 +33,10 @@ def threads_each(n_processes: int) -> int:
 
 
 class ChildEnded(Exception):
-    """A child process ended before it answered.
+    """Raised when a child process ends before it has answered a request.
 
     Attributes:
-        status: Exit status; the negative signal number if it was killed.
+        status: Exit status, or the negative signal number if the process was killed.
     """
 
     def __init__(self, status: int) -> None:
@@ -56,9 +57,10 @@ class Child:
         """Start the process.
 
         Args:
-            make: Factory of the request handler; called in the child at the first request.
-            *arguments: Arguments of `make`.
-            environment: Additional environment variables of the child.
+            make: Function that creates the request handler. Called in the child when the first
+                request arrives.
+            *arguments: Arguments for `make`.
+            environment: Additional environment variables for the child.
         """
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
@@ -71,11 +73,11 @@ class Child:
         self._first: tuple[Any, ...] | None = (make, arguments)
 
     def ask(self, request: Any, on_progress: Callable[[Any], None] = lambda note: None) -> Any:
-        """Send a request and return the answer; an error in the child is raised here.
+        """Send a request and return the answer. Errors in the child are raised here.
 
         Args:
             request: Any object that can be pickled.
-            on_progress: Called with each progress report of the child.
+            on_progress: Called with each progress report from the child.
         """
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
@@ -100,7 +102,7 @@ class Child:
         self._process.wait()
 
     def close(self) -> None:
-        """Kill the process and close its pipes. No request may be pending."""
+        """Kill the process and close its pipes. Must not be called while a request is pending."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
@@ -108,7 +110,7 @@ class Child:
 
 
 def serve() -> None:
-    """Run as a child process: answer requests until the parent is gone."""
+    """Run the child process: answer requests until the parent exits."""
     arrived: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_listen, args=(sys.stdin.buffer, arrived), daemon=True).start()
     # Redirect standard output, so that output of libraries does not mix with the answers.
@@ -129,7 +131,7 @@ def serve() -> None:
 
 
 def _listen(requests: BinaryIO, arrived: "SimpleQueue[bytes]") -> None:
-    """Queue incoming requests; exit the process as soon as the parent closes the pipe."""
+    """Put incoming requests into a queue, and exit when the parent closes the pipe."""
     try:
         while True:
             arrived.put(_receive(requests))
@@ -138,7 +140,7 @@ def _listen(requests: BinaryIO, arrived: "SimpleQueue[bytes]") -> None:
 
 
 def portable(error: Exception) -> Exception:
-    """Return an equivalent error that can be pickled, since some exceptions cannot."""
+    """Return the error itself if it can be pickled, otherwise an equivalent one that can."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

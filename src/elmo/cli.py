@@ -1,8 +1,8 @@
-"""The command line: a table of commands and the functions they call.
+"""The `elmo` command-line interface.
 
-A command is a function that takes a config dataclass. Its flags are the fields of that class and of
-its sections, and its help is their docstrings. The function is imported when it runs, so that help
-is printed without importing torch.
+Each command calls a function that takes a config dataclass. The flags of a command are the fields
+of that class and its sections, and their help texts are the field docstrings. The function is
+imported only when the command runs, so that `--help` does not import torch.
 """
 
 import dataclasses
@@ -45,16 +45,17 @@ from elmo.kernels.native_library import library
 
 
 class Command(NamedTuple):
-    """A row of the command table.
+    """Definition of a command.
 
     Attributes:
-        config: Dataclass of the arguments.
+        config: Config dataclass whose fields are the arguments.
         function: Module and name of the function, separated by a colon.
-        positional: Fields given by position. An `out` among them can also be given as `--out`.
+        positional: Fields that are positional arguments. If `out` is one of them, it can also be
+            given as `--out`.
         file: Metavar of `--config`; empty if the command takes no config file.
-        presets: Subfolder of the presets; empty for those of `pretrain`.
+        presets: Subfolder that contains the presets; empty for the `pretrain` presets.
         is_native: Whether the command will probably need the native kernels.
-        hidden: Fields that have no flag, because the command accepts only their default.
+        hidden: Fields without a flag, because the command only supports their default.
     """
 
     config: type
@@ -66,7 +67,7 @@ class Command(NamedTuple):
     hidden: tuple[str, ...] = ()
 
 
-# In the order in which a new user needs them.
+# Ordered as a new user would need them.
 COMMANDS = {
     "demo": Command(DemoConfig, "elmo.demo:demo"),
     "embed": Command(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "out"), is_native=True),
@@ -90,9 +91,9 @@ COMMANDS = {
     "finetune": Command(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
     "evaluate": Command(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
 }
-GROUPS = {"task": "Fit and use models for supervised tasks."}
+GROUPS = {"task": "Train and use models for supervised tasks."}
 
-# A longer list of choices is written into the help text of an option, not into its metavar.
+# If the list of choices is longer than this, it is shown in the help text, not in the metavar.
 MAX_METAVAR = 60
 
 WRONG_USAGE = 2
@@ -101,16 +102,16 @@ TERMINATED = 143
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command-line interface."""
     signal.signal(signal.SIGTERM, _terminate)
-    # Garbage collection takes a fifth of the time of `import torch` and finds next to nothing, so
-    # it stays off until the function of the command is imported.
+    # Garbage collection takes a fifth of the time of `import torch` and frees almost nothing, so
+    # it is disabled until the command's function has been imported.
     gc.disable()
     application(sys.argv[1:])()
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    """Exit by an exception, so that partly written files are removed."""
+    """Handle SIGTERM by raising SystemExit, so that partially written files are removed."""
     # Some programs, timeout(1) among them, send SIGTERM twice; the second must not interrupt the
     # clean-up.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -118,11 +119,11 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def application(typed: Sequence[str] | None = None) -> typer.Typer:
-    """Build the command line from the table.
+    """Build the command-line application.
 
     Args:
-        typed: Command-line arguments. Flags are built only for the command named there, because
-            building all takes a quarter of a second. Default: build the flags of all commands.
+        typed: Command-line arguments. If given, only the flags of the command that they name are
+            built, which saves a quarter of a second. Default: build the flags of all commands.
     """
     app = typer.Typer(
         cls=OrderedGroup,
@@ -160,23 +161,23 @@ def application(typed: Sequence[str] | None = None) -> typer.Typer:
 
 
 def _unnamed_command() -> None:
-    """Represent a command that was not named on the command line and is never run."""
+    """Serve as a placeholder for commands that are listed in the help but not run."""
     raise AssertionError("The flags of this command were not built.")
 
 
 class OrderedGroup(TyperGroup):
-    """The list of commands in the order of the table, with groups of commands among them."""
+    """Command group that lists commands and subgroups in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands in the order of the table."""
+        """Return the command names in the order of `COMMANDS`."""
         return list(dict.fromkeys(words.split()[0] for words in COMMANDS))
 
 
 class SectionedCommand(TyperCommand):
-    """A command whose help shows options under headings, which typer only does with rich."""
+    """Command whose help groups options under headings, which typer only supports with rich."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, the options, and the options of each section under its heading."""
+        """Write the help of all parameters, grouped under their headings."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -190,7 +191,7 @@ class SectionedCommand(TyperCommand):
 
 
 def _command_function(command: Command) -> Callable[..., None]:
-    """Return a function whose parameters are the fields of a config, for typer to inspect."""
+    """Create a function whose parameters are the config fields, for typer to inspect."""
     fields = [leaf for leaf in leaves(command.config) if leaf.name not in command.hidden]
 
     def run(**values: Any) -> None:
@@ -200,7 +201,7 @@ def _command_function(command: Command) -> Callable[..., None]:
         def make_config() -> Any:
             if out is not None and values["out"] is not None:
                 raise ConfigError(
-                    f"The output is given twice: {values['out']} and --out {out}. Give it once."
+                    f"The output is given twice: {values['out']} and --out {out}. Remove one."
                 )
             return _config(
                 command, fields, source, values if out is None else {**values, "out": out}
@@ -219,7 +220,7 @@ def _command_function(command: Command) -> Callable[..., None]:
         if "preset" in command.file:
             known = f"A preset ({', '.join(presets(command.presets))}) or a"
         parameters.append(
-            _config_file(f"{known} YAML file of options; flags override it.", command)
+            _config_file(f"{known} YAML config file. Flags override its values.", command)
         )
     parameters.append(_flag("as_json", bool, False, "--json", help="Print the result as JSON."))
     parameters.append(_flag("debug", bool, False, "--debug", help="Show a traceback on errors."))
@@ -230,7 +231,7 @@ def _command_function(command: Command) -> Callable[..., None]:
 def _config(
     command: Command, fields: list[Leaf], source: str | None, values: dict[str, Any]
 ) -> Any:
-    """Build the config from typed values; untyped ones are None or an empty list."""
+    """Build the config from command-line values; options not given are None or an empty list."""
     typed = {
         leaf.name: leaf.from_text(value) if isinstance(value, str) else value
         for leaf in fields
@@ -241,10 +242,14 @@ def _config(
 
 
 def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
-    """Return an argument or a flag. The config parses its text, so that messages are the same."""
+    """Return the typer argument or option for a field.
+
+    It accepts any string, which the config parses; errors thus read the same as those for config
+    files.
+    """
     hint: Any = list[str] | None if leaf.is_many else str | None
     if leaf.name in command.positional:
-        # A missing `out` is reported by the config, because --out can supply it.
+        # The config reports a missing `out`, because it can also be given as --out.
         is_required = leaf.is_required and leaf.name != "out"
         argument = typer.Argument(help=leaf.help, show_default=False, metavar=leaf.name.upper())
         return inspect.Parameter(
@@ -256,7 +261,7 @@ def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
     flag = leaf.flag
     if leaf.is_switch:
         hint = bool | None
-        # A switch that a file, a default or a model can turn on can also be turned off.
+        # Switches that can be on by default or in a config file also need a flag to turn them off.
         if command.file or leaf.default is not False:
             flag += f"/--no-{flag.removeprefix('--')}"
     notes = ["repeatable"] if leaf.is_many else []
@@ -267,7 +272,7 @@ def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
     text, metavar = leaf.help, f"<{leaf.type_name}>"
     if len(metavar) > MAX_METAVAR:
         text, metavar = f"{text} One of: {leaf.type_name.replace('|', ', ')}.", "<name>"
-    # Only a config file needs the name of a section.
+    # Section names are only needed to write a config file.
     names = f" ({'.'.join(leaf.path)})" if command.file and leaf.path else ""
     return _flag(
         leaf.name,
@@ -282,7 +287,7 @@ def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
 
 
 def _config_file(text: str, command: Command) -> inspect.Parameter:
-    """Return the argument or the flag that names a config file."""
+    """Return the positional argument CONFIG, or the option `--config`."""
     if "config" not in command.positional:
         return _flag("config", str | None, None, "--config", help=text, metavar=f"<{command.file}>")
     return inspect.Parameter(
@@ -293,7 +298,7 @@ def _config_file(text: str, command: Command) -> inspect.Parameter:
 
 
 def _default_text(value: Any) -> str:
-    """Return a default value as it would be typed."""
+    """Format a default value as it would be written on the command line."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_default_text, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value).lower()
@@ -311,25 +316,25 @@ def _flag(name: str, hint: Any, default: Any, flag: str, **settings: Any) -> ins
 def _run(
     make_config: Callable[[], Any], command: Command, debug: bool, as_json: bool = False
 ) -> None:
-    """Call the function of a command and print its result; turn a failure into an exit code."""
+    """Run a command and print its result, or print an error and exit with an error code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
-        config = make_config()  # first, so that a wrong flag is reported without importing torch
+        config = make_config()  # first, to report wrong flags before torch is imported
         if command.is_native:
-            # On the first use on a machine, the kernels are compiled while torch is imported.
+            # On first use, compile the kernels while torch is being imported.
             Thread(target=library, name="compile").start()
         module, name = command.function.split(":")
         function = getattr(import_module(module), name)
         _collect_garbage()
         result = function(config)
-        # Of several training processes only the first has a result to print.
+        # In distributed training, only the first process has a result to print.
         if text := str(result):
             typer.echo(_json_text(result) if as_json else text)
     except KeyboardInterrupt:
         typer.echo("elmo: Interrupted. No partial output was left.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # The reader closed the pipe; the interpreter must not report that again at exit.
+        # The reader closed the pipe. Keep the interpreter from reporting that again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except Exception as error:
@@ -345,15 +350,15 @@ def _run(
 
 
 def _json_text(result: Any) -> str:
-    """Return a result as JSON: its `to_dict()` if it has one, else its fields."""
+    """Convert a result to JSON, using its `to_dict()` method if it has one, else its fields."""
     data = result.to_dict() if hasattr(result, "to_dict") else dataclasses.asdict(result)
     return json.dumps(data, indent=2, ensure_ascii=False, default=str)
 
 
 def _collect_garbage() -> None:
-    """Turn garbage collection on again if `main` turned it off, exempting imported modules.
+    """Re-enable garbage collection if `main` disabled it, excluding objects that exist already.
 
-    Scanning them at exit would take a quarter of the time of `import torch`.
+    Scanning the imported modules at exit would take a quarter of the time of `import torch`.
     """
     if not gc.isenabled():
         gc.freeze()

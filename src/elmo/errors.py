@@ -1,14 +1,14 @@
-"""Exceptions. Every error that a user can cause is one of these, with a self-contained message.
+"""Exceptions for all errors that a user can cause.
 
 ElmoError
-├── ConfigError   an option or argument is invalid, or conflicts with another or the model
-├── FormatError   a file is missing, damaged, of another format, or has wrong shapes
-├── InputError    the input text cannot be read or has no defined result
-├── OutputError   a result could not be written; no partial file is left under its name
-├── TrainingError a run stopped: out of memory, or diverged; its saved checkpoints are intact
+├── ConfigError   an option or argument is invalid, or conflicts with another one or with the model
+├── FormatError   a file is missing or damaged, or has the wrong format or shapes
+├── InputError    the input text cannot be read or processed
+├── OutputError   a result could not be written; no partial file is left behind
+├── TrainingError training ran out of memory or diverged; existing checkpoints are intact
 └── MissingExtra  an optional dependency is not installed; the message has the install command
 
-A message states what is wrong, the value found, what was expected, and what to do.
+Each message states what is wrong, the value found, what was expected, and what to do.
 """
 
 
@@ -21,19 +21,19 @@ class ConfigError(ElmoError):
 
 
 class FormatError(ElmoError):
-    """A file is missing, damaged or of another format, or its parts do not fit together."""
+    """A file is missing or damaged, or has the wrong format or inconsistent contents."""
 
 
 class InputError(ElmoError):
-    """The input text cannot be read, or has no defined result with this model."""
+    """The input text cannot be read, or the model cannot process it."""
 
 
 class OutputError(ElmoError):
-    """A result could not be written; no partial file is left under its name."""
+    """A result could not be written. No partial file is left behind."""
 
 
 class TrainingError(ElmoError):
-    """A training run stopped; its saved checkpoints are intact."""
+    """A training run failed. Its existing checkpoints are intact."""
 
 
 class MissingExtra(ElmoError):
@@ -43,7 +43,7 @@ class MissingExtra(ElmoError):
         """Build the message.
 
         Args:
-            feature: The requested feature, as the subject of a sentence.
+            feature: Name of the requested feature, used as the subject of the message.
             extra: Name of the extra that installs the missing package.
         """
         super().__init__(

@@ -1,4 +1,4 @@
-"""Atomic writing of files and folders: write under a temporary name, then rename."""
+"""Atomic writing of files and folders, by writing to a temporary path and renaming it."""
 
 import fcntl
 import os
@@ -20,15 +20,15 @@ LOCK = ".lock"
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `path` at the end of the block.
 
-    If the block ends early, for example by Ctrl-C or a full disk, the temporary file is removed and
-    an existing file under `path` is left unchanged.
+    If the block raises an exception, for example because of Ctrl-C or a full disk, the temporary
+    file is removed and an existing file at `path` is left unchanged.
     """
-    # A process id is not enough: on a shared disk another machine can use the same one.
+    # A process id is not unique enough: on a shared disk, another machine can use the same one.
     token = f"{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}"
     partial = path.with_name(f".{path.name}.{token}.partial")
     try:
         if path.is_dir():
-            raise OutputError(f"Cannot write {path}: it is a folder. Give the path of a file.")
+            raise OutputError(f"Cannot write {path}: it is a folder. Specify a file path.")
         if not path.parent.is_dir():
             raise OutputError(
                 f"Cannot write {path}: the folder {path.parent} does not exist. Create it first."
@@ -48,8 +48,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary folder that is renamed to `folder` at the end of the block.
 
-    The temporary folder is hidden and has the same parent. If the block ends early, it is removed
-    and an existing folder is left unchanged; at the end, an existing folder is replaced.
+    The temporary folder is hidden and has the same parent. An existing folder is replaced, but only
+    at the end of the block: if the block raises an exception, the temporary folder is removed and
+    the existing folder is left unchanged.
     """
     folder = Path(os.path.abspath(folder))
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
@@ -84,14 +85,14 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | None]) -> None:
-    """Write several files into a folder, all or none of them.
+    """Write several files to a folder: either all of them or none.
 
-    All files are first written to a temporary folder inside it, then moved into place in the given
-    order. Other files in the folder are kept.
+    The files are first written to a temporary subfolder, then moved into place in the given order.
+    Other files in the folder are left unchanged.
 
     Args:
         folder: Folder to write to; created if it does not exist.
-        writers: Function that writes the file, by file name; None removes an existing file.
+        writers: By file name, a function that writes the file, or None to remove an existing file.
     """
     partial = folder / f".{os.getpid()}.partial"
     is_new = complete = False
@@ -128,13 +129,14 @@ def write_folder(folder: Path, writers: Mapping[str, Callable[[Path], Any] | Non
 
 @contextmanager
 def locked(folder: Path, busy: str) -> Iterator[None]:
-    """Hold an exclusive lock on a folder, which is created if it does not exist.
+    """Hold an exclusive lock on a folder for the duration of the block.
 
-    The lock is a file lock, which the operating system releases when the process ends.
+    The folder is created if it does not exist. The operating system releases the lock when the
+    process ends.
 
     Args:
         folder: Folder to lock.
-        busy: Error message if another process holds the lock.
+        busy: Error message to raise if another process holds the lock.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -150,7 +152,10 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
 
 
 def clear_partials(*folders: Path) -> None:
-    """Remove temporary files of killed processes. No other process may be writing there."""
+    """Remove temporary files left by killed processes.
+
+    Must not be called while another process writes to these folders.
+    """
     for folder in folders:
         for leftover in folder.glob(".*.partial"):
             if leftover.is_dir():
@@ -160,7 +165,7 @@ def clear_partials(*folders: Path) -> None:
 
 
 def clear_partials_of(path: Path) -> None:
-    """Remove temporary files that killed processes of this machine left while writing `path`."""
+    """Remove temporary files for `path` that were left by killed processes on this machine."""
     for leftover in path.parent.glob(f".{escape(path.name)}.{escape(platform.node())}-*.partial"):
         process = leftover.name.split("-")[-2]
         if process.isdigit() and not _is_running(int(process)):
@@ -168,7 +173,7 @@ def clear_partials_of(path: Path) -> None:
 
 
 def _clear_leftovers(folder: Path) -> None:
-    """Remove temporary folders that killed processes left while writing `folder`."""
+    """Remove temporary folders for `folder` that were left by killed processes."""
     for leftover in folder.parent.glob(f".{folder.name}.*.partial"):
         number = leftover.name.split(".")[-2]
         if number == str(os.getpid()) or (number.isdigit() and not _is_running(int(number))):
@@ -186,7 +191,7 @@ def _is_running(process: int) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Flush a file to disk; for a folder, its list of entries."""
+    """Flush a file, or the directory entries of a folder, to disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

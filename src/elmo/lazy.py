@@ -10,7 +10,7 @@ def fetch(name: str, homes: Mapping[str, str], package: str) -> Any:
 
     Args:
         name: The requested name.
-        homes: Module of each public name.
+        homes: Name of the module that defines each public name.
         package: Name of the package, for the error message.
     """
     if name not in homes:

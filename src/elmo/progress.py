@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar with an ETA on a terminal, otherwise occasional lines."""
+"""Progress output on standard error: a bar with an ETA on a terminal, otherwise log lines."""
 
 import sys
 import time
@@ -19,14 +19,14 @@ class Progress:
         show: bool = True,
         done: int = 0,
     ) -> None:
-        """Initialize without showing anything yet.
+        """Set up the progress display, which is not shown yet.
 
         Args:
             description: Label of the bar.
-            total: Number of units, or None if unknown.
-            unit: Name of the units, in the plural.
-            show: Whether to show anything.
-            done: Units completed before; excluded from the estimate of the remaining time.
+            total: Total number of units, or None if unknown.
+            unit: Name of the unit, in the plural.
+            show: Whether to show progress. If False, nothing is printed.
+            done: Number of units already completed, which do not count in the ETA.
         """
         self.description = description
         self.total = total
@@ -75,10 +75,10 @@ class Progress:
 
 
 class RichBar:
-    """Progress bar on a terminal; rich is imported only when one is shown."""
+    """Progress bar for terminals. Imports rich only when a bar is created."""
 
     def __init__(self, description: str, total: int | None, unit: str, done: int) -> None:
-        """Show a bar; the arguments are those of `Progress`."""
+        """Show a bar. The arguments are those of `Progress`."""
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars

@@ -1,4 +1,4 @@
-"""Reference Parquet writer based on Arrow, to compare with `ParquetWriter`."""
+"""Reference Parquet writer based on Arrow, for comparison with `ParquetWriter`."""
 
 import numpy as np
 import pyarrow
@@ -6,7 +6,7 @@ import pyarrow.parquet
 
 
 class ArrowWriter:
-    """Writer of one row per sentence, with the interface of `ParquetWriter`."""
+    """Writes one row per sentence, with the same interface as `ParquetWriter`."""
 
     def __init__(self, path, *, all_layers, storage="float32", first_sentence=0, group_words=2**13):
         self.value_type = {"float16": pyarrow.float16(), "float32": pyarrow.float32()}[storage]

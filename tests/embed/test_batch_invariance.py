@@ -1,4 +1,4 @@
-"""Vectors of a sentence do not depend on its batch, the order of the input or earlier calls."""
+"""Tests that sentence vectors do not depend on the batch, the input order or earlier calls."""
 
 import itertools
 import json
@@ -46,7 +46,7 @@ def test_vectors_do_not_depend_on_other_sentences_order_or_batch_size(
 
 @PROPERTY
 @given(SENTENCES, SENTENCES, st.integers(1, 9), st.randoms(use_true_random=False))
-def test_shuffled_sentences_have_identical_bytes(sentences, others, size, random):
+def test_encode_returns_identical_bytes_for_shuffled_sentences(sentences, others, size, random):
     first = MODEL.encode(sentences, layers="all", batch_size=size)
     MODEL.encode(others, batch_size=size)
     second = MODEL.encode(sentences, layers="all", batch_size=size)
@@ -60,7 +60,7 @@ def test_shuffled_sentences_have_identical_bytes(sentences, others, size, random
 
 @PROPERTY
 @given(SENTENCES)
-def test_forward_equals_encode(sentences):
+def test_forward_and_encode_return_equal_layers(sentences):
     with torch.no_grad():
         output = MODEL(MODEL.character_ids(sentences))
     for row, vectors in enumerate(MODEL.encode(sentences, layers="all")):
@@ -70,7 +70,7 @@ def test_forward_equals_encode(sentences):
 
 
 @pytest.mark.parametrize("layer_norm", ["none", "allennlp", "bilm-tf"])
-def test_mix_does_not_depend_on_other_sentences(tmp_path, layer_norm):
+def test_layer_mix_does_not_depend_on_other_sentences_in_the_batch(tmp_path, layer_norm):
     MODEL.save_pretrained(tmp_path / "model")
     elmo = ELMo.from_pretrained(tmp_path / "model", do_layer_norm=layer_norm)
     elmo.network.mixes[0].weights.data = torch.tensor([0.1, 0.5, -0.3])
@@ -83,8 +83,8 @@ def test_mix_does_not_depend_on_other_sentences(tmp_path, layer_norm):
     np.testing.assert_allclose(alone[1], output.representations[0][0], rtol=0, atol=1e-5)
 
 
-def test_encode_ignores_reduced_float32_precision_of_the_process(monkeypatch):
-    """The global switches for faster float32 products are off only while encoding."""
+def test_encode_ignores_global_setting_for_reduced_float32_precision(monkeypatch):
+    """The global settings that allow faster float32 products are disabled only during encoding."""
     seen = []
     matmul = torch.backends.mkldnn.matmul
     before = matmul.fp32_precision
@@ -105,7 +105,7 @@ def test_encode_ignores_reduced_float32_precision_of_the_process(monkeypatch):
 
 
 def test_encode_in_bfloat16_does_not_change_later_float32_results():
-    """PyTorch disables oneDNN for good after an unsupported product, e.g. in bfloat16."""
+    """PyTorch permanently disables oneDNN after an unsupported product, e.g. in bfloat16."""
     elmo = ELMo.from_pretrained("small-en")
     elmo.network.bilm.use_kernel("reference")
     sentences = [["a", "few", "words"], ["and", "some", "more", "of", "them"]]
@@ -115,7 +115,7 @@ def test_encode_in_bfloat16_does_not_change_later_float32_results():
 
 
 @pytest.mark.parametrize("name", ["allennlp/elmo", "bilm-tf/model"])
-def test_vectors_of_trained_models_do_not_depend_on_the_batch(golden_path, name):
+def test_vectors_of_reference_models_do_not_depend_on_the_batch(golden_path, name):
     elmo = ELMo.from_pretrained(golden_path(name))
     path = golden_path("allennlp/elmo/sentences.json")
     sentences = [line.split() for lines in json.loads(path.read_text()) for line in lines]
@@ -130,7 +130,7 @@ def test_vectors_of_trained_models_do_not_depend_on_the_batch(golden_path, name)
 
 
 def test_batches_by_length_do_not_depend_on_input_order():
-    """Sentences of equal length are sorted by words, so equal sets result in equal batches."""
+    """Sentences of equal length are sorted by words, so equal sets lead to equal batches."""
     sentences = [(word, str(number % 3)) for number, word in enumerate("zyxwvutsrqponm")]
     expected = list(batches_by_length(sentences, 4, 100))
     assert list(batches_by_length(sentences[::-1], 4, 100)) == expected
@@ -154,7 +154,7 @@ def test_encode_ignores_autocast():
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])
-def test_batch_is_split_when_memory_runs_out(monkeypatch, state):
+def test_batch_is_split_if_the_device_runs_out_of_memory(monkeypatch, state):
     """Batches are halved until they fit; a single sentence that does not fit is an error."""
     elmo = MODEL
     sentences = [["a", "b"], ["c", "d", "e"], ["f"], ["g", "h"], ["i"]] * 2
@@ -180,8 +180,8 @@ def test_batch_is_split_when_memory_runs_out(monkeypatch, state):
         elmo.encode(sentences, state=state, batch_size=5)
 
 
-def test_threads_unpack_batches(monkeypatch):
-    """As on a GPU, several batches wait for the threads that unpack them."""
+def test_batches_unpacked_in_threads_have_the_same_vectors(monkeypatch):
+    """As on a GPU, several batches are queued for the threads that unpack them."""
     monkeypatch.setattr(encoding, "CHUNK_VALUES", 200)
     sentences = [[f"w{n}"] * (n % 7) for n in range(40)]
     expected = MODEL.encode(sentences, batch_size=3)
@@ -202,8 +202,8 @@ def test_threads_unpack_batches(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
-def test_to_array_widens_half_precision_exactly(dtype):
-    """The input is a slice of rows and positions, including special values."""
+def test_to_array_converts_half_precision_to_float32_exactly(dtype):
+    """The input is a non-contiguous slice that includes special values."""
     special = torch.tensor([float("inf"), float("nan"), -0.0, 1e-40, 3e38, 2**-24, -1.5])
     values = torch.cat([torch.randn(3 * 5 * 4 * 8), special.repeat(24)[: 3 * 5 * 4]]).to(dtype)
     chunk = values.view(3, 5, 4, 9)[:, 1:4, 1:3].movedim(-3, 0)
@@ -214,7 +214,7 @@ def test_to_array_widens_half_precision_exactly(dtype):
 
 @pytest.mark.parametrize("layers", ["average", "all"])
 @pytest.mark.parametrize("state", ["reset", "carry"])
-def test_results_do_not_keep_their_batch_in_memory(monkeypatch, layers, state):
+def test_returned_vectors_do_not_keep_their_whole_batch_in_memory(monkeypatch, layers, state):
     """Arrays are copied in chunks of a few sentences; every tensor owns its memory."""
     sentences = [[f"w{n}"] * (n * 5 % 7) for n in range(40)]
     expected = MODEL.encode(sentences, layers=layers, state=state)

@@ -1,4 +1,4 @@
-"""Resolution of the precision option, and accuracy of each precision compared with float32."""
+"""Tests of the precision option: resolution to dtypes, and accuracy compared with float32."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_default_precision_is_the_dtype_of_the_weights(monkeypatch):
         )
 
 
-def test_cpu_with_bfloat16_and_int8_uses_them(monkeypatch):
+def test_precision_is_resolved_on_a_cpu_that_supports_bfloat16_and_int8(monkeypatch):
     set_cpu_support(monkeypatch, "float32", "bfloat16", "int8")
     for name in ("bfloat16", torch.bfloat16, "auto"):
         resolved = resolve_compute_dtype(name, torch.float32, CPU)
@@ -78,8 +78,8 @@ def test_cpu_without_bfloat16_and_int8_resolves_auto_to_float32_and_rejects_int8
 
 @pytest.mark.parametrize("onednn", [False, True])
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_half_precision_unsupported_by_the_cpu_is_computed_in_float32(monkeypatch, half, onednn):
-    """oneDNN may support bfloat16; the results have the requested dtype in any case."""
+def test_half_precision_falls_back_to_float32_on_unsupported_cpus(monkeypatch, half, onednn):
+    """The results have the requested dtype, whether or not oneDNN supports bfloat16."""
     set_cpu_support(monkeypatch, "float32", onednn=onednn)
     weights = torch.bfloat16 if onednn and half == torch.bfloat16 else torch.float32
     for precision, weights_dtype in ((half, torch.float32), (None, half), (half, half)):
@@ -93,7 +93,7 @@ def test_half_precision_unsupported_by_the_cpu_is_computed_in_float32(monkeypatc
     assert (other_device.weights, other_device.results) == (half, half)
 
 
-def test_int8_is_rejected_for_other_weights_and_devices(monkeypatch):
+def test_int8_is_rejected_for_non_float32_weights_and_non_cpu_devices(monkeypatch):
     set_cpu_support(monkeypatch, "float32", "bfloat16", "int8")
     for weights_dtype, device in ((torch.bfloat16, CPU), (torch.float32, torch.device("meta"))):
         with pytest.raises(ConfigError, match="precision 'int8' needs a float32 model on a CPU"):
@@ -101,7 +101,7 @@ def test_int8_is_rejected_for_other_weights_and_devices(monkeypatch):
 
 
 @pytest.mark.parametrize("name", MIN_COSINE)
-def test_vectors_are_close_to_float32(wide, name, monkeypatch):
+def test_vectors_in_each_precision_are_close_to_float32(wide, name, monkeypatch):
     if not can_compute(name):
         pytest.skip(f"no kernel computes in {name} here")
     wide.network.bilm.use_kernel("reference")
@@ -120,7 +120,7 @@ def test_vectors_are_close_to_float32(wide, name, monkeypatch):
 
 @pytest.mark.parametrize("name", MIN_COSINE)
 @pytest.mark.parametrize(("model", "sentences"), [("small-en", SENTENCES), ("small-ko", KOREAN)])
-def test_vectors_of_bundled_models_are_close_to_float32(model, sentences, name):
+def test_vectors_of_bundled_models_in_each_precision_are_close_to_float32(model, sentences, name):
     if not can_compute(name):
         pytest.skip(f"no kernel computes in {name} here")
     elmo = ELMo.from_pretrained(model)
@@ -137,7 +137,7 @@ def test_vectors_of_bundled_models_are_close_to_float32(model, sentences, name):
 
 
 @pytest.mark.parametrize("name", MIN_COSINE)
-def test_vectors_do_not_depend_on_the_batch(wide, name):
+def test_vectors_in_each_precision_do_not_depend_on_the_batch(wide, name):
     if not can_compute(name):
         pytest.skip(f"no kernel computes in {name} here")
     together = wide.encode(SENTENCES, precision=name)
@@ -145,7 +145,7 @@ def test_vectors_do_not_depend_on_the_batch(wide, name):
         assert (wide.encode([sentence], precision=name)[0] == vectors).all()
 
 
-def test_tensors_have_the_dtype_of_the_precision(wide):
+def test_encode_returns_tensors_in_the_requested_precision(wide):
     dtypes = {"bfloat16": torch.bfloat16, "int8": torch.float32}
     dtypes = {name: dtype for name, dtype in dtypes.items() if can_compute(name)}
     dtypes["auto"] = dtypes.get("bfloat16", torch.float32)
@@ -153,7 +153,7 @@ def test_tensors_have_the_dtype_of_the_precision(wide):
         assert wide.encode(SENTENCES, precision=name, convert_to_tensor=True)[0].dtype == dtype
 
 
-def test_carried_state_is_close_to_float32_in_each_precision(wide):
+def test_vectors_with_carried_state_are_close_to_float32_in_each_precision(wide):
     expected = wide.encode(SENTENCES, state="carry", batch_size=2)
     for name in MIN_COSINE:
         if can_compute(name):

@@ -1,4 +1,4 @@
-"""The command embed: file layouts, order, bounded memory and atomic writes."""
+"""Tests of the embed command: file layouts, order, bounded memory and atomic writes."""
 
 import io
 import json
@@ -38,7 +38,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def run(tmp_path, model, text):
-    """Return a function that embeds the text into a file of the given name."""
+    """Return a function that embeds the text into a file with the given name."""
 
     def call(name="out.h5", source=text, **settings):
         out = tmp_path / name
@@ -86,7 +86,7 @@ WRITERS = {
 
 @pytest.mark.parametrize("layers", ["average", "top", "all", "1"])
 @pytest.mark.parametrize("name", READERS)
-def test_every_format_contains_the_vectors_of_encode(run, model, name, layers):
+def test_every_file_format_contains_the_vectors_returned_by_encode(run, model, name, layers):
     stored = READERS[name](run(name, layers=layers))
     expected = model.encode([line.split() for line in LINES], layers=layers)
     assert list(map(int, sorted(stored, key=int))) == list(range(len(LINES)))
@@ -98,7 +98,7 @@ def test_every_format_contains_the_vectors_of_encode(run, model, name, layers):
 
 
 @pytest.mark.parametrize("name", ["out.h5", "OUT.H5"])
-def test_hdf5_has_the_layout_of_allennlp(run, name):
+def test_hdf5_file_has_the_layout_of_allennlp(run, name):
     with h5py.File(run(name)) as file:
         assert file["0"].dtype == np.float32
         assert file["2"].shape == (0, 16)
@@ -110,7 +110,7 @@ def test_hdf5_has_the_layout_of_allennlp(run, name):
         assert "sentence_to_index" not in file
 
 
-def test_parquet_contains_the_words(run):
+def test_parquet_file_contains_the_words(run):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(run("out.parquet", layers="all"))
     assert table["words"].to_pylist() == [line.split() for line in LINES]
@@ -119,7 +119,7 @@ def test_parquet_contains_the_words(run):
 
 
 @pytest.mark.parametrize("name", ["out.h5", "out.npz", "out.parquet"])
-def test_raw_text_is_tokenized_and_the_words_are_stored(run, tmp_path, model, name):
+def test_raw_text_is_tokenized_and_its_words_are_stored(run, tmp_path, model, name):
     raw = tmp_path / "raw.txt"
     raw.write_text("He didn't sit.\nNUL\x00 here\n", encoding="utf-8")
     path = run(name, source=raw, raw=True)
@@ -135,14 +135,14 @@ def test_raw_text_is_tokenized_and_the_words_are_stored(run, tmp_path, model, na
     assert words[0] == ["He", "did", "n't", "sit", "."]
 
 
-def test_windows_keep_order_and_results(run, model, monkeypatch):
+def test_processing_in_small_windows_does_not_change_vectors_or_order(run, model, monkeypatch):
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 5)
     stored = read_hdf5(run(batch_size=2))
     for number, vectors in enumerate(model.encode([line.split() for line in LINES])):
         np.testing.assert_allclose(stored[str(number)], vectors, rtol=0, atol=1e-5)
 
 
-def test_carried_state_continues_across_batches(run, model, monkeypatch):
+def test_carried_state_continues_across_windows(run, model, monkeypatch):
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 5)
     stored = read_hdf5(run(state="carry", batch_size=2, layers="all"))
     expected = model.encode(
@@ -152,27 +152,27 @@ def test_carried_state_continues_across_batches(run, model, monkeypatch):
         np.testing.assert_allclose(stored[str(number)], vectors, rtol=0, atol=1e-6)
 
 
-def test_standard_input_is_read(run, monkeypatch):
+def test_embed_reads_standard_input(run, monkeypatch):
     lines = b"a b\nc\r\nlast without newline"
     monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(lines)))
     stored = read_hdf5(run(source="-"))
     assert [stored[key].shape[0] for key in "012"] == [2, 1, 3]
 
 
-def test_closed_standard_input_is_an_error(run, tmp_path, monkeypatch):
+def test_embed_rejects_closed_standard_input(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="Cannot read standard input: it is closed"):
         run(source="-")
     assert_nothing_left(tmp_path)
 
 
-def test_empty_input_results_in_a_file_without_sentences(run, tmp_path):
+def test_empty_input_produces_a_file_without_sentences(run, tmp_path):
     (tmp_path / "empty.txt").write_bytes(b"")
     for name, reader in READERS.items():
         assert reader(run(name, source=tmp_path / "empty.txt")) == {}
 
 
-def test_repeated_run_writes_identical_bytes(run, tmp_path):
+def test_repeated_embed_command_writes_identical_bytes(run, tmp_path):
     first = run("out.npz").read_bytes()
     assert run("again.npz").read_bytes() == first
 
@@ -181,7 +181,7 @@ def test_repeated_run_writes_identical_bytes(run, tmp_path):
     ("content", "message"),
     [(b"fine\nbroken \xff here\n", "line 2, byte 8"), (b"\xc3", "line 1")],
 )
-def test_invalid_utf8_is_reported_with_its_position(run, tmp_path, content, message):
+def test_invalid_utf8_error_names_line_and_byte(run, tmp_path, content, message):
     (tmp_path / "bad.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         run(source=tmp_path / "bad.txt")
@@ -192,7 +192,7 @@ def assert_nothing_left(folder):
     assert not [path for path in folder.iterdir() if path.name.startswith((".", "out"))]
 
 
-def test_invalid_paths_and_options_are_rejected(run, tmp_path, text):
+def test_embed_rejects_invalid_paths_and_options(run, tmp_path, text):
     with pytest.raises(InputError, match="No such file"):
         run(source=tmp_path / "missing.txt")
     with pytest.raises(InputError, match=r"[Dd]irectory"):
@@ -211,7 +211,7 @@ def test_invalid_paths_and_options_are_rejected(run, tmp_path, text):
     assert_nothing_left(tmp_path)
 
 
-def test_parquet_is_written_without_pyarrow(run, monkeypatch):
+def test_parquet_file_is_written_without_pyarrow(run, monkeypatch):
     expected = run("out.parquet").read_bytes()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert run("again.parquet").read_bytes() == expected
@@ -219,7 +219,9 @@ def test_parquet_is_written_without_pyarrow(run, monkeypatch):
 
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_existing_file_survives_a_failed_run(run, tmp_path, monkeypatch, name, error):
+def test_existing_output_file_is_unchanged_after_a_failed_run(
+    run, tmp_path, monkeypatch, name, error
+):
     before = run(name).read_bytes()
     writer = WRITERS[name]
     write = writer.write
@@ -238,8 +240,8 @@ def test_existing_file_survives_a_failed_run(run, tmp_path, monkeypatch, name, e
 
 
 @pytest.mark.parametrize("name", ["out.h5", "out.parquet", "out.npz"])
-def test_full_disk_is_reported_in_one_line(tmp_path, model, text, name):
-    """A limit on the file size simulates a full disk."""
+def test_full_disk_is_reported_as_a_one_line_error(tmp_path, model, text, name):
+    """A file size limit simulates a full disk."""
     long = tmp_path / "long.txt"
     long.write_text("\n".join(f"w{n} x{n} y{n}" for n in range(2000)), encoding="utf-8")
 
@@ -302,7 +304,7 @@ def test_vectors_are_freed_after_they_are_written(run, tmp_path, monkeypatch, na
 
 
 def test_at_most_one_window_is_computed_ahead_of_writing(run, tmp_path, monkeypatch):
-    """A window has a limited number of words, and one window waits to be written."""
+    """The number of words per window is limited, and at most one window waits to be written."""
     text = tmp_path / "long.txt"
     text.write_text("one two three four\n" * 500 + "\n" * 100)
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 60)
@@ -332,7 +334,7 @@ def test_at_most_one_window_is_computed_ahead_of_writing(run, tmp_path, monkeypa
         assert index - number >= 10 * (number - 1)
 
 
-def test_progress_advances_within_a_window(run, monkeypatch, capsys):
+def test_embed_progress_advances_within_a_window(run, monkeypatch, capsys):
     monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
     run(batch_size=2)
     lines = capsys.readouterr().err.splitlines()
@@ -340,7 +342,7 @@ def test_progress_advances_within_a_window(run, monkeypatch, capsys):
     assert "bytes, about" in lines[0]
 
 
-def test_byte_order_mark_is_ignored(run, tmp_path):
+def test_byte_order_mark_in_the_text_is_ignored(run, tmp_path):
     (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbfHe sat\nHe sat\n")
     stored = read_hdf5(run(source=tmp_path / "bom.txt"))
     assert np.array_equal(stored["0"], stored["1"])

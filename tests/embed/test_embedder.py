@@ -1,4 +1,4 @@
-"""`ELMo`: arguments, results and errors of encode and forward."""
+"""Tests of `ELMo`: arguments, results and errors of encode and forward."""
 
 import copy
 import dataclasses
@@ -21,7 +21,7 @@ from elmo.text import korean
 SENTENCES = [["He", "sat", "on", "the", "bank", "."], ["A", "bank"], []]
 
 
-def test_encode_takes_a_string_as_one_sentence_and_a_list_as_many(tiny):
+def test_encode_treats_a_string_as_one_sentence_and_a_list_as_several(tiny):
     assert tiny.encode("He sat down").shape == (3, 16)
     assert [item.shape for item in tiny.encode(["He sat", "down"])] == [(2, 16), (1, 16)]
     assert [item.shape for item in tiny.encode([["He", "sat"], "down you go"])] == [
@@ -37,7 +37,7 @@ def test_encode_accepts_iterators_and_tuples(tiny):
     assert np.array_equal(*from_iterator)
 
 
-def test_encode_returns_float32_copies(tiny):
+def test_encode_returns_independent_float32_arrays(tiny):
     first, second = tiny.encode([["same"], ["same"]])
     assert first.dtype == np.float32
     assert not np.shares_memory(first, second)
@@ -45,26 +45,26 @@ def test_encode_returns_float32_copies(tiny):
 
 
 @pytest.mark.parametrize(("layers", "number"), [("top", 2), (0, 0), (1, 1), (2, 2), ("1", 1)])
-def test_single_layer_equals_that_layer_of_all(tiny, layers, number):
+def test_encode_with_one_layer_returns_that_layer_of_all_layers(tiny, layers, number):
     expected = tiny.encode(SENTENCES, layers="all")
     for vectors, all_layers in zip(tiny.encode(SENTENCES, layers=layers), expected, strict=True):
         assert np.array_equal(vectors, all_layers[number])
 
 
-def test_average_is_the_mean_of_all_layers(tiny):
+def test_encode_returns_the_mean_of_all_layers_by_default(tiny):
     for vectors, all_layers in zip(
         tiny.encode(SENTENCES), tiny.encode(SENTENCES, layers="all"), strict=True
     ):
         np.testing.assert_allclose(vectors, all_layers.mean(axis=0), rtol=0, atol=1e-6)
 
 
-def test_layer_zero_repeats_the_token_vector_and_ignores_context(tiny):
+def test_layer_zero_is_the_context_independent_token_vector_twice(tiny):
     first, second = tiny.encode([["a", "bank"], ["bank", "b"]], layers=0)
     np.testing.assert_allclose(first[1], second[0], rtol=0, atol=1e-6)
     assert np.array_equal(first[:, :8], first[:, 8:])
 
 
-def test_mix_requires_a_trained_mix(tiny):
+def test_encode_with_layers_mix_requires_a_trained_mix(tiny):
     with pytest.raises(ConfigError, match="needs a trained mix"):
         tiny.encode(SENTENCES, layers="mix")
     tiny.network.mixes[0].weights.data = torch.tensor([0.0, 9e9, 0.0])
@@ -74,7 +74,7 @@ def test_mix_requires_a_trained_mix(tiny):
         np.testing.assert_allclose(vectors, all_layers[1], rtol=0, atol=1e-6)
 
 
-def test_pooling_reduces_words_to_one_vector(tiny):
+def test_pooling_returns_one_vector_per_sentence(tiny):
     words = tiny.encode(SENTENCES)
     pooled = {name: tiny.encode(SENTENCES, pooling=name) for name in ("mean", "max", "first-last")}
     for vectors in pooled.values():
@@ -90,13 +90,13 @@ def test_pooling_reduces_words_to_one_vector(tiny):
     assert tiny.encode([], layers="all", pooling="mean").shape == (0, 3, 16)
 
 
-def test_empty_sentences_have_no_rows(tiny):
+def test_encode_returns_no_rows_for_empty_sentences(tiny):
     assert tiny.encode([[], "", "  "])[2].shape == (0, 16)
     assert tiny.encode("").shape == (0, 16)
     assert tiny.encode([[]], layers="all")[0].shape == (3, 0, 16)
 
 
-def test_carry_depends_on_the_previous_batch_and_reset_does_not(tiny):
+def test_vectors_depend_on_the_previous_batch_only_with_carried_state(tiny):
     sentences = [["a", "b"], ["c"], ["a", "b"], ["c"]]
     carried = tiny.encode(sentences, state="carry", batch_size=2, layers="top")
     assert np.abs(carried[0] - carried[2]).max() > 1e-4
@@ -107,7 +107,7 @@ def test_carry_depends_on_the_previous_batch_and_reset_does_not(tiny):
     assert reset[0].tobytes() == reset[2].tobytes()
 
 
-def test_carry_equals_forward_with_state(tiny):
+def test_encode_with_carried_state_equals_forward_with_state(tiny):
     batches = [[["a", "b", "c"], ["d"]], [["e"], ["f", "g"]], [["h"]]]
     flat = [sentence for batch in batches for sentence in batch]
     carried = tiny.encode(flat, state="carry", batch_size=2, layers="top")
@@ -132,7 +132,7 @@ def test_literal_boundary_tokens_in_text_are_encoded_as_characters(tiny):
     assert ids[1, 1:4].tolist() == [ord(character) + 1 for character in "<S>"]
 
 
-def test_unusual_words_have_finite_vectors(tiny):
+def test_encode_returns_finite_vectors_for_unusual_words(tiny):
     words = ["\x00", "\ud800", "x" * 10_000_000, "", "a\ud800b", "\u200d"]
     vectors = tiny.encode([words])[0]
     assert np.isfinite(vectors).all()
@@ -141,7 +141,7 @@ def test_unusual_words_have_finite_vectors(tiny):
     np.testing.assert_allclose(same[0], same[1], rtol=0, atol=1e-6)
 
 
-def test_very_long_sentence_has_finite_vectors():
+def test_encode_returns_finite_vectors_for_a_very_long_sentence():
     one_layer = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, n_layers=1))
     elmo = ELMo(random_model(one_layer, scale=1.0))
     vectors = elmo.encode([["word"] * 20_000, ["word"]])
@@ -151,7 +151,7 @@ def test_very_long_sentence_has_finite_vectors():
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", torch.float16, torch.float64])
-def test_precision_sets_dtype_of_tensors_but_not_of_arrays_or_weights(tiny, precision):
+def test_precision_changes_dtype_of_tensors_but_not_of_arrays_or_weights(tiny, precision):
     exact = tiny.encode(SENTENCES, pooling="mean")
     vectors = tiny.encode(SENTENCES, pooling="mean", precision=precision)
     assert vectors.dtype == np.float32
@@ -161,7 +161,7 @@ def test_precision_sets_dtype_of_tensors_but_not_of_arrays_or_weights(tiny, prec
     assert next(tiny.parameters()).dtype == torch.float32
 
 
-def test_convert_to_tensor_returns_the_same_values(tiny):
+def test_convert_to_tensor_returns_the_same_values_as_arrays(tiny):
     tensors = tiny.encode(SENTENCES, convert_to_tensor=True)
     arrays = tiny.encode(SENTENCES, device="cpu")
     for tensor, array in zip(tensors, arrays, strict=True):
@@ -170,7 +170,7 @@ def test_convert_to_tensor_returns_the_same_values(tiny):
     assert tiny.encode("a b", convert_to_tensor=True).shape == (2, 16)
 
 
-def test_progress_is_shown_only_on_request(tiny, capsys, monkeypatch):
+def test_encode_shows_progress_only_on_request(tiny, capsys, monkeypatch):
     monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
     tiny.encode(SENTENCES, show_progress_bar=True)
     assert "encode: 3 of 3 sentences" in capsys.readouterr().err
@@ -220,20 +220,20 @@ def test_encode_rejects_invalid_arguments(tiny, arguments, message):
         (np.array("a b"), "sentences has type ndarray"),
     ],
 )
-def test_invalid_sentences_are_rejected(tiny, sentences, message):
+def test_encode_rejects_invalid_sentences(tiny, sentences, message):
     for call in (tiny.encode, tiny.character_ids):
         with pytest.raises(InputError, match=message):
             call(sentences)
 
 
-def test_encode_accepts_numpy_integers(tiny):
+def test_encode_accepts_numpy_integers_as_arguments(tiny):
     actual = tiny.encode(SENTENCES, layers=np.int64(1), batch_size=np.int32(2))
     expected = tiny.encode(SENTENCES, layers=1, batch_size=2)
     for vectors, reference in zip(actual, expected, strict=True):
         assert vectors.tobytes() == reference.tobytes()
 
 
-def test_tokenizer_splits_strings_and_is_saved(tmp_path, tiny):
+def test_tokenizer_splits_strings_and_is_saved_with_the_model(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
     elmo = ELMo.from_pretrained(tmp_path / "model", tokenizer="english")
     text = "He didn't   sit."
@@ -252,10 +252,10 @@ def test_tokenizer_splits_strings_and_is_saved(tmp_path, tiny):
     ("name", "package", "extra"),
     [("korean", "kiwipiepy", "ko"), ("spacy:blank-en", "spacy", "spacy")],
 )
-def test_missing_tokenizer_package_is_only_needed_for_strings(
+def test_tokenizer_package_is_only_needed_to_encode_strings(
     tmp_path, tiny, monkeypatch, name, package, extra
 ):
-    """The model loads and encodes lists of words without the package of its tokenizer."""
+    """A model can be loaded and can encode lists of words without its tokenizer's package."""
     config = dataclasses.replace(TINY, text=dataclasses.replace(TINY.text, tokenizer=name))
     model_folder.write(random_model(config, scale=1.5), tmp_path / "model")
     monkeypatch.setitem(sys.modules, package, None)
@@ -272,7 +272,7 @@ def test_missing_tokenizer_package_is_only_needed_for_strings(
     assert ELMo.from_pretrained(tmp_path / "again").config.text.tokenizer == name
 
 
-def test_only_the_mixes_train_inside_a_model(tmp_path, tiny):
+def test_only_layer_mixes_are_trained_by_default(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
 
     class Tagger(nn.Module):
@@ -293,7 +293,7 @@ def test_only_the_mixes_train_inside_a_model(tmp_path, tiny):
     assert all(dict(tagger.named_parameters())[name].grad is not None for name in mixes)
 
 
-def test_dropout_applies_only_in_training(tmp_path, tiny):
+def test_dropout_is_applied_only_in_training_mode(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
     elmo = ELMo.from_pretrained(tmp_path / "model", dropout=0.5)
     ids = elmo.character_ids(SENTENCES)
@@ -305,14 +305,14 @@ def test_dropout_applies_only_in_training(tmp_path, tiny):
 
 
 @pytest.mark.parametrize("dropout", [1.5, -0.1, float("nan"), "0.5", None])
-def test_invalid_dropout_is_rejected(tmp_path, tiny, dropout):
+def test_from_pretrained_rejects_invalid_dropout(tmp_path, tiny, dropout):
     tiny.save_pretrained(tmp_path / "model")
     message = re.escape(f"dropout must be a number from 0 to 1 (got {dropout!r}).")
     with pytest.raises(ConfigError, match=message):
         ELMo.from_pretrained(tmp_path / "model", dropout=dropout)
 
 
-def test_keep_sentence_boundaries_adds_two_positions(tmp_path, tiny):
+def test_keep_sentence_boundaries_adds_two_positions_per_sentence(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
     elmo = ELMo.from_pretrained(tmp_path / "model", keep_sentence_boundaries=True)
     ids = elmo.character_ids(SENTENCES)
@@ -322,7 +322,7 @@ def test_keep_sentence_boundaries_adds_two_positions(tmp_path, tiny):
     torch.testing.assert_close(output.layers[:, 0, 1:-1], plain.layers[:, 0])
 
 
-def test_mixes_are_saved_and_loaded(tmp_path, tiny):
+def test_layer_mixes_are_saved_and_loaded(tmp_path, tiny):
     tiny.network.mixes[0].weights.data = torch.tensor([0.3, 0.2, 0.1])
     tiny.network.mixes[0].gamma.data.fill_(2.0)
     tiny.save_pretrained(tmp_path / "model")
@@ -333,7 +333,7 @@ def test_mixes_are_saved_and_loaded(tmp_path, tiny):
     assert not two.network.mixes[1].is_trained()
 
 
-def test_forward_accepts_and_checks_a_mask(tiny):
+def test_forward_accepts_a_valid_mask_and_rejects_invalid_ones(tiny):
     ids = tiny.character_ids(SENTENCES)
     mask = (ids != 0).any(dim=2)
     torch.testing.assert_close(tiny(ids, mask).layers, tiny(ids).layers)
@@ -361,7 +361,7 @@ def test_forward_rejects_invalid_ids(tiny, ids):
         tiny(ids)
 
 
-def test_forward_rejects_a_state_with_another_number_of_rows(tiny):
+def test_forward_rejects_a_state_with_the_wrong_number_of_rows(tiny):
     state = tiny(tiny.character_ids(["a", "b"])).state
     with pytest.raises(
         InputError, match=r"state has 2 rows, but the batch has 3\. Use state\.rows\(3\)"
@@ -375,19 +375,19 @@ def test_forward_accepts_an_empty_batch(tiny):
     assert output.representations[0].shape == (0, 0, 16)
 
 
-def test_copy_and_pickle_keep_the_vectors(tiny):
+def test_copied_and_unpickled_models_return_equal_vectors(tiny):
     expected = tiny.encode("a b c")
     assert np.array_equal(copy.deepcopy(tiny).encode("a b c"), expected)
     assert np.array_equal(pickle.loads(pickle.dumps(tiny)).encode("a b c"), expected)
 
 
-def test_state_dict_round_trip_keeps_the_vectors(tiny):
+def test_model_with_loaded_state_dict_returns_equal_vectors(tiny):
     other = ELMo(random_model(TINY, seed=9))
     other.load_state_dict(tiny.state_dict())
     assert np.array_equal(other.encode("a b c"), tiny.encode("a b c"))
 
 
-def test_invalid_mix_arguments_are_rejected(tmp_path, tiny):
+def test_from_pretrained_rejects_invalid_mix_arguments(tmp_path, tiny):
     tiny.save_pretrained(tmp_path / "model")
     with pytest.raises(ConfigError, match="2 weights, but the model has 3 layers"):
         ELMo.from_pretrained(tmp_path / "model", scalar_mix_parameters=[1.0, 2.0])

@@ -1,4 +1,4 @@
-"""Random access to vectors in job folders and single files."""
+"""Tests of random access to vectors in job folders and single files."""
 
 import multiprocessing
 import pickle
@@ -54,7 +54,9 @@ def written(home, tmp_path):
 
 @pytest.mark.parametrize("layers", ["average", "all"])
 @pytest.mark.parametrize("name", ["out.parquet", "out.h5", "out.hdf5", "out.npz"])
-def test_single_file_has_the_vectors_of_encode(written, expected, name, layers):
+def test_open_embeddings_returns_the_vectors_of_encode_from_a_single_file(
+    written, expected, name, layers
+):
     with open_embeddings(written(name, layers=layers)) as sentences:
         assert len(sentences) == len(LINES)
         for line, sentence, vectors in zip(LINES, sentences, expected[layers], strict=True):
@@ -66,7 +68,7 @@ def test_single_file_has_the_vectors_of_encode(written, expected, name, layers):
 
 
 @pytest.mark.parametrize("name", ["out.h5", "out.npz"])
-def test_words_are_returned_if_they_are_stored(written, home, name):
+def test_embeddings_return_the_words_if_they_are_stored(written, home, name):
     sentences = open_embeddings(written(name, raw=True))
     split = ELMo.from_pretrained(home / "model").tokenizer.words
     assert [sentence.words for sentence in sentences] == [split(line) for line in LINES]
@@ -75,7 +77,7 @@ def test_words_are_returned_if_they_are_stored(written, home, name):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_sentences_are_accessed_by_integer_and_slice(written, expected, format):
+def test_embeddings_are_indexed_by_integer_and_slice(written, expected, format):
     sentences = open_embeddings(written("out", format=format, shard_words=40))
     vectors = expected["average"]
     for number in (0, 1, 40, len(LINES) - 1, -1, -len(LINES), np.int64(7)):
@@ -97,13 +99,13 @@ def test_sentences_are_accessed_by_integer_and_slice(written, expected, format):
     sentences.close()
 
 
-def test_dtype_of_returned_vectors_can_be_chosen(written):
+def test_open_embeddings_converts_vectors_to_the_requested_dtype(written):
     path = written("out")
     assert open_embeddings(path, dtype=None)[1].vectors.dtype == np.float16
     assert open_embeddings(path, dtype="float64")[1].vectors.dtype == np.float64
 
 
-def test_only_the_row_groups_of_a_sentence_are_read(written, monkeypatch):
+def test_reading_a_sentence_reads_only_its_parquet_row_group(written, monkeypatch):
     import pyarrow.parquet
 
     monkeypatch.setattr("elmo.embed.parquet_writer.SHARD_GROUP_WORDS", 20)
@@ -137,7 +139,7 @@ def test_number_of_open_shards_is_limited(written, monkeypatch):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_embeddings_can_be_pickled_and_forked(written, format):
+def test_embeddings_work_after_pickling_and_in_forked_processes(written, format):
     sentences = open_embeddings(written("out", format=format, shard_words=40))
     expected = sentences[5].vectors
     unpickled = pickle.loads(pickle.dumps(sentences))
@@ -186,7 +188,7 @@ def test_verify_detects_damaged_shards(written, format):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_reading_a_damaged_shard_raises_only_format_errors(written, format):
-    """Random damage never causes an error of another library."""
+    """Errors of the underlying file libraries never reach the caller."""
     path = written("out", format=format, shard_words=40)
     shard = sorted((path / "shards").iterdir())[1]
     whole = shard.read_bytes()
@@ -205,7 +207,7 @@ def test_reading_a_damaged_shard_raises_only_format_errors(written, format):
     assert all(shard.name in error for error in errors)
 
 
-def test_verify_compares_counts_with_the_manifest(written):
+def test_verify_compares_sentence_and_word_counts_with_the_manifest(written):
     path = written("out", shard_words=40)
     manifest = path / "manifest.json"
     text = manifest.read_text()
@@ -220,7 +222,7 @@ def test_verify_compares_counts_with_the_manifest(written):
             open_embeddings(path).verify()
 
 
-def test_other_files_and_folders_are_rejected(tmp_path):
+def test_open_embeddings_rejects_unsupported_files_and_folders(tmp_path):
     with pytest.raises(FormatError, match="is not a folder of shards"):
         open_embeddings(tmp_path)
     with pytest.raises(
@@ -239,7 +241,7 @@ def test_other_files_and_folders_are_rejected(tmp_path):
         open_embeddings(tmp_path / "keys.h5")
 
 
-def test_blank_lines_have_empty_vectors(written, tmp_path):
+def test_blank_lines_have_arrays_without_rows(written, tmp_path):
     blank = write_text(tmp_path / "blank.txt", ["", ""])
     for name in ("blank", "blank.parquet", "blank.h5", "blank.npz"):
         with open_embeddings(written(name, source=blank)) as sentences:
@@ -247,8 +249,8 @@ def test_blank_lines_have_empty_vectors(written, tmp_path):
 
 
 @pytest.mark.parametrize("layers", ["average", "all"])
-def test_shard_of_blank_lines_has_vectors_of_the_same_dimension(written, tmp_path, layers):
-    """The vectors have no rows, but the dimension of all others."""
+def test_shard_of_blank_lines_has_empty_arrays_of_the_usual_dimension(written, tmp_path, layers):
+    """The arrays have no rows, but the same last dimension as those of other sentences."""
     text = write_text(tmp_path / "blank.txt", ["a b c d e f", "", ""])
     settings = {"format": "parquet", "shard_words": 5, "layers": layers}
     sentences = open_embeddings(written("blank", source=text, **settings))
@@ -257,7 +259,7 @@ def test_shard_of_blank_lines_has_vectors_of_the_same_dimension(written, tmp_pat
     assert [shape[-2] for shape in shapes] == [6, 0, 0]
 
 
-def test_readers_count_the_words(written):
+def test_readers_return_the_total_number_of_words(written):
     n_words = sum(len(line.split()) for line in LINES)
     for name in ("out.parquet", "out.h5", "out.npz"):
         reader = vector_readers.open_reader(written(name, layers="all"))
@@ -265,7 +267,7 @@ def test_readers_count_the_words(written):
         reader.close()
 
 
-def test_reading_parquet_without_pyarrow_names_the_extra(written, monkeypatch):
+def test_error_for_reading_parquet_without_pyarrow_names_the_extra(written, monkeypatch):
     path = written("out.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtra, match=r"elmo-torch\[parquet\]"):

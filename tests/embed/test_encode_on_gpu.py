@@ -1,4 +1,4 @@
-"""Encoding on a GPU: the same vectors as on a CPU, in any batch size and precision."""
+"""Tests that a GPU computes the same vectors as a CPU, for any batch size and precision."""
 
 import numpy as np
 import pytest
@@ -43,8 +43,8 @@ def test_gpu_vectors_are_close_to_cpu_vectors(monkeypatch, precision, tolerance,
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])
-def test_batch_is_halved_when_gpu_memory_runs_out(monkeypatch, state):
-    """The memory of the device is limited to half of what the largest batch needs."""
+def test_batch_is_split_if_gpu_memory_runs_out(monkeypatch, state):
+    """Device memory is limited to half of what the largest batch needs."""
     elmo = ELMo(random_model(CONFIG, seed=3, scale=1.0))
     sentences = [[f"word{(n + k * k) % 2000}" for k in range(30)] for n in range(2000)]
     inner, sizes = encoding.EncodingRun._compute, []

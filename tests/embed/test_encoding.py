@@ -1,4 +1,4 @@
-"""Encoding runs: groups of sentences, half precision results and selection of layers."""
+"""Tests of encoding runs: groups of sentences, float16 results and layer selection."""
 
 import numpy as np
 import pytest
@@ -22,13 +22,13 @@ GROUPS = [
 
 @pytest.fixture(params=[False, True], ids=["in caller", "in threads"])
 def run(request):
-    """Return a run that unpacks batches in the caller, or in threads as on a GPU."""
+    """Return a run that unpacks batches in the calling thread, or in other threads as on a GPU."""
     run = MODEL.encoding_run(batch_size=3)
     run.unpacks_in_threads = request.param
     return run
 
 
-def test_groups_have_the_vectors_of_separate_calls(run):
+def test_encoding_groups_equals_separate_encode_calls(run):
     reported = {key: 0 for key, _ in GROUPS}
 
     def report(key, count):
@@ -42,7 +42,7 @@ def test_groups_have_the_vectors_of_separate_calls(run):
         assert [array.tobytes() for array in vectors] == [array.tobytes() for array in expected]
 
 
-def test_repeated_sentences_have_separate_arrays(run):
+def test_repeated_sentences_do_not_share_memory(run):
     ((_, vectors),) = run.reset([("again", [["a", "b"], ["a", "b"]])])
     vectors[0][:] = 0
     assert vectors[1].any()
@@ -56,7 +56,7 @@ def test_carried_state_continues_across_groups(run):
     assert [array.tobytes() for array in actual] == [array.tobytes() for array in expected]
 
 
-def test_few_batches_are_read_ahead():
+def test_number_of_batches_read_ahead_is_limited():
     run = MODEL.encoding_run(batch_size=1)
     run.unpacks_in_threads = True
     n_read = 0
@@ -73,7 +73,7 @@ def test_few_batches_are_read_ahead():
 
 
 @pytest.mark.parametrize("layers", ["average", "all"])
-def test_float16_results_are_rounded_like_numpy(layers):
+def test_float16_results_are_rounded_as_by_numpy(layers):
     _, sentences = GROUPS[0]
     expected = MODEL.encode(sentences, layers=layers)
     actual = MODEL.encoding_run(layers=layers, host_dtype=torch.float16).encode(sentences)
@@ -83,7 +83,7 @@ def test_float16_results_are_rounded_like_numpy(layers):
 
 
 def return_float16(run, monkeypatch, change):
-    """Make a run return float16 vectors that `change` modified in place."""
+    """Make a run return float16 vectors after `change` has modified them in place."""
     select = run._select
 
     def changed(output):
@@ -97,7 +97,7 @@ def return_float16(run, monkeypatch, change):
 
 
 @pytest.mark.parametrize("value", [65520.0, -1e9, float("inf")])
-def test_overflow_of_float16_names_the_sentence(run, monkeypatch, value):
+def test_float16_overflow_error_names_the_sentence(run, monkeypatch, value):
     def change(vectors):
         # The second row is the third sentence: they are sorted by length and words.
         vectors[1, -1, -1] = value
@@ -107,7 +107,7 @@ def test_overflow_of_float16_names_the_sentence(run, monkeypatch, value):
         run.encode([["so"], ["it", "is"], ["not", "so"]])
 
 
-def test_largest_float16_value_and_nan_do_not_overflow(run, monkeypatch):
+def test_largest_float16_value_and_nan_are_not_reported_as_overflow(run, monkeypatch):
     def change(vectors):
         vectors[0, 0, :2] = torch.tensor([65519.0, torch.nan])
 
@@ -117,7 +117,7 @@ def test_largest_float16_value_and_nan_do_not_overflow(run, monkeypatch):
     assert np.isnan(vectors[0, 1])
 
 
-def test_overflow_at_padding_is_ignored(run, monkeypatch):
+def test_float16_overflow_in_padding_is_ignored(run, monkeypatch):
     def change(vectors):
         vectors[1, 2] = 1e9
 
@@ -148,6 +148,6 @@ def test_layers_above_the_requested_one_are_not_computed(monkeypatch, layers, ex
 
 
 @pytest.mark.parametrize("layers", [np.array([0, 1]), [0], None, -1, 3, True, "3", "last", 1.0])
-def test_invalid_layers_are_rejected(layers):
+def test_encoding_run_rejects_invalid_layers(layers):
     with pytest.raises(ConfigError, match="Expected average, mix, top, all or a number from 0"):
         MODEL.encode([["a"]], layers=layers)

@@ -1,4 +1,4 @@
-"""Division of texts into tasks, and reading the lines of tasks."""
+"""Tests of dividing texts into tasks and of reading the lines of tasks."""
 
 import bz2
 import gzip
@@ -54,7 +54,7 @@ def test_every_line_is_in_exactly_one_task(tmp_path, monkeypatch, extension, blo
     assert backwards[::-1] == parts
 
 
-def test_zstandard_text_is_read(tmp_path):
+def test_text_compressed_with_zstandard_is_read(tmp_path):
     zstandard = pytest.importorskip("zstandard")
     lines = make_lines(60)
     path = tmp_path / "text.zst"
@@ -65,7 +65,7 @@ def test_zstandard_text_is_read(tmp_path):
         assert part == lines[task.first_sentence : task.first_sentence + task.n_sentences]
 
 
-def test_small_texts_share_a_task(tmp_path):
+def test_several_small_texts_share_a_task(tmp_path):
     contents = ["\ufeffa b\r\nc\n", "", "d e f", "\n\n", "\ufeff", "g\n"]
     for number, content in enumerate(contents):
         (tmp_path / f"{number}.txt").write_text(content, encoding="utf-8", newline="")
@@ -81,12 +81,12 @@ def test_blank_lines_count_towards_the_task_size(tmp_path):
     assert [task.n_sentences for task in tasks] == [20, 20, 10]
 
 
-def test_empty_text_has_no_tasks(tmp_path):
+def test_empty_text_produces_no_tasks(tmp_path):
     (tmp_path / "empty.txt").touch()
     assert make_tasks([tmp_path / "empty.txt"], tmp_path)[1] == []
 
 
-def test_words_of_a_tokenizer_are_estimated(tmp_path):
+def test_number_of_words_is_estimated_with_a_tokenizer(tmp_path):
     path = write_text(tmp_path / "text.txt", ["ab cd", "", "ef"] * 20)
     texts = list_texts(str(path), tmp_path / "out")
     tasks = list(divide_into_tasks(texts, 20, lambda line: list(line.replace(" ", "").strip())))
@@ -94,7 +94,7 @@ def test_words_of_a_tokenizer_are_estimated(tmp_path):
     assert sum(task.n_words for task in tasks) == 120
 
 
-def test_word_estimate_samples_lines_of_the_whole_text(tmp_path):
+def test_word_count_estimate_samples_lines_from_the_whole_text(tmp_path):
     """The sample covers the whole text, but only a fraction of its lines."""
     tokenized = []
 
@@ -108,7 +108,7 @@ def test_word_estimate_samples_lines_of_the_whole_text(tmp_path):
     assert len(tokenized) < 1000
 
 
-def test_linked_folders_are_followed_once(tmp_path):
+def test_each_linked_folder_is_followed_only_once(tmp_path):
     texts, elsewhere = tmp_path / "texts", tmp_path / "elsewhere"
     for folder in (texts / "inside", elsewhere):
         folder.mkdir(parents=True)
@@ -121,7 +121,7 @@ def test_linked_folders_are_followed_once(tmp_path):
     assert names == ["a.txt", "b.txt"]
 
 
-def test_broken_link_is_reported(tmp_path):
+def test_broken_symbolic_link_raises_an_error(tmp_path):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "gone.txt").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"Cannot read .*gone\.txt: No such file"):
@@ -129,7 +129,7 @@ def test_broken_link_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize("extension", ["", ".gz"])
-def test_changed_text_is_detected(tmp_path, extension):
+def test_reader_detects_a_text_that_changed_after_planning(tmp_path, extension):
     compress = compressors()[extension]
     path = tmp_path / f"text.txt{extension}"
     path.write_bytes(compress(b"a b c\nd e f\n"))
@@ -148,7 +148,7 @@ def test_changed_text_is_detected(tmp_path, extension):
         ShardTaskReader([text.name for text in texts]).lines(tasks[0])
 
 
-def test_damaged_texts_are_reported(tmp_path):
+def test_damaged_text_file_raises_an_error(tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"fine\nbroken \xff here\n")
     with pytest.raises(InputError, match=r"bad\.txt is not UTF-8: line 2, byte 8"):
         make_tasks([tmp_path / "bad.txt"], tmp_path)
@@ -185,7 +185,7 @@ def test_list_texts_lists_files_and_rejects_invalid_sources(tmp_path):
         list_texts(str(tmp_path / "none"), tmp_path / "out")
 
 
-def test_tasks_do_not_depend_on_modification_times(tmp_path):
+def test_tasks_do_not_depend_on_file_modification_times(tmp_path):
     path = write_text(tmp_path / "text.txt", make_lines(40))
     first = make_tasks([path], tmp_path)[1]
     os.utime(path, (1, 1))

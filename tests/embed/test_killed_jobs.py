@@ -1,4 +1,4 @@
-"""Jobs in worker processes that are killed: no lost or repeated work, no leftover processes."""
+"""Tests of killed jobs and workers: no lost or repeated work, no leftover processes."""
 
 import os
 import random
@@ -23,7 +23,7 @@ SHARD_WORDS = 4000
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Return a folder with a model, a text, and the job folder of an undisturbed run."""
+    """Return a folder with a model, a text, and the job folder of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("home")
     write_model(folder / "model")
     write_text(folder / "text.txt", LINES)
@@ -34,7 +34,7 @@ def home(tmp_path_factory):
 
 
 def start(home, output):
-    """Start the command in a subprocess."""
+    """Start the embed command in a subprocess."""
     arguments = [home / "text.txt", output, "--model", home / "model"]
     arguments += ["--workers", "4", "--shard-words", SHARD_WORDS]
     return subprocess.Popen(
@@ -106,7 +106,7 @@ def test_job_survives_a_killed_worker_and_resumes_after_being_killed(home, tmp_p
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_ends_all_workers_and_keeps_finished_shards(home, tmp_path, number):
+def test_signal_stops_all_workers_without_losing_finished_shards(home, tmp_path, number):
     output = tmp_path / "out"
     with start(home, output) as process:
         wait_for(lambda: records(output))
@@ -124,7 +124,7 @@ def test_signal_ends_all_workers_and_keeps_finished_shards(home, tmp_path, numbe
 
 
 def replace_worker(tmp_path, monkeypatch, body):
-    """Make child processes run another worker with the given body."""
+    """Make child processes run a worker with the given body instead of the real one."""
     (tmp_path / "other_worker.py").write_text(
         f"import os, time\nfrom elmo.errors import InputError\nclass Worker:\n"
         f"    def __init__(self, job):\n        self.job = job\n"
@@ -141,7 +141,7 @@ def run_with_two_workers(home, output):
     return run_job(home / "text.txt", output, home / "model", shard_words=SHARD_WORDS, workers=2)
 
 
-def test_job_fails_when_three_workers_die_on_a_task(home, tmp_path, monkeypatch):
+def test_job_fails_after_three_workers_die_on_the_same_task(home, tmp_path, monkeypatch):
     replace_worker(tmp_path, monkeypatch, "report(5); time.sleep(0.1); os.kill(os.getpid(), 9)")
     with pytest.raises(OutputError, match=r"3 workers died while writing shard 0000\d.*SIGKILL"):
         run_with_two_workers(home, tmp_path / "out")
@@ -150,13 +150,13 @@ def test_job_fails_when_three_workers_die_on_a_task(home, tmp_path, monkeypatch)
     assert "(the last one had exit status 3). Finished shards are kept" in message
 
 
-def test_job_raises_the_error_of_a_worker(home, tmp_path, monkeypatch):
+def test_error_in_a_worker_is_raised_by_the_job(home, tmp_path, monkeypatch):
     replace_worker(tmp_path, monkeypatch, "raise InputError('no such thing')")
     with pytest.raises(InputError, match="no such thing"):
         run_with_two_workers(home, tmp_path / "out")
 
 
-def test_progress_subtracts_the_words_of_a_dead_worker(home, monkeypatch, tmp_path):
+def test_progress_subtracts_the_unfinished_words_of_a_dead_worker(home, monkeypatch, tmp_path):
     flag = tmp_path / "died"
     body = (
         f"report(7)\n        if not os.path.exists({str(flag)!r}):\n"

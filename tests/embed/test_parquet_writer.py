@@ -1,4 +1,4 @@
-"""`ParquetWriter` without a model: tables equal to those of Arrow, and row group sizes."""
+"""Tests of `ParquetWriter`: equality with files written by Arrow, and row group sizes."""
 
 import errno
 import resource
@@ -55,7 +55,9 @@ LENGTHS = {
 @pytest.mark.parametrize("all_layers", [False, True])
 @pytest.mark.parametrize("storage", ["float16", "float32"])
 @pytest.mark.parametrize("case", LENGTHS)
-def test_table_equals_that_of_arrow(tmp_path, monkeypatch, case, storage, all_layers):
+def test_parquet_writer_writes_the_same_table_as_arrow(
+    tmp_path, monkeypatch, case, storage, all_layers
+):
     monkeypatch.setattr(parquet_writer, "SHARD_GROUP_WORDS", 32)
     sentences = make_sentences(LENGTHS[case], storage, all_layers)
     settings = {"all_layers": all_layers, "storage": storage, "first_sentence": 7}
@@ -87,8 +89,8 @@ def row_groups(metadata):
 
 
 @pytest.mark.parametrize(("is_shard", "n_words"), [(True, 2**9), (False, 2**13)])
-def test_row_group_ends_at_its_number_of_words(tmp_path, is_shard, n_words):
-    """A sentence counts as one word more, so that blank sentences fill a group too."""
+def test_row_group_ends_at_the_configured_number_of_words(tmp_path, is_shard, n_words):
+    """Each sentence counts as one additional word, so that blank sentences also fill a group."""
     path = tmp_path / "x.parquet"
     sentences = make_sentences([31] * (n_words // 16), "float16", False)
     write_all(
@@ -101,7 +103,7 @@ def test_row_group_ends_at_its_number_of_words(tmp_path, is_shard, n_words):
 
 
 @pytest.mark.parametrize("all_layers", [False, True])
-def test_written_sentences_are_read_back_in_any_order(tmp_path, monkeypatch, all_layers):
+def test_written_sentences_can_be_read_in_any_order(tmp_path, monkeypatch, all_layers):
     monkeypatch.setattr(parquet_writer, "ROW_GROUP_WORDS", 20)
     sentences = make_sentences([0, *range(12), 0], "float32", all_layers)
     path = tmp_path / "x.parquet"
@@ -114,8 +116,8 @@ def test_written_sentences_are_read_back_in_any_order(tmp_path, monkeypatch, all
             assert embeddings[int(index)].vectors.tobytes() == vectors.tobytes()
 
 
-def test_vectors_are_converted_to_the_storage_dtype(tmp_path):
-    """The arrays have another dtype, and one is not contiguous."""
+def test_parquet_writer_converts_vectors_to_the_storage_dtype(tmp_path):
+    """The arrays have a different dtype, and one of them is not contiguous."""
     vectors = np.arange(24, dtype=np.float32).reshape(4, 6)
     path = tmp_path / "x.parquet"
     sentences = [(["a"] * 4, vectors), (["b"] * 6, vectors.T[:, ::-1])]
@@ -124,7 +126,7 @@ def test_vectors_are_converted_to_the_storage_dtype(tmp_path):
     assert stored == [vectors.tolist(), vectors.T[:, ::-1].tolist()]
 
 
-def test_equal_sentences_result_in_identical_bytes(tmp_path):
+def test_parquet_writer_writes_identical_bytes_for_equal_sentences(tmp_path):
     files = []
     for name in ("a.parquet", "b.parquet"):
         writer = ParquetWriter(
@@ -136,7 +138,7 @@ def test_equal_sentences_result_in_identical_bytes(tmp_path):
 
 
 def test_full_disk_raises_oserror_on_write_and_close(tmp_path):
-    """The file is closed even so."""
+    """The file is closed despite the error."""
     path = tmp_path / "x.parquet"
     code = (
         "import numpy as np, resource, sys\n"

@@ -1,4 +1,4 @@
-"""Jobs on a real Ray cluster on this machine: same bytes, and resumable with either engine."""
+"""Tests of jobs on a local Ray cluster: same bytes as with local workers, and resuming."""
 
 import dataclasses
 import os
@@ -23,7 +23,7 @@ LINES = make_lines(300)
 
 @pytest.fixture(scope="module")
 def ray():
-    """Start a small Ray cluster for the tests of this file."""
+    """Start a small Ray cluster for the tests in this file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray = pytest.importorskip("ray", reason="needs Ray: pip install 'elmo-torch[scale]'")
@@ -63,7 +63,7 @@ def run(home, output, **settings):
     return run_job(home / "text.txt", output, home / "model", **settings)
 
 
-def test_ray_resumes_a_local_job_with_identical_bytes(ray, home, tmp_path, monkeypatch):
+def test_job_started_locally_resumes_on_ray_with_identical_bytes(ray, home, tmp_path, monkeypatch):
     monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
 
     def interrupted(job, tasks, n_workers, advance):
@@ -80,7 +80,7 @@ def test_ray_resumes_a_local_job_with_identical_bytes(ray, home, tmp_path, monke
     assert ray.is_initialized()
 
 
-def test_job_raises_the_error_of_an_actor(ray, home, tmp_path, monkeypatch):
+def test_error_in_a_ray_actor_is_raised_by_the_job(ray, home, tmp_path, monkeypatch):
     def with_other_model(job, tasks, n_workers, advance):
         settings = dataclasses.replace(job.settings, model="other")
         yield from ray_workers.run_on_ray(
@@ -92,7 +92,7 @@ def test_job_raises_the_error_of_an_actor(ray, home, tmp_path, monkeypatch):
         run(home, tmp_path / "out")
 
 
-def test_job_fails_when_three_actors_die_on_a_task(ray, home, tmp_path, monkeypatch):
+def test_job_fails_after_three_ray_actors_die_on_the_same_task(ray, home, tmp_path, monkeypatch):
     class DyingActor(RayActor):
         def __init__(self, job):
             super().__init__(job)
@@ -115,7 +115,7 @@ def test_job_fails_when_three_actors_die_on_a_task(ray, home, tmp_path, monkeypa
     assert not list((tmp_path / "out" / "shards").iterdir())
 
 
-def test_unreachable_cluster_is_reported(home, tmp_path, monkeypatch):
+def test_unreachable_ray_cluster_raises_an_error(home, tmp_path, monkeypatch):
     ray = ray_workers.import_ray()
 
     def init(**settings):
@@ -131,8 +131,8 @@ def test_unreachable_cluster_is_reported(home, tmp_path, monkeypatch):
     assert ray.data.DataContext.get_current().enable_progress_bars == shown
 
 
-def test_actor_without_ray_writes_identical_bytes(home, tmp_path, monkeypatch):
-    """The actor is called in the test process instead of a process of Ray."""
+def test_ray_actor_called_without_ray_writes_identical_bytes(home, tmp_path, monkeypatch):
+    """The actor is called directly in the test process instead of in a Ray process."""
 
     def call_actor(job, tasks, n_workers, advance):
         actor = RayActor(job)
@@ -147,7 +147,7 @@ def test_actor_without_ray_writes_identical_bytes(home, tmp_path, monkeypatch):
     assert contents(tmp_path / "out") == contents(home / "expected")
 
 
-def test_engine_ray_without_ray_names_the_extra(home, tmp_path, monkeypatch):
+def test_error_for_engine_ray_without_ray_names_the_extra(home, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray.data", None)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"--engine ray needs .*elmo-torch\[scale\]"):

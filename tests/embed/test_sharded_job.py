@@ -1,4 +1,4 @@
-"""Jobs that embed texts into a folder of shards: content, resuming and errors."""
+"""Tests of jobs that embed texts into a folder of shards: content, resuming and errors."""
 
 import dataclasses
 import gzip
@@ -60,7 +60,7 @@ def run(tmp_path, texts, model):
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "abacus"])
-def test_unusable_device_leaves_no_folder(run, tmp_path, device):
+def test_no_folder_remains_if_the_device_is_unavailable(run, tmp_path, device):
     with pytest.raises(ConfigError, match=f"Device '{device}' is not available: "):
         run(device=device)
     assert not (tmp_path / "out").exists()
@@ -69,7 +69,9 @@ def test_unusable_device_leaves_no_folder(run, tmp_path, device):
 @pytest.mark.parametrize("layers", ["average", "all"])
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("storage", ["float16", "float32"])
-def test_shards_contain_the_vectors_of_encode(run, tmp_path, model, format, storage, layers):
+def test_shards_contain_the_vectors_returned_by_encode(
+    run, tmp_path, model, format, storage, layers
+):
     result = run(format=format, storage=storage, layers=layers)
     expected = ELMo.from_pretrained(model).encode([line.split() for line in LINES], layers=layers)
     with open_embeddings(tmp_path / "out", dtype=None) as embeddings:
@@ -89,7 +91,7 @@ def test_shards_contain_the_vectors_of_encode(run, tmp_path, model, format, stor
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_order_and_time_of_writing_do_not_change_the_bytes(run, tmp_path, monkeypatch, format):
+def test_shard_bytes_do_not_depend_on_task_order_or_time(run, tmp_path, monkeypatch, format):
     run("first", format=format)
     # Some formats store the time in seconds.
     time.sleep(1.1)
@@ -132,7 +134,7 @@ def test_interrupted_job_resumes_with_identical_bytes(run, tmp_path, monkeypatch
 
 
 def test_resumed_job_keeps_its_number_of_threads(run, tmp_path, monkeypatch):
-    """The number of threads affects rounding, and so the bytes of the shards."""
+    """The number of threads affects rounding and therefore the bytes of the shards."""
     threads = []
 
     def watched(job, tasks, n_workers, advance):
@@ -147,7 +149,7 @@ def test_resumed_job_keeps_its_number_of_threads(run, tmp_path, monkeypatch):
     assert threads == [1, 1]
 
 
-def test_finished_job_is_not_changed(run, tmp_path, monkeypatch):
+def test_rerunning_a_finished_job_changes_no_file(run, tmp_path, monkeypatch):
     run()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
     monkeypatch.setitem(sharded_job.ENGINES, "local", None)
@@ -162,7 +164,7 @@ def test_finished_job_is_not_changed(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["plan.json", "manifest.json"])
-def test_old_name_of_the_precision_setting_is_read(run, tmp_path, name):
+def test_old_name_of_the_precision_setting_is_accepted_in_job_files(run, tmp_path, name):
     run()
     path = tmp_path / "out" / name
     path.write_text(path.read_text().replace('"precision"', '"dtype"'))
@@ -172,7 +174,7 @@ def test_old_name_of_the_precision_setting_is_read(run, tmp_path, name):
         run(precision="float64")
 
 
-def test_missing_and_resized_shards_are_rewritten(run, tmp_path):
+def test_missing_shards_and_shards_of_wrong_size_are_rewritten(run, tmp_path):
     run()
     before = contents(tmp_path / "out")
     (tmp_path / "out" / "shards" / "00001.parquet").unlink()
@@ -194,14 +196,14 @@ CHANGED_SETTINGS = {
 
 
 @pytest.mark.parametrize("name", CHANGED_SETTINGS)
-def test_job_is_not_resumed_with_other_settings(run, name):
+def test_job_is_not_resumed_with_different_settings(run, name):
     run()
     settings, message = CHANGED_SETTINGS[name]
     with pytest.raises(ConfigError, match=f"contains another job: {message}"):
         run(**settings)
 
 
-def test_job_is_not_resumed_with_another_model(run, tmp_path):
+def test_job_is_not_resumed_with_a_different_model(run, tmp_path):
     run()
     other = write_model(tmp_path / "other", seed=1)
     with pytest.raises(ConfigError, match=r"the fingerprint of the model was \w{12}, now it is"):
@@ -211,7 +213,7 @@ def test_job_is_not_resumed_with_another_model(run, tmp_path):
     assert run(model=tmp_path / "moved").n_new_shards == 0
 
 
-def test_job_is_not_resumed_with_other_texts(run, tmp_path, texts):
+def test_job_is_not_resumed_with_different_texts(run, tmp_path, texts):
     run()
     # A new modification time or path is not a change of the text.
     os.utime(texts / "a.txt", (1, 1))
@@ -227,7 +229,7 @@ def test_job_is_not_resumed_with_other_texts(run, tmp_path, texts):
     longer = "".join(f"{line}\n" for line in [*LINES[40:], *LINES]).encode()
     write_text(texts / "a.txt", LINES[:40])
     (texts / "b.txt.gz").write_bytes(gzip.compress(longer))
-    with pytest.raises(ConfigError, match="contains another job"):
+    with pytest.raises(ConfigError, match="contains a job for different input"):
         run()
 
 
@@ -241,7 +243,7 @@ def test_worker_detects_a_model_that_changed_after_planning(run, tmp_path, monke
         run()
 
 
-def test_locked_folder_is_rejected(run, tmp_path):
+def test_job_rejects_a_folder_locked_by_another_job(run, tmp_path):
     run()
     with (
         locked(tmp_path / "out", "busy"),
@@ -250,7 +252,7 @@ def test_locked_folder_is_rejected(run, tmp_path):
         run()
 
 
-def test_folder_with_other_files_is_rejected(run, tmp_path):
+def test_job_rejects_a_folder_with_unrelated_files(run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match=r"contains notes\.txt but no plan\.json"):
@@ -258,14 +260,14 @@ def test_folder_with_other_files_is_rejected(run, tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["notes.txt"]
 
 
-def test_folder_of_a_job_killed_before_the_plan_is_reused(run, tmp_path):
+def test_folder_of_a_job_killed_before_planning_is_reused(run, tmp_path):
     for name in ("shards", "records"):
         (tmp_path / "out" / name).mkdir(parents=True)
     run()
     assert (tmp_path / "out" / "manifest.json").exists()
 
 
-def test_interrupt_before_the_plan_leaves_no_folder(run, tmp_path, monkeypatch):
+def test_no_folder_remains_after_an_interrupt_during_planning(run, tmp_path, monkeypatch):
     def interrupt(path, content):
         raise KeyboardInterrupt
 
@@ -276,14 +278,14 @@ def test_interrupt_before_the_plan_leaves_no_folder(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"version": 2}', '{"version": 1}'])
-def test_damaged_plan_is_reported(run, tmp_path, content):
+def test_damaged_plan_file_raises_an_error(run, tmp_path, content):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "plan.json").write_text(content)
     with pytest.raises(FormatError, match=r"plan\.json"):
         run()
 
 
-def test_failed_planning_leaves_no_folder(run, tmp_path, texts):
+def test_no_folder_remains_if_planning_fails(run, tmp_path, texts):
     (texts / "bad.txt").write_bytes(b"\xff\n")
     with pytest.raises(InputError, match="not UTF-8"):
         run()
@@ -301,7 +303,7 @@ UNSUPPORTED = {
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unsupported_options_of_a_job_are_rejected(run, tmp_path, name):
+def test_job_rejects_unsupported_options(run, tmp_path, name):
     settings, message = UNSUPPORTED[name]
     with pytest.raises(ConfigError, match=message):
         run(**settings)
@@ -309,7 +311,7 @@ def test_unsupported_options_of_a_job_are_rejected(run, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["workers", "shard_words"])
-def test_config_rejects_numbers_below_one(name):
+def test_embed_config_rejects_numbers_below_one(name):
     with pytest.raises(ConfigError, match=f"{name} is 0; it must be at least 1"):
         EmbedConfig("in.txt", "out", **{name: 0})
 
@@ -324,11 +326,11 @@ JOB_OPTIONS = {
 
 
 @pytest.mark.parametrize("name", JOB_OPTIONS)
-def test_job_options_are_rejected_for_a_single_file(tmp_path, name):
+def test_job_options_are_rejected_for_single_file_output(tmp_path, name):
     assert set(JOB_OPTIONS) == set(embed_file.JOB_OPTIONS)
     config = EmbedConfig("in.txt", str(tmp_path / "out.h5"), **{name: JOB_OPTIONS[name]})
     flag = name.replace("_", "-")
-    message = rf"--{flag} is only supported for a folder of shards, but .*out\.h5 is a file"
+    message = rf"--{flag} is only supported if the output is a folder, but .*out\.h5 is a file"
     with pytest.raises(ConfigError, match=message):
         embed_file.embed(config)
 
@@ -344,7 +346,7 @@ def test_folder_name_with_an_extension_must_end_with_a_slash_or_exist(run, tmp_p
     assert isinstance(run("vectors.v2"), JobResult)
 
 
-def test_free_space_is_checked_before_the_start(run, tmp_path, monkeypatch, capsys):
+def test_free_disk_space_is_checked_before_the_job_starts(run, tmp_path, monkeypatch, capsys):
     result = run("fits")
     estimate = capsys.readouterr().err.splitlines()[0]
     n_words = sum(len(line.split()) for line in LINES)
@@ -359,7 +361,7 @@ def test_free_space_is_checked_before_the_start(run, tmp_path, monkeypatch, caps
 
 @pytest.mark.parametrize("layers", ["average", "all"])
 @pytest.mark.parametrize("format", FORMATS)
-def test_estimated_size_is_an_upper_bound(run, tmp_path, format, layers):
+def test_estimated_job_size_is_an_upper_bound(run, tmp_path, format, layers):
     write_text(tmp_path / "long.txt", make_lines(3000))
     result = run(source=tmp_path / "long.txt", format=format, layers=layers, shard_words=5000)
     assert result.n_bytes <= result.estimated_bytes <= 2.5 * result.n_bytes
@@ -367,7 +369,7 @@ def test_estimated_size_is_an_upper_bound(run, tmp_path, format, layers):
     assert result.estimated_bytes == estimated_bytes(plan, plan.tasks)
 
 
-def test_raw_text_is_tokenized(run, tmp_path, model):
+def test_job_tokenizes_raw_text(run, tmp_path, model):
     raw = write_text(tmp_path / "raw.txt", ["He didn't sit.", "", "Don't!"] * 10)
     run(source=raw, raw=True, shard_words=10)
     split = ELMo.from_pretrained(model).tokenizer.words
@@ -377,7 +379,7 @@ def test_raw_text_is_tokenized(run, tmp_path, model):
         assert sum(len(sentence.words) for sentence in sentences) == sentences.manifest.n_words
 
 
-def test_empty_text_results_in_no_shards(run, tmp_path):
+def test_job_on_an_empty_text_writes_no_shards(run, tmp_path):
     (tmp_path / "empty.txt").touch()
     assert run(source=tmp_path / "empty.txt").n_sentences == 0
     with open_embeddings(tmp_path / "out") as sentences:
@@ -387,7 +389,7 @@ def test_empty_text_results_in_no_shards(run, tmp_path):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_overflow_of_float16_storage_is_an_error(run, tmp_path, monkeypatch, format):
+def test_float16_storage_overflow_raises_an_error(run, tmp_path, monkeypatch, format):
     monkeypatch.setattr(BiLMOutput, "average", lambda output: 1e9 * output.layer(-1))
     with pytest.raises(OutputError, match=r"overflows float16 storage .*--storage float32"):
         run(format=format)
@@ -396,7 +398,7 @@ def test_overflow_of_float16_storage_is_an_error(run, tmp_path, monkeypatch, for
 
 
 @pytest.mark.parametrize("writer", ["HDF5Writer", "ParquetWriter", "SafetensorsWriter"])
-def test_full_disk_leaves_no_shard(run, tmp_path, monkeypatch, writer):
+def test_no_partial_shard_remains_if_the_disk_is_full(run, tmp_path, monkeypatch, writer):
     def fail(self, *arguments):
         raise OSError(28, "No space left on device")
 
@@ -407,7 +409,7 @@ def test_full_disk_leaves_no_shard(run, tmp_path, monkeypatch, writer):
     assert list((tmp_path / "out" / "shards").iterdir()) == []
 
 
-def test_window_has_a_limited_number_of_words(run, monkeypatch):
+def test_number_of_words_per_window_is_limited_in_a_job(run, monkeypatch):
     monkeypatch.setitem(embed_file.WINDOW_WORDS, "cpu", 30)
     sizes = []
     reset = EncodingRun.reset
@@ -426,7 +428,7 @@ def test_window_has_a_limited_number_of_words(run, monkeypatch):
     assert len(sizes) > 10
 
 
-def test_progress_of_a_resumed_job_counts_finished_shards(run, tmp_path, monkeypatch, capsys):
+def test_progress_of_a_resumed_job_includes_finished_shards(run, tmp_path, monkeypatch, capsys):
     run()
     capsys.readouterr()
     (tmp_path / "out" / "shards" / "00003.parquet").unlink()
@@ -438,7 +440,7 @@ def test_progress_of_a_resumed_job_counts_finished_shards(run, tmp_path, monkeyp
     assert f"{n_words} of {n_words} words, about 0 s left" in lines[-1]
 
 
-def test_wrong_and_unreadable_records_are_ignored(tmp_path, run):
+def test_mismatched_and_unreadable_shard_records_are_ignored(tmp_path, run):
     run()
     folder = JobFolder(tmp_path / "out")
     plan = folder.plan()

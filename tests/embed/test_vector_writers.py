@@ -1,4 +1,4 @@
-"""Writers of vector files without a model; `test_embed_file.py` tests them with one."""
+"""Tests of vector file writers without a model; `test_embed_file.py` tests them with one."""
 
 import h5py
 import numpy as np
@@ -9,7 +9,7 @@ from elmo.errors import ConfigError
 
 
 @pytest.mark.parametrize("name", ["out.H5", "out.HDF5", "out.Hdf5"])
-def test_extension_is_case_insensitive(tmp_path, name):
+def test_vector_file_extension_is_case_insensitive(tmp_path, name):
     path = tmp_path / name
     settings = {"all_layers": False, "index_sentences": True, "store_words": False}
     with open_vector_file(path, **settings) as writer:

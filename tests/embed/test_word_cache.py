@@ -1,4 +1,4 @@
-"""`WordCache`: context-independent word vectors kept between calls."""
+"""Tests of `WordCache`, which caches context-independent word vectors between calls."""
 
 import threading
 
@@ -24,7 +24,7 @@ def assert_close(actual, expected):
         np.testing.assert_allclose(ours, true, rtol=0, atol=1e-6)
 
 
-def test_cache_computes_each_word_once_and_keeps_the_vectors(model):
+def test_word_cache_computes_each_word_once_without_changing_vectors(model):
     cache, expected = WordCache(), model.encode(SENTENCES)
     assert_close(model.encode(SENTENCES, cache=cache), expected)
     assert (cache.n_computed, cache.n_found, len(cache)) == (4, 0, 4)
@@ -34,13 +34,13 @@ def test_cache_computes_each_word_once_and_keeps_the_vectors(model):
     assert cache.n_computed == 5
 
 
-def test_cache_accepts_empty_sentences_and_rejects_other_types(model):
+def test_encode_accepts_empty_sentences_with_word_cache_and_rejects_other_caches(model):
     assert model.encode([[], []], cache=WordCache())[0].shape == (0, model.config.dim)
     with pytest.raises(ConfigError, match=r"cache must be a WordCache \(got True\)"):
         model.encode(SENTENCES, cache=True)
 
 
-def test_cache_evicts_the_least_recently_used_word(model):
+def test_word_cache_evicts_the_least_recently_used_word(model):
     cache = WordCache(max_words=3)
     for sentence in (["a", "b", "c"], ["a", "d"], ["b"], ["a", "b", "d"]):
         assert_close(model.encode([sentence], cache=cache), model.encode([sentence]))
@@ -56,7 +56,7 @@ def test_cache_evicts_the_least_recently_used_word(model):
     assert cache.n_computed == before + 7
 
 
-def test_cache_grows_beyond_its_initial_size(model):
+def test_word_cache_grows_beyond_its_initial_size(model):
     cache = WordCache()
     words = [[f"w{number}" for number in range(1500)]]
     expected = model.encode(words)
@@ -65,7 +65,7 @@ def test_cache_grows_beyond_its_initial_size(model):
     assert cache.n_computed == 1500
 
 
-def test_cache_is_cleared_for_another_precision_and_changed_weights(model):
+def test_word_cache_is_cleared_when_precision_or_weights_change(model):
     cache = WordCache()
     model.encode(SENTENCES, cache=cache)
     model.encode(SENTENCES, cache=cache, precision="float64")
@@ -86,7 +86,7 @@ def test_enable_word_cache_works_in_each_precision(model, precision):
     assert run.cache.n_computed == 4
 
 
-def test_cache_rejects_another_model(model):
+def test_word_cache_rejects_a_different_model(model):
     cache = WordCache()
     model.encode(SENTENCES, cache=cache)
     other = ELMo(random_model(seed=1))
@@ -95,12 +95,12 @@ def test_cache_rejects_another_model(model):
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, "many"])
-def test_cache_rejects_invalid_sizes(size):
+def test_word_cache_rejects_invalid_sizes(size):
     with pytest.raises(ConfigError, match="must be an integer of at least 1"):
         WordCache(max_words=size)
 
 
-def test_threads_share_a_cache(model):
+def test_word_cache_can_be_shared_between_threads(model):
     cache = WordCache(max_words=50)
     texts = [[[f"w{(number * step) % 61}" for number in range(30)]] for step in range(1, 9)]
     expected = [model.encode(text) for text in texts]
@@ -123,13 +123,13 @@ def test_threads_share_a_cache(model):
     assert not errors
 
 
-def test_cache_works_with_a_carried_state(model):
+def test_word_cache_works_with_a_carried_state(model):
     cache = WordCache()
     expected = model.encode(SENTENCES, state="carry", batch_size=2)
     assert_close(model.encode(SENTENCES, state="carry", batch_size=2, cache=cache), expected)
 
 
-def test_cache_works_with_a_model_created_in_inference_mode():
+def test_word_cache_works_with_a_model_created_in_inference_mode():
     with torch.inference_mode():
         model = ELMo(random_model(scale=1.0))
     assert_close(model.encode(SENTENCES, cache=WordCache()), model.encode(SENTENCES))

@@ -1,4 +1,4 @@
-"""Helpers for the tests of jobs: a text, a model, and an engine in the test process."""
+"""Helpers for testing jobs: a text, a tiny model, and an engine without worker processes."""
 
 import os
 import random
@@ -21,7 +21,7 @@ def write_model(folder, seed=0):
 
 
 def make_lines(n_lines, seed=0):
-    """Return lines of a few words; some are blank, some are repeated."""
+    """Return lines of a few words each; some are blank and some are repeated."""
     rng = random.Random(seed)
     words = [f"word{number}" for number in range(50)] + ["é", "漢字", "<S>", "."]
     return [" ".join(rng.choices(words, k=rng.randint(0, 8))) for _ in range(n_lines)]
@@ -34,7 +34,7 @@ def write_text(path, lines):
 
 
 def in_this_process(job, tasks, n_workers, advance):
-    """Run tasks as an engine, but without child processes."""
+    """Run tasks like an engine, but in the test process instead of child processes."""
     worker = ShardWorker(job)
     try:
         for task in tasks:

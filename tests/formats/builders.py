@@ -1,7 +1,7 @@
-"""Tiny models in every supported format, built from the format descriptions alone.
+"""Builders for tiny models in every supported format.
 
-Nothing here calls the readers or writers of the package: names, shapes and conversions are written
-a second time, so that a mistake in either is noticed.
+They do not use the readers and writers of the package: names, shapes and conversions are
+implemented independently, so that a mistake in either implementation makes a test fail.
 """
 
 import gzip
@@ -86,7 +86,7 @@ GEOMETRIES: dict[str, dict[str, Any]] = {
 def bilm_arrays(
     options: Mapping[str, Any], *, n_words: int = 0, n_softmax: int = 0, seed: int = 0
 ) -> Arrays:
-    """Return random datasets of a weight file for these options."""
+    """Return random weight file datasets for the given options."""
     rng = np.random.default_rng(seed)
     lstm = options["lstm"]
     cell, projection, layers = lstm["dim"], lstm["projection_dim"], lstm["n_layers"]
@@ -130,7 +130,7 @@ def write_hdf5(path: Path, arrays: Arrays) -> Path:
 
 
 def read_hdf5(path: Path) -> Arrays:
-    """Return every dataset with its exact dtype."""
+    """Return every dataset in an HDF5 file with its original dtype."""
     arrays: Arrays = {}
 
     def visit(name: str, item: object) -> None:
@@ -155,7 +155,7 @@ def hdf5_folder(
     options_name: str = "options.json",
     vocab: str | None = None,
 ) -> Path:
-    """Write options and weights, and a vocabulary if `vocab` names its file."""
+    """Write options, weights and, if `vocab` is a file name, a vocabulary."""
     folder.mkdir(parents=True, exist_ok=True)
     options = make_options() if options is None else options
     write_hdf5(folder / weights, bilm_arrays(options) if arrays is None else arrays)
@@ -190,7 +190,7 @@ def write_zip(path: Path, members: Mapping[str, bytes]) -> Path:
 
 
 def checkpoint_name(dataset: str) -> str:
-    """Return the TensorFlow variable name of a dataset."""
+    """Return the TensorFlow variable name for a dataset name."""
     name = "lm/" + dataset
     if not dataset.startswith("RNN_"):
         return name
@@ -201,7 +201,7 @@ def checkpoint_name(dataset: str) -> str:
 
 
 def checkpoint_variables(arrays: Arrays) -> Arrays:
-    """Return the variables of a training run: weights, Adagrad slots and two counters."""
+    """Return the checkpoint variables of a training run: weights, Adagrad slots, two counters."""
     variables = {checkpoint_name(name): array for name, array in arrays.items()}
     slots = {f"{name}/Adagrad": np.ones_like(array) for name, array in variables.items()}
     counters = {"global_step": np.float32(7), "train_perplexity": np.float32(0)}
@@ -216,7 +216,7 @@ def checkpoint_folder(
     vocab: str | None = "vocab.txt",
     variables: Arrays | None = None,
 ) -> Path:
-    """Write a checkpoint of step 7 with its softmax and training options."""
+    """Write a checkpoint for step 7, with softmax weights and training options."""
     folder.mkdir(parents=True)
     options = make_options() if options is None else options
     if variables is None:
@@ -239,7 +239,7 @@ def checkpoint_folder(
 def elmo_state(
     arrays: Arrays, options: Mapping[str, Any], *, prefix: str = ELMO, n_mixes: int = 1
 ) -> dict[str, torch.Tensor]:
-    """Convert the datasets of a weight file to the state dict of AllenNLP's module."""
+    """Convert weight file datasets to the state dict of AllenNLP's `Elmo` module."""
 
     def tensor(array: Any) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array))
@@ -289,7 +289,7 @@ def elmo_state(
 
 
 def tagger_state(**changes: Any) -> dict[str, torch.Tensor]:
-    """Return the state dict of a tagger that contains an ELMo."""
+    """Return the state dict of an AllenNLP tagger that contains an ELMo model."""
     options = make_options()
     state = elmo_state(bilm_arrays(options), options, **changes)
     return {**state, "tag_projection_layer.weight": torch.ones(3, 16)}
@@ -307,7 +307,7 @@ def archive_members(
     options: Any = None,
     legacy: bool = False,
 ) -> dict[str, bytes]:
-    """Return the files of a model.tar.gz, including the options if they are given."""
+    """Return the files in a model.tar.gz, including options.json if options are given."""
     members = {
         "config.json": json.dumps({"model": {"type": "simple_tagger"}}).encode(),
         "weights.th": torch_bytes(tagger_state() if state is None else state, legacy=legacy),
@@ -356,7 +356,7 @@ WORD_LINES = [
 
 
 def make_architecture(**changes: Any) -> dict[str, Any]:
-    """Return the content of an architecture file; keys of either section can be replaced."""
+    """Return the content of an ELMoForManyLangs architecture file, with some keys replaced."""
     encoder = {
         "name": "elmo",
         "projection_dim": 8,
@@ -382,7 +382,7 @@ def make_architecture(**changes: Any) -> dict[str, Any]:
 def many_langs_state(
     architecture: Mapping[str, Any], n_words: int, n_characters: int
 ) -> dict[str, dict[str, torch.Tensor]]:
-    """Return the content of both pickles."""
+    """Return the content of the two ELMoForManyLangs pickles."""
     rng = np.random.default_rng(1)
 
     def tensor(*shape: int) -> torch.Tensor:
@@ -434,10 +434,10 @@ def many_langs_folder(
         folder: Folder to create.
         character_lines: Lines of char.dic; the character embedding has one row per line.
         word_lines: Lines of word.dic; the word embedding has one row per line.
-        architecture: Content of the architecture file, if it is to differ from the tensors.
+        architecture: Content of the architecture file. Default: matches the tensors.
         config_path: Value of `config_path` in config.json.
-        legacy: Write pickles in the old format of PyTorch.
-        changes: Values that replace those of the architecture and determine the tensors.
+        legacy: Whether to write pickles in PyTorch's old format.
+        changes: Architecture values to replace; the tensors are created accordingly.
     """
     folder.mkdir(parents=True)
     actual = make_architecture(**changes)
@@ -460,7 +460,7 @@ def many_langs_folder(
 def damaged(data: bytes, n_variants: int, seed: int) -> Iterator[tuple[str, bytes]]:
     """Yield damaged copies of a file: truncated anywhere, or with a few bytes changed.
 
-    Both ends of the file, where most formats keep their index, are damaged more often.
+    The two ends of the file are damaged more often, because most formats store their index there.
     """
     rng = random.Random(seed)
     for number in range(n_variants):

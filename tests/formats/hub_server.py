@@ -1,4 +1,4 @@
-"""A minimal hub server for tests: the endpoints that `huggingface_hub` uses, with files in memory.
+"""A minimal in-memory hub server for tests, with the endpoints that `huggingface_hub` uses.
 
 It supports models, one branch and commits, but no xet storage, pull requests or CDN.
 """
@@ -22,7 +22,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 @dataclass
 class Commit:
-    """The files of a repository at one commit."""
+    """Files in a repository at one commit."""
 
     oid: str
     message: str
@@ -34,11 +34,11 @@ class Repository:
     """A repository and its history, oldest commit first.
 
     Attributes:
-        name: owner/name.
-        is_private: Whether only known tokens can read it.
+        name: Hub id (owner/name).
+        is_private: Whether reading requires a valid token.
         is_gated: Whether all downloads are denied.
         branch: Name of the only branch.
-        commits: Never empty.
+        commits: All commits; there is at least one.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Repository:
 
     @property
     def files(self) -> Files:
-        """The files of the newest commit."""
+        """Files in the newest commit."""
         return self.commits[-1].files
 
     def commit(self, message: str, files: Files) -> Commit:
@@ -64,7 +64,7 @@ class Repository:
         return commit
 
     def commit_at(self, revision: str) -> Commit | None:
-        """Return the commit of a revision, if it exists."""
+        """Return the commit for a revision, or None if it does not exist."""
         if revision == self.branch:
             return self.commits[-1]
         return next((commit for commit in self.commits if commit.oid == revision), None)
@@ -74,7 +74,7 @@ class HTTPError(Exception):
     """An error response."""
 
     def __init__(self, status: int, message: str, code: str | None = None) -> None:
-        """Store the status, the message and the hub's error code."""
+        """Create an error with an HTTP status, a message and the hub's error code."""
         super().__init__(message)
         self.status, self.message, self.code = status, message, code
 
@@ -86,8 +86,9 @@ class HubServer:
         repositories: Repositories by name.
         write_token: Token that can read and write everything; None allows everyone.
         read_token: Token that can read everything.
-        large_endings: File endings that are uploaded through Git LFS.
-        fault: Status of every response, 0 to close the connection, or bytes of every response.
+        large_endings: Extensions of the files that are uploaded through Git LFS.
+        fault: Simulated fault: a status code or bytes to send as every response, or 0 to close the
+            connection without a response.
         requests: Method and path of all requests, in order.
     """
 
@@ -98,7 +99,7 @@ class HubServer:
         read_token: str | None = None,
         large_endings: tuple[str, ...] = (".safetensors", ".hdf5"),
     ) -> None:
-        """Bind a free port; requests are served only inside `with`."""
+        """Bind a free port. Requests are served only inside the `with` block."""
         self.repositories: dict[str, Repository] = {}
         self.large_files: dict[str, bytes] = {}
         self.write_token, self.read_token = write_token, read_token
@@ -127,7 +128,7 @@ class HubServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Wait for the last response and close the port."""
+        """Wait until the last response has been sent and close the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -140,12 +141,12 @@ class HubServer:
 
 
 class _Server(ThreadingHTTPServer):
-    # Joined at the end: no thread of the server outlives its test.
+    # Threads are joined at the end, so that none outlives its test.
     daemon_threads = False
     request_queue_size = 64
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore errors: clients may close the connection early."""
+        """Ignore connection errors, because clients may close the connection early."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -154,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
     hub: HubServer
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Do not log to stderr."""
+        """Suppress request logging to stderr."""
 
     def do_GET(self) -> None:
         self._serve()

@@ -1,4 +1,4 @@
-"""All supported model formats on disk, by name, and assertions shared by the format tests."""
+"""Sample models in all supported formats, and assertions shared by the format tests."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ MANY_LANGS = "ELMoForManyLangs folder"
 
 
 class Source(NamedTuple):
-    """A file format: the origin its reader reports, and a function that writes a model."""
+    """A model format: the `origin` its reader reports, and a function that writes a sample."""
 
     origin: str
     make: Callable[[Path], dict[str, Any]]
@@ -172,7 +172,7 @@ SOURCES: dict[str, Source] = {
 def assert_error(
     call: Callable[[], object], *phrases: str, error_type: type[ElmoError] = ElmoError
 ) -> str:
-    """Check that a call raises a one-line error that contains the phrases; return the message."""
+    """Check that a call raises a one-line error with the given phrases; return its message."""
     with pytest.raises(error_type) as caught:
         call()
     message = str(caught.value)
@@ -184,7 +184,7 @@ def assert_error(
 
 
 def assert_same_model(actual: ELMo, expected: ELMo) -> None:
-    """Compare config, weights, dictionaries and vectors exactly."""
+    """Check that two models have identical configs, weights, dictionaries and vectors."""
     assert actual.config == expected.config
     assert actual.tokenizer.name == expected.tokenizer.name
     assert actual.origin == expected.origin
@@ -209,7 +209,7 @@ def _words(vocabulary: Vocabulary | None) -> tuple[str, ...] | None:
 
 
 def snapshot(folder: Path) -> dict[str, bytes | None]:
-    """Return the content of all files under a folder; None for subfolders."""
+    """Return the content of all files under a folder by path, with None for subfolders."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""Tests of reading ELMo models inside AllenNLP models."""
+"""Tests for reading ELMo models from AllenNLP archives and state dicts."""
 
 import json
 
@@ -43,7 +43,7 @@ class TestVectors:
     @pytest.mark.parametrize(
         "geometry", ["plain", "one layer", "three layers", "no highway", "tanh", "no clips"]
     )
-    def test_encode_matches_model_of_weight_file(self, tmp_path, geometry):
+    def test_encode_matches_same_model_loaded_from_hdf5(self, tmp_path, geometry):
         options = make_options(**GEOMETRIES[geometry])
         arrays = bilm_arrays(options)
         plain = ELMo.from_pretrained(hdf5_folder(tmp_path / "hdf5", options, arrays))
@@ -58,7 +58,7 @@ class TestVectors:
         ):
             np.testing.assert_allclose(actual, expected, atol=1e-5)
 
-    def test_golden_archive_is_same_from_all_paths(self, golden_path):
+    def test_golden_archive_loads_equally_from_file_archive_and_folder(self, golden_path):
         folder = golden_path("allennlp/simple_tagger_with_elmo/serialization")
         models = [ELMo.from_pretrained(folder / name) for name in ("best.th", "model.tar.gz", "")]
         assert {model.origin for model in models} == {ARCHIVE}
@@ -71,7 +71,7 @@ class TestVectors:
 
 
 class TestOptions:
-    def test_read_without_options_notes_assumptions(self, tmp_path):
+    def test_read_without_options_notes_assumed_values(self, tmp_path):
         model = read(state_file(tmp_path))
         assert len(model.notes) == 1
         assert "cell clip 3, projection clip 3, activation relu" in model.notes[0]
@@ -80,7 +80,7 @@ class TestOptions:
         assert model.config.lstm.residual
 
     @pytest.mark.parametrize("in_archive", [True, False])
-    def test_read_with_options_assumes_nothing(self, tmp_path, in_archive):
+    def test_read_with_options_adds_no_notes(self, tmp_path, in_archive):
         options = make_options(clip=1.5, activation="tanh")
         if in_archive:
             path = archive(options=options).make(tmp_path)["source"]
@@ -131,7 +131,7 @@ class TestOptions:
 
 class TestMixes:
     @pytest.mark.parametrize("n_mixes", [0, 1, 2, 3])
-    def test_read_returns_mixes_of_archive(self, tmp_path, n_mixes):
+    def test_read_returns_layer_mixes_from_archive(self, tmp_path, n_mixes):
         model = read(state_file(tmp_path, tagger_state(n_mixes=n_mixes)))
         assert model.config.mix.n_mixes == max(n_mixes, 1)
         for number in range(n_mixes):
@@ -141,7 +141,7 @@ class TestMixes:
         if not n_mixes:
             assert model.weights["mixes.0.weights"].tolist() == [0, 0, 0]
 
-    def test_mixes_are_sorted_by_number(self, tmp_path):
+    def test_layer_mixes_are_sorted_by_number(self, tmp_path):
         state = {
             name.replace("scalar_mix_0", "scalar_mix_10").replace(
                 "scalar_mix_1.", "scalar_mix_2."
@@ -164,7 +164,7 @@ class TestMixes:
             ("gamma", torch.tensor([float("nan")]), ["mixes.0.gamma", "NaN"]),
         ],
     )
-    def test_read_rejects_invalid_mix(self, tmp_path, name, value, phrases):
+    def test_read_rejects_invalid_layer_mix(self, tmp_path, name, value, phrases):
         state = tagger_state()
         if value is None:
             del state[f"{ELMO}scalar_mix_0.{name}"]
@@ -182,7 +182,7 @@ class TestSurroundingModel:
         model = read(state_file(tmp_path, tagger_state(prefix=prefix)))
         assert model.config.lstm.cell_dim == 16
 
-    def test_read_ignores_other_tensors(self, tmp_path):
+    def test_read_ignores_tensors_outside_elmo_module(self, tmp_path):
         state = {
             **tagger_state(),
             "batch_norm.num_batches_tracked": torch.tensor(7),
@@ -194,7 +194,7 @@ class TestSurroundingModel:
         }
         assert read(state_file(tmp_path, state)).config == read(state_file(tmp_path)).config
 
-    def test_read_rejects_two_elmos(self, tmp_path):
+    def test_read_rejects_state_dict_with_two_elmo_models(self, tmp_path):
         state = {**tagger_state(prefix="source.elmo."), **tagger_state(prefix="target.elmo.")}
         path = state_file(tmp_path, state)
         assert_error(
@@ -219,7 +219,7 @@ class TestSurroundingModel:
             ([], "model of unknown type"),
         ],
     )
-    def test_read_rejects_model_without_elmo(self, tmp_path, config, description):
+    def test_read_rejects_allennlp_model_without_elmo(self, tmp_path, config, description):
         members = archive_members({"encoder.weight": torch.ones(2)})
         members["config.json"] = json.dumps(config).encode()
         path = write_tar(tmp_path / "model.tar.gz", members)
@@ -239,7 +239,7 @@ class TestSurroundingModel:
         )
 
     @pytest.mark.parametrize("content", [b"{", b"\xff"])
-    def test_read_rejects_config_that_is_not_json(self, tmp_path, content):
+    def test_read_rejects_archive_config_that_is_not_json(self, tmp_path, content):
         members = {**archive_members(), "config.json": content}
         path = write_tar(tmp_path / "model.tar.gz", members)
         assert_error(lambda: read(path), "config.json is not valid JSON", error_type=FormatError)
@@ -296,7 +296,7 @@ class TestIncompleteWeights:
         path = state_file(tmp_path, state)
         assert_error(lambda: read(path), *phrases, error_type=FormatError)
 
-    def test_read_rejects_missing_backward_layer(self, tmp_path):
+    def test_read_rejects_archive_without_backward_layer(self, tmp_path):
         state = {
             name: tensor
             for name, tensor in tagger_state().items()

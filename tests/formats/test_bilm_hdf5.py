@@ -1,4 +1,4 @@
-"""Tests of reading and writing options.json with weights.hdf5."""
+"""Tests for reading and writing options.json with weights.hdf5."""
 
 import dataclasses
 import json
@@ -53,7 +53,7 @@ def assert_vectors(elmo, layers, mask):
 
 class TestVectors:
     @pytest.mark.parametrize("geometry", GEOMETRIES)
-    def test_encode_matches_reference_for_every_geometry(self, tmp_path, geometry):
+    def test_encode_matches_reference_for_every_architecture(self, tmp_path, geometry):
         options = make_options(**GEOMETRIES[geometry])
         arrays = bilm_arrays(options)
         elmo = ELMo.from_pretrained(hdf5_folder(tmp_path / "model", options, arrays))
@@ -61,7 +61,7 @@ class TestVectors:
         layers, mask = reference_layers(options, arrays, character_batch(SENTENCES, 12))
         assert_vectors(elmo, layers, mask)
 
-    def test_encode_matches_reference_for_word_ids(self, tmp_path):
+    def test_encode_matches_reference_for_word_id_model(self, tmp_path):
         options = make_options(characters=False)
         arrays = bilm_arrays(options, n_words=len(VOCABULARY))
         folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
@@ -83,7 +83,7 @@ class TestVectors:
 class TestWriting:
     @pytest.mark.parametrize("geometry", GEOMETRIES)
     @pytest.mark.parametrize("softmax", [False, True])
-    def test_converting_back_keeps_every_bit(self, tmp_path, geometry, softmax):
+    def test_conversion_round_trip_is_bit_identical(self, tmp_path, geometry, softmax):
         options = make_options(**GEOMETRIES[geometry])
         arrays = bilm_arrays(options, n_softmax=len(VOCABULARY) * softmax)
         folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
@@ -104,7 +104,7 @@ class TestWriting:
             ),
         ],
     )
-    def test_converting_golden_files_back_keeps_every_bit(
+    def test_conversion_round_trip_of_golden_files_is_bit_identical(
         self, golden_path, tmp_path, options, weights
     ):
         arguments = {"options": str(golden_path(options))}
@@ -126,7 +126,7 @@ class TestWriting:
             assert actual[name].tobytes() == array.tobytes(), name
 
     def test_write_subtracts_forget_bias_from_biases(self, tmp_path):
-        """The biases of an archive include the forget bias; those of the HDF5 files do not."""
+        """LSTM biases include the forget bias in archives, but not in HDF5 files."""
         source = archive().make(tmp_path)["source"]
         convert(ConvertConfig(str(source), str(tmp_path / "old"), to="allennlp"))
         written = read_hdf5(tmp_path / "old" / "weights.hdf5")
@@ -141,7 +141,7 @@ class TestWriting:
         ):
             np.testing.assert_allclose(a, b, atol=1e-6)
 
-    def test_write_keeps_projection_between_equal_dimensions(self, tmp_path):
+    def test_write_includes_projection_between_equal_dimensions(self, tmp_path):
         """AllenNLP always projects; bilm-tf has no projection if the dimensions are equal."""
         options = make_options(filters=((1, 3), (2, 5)))
         rng = np.random.default_rng(0)
@@ -202,7 +202,7 @@ class TestCorrections:
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
         assert_error(lambda: read(folder), "char_embed has shape (262, 4)", "(261, 4)")
 
-    def test_notes_of_options_and_vocabulary_are_returned(self, tmp_path):
+    def test_read_returns_notes_on_options_and_vocabulary(self, tmp_path):
         options = make_options(clip=0)
         options["char_cnn"]["n_characters"] = 261
         folder = hdf5_folder(tmp_path / "model", options, bilm_arrays(options))
@@ -214,7 +214,7 @@ class TestCorrections:
 
 
 class TestMismatches:
-    """Weights and options that do not belong together, and invalid weights."""
+    """Tests with weights that are invalid or do not match the options."""
 
     @pytest.mark.parametrize(
         ("change", "phrase"),
@@ -288,7 +288,7 @@ class TestMismatches:
         folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
         assert_error(lambda: read(folder), "embedding has shape", error_type=FormatError)
 
-    def test_read_rejects_word_ids_without_vocabulary(self, tmp_path):
+    def test_read_rejects_word_id_model_without_vocabulary(self, tmp_path):
         options = make_options(characters=False)
         folder = hdf5_folder(tmp_path / "model", options, bilm_arrays(options, n_words=8))
         assert_error(
@@ -331,7 +331,7 @@ class TestSoftmax:
     def folder(self, tmp_path):
         return hdf5_folder(tmp_path / "model", vocab="vocab.txt")
 
-    def test_separate_and_included_softmax_are_equal(self, tmp_path, folder):
+    def test_softmax_from_separate_file_equals_softmax_in_weight_file(self, tmp_path, folder):
         arrays = bilm_arrays(make_options(), n_softmax=8)
         path = write_hdf5(tmp_path / "softmax.hdf5", arrays)
         separate = read(folder, softmax=path)
@@ -408,26 +408,26 @@ class TestTokenEmbeddings:
         ("names", "listing"),
         [([], "found no datasets"), (["embedding", "extra"], "embedding, extra")],
     )
-    def test_read_rejects_file_with_other_datasets(self, tmp_path, names, listing):
+    def test_read_rejects_token_embedding_file_with_other_datasets(self, tmp_path, names, listing):
         arrays = {name: np.zeros((8, 8), np.float32) for name in names}
         self.assert_rejected(
             tmp_path, arrays, listing, "only the dataset embedding", "not a token-embedding file"
         )
 
-    def test_read_rejects_nan_values(self, tmp_path):
+    def test_read_rejects_token_embeddings_with_nan(self, tmp_path):
         arrays = {"embedding": np.full((8, 8), np.nan, np.float32)}
         self.assert_rejected(tmp_path, arrays, "table.hdf5: bilm.encoder.words.weight contains NaN")
 
-    def test_read_rejects_missing_vocabulary(self, tmp_path):
+    def test_read_rejects_token_embeddings_without_vocabulary(self, tmp_path):
         arrays = {"embedding": np.zeros((8, 8), np.float32)}
         self.assert_rejected(tmp_path, arrays, "needs the vocabulary", "Pass vocab=", vocab=None)
 
-    def test_read_rejects_model_with_word_ids(self, tmp_path):
+    def test_read_rejects_token_embeddings_for_word_id_model(self, tmp_path):
         arrays = {"embedding": np.zeros((8, 8), np.float32)}
         options = make_options(characters=False)
         self.assert_rejected(tmp_path, arrays, "reads word ids", options=options)
 
-    def test_vocabulary_next_to_weights_is_used(self, tmp_path):
+    def test_token_embeddings_use_vocabulary_next_to_weights(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model", vocab="vocab.txt")
         table = write_hdf5(tmp_path / "table.hdf5", {"embedding": np.ones((8, 8), np.float32)})
         assert read(folder, token_embeddings=table).words["cat"] == 4
@@ -444,8 +444,8 @@ def test_write_removes_vocabulary_of_previous_model(tmp_path):
     assert names == ["mine.txt", "options.json", "weights.hdf5"]
 
 
-def test_write_keeps_biases_if_forget_bias_is_one(tmp_path):
-    """The biases are not changed if the model already uses the convention of the file."""
+def test_write_does_not_change_biases_if_forget_bias_is_one(tmp_path):
+    """The file format implies a forget bias of 1, so the biases need no adjustment."""
     config = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, forget_bias=1.0))
     model = random_model(config)
     name = "bilm.forward_lstm.layers.0.bias"

@@ -1,4 +1,4 @@
-"""Tests of options.json: the meaning of each key, defaults and invalid values."""
+"""Tests for the conversion of options.json: all keys, defaults and invalid values."""
 
 import json
 
@@ -14,7 +14,7 @@ REMOVED = "(removed)"
 
 
 def changed(path, value):
-    """Return valid options with one key (a path such as `lstm.dim`) replaced or removed."""
+    """Return valid options with one key replaced or removed, such as `lstm.dim`."""
     options = make_options()
     *sections, key = path.split(".")
     section = options
@@ -62,7 +62,7 @@ def test_options_from_config_inverts_config_from_options(geometry):
     assert config_from_options(written, "x") == (config, [])
 
 
-def test_options_without_characters_give_word_ids():
+def test_options_without_character_section_describe_word_id_model():
     config, notes = config_from_options(make_options(characters=False), "x", n_words=8)
     assert config.text.characters == "none"
     assert (config.encoder.n_words, config.encoder.word_dim) == (9, 8)
@@ -70,7 +70,7 @@ def test_options_without_characters_give_word_ids():
     assert notes == []
 
 
-def test_training_keys_are_ignored():
+def test_keys_that_only_affect_training_are_ignored():
     options = {
         **make_options(),
         "bidirectional": True,
@@ -96,7 +96,7 @@ def test_training_keys_are_ignored():
         ("char_cnn.filters", [[1, 3], [2, 5]], "encoder.project", False),
     ],
 )
-def test_missing_keys_have_defaults(path, value, field_path, expected):
+def test_missing_option_keys_get_defaults(path, value, field_path, expected):
     config, notes = config_from_options(changed(path, value), "x")
     section, field = field_path.split(".")
     assert getattr(getattr(config, section), field) == expected
@@ -111,7 +111,7 @@ def test_missing_keys_have_defaults(path, value, field_path, expected):
         ("lstm.proj_clip", 0.0, "proj_clip is 0: treated as no clipping"),
     ],
 )
-def test_corrections_are_noted(path, value, note):
+def test_corrected_option_values_are_noted(path, value, note):
     config, notes = config_from_options(changed(path, value), "x")
     assert len(notes) == 1
     assert note in notes[0]
@@ -186,7 +186,7 @@ INVALID = [
 
 
 @pytest.mark.parametrize(("path", "value", "message"), INVALID)
-def test_invalid_value_is_rejected_by_name(path, value, message):
+def test_error_for_invalid_option_names_the_key(path, value, message):
     options = changed(path, value)
     assert_error(
         lambda: config_from_options(options, "my.json"), "my.json", message, error_type=FormatError
@@ -194,5 +194,5 @@ def test_invalid_value_is_rejected_by_name(path, value, message):
 
 
 @pytest.mark.parametrize("options", [None, [], "text", 3, {}, {"model": {"type": "tagger"}}])
-def test_other_json_is_rejected(options):
+def test_json_that_is_not_bilm_options_is_rejected(options):
     assert_error(lambda: config_from_options(options, "my.json"), "my.json", error_type=FormatError)

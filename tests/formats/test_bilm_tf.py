@@ -1,4 +1,4 @@
-"""Tests of reading bilm-tf checkpoints as models."""
+"""Tests for reading bilm-tf checkpoints as models."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ from elmo.formats.load import read
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_hdf5_name_matches_dataset_names(geometry):
+def test_hdf5_name_covers_all_dataset_names(geometry):
     for name in bilm_arrays(make_options(**GEOMETRIES[geometry]), n_softmax=2):
         assert hdf5_name(checkpoint_name(name)) == name
 
@@ -48,7 +48,7 @@ def test_hdf5_name_of_known_variables(variable, dataset):
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_read_keeps_every_bit_for_every_geometry(tmp_path, geometry):
+def test_read_is_bit_identical_for_every_architecture(tmp_path, geometry):
     options = make_options(**GEOMETRIES[geometry])
     model = read(checkpoint_folder(tmp_path / "run", options))
     assert model.config.n_softmax_words == 8
@@ -62,7 +62,7 @@ def test_read_keeps_every_bit_for_every_geometry(tmp_path, geometry):
         assert actual[name].tobytes() == array.tobytes(), name
 
 
-def test_golden_checkpoint_matches_its_dump(golden_path, tmp_path):
+def test_golden_checkpoint_matches_its_hdf5_dump(golden_path, tmp_path):
     folder = golden_path("generated/bilm-tf")
     bilm_hdf5.write(read(folder / "checkpoint"), tmp_path / "dump")
     actual = read_hdf5(tmp_path / "dump" / "weights.hdf5")
@@ -72,13 +72,13 @@ def test_golden_checkpoint_matches_its_dump(golden_path, tmp_path):
         assert actual[name].tobytes() == array.tobytes(), name
 
 
-def test_read_without_vocabulary_keeps_softmax(tmp_path):
+def test_read_without_vocabulary_still_returns_softmax(tmp_path):
     model = read(checkpoint_folder(tmp_path / "run", vocab=None))
     assert model.vocabulary is None
     assert model.config.n_softmax_words == 8
 
 
-def test_read_rejects_vocabulary_of_another_run(tmp_path):
+def test_read_rejects_vocabulary_from_another_training_run(tmp_path):
     folder = checkpoint_folder(tmp_path / "run")
     (folder / "vocab.txt").write_text("<S>\n</S>\n")
     assert_error(
@@ -86,14 +86,14 @@ def test_read_rejects_vocabulary_of_another_run(tmp_path):
     )
 
 
-def test_read_accepts_options_elsewhere(tmp_path):
+def test_read_accepts_options_file_in_another_folder(tmp_path):
     folder = checkpoint_folder(tmp_path / "run")
     shutil.move(folder / "options.json", tmp_path / "mine.json")
     assert_error(lambda: read(folder), "one options.json", "Pass options=", error_type=FormatError)
     assert read(folder, options=tmp_path / "mine.json").config.lstm.cell_dim == 16
 
 
-def test_other_dtypes_are_converted_to_float32(tmp_path):
+def test_variables_of_other_dtypes_are_converted_to_float32(tmp_path):
     variables = checkpoint_variables(bilm_arrays(make_options(), n_softmax=8))
     for name in ("lm/softmax/W", "lm/char_embed"):
         variables[name] = variables[name].astype(np.float64)
@@ -146,7 +146,7 @@ def test_read_rejects_invalid_variables(tmp_path, change, phrases):
     assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
 
-def test_read_rejects_unidirectional_run(tmp_path):
+def test_read_rejects_checkpoint_of_unidirectional_model(tmp_path):
     folder = checkpoint_folder(tmp_path / "run")
     options = {**make_options(), "bidirectional": False}
     (folder / "options.json").write_text(json.dumps(options))

@@ -1,4 +1,4 @@
-"""Tests of bundled model names in a temporary folder, and of the models that are installed."""
+"""Tests for the lookup of bundled models by name, and for the installed models themselves."""
 
 import numpy as np
 import pytest
@@ -66,12 +66,12 @@ def test_path_takes_precedence_over_bundled_name(small, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["owner/name", "owner/small-en", "small-en/small-en"])
-def test_hub_id_is_tried_last(models, small, name):
+def test_name_with_slash_is_read_as_hub_id(models, small, name):
     assert_error(lambda: read(name), f"hub download of {name}")
 
 
 @pytest.mark.parametrize("name", bundled.NAMES)
-def test_read_rejects_bundled_name_that_is_not_installed(models, name):
+def test_read_rejects_bundled_model_that_is_not_installed(models, name):
     assert_error(
         lambda: read(name), name, "missing from this installation", "installed: none", "use another"
     )
@@ -88,13 +88,13 @@ def test_error_for_unknown_name_lists_bundled_models(small):
     )
 
 
-def test_missing_models_folder_means_no_bundled_models(models):
+def test_installed_is_empty_without_models_folder(models):
     models.rmdir()
     assert bundled.installed() == {}
     assert_error(lambda: read("small-en"), "installed: none")
 
 
-def test_other_files_are_not_bundled_models(models, small):
+def test_unrelated_files_are_not_listed_as_bundled_models(models, small):
     (models / "README.md").write_text("models")
     (models / "notes").mkdir()
     assert list(bundled.installed()) == ["small-en"]
@@ -108,18 +108,18 @@ def test_models_folder_is_inside_the_package():
 
 
 class TestInstalledModels:
-    def test_all_named_models_are_installed(self):
+    def test_all_bundled_models_are_installed(self):
         assert list(bundled.installed()) == sorted(bundled.NAMES) == sorted(TOKENIZERS)
         expected = {"config.json", "model.safetensors", "vocab.txt", "README.md"}
         for folder in bundled.installed().values():
             assert {path.name for path in folder.iterdir()} == expected
 
-    def test_total_size_is_below_limit(self):
+    def test_total_size_of_bundled_models_is_below_limit(self):
         files = [path for path in bundled.FOLDER.rglob("*") if path.is_file()]
         assert sum(path.stat().st_size for path in files) <= MAX_BYTES
 
     @pytest.mark.parametrize("name", bundled.NAMES)
-    def test_model_sizes_and_metadata(self, name, tmp_path, monkeypatch):
+    def test_bundled_model_has_expected_size_and_metadata(self, name, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         model = read(name)
         sizes = {key: tensor.numel() for key, tensor in model.weights.items()}
@@ -130,7 +130,7 @@ class TestInstalledModels:
         assert model.config.text.tokenizer == TOKENIZERS[name]
         assert model.training[HELDOUT_PERPLEXITY]
 
-    def test_encode_raw_text_equals_encode_words(self, loaded):
+    def test_encoding_raw_text_equals_encoding_its_words(self, loaded):
         for elmo, text in (
             (loaded["small-en"], "She didn't rob a bank."),
             (loaded["small-ko"], "나는 은행에 갔다."),
@@ -140,7 +140,7 @@ class TestInstalledModels:
             assert raw.shape == (len(words), elmo.config.dim)
             assert np.array_equal(raw, split)
 
-    def test_evaluate_by_name(self, tmp_path, monkeypatch):
+    def test_evaluate_accepts_bundled_model_name(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         lines = ["She opened an account at the bank.", "He was born in 1911.", "It rained all day."]
         (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in lines))
@@ -151,8 +151,8 @@ class TestInstalledModels:
 
     @pytest.mark.parametrize("dtype", MIN_COSINE)
     @pytest.mark.parametrize("name", bundled.NAMES)
-    def test_low_precision_is_close_to_float32(self, loaded, name, dtype):
-        """Check every word and layer of thirty English and ten Korean sentences."""
+    def test_low_precision_vectors_are_close_to_float32(self, loaded, name, dtype):
+        """Compare every word and layer of thirty English or ten Korean sentences."""
         if not can_compute(dtype):
             pytest.skip(f"no kernel computes in {dtype} here")
         elmo = loaded[name]

@@ -1,4 +1,4 @@
-"""Tests of folders, zips and tars as sets of files, and of their isolation."""
+"""Tests for reading files from folders, zip and tar archives, including hostile archives."""
 
 import io
 import json
@@ -44,7 +44,7 @@ CONTAINERS = {
 
 @pytest.mark.parametrize("archive_type", CONTAINERS)
 class TestEveryContainer:
-    def test_names_and_content_are_returned(self, tmp_path, archive_type):
+    def test_container_returns_file_names_and_content(self, tmp_path, archive_type):
         files = CONTAINERS[archive_type](tmp_path)
         assert sorted(files.names) == sorted(MEMBERS)
         for _ in range(2):
@@ -55,20 +55,20 @@ class TestEveryContainer:
                     assert file.read(3) == content[5:8]
         assert files.read_json("options.json") == {"a": 1}
 
-    def test_read_rejects_missing_name(self, tmp_path, archive_type):
+    def test_read_rejects_missing_file_name(self, tmp_path, archive_type):
         files = CONTAINERS[archive_type](tmp_path)
         assert_error(
             lambda: files.read("weights.th"), files.label, "no file weights.th", "model.hdf5"
         )
 
-    def test_read_json_rejects_other_content(self, tmp_path, archive_type):
+    def test_read_json_rejects_file_that_is_not_json(self, tmp_path, archive_type):
         files = CONTAINERS[archive_type](tmp_path)
         assert_error(
             lambda: files.read_json("model.hdf5"), files.label, "model.hdf5 is not valid JSON"
         )
 
 
-def test_nested_file_is_read_by_path_inside_folder_only(tmp_path):
+def test_files_in_subfolders_are_readable_but_not_files_outside(tmp_path):
     files = open_folder(make_folder(tmp_path / "model"))
     assert "sub/hidden" not in files.names
     assert files.read("sub/hidden") == b"not listed"
@@ -78,7 +78,7 @@ def test_nested_file_is_read_by_path_inside_folder_only(tmp_path):
         assert_error(lambda name=name: files.read(name), "no file", error_type=FormatError)
 
 
-def test_long_listing_is_shortened():
+def test_listing_of_many_files_is_shortened():
     files = Container(
         "x", tuple(f"file{number}" for number in range(20)), lambda name: io.BytesIO()
     )
@@ -102,7 +102,7 @@ def test_long_listing_is_shortened():
         (["/abs/a"], ["abs/a"]),
     ],
 )
-def test_common_top_folder_of_zip_is_removed(tmp_path, names, expected_names):
+def test_common_top_level_folder_in_zip_is_removed_from_names(tmp_path, names, expected_names):
     members = {name: name.encode() for name in names}
     files = open_zip(write_zip(tmp_path / "model.zip", members))
     assert list(files.names) == expected_names
@@ -120,7 +120,7 @@ def test_zip_member_without_name_is_accepted(tmp_path):
 
 
 class TestIsolation:
-    """Paths that point outside are only names: nothing is unpacked, no link is followed."""
+    """Archives cannot access files outside: nothing is unpacked and no link is followed."""
 
     NAMES = ("../outside", "/tmp/elmo-test-outside", "a/../../outside", "..\\outside", "C:\\x")
 
@@ -131,7 +131,7 @@ class TestIsolation:
         return tmp_path / "secret"
 
     @pytest.mark.parametrize("write", [write_zip, write_tar])
-    def test_names_outside_archive_write_no_files(self, tmp_path, secret, write):
+    def test_members_with_outside_paths_write_no_files(self, tmp_path, secret, write):
         path = write(tmp_path / "inside" / "archive", {name: b"evil" for name in self.NAMES})
         before = snapshot(tmp_path)
         files = open_zip(path) if write is write_zip else open_tar(path)
@@ -153,7 +153,7 @@ class TestIsolation:
         assert files.names == ("config.json",)
         assert_error(lambda: files.read("weights.th"), "no file weights.th")
 
-    def test_link_in_zip_is_read_as_text(self, tmp_path, secret):
+    def test_symbolic_link_in_zip_is_not_followed(self, tmp_path, secret):
         link = zipfile.ZipInfo("weights.hdf5")
         link.create_system = 3
         link.external_attr = 0o120777 << 16
@@ -167,7 +167,7 @@ class TestDamagedArchives:
         ("opener", "description"), [(open_zip, "zip file"), (open_tar, "tar archive")]
     )
     @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04" + b"x" * 99])
-    def test_open_rejects_other_files(self, tmp_path, opener, description, content):
+    def test_open_rejects_files_that_are_not_archives(self, tmp_path, opener, description, content):
         path = tmp_path / "archive"
         path.write_bytes(content)
         assert_error(
@@ -197,10 +197,10 @@ class TestDamagedArchives:
         (tmp_path / "model" / "model.hdf5").unlink()
         assert_error(lambda: files.read("model.hdf5"), "No such file", error_type=FormatError)
 
-    def test_read_rejects_wrong_checksum(self, tmp_path):
+    def test_read_rejects_zip_member_with_wrong_checksum(self, tmp_path):
         path = write_zip(tmp_path / "model.zip", {"a": b"content of a"})
         data = bytearray(path.read_bytes())
-        data[14] ^= 1  # in the local header; the central directory, which is verified, follows
+        data[14] ^= 1  # checksum in the local header; the next line changes the central directory
         data[data.rindex(b"PK\x01\x02") + 16] ^= 1
         path.write_bytes(bytes(data))
         assert_error(
@@ -215,7 +215,7 @@ class TestDamagedArchives:
         path.write_bytes(bytes(data))
         assert_error(lambda: open_zip(path).read("a"), "cannot read a", "encrypted")
 
-    def test_open_zip_rejects_names_that_are_not_utf8(self, tmp_path):
+    def test_open_zip_rejects_member_names_that_are_not_utf8(self, tmp_path):
         path = write_zip(tmp_path / "model.zip", {"naïve": b""})
         path.write_bytes(path.read_bytes().replace("ï".encode(), b"\xff\xff"))
         assert_error(
@@ -224,7 +224,7 @@ class TestDamagedArchives:
 
     @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no list of open files")
     @pytest.mark.parametrize("mode", ["w", "w:gz"])
-    def test_open_tar_leaves_no_open_file(self, tmp_path, mode):
+    def test_open_tar_does_not_keep_the_file_open(self, tmp_path, mode):
         path = write_tar(tmp_path / "model.tar", MEMBERS, mode)
         files = open_tar(path)
         assert files.read("options.json")

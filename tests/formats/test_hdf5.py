@@ -1,4 +1,4 @@
-"""Tests of HDF5 files as dictionaries of arrays: dtypes, links, exact bytes, full disks."""
+"""Tests for reading and writing HDF5 files: dtypes, links, exact bytes, full disks."""
 
 import errno
 import io
@@ -56,7 +56,7 @@ def test_datasets_are_contiguous_float32_without_attributes(tmp_path, arrays):
 
 
 @pytest.mark.parametrize("dtype", [">f4", "<f8", "<f2", ">f8"])
-def test_other_float_dtypes_are_converted_to_float32(tmp_path, dtype):
+def test_read_arrays_converts_other_float_dtypes_to_float32(tmp_path, dtype):
     values = np.array([[1.5, -2.25], [0.0, 1024.0]])
     write_hdf5(tmp_path / "w.hdf5", {"a": values.astype(dtype)})
     actual = read(tmp_path / "w.hdf5")["a"]
@@ -71,7 +71,7 @@ def test_compressed_and_chunked_dataset_is_read(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "w.hdf5")["a"], values)
 
 
-def test_float32_overflow_is_infinite_without_warning(tmp_path):
+def test_float64_values_too_large_for_float32_become_infinite(tmp_path):
     write_hdf5(tmp_path / "w.hdf5", {"a": np.array([1e300])})
     assert np.isinf(read(tmp_path / "w.hdf5")["a"]).all()
 
@@ -90,7 +90,7 @@ def test_float32_overflow_is_infinite_without_warning(tmp_path):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_read_rejects_other_dtypes(tmp_path, value, dtype):
+def test_read_rejects_dtypes_that_are_not_floating_point(tmp_path, value, dtype):
     write_hdf5(tmp_path / "w.hdf5", {"group/a": value})
     assert_error(
         lambda: read(tmp_path / "w.hdf5"),
@@ -156,7 +156,7 @@ def test_empty_file_has_no_arrays(tmp_path):
 
 
 class TestFullDisk:
-    """The HDF5 library would fail at every later call and crash the process at exit."""
+    """Without `HDF5File`, later HDF5 calls would fail and the process would crash at exit."""
 
     @pytest.fixture
     def limit(self):
@@ -165,7 +165,7 @@ class TestFullDisk:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
     @pytest.mark.parametrize("size", [0, 90, 1000, 21_000])
-    def test_write_raises_error_of_the_disk(self, tmp_path, arrays, limit, size):
+    def test_write_raises_disk_error(self, tmp_path, arrays, limit, size):
         path = tmp_path / "w.hdf5"
         limit(size)
         with pytest.raises(OSError, match="File too large") as caught:
@@ -188,7 +188,7 @@ class TestFullDisk:
             with pytest.raises(OSError, match="File too large"):
                 step()
 
-    def test_interrupt_is_raised_after_hdf5_returns(self, tmp_path):
+    def test_keyboard_interrupt_is_raised_after_hdf5_call_returns(self, tmp_path):
         file = HDF5File(tmp_path / "w.hdf5")
         file.content.create_dataset("a", data=np.zeros(10, np.float32))
         file.check()

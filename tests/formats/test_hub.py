@@ -1,4 +1,4 @@
-"""Tests of the hub: upload, download, cache, and every kind of error."""
+"""Tests for hub uploads and downloads: files, cache and errors."""
 
 import json
 import os
@@ -44,7 +44,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Simulate a machine without cache, login or network."""
+    """Simulate a machine without a cache, a login or a network connection."""
     for name in list(os.environ):
         if name.startswith(("HF_", "HUGGING_FACE_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -120,7 +120,7 @@ class TestRoundTrip:
         monkeypatch.delenv("HF_TOKEN")
         assert content_of(hub.download(NAME)) == FILES
 
-    def test_second_upload_adds_no_commit(self, server, folder, monkeypatch):
+    def test_repeated_upload_of_same_files_adds_no_commit(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         first = hub.upload(folder, NAME)
         assert hub.upload(folder, NAME) == first
@@ -142,13 +142,13 @@ class TestRoundTrip:
         hub.upload(folder, NAME)
         assert server.repositories[NAME].is_private
 
-    def test_hub_without_tokens_needs_no_login(self, server, folder):
+    def test_upload_to_hub_without_authentication_needs_no_login(self, server, folder):
         server.write_token = None
         hub.upload(folder, NAME)
         assert content_of(hub.download(NAME)) == FILES
 
-    def test_environment_variables_are_used(self, server, folder, tmp_path):
-        """Use only environment variables, in a new process, without Git LFS uploads."""
+    def test_hub_environment_variables_are_used(self, server, folder, tmp_path):
+        """A new process is configured by environment variables only and uses no Git LFS uploads."""
         server.large_endings = ()
         script = (
             "import json, sys, pathlib\n"
@@ -183,7 +183,7 @@ class TestRoundTrip:
 
 
 class TestDownload:
-    def test_download_skips_other_files(self, server):
+    def test_download_skips_files_that_are_not_model_files(self, server):
         others = {"training.log": b"", "pytorch_model.bin": b"0", "old/weights.hdf5": b"0"}
         server.add(NAME, {**FILES, **others})
         assert content_of(hub.download(NAME)) == FILES
@@ -197,11 +197,11 @@ class TestDownload:
             ("config.json", "encoder.pkl", "token_embedder.pkl", "char.dic", "word.dic"),
         ],
     )
-    def test_download_includes_other_formats(self, server, names):
+    def test_download_includes_files_of_other_model_formats(self, server, names):
         server.add(NAME, dict.fromkeys(names, b"content"))
         assert content_of(hub.download(NAME)) == dict.fromkeys(names, b"content")
 
-    def test_file_names_match_model_folder(self):
+    def test_hub_file_names_match_model_folder_file_names(self):
         model_folder = pytest.importorskip("elmo.formats.model_folder")
         names = (
             model_folder.CONFIG,
@@ -248,7 +248,7 @@ class TestDownload:
         with pytest.raises(FormatError, match="is private: Run hf auth login or set HF_TOKEN"):
             hub.download(NAME)
         monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-        with pytest.raises(FormatError, match="the hub rejects your token"):
+        with pytest.raises(FormatError, match="the hub rejected your token"):
             hub.download(NAME)
         monkeypatch.setenv("HF_TOKEN", READ)
         assert content_of(hub.download(NAME)) == FILES
@@ -270,13 +270,13 @@ class TestDownload:
         [
             (0, "the hub cannot be reached"),
             (b"<html>Welcome to our hotel</html>", "the hub cannot be reached"),
-            (403, r"the hub denies access \(403: "),
-            (418, r"the hub rejects the request \(418: "),
+            (403, r"the hub denied access \(403: "),
+            (418, r"the hub rejected the request \(418: "),
             (429, "Try again later"),
             (503, "Try again later"),
         ],
     )
-    def test_server_fault_is_reported_or_cache_is_used(self, server, fault, expected):
+    def test_server_fault_is_reported_unless_model_is_cached(self, server, fault, expected):
         server.add(NAME, FILES)
         server.fault = fault
         with pytest.raises(FormatError, match=expected) as caught:
@@ -287,7 +287,7 @@ class TestDownload:
         server.fault = fault
         assert hub.download(NAME) == cached
 
-    def test_other_errors_become_format_errors(self, monkeypatch):
+    def test_unexpected_download_error_is_raised_as_format_error(self, monkeypatch):
         def fail(*arguments, **options):
             raise RuntimeError("a thread\ncould not start")
 
@@ -296,7 +296,7 @@ class TestDownload:
             hub.download(NAME)
         assert message_of(caught).startswith(f"Cannot download {NAME}: ")
 
-    def test_unwritable_cache_is_reported(self, server, home):
+    def test_download_reports_unwritable_cache(self, server, home):
         server.add(NAME, FILES)
         home.mkdir()
         (home / "hub").write_bytes(b"a file instead of the cache folder")
@@ -306,7 +306,7 @@ class TestDownload:
 
 
 class TestCache:
-    def test_offline_mode_uses_cache(self, server, monkeypatch):
+    def test_download_in_offline_mode_uses_cache(self, server, monkeypatch):
         server.add(NAME, FILES)
         folder = hub.download(NAME)
         n_requests = len(server.requests)
@@ -315,7 +315,7 @@ class TestCache:
         assert content_of(folder) == FILES
         assert len(server.requests) == n_requests
 
-    def test_offline_mode_without_cache_is_reported(self, server, monkeypatch):
+    def test_download_in_offline_mode_without_cache_is_rejected(self, server, monkeypatch):
         server.add(NAME, FILES)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
         with pytest.raises(
@@ -324,14 +324,14 @@ class TestCache:
             hub.download(NAME)
         assert "Unset HF_HUB_OFFLINE" in message_of(caught)
 
-    def test_unreachable_hub_without_cache_is_reported(self, server, unreachable):
+    def test_download_without_cache_reports_unreachable_hub(self, server, unreachable):
         with pytest.raises(
             FormatError, match="is not in the hub's cache, and the hub cannot be"
         ) as caught:
             hub.download(NAME)
         assert message_of(caught).startswith(f"No file or folder {NAME} exists, it is not")
 
-    def test_unreachable_hub_falls_back_to_cache(self, server, monkeypatch, request):
+    def test_download_falls_back_to_cache_if_hub_is_unreachable(self, server, monkeypatch, request):
         server.add(NAME, FILES)
         folder = hub.download(NAME)
         request.getfixturevalue("unreachable")
@@ -341,7 +341,7 @@ class TestCache:
         not hasattr(errors, "IncompleteSnapshotError"), reason="not supported by this version"
     )
     @pytest.mark.parametrize("fault", ["offline", "hang up"])
-    def test_incomplete_cache_is_reported(self, server, monkeypatch, fault):
+    def test_download_reports_incomplete_cache(self, server, monkeypatch, fault):
         server.add(NAME, FILES)
         (hub.download(NAME) / "model.safetensors").unlink()
         if fault == "offline":
@@ -349,7 +349,7 @@ class TestCache:
         else:
             server.fault = 0
         with pytest.raises(
-            FormatError, match=f"^The hub's cache contains only a part of {NAME}"
+            FormatError, match=f"^The hub's cache contains only part of {NAME}"
         ) as caught:
             hub.download(NAME)
         message_of(caught)
@@ -367,7 +367,7 @@ class TestUploadErrors:
 
     def test_upload_with_wrong_token_is_rejected(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-        with pytest.raises(OutputError, match="the hub rejects your token"):
+        with pytest.raises(OutputError, match="the hub rejected your token"):
             hub.upload(folder, NAME)
 
     @pytest.mark.parametrize("exists", [False, True])
@@ -375,11 +375,11 @@ class TestUploadErrors:
         if exists:
             server.add(NAME, {})
         monkeypatch.setenv("HF_TOKEN", READ)
-        with pytest.raises(OutputError, match=r"denies access \(403: You don't have") as caught:
+        with pytest.raises(OutputError, match=r"denied access \(403: You don't have") as caught:
             hub.upload(folder, NAME)
         message_of(caught)
 
-    def test_rejected_large_file_is_reported(self, server, folder, monkeypatch):
+    def test_upload_reports_rejected_large_file(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         monkeypatch.setattr("hub_server._sha256", lambda content: "0")
         with pytest.raises(OutputError, match="does not match its hash") as caught:
@@ -393,7 +393,7 @@ class TestUploadErrors:
             hub.upload(folder, NAME, private=True)
         assert server.repositories[NAME].files == {}
 
-    def test_invalid_model_card_is_reported(self, server, folder, monkeypatch):
+    def test_upload_reports_invalid_model_card(self, server, folder, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", WRITE)
         (folder / "README.md").write_text("---\nbroken: [\n---\n")
         with pytest.raises(
@@ -402,7 +402,7 @@ class TestUploadErrors:
             hub.upload(folder, NAME)
         message_of(caught)
 
-    def test_upload_to_unreachable_hub_is_reported(self, unreachable, folder):
+    def test_upload_reports_unreachable_hub(self, unreachable, folder):
         with pytest.raises(OutputError, match="the hub cannot be reached") as caught:
             hub.upload(folder, NAME)
         assert message_of(caught).startswith(f"Cannot upload to {NAME}: ")
@@ -431,12 +431,12 @@ class TestWithoutExtra:
     def _without(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "huggingface_hub", None)
 
-    def test_download_names_missing_extra(self):
+    def test_download_error_names_missing_extra(self):
         with pytest.raises(FormatError, match=r"pip install 'elmo-torch\[hub\]'$") as caught:
             hub.download(NAME)
         assert message_of(caught).startswith(f"No file or folder {NAME} exists, and")
 
-    def test_upload_names_missing_extra(self, folder):
+    def test_upload_error_names_missing_extra(self, folder):
         with pytest.raises(MissingExtra, match=r"pip install 'elmo-torch\[hub\]'$"):
             hub.upload(folder, NAME)
 

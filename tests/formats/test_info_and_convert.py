@@ -1,4 +1,4 @@
-"""Tests of `info` and `convert`: results, text and JSON output."""
+"""Tests for the `info` and `convert` commands: results, text and JSON output."""
 
 import json
 
@@ -60,13 +60,13 @@ class TestInfo:
         assert len(notes) == 1
         assert "261" in notes[0]
 
-    def test_info_returns_plain_data(self, tmp_path):
+    def test_info_to_dict_contains_vector_dimension(self, tmp_path):
         folder = SOURCES["hdf5, plain"].make(tmp_path)["source"]
         result = info(InfoConfig(str(folder)))
         assert result.to_dict()["vector_dimension"] == 16
 
     @pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
-    def test_info_shows_storage_of_model_folder(self, tmp_path, storage):
+    def test_info_shows_weight_storage_of_model_folder(self, tmp_path, storage):
         ELMo(random_model()).save_pretrained(tmp_path / "model", storage)
         size = (tmp_path / "model" / "model.safetensors").stat().st_size
         result = info(InfoConfig(str(tmp_path / "model")))
@@ -76,7 +76,7 @@ class TestInfo:
         folder = hdf5_folder(tmp_path / "old")
         assert "weights" not in info(InfoConfig(str(folder))).rows
 
-    def test_info_accepts_options_elsewhere(self, tmp_path):
+    def test_info_accepts_options_file_in_another_folder(self, tmp_path):
         source = SOURCES["hdf5, options elsewhere"].make(tmp_path)
         result = info(InfoConfig(str(source["weights"]), options=str(source["options"])))
         assert result.rows["layers"] == 3
@@ -89,7 +89,7 @@ class TestInfo:
 
 class TestConvert:
     @every_origin
-    def test_convert_to_model_folder_keeps_model(self, tmp_path, name):
+    def test_convert_to_model_folder_preserves_model(self, tmp_path, name):
         path = SOURCES[name].make(tmp_path)["source"]
         output = str(tmp_path / "converted")
         result = convert(ConvertConfig(str(path), output, tokenizer="english"))
@@ -108,7 +108,7 @@ class TestConvert:
         assert lines[1].startswith("note: ")
 
     @pytest.mark.parametrize("storage", ["float16", "int8"])
-    def test_convert_to_compact_storage(self, tmp_path, storage):
+    def test_convert_writes_compact_storage(self, tmp_path, storage):
         path, output = SOURCES["archive"].make(tmp_path)["source"], tmp_path / "out"
         result = convert(ConvertConfig(str(path), str(output), storage=storage))
         assert str(result).startswith(f"{output}: written as native in {storage}, read from ")
@@ -119,7 +119,7 @@ class TestConvert:
         convert(ConvertConfig(str(output), str(tmp_path / "wide")))
         assert_same_model(ELMo.from_pretrained(tmp_path / "wide"), ELMo.from_pretrained(output))
 
-    def test_convert_to_allennlp_keeps_vectors(self, tmp_path):
+    def test_convert_to_allennlp_preserves_vectors(self, tmp_path):
         path = SOURCES["archive"].make(tmp_path)["source"]
         result = convert(ConvertConfig(str(path), str(tmp_path / "old"), to="allennlp"))
         assert result.to == "allennlp"
@@ -151,7 +151,7 @@ class TestConvert:
         assert_error(lambda: convert(config), phrase, SOURCES[name].origin, error_type=FormatError)
         assert not (tmp_path / "old").exists()
 
-    def test_convert_accepts_options_and_vocabulary_elsewhere(self, tmp_path):
+    def test_convert_accepts_options_and_vocabulary_in_another_folder(self, tmp_path):
         source = SOURCES["hdf5, options elsewhere"].make(tmp_path)
         (tmp_path / "words.txt").write_bytes(vocabulary_bytes())
         output = tmp_path / "out"
@@ -193,7 +193,7 @@ class TestConvert:
         assert_error(lambda: convert(config), *phrases, error_type=ConfigError)
         assert not (tmp_path / "out").exists()
 
-    def test_convert_into_source_folder_keeps_model(self, tmp_path):
+    def test_convert_into_source_folder_preserves_model(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model")
         before = ELMo.from_pretrained(folder)
         convert(ConvertConfig(str(folder), str(folder)))
@@ -212,7 +212,7 @@ def test_convert_to_allennlp_notes_omissions(tmp_path):
     assert ELMo.from_pretrained(tmp_path / "model").network.mixes[0].gamma == 2
 
 
-def test_convert_back_returns_original_options(tmp_path):
+def test_convert_back_to_allennlp_restores_original_options(tmp_path):
     options = {**make_options(), "dropout": 0.1, "n_train_tokens": 7}
     folder = hdf5_folder(tmp_path / "old", options=options)
     convert(ConvertConfig(str(folder), str(tmp_path / "model")))
@@ -227,5 +227,5 @@ def test_model_folder_accepts_vocabulary_but_not_options(tmp_path):
     (tmp_path / "words.txt").write_bytes(vocabulary_bytes())
     assert list(read(folder, vocab=tmp_path / "words.txt").vocabulary.words) == list(VOCABULARY)
     (tmp_path / "options.json").write_text(json.dumps(make_options()))
-    with pytest.raises(FormatError, match="Leave options= out"):
+    with pytest.raises(FormatError, match="Omit options="):
         read(folder, options=tmp_path / "options.json")

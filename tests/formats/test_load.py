@@ -1,4 +1,4 @@
-"""Tests of format detection: every format, names and paths, damaged files."""
+"""Tests for loading models: format detection, model names and paths, damaged files."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ every_source = pytest.mark.parametrize("name", SOURCES)
 
 class TestRoundTrip:
     @every_source
-    def test_saving_and_loading_keeps_model(self, tmp_path, name):
+    def test_save_and_load_preserves_model_of_every_format(self, tmp_path, name):
         origin, make = SOURCES[name]
         first = ELMo.from_pretrained(**make(tmp_path), tokenizer="english")
         assert first.origin == origin
@@ -61,7 +61,7 @@ class TestRoundTrip:
         assert snapshot(tmp_path / "again") == snapshot(tmp_path / "saved")
 
     @every_source
-    def test_reading_changes_no_file_and_gives_finite_vectors(self, tmp_path, name):
+    def test_read_changes_no_files_and_vectors_are_finite(self, tmp_path, name):
         source = SOURCES[name].make(tmp_path)
         before = snapshot(tmp_path)
         elmo = ELMo.from_pretrained(**source)
@@ -89,14 +89,14 @@ class TestRoundTrip:
             ("many langs", "many langs, new pickle"),
         ],
     )
-    def test_packaging_does_not_change_model(self, tmp_path, first, second):
+    def test_same_model_in_different_packaging_loads_equally(self, tmp_path, first, second):
         models = []
         for number, name in enumerate((first, second)):
             (tmp_path / str(number)).mkdir()
             models.append(ELMo.from_pretrained(**SOURCES[name].make(tmp_path / str(number))))
         assert_same_model(*models)
 
-    def test_checkpoint_equals_its_dump(self, tmp_path):
+    def test_checkpoint_equals_its_hdf5_dump(self, tmp_path):
         arrays = bilm_arrays(make_options(), n_softmax=len(VOCABULARY))
         dump = ELMo.from_pretrained(hdf5_folder(tmp_path / "dump", arrays=arrays))
         run = ELMo.from_pretrained(checkpoint_folder(tmp_path / "run"))
@@ -106,7 +106,7 @@ class TestRoundTrip:
 
 class TestDetection:
     @pytest.mark.parametrize("name", ["model.ckpt-7", "model.ckpt-7.index", "checkpoint", ""])
-    def test_read_finds_checkpoint_by_any_name(self, tmp_path, name):
+    def test_read_finds_checkpoint_by_prefix_index_or_folder(self, tmp_path, name):
         folder = checkpoint_folder(tmp_path / "run")
         model = read(folder / name)
         assert model.origin == CHECKPOINT
@@ -130,7 +130,7 @@ class TestDetection:
         assert read(folder / "weights.hdf5").words["cat"] == 4
 
     @pytest.mark.parametrize("by_folder", [True, False])
-    def test_options_with_matching_name_take_precedence(self, tmp_path, by_folder):
+    def test_options_file_matching_weight_file_name_takes_precedence(self, tmp_path, by_folder):
         stem = "elmo_2x16_8_20cnn_1xhighway"
         folder = hdf5_folder(
             tmp_path / "model",
@@ -142,12 +142,12 @@ class TestDetection:
         model = read(folder if by_folder else folder / f"{stem}_weights.hdf5")
         assert model.config.lstm.cell_dim == 16
 
-    def test_options_json_is_preferred_among_several(self, tmp_path):
+    def test_options_json_is_preferred_over_other_options_files(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model", weights="model.hdf5")
         (folder / "training_options.json").write_text(json.dumps(make_options(dim=99)))
         assert read(folder).config.lstm.cell_dim == 16
 
-    def test_folder_with_two_models_needs_weight_file(self, tmp_path):
+    def test_read_rejects_folder_with_two_models(self, tmp_path):
         for stem, dim in (("small", 16), ("medium", 32)):
             options = make_options(dim=dim)
             hdf5_folder(
@@ -173,7 +173,7 @@ class TestDetection:
         actual = read(zip_folder(folder, tmp_path / "model.zip") if zipped else folder).weights
         assert all(torch.equal(value, expected[name]) for name, value in actual.items())
 
-    def test_other_hdf5_files_are_not_read_as_weights(self, tmp_path):
+    def test_unrelated_hdf5_files_are_not_read_as_weights(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model", weights="lm_weights.hdf5")
         write_hdf5(folder / "lm_embeddings_0.hdf5", {"0": np.zeros((2, 3, 8), np.float32)})
         assert read(folder).origin == HDF5
@@ -193,7 +193,7 @@ class TestDetection:
         options_path.write_text(json.dumps(make_options()))
         assert read(folder, options=options_path).origin == HDF5
 
-    def test_model_folder_takes_precedence(self, tmp_path):
+    def test_model_folder_takes_precedence_over_hdf5_files_in_same_folder(self, tmp_path):
         folder = model_folder_source(tmp_path)["source"]
         hdf5_folder(folder)
         assert read(folder).origin == "random model"
@@ -203,7 +203,7 @@ class TestDetection:
         write_hdf5(folder / "model.hdf5", bilm_arrays(make_options()))
         assert read(zip_folder(folder, tmp_path / "full.zip")).origin == HDF5
 
-    def test_checkpoint_and_archive_in_zip_are_rejected(self, tmp_path):
+    def test_checkpoint_or_archive_inside_zip_is_rejected(self, tmp_path):
         run = zip_folder(checkpoint_folder(tmp_path / "run"), tmp_path / "run.zip")
         members = {"model.tar.gz": write_tar(tmp_path / "model.tar.gz", {}).read_bytes()}
         packed = write_zip(tmp_path / "packed.zip", members)
@@ -215,7 +215,7 @@ class TestDetection:
         shutil.rmtree(folder / "vocabulary")
         assert read(zip_folder(folder, tmp_path / "run.zip")).origin == ARCHIVE
 
-    def test_content_decides_over_file_extension(self, tmp_path):
+    def test_format_is_detected_from_content_not_file_extension(self, tmp_path):
         hdf5_folder(tmp_path, weights="weights.bin")
         assert read(tmp_path / "weights.bin").origin == HDF5
         (tmp_path / "state.hdf5").write_bytes(torch_bytes(tagger_state()))
@@ -224,12 +224,12 @@ class TestDetection:
         zip_folder(tmp_path / "model", tmp_path / "model.tar.gz")
         assert read(tmp_path / "model.tar.gz").origin == MANY_LANGS
 
-    def test_home_directory_is_expanded(self, tmp_path, monkeypatch):
+    def test_tilde_in_paths_is_expanded_to_home_directory(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HOME", str(tmp_path))
         hdf5_folder(tmp_path / "model")
         assert read("~/model", options="~/model/options.json").origin == HDF5
 
-    def test_transformer_is_rejected_by_name(self, golden_path):
+    def test_error_for_transformer_archive_names_the_model_type(self, golden_path):
         path = golden_path("allennlp/language_model_v0.9.0/model.tar.gz")
         assert_error(
             lambda: read(path),
@@ -253,14 +253,14 @@ class TestNames:
         return requested
 
     @pytest.mark.parametrize("name", ["original", "small", "no-such-model", "x" * 300, "a\0b"])
-    def test_unknown_name_is_rejected(self, downloads, name):
+    def test_unknown_model_name_is_rejected(self, downloads, name):
         assert_error(
             lambda: read(name), name, "no bundled model of that name", READABLE, "owner/name"
         )
         assert not downloads
 
     @pytest.mark.parametrize("name", ["/no/such/folder", "./no/such/weights.hdf5", "a/b/c"])
-    def test_missing_path_is_rejected(self, downloads, name):
+    def test_missing_model_path_is_rejected(self, downloads, name):
         assert_error(lambda: read(name), name, "No file or folder")
         assert not downloads
 
@@ -269,7 +269,7 @@ class TestNames:
         assert_error(lambda: read(name), name, "is a URL", "Download the file first")
         assert not downloads
 
-    def test_unknown_home_directory_is_rejected(self, downloads):
+    def test_path_in_home_of_unknown_user_is_rejected(self, downloads):
         assert_error(lambda: read("~nobody-of-that-name/x"), "~nobody-of-that-name/x")
 
     def test_hub_id_is_downloaded_unless_path_exists(self, downloads, tmp_path, monkeypatch):
@@ -282,7 +282,7 @@ class TestNames:
         monkeypatch.setattr(hub, "download", lambda name: tmp_path / "owner" / "name")
         assert read("other/name").origin == HDF5
 
-    def test_source_or_weights_is_required(self, tmp_path):
+    def test_exactly_one_of_source_and_weights_is_required(self, tmp_path):
         assert_error(lambda: read(tmp_path, weights=tmp_path), "Pass only one")
         assert_error(lambda: read(), "No model was given")
         assert_error(lambda: read(""), "No model was given")
@@ -290,7 +290,7 @@ class TestNames:
 
     @pytest.mark.parametrize("argument", ["options", "vocab", "softmax", "token_embeddings"])
     @pytest.mark.parametrize("state", ["missing", "a folder", "empty", "too long"])
-    def test_invalid_additional_files_are_rejected(self, tmp_path, argument, state):
+    def test_invalid_options_vocab_and_softmax_files_are_rejected(self, tmp_path, argument, state):
         folder = hdf5_folder(tmp_path / "model")
         path = tmp_path / ("x" * 300 if state == "too long" else "additional")
         if state == "a folder":
@@ -306,7 +306,7 @@ class TestNames:
 class TestOtherFiles:
     @pytest.mark.parametrize("whole_folder", [True, False])
     @pytest.mark.parametrize("options", [True, False])
-    def test_token_embeddings_alone_are_rejected_by_name(self, tmp_path, whole_folder, options):
+    def test_token_embedding_file_is_rejected_as_model(self, tmp_path, whole_folder, options):
         arrays = {"embedding": np.ones((1200, 8), np.float32)}
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
         if not options:
@@ -330,7 +330,7 @@ class TestOtherFiles:
         ],
     )
     @pytest.mark.parametrize("name", ["weights.hdf5", "model.zip", "vocab.txt"])
-    def test_other_files_are_rejected(self, tmp_path, content, message, name):
+    def test_files_that_are_not_models_are_rejected(self, tmp_path, content, message, name):
         path = tmp_path / name
         path.write_bytes(content)
         assert_error(lambda: read(path), str(path), message, READABLE, error_type=FormatError)
@@ -359,17 +359,17 @@ class TestOtherFiles:
         assert_error(lambda: read(folder / "weights.hdf5"), "contains no model", "no files")
         assert_error(lambda: read(options=folder / "options.json", weights=folder / "weights.hdf5"))
 
-    def test_other_json_is_rejected(self, tmp_path):
+    def test_json_file_that_is_not_options_is_rejected(self, tmp_path):
         (tmp_path / "config.json").write_text('{"lstm": 1}')
         assert_error(lambda: read(tmp_path / "config.json"), "not a model file")
         assert_error(lambda: read(tmp_path), "contains no model", "config.json")
 
-    def test_gzipped_vocabulary_alone_is_rejected(self, tmp_path):
+    def test_gzipped_vocabulary_is_rejected_as_model(self, tmp_path):
         folder = hdf5_folder(tmp_path / "model", vocab="vocab.txt.gz")
         assert_error(lambda: read(folder / "vocab.txt.gz"), "not a complete tar archive")
 
     @pytest.mark.parametrize("name", ["encoder.pkl", "token_embedder.pkl"])
-    def test_one_pickle_of_many_langs_is_rejected(self, tmp_path, name):
+    def test_single_pickle_of_many_langs_model_is_rejected(self, tmp_path, name):
         folder = many_langs_folder(tmp_path / "model")
         assert_error(lambda: read(folder / name), name, "not an ELMo")
         (folder / name).unlink()
@@ -421,7 +421,7 @@ LENIENT_FORMATS = {
 
 class TestDamage:
     @pytest.mark.parametrize("name", STRICT_FORMATS)
-    def test_truncated_file_is_rejected(self, tmp_path, name):
+    def test_truncated_model_file_is_rejected(self, tmp_path, name):
         file, source = STRICT_FORMATS[name](tmp_path)
         data = file.read_bytes()
         for sixteenth in range(16):
@@ -431,7 +431,7 @@ class TestDamage:
         assert read(source)
 
     @pytest.mark.parametrize("name", STRICT_FORMATS)
-    def test_missing_file_is_rejected(self, tmp_path, name):
+    def test_model_with_missing_file_is_rejected(self, tmp_path, name):
         file, source = STRICT_FORMATS[name](tmp_path)
         file.unlink()
         if name == "vocab.txt.gz":
@@ -440,7 +440,7 @@ class TestDamage:
             assert_error(lambda: read(source), error_type=FormatError)
 
     @pytest.mark.parametrize("name", [*STRICT_FORMATS, *LENIENT_FORMATS])
-    def test_damaged_file_is_read_or_rejected_with_elmo_error(self, tmp_path, name):
+    def test_damaged_model_file_raises_only_elmo_errors(self, tmp_path, name):
         file, source = {**STRICT_FORMATS, **LENIENT_FORMATS}[name](tmp_path)
         messages = []
         for description, content in damaged(file.read_bytes(), 60, seed=len(name)):

@@ -1,4 +1,4 @@
-"""Tests of ELMoForManyLangs folders: dictionaries, config and tensors."""
+"""Tests for ELMoForManyLangs folders: dictionaries, config and tensors."""
 
 import json
 
@@ -28,7 +28,7 @@ from elmo.formats.many_langs import is_folder
 
 
 def dictionary_lines(symbols):
-    """Return numbered dictionary lines of the symbols, followed by the special symbols."""
+    """Return dictionary lines with consecutive ids for the symbols and the special symbols."""
     return [f"{symbol}\t{number}" for number, symbol in enumerate([*symbols, *SPECIAL_SYMBOLS])]
 
 
@@ -63,7 +63,7 @@ class TestReading:
 
     @pytest.mark.parametrize("part", ["word", "char"])
     def test_word_or_character_input_can_be_absent(self, tmp_path, part):
-        """A `word_dim` or `char_dim` of 0 removes that input, and its dictionary is not needed."""
+        """If `word_dim` or `char_dim` is 0, that input and its dictionary are absent."""
         folder = many_langs_folder(tmp_path / "zh", **{f"{part}_dim": 0})
         assert not (folder / f"{part}.dic").exists()
         elmo = ELMo.from_pretrained(folder)
@@ -80,7 +80,7 @@ class TestReading:
         folder = many_langs_folder(tmp_path / "zh", word_dim=0, char_dim=0)
         assert_error(lambda: read(folder), "token encoder has no input", error_type=FormatError)
 
-    def test_read_ignores_classifier(self, tmp_path):
+    def test_read_ignores_classifier_weights(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh")
         (folder / "classifier.pkl").write_bytes(b"anything")
         assert read(folder).origin == MANY_LANGS
@@ -93,7 +93,7 @@ class TestReading:
 class TestDictionaries:
     WHITESPACE = "\u3000\u00a0\u2028\u0085\x0b\x0c\r \t\ufeff"
 
-    def test_whitespace_characters_are_symbols(self, tmp_path):
+    def test_whitespace_characters_are_valid_dictionary_symbols(self, tmp_path):
         lines = dictionary_lines([*self.WHITESPACE, "a"])
         elmo = ELMo.from_pretrained(many_langs_folder(tmp_path / "zh", character_lines=lines))
         characters = elmo.to_pretrained().characters
@@ -108,14 +108,14 @@ class TestDictionaries:
         assert reloaded.characters == characters
 
     @pytest.mark.parametrize("line", ["\t0", "0"])
-    def test_line_without_symbol_is_ideographic_space(self, tmp_path, line):
+    def test_dictionary_line_without_symbol_is_ideographic_space(self, tmp_path, line):
         lines = [line, *dictionary_lines(["x", "a"])[1:]]
         model = read(many_langs_folder(tmp_path / "zh", character_lines=lines))
         assert model.characters["\u3000"] == 0
         assert model.characters["a"] == 1
 
     def test_embedding_size_comes_from_tensor_if_symbols_collide(self, tmp_path):
-        """Two lines without a symbol are one entry; the embedding has one row per line."""
+        """Two lines without a symbol become one entry, but the embedding has one row per line."""
         lines = dictionary_lines(["x", "y", "z", "a"])
         lines[:3] = ["\t0", "1", "\u3000\t2"]
         elmo = ELMo.from_pretrained(many_langs_folder(tmp_path / "zh", character_lines=lines))
@@ -125,7 +125,7 @@ class TestDictionaries:
         assert model.config.encoder.n_characters == len(lines) + 1
         assert np.isfinite(elmo.encode(SENTENCES)[0]).all()
 
-    def test_crlf_and_blank_lines_are_accepted(self, tmp_path):
+    def test_crlf_and_blank_lines_in_dictionary_are_accepted(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh")
         expected = read(folder)
         for name, lines in (("char.dic", CHARACTER_LINES), ("word.dic", WORD_LINES)):
@@ -165,7 +165,7 @@ class TestDictionaries:
             ({"character_lines": ["a\t0", "b\t1"]}, ["has no <bos>, <eos>, <oov>, <pad>"]),
         ],
     )
-    def test_missing_special_symbols_are_rejected(self, tmp_path, lines, phrases):
+    def test_dictionary_without_special_symbols_is_rejected(self, tmp_path, lines, phrases):
         folder = many_langs_folder(tmp_path / "zh", **lines)
         assert_error(lambda: ELMo.from_pretrained(folder), *phrases, error_type=FormatError)
 
@@ -188,7 +188,7 @@ class TestArchitecture:
         ],
     )
     @pytest.mark.parametrize("zipped", [True, False])
-    def test_architecture_is_found_by_file_name(self, tmp_path, path, zipped):
+    def test_architecture_file_is_found_by_base_name(self, tmp_path, path, zipped):
         source = many_langs_folder(tmp_path / "zh", config_path=path)
         if zipped:
             source = zip_folder(source, tmp_path / "zh.zip", "zh/")
@@ -199,7 +199,7 @@ class TestArchitecture:
         ["configs/deep/own.json", "./configs/deep/own.json", "configs\\deep\\own.json"],
     )
     @pytest.mark.parametrize("top", [None, "", "zh/"])
-    def test_architecture_in_subfolder_takes_precedence(self, tmp_path, path, top):
+    def test_architecture_file_in_subfolder_takes_precedence(self, tmp_path, path, top):
         source = many_langs_folder(tmp_path / "zh", config_path=path)
         nested = source / "configs" / "deep"
         nested.mkdir(parents=True)
@@ -209,7 +209,7 @@ class TestArchitecture:
             source = zip_folder(source, tmp_path / "zh.zip", top)
         assert read(source).config.lstm.cell_dim == 16
 
-    def test_architecture_outside_folder_is_not_read(self, tmp_path):
+    def test_architecture_file_outside_folder_is_not_read(self, tmp_path):
         (tmp_path / "outside.json").write_text(json.dumps(make_architecture()))
         folder = many_langs_folder(tmp_path / "zh", config_path=str(tmp_path / "outside.json"))
         assert_error(
@@ -245,7 +245,7 @@ class TestArchitecture:
         assert_error(lambda: read(folder), "has no config_path", error_type=FormatError)
 
     @pytest.mark.parametrize("path", ["gone.json", "", "folder/", "/"])
-    def test_read_rejects_missing_architecture(self, tmp_path, path):
+    def test_read_rejects_missing_architecture_file(self, tmp_path, path):
         folder = many_langs_folder(tmp_path / "zh", config_path=path)
         assert_error(lambda: read(folder), "refers to", "does not exist", error_type=FormatError)
 
@@ -256,7 +256,7 @@ class TestArchitecture:
         )
 
     @pytest.mark.parametrize("section", ["encoder", "token_embedder"])
-    def test_read_rejects_unknown_components(self, tmp_path, section):
+    def test_read_rejects_architecture_with_unknown_components(self, tmp_path, section):
         architecture = make_architecture()
         architecture[section]["name"] = "lstm"
         folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
@@ -264,7 +264,9 @@ class TestArchitecture:
 
     @pytest.mark.parametrize("section", ["encoder", "token_embedder"])
     @pytest.mark.parametrize("value", [None, 3, [], "x"])
-    def test_read_rejects_sections_that_are_not_objects(self, tmp_path, section, value):
+    def test_read_rejects_architecture_sections_that_are_not_objects(
+        self, tmp_path, section, value
+    ):
         architecture = {**make_architecture(), section: value}
         folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
         assert_error(
@@ -274,7 +276,7 @@ class TestArchitecture:
     @pytest.mark.parametrize(
         "key", [*make_architecture()["encoder"], *make_architecture()["token_embedder"]]
     )
-    def test_read_rejects_missing_key(self, tmp_path, key):
+    def test_read_rejects_architecture_with_missing_key(self, tmp_path, key):
         architecture = make_architecture()
         for section in ("encoder", "token_embedder"):
             architecture[section].pop(key, None)
@@ -313,7 +315,7 @@ class TestArchitecture:
             ("proj_clip", True),
         ],
     )
-    def test_read_rejects_invalid_value(self, tmp_path, key, value):
+    def test_read_rejects_architecture_with_invalid_value(self, tmp_path, key, value):
         architecture = make_architecture(**{key: value})
         folder = many_langs_folder(tmp_path / "zh", architecture=architecture)
         assert_error(lambda: read(folder), error_type=FormatError)
@@ -365,7 +367,7 @@ class TestTensors:
         (folder / f"{part}.pkl").write_bytes(torch_bytes(state, legacy=True))
         assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
-    def test_embedding_can_have_more_rows_than_lines(self, tmp_path):
+    def test_embedding_can_have_more_rows_than_dictionary_lines(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh")
         state = many_langs_state(make_architecture(), 20, 30)["token_embedder"]
         (folder / "token_embedder.pkl").write_bytes(torch_bytes(state, legacy=True))

@@ -1,4 +1,4 @@
-"""Tests of the mixes of a loaded model: its own, initial ones, and requested ones."""
+"""Tests for the layer mixes of a loaded model: stored, initial and requested mixes."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from elmo.formats.pretrained import Pretrained
 
 @pytest.fixture
 def model():
-    """Return a model with two trained mixes and a recorded layer norm."""
+    """Return a model with two trained layer mixes and a layer norm setting."""
     config = dataclasses.replace(TINY, mix=MixConfig(2, "bilm-tf"))
     weights = dict(random_model(config).weights)
     for number in range(2):
@@ -28,7 +28,7 @@ def mixes_of(model):
     return {name: v.tolist() for name, v in model.weights.items() if name.startswith("mixes.")}
 
 
-def test_initial_mixes_are_plain_means():
+def test_initial_mixes_are_unweighted_means():
     mixes = initial_mixes(4, 2)
     assert len(mixes) == 4
     for number in range(2):
@@ -36,7 +36,7 @@ def test_initial_mixes_are_plain_means():
         assert mixes[f"mixes.{number}.gamma"].tolist() == [1]
 
 
-def test_with_mixes_keeps_all_for_same_number(model):
+def test_with_mixes_returns_all_mixes_if_number_is_unchanged(model):
     same = with_mixes(model, n_mixes=2)
     assert same.config == model.config
     assert mixes_of(same) == mixes_of(model)
@@ -72,7 +72,7 @@ def test_with_mixes_sets_top_only(model, requested):
     assert again.config.mix.top_only is requested
 
 
-def test_fixed_weights_replace_weights_but_not_gamma(model):
+def test_fixed_mix_weights_replace_weights_but_not_gamma(model):
     result = with_mixes(model, n_mixes=2, fixed=[-9e10, 1, -9e10])
     mixes = mixes_of(result)
     for number in range(2):

@@ -1,4 +1,4 @@
-"""Tests of the model card and of the description of a model."""
+"""Tests for model cards and model descriptions."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ from elmo.formats.model_card import describe, model_card
         ("bare module, two mixes", {"mixes": 2}),
     ],
 )
-def test_describe_returns_geometry(tmp_path, name, rows):
+def test_describe_returns_architecture(tmp_path, name, rows):
     actual = describe(read(**SOURCES[name].make(tmp_path)))
     for key, value in rows.items():
         if isinstance(value, str):
@@ -66,7 +66,7 @@ def test_describe_returns_recorded_tokenizer():
 
 
 class TestModelCard:
-    def test_card_has_header_usage_and_notes(self):
+    def test_model_card_has_header_usage_and_notes(self):
         model = random_model(notes=("n_characters was corrected", "clips were assumed"))
         card = model_card(model)
         header, text = card.split("---\n")[1:]
@@ -77,7 +77,7 @@ class TestModelCard:
         assert "- n_characters was corrected\n- clips were assumed\n" in text
         assert card.endswith("\n")
 
-    def test_card_omits_missing_parts(self):
+    def test_model_card_omits_missing_parts(self):
         card = model_card(random_model())
         assert "Corrections" not in card
         assert "softmax of the language model" not in card
@@ -89,10 +89,10 @@ class TestModelCard:
             ("int8", "The weights are stored as int8 with one float16 scale per matrix row"),
         ],
     )
-    def test_card_mentions_compact_storage(self, storage, phrase):
+    def test_model_card_mentions_compact_storage(self, storage, phrase):
         assert phrase in model_card(random_model(), storage)
         assert "stored" not in model_card(random_model(), "float32")
 
-    def test_card_mentions_softmax(self):
+    def test_model_card_mentions_softmax(self):
         config = dataclasses.replace(TINY, n_softmax_words=len(VOCABULARY))
         assert "also contains the softmax of the language model" in model_card(random_model(config))

@@ -1,4 +1,4 @@
-"""Tests of model folders: content, replacement of previous models, damage."""
+"""Tests for model folders: content, replacement of previous models, damaged files."""
 
 import dataclasses
 import json
@@ -34,13 +34,13 @@ def folder(tmp_path):
 
 @pytest.fixture
 def dictionaries(tmp_path):
-    """Return a model folder with both dictionaries."""
+    """Return a model folder with a word dictionary and a character dictionary."""
     ELMo.from_pretrained(**many_langs().make(tmp_path)).save_pretrained(tmp_path / "saved")
     return tmp_path / "saved"
 
 
 def change(folder, path, value):
-    """Change one key (a path such as `model.lstm.cell_dim`) of config.json."""
+    """Change the value of one key in config.json, such as `model.lstm.cell_dim`."""
     header = json.loads((folder / "config.json").read_text())
     *sections, key = path.split(".")
     section = header
@@ -71,8 +71,8 @@ class TestWrite:
             assert tensor.dtype == torch.float32
             assert torch.equal(tensor, model.weights[name])
 
-    def test_dictionaries_with_consecutive_ids_are_lists(self, dictionaries):
-        """Ids that are consecutive from 0 are given by the order of the list."""
+    def test_dictionaries_with_consecutive_ids_are_written_as_lists(self, dictionaries):
+        """The position in the list is the id."""
         model = read(dictionaries)
         for name, entries in (("words.json", model.words), ("characters.json", model.characters)):
             listed = json.loads((dictionaries / name).read_text("utf-8"))
@@ -81,7 +81,7 @@ class TestWrite:
         assert model.words["好"] == 6
         assert "好" in (dictionaries / "words.json").read_text("utf-8")
 
-    def test_dictionary_with_other_ids_is_an_object(self, dictionaries):
+    def test_dictionary_with_unordered_ids_is_written_as_object(self, dictionaries):
         model = read(dictionaries)
         words = dict(reversed(model.words.items()))
         model_folder.write(dataclasses.replace(model, words=words), dictionaries)
@@ -89,7 +89,7 @@ class TestWrite:
         assert read(dictionaries).words == model.words
 
     @pytest.mark.parametrize("mask", [0o022, 0o077])
-    def test_weight_file_has_permissions_of_folder(self, tmp_path, mask):
+    def test_weight_file_has_same_permissions_as_folder(self, tmp_path, mask):
         previous_mask = os.umask(mask)
         try:
             model_folder.write(random_model(), tmp_path / "model")
@@ -100,12 +100,12 @@ class TestWrite:
         assert modes["model.safetensors"] & 0o044 == folder & 0o044 == 0o044 & ~mask
         assert len(set(modes.values())) == 1, "all files have the same mode"
 
-    def test_config_is_plain_data(self, folder):
+    def test_config_json_round_trips_through_model_config(self, folder):
         header = json.loads((folder / "config.json").read_text())
         config = from_dict(type(TINY), header["model"])
         assert to_dict(config) == header["model"]
 
-    def test_mix_config_is_kept(self, tmp_path):
+    def test_mix_config_survives_write_and_read(self, tmp_path):
         config = dataclasses.replace(TINY, mix=MixConfig(3, "bilm-tf", top_only=True))
         model_folder.write(random_model(config), tmp_path / "model")
         assert read(tmp_path / "model").config.mix == config.mix
@@ -118,12 +118,12 @@ class TestWrite:
             ("cat", "cat"),
         ],
     )
-    def test_vocabulary_is_kept(self, tmp_path, words):
+    def test_vocabulary_survives_write_and_read(self, tmp_path, words):
         model_folder.write(random_model(vocabulary=Vocabulary(words)), tmp_path / "model")
         vocabulary = read(tmp_path / "model").vocabulary
         assert [word.strip() for word in words] == list(vocabulary.words)
 
-    def test_unusual_symbols_in_dictionaries_are_kept(self, dictionaries):
+    def test_unusual_dictionary_symbols_survive_write_and_read(self, dictionaries):
         model = read(dictionaries)
         symbols = ["\ud800", "\u2028", "\\", '"', "\x00", "\U0001f600"]
         rows = list(model.characters.values())
@@ -132,7 +132,7 @@ class TestWrite:
         assert read(dictionaries).characters == characters
 
     @pytest.mark.parametrize("scheme", ["codepoints", "jamo"])
-    def test_character_scheme_is_kept(self, tmp_path, scheme):
+    def test_character_scheme_survives_write_and_read(self, tmp_path, scheme):
         characters = build_dictionary(["한국", "ab"], [2, 2], scheme)
         text = TextConfig(tokenizer="korean", characters=scheme, max_characters=12)
         encoder = dataclasses.replace(TINY.encoder, n_characters=len(characters) + 1)
@@ -150,7 +150,7 @@ class TestWrite:
             bilm_hdf5.write(loaded, tmp_path / "other")
 
     def test_bfloat16_model_is_stored_as_float32(self, tmp_path):
-        """The dtype of the network does not determine the dtype of the file."""
+        """The dtype of the network does not affect the dtype in the file."""
         elmo = ELMo(random_model()).to(torch.bfloat16)
         elmo.save_pretrained(tmp_path / "model")
         stored = load_file(tmp_path / "model" / "model.safetensors")
@@ -195,7 +195,7 @@ class TestReplacingModels:
         assert model.origin == "random model"
         assert model.vocabulary is model.words is model.characters is None
 
-    def test_save_into_folder_of_another_format_keeps_its_files(self, tmp_path):
+    def test_save_into_folder_of_another_format_does_not_change_its_files(self, tmp_path):
         source = SOURCES["NLPL folder, gzipped vocabulary"].make(tmp_path)["source"]
         ELMo.from_pretrained(source, tokenizer="english").save_pretrained(source)
         assert (source / "model.hdf5").exists()
@@ -247,7 +247,7 @@ class TestInvalidConfig:
             ("notes", "abc", ["notes is 'abc'"]),
         ],
     )
-    def test_read_rejects_invalid_value(self, folder, path, value, phrases):
+    def test_read_rejects_invalid_config_value(self, folder, path, value, phrases):
         change(folder, path, value)
         assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
@@ -278,8 +278,8 @@ class TestInvalidConfig:
         (folder / "config.json").write_bytes(content)
         assert_error(lambda: read(folder), str(folder), error_type=FormatError)
 
-    def test_lone_surrogate_in_config_is_kept(self, folder):
-        """JSON can represent a lone surrogate, UTF-8 cannot."""
+    def test_lone_surrogate_in_config_survives_write_and_read(self, folder):
+        """JSON can represent a lone surrogate, but UTF-8 cannot."""
         change(folder, "origin", "\ud800")
         model = read(folder)
         model_folder.write(model, folder)
@@ -289,14 +289,14 @@ class TestInvalidConfig:
 class TestCompactStorage:
     @pytest.fixture
     def small(self, tmp_path):
-        """Return an int8 folder whose model has all kinds of tensors."""
+        """Return an int8 model folder that includes softmax weights and a vocabulary."""
         config = dataclasses.replace(TINY, n_softmax_words=len(VOCABULARY))
         model = random_model(config, vocabulary=Vocabulary(VOCABULARY))
         model_folder.write(model, tmp_path / "small", "int8")
         return tmp_path / "small"
 
     @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-    def test_storage_is_written_and_read(self, tmp_path, dtype):
+    def test_weights_in_every_storage_dtype_are_written_and_read(self, tmp_path, dtype):
         model = random_model()
         ELMo(model).save_pretrained(tmp_path / "model", storage=dtype)
         stored = load_file(tmp_path / "model" / "model.safetensors")
@@ -321,7 +321,7 @@ class TestCompactStorage:
         assert 0.998 < cosines.min() < cosines.max() < 1.0001
         assert (first != second).any()
 
-    def test_compact_storage_reduces_size(self, tmp_path):
+    def test_compact_storage_reduces_file_size(self, tmp_path):
         encoder = dataclasses.replace(TINY.encoder, filters=((1, 64), (2, 64)))
         model = random_model(dataclasses.replace(TINY, encoder=encoder))
         sizes = {}
@@ -333,7 +333,7 @@ class TestCompactStorage:
         assert 0.25 < sizes["int8"] / sizes["float32"] < 0.3
 
     def test_rewriting_int8_as_float32_removes_scales(self, tmp_path, small):
-        """No scales of the int8 weights are left in the file."""
+        """The new file must not contain the scales of the previous int8 weights."""
         model = read(small)
         model_folder.write(model, small)
         assert not [name for name in load_file(small / "model.safetensors") if "scale" in name]
@@ -342,7 +342,7 @@ class TestCompactStorage:
         for name, tensor in model.weights.items():
             assert torch.equal(reloaded.weights[name], tensor)
 
-    def test_unknown_storage_writes_nothing(self, tmp_path):
+    def test_write_with_unknown_storage_creates_no_files(self, tmp_path):
         assert_error(
             lambda: ELMo(random_model()).save_pretrained(tmp_path / "model", storage="int4"),
             "Unknown storage 'int4'. Expected one of: float32, float16, int8",
@@ -351,7 +351,7 @@ class TestCompactStorage:
         assert not (tmp_path / "model").exists()
 
     @pytest.mark.parametrize("dtype", ["float16", "int8"])
-    def test_write_rejects_nan(self, tmp_path, dtype):
+    def test_write_rejects_weights_with_nan(self, tmp_path, dtype):
         elmo = ELMo(random_model())
         elmo.network.bilm.encoder.projection.weight.data[1, 2] = float("nan")
         assert_error(
@@ -408,7 +408,7 @@ class TestCompactStorage:
 
 
 class TestDamagedFiles:
-    def test_read_rejects_missing_weights(self, folder):
+    def test_read_rejects_folder_without_weight_file(self, folder):
         (folder / "model.safetensors").unlink()
         assert_error(
             lambda: read(folder), "no file model.safetensors", "config.json", error_type=FormatError
@@ -432,7 +432,7 @@ class TestDamagedFiles:
         assert_error(lambda: read(folder), error_type=FormatError)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-    def test_read_rejects_nan_and_infinite_values(self, folder, value):
+    def test_read_rejects_nan_and_infinite_weights(self, folder, value):
         weights = load_file(folder / "model.safetensors")
         weights["softmax.bias"][3] = value
         save_file(weights, folder / "model.safetensors")
@@ -497,7 +497,7 @@ class TestDamagedFiles:
         assert_error(lambda: ELMo.from_pretrained(dictionaries), "has no <bos>")
 
 
-def test_is_folder_checks_format_in_config(folder, tmp_path):
+def test_is_folder_checks_format_key_in_config(folder, tmp_path):
     assert model_folder.is_folder(open_folder(folder))
     assert not model_folder.is_folder(open_folder(tmp_path))
     (tmp_path / "config.json").write_text("[]")

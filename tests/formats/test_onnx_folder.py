@@ -1,4 +1,4 @@
-"""Tests of `convert --to onnx`: every readable model, content of the folder, errors."""
+"""Tests for `convert --to onnx`: all readable formats, folder content, errors."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def layers_of(folder, ids):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_graph_matches_every_readable_model(tmp_path, name):
+def test_onnx_graph_matches_model_of_every_readable_format(tmp_path, name):
     arguments = SOURCES[name].make(tmp_path)
     elmo = ELMo.from_pretrained(**arguments)
     onnx_folder.write(read(**arguments), tmp_path / "out")
@@ -54,7 +54,7 @@ def test_graph_matches_every_readable_model(tmp_path, name):
         assert (json.loads(path.read_text("utf-8")) if path.exists() else None) == entries
 
 
-def test_convert_writes_files_and_notes(tmp_path):
+def test_convert_to_onnx_writes_files_and_notes(tmp_path):
     path = model_folder_source(tmp_path)["source"]
     result = convert(ConvertConfig(str(path), str(tmp_path / "out"), to="onnx"))
     names = sorted(item.name for item in (tmp_path / "out").iterdir())
@@ -88,7 +88,7 @@ def test_write_notes_omitted_mixes(tmp_path):
     assert notes[0] == "The trained layer mixes are not written: the graph returns every layer."
 
 
-def test_convert_records_tokenizer(tmp_path):
+def test_convert_to_onnx_records_tokenizer(tmp_path):
     model_folder.write(random_model(scale=1.5), tmp_path / "model")
     config = ConvertConfig(
         str(tmp_path / "model"), str(tmp_path / "out"), to="onnx", tokenizer="english"
@@ -99,7 +99,7 @@ def test_convert_records_tokenizer(tmp_path):
 
 
 @pytest.mark.parametrize(("storage", "phrase"), [("float16", "as float16"), ("int8", "as int8")])
-def test_convert_to_compact_storage(tmp_path, storage, phrase):
+def test_convert_to_onnx_writes_compact_storage(tmp_path, storage, phrase):
     model_folder.write(random_model(scale=1.5), tmp_path / "model")
     output = str(tmp_path / "out")
     result = convert(ConvertConfig(str(tmp_path / "model"), output, to="onnx", storage=storage))
@@ -119,7 +119,7 @@ def test_write_replaces_previous_export_and_keeps_other_files(tmp_path):
     assert snapshot(tmp_path / "out") == {**before, "mine.txt": b"kept"}
 
 
-def test_formats_do_not_overwrite_each_other(tmp_path):
+def test_onnx_and_model_folder_do_not_overwrite_each_other(tmp_path):
     model = random_model(scale=1.5)
     model_folder.write(model, tmp_path / "model")
     onnx_folder.write(model, tmp_path / "onnx")
@@ -139,7 +139,7 @@ def test_read_rejects_onnx_folder(tmp_path):
     assert_error(lambda: read(tmp_path / "out"), "is an ONNX export", error_type=FormatError)
 
 
-def test_failed_verification_writes_nothing(tmp_path, monkeypatch):
+def test_failed_onnx_verification_writes_no_files(tmp_path, monkeypatch):
     other = onnx_file.graph(ELMo(random_model(seed=1)).network.bilm)
     monkeypatch.setattr(onnx_file, "graph", lambda *arguments: other)
     model = random_model(scale=1.5)
@@ -151,7 +151,7 @@ def test_failed_verification_writes_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_write_names_missing_extra(tmp_path, monkeypatch):
+def test_write_error_names_missing_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     model = random_model(scale=1.5)
     assert_error(
@@ -161,7 +161,7 @@ def test_write_names_missing_extra(tmp_path, monkeypatch):
 
 
 def test_command_line_writes_graph_and_rejects_lossy_int8(tmp_path):
-    """A model with too large weights for int8 is rejected."""
+    """A model whose weights are too large for int8 is rejected."""
     model_folder.write(random_model(scale=16.0), tmp_path / "large-weights")
     model_folder.write(random_model(scale=1.0), tmp_path / "model")
     output = tmp_path / "out"

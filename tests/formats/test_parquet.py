@@ -1,4 +1,4 @@
-"""Tests that Arrow reads the written Parquet files, for any shape and text."""
+"""Tests that Arrow can read the written Parquet files, for arbitrary shapes and strings."""
 
 import itertools
 
@@ -83,14 +83,14 @@ def test_integers_strings_and_statistics_are_read_by_arrow(tmp_path):
     assert t.statistics is None
 
 
-def test_table_without_rows_keeps_schema(tmp_path):
+def test_table_without_rows_has_complete_schema(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(write(tmp_path / "x.parquet", [Column("x", FLOAT16, 2)]))
     assert len(table) == 0
     assert str(table.schema.field("x").type) == "list<element: list<element: halffloat>>"
 
 
-def test_values_are_written_without_conversion(tmp_path):
+def test_array_values_are_written_without_conversion(tmp_path):
     arrays = numbers([(3, 4), (0, 4), (2, 4)])
     path = write(tmp_path / "x.parquet", [Column("x", FLOAT32, 2)], [cells(arrays)])
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Tests of PyTorch pickles: state dicts are read, and code in them never runs."""
+"""Tests for reading PyTorch pickles: state dicts are read, and malicious code never runs."""
 
 import io
 import os
@@ -48,7 +48,7 @@ def test_read_state_dict_returns_saved_tensors(legacy):
 class TestMaliciousPickles:
     @pytest.mark.parametrize("position", ["key", "value", "list item", "root"])
     @either_format
-    def test_read_runs_no_code(self, tmp_path, position, legacy):
+    def test_read_does_not_run_code_in_pickle(self, tmp_path, position, legacy):
         malicious = MakesFolder(tmp_path / "made")
         content = {
             "key": {malicious: torch.ones(1)},
@@ -65,7 +65,7 @@ class TestMaliciousPickles:
         assert not (tmp_path / "made").exists()
 
     def test_plain_unpickling_would_run_the_code(self, tmp_path):
-        """Check that the pickle of the test above is really malicious."""
+        """Check that the pickle in the previous test is really malicious."""
         pickle.loads(pickle.dumps(MakesFolder(tmp_path / "made")))
         assert (tmp_path / "made").exists()
 
@@ -87,7 +87,7 @@ class TestMaliciousPickles:
     ids=repr,
 )
 @either_format
-def test_read_rejects_other_content(content, legacy):
+def test_read_rejects_pickle_that_is_not_a_state_dict(content, legacy):
     data = torch_bytes(content, legacy=legacy)
     assert_error(
         lambda: read(data), "best.th", "does not contain a state dict", error_type=FormatError
@@ -99,11 +99,11 @@ def test_read_rejects_other_content(content, legacy):
     [b"", b"\x80", b"\x80\x02.", b"PK\x03\x04", b"\x80\x02garbage", b"\x80\x04\x95", b"\0" * 64],
     ids=repr,
 )
-def test_read_rejects_garbage(data):
+def test_read_rejects_file_that_is_not_a_pickle(data):
     assert_error(lambda: read(data), "best.th", error_type=FormatError)
 
 
-def test_read_rejects_other_zip():
+def test_read_rejects_zip_with_invalid_pickle():
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("archive/data.pkl", b"text")
@@ -111,7 +111,7 @@ def test_read_rejects_other_zip():
 
 
 class TestToArrays:
-    def test_values_are_kept_as_float32(self):
+    def test_to_arrays_preserves_values_as_float32(self):
         state = {
             "parameter": torch.nn.Parameter(torch.tensor([1.5, -0.0])),
             "half": torch.tensor([0.1], dtype=torch.bfloat16),
@@ -133,7 +133,7 @@ class TestToArrays:
         ],
         ids=["int64", "bool", "complex64", "sparse", "meta"],
     )
-    def test_to_arrays_rejects_other_tensors(self, tensor, problem):
+    def test_to_arrays_rejects_tensors_that_are_not_dense_floats(self, tensor, problem):
         state = read(torch_bytes({"x": tensor}))
         assert_error(
             lambda: to_arrays(state, "best.th"), "best.th: x has", problem, error_type=FormatError

@@ -1,4 +1,4 @@
-"""Tests of the validation of `Pretrained`, which all readers share."""
+"""Tests for `Pretrained`: validation, copies with changes, and parameter counts."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ PROJECTION = "bilm.encoder.projection.weight"
 
 
 def changed(**weights):
-    """Return the tiny model with weights replaced; None removes a weight."""
+    """Return a tiny model with some weights replaced, or removed if the new value is None."""
     model = random_model()
     names = {name.replace("__", "."): value for name, value in weights.items()}
     merged = {**model.weights, **names}
@@ -49,13 +49,13 @@ def test_complete_model_is_accepted():
         ({"mixes__0__gamma": torch.tensor(1.0)}, ["mixes.0.gamma", "()", "(1,)"]),
     ],
 )
-def test_wrong_names_and_shapes_are_rejected(weights, phrases):
+def test_wrong_tensor_names_and_shapes_are_rejected(weights, phrases):
     assert_error(lambda: changed(**weights), "test model", *phrases, error_type=FormatError)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", [PROJECTION, "mixes.0.gamma"])
-def test_nan_and_infinite_values_are_rejected(value, name):
+def test_nan_and_infinite_weights_are_rejected(value, name):
     tensor = random_model().weights[name].clone()
     tensor.view(-1)[-1] = value
     weights = {name.replace(".", "__"): tensor}
@@ -63,7 +63,7 @@ def test_nan_and_infinite_values_are_rejected(value, name):
     assert_error(lambda: changed(**weights), *phrases, error_type=FormatError)
 
 
-def test_with_forget_bias_moves_it_into_the_biases():
+def test_with_forget_bias_adjusts_lstm_biases():
     model = changed()
     included = model.with_forget_bias(0.0)
     assert included.config.lstm.forget_bias == 0.0
@@ -74,12 +74,12 @@ def test_with_forget_bias_moves_it_into_the_biases():
     assert included.with_forget_bias(1.0).config == model.config
 
 
-def test_error_lists_only_some_names():
+def test_error_for_many_missing_tensors_lists_only_some_names():
     message = assert_error(lambda: Pretrained(TINY, {}, "test model"), "and", "more")
     assert len(message) < 400
 
 
-def test_vocabulary_must_match_softmax():
+def test_vocabulary_size_must_match_softmax():
     config = dataclasses.replace(TINY, n_softmax_words=8)
     assert random_model(config, vocabulary=Vocabulary(VOCABULARY)).vocabulary is not None
     assert random_model(config).vocabulary is None
@@ -108,7 +108,7 @@ DICTIONARY = ModelConfig(
         ({"characters": {"a": -1}}, ["character dictionary"]),
     ],
 )
-def test_dictionary_ids_must_be_rows_of_the_embedding(tables, phrases):
+def test_dictionary_ids_must_be_valid_embedding_rows(tables, phrases):
     assert random_model(DICTIONARY, words={"a": 2}, characters={"a": 3, "b": 0})
     assert random_model(DICTIONARY, words={}, characters={})
     assert_error(
@@ -119,7 +119,7 @@ def test_dictionary_ids_must_be_rows_of_the_embedding(tables, phrases):
     )
 
 
-def test_byte_embedding_must_have_262_rows():
+def test_byte_character_embedding_must_have_262_rows():
     encoder = dataclasses.replace(TINY.encoder, n_characters=261)
     config = dataclasses.replace(TINY, encoder=encoder)
     assert_error(lambda: random_model(config), "261 rows", "expected 262", error_type=FormatError)
@@ -130,12 +130,12 @@ def test_byte_embedding_must_have_262_rows():
     [{"character_dim": -1}, {"n_characters": -1}, {"n_words": -2}, {"character_dim": 10**30}],
     ids=repr,
 )
-def test_invalid_sizes_are_rejected(sizes):
+def test_invalid_sizes_in_config_are_rejected(sizes):
     config = dataclasses.replace(TINY, encoder=dataclasses.replace(TINY.encoder, **sizes))
     assert_error(lambda: Pretrained(config, {}, "test model"), "sizes", error_type=FormatError)
 
 
-def test_with_tokenizer_records_known_names():
+def test_with_tokenizer_records_known_tokenizer_names():
     model = random_model().with_tokenizer("english")
     assert model.config.text.tokenizer == "english"
     assert model.with_tokenizer("whitespace").config.text.tokenizer == "whitespace"
@@ -148,7 +148,9 @@ def test_with_tokenizer_records_known_names():
     ("cell_dim", "projection_dim", "n_highway", "n_parameters"),
     [(1024, 128, 1, 13_593_296), (2048, 256, 1, 28_027_728), (4096, 512, 2, 93_600_848)],
 )
-def test_n_parameters_of_published_models(cell_dim, projection_dim, n_highway, n_parameters):
+def test_n_parameters_matches_published_model_sizes(
+    cell_dim, projection_dim, n_highway, n_parameters
+):
     config = ModelConfig(
         encoder=EncoderConfig(n_highway=n_highway),
         lstm=LSTMConfig(cell_dim=cell_dim, projection_dim=projection_dim),

@@ -1,4 +1,4 @@
-"""Tests of compact weight storage: rounding error, and rows that are difficult to round."""
+"""Tests for compact weight storage: rounding errors, and rows of extreme values."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ matrices = st.tuples(
 
 
 def stored_as(values, storage="int8"):
-    """Return a tensor in its stored form, and as it is read back."""
+    """Return a tensor in its stored form and after reading it back."""
     stored = pack({"w": values}, storage)
     return stored, unpack(stored, "file")["w"]
 
@@ -34,7 +34,7 @@ def stored_as(values, storage="int8"):
 class TestInt8:
     @settings(max_examples=300, deadline=None)
     @given(matrices)
-    def test_error_is_at_most_half_a_step(self, values):
+    def test_int8_error_is_at_most_half_a_quantization_step(self, values):
         stored, actual = stored_as(values)
         assert (stored["w"].dtype, stored["w.scale"].dtype) == (torch.int8, torch.float16)
         assert stored["w.scale"].shape == values.shape[:1]
@@ -45,7 +45,7 @@ class TestInt8:
 
     @settings(max_examples=300, deadline=None)
     @given(matrices)
-    def test_scale_is_smallest_that_covers_the_row(self, values):
+    def test_int8_scale_is_smallest_that_covers_the_row(self, values):
         stored, _ = stored_as(values)
         scale = stored["w.scale"]
         largest = values.flatten(1).abs().amax(1).double()
@@ -56,8 +56,8 @@ class TestInt8:
 
     @settings(max_examples=100, deadline=None)
     @given(matrices, st.sampled_from([2e-3, 1.0, 1e3]))
-    def test_storing_again_changes_nothing(self, values, size):
-        """Rows of at least 0.002 use all 127 steps; below, float16 scales are too coarse."""
+    def test_quantizing_dequantized_weights_again_changes_nothing(self, values, size):
+        """This holds for rows with a maximum of at least 0.002; below, scales are too coarse."""
         values.flatten(1)[:, 0] = size
         stored, actual = stored_as(values)
         again, actual_again = stored_as(actual)
@@ -72,7 +72,7 @@ class TestInt8:
         alone = [stored_as(row[None])[1][0] for row in rows]
         assert torch.equal(actual, torch.stack(alone))
 
-    def test_convolution_filters_are_rows(self):
+    def test_each_convolution_filter_has_its_own_scale(self):
         weight = torch.randn(5, 4, 3, generator=torch.Generator().manual_seed(0))
         weight *= torch.tensor([1e-3, 1e-1, 1.0, 1e1, 1e3]).view(5, 1, 1)
         stored, actual = stored_as(weight)
@@ -82,7 +82,7 @@ class TestInt8:
         assert (steps <= 0.501).all()
         assert (steps > 0.1).all()
 
-    def test_zero_rows_stay_zero(self):
+    def test_rows_of_zeros_are_restored_as_zeros(self):
         rows = torch.tensor([[0.0, 0.0, -0.0], [1.0, 0.0, -1.0]])
         stored, actual = stored_as(rows)
         assert stored["w.scale"][0] == 0
@@ -93,13 +93,13 @@ class TestInt8:
     @pytest.mark.parametrize(
         "value", [1e-45, 1e-30, SMALLEST / 4, SMALLEST, 3 * SMALLEST, 200 * SMALLEST]
     )
-    def test_tiny_rows_use_smallest_scale(self, value):
+    def test_rows_of_tiny_values_use_smallest_float16_scale(self, value):
         stored, actual = stored_as(torch.tensor([[value, -value / 2, 0.0]]))
         assert stored["w.scale"] >= SMALLEST
         assert actual.isfinite().all()
         assert (actual[0] - torch.tensor([value, -value / 2, 0.0])).abs().max() <= SMALLEST
 
-    def test_matrix_too_large_for_scales_stays_float32(self):
+    def test_matrix_too_large_for_float16_scales_is_stored_as_float32(self):
         fits = torch.tensor([[LARGEST * 127, 1.0], [1.0, 2.0]])
         assert pack({"w": fits}, "int8")["w"].dtype == torch.int8
         large = torch.nextafter(fits, torch.tensor(torch.inf))
@@ -109,7 +109,7 @@ class TestInt8:
             assert stored["w"].dtype == torch.float32
             assert torch.equal(actual, values)
 
-    def test_one_dimensional_tensors_are_float16(self):
+    def test_one_dimensional_tensors_are_stored_as_float16(self):
         for values in (torch.tensor([0.1, -3.0]), torch.tensor(0.1)):
             stored, actual = stored_as(values)
             assert stored.keys() == {"w"}
@@ -133,18 +133,18 @@ class TestFloat16:
 
     @pytest.mark.parametrize("storage", ["float16", "int8"])
     @pytest.mark.parametrize("value", [65520.0, -9e10, 3e38])
-    def test_values_too_large_for_float16_stay_float32(self, storage, value):
-        """Fixed mixes use weights such as -9e10."""
+    def test_vectors_too_large_for_float16_are_stored_as_float32(self, storage, value):
+        """Fixed layer mixes use weights such as -9e10."""
         values = torch.tensor([value, 0.1, 1.0])
         stored, actual = stored_as(values, storage)
         assert stored["w"].dtype == torch.float32
         assert torch.equal(actual, values)
 
-    def test_matrices_too_large_for_float16_stay_float32(self):
+    def test_matrices_too_large_for_float16_are_stored_as_float32(self):
         assert stored_as(torch.full((2, 2), 1e5), "float16")[0]["w"].dtype == torch.float32
 
 
-def test_float32_changes_nothing():
+def test_float32_storage_does_not_change_values():
     values = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).t()
     stored, actual = stored_as(values, "float32")
     assert stored["w"].is_contiguous()

@@ -1,4 +1,4 @@
-"""Tests of TensorFlow checkpoints: parity with TensorFlow, round trips, and damage."""
+"""Tests for reading TensorFlow checkpoints: parity with TensorFlow, round trips, damage."""
 
 import random
 import shutil
@@ -39,13 +39,13 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 @pytest.fixture(scope="module")
 def bilm_tf(golden_path: Callable[[str], Path]) -> Path:
-    """Return the folder of files written by bilm-tf."""
+    """Return the folder with golden files written by bilm-tf."""
     return golden_path("generated/bilm-tf")
 
 
 @pytest.fixture
 def tensors() -> Arrays:
-    """Return enough arrays for several blocks, with shared key prefixes."""
+    """Return enough arrays with common name prefixes to fill several index blocks."""
     rng = np.random.default_rng(0)
     arrays: Arrays = {
         f"lm/RNN_{direction}/cell_{layer}/{part}": rng.normal(size=shape).astype(np.float32)
@@ -58,12 +58,12 @@ def tensors() -> Arrays:
 
 @pytest.fixture
 def prefix(tmp_path: Path, tensors: Arrays) -> Path:
-    """Return the prefix of a valid checkpoint."""
+    """Write a valid checkpoint and return its prefix."""
     return write_checkpoint(tmp_path / "model.ckpt-7", tensors)
 
 
 def assert_same(actual: Arrays, expected: Arrays) -> None:
-    """Compare names, dtypes, shapes and bits."""
+    """Check that two sets of arrays have identical names, dtypes, shapes and bits."""
     assert actual.keys() == expected.keys()
     for name, array in expected.items():
         assert actual[name].dtype == array.dtype, name
@@ -89,7 +89,7 @@ def assert_format_error(call: Callable[[], object], *phrases: str) -> None:
 
 
 class TestParity:
-    """A checkpoint written by TensorFlow, compared with the arrays TensorFlow read from it."""
+    """Comparison with the arrays that TensorFlow reads from its own checkpoint."""
 
     def test_read_matches_all_tensorflow_variables(self, bilm_tf: Path) -> None:
         """Every array is identical and writable."""
@@ -100,8 +100,10 @@ class TestParity:
         assert list(arrays) == sorted(arrays)
         assert all(array.flags.writeable for array in arrays.values())
 
-    def test_test_writer_matches_tensorflow(self, bilm_tf: Path, tmp_path: Path) -> None:
-        """The writer of the tests produces the same data file and entries, byte for byte."""
+    def test_checkpoint_writer_of_tests_matches_tensorflow(
+        self, bilm_tf: Path, tmp_path: Path
+    ) -> None:
+        """The checkpoint writer of the tests produces the same bytes as TensorFlow."""
         original = bilm_tf / "checkpoint" / "model.ckpt-120"
         arrays = read_checkpoint(original)
         copy = write_checkpoint(tmp_path / "copy", arrays, rows_per_block=99, restart_interval=16)
@@ -112,7 +114,7 @@ class TestParity:
 
 
 class TestRead:
-    """Round trips through the writer of the tests."""
+    """Round trips through the checkpoint writer of the tests."""
 
     @pytest.mark.parametrize("n_shards", [1, 2, 5])
     def test_read_accepts_any_number_of_shards(
@@ -122,8 +124,8 @@ class TestRead:
         assert_same(read_checkpoint(write_checkpoint(tmp_path / "m", tensors, n_shards)), tensors)
 
     @pytest.mark.parametrize("dtype", DTYPES)
-    def test_read_keeps_every_dtype(self, tmp_path: Path, dtype: str) -> None:
-        """Each supported dtype keeps its bits."""
+    def test_read_is_bit_identical_for_every_dtype(self, tmp_path: Path, dtype: str) -> None:
+        """Arrays of every supported dtype are read bit for bit."""
         values = np.array([[0, 1, 2], [100, 3, 0]]).astype(dtype)
         arrays = read_checkpoint(write_checkpoint(tmp_path / "m", {"x": values}))
         assert_same(arrays, {"x": values})
@@ -139,13 +141,13 @@ class TestRead:
             {"x": expected},
         )
 
-    def test_read_keeps_shape_of_empty_tensor(self, tmp_path: Path) -> None:
-        """A tensor without elements keeps its shape."""
+    def test_read_preserves_shape_of_empty_tensor(self, tmp_path: Path) -> None:
+        """A tensor without elements is read with its original shape."""
         arrays: Arrays = {"a": np.zeros((0, 3), np.float32), "b": np.ones(2, np.float32)}
         assert_same(read_checkpoint(write_checkpoint(tmp_path / "m", arrays)), arrays)
 
     def test_read_uses_little_extra_memory(self, tmp_path: Path) -> None:
-        """Reading needs little more memory than the arrays."""
+        """Reading needs little more memory than the arrays themselves."""
         arrays = {f"x{i}": np.full((256, 256), i, np.float32) for i in range(8)}
         prefix = write_checkpoint(tmp_path / "m", arrays)
         tracemalloc.start()
@@ -169,7 +171,7 @@ class TestRead:
         restart_interval=st.integers(1, 8),
         seed=st.integers(0, 2**32 - 1),
     )
-    def test_round_trip_keeps_every_bit(
+    def test_write_and_read_is_bit_identical(
         self,
         tmp_path_factory: pytest.TempPathFactory,
         specifications: dict[str, tuple[str, list[int]]],
@@ -178,7 +180,7 @@ class TestRead:
         restart_interval: int,
         seed: int,
     ) -> None:
-        """Any names, dtypes and shapes are read back bit for bit."""
+        """Arrays with arbitrary names, dtypes and shapes are read back bit for bit."""
         rng = np.random.default_rng(seed)
         arrays: Arrays = {
             name: rng.integers(0, 100, shape).astype(dtype)
@@ -195,7 +197,7 @@ class TestRead:
 
 
 class TestChecksum:
-    """The fast CRC-32C compared with the reference and the published check value."""
+    """Comparison of the fast CRC-32C with a reference and the published check value."""
 
     def test_crc32c_has_published_check_value(self) -> None:
         """Both implementations return the published check value of CRC-32C."""
@@ -207,7 +209,7 @@ class TestChecksum:
         "size", [0, 1, 3, 4, 255, 5684, 5685, 5686, 5690, 10008, 16 * 5685 + 1, 200_003]
     )
     def test_crc32c_matches_reference_for_all_sizes(self, size: int) -> None:
-        """Both implementations agree for sizes around each fold."""
+        """Both implementations return the same checksum for data sizes around each fold."""
         data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
         before = data.copy()
         assert crc32c_numpy.masked_crc32c(data) == masked_crc32c(data.tobytes())
@@ -217,7 +219,7 @@ class TestChecksum:
     def test_crc32c_does_not_depend_on_chunk_size(
         self, monkeypatch: pytest.MonkeyPatch, chunk_size: int
     ) -> None:
-        """The chunk size does not affect the result."""
+        """The chunk size does not affect the checksum."""
         monkeypatch.setattr(crc32c_numpy, "_CHUNK_SIZE", chunk_size)
         data = np.random.default_rng(1).integers(0, 256, 120_001, np.uint8)
         assert crc32c_numpy.masked_crc32c(data) == masked_crc32c(data.tobytes())
@@ -232,11 +234,11 @@ class TestChecksum:
 
 
 class TestFind:
-    """Finding the prefix from the path that a user passes."""
+    """Finding the checkpoint prefix from the path that a user passes."""
 
     @pytest.mark.parametrize("suffix", ["", ".index", ".data-00000-of-00001", ".meta"])
     def test_find_accepts_any_file_of_checkpoint(self, prefix: Path, suffix: str) -> None:
-        """Any file name of a checkpoint leads to it, even a .meta that does not exist."""
+        """The path of any checkpoint file is accepted, even of a .meta file that does not exist."""
         assert find_checkpoint(prefix.with_name(prefix.name + suffix)) == prefix
 
     @pytest.mark.parametrize(
@@ -251,7 +253,7 @@ class TestFind:
         ],
     )
     def test_find_follows_checkpoint_file(self, prefix: Path, recorded: str) -> None:
-        """The recorded path is followed; if it does not exist, its base name is used."""
+        """If the recorded path does not exist, its base name is looked up in the same folder."""
         folder = prefix.parent
         write_checkpoint(folder / "model.ckpt-9", {"x": np.zeros(1, np.float32)})
         text = f'model_checkpoint_path: "{recorded}"\nall_model_checkpoint_paths: "model.ckpt-9"\n'
@@ -260,7 +262,7 @@ class TestFind:
         assert find_checkpoint(folder / "checkpoint") == prefix
 
     def test_find_uses_existing_recorded_path(self, prefix: Path, tmp_path: Path) -> None:
-        """An existing absolute path is used."""
+        """A recorded absolute path is used if it exists."""
         folder = tmp_path / "run"
         folder.mkdir()
         (folder / "checkpoint").write_text(f'model_checkpoint_path: "{prefix}"\n')
@@ -273,13 +275,13 @@ class TestFind:
         assert find_checkpoint(tmp_path) == prefix
 
     def test_find_uses_only_index_of_folder(self, prefix: Path) -> None:
-        """Without a checkpoint file the only index is used; dot files are ignored."""
+        """Without a `checkpoint` file, the only index is used. Hidden files are ignored."""
         (prefix.parent / "._model.ckpt-7.index").write_bytes(b"junk")
         (prefix.parent / ".index").write_bytes(b"junk")
         assert find_checkpoint(prefix.parent) == prefix
 
     def test_find_uses_highest_step(self, prefix: Path) -> None:
-        """The highest step is used, compared as a number."""
+        """The checkpoint with the highest step is used; steps are compared as numbers."""
         for name in ("model.ckpt-10", "model.ckpt-9", "other"):
             shutil.copy(index_path(prefix), prefix.parent / f"{name}.index")
         assert find_checkpoint(prefix.parent) == prefix.parent / "model.ckpt-10"
@@ -302,13 +304,17 @@ class TestFind:
         [b"", b"\xff\xfe\x00garbage", b"model_checkpoint_path: model", b'model_checkpoint_path: "'],
     )
     def test_find_rejects_invalid_checkpoint_file(self, prefix: Path, content: bytes) -> None:
-        """A checkpoint file without its line is rejected; the error lists the index files."""
+        """The error for an invalid `checkpoint` file lists the index files in the folder."""
         (prefix.parent / "checkpoint").write_bytes(content)
-        assert_format_error(lambda: find_checkpoint(prefix.parent), "no line", "model.ckpt-7.index")
+        assert_format_error(
+            lambda: find_checkpoint(prefix.parent),
+            "no model_checkpoint_path line",
+            "model.ckpt-7.index",
+        )
 
     @pytest.mark.parametrize("recorded", ["gone-8", "", "/", "x" * 5000, "\0", ".", r"\777\8\9"])
     def test_find_rejects_stale_checkpoint_file(self, prefix: Path, recorded: str) -> None:
-        """A recorded path that does not exist is rejected instead of guessing."""
+        """If the recorded checkpoint does not exist, no other checkpoint is used instead."""
         (prefix.parent / "checkpoint").write_text(f'model_checkpoint_path: "{recorded}"')
         assert_format_error(
             lambda: find_checkpoint(prefix.parent), "is missing there", "model.ckpt-7.index"
@@ -328,7 +334,7 @@ class TestFind:
             lambda: find_checkpoint(data_path(prefix)), "without model.ckpt-7.index next to it"
         )
 
-    def test_index_that_is_a_folder_is_rejected(self, tmp_path: Path) -> None:
+    def test_find_rejects_index_that_is_a_folder(self, tmp_path: Path) -> None:
         """A folder with the name of the index is rejected."""
         index_path(tmp_path / "m").mkdir()
         assert_format_error(lambda: find_checkpoint(tmp_path / "m"), "a folder named m.index")
@@ -336,7 +342,7 @@ class TestFind:
 
 
 class TestDamagedFiles:
-    """Files that are missing, truncated or of another type."""
+    """Checkpoint files that are missing, truncated or not checkpoint files."""
 
     def test_read_rejects_missing_index(self, prefix: Path) -> None:
         """The error names the missing index."""
@@ -346,8 +352,8 @@ class TestDamagedFiles:
         )
 
     @pytest.mark.parametrize("name", ["a\0b", "x" * 5000])
-    def test_read_rejects_impossible_path(self, tmp_path: Path, name: str) -> None:
-        """A path that the system rejects raises a `FormatError`."""
+    def test_read_rejects_path_the_system_does_not_accept(self, tmp_path: Path, name: str) -> None:
+        """A path that the operating system does not accept raises a `FormatError`."""
         assert_format_error(lambda: read_checkpoint(tmp_path / name), "cannot be opened")
 
     def test_read_rejects_missing_shard(self, tmp_path: Path, tensors: Arrays) -> None:
@@ -384,7 +390,7 @@ class TestDamagedFiles:
             )
 
     def test_read_rejects_wrong_magic_number(self, prefix: Path) -> None:
-        """The last eight bytes must be the magic number of a table."""
+        """The last eight bytes of an index must be the magic number."""
         index_path(prefix).write_bytes(index_path(prefix).read_bytes()[:-8] + b"notmagic")
         assert_format_error(lambda: read_checkpoint(prefix), b"notmagic".hex(), "57fb808b247547db")
 
@@ -395,7 +401,7 @@ class TestDamagedFiles:
         assert_format_error(lambda: read_checkpoint(tmp_path / "m"))
 
     def test_read_rejects_changed_index_block(self, prefix: Path) -> None:
-        """A changed byte in a block is detected."""
+        """A changed byte in an index block is detected."""
         content = bytearray(index_path(prefix).read_bytes())
         content[20] ^= 1
         index_path(prefix).write_bytes(content)
@@ -404,7 +410,7 @@ class TestDamagedFiles:
         )
 
     def test_read_rejects_truncated_data(self, prefix: Path) -> None:
-        """A truncated data file is rejected; the error gives both sizes."""
+        """The error for a truncated data file contains the actual and the expected size."""
         content = data_path(prefix).read_bytes()
         data_path(prefix).write_bytes(content[:-1])
         assert_format_error(
@@ -418,7 +424,7 @@ class TestDamagedFiles:
 
     @pytest.mark.parametrize("size", [100, 300_000])
     def test_read_rejects_changed_data(self, tmp_path: Path, size: int) -> None:
-        """A changed bit in a tensor is detected, even in a large one."""
+        """A changed bit is detected even in a large tensor."""
         prefix = write_checkpoint(tmp_path / "m", {"x": np.ones(size, np.uint8)})
         content = bytearray(data_path(prefix).read_bytes())
         content[size // 2] ^= 4
@@ -427,13 +433,13 @@ class TestDamagedFiles:
 
 
 class TestDamagedIndex:
-    """Indexes with correct checksums and invalid content."""
+    """Index files with correct checksums but invalid content."""
 
     @pytest.mark.parametrize(("compression", "phrase"), [(1, "Snappy-compressed"), (9, "type 9")])
     def test_read_rejects_compressed_blocks(
         self, prefix: Path, compression: int, phrase: str
     ) -> None:
-        """Compressed blocks are rejected by name."""
+        """The error for a compressed block names the compression."""
         index_path(prefix).write_bytes(encode_table([HEADER], compression=compression))
         assert_format_error(lambda: read_checkpoint(prefix), phrase, "save it again")
 
@@ -442,8 +448,8 @@ class TestDamagedIndex:
         prefix = write_rows(tmp_path / "m", (b"", encode_header(endianness=1)))
         assert_format_error(lambda: read_checkpoint(prefix), "big-endian machine")
 
-    def test_read_rejects_missing_header(self, tmp_path: Path) -> None:
-        """The header must be present and count the data files."""
+    def test_read_rejects_index_without_valid_header(self, tmp_path: Path) -> None:
+        """The header must be present and contain the number of data files."""
         assert_format_error(lambda: read_checkpoint(write_rows(tmp_path / "m")), "no header")
         assert_format_error(
             lambda: read_checkpoint(write_rows(tmp_path / "m", (b"x", encode_entry()))), "no header"
@@ -459,22 +465,22 @@ class TestDamagedIndex:
             lambda: read_checkpoint(write_rows(tmp_path / "m", HEADER, row, row)), "ascending"
         )
 
-    def test_read_rejects_name_that_is_not_utf8(self, tmp_path: Path) -> None:
-        """A name that is not UTF-8 is rejected."""
+    def test_read_rejects_tensor_name_that_is_not_utf8(self, tmp_path: Path) -> None:
+        """A tensor name that is not UTF-8 is rejected."""
         prefix = write_rows(tmp_path / "m", HEADER, (b"\xff", encode_entry()))
         assert_format_error(lambda: read_checkpoint(prefix), "UTF-8")
 
     @pytest.mark.parametrize(
         ("fields", "phrase"),
         [
-            ({"dtype": 7}, "tensor x of dtype string"),
-            ({"dtype": 0}, "tensor x of dtype invalid"),
-            ({"dtype": 101}, "tensor x of dtype number 101"),
+            ({"dtype": 7}, "tensor x with dtype string"),
+            ({"dtype": 0}, "tensor x with dtype invalid"),
+            ({"dtype": 101}, "tensor x with dtype number 101"),
             ({"is_sliced": True}, "tensor x stored in slices"),
             ({"shard": 1}, "data file number 1"),
-            ({"shape": (2,)}, "tensor x of 4 bytes; expected 8 for float32"),
-            ({"shape": (2**64 - 1,)}, "tensor x of 4 bytes"),
-            ({"shape": (1,) * 33}, "tensor x of 33 dimensions"),
+            ({"shape": (2,)}, "tensor x with 4 bytes; expected 8 for float32"),
+            ({"shape": (2**64 - 1,)}, "tensor x with 4 bytes"),
+            ({"shape": (1,) * 33}, "tensor x with 33 dimensions"),
             ({"shape": (0, 2**62, 2**62), "n_bytes": 0}, "shape that NumPy supports"),
             ({"shape": (0, 2**69), "n_bytes": 0}, "shape that NumPy supports"),
             ({"offset": 1}, "is at bytes 1 to 5"),
@@ -483,10 +489,10 @@ class TestDamagedIndex:
             ({"checksum": 1}, "for tensor x; expected 00000001"),
         ],
     )
-    def test_read_rejects_invalid_entry(
+    def test_read_rejects_invalid_tensor_entry(
         self, tmp_path: Path, fields: dict[str, Any], phrase: str
     ) -> None:
-        """An invalid field is rejected; the error names the tensor."""
+        """The error for an invalid field names the tensor."""
         valid = {"checksum": masked_crc32c(b"" if fields.get("n_bytes") == 0 else b"\0" * 4)}
         entry = encode_entry(**{**valid, **fields})
         prefix = write_rows(tmp_path / "m", HEADER, (b"x", entry))
@@ -511,23 +517,25 @@ class TestDamagedIndex:
     @pytest.mark.parametrize(
         ("value", "phrase"),
         [
-            (b"\x80", "exceeds the end"),
-            (b"\x08", "exceeds the end"),
+            (b"\x80", "cut off by the end"),
+            (b"\x08", "cut off by the end"),
             (b"\x08" + b"\xff" * 11, "more than ten bytes"),
             (b"\x0b", "wire type 3"),
-            (b"\x35\x00", "field 6 of 4 bytes"),
-            (b"\x12\x7f\x00", "field 2 of 127 bytes"),
-            (b"\x12" + varint(2**63) + b"\x00", "field 2 of"),
-            (b"\x12\x02\x12\x05", "field 2 of 5 bytes"),
+            (b"\x35\x00", "field 6 with 4 bytes"),
+            (b"\x12\x7f\x00", "field 2 with 127 bytes"),
+            (b"\x12" + varint(2**63) + b"\x00", "field 2 with"),
+            (b"\x12\x02\x12\x05", "field 2 with 5 bytes"),
         ],
     )
-    def test_read_rejects_invalid_message(self, tmp_path: Path, value: bytes, phrase: str) -> None:
+    def test_read_rejects_invalid_protocol_buffer_message(
+        self, tmp_path: Path, value: bytes, phrase: str
+    ) -> None:
         """Entries that are not protocol buffers are rejected."""
         prefix = write_rows(tmp_path / "m", HEADER, (b"x", value))
         assert_format_error(lambda: read_checkpoint(prefix), "m.index", phrase)
 
     def test_read_ignores_unknown_fields(self, tmp_path: Path) -> None:
-        """Fields of later versions are ignored."""
+        """Protocol buffer fields from later versions are ignored."""
         good = np.zeros((), np.float32)
         extra = b"\x98\x06\x01" + b"\x99\x06" + b"\0" * 8 + b"\x9a\x06\x01x" + b"\x9d\x06\0\0\0\0"
         entry = encode_array_entry(good, good.tobytes(), 0, 0) + extra
@@ -545,13 +553,15 @@ class TestDamagedIndex:
             (b"\xff" * 9 + b"\0" * 4, "lengths"),
         ],
     )
-    def test_read_rejects_invalid_block(self, tmp_path: Path, block: bytes, phrase: str) -> None:
-        """Inconsistent blocks are rejected."""
+    def test_read_rejects_invalid_index_block(
+        self, tmp_path: Path, block: bytes, phrase: str
+    ) -> None:
+        """Index blocks with inconsistent lengths are rejected."""
         index_path(tmp_path / "m").write_bytes(encode_table([HEADER], damage=lambda _: block))
         assert_format_error(lambda: read_checkpoint(tmp_path / "m"), phrase)
 
-    def test_read_rejects_block_beyond_file(self, tmp_path: Path) -> None:
-        """A block beyond the end of the file is rejected."""
+    def test_read_rejects_block_beyond_end_of_file(self, tmp_path: Path) -> None:
+        """An index block beyond the end of the file is rejected."""
         footer = (varint(0) * 2 + varint(10**9) + varint(10)).ljust(40, b"\0")
         index_path(tmp_path / "m").write_bytes(b"\0" * 60 + footer + MAGIC.to_bytes(8, "little"))
         assert_format_error(
@@ -560,12 +570,12 @@ class TestDamagedIndex:
 
 
 class TestFuzz:
-    """Seeded random damage: a `FormatError` or the correct result, never another exception."""
+    """Random damage must cause a `FormatError` or not affect the result."""
 
     def test_damaged_index_is_rejected_or_read_correctly(
         self, prefix: Path, tensors: Arrays
     ) -> None:
-        """Bytes of the index are flipped, removed or inserted."""
+        """Random bytes of the index are changed, removed or inserted."""
         original = index_path(prefix).read_bytes()
         rng = random.Random(0)
         n_rejected = 0
@@ -582,7 +592,7 @@ class TestFuzz:
     def test_damaged_footer_is_rejected_or_read_correctly(
         self, prefix: Path, tensors: Arrays
     ) -> None:
-        """Every bit of the footer is flipped."""
+        """Each bit of the footer is flipped, one at a time."""
         original = index_path(prefix).read_bytes()
         for bit in range(48 * 8):
             content = bytearray(original)
@@ -597,7 +607,7 @@ class TestFuzz:
     def test_damaged_data_is_rejected_or_read_correctly(
         self, prefix: Path, tensors: Arrays
     ) -> None:
-        """Bytes of the data are flipped, removed or inserted."""
+        """Random bytes of the data file are changed, removed or inserted."""
         original = data_path(prefix).read_bytes()
         rng = random.Random(1)
         for _ in range(150):
@@ -608,8 +618,10 @@ class TestFuzz:
                 continue
             assert_same(arrays, tensors)
 
-    def test_damaged_blocks_never_change_values(self, prefix: Path, tensors: Arrays) -> None:
-        """Damage hidden from the index checksums must not change values."""
+    def test_damaged_index_blocks_never_change_tensor_values(
+        self, prefix: Path, tensors: Arrays
+    ) -> None:
+        """Damaged blocks with correct block checksums must not change tensor values."""
         rng = random.Random(2)
         rows = [HEADER]
         offset = 0

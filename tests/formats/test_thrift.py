@@ -1,4 +1,4 @@
-"""Tests of Thrift's compact protocol against bytes derived by hand from its specification."""
+"""Tests for the Thrift encoder, with bytes derived by hand from the specification."""
 
 import pytest
 

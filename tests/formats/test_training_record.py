@@ -1,4 +1,4 @@
-"""Tests of the keys and labels of the training record."""
+"""Tests for the keys and labels of training records."""
 
 import dataclasses
 import json
@@ -35,16 +35,16 @@ EARLIER = {
 
 
 @pytest.mark.parametrize("record", [RECORD, EARLIER], ids=["current", "earlier"])
-def test_with_current_keys_reads_current_and_earlier_records(record):
+def test_with_current_keys_accepts_current_and_earlier_records(record):
     assert with_current_keys(record) == RECORD
 
 
-def test_with_current_keys_keeps_unknown_keys():
+def test_with_current_keys_does_not_change_unknown_keys():
     assert with_current_keys({"corpus": "news"}) == {"corpus": "news"}
 
 
 @pytest.mark.parametrize("record", [None, [], "text"])
-def test_with_current_keys_ignores_values_that_are_not_dictionaries(record):
+def test_with_current_keys_returns_none_for_non_dictionaries(record):
     assert with_current_keys(record) is None
 
 

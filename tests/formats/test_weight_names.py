@@ -1,4 +1,4 @@
-"""Tests of the weight conversion tables: exact inverses, completeness, orientation."""
+"""Tests for the weight conversion tables: exact inverses, completeness, correct layout."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ TABLES = {
 
 
 def random_bits(table, seed=0):
-    """Return arrays of random finite bit patterns, including subnormals and negative zeros."""
+    """Return float arrays with random finite bit patterns, including subnormals and -0.0."""
     rng = np.random.default_rng(seed)
     arrays = {}
     for rule in table:
@@ -80,7 +80,7 @@ class TestTables:
             assert exported[key].shape == array.shape
             assert exported[key].tobytes() == array.tobytes(), key
 
-    def test_table_covers_every_tensor_once(self, name):
+    def test_conversion_table_covers_every_tensor_once(self, name):
         make, config = TABLES[name]
         table = make(config)
         weights = weight_names.import_weights(table, random_bits(table), "file")
@@ -91,7 +91,7 @@ class TestTables:
         assert sum(len(rule.names) for rule in table) == len(weights)
         assert all(tensor.is_contiguous() for tensor in weights.values())
 
-    def test_imported_tensors_share_no_memory(self, name):
+    def test_imported_tensors_do_not_share_memory(self, name):
         make, config = TABLES[name]
         weights = weight_names.import_weights(make(config), random_bits(make(config)), "file")
         assert len({tensor.untyped_storage().data_ptr() for tensor in weights.values()}) == len(
@@ -126,8 +126,8 @@ class TestTables:
 
 
 @pytest.mark.parametrize("geometry", ["plain", "one layer", "no highway", "two highways"])
-def test_archive_and_hdf5_of_same_model_agree(geometry):
-    """An independent implementation of AllenNLP's conversion gives the same tensors."""
+def test_archive_and_hdf5_of_same_model_give_equal_weights(geometry):
+    """`elmo_state` implements AllenNLP's conversion independently of the package."""
     options = make_options(**GEOMETRIES[geometry])
     arrays = bilm_arrays(options)
     config = config_from_options(options, "options")[0]
@@ -144,8 +144,8 @@ def test_archive_and_hdf5_of_same_model_agree(geometry):
         assert torch.equal(from_archive[name], tensor), name
 
 
-def test_golden_archive_and_hdf5_agree(golden_path):
-    """AllenNLP's conversion of a golden weight file matches `elmo_state` bit for bit."""
+def test_golden_archive_and_hdf5_give_equal_weights(golden_path):
+    """`elmo_state` converts a golden weight file exactly as AllenNLP did."""
     arrays = read_hdf5(golden_path("allennlp/elmo/lm_weights.hdf5"))
     options = {
         "lstm": {"dim": 64, "projection_dim": 16, "n_layers": 2},

@@ -32,7 +32,7 @@ def writer(request):
 
 
 class FailingWrite:
-    """A replacement for a write function: writes half of a file and raises."""
+    """Replacement for a write function that writes half of a file and raises an error."""
 
     def __init__(self, error):
         self.error = error
@@ -48,7 +48,7 @@ class FailingWrite:
     "error", [KeyboardInterrupt(), OSError(28, "No space left"), MemoryError()]
 )
 @pytest.mark.parametrize("failing_file", ["weights", "last file"])
-def test_failed_write_changes_nothing(
+def test_failed_write_leaves_previous_model_unchanged(
     tmp_path, monkeypatch, writer, error, failing_file, has_previous_model
 ):
     folder = tmp_path / "model"
@@ -97,8 +97,8 @@ def test_safetensors_error_is_reported(tmp_path, monkeypatch):
     assert snapshot(tmp_path) == {}
 
 
-def test_interrupt_between_datasets_changes_nothing(tmp_path, monkeypatch):
-    """The HDF5 library tracks open files itself; it must release the file."""
+def test_interrupt_between_datasets_leaves_previous_model_unchanged(tmp_path, monkeypatch):
+    """The HDF5 library keeps its own list of open files and must release this one."""
     bilm_hdf5.write(model(1), tmp_path / "model")
     before = snapshot(tmp_path)
     create, created = h5py.Group.create_dataset, []
@@ -119,7 +119,7 @@ def test_interrupt_between_datasets_changes_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["file", "file/model"])
-def test_write_rejects_path_of_a_file(tmp_path, writer, name):
+def test_write_rejects_output_path_that_is_a_file(tmp_path, writer, name):
     (tmp_path / "file").write_text("mine")
     before = snapshot(tmp_path)
     assert_error(
@@ -138,7 +138,7 @@ def test_write_rejects_path_of_a_file(tmp_path, writer, name):
         *((bilm_hdf5, name) for name in ("weights.hdf5", "options.json", "vocab.txt")),
     ],
 )
-def test_write_rejects_folder_with_the_name_of_a_file(tmp_path, writer, name):
+def test_write_rejects_subfolder_with_the_name_of_a_model_file(tmp_path, writer, name):
     folder = tmp_path / "model"
     writer.write(random_model(seed=1), folder)
     (folder / name).unlink(missing_ok=True)
@@ -189,8 +189,8 @@ print(json.dumps(messages))
 """
 
 
-def test_full_disk_changes_nothing(tmp_path):
-    """The file size limit stops writing at several positions, in a separate process."""
+def test_full_disk_leaves_previous_model_unchanged(tmp_path):
+    """A full disk is simulated with file size limits in a separate process."""
     for name, writer in WRITERS.items():
         writer.write(model(1), tmp_path / name)
     before = snapshot(tmp_path)

@@ -1,7 +1,8 @@
-"""Minimal writer of TensorFlow V2 checkpoints for tests; the package itself only reads them.
+"""Minimal writer for TensorFlow V2 checkpoints, used only by tests.
 
-`write_checkpoint` writes valid checkpoints; the `encode_*` functions build invalid ones with
-correct checksums. The checksum is a slow reference implementation, independent of the reader's.
+`write_checkpoint` writes valid checkpoints. The `encode_*` functions can build invalid checkpoints
+with correct checksums. The checksum is a slow reference implementation that is independent of the
+reader.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,14 +33,14 @@ def write_checkpoint(
     rows_per_block: int = 7,
     restart_interval: int = 3,
 ) -> Path:
-    """Write `prefix.index` and its data files, distributing tensors over the shards in turn.
+    """Write `prefix.index` and its data files, assigning tensors to shards in turn.
 
     Args:
         prefix: Path without `.index`; its folder must exist.
-        tensors: Arrays by (non-empty) name.
+        tensors: Arrays by name; names must not be empty.
         n_shards: Number of data files.
-        rows_per_block: Entries per index block; small values produce several blocks.
-        restart_interval: Entries between two keys that are written in full.
+        rows_per_block: Number of entries per index block; small values produce several blocks.
+        restart_interval: Every how many entries a key is written in full.
 
     Returns:
         The prefix, for `read_checkpoint`.
@@ -71,12 +72,12 @@ def data_path(prefix: Path, shard: int = 0, n_shards: int = 1) -> Path:
 
 
 def encode_header(n_shards: int = 1, endianness: int = 0) -> bytes:
-    """Encode the value of the empty key."""
+    """Encode the index header, which is the value of the empty key."""
     return encode_number(1, n_shards) + encode_number(2, endianness) + b"\x1a\x02\x08\x01"
 
 
 def encode_array_entry(array: npt.NDArray[Any], data: bytes, shard: int, offset: int) -> bytes:
-    """Encode a correct entry for an array and its bytes."""
+    """Encode a valid index entry for an array."""
     return encode_entry(
         dtype=DTYPE_NUMBERS[array.dtype.name],
         shape=array.shape,
@@ -97,7 +98,7 @@ def encode_entry(
     checksum: int = 0,
     is_sliced: bool = False,
 ) -> bytes:
-    """Encode the value of a tensor's key; the fields may be wrong on purpose."""
+    """Encode the index entry of a tensor; fields may be intentionally invalid."""
     dimensions = b"".join(encode_bytes(2, encode_number(1, size)) for size in shape)
     return (
         encode_number(1, dtype)
@@ -122,7 +123,7 @@ def encode_bytes(field: int, value: bytes) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Encode an integer in groups of seven bits, lowest first."""
+    """Encode an integer in seven-bit groups, least significant first."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -142,10 +143,10 @@ def encode_table(
 
     Args:
         rows: Keys and values, in the order in which they are written.
-        rows_per_block: Entries per data block.
-        restart_interval: Entries between two keys that are written in full.
-        compression: Type byte of the data blocks; their content is not compressed.
-        damage: Changes the content of each data block before its checksum is computed.
+        rows_per_block: Number of entries per data block.
+        restart_interval: Every how many entries a key is written in full.
+        compression: Compression type byte of the data blocks; the content is never compressed.
+        damage: Function that changes each data block before its checksum is computed.
     """
     table = bytearray()
 
@@ -167,7 +168,7 @@ def encode_table(
 
 
 def encode_block(rows: Sequence[tuple[bytes, bytes]], restart_interval: int) -> bytes:
-    """Encode rows with shared key prefixes, followed by the restart points and their count."""
+    """Encode a block: rows with prefix-compressed keys, then the restart points and their count."""
     content = bytearray()
     restarts = [0]
     previous = b""
@@ -208,6 +209,6 @@ def crc32c(data: bytes) -> int:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """Compute the CRC-32C in the form that the files store."""
+    """Compute the masked CRC-32C, as stored in checkpoint files."""
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Parity with AllenNLP: weights, layers, mixes, states, gradients and output files."""
+"""Parity tests with AllenNLP: weights, layers, mixes, states, gradients and output files."""
 
 import dataclasses
 import json
@@ -52,7 +52,7 @@ def set_mixes(mixes):
         ("bilm-tf/model", "bilm-tf/model/lm_embeddings_sentences.json"),
     ],
 )
-def test_encode_with_carried_state_equals_allennlp(golden_path, model, sentences):
+def test_encode_with_carried_state_matches_allennlp(golden_path, model, sentences):
     texts = json.loads(golden_path(sentences).read_text())
     in_order = [texts[row][batch].split() for batch in range(10) for row in range(3)]
     elmo = ELMo.from_pretrained(golden_path(model))
@@ -67,12 +67,12 @@ def test_encode_with_carried_state_equals_allennlp(golden_path, model, sentences
 
 
 @pytest.mark.parametrize("name", ["elmo", "elmo_noskip_c3c354988"])
-def test_layer_0_equals_token_embeddings_of_allennlp(golden_path, name):
+def test_layer_0_matches_allennlp_token_embeddings(golden_path, name):
     folder = golden_path(f"allennlp/{name}")
     weights = folder if name == "elmo" else golden_path("bilm-tf/model")
     words = (folder / "vocab_test.txt").read_text().splitlines()
     elmo = ELMo.from_pretrained(weights)
-    # Boundary tokens are not spelled; all other words are.
+    # Boundary tokens have special character ids; all other words are encoded by their characters.
     vectors = elmo.encode([[word] for word in words], layers=0)
     ids = elmo.character_ids([[]])
     boundaries = elmo.network.bilm.encoder(ids[0]).detach().numpy()
@@ -85,7 +85,7 @@ def test_layer_0_equals_token_embeddings_of_allennlp(golden_path, name):
 
 
 @pytest.mark.parametrize("name", ["best.th", "model.tar.gz", ""])
-def test_archive_equals_converted_hdf5(golden_path, pair, name):
+def test_archive_weights_equal_hdf5_weights(golden_path, pair, name):
     folder = golden_path("allennlp/simple_tagger_with_elmo/serialization")
     archive = read(folder / name)
     state = torch.load(folder / "best.th", weights_only=True)
@@ -103,7 +103,7 @@ def test_archive_equals_converted_hdf5(golden_path, pair, name):
     assert torch.equal(archive.weights["mixes.0.gamma"], inside["scalar_mix_0.gamma"])
 
 
-def test_archive_has_the_vectors_of_its_weights(golden_path, pair):
+def test_archive_and_hdf5_give_the_same_vectors(golden_path, pair):
     folder = golden_path("allennlp/simple_tagger_with_elmo/serialization")
     sentences = [["The", "sentence", "."], ["ELMo", "helps"]]
     expected = ELMo.from_pretrained(options=pair[0], weights=pair[1]).encode(
@@ -135,14 +135,14 @@ def test_softmax_file_is_loaded_exactly(golden_path, pair):
     assert len(elmo.vocabulary) == 458
 
 
-def test_transformer_language_model_is_rejected_by_name(golden_path):
+def test_error_for_transformer_archive_names_the_model_type(golden_path):
     path = golden_path("allennlp/language_model_v0.9.0/model.tar.gz")
     with pytest.raises(FormatError, match=r"bidirectional_language_model_transformer.*not an ELMo"):
         ELMo.from_pretrained(path)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_elmo_module_equals_allennlp(golden, pair, variant):
+def test_elmo_module_output_matches_allennlp(golden, pair, variant):
     expected = np.load(golden / "elmo_module.npz")
     module = Elmo(*pair, num_output_representations=2, dropout=0.0, **VARIANTS[variant])
     if variant != "fixed_mix":
@@ -166,7 +166,7 @@ def test_elmo_module_equals_allennlp(golden, pair, variant):
     np.testing.assert_allclose(c, expected[f"{variant}/states_c"], rtol=0, atol=TOLERANCE)
 
 
-def test_bilm_activations_equal_allennlp(golden, pair):
+def test_bilm_activations_match_allennlp(golden, pair):
     expected = np.load(golden / "elmo_module.npz")
     bilm = Elmo(*pair, num_output_representations=1)._elmo_lstm
     batches = json.loads((golden / "elmo_module_sentences.json").read_text())
@@ -181,7 +181,7 @@ def test_bilm_activations_equal_allennlp(golden, pair):
         )
 
 
-def test_elmo_with_layer_norm_equals_the_allennlp_module(golden, pair):
+def test_elmo_with_layer_norm_matches_allennlp_module(golden, pair):
     expected = np.load(golden / "elmo_module.npz")
     batch = json.loads((golden / "elmo_module_sentences.json").read_text())[0]
     elmo = ELMo.from_pretrained(
@@ -200,7 +200,7 @@ def test_elmo_with_layer_norm_equals_the_allennlp_module(golden, pair):
         )
 
 
-def test_fine_tuning_gradients_equal_allennlp(golden, pair):
+def test_fine_tuning_gradients_match_allennlp(golden, pair):
     expected = np.load(golden / "elmo_finetune_grads.npz")
     batches = json.loads((golden / "elmo_module_sentences.json").read_text())
     module = Elmo(*pair, num_output_representations=1, requires_grad=True, dropout=0.0)
@@ -224,7 +224,7 @@ def test_fine_tuning_gradients_equal_allennlp(golden, pair):
         ("command_all_forget_sentences", "all", True, 64),
     ],
 )
-def test_embed_equals_the_elmo_command_of_allennlp(
+def test_embed_output_matches_allennlp_elmo_command(
     golden, pair, tmp_path, name, layers, forget, batch_size
 ):
     out = tmp_path / "out.hdf5"
@@ -243,7 +243,7 @@ def test_embed_equals_the_elmo_command_of_allennlp(
 
 
 @pytest.mark.parametrize("output_format", ["all", "top", "average"])
-def test_embed_file_equals_allennlp(golden, pair, tmp_path, output_format):
+def test_embed_file_output_matches_allennlp(golden, pair, tmp_path, output_format):
     out = tmp_path / "out.hdf5"
     with (golden / "command_input.txt").open() as lines:
         ElmoEmbedder(*pair).embed_file(lines, out, output_format, batch_size=2)
@@ -264,6 +264,6 @@ def assert_same_file(path, golden):
                 )
 
 
-def test_forget_bias_of_allennlp_is_1(pair):
+def test_allennlp_model_has_forget_bias_1(pair):
     model = read(options=pair[0], weights=pair[1])
     assert dataclasses.asdict(model.config.lstm)["forget_bias"] == 1.0

@@ -1,4 +1,4 @@
-"""Parity with bilm-tf: ids, layers, mixes, states, dumps and checkpoints."""
+"""Parity tests with bilm-tf: ids, layers, mixes, states, dumps and checkpoints."""
 
 import json
 
@@ -30,7 +30,7 @@ def assert_close(actual, expected):
     np.testing.assert_allclose(np.asarray(actual), expected, rtol=0, atol=TOLERANCE)
 
 
-def test_batches_with_carried_state_equal_bilm_tf(golden_path, golden):
+def test_batches_with_carried_state_match_bilm_tf(golden_path, golden):
     expected = np.load(golden / "inference_skip.npz")
     batches = json.loads((golden / "inference_sentences.json").read_text())
     folder = golden_path("allennlp/elmo")
@@ -56,7 +56,7 @@ def test_batches_with_carried_state_equal_bilm_tf(golden_path, golden):
         mask = output.mask.numpy()
         assert np.array_equal(mask, expected[f"{scope}_mask"])
         layers = output.layers.transpose(0, 1).clone()
-        # At padding, layer 0 of bilm-tf is the vector of a token of mask ids.
+        # At padding positions, bilm-tf's layer 0 is the embedding of a token of mask ids.
         layers[:, 0][~output.mask] = torch.cat([padding, padding])
         assert_close(layers, expected[f"{scope}_lm_embeddings"])
         for name, model in models.items():
@@ -81,7 +81,7 @@ def test_vocabulary_ids_equal_bilm_tf(golden_path):
     assert ids == [[2, 18, 75, 6, 1], [2, 67, 21, 1]]
 
 
-def test_cached_token_embeddings_equal_dump_of_bilm_tf(golden_path, golden):
+def test_cached_token_embeddings_match_bilm_tf_dump(golden_path, golden):
     folder = golden_path("allennlp/elmo")
     with h5py.File(golden / "dump_token_embeddings.hdf5") as file:
         expected = file["embedding"][()]
@@ -113,7 +113,7 @@ def test_cached_token_embeddings_equal_dump_of_bilm_tf(golden_path, golden):
         assert_close(cached_vectors, spelled_vectors)
 
 
-def test_embed_equals_dump_bilm_embeddings(golden_path, golden, tmp_path):
+def test_embed_output_matches_bilm_tf_dump_bilm_embeddings(golden_path, golden, tmp_path):
     out = tmp_path / "out.hdf5"
     embed(
         EmbedConfig(
@@ -133,7 +133,7 @@ def test_embed_equals_dump_bilm_embeddings(golden_path, golden, tmp_path):
             assert_close(actual[key][()], expected[key][()])
 
 
-def test_converted_checkpoint_equals_dump_of_bilm_tf(golden, tmp_path):
+def test_converted_checkpoint_equals_bilm_tf_hdf5_dump(golden, tmp_path):
     model = read(golden / "checkpoint")
     variables = np.load(golden / "checkpoint_all_variables.npz")
     assert np.array_equal(model.weights["softmax.weight"], variables["lm/softmax/W"])
@@ -160,7 +160,7 @@ def test_converted_checkpoint_equals_dump_of_bilm_tf(golden, tmp_path):
     assert written["char_cnn"] == dumped["char_cnn"]
 
 
-def test_vectors_of_checkpoint_equal_those_of_its_dump(golden):
+def test_checkpoint_and_its_hdf5_dump_give_the_same_vectors(golden):
     sentences = [["It", "said"], ["naïve", "x" * 60, "."], []]
     first = ELMo.from_pretrained(golden / "checkpoint").encode(sentences, layers="all")
     second = ELMo.from_pretrained(
@@ -171,7 +171,7 @@ def test_vectors_of_checkpoint_equal_those_of_its_dump(golden):
         assert np.array_equal(checkpoint_vectors, dump_vectors)
 
 
-def test_without_boundaries_of_empty_sentences():
+def test_without_boundaries_accepts_empty_sentences():
     layers, mask = without_boundaries(torch.ones(3, 2, 2, 4), torch.ones(2, 2, dtype=torch.bool))
     assert layers.shape == (3, 2, 0, 4)
     assert mask.shape == (2, 0)

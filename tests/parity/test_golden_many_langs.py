@@ -1,4 +1,4 @@
-"""Parity with ELMoForManyLangs: ids, layers, and state carried between calls."""
+"""Parity tests with ELMoForManyLangs: ids, layers, and state carried between calls."""
 
 import json
 
@@ -25,19 +25,19 @@ def sentences(golden):
     return json.loads((golden / "sentences.json").read_text())
 
 
-def test_ids_equal_many_langs(golden, elmo, sentences):
+def test_token_ids_equal_elmo_for_many_langs(golden, elmo, sentences):
     expected = np.load(golden / "expected.npz")
     by_length = sorted(sentences, key=len, reverse=True)
     ids = elmo.character_ids(by_length).numpy()
     real = (ids > 0).any(axis=2)
-    # Their ids are not shifted and padded with the id of <pad>; ours are shifted and padded with 0.
+    # Their ids are unshifted and padded with the id of <pad>; ours are shifted and padded with 0.
     words = expected["batch_word_ids_sorted_by_len"]
     characters = expected["batch_char_ids_sorted_by_len"]
     assert np.array_equal(ids[:, :, -1][real] - 1, words[real])
     assert np.array_equal(ids[:, :, :-1][real] - 1, characters[real])
 
 
-def test_layers_of_two_calls_equal_many_langs(golden, elmo, sentences):
+def test_layers_in_two_successive_calls_match_elmo_for_many_langs(golden, elmo, sentences):
     expected = np.load(golden / "expected.npz")
     # ELMoForManyLangs sorts a batch by length and carries the state of each row to the next call.
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
@@ -50,7 +50,7 @@ def test_layers_of_two_calls_equal_many_langs(golden, elmo, sentences):
             )
 
 
-def test_average_equals_many_langs(golden, elmo, sentences):
+def test_layer_average_matches_elmo_for_many_langs(golden, elmo, sentences):
     expected = np.load(golden / "expected.npz")
     for number, vectors in enumerate(elmo.encode(sentences)):
         np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""Parity of training batches with bilm-tf, integer by integer."""
+"""Parity test with bilm-tf: training batches must have identical ids."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from elmo.text.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize(("n_streams", "n_steps"), [(2, 10), (4, 5), (1, 1)])
-def test_segments_equal_batches_of_bilm_tf(golden_path, n_streams, n_steps):
+def test_bptt_segments_equal_bilm_tf_batches(golden_path, n_streams, n_steps):
     golden = np.load(golden_path("generated/bilm-tf/lm_batches_maxword10.npz"))
     folder = golden_path("bilm-tf/train")
     text = (folder / "data.txt").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Parity of training with bilm-tf: losses, gradients, clipping, Adagrad, states, perplexity."""
+"""Parity tests with bilm-tf training: losses, gradients, Adagrad, states and perplexity."""
 
 import json
 
@@ -39,14 +39,19 @@ def options(golden_path):
 
 
 def read_variables(golden, options, prefix):
-    """Return the variables of a step under our names."""
+    """Return the golden variables with the given name prefix as a model."""
     names = [name for name in golden.files if name.startswith(f"{prefix}/")]
     arrays = {hdf5_name(name.removeprefix(f"{prefix}/")): golden[name] for name in names}
     return bilm_hdf5.read(options, arrays, label="golden", origin="golden", vocabulary=None)
 
 
 def distinct_rows(golden):
-    """Return the distinct token rows of all steps, and their index, (steps, 2, time, streams)."""
+    """Return the distinct input tokens of all steps, and the index of each token.
+
+    Returns:
+        Character ids of the distinct tokens, (distinct tokens, columns), and the index of each
+        input token among them, (steps, 2, time, streams).
+    """
     steps = [
         np.stack([golden[f"step{step}/in/tokens_characters{suffix}"] for suffix in SUFFIXES])
         for step in range(3)
@@ -57,7 +62,7 @@ def distinct_rows(golden):
 
 
 def batch_of(golden, step):
-    """Return the inputs of a step as a batch for the learner."""
+    """Return the golden inputs of a training step as a batch for the learner."""
     rows, index = distinct_rows(golden)
     targets = np.stack([golden[f"step{step}/in/next_token_id{suffix}"].T for suffix in SUFFIXES])
     resets = np.zeros(targets.shape, dtype=bool)
@@ -94,7 +99,7 @@ def check_states(learner, golden, number):
             assert_close(learner.h[layer, direction], golden[f"{scope}/h"], f"{scope}/h")
 
 
-def test_three_steps_equal_bilm_tf(golden, options):
+def test_three_training_steps_match_bilm_tf(golden, options):
     learner = make_learner(golden, options)
     gradients = []
     step = learner.optimizer.step
@@ -121,7 +126,7 @@ def test_three_steps_equal_bilm_tf(golden, options):
 
 
 def check_weights(learner, golden, options):
-    """Compare the weights and the accumulators of Adagrad after three steps."""
+    """Compare the weights and Adagrad accumulators after three training steps."""
     after = read_variables(golden, options, "after3").weights
     accumulators = read_variables(golden, options, "after3_accumulator").weights
     named = dict(learner.network.named_parameters())
@@ -154,7 +159,7 @@ def test_gradient_accumulation_equals_a_single_batch(golden, options):
         )
 
 
-def test_sampled_softmax_equals_bilm_tf(golden_path):
+def test_sampled_softmax_loss_matches_bilm_tf(golden_path):
     data = np.load(golden_path("generated/bilm-tf/sampled_softmax.npz"))
     weight, bias, hidden = (torch.from_numpy(data[name]) for name in ("W", "b", "h"))
     labels, sampled = torch.from_numpy(data["labels"]), torch.from_numpy(data["sampled"])
@@ -176,7 +181,7 @@ def test_sampled_softmax_equals_bilm_tf(golden_path):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_perplexity_equals_run_test_of_bilm_tf(golden_path, batch_size):
+def test_perplexity_matches_bilm_tf_run_test(golden_path, batch_size):
     folder = golden_path("generated/bilm-tf")
     expected = json.loads((folder / "checkpoint_run_test_perplexity.json").read_text())
     train = golden_path("bilm-tf/train")

@@ -1,7 +1,7 @@
-"""Options as frozen dataclasses: the geometry of a model and the arguments of each command.
+"""Config dataclasses for the model architecture and for the arguments of each command.
 
-The docstring below a field is its help text, and YAML files, JSON files and command-line flags use
-the field names. Nothing here imports torch, so that the command line prints help quickly.
+YAML files, JSON files and command-line flags use the field names, and the docstring below a field
+is its help text. Nothing here imports torch, so that `elmo --help` is fast.
 """
 
 from elmo.config.commands import (

@@ -1,4 +1,4 @@
-"""Arguments of the commands that use a model: embed, info, convert, evaluate, demo."""
+"""Config classes for the commands embed, info, convert, evaluate and demo."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -13,9 +13,9 @@ Storage = Literal["float32", "float16", "int8"]
 
 @dataclass(frozen=True)
 class EmbedConfig:
-    """Write the vector of every word of a text.
+    """Compute word vectors for a text and write them to disk.
 
-    The output is one file, or a directory of shards for large texts.
+    The output is a single file or, for large texts, a directory of shards.
 
     Examples:
       elmo embed sentences.txt vectors.h5
@@ -33,36 +33,37 @@ class EmbedConfig:
     }
 
     input: str
-    """UTF-8 text with one sentence per line, or - for standard input. With sharded output also a
-    directory or a quoted glob; .gz .bz2 .xz .zst are decompressed."""
+    """UTF-8 text with one sentence per line, or - for standard input. Sharded output also accepts a
+    directory or a quoted glob. Files ending in .gz, .bz2, .xz or .zst are decompressed."""
     out: str
-    """Output file; the extension selects the format: .h5 .hdf5 .parquet .npz. Without an extension:
-    a directory of shards. Rerun the same command to resume."""
+    """Output file. The extension selects the format: .h5, .hdf5, .parquet or .npz. Without an
+    extension, a directory of shards is written; rerun the same command to resume."""
     model: str = "small-en"
-    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
+    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
+    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     layers: str = "average"
     """Layers to write: average, mix, top, all, or a layer number."""
     state: State = "reset"
-    """reset: start each sentence from a zero LSTM state. carry: keep the state from batch to batch,
-    as bilm-tf and AllenNLP do."""
+    """reset: start each sentence from a zero LSTM state. carry: carry the state over from batch to
+    batch, as bilm-tf and AllenNLP do."""
     batch_size: int | None = None
-    """Sentences per batch. Default: chosen per device; 64 with --state carry."""
+    """Number of sentences per batch. Default: chosen per device; 64 with --state carry."""
     raw: bool = False
     """Tokenize each line with the model's tokenizer instead of splitting at spaces, and store the
-    words."""
+    tokens with the vectors."""
     forget_sentences: bool = False
-    """HDF5: do not store sentence_to_index, which contains the whole text."""
+    """HDF5 only: omit sentence_to_index, which contains the full text."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""
     precision: str | None = None
-    """Arithmetic precision: auto, float32, bfloat16, float16 (GPU) or int8 (CPU). Default: dtype of
-    the weights."""
+    """Computation precision: auto, float32, bfloat16, float16 (GPU only) or int8 (CPU only).
+    Default: the dtype of the weights."""
     options: str | None = None
-    """Path of options.json. Default: next to the weights."""
+    """Path to options.json. Default: next to the weights file."""
     vocab: str | None = None
-    """Path of the vocabulary file. Default: next to the weights."""
+    """Path to the vocabulary file. Default: next to the weights file."""
     format: Literal["parquet", "hdf5", "safetensors"] | None = None
-    """Format of the shards. Default: parquet."""
+    """File format of the shards. Default: parquet."""
     storage: Literal["float16", "float32"] | None = None
     """Number format of the stored vectors. Default: float16."""
     shard_words: int | None = None
@@ -70,8 +71,8 @@ class EmbedConfig:
     workers: int | None = None
     """Number of worker processes. Default: 1."""
     engine: Literal["local", "ray"] | None = None
-    """Where workers run: local processes, or actors of a Ray cluster (extra: scale). Default:
-    local."""
+    """Where workers run: local processes, or actors on a Ray cluster (requires the "scale" extra).
+    Default: local."""
 
     def __post_init__(self) -> None:
         """Validate the counts."""
@@ -83,7 +84,7 @@ class EmbedConfig:
 
 @dataclass(frozen=True)
 class InfoConfig:
-    """Describe a model: format, geometry and vocabulary.
+    """Describe a model: format, architecture and vocabulary.
 
     Examples:
       elmo info elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5
@@ -91,9 +92,10 @@ class InfoConfig:
     """
 
     model: str
-    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
+    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
+    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     options: str | None = None
-    """Path of options.json. Default: next to the weights."""
+    """Path to options.json. Default: next to the weights file."""
 
 
 @dataclass(frozen=True)
@@ -108,32 +110,35 @@ class ConvertConfig:
     """
 
     model: str
-    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
+    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
+    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     out: str
-    """Folder to write."""
+    """Output folder."""
     to: Literal["native", "allennlp", "onnx"] = "native"
-    """native: safetensors and JSON. allennlp: options.json and weights.hdf5 (byte-character models
-    only). onnx: a graph for programs without PyTorch (extra: export)."""
+    """Target format. native: safetensors and JSON. allennlp: options.json and weights.hdf5, only
+    for models with byte input. onnx: a graph that runs without PyTorch (requires the "export"
+    extra)."""
     storage: Storage = "float32"
-    """Number format of the stored weights (native and onnx). int8 takes a quarter of float32, with
-    one scale per row; an int8 ONNX graph also computes in int8."""
+    """Number format of the stored weights (native and onnx only). int8 takes a quarter of the space
+    of float32 and has one scale per row; an int8 ONNX graph also computes in int8."""
     options: str | None = None
-    """Path of options.json. Default: next to the weights."""
+    """Path to options.json. Default: next to the weights file."""
     vocab: str | None = None
-    """Path of the vocabulary file. Default: next to the weights."""
+    """Path to the vocabulary file. Default: next to the weights file."""
     softmax: str | None = None
-    """HDF5 file with the softmax of the language model."""
+    """HDF5 file with the softmax weights of the language model."""
     token_embeddings: str | None = None
-    """HDF5 file with precomputed token embeddings of the vocabulary."""
+    """HDF5 file with precomputed token embeddings for the vocabulary."""
     tokenizer: str | None = None
-    """Tokenizer to record in the model: whitespace or english."""
+    """Name of the tokenizer to store in the model: whitespace or english."""
 
 
 @dataclass(frozen=True)
 class EvaluateConfig:
     """Measure the perplexity of a model on a text.
 
-    Each direction predicts every word and sentence end with the full softmax.
+    The forward and backward language models each predict every word and end-of-sentence token,
+    using the full softmax.
 
     Examples:
       elmo evaluate --model my-elmo test.txt
@@ -147,40 +152,41 @@ class EvaluateConfig:
     }
 
     text: tuple[str, ...]
-    """Text files with one sentence per line, or a prepared corpus; - for standard input."""
+    """Text files with one sentence per line, - for standard input, or a prepared corpus."""
     model: str
-    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
+    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
+    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     state: State = "reset"
-    """reset: start each sentence from a zero LSTM state. carry: keep the state within each batch
-    row, as bilm-tf does."""
+    """reset: start each sentence from a zero LSTM state. carry: carry the state over from sentence
+    to sentence within each batch row, as bilm-tf does."""
     batch_size: int = 64
-    """Batch rows. With --state carry the result depends on it."""
+    """Number of batch rows. With --state carry, the result depends on it."""
     unroll: int = 20
-    """Time steps per segment. Affects speed and memory only."""
+    """Number of time steps per segment. Only affects speed and memory."""
     split: str = "test"
-    """Split of a prepared corpus to evaluate on."""
+    """Split to evaluate on, if the text is a prepared corpus."""
     raw: bool = False
     """Tokenize each line with the model's tokenizer instead of splitting at spaces."""
     keep_blank_lines: bool = False
-    """Count a blank line as an empty sentence."""
+    """Treat blank lines as empty sentences instead of skipping them."""
     drop_tail: bool = False
     """Skip the last, incomplete batch, as bilm-tf does."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""
     options: str | None = None
-    """Path of options.json. Default: next to the weights."""
+    """Path to options.json. Default: next to the weights file."""
     vocab: str | None = None
-    """Path of the vocabulary file. Default: next to the weights."""
+    """Path to the vocabulary file. Default: next to the weights file."""
     softmax: str | None = None
-    """HDF5 file with the softmax, if it is stored separately."""
+    """HDF5 file with the softmax weights, if they are stored separately."""
 
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """Show what ELMo does in under three minutes.
+    """Demonstrate ELMo in under three minutes.
 
-    The bundled English model separates the senses of ambiguous words. Then a tiny model is
-    pre-trained on a small text, fine-tuned on another and used.
+    First, the bundled English model distinguishes the senses of ambiguous words. Then a tiny model
+    is pre-trained on a small text, fine-tuned on another one, and used to compute vectors.
 
     Examples:
       elmo demo
@@ -188,4 +194,4 @@ class DemoConfig:
     """
 
     out: str | None = None
-    """Folder for the pre-trained tiny model. Default: do not keep it."""
+    """Folder in which to save the tiny pre-trained model. Default: the model is not saved."""

@@ -1,4 +1,4 @@
-"""Options for reading text and preparing a corpus, and the arguments of `vocab` and `prepare`."""
+"""Config classes for reading text and preparing a corpus (commands vocab and prepare)."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,17 +8,19 @@ from elmo.errors import ConfigError
 
 @dataclass(frozen=True)
 class ReadingConfig:
-    """How text is split into sentences and words. A model records its tokenizer."""
+    """How text is split into sentences and words. The tokenizer is stored in the model."""
 
     tokenizer: str | None = None
-    """Tokenizer: whitespace, english, characters, korean, or spacy:NAME. Default: whitespace; when
-    fine-tuning, the tokenizer recorded in the model."""
+    """Tokenizer: whitespace, english, characters, korean, or spacy:NAME. Default: whitespace, or
+    the model's own tokenizer when fine-tuning."""
     sentences: Literal["line", "split"] = "line"
-    """line: each line is a sentence. split: each line is a paragraph, split at sentence ends."""
+    """line: each line is a sentence. split: each line is a paragraph, which is split into
+    sentences."""
     keep_blank_lines: bool = False
-    """Count a blank line as an empty sentence, as language-model benchmarks do."""
+    """Treat blank lines as empty sentences instead of skipping them, as language-modeling
+    benchmarks do."""
     text_field: str = "text"
-    """Field of JSON lines, or column of Parquet files, that contains the text."""
+    """Name of the JSON Lines field or Parquet column that contains the text."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,17 @@ class CorpusConfig:
     reading: ReadingConfig = field(default_factory=ReadingConfig)
     """Sentences and words."""
     vocab: str | None = None
-    """Vocabulary file for the softmax. Default: built from the text."""
+    """Vocabulary file for the softmax. Default: build the vocabulary from the text."""
     vocab_size: int | None = None
     """Maximum vocabulary size, including the three special tokens."""
     min_count: int = 1
-    """Minimum count for a word to enter the vocabulary."""
+    """Minimum number of occurrences for a word to be included in the vocabulary."""
     held_out: float = 0.01
-    """Fraction of the text held out for validation, if no validation text is given."""
+    """Fraction of the text to hold out for validation if no validation text is given."""
     workers: int | None = None
-    """Number of tokenizer processes. Default: one per core."""
+    """Number of tokenizer processes. Default: one per CPU core."""
     shard_words: int = 2**25
-    """Words per shard. Sentences are shuffled within shards."""
+    """Number of words per shard. Sentences are shuffled within each shard."""
 
     def __post_init__(self) -> None:
         """Validate fractions, counts and conflicting options."""
@@ -49,16 +51,16 @@ class CorpusConfig:
         _check_counts(self.vocab_size, self.min_count, self.workers)
         if self.vocab is not None and (self.vocab_size is not None or self.min_count > 1):
             raise ConfigError(
-                f"The vocabulary is read from {self.vocab}; vocab_size and min_count only apply "
-                "when it is built from the text. Omit them."
+                f"The vocabulary is read from {self.vocab}, but vocab_size and min_count only "
+                "apply to a vocabulary that is built from the text. Omit them."
             )
 
 
 @dataclass(frozen=True)
 class VocabConfig:
-    """Count the words of a text and write a vocabulary.
+    """Count the words in a text and write a vocabulary file.
 
-    The most frequent words come first.
+    Words are sorted by frequency, most frequent first.
 
     Examples:
       elmo vocab corpus/*.txt.gz --out vocab.txt --min-count 3
@@ -66,17 +68,18 @@ class VocabConfig:
     """
 
     input: tuple[str, ...]
-    """Text files or globs: plain, .gz .xz .zst .bz2, .jsonl, .parquet; - for standard input."""
+    """Text files or globs: plain text, .jsonl or .parquet, optionally compressed (.gz, .bz2, .xz,
+    .zst); - for standard input."""
     out: str
-    """File to write: one word per line, starting with <S> </S> <UNK>."""
+    """Output file: one word per line, starting with <S>, </S> and <UNK>."""
     reading: ReadingConfig = field(default_factory=ReadingConfig)
     """Sentences and words."""
     vocab_size: int | None = None
     """Maximum vocabulary size, including the three special tokens."""
     min_count: int = 1
-    """Minimum count for a word to enter the vocabulary."""
+    """Minimum number of occurrences for a word to be included in the vocabulary."""
     workers: int | None = None
-    """Number of tokenizer processes. Default: one per core."""
+    """Number of tokenizer processes. Default: one per CPU core."""
 
     def __post_init__(self) -> None:
         """Validate the counts."""
@@ -85,7 +88,7 @@ class VocabConfig:
 
 @dataclass(frozen=True)
 class PrepareConfig:
-    """Convert text to a corpus of word ids for training.
+    """Convert text to a tokenized corpus for training.
 
     Examples:
       elmo prepare articles.txt.xz --out corpus --tokenizer english --sentences split
@@ -93,13 +96,14 @@ class PrepareConfig:
     """
 
     input: tuple[str, ...]
-    """Text files or globs: plain, .gz .xz .zst .bz2, .jsonl, .parquet; - for standard input."""
+    """Text files or globs: plain text, .jsonl or .parquet, optionally compressed (.gz, .bz2, .xz,
+    .zst); - for standard input."""
     out: str
-    """Folder to write."""
+    """Output folder."""
     valid: tuple[str, ...] = ()
-    """Validation text. Default: a fraction of the input is held out (--held-out)."""
+    """Validation text files. Default: hold out a fraction of the input (--held-out)."""
     test: tuple[str, ...] = ()
-    """Test text."""
+    """Test text files."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     """Corpus preparation."""
 

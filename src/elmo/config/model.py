@@ -1,4 +1,4 @@
-"""Geometry of a model, as recorded in the `config.json` of a model folder."""
+"""Config classes for the model architecture, stored as `config.json` in a model folder."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,25 +9,26 @@ from elmo.errors import ConfigError
 
 LayerNorm = Literal["none", "allennlp", "bilm-tf"]
 
-# No real model is deeper; a larger value comes from a damaged file.
+# Upper bound for numbers of layers; a larger value can only come from a damaged file.
 MAX_DEPTH = 64
 
 
 @dataclass(frozen=True)
 class TextConfig:
-    """How text is converted to token rows."""
+    """How text is converted to the token ids that the model reads."""
 
     tokenizer: str | None = None
-    """Tokenizer applied to raw strings. Default: split at white space."""
+    """Tokenizer applied to raw strings. Default: split at whitespace."""
     characters: Literal["bytes", "codepoints", "jamo", "dictionary", "none"] = "bytes"
-    """Character scheme: UTF-8 bytes, code points, Korean jamo, the dictionary of ELMoForManyLangs,
-    or none for models over word ids."""
+    """Character input: UTF-8 bytes, code points, Korean jamo, the character dictionary of
+    ELMoForManyLangs, or none for models with word ids only."""
     max_characters: int = 50
-    """Characters per token, including the begin and end markers."""
+    """Maximum number of characters per token, including the begin and end markers."""
     special_tokens: tuple[str, str, str] = ("<S>", "</S>", "<UNK>")
-    """Begin-of-sentence, end-of-sentence and unknown token in the word embedding table."""
+    """Begin-of-sentence, end-of-sentence and unknown-word tokens in the word embedding table."""
     cut_words: bool = False
-    """Truncate words to max_characters before the word lookup, as ELMoForManyLangs does."""
+    """Truncate words to max_characters before looking up their embeddings, as ELMoForManyLangs
+    does."""
 
     def __post_init__(self) -> None:
         """Validate max_characters."""
@@ -40,12 +41,16 @@ class TextConfig:
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Token encoder without context: character CNN, highway layers, word embeddings, projection."""
+    """Context-independent token encoder.
+
+    It consists of a character CNN, highway layers, word embeddings and a projection.
+    """
 
     n_characters: int = 262
-    """Rows of the character embedding table, including the mask row; 0 for no character input."""
+    """Number of rows in the character embedding table, including the mask row; 0 if there is no
+    character input."""
     character_dim: int = 16
-    """Dimension of a character embedding."""
+    """Dimension of the character embeddings."""
     filters: tuple[tuple[int, int], ...] = (
         (1, 32),
         (2, 32),
@@ -55,20 +60,22 @@ class EncoderConfig:
         (6, 512),
         (7, 1024),
     )
-    """Convolutions as (width, number of filters)."""
+    """Convolution filters over characters, as (width, number of filters) pairs."""
     activation: Literal["relu", "tanh"] = "relu"
-    """Activation after max pooling over positions."""
+    """Activation function after max pooling."""
     n_highway: int = 2
     """Number of highway layers after the convolutions."""
     project: bool = True
-    """Whether a linear layer projects the result to the input dimension of the LSTM."""
+    """Whether a linear layer projects the features to the input dimension of the LSTM."""
     n_words: int = 0
-    """Rows of the word embedding table, including the mask row; 0 for no word embeddings."""
+    """Number of rows in the word embedding table, including the mask row; 0 if there are no word
+    embeddings."""
     word_dim: int = 0
-    """Dimension of a word embedding."""
+    """Dimension of the word embeddings."""
     word_role: Literal["join", "cache"] = "join"
-    """join: concatenate word embeddings with the character features. cache: use precomputed token
-    vectors for the words in the table, instead of their characters."""
+    """join: concatenate the word embeddings with the character features. cache: the word embeddings
+    are precomputed token vectors, which replace the character features of the words in the
+    table."""
 
     def __post_init__(self) -> None:
         """Validate that the encoder has an input and that its sizes are positive."""
@@ -93,7 +100,7 @@ class EncoderConfig:
 
     @property
     def n_filters(self) -> int:
-        """Dimension of the character features before the projection."""
+        """Total number of convolution filters, which is the dimension of the character features."""
         return sum(count for _, count in self.filters) if self.n_characters else 0
 
     @property
@@ -110,17 +117,17 @@ class LSTMConfig:
     cell_dim: int = 4096
     """Dimension of the cell state."""
     projection_dim: int = 512
-    """Input and output dimension of a layer. Equal to cell_dim: no projection."""
+    """Input and output dimension of each layer. If equal to cell_dim, there is no projection."""
     n_layers: int = 2
-    """LSTM layers per direction."""
+    """Number of LSTM layers per direction."""
     cell_clip: float | None = 3.0
-    """Clip the cell state to plus or minus this value; null for no clipping."""
+    """Bound to which the absolute value of the cell state is clipped. null: no clipping."""
     projection_clip: float | None = 3.0
-    """Clip the projected output to plus or minus this value; null for no clipping."""
+    """Bound to which the absolute value of the projected output is clipped. null: no clipping."""
     residual: bool = True
-    """Add residual connections around the layers after the first."""
+    """Add residual connections around all layers except the first."""
     forget_bias: float = 1.0
-    """Constant added to the stored bias of the forget gate at run time."""
+    """Constant added to the stored forget-gate bias at run time."""
 
     def __post_init__(self) -> None:
         """Validate sizes, clipping bounds and the forget bias."""
@@ -146,14 +153,14 @@ class LSTMConfig:
 
 @dataclass(frozen=True)
 class MixConfig:
-    """How layers are combined into output representations."""
+    """How the layers are combined into output vectors."""
 
     n_mixes: int = 1
     """Number of independent layer mixes."""
     layer_norm: LayerNorm = "none"
-    """Layer normalization before mixing: none, or as AllenNLP or bilm-tf computes it."""
+    """Layer normalization before mixing: none, or computed as in AllenNLP or bilm-tf."""
     top_only: bool = False
-    """Scale the top layer only, without mix weights."""
+    """Use only the top layer, with a scale factor but without mix weights."""
 
     def __post_init__(self) -> None:
         """Validate the number of mixes."""
@@ -163,7 +170,7 @@ class MixConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Geometry of a whole model: text, token encoder, LSTM stacks, mixes, softmax."""
+    """Architecture of a complete model: text, token encoder, LSTM stacks, layer mixes, softmax."""
 
     text: TextConfig = field(default_factory=TextConfig)
     """Text and characters."""
@@ -176,12 +183,15 @@ class ModelConfig:
     n_softmax_words: int = 0
     """Vocabulary size of the language-model softmax; 0 if the model has no softmax."""
     softmax_cutoffs: tuple[int, ...] = ()
-    """Cutoffs of an adaptive softmax; empty for a plain softmax."""
+    """Cutoffs of the adaptive softmax; empty for a full softmax."""
 
     def __post_init__(self) -> None:
-        """Validate that the parts fit together."""
+        """Check that the sections are consistent with each other."""
         if (self.text.characters == "none") != (self.encoder.n_characters == 0):
-            raise ConfigError("text.characters and encoder.n_characters contradict each other.")
+            raise ConfigError(
+                "text.characters and encoder.n_characters contradict each other "
+                f"(got {self.text.characters} and {self.encoder.n_characters})."
+            )
         if self.text.characters != "none":
             widest = max(width for width, _ in self.encoder.filters)
             if widest > self.text.max_characters:
@@ -216,10 +226,10 @@ class ModelConfig:
 
     @property
     def n_layers(self) -> int:
-        """Number of layers that are mixed: the token layer and the LSTM layers."""
+        """Number of layers in the mix: the token layer and the LSTM layers."""
         return self.lstm.n_layers + 1
 
     @property
     def dim(self) -> int:
-        """Dimension of a word vector: both directions concatenated."""
+        """Dimension of the word vectors, in which both directions are concatenated."""
         return 2 * self.lstm.projection_dim

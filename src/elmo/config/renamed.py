@@ -1,14 +1,14 @@
-"""Config names of earlier versions, so that files written with them still load.
+"""Tables of renamed config fields and values, for reading files from earlier versions.
 
-Model, training and job folders record configs as YAML or JSON. When an option, a section or a value
-is renamed, the old name goes into a table here; `from_dict` and the comparison of a resumed run
-with its folder apply them before anything else looks at the data.
+Model, training and job folders contain configs as YAML or JSON. When a field, a section or a value
+is renamed, its old name is added to a table in this module. The tables are applied first when a
+config is loaded and when a resumed run is compared with the config in its folder.
 """
 
 import dataclasses
 from typing import Any, get_type_hints
 
-# Name of the config class, then old field name to new field name.
+# Old field name to new field name, by config class.
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "TextConfig": {"word_marks": "special_tokens"},
     "TaskConfig": {
@@ -48,7 +48,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "PretrainConfig": {"regular": "regularization"},
     "FinetuneConfig": {"regular": "regularization"},
 }
-# Name of the config class and field, then old value to new value.
+# Old value to new value, by config class and field.
 RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
     ("TaskConfig", "task"): {
         "pairs": "sentence_pairs",
@@ -62,16 +62,16 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
     ("ExamplesConfig", "empty"): {"refuse": "error"},
     ("ExamplesConfig", "reader"): {"pairs": "sentence_pairs", "senses": "word_senses"},
 }
-# Name of the config class, then fields that no longer exist and the only value they could have.
+# Removed fields with the only value they could have, by config class.
 REMOVED_FIELDS: dict[str, dict[str, Any]] = {}
 
 
 def upgrade(cls: type, data: Any) -> Any:
-    """Return plain data of a config with old names and values replaced by today's, at any depth.
+    """Replace old field names and values in the plain data of a config, including its sections.
 
     Args:
-        cls: The config dataclass that the data are for.
-        data: Plain data as read from YAML or JSON; returned as it is unless it is a mapping.
+        cls: Config dataclass that the data describe.
+        data: Plain data from YAML or JSON. Returned unchanged if it is not a mapping.
     """
     if not isinstance(data, dict):
         return data
@@ -93,13 +93,13 @@ def upgrade(cls: type, data: Any) -> Any:
 
 
 def original_names(cls: type, data: dict[str, Any]) -> dict[str, Any]:
-    """Return plain data of a config with today's field names replaced by the original ones.
+    """Replace current field names in the plain data of a config by the original ones.
 
-    Hashes of a config must not change when a field is renamed.
+    This keeps the hash of a config unchanged when a field is renamed.
 
     Args:
-        cls: The config dataclass that the data are for.
-        data: Plain data with today's names.
+        cls: Config dataclass that the data describe.
+        data: Plain data with current field names.
     """
     old_names = {new: old for old, new in RENAMED_FIELDS.get(cls.__name__, {}).items()}
     hints = get_type_hints(cls)

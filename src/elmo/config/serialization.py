@@ -18,7 +18,7 @@ Config = TypeVar("Config")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Return a config as plain data, with tuples as lists."""
+    """Convert a config to plain dicts and lists."""
     plain: dict[str, Any] = dataclasses.asdict(config, dict_factory=dict)
     return typing.cast(dict[str, Any], _untuple(plain))
 
@@ -34,19 +34,21 @@ def _untuple(value: Any) -> Any:
 def from_dict(
     cls: type[Config], data: Any, where: str = "config", base: Config | None = None
 ) -> Config:
-    """Build a config dataclass from plain data. Names of earlier versions are accepted.
+    """Build a config dataclass from plain data.
 
-    A partly given section takes its other values from the default of the enclosing config, which
-    can differ from the defaults of the section's class.
+    Field names from earlier versions are accepted. If a section is only partially specified, its
+    missing values come from the enclosing config's default for that section, which can differ from
+    the defaults of the section's own class.
 
     Args:
         cls: Config dataclass.
         data: Mapping from field names to plain data.
-        where: Name of the data in error messages.
-        base: Config that supplies missing values. Default: the defaults of the class.
+        where: Description of the data for error messages.
+        base: Config that supplies the missing values. Default: the defaults of `cls`.
 
     Raises:
-        ConfigError: A name is unknown, a value has the wrong type, or a required one is missing.
+        ConfigError: A field name is unknown, a value has the wrong type, or a required value is
+            missing.
     """
     _check_mapping(data, where)
     data = upgrade(cls, data)
@@ -72,7 +74,7 @@ def from_dict(
 
 
 def _default(item: "dataclasses.Field[Any]", base: Any) -> Any:
-    """Return the default of a field, or `dataclasses.MISSING`."""
+    """Return the default value of a field, or `dataclasses.MISSING` if it is required."""
     if base is not None:
         return getattr(base, item.name)
     if item.default_factory is not dataclasses.MISSING:
@@ -135,11 +137,11 @@ def _typed(value: Any) -> str:
 
 
 def to_yaml(config: Any) -> str:
-    """Return a config as YAML that `load_config` reads back."""
+    """Convert a config to YAML that `load_config` can read."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Dumper that writes lists on one line."""
+        """YAML dumper that writes each list on one line."""
 
     Dumper.add_representer(
         list, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, True)
@@ -148,10 +150,10 @@ def to_yaml(config: Any) -> str:
 
 
 def presets(folder: str = "") -> dict[str, Path]:
-    """Return the presets of the package as a mapping from name to path.
+    """Return the path of each preset shipped with the package, by preset name.
 
     Args:
-        folder: Subfolder of the presets; empty for those of `pretrain`.
+        folder: Subfolder to list; empty for the `pretrain` presets.
     """
     home = Path(__file__).parents[1] / "presets" / folder
     return {path.stem: path for path in sorted(home.glob("*.yaml"))}
@@ -163,13 +165,13 @@ def load_config(
     overrides: Mapping[str, Any] | None = None,
     known: Mapping[str, Path] | None = None,
 ) -> Config:
-    """Build a config from a YAML file and single values that override it.
+    """Build a config from a YAML file and values that override it.
 
     Args:
         cls: Config dataclass.
-        source: YAML file or name of a preset. Default: start from the defaults.
-        overrides: Values by field name, whatever section the field is in.
-        known: Presets by name.
+        source: YAML file or preset name. Default: no file, only the defaults of the fields.
+        overrides: Values by field name, without the names of the sections.
+        known: Path of each preset, by preset name.
     """
     data = {} if source is None else upgrade(cls, _read_settings(source, known or {}))
     where = source or "config"
@@ -203,13 +205,13 @@ def _read_settings(source: str, known: Mapping[str, Path]) -> Any:
 
 
 def _loader() -> Any:
-    """Return YAML's safe loader, extended to read 3e-3 as a number (YAML 1.1 requires 3.0e-3)."""
+    """Return a safe YAML loader that also reads 3e-3 as a number (YAML 1.1 requires 3.0e-3)."""
     import re
 
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Loader that accepts numbers with an exponent but no decimal point."""
+        """YAML loader that accepts numbers with an exponent but no decimal point."""
 
     number = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+0123456789"))
@@ -221,15 +223,15 @@ def _loader() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """A config field that holds a value rather than a section.
+    """A config field that contains a value, as opposed to a section.
 
     Attributes:
         name: Field name, unique within a config.
         path: Names of the enclosing sections, outermost first.
-        title: Heading of its group in the help; empty for ungrouped fields.
+        title: Heading of the field's group in the help text; empty for ungrouped fields.
         hint: Type hint.
-        default: Default value, or `dataclasses.MISSING`.
-        help: Docstring below the field.
+        default: Default value, or `dataclasses.MISSING` if the field is required.
+        help: Help text, which is the docstring below the field.
     """
 
     name: str
@@ -241,7 +243,7 @@ class Leaf:
 
     @property
     def flag(self) -> str:
-        """Command-line flag of the field."""
+        """Command-line flag for the field."""
         return "--" + self.name.replace("_", "-")
 
     @property
@@ -251,7 +253,7 @@ class Leaf:
 
     @property
     def is_many(self) -> bool:
-        """Whether the field takes any number of strings."""
+        """Whether the field accepts any number of strings."""
         return bool(self.hint == tuple[str, ...])
 
     @property
@@ -261,18 +263,24 @@ class Leaf:
 
     @property
     def type_name(self) -> str:
-        """Name of the type, or the choices."""
+        """Type name for the help text, or the choices separated by `|`."""
         hint = _without_none(self.hint)
         if get_origin(hint) is Literal:
             return "|".join(map(str, get_args(hint)))
         if get_origin(hint) is tuple:
             return "str" if self.is_many else "list"
-        # Show null as a choice only if it is not the default anyway.
+        # Show null as a choice only if it is not the default.
         can_be_null = hint is not self.hint and self.default is not None
         return f"{hint.__name__}|null" if can_be_null else str(hint.__name__)
 
     def from_text(self, text: str) -> Any:
-        """Parse a command-line value: `null` or `none` for optional fields, lists as YAML."""
+        """Parse a command-line value.
+
+        Optional fields accept `null` or `none`; lists are parsed as YAML.
+
+        Args:
+            text: Text given on the command line.
+        """
         hint = _without_none(self.hint)
         value: Any = text
         if hint is not self.hint and text.lower() in ("null", "none"):
@@ -293,13 +301,13 @@ class Leaf:
 
 
 def leaves(cls: type, path: tuple[str, ...] = (), title: str = "", base: Any = None) -> list[Leaf]:
-    """Return all values of a config as a flat list: its own fields, then those of its sections.
+    """Return all fields of a config and its sections as a flat list, the config's own fields first.
 
     Args:
         cls: Config dataclass.
         path: Names of the enclosing sections.
         title: Heading of the section.
-        base: Config that holds the defaults. Default: the defaults of the class.
+        base: Config that contains the default values. Default: the defaults of `cls`.
     """
     hints, texts = get_type_hints(cls), field_help(cls)
     groups = {name: group for group, names in getattr(cls, "GROUPS", {}).items() for name in names}

@@ -1,4 +1,4 @@
-"""Options of supervised tasks on top of ELMo."""
+"""Config classes for supervised tasks with ELMo (commands task fit, evaluate and predict)."""
 
 from dataclasses import dataclass, field, fields
 from typing import Literal
@@ -37,43 +37,47 @@ ReaderName = Literal[
     "table",
 ]
 
-# Characters of a word that the task's own CNN reads, including the begin and end markers.
+# Maximum number of characters per word in the task model's own CNN, including the begin and end
+# markers.
 MAX_WORD_CHARACTERS = 25
 
 
 @dataclass(frozen=True)
 class ExamplesConfig:
-    """Where examples come from."""
+    """Data sets and how to read them."""
 
     train: str | None = None
-    """Training set: a file or folder."""
+    """Training set: file or folder."""
     dev: str | None = None
-    """Development set, for model selection. Default: a part of the training set."""
+    """Development set for model selection: file or folder. Default: a fraction of the training set
+    (--dev-share)."""
     test: str | None = None
-    """Test set, scored once after training."""
+    """Test set: file or folder. Scored once, after training."""
     reader: ReaderName = "auto"
-    """Format of the files. auto: detected from names and first lines."""
+    """File format. auto: detected from the file names and first lines."""
     text: str = "text"
-    """Column or field of the text in tables and JSON lines; for sentence pairs two names separated
-    by a comma."""
+    """Tables and JSON Lines: name of the column or field that contains the text. For sentence
+    pairs, two names separated by a comma."""
     label: str | None = None
-    """Where the label is: a column name in tables and JSON lines (default: label), upos or xpos in
-    CoNLL-U, a column number in CoNLL files (default: the last)."""
+    """Where to find the label. Tables and JSON Lines: column or field name (default: label).
+    CoNLL-U: upos or xpos. Other CoNLL formats: column number (default: the last column)."""
     scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BILOU", "none"] = "auto"
-    """Tagging and semantic roles: tag scheme; none if tags do not mark spans. auto: detected."""
+    """Tagging and semantic roles: tagging scheme. none: tags do not mark spans. auto: detected from
+    the data."""
     phrases: bool = False
-    """Sentiment trees: train on all phrases instead of whole sentences only."""
+    """Sentiment treebanks: train on all phrases instead of whole sentences only."""
     empty: Literal["error", "keep", "skip"] = "error"
-    """Texts without words: raise an error, keep them as examples, or skip them."""
+    """What to do with texts that have no words: raise an error, keep them as examples, or skip
+    them."""
     encoding: str | None = None
-    """Encoding of the files. Default: UTF-8, or UTF-16 with a byte order mark."""
+    """Character encoding of the files. Default: UTF-8, or UTF-16 if there is a byte order mark."""
     tokenizer: str | None = None
-    """Tokenizer for raw text. Default: that of the ELMo model."""
+    """Tokenizer for raw text. Default: the tokenizer of the ELMo model."""
     dev_share: float = 0.1
-    """Fraction of the training set used as development set, if none is given."""
+    """Fraction of the training set to use as the development set if --dev is not given."""
     fraction: float = 1.0
-    """Fraction of the training set to use, for sample-efficiency curves. An epoch keeps the number
-    of steps of the full training set."""
+    """Fraction of the training set to use, for sample-efficiency curves. The number of steps per
+    epoch stays that of the full training set."""
 
     def __post_init__(self) -> None:
         """Validate the fractions."""
@@ -85,18 +89,20 @@ class ExamplesConfig:
 
 @dataclass(frozen=True)
 class TaskELMoConfig:
-    """The ELMo model and how its layers enter the task model."""
+    """The ELMo model and how the task model uses its layers."""
 
     model: str | None = "small-en"
-    """Bundled model name, model folder or hub id; none for a task model without ELMo."""
+    """Bundled model name, model folder or hub id. none: train the task model without ELMo."""
     use: Literal["frozen", "tuned"] = "frozen"
-    """frozen: compute ELMo vectors once and cache them on disk. tuned: train ELMo with the task."""
+    """frozen: compute the ELMo vectors once and cache them on disk. tuned: train ELMo together with
+    the task model."""
     placement: Literal["input", "output", "both"] = "input"
-    """Where ELMo vectors enter: at the input of the task encoder, at its output, or both."""
+    """Where the ELMo vectors are added: at the input of the task encoder, at its output, or
+    both."""
     layers: str = "all"
     """Layers to mix: all, top, or layer numbers such as 1 or 1,2."""
     gamma: bool = True
-    """Learn a scale factor for the layer mix."""
+    """Learn a scale factor (gamma in the ELMo paper) for the layer mix."""
     mix_penalty: float = 0.001
     """L2 penalty on the weights of the layer mix (lambda in the ELMo paper)."""
     mix_learning_rate: float = 0.01
@@ -104,10 +110,10 @@ class TaskELMoConfig:
     elmo_dropout: float = 0.5
     """Dropout on the mixed ELMo vectors."""
     elmo_learning_rate: float = 1e-4
-    """tuned: peak learning rate of the ELMo weights."""
+    """With --use tuned: peak learning rate of the ELMo weights."""
     unfreeze_every: int = 0
-    """tuned: unfreeze one more layer, from the top, every N epochs; 0 trains all layers from the
-    start."""
+    """With --use tuned: unfreeze one more layer every N epochs, from the top down. 0: train all
+    layers from the start."""
 
     def __post_init__(self) -> None:
         """Validate layers, rates and conflicting options."""
@@ -135,8 +141,8 @@ class TaskELMoConfig:
             raise ConfigError(f"unfreeze_every must be 0 or more (got {self.unfreeze_every}).")
         if self.unfreeze_every and self.use == "frozen":
             raise ConfigError(
-                f"unfreeze_every ({self.unfreeze_every}) requires use: tuned; a frozen ELMo is not "
-                "trained."
+                f"unfreeze_every ({self.unfreeze_every}) requires use: tuned, because a frozen "
+                "ELMo model is not trained."
             )
         if self.use == "tuned" and self.model is None:
             raise ConfigError("use: tuned requires an ELMo model, but model is none.")
@@ -144,24 +150,26 @@ class TaskELMoConfig:
 
 @dataclass(frozen=True)
 class WordFeaturesConfig:
-    """Word features besides ELMo: static word vectors, characters, indicators."""
+    """Word features in addition to ELMo: static word vectors, characters, indicators."""
 
     word_vectors: str | None = None
-    """File of static word vectors in word2vec or GloVe format; binary files end in .bin."""
+    """File with static word vectors in word2vec or GloVe format. Binary word2vec files must end in
+    .bin."""
     tune_word_vectors: bool = True
-    """Train the static vectors of the words of the examples."""
+    """Fine-tune the static vectors of the words that occur in the examples."""
     max_word_vectors: int = 400_000
-    """Additional static vectors stored with the model for words outside the examples, in file
-    order. All 400,000 GloVe vectors of dimension 300 take 240 MB in float16."""
+    """Maximum number of static vectors to store for words that do not occur in the examples; the
+    first ones in the file are used. For example, 400,000 GloVe vectors of dimension 300 take 240 MB
+    in float16."""
     characters: Literal["bytes", "none"] = "bytes"
-    """Character input of the task's own small CNN."""
+    """Character input of the task model's own character CNN. none: no character CNN."""
     character_dim: int = 16
-    """Dimension of a character embedding."""
+    """Dimension of the character embeddings."""
     character_filters: tuple[tuple[int, int], ...] = ((1, 16), (2, 32), (3, 64))
-    """Convolutions over characters as [width, count] pairs."""
+    """Convolution filters over characters, as [width, count] pairs."""
     indicator_dim: int = 16
-    """Dimension of indicator embeddings: words shared by both texts (sentence pairs, question
-    answering), the predicate (semantic roles), the speaker (coreference)."""
+    """Dimension of the indicator embeddings, which mark words shared by both texts (sentence pairs,
+    question answering), the predicate (semantic roles) or the speaker (coreference)."""
 
     def __post_init__(self) -> None:
         """Validate sizes and filters."""
@@ -184,23 +192,23 @@ class TaskEncoderConfig:
     """The BiLSTM encoder of the task model and its character n-gram features."""
 
     hidden: int = 256
-    """Hidden size of the BiLSTM per direction; 0 for no BiLSTM."""
+    """Hidden size of the BiLSTM per direction. 0: no BiLSTM."""
     depth: int = 1
     """Number of BiLSTM layers."""
     highway: bool = False
-    """Add highway connections between LSTM layers."""
+    """Add highway connections between the BiLSTM layers."""
     input_dropout: float = 0.3
     """Dropout on the input of the BiLSTM."""
     dropout: float = 0.5
     """Dropout on the output of the BiLSTM."""
     crf: bool = True
-    """Tagging and semantic roles: decode tags with a conditional random field instead of a softmax
-    per word."""
+    """Tagging and semantic roles: use a conditional random field instead of a separate softmax for
+    each word."""
     char_ngrams: int = 0
-    """Classification: maximum length of the character n-grams of a linear classifier that is
-    averaged with the BiLSTM; 0 for none."""
+    """Classification: maximum length of character n-grams in a linear classifier whose predictions
+    are averaged with those of the BiLSTM. 0: no such classifier."""
     ngram_buckets: int = 262_144
-    """Hash buckets for character n-grams, 4 bytes per label each."""
+    """Number of hash buckets for character n-grams. Each bucket takes 4 bytes per label."""
 
     def __post_init__(self) -> None:
         """Validate sizes and dropout rates."""
@@ -228,9 +236,10 @@ class QuestionAnsweringConfig:
     max_answer_words: int = 30
     """Maximum length of an answer in words."""
     window: int = 400
-    """Words of a passage read at a time; longer passages are split into windows."""
+    """Maximum number of words read at a time. Longer passages are split into overlapping
+    windows."""
     overlap: int = 100
-    """Words shared by consecutive windows."""
+    """Number of words shared by consecutive windows."""
     f1_unit: Literal["words", "characters"] = "words"
     """Unit of the F1 score: words, as in SQuAD, or characters, as in KorQuAD."""
 
@@ -252,16 +261,17 @@ class CoreferenceConfig:
     max_mention_words: int = 20
     """Maximum length of a mention in words."""
     top_span_ratio: float = 0.3
-    """Candidate mentions kept for linking, per word of the document."""
+    """Maximum number of candidate mentions, as a fraction of the number of words in the
+    document."""
     max_antecedents: int = 150
-    """Nearest preceding mentions that a mention can be linked to."""
+    """Maximum number of candidate antecedents per mention (the nearest preceding mentions)."""
     scorer_dim: int = 150
-    """Hidden size of the mention and link scorers."""
+    """Hidden size of the networks that score mentions and links."""
     max_sentence_words: int = 150
-    """Maximum sentence length in words; longer sentences are split."""
+    """Maximum sentence length in words. Longer sentences are split."""
     max_document_words: int = 4000
-    """Maximum document length in words; longer documents are split between sentences, without links
-    across the split."""
+    """Maximum document length in words. Longer documents are split at sentence boundaries, and
+    mentions are not linked across a split."""
 
     def __post_init__(self) -> None:
         """Validate lengths and sizes."""
@@ -279,16 +289,16 @@ class CoreferenceConfig:
 
 @dataclass(frozen=True)
 class LookupConfig:
-    """Lookup tasks: word senses and nearest occurrences."""
+    """Lookup tasks, which have no trained task model: word senses and nearest occurrences."""
 
     wordnet: str | None = None
-    """Word senses: path of WordNet's index.sense. Default: wordnet-3.0/index.sense next to the
-    training folder."""
+    """Word senses: path to WordNet's index.sense file. Default: wordnet-3.0/index.sense next to the
+    training set."""
     n_nearest: int = 3
     """Nearest occurrences: number of occurrences to return."""
     max_per_word: int = 1000
-    """Nearest occurrences: maximum number of stored occurrences per word; 1 kB each with the
-    bundled models."""
+    """Nearest occurrences: maximum number of occurrences to store per word. With the bundled
+    models, each takes 1 kB."""
 
     def __post_init__(self) -> None:
         """Validate the counts."""
@@ -299,7 +309,7 @@ class LookupConfig:
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """Train a model for a supervised task on top of ELMo.
+    """Train a model for a supervised task with ELMo as input.
 
     Rerun with the same --out to resume from the last checkpoint.
 
@@ -309,23 +319,23 @@ class TaskConfig:
     """
 
     out: str
-    """Folder to write."""
+    """Output folder."""
     task: TaskName = "classification"
-    """Task."""
+    """Task to train a model for."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
     """Classification and sentence pairs: metric for model selection."""
     seeds: int = 1
-    """Number of runs with different seeds; mean and standard deviation are reported."""
+    """Number of runs with different random seeds. The mean and standard deviation are reported."""
     parallel_seeds: int = 1
-    """Seeds trained at the same time on one device, each in its own process that prints to
-    output.txt in its folder."""
+    """Number of seeds to train in parallel on one device. Each runs in its own process and prints
+    to output.txt in its own folder."""
     batch_size: int = 32
-    """Examples per step."""
+    """Number of examples per training step."""
     batch_words: int = 16_384
-    """Maximum number of words, including padding, computed at once. Larger batches are split to
-    bound memory; results do not change."""
+    """Maximum number of words, including padding, per micro-batch. Larger batches are split to
+    limit memory use; results do not change."""
     cache: str | None = None
-    """Folder for cached ELMo vectors. Default: layers in the output folder."""
+    """Folder for cached ELMo vectors. Default: a folder named layers in the output folder."""
     examples: ExamplesConfig = field(default_factory=ExamplesConfig)
     """Examples."""
     elmo: TaskELMoConfig = field(default_factory=TaskELMoConfig)
@@ -355,7 +365,7 @@ class TaskConfig:
     """Run."""
 
     def __post_init__(self) -> None:
-        """Validate counts, and that every option applies to the task."""
+        """Validate counts and check that every option applies to the task."""
         for name in ("seeds", "parallel_seeds", "batch_size", "batch_words"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {getattr(self, name)}).")
@@ -385,21 +395,21 @@ class TaskConfig:
         run = self.run
         if run.devices * run.num_nodes > 1 or run.accumulate > 1 or run.strategy != "auto":
             raise ConfigError(
-                "A task is trained on one device without gradient accumulation: devices, "
-                "num_nodes and accumulate must be 1, and strategy auto."
+                "Task models are trained on one device without gradient accumulation: devices, "
+                "num_nodes and accumulate must be 1, and strategy must be auto."
             )
         has_elmo_input = self.elmo.model is not None and self.elmo.placement != "output"
         features = self.word_features
         if not has_elmo_input and features.word_vectors is None and features.characters == "none":
             raise ConfigError(
-                "The task model has no input. Set one of model (ELMo at the input), word_vectors "
-                "and characters."
+                "The task model has no input. Set at least one of model (with placement: input or "
+                "both), word_vectors and characters."
             )
 
 
 @dataclass(frozen=True)
 class TaskEvaluateConfig:
-    """Score a fitted task model on a file.
+    """Evaluate a trained task model on labeled examples.
 
     Examples:
       elmo task evaluate ner test.txt
@@ -408,16 +418,17 @@ class TaskEvaluateConfig:
     model: str
     """Folder written by `elmo task fit`."""
     input: str
-    """Labeled examples, in the format of the training set."""
+    """Labeled examples, in the same format as the training set."""
     reader: ReaderName | None = None
-    """Format of the file, if it differs from the training set, such as gap for coreference."""
+    """File format, if it differs from that of the training set (for example gap for
+    coreference)."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""
 
 
 @dataclass(frozen=True)
 class TaskPredictConfig:
-    """Predict with a fitted task model, one result per input line.
+    """Run a trained task model on new text, with one prediction per input line.
 
     Examples:
       elmo task predict ner sentences.txt answers.jsonl
@@ -427,15 +438,16 @@ class TaskPredictConfig:
     model: str
     """Folder written by `elmo task fit`."""
     input: str
-    """One text per line; a whole document for coreference; two texts separated by a tab for
-    sentence pairs and question answering (question, passage). - for standard input."""
+    """Input file, or - for standard input. One text per line; for coreference, one document per
+    line. For sentence pairs and question answering, two texts per line, separated by a tab
+    (question first, then passage)."""
     out: str = "-"
-    """File to write. Default: standard output."""
+    """Output file. Default: standard output."""
     to: Literal["auto", "jsonl", "conll"] = "auto"
-    """jsonl: JSON lines. conll: one word and its tag per line. auto: by the extension of the
-    output, else jsonl."""
+    """Output format. jsonl: JSON Lines. conll: one word and its tag per line. auto: determined by
+    the extension of the output file, otherwise jsonl."""
     raw: bool | None = None
-    """Tokenize texts with the model's tokenizer instead of splitting at spaces. Default: as in
-    training."""
+    """Tokenize the text with the model's tokenizer instead of splitting at spaces. Default: same as
+    in training."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""

@@ -1,6 +1,7 @@
-"""Options of a training run. Presets are YAML files of these fields (`elmo/presets`).
+"""Config classes for pre-training and fine-tuning.
 
-Field names are unique within the config of a command, so that each field is one flag.
+The presets in `elmo/presets` are YAML files with these fields. Field names are unique within the
+config of a command, because each field becomes a command-line flag.
 """
 
 import math
@@ -17,25 +18,28 @@ TrainingPrecision = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True)
 class InputConfig:
-    """How a token is presented to the model."""
+    """Input representation of a token."""
 
     characters: Literal["bytes", "codepoints", "jamo", "none"] = "bytes"
-    """Characters of a word: UTF-8 bytes, code points, Korean jamo, or none (word ids only)."""
+    """Character input: UTF-8 bytes, code points, Korean jamo, or none for models with word ids
+    only."""
     max_characters: int | None = 50
-    """Characters per token, including the begin and end markers; null: fit to the text."""
+    """Maximum number of characters per token, including the begin and end markers. null: determined
+    from the text."""
     character_dim: int = 16
-    """Dimension of a character embedding."""
+    """Dimension of the character embeddings."""
     filters: tuple[tuple[int, int], ...] = EncoderConfig.filters
-    """Convolutions as [width, count] pairs."""
+    """Convolution filters over characters, as [width, count] pairs."""
     activation: Literal["relu", "tanh"] = "relu"
-    """Activation after max pooling over positions."""
+    """Activation function after max pooling."""
     n_highway: int = 2
     """Number of highway layers after the convolutions."""
     word_dim: int = 0
-    """Dimension of a word embedding, used besides or instead of characters; 0 for none."""
+    """Dimension of the word embeddings, used in addition to or instead of characters. 0: no word
+    embeddings."""
 
     def __post_init__(self) -> None:
-        """Validate sizes, and that a token has any input."""
+        """Validate sizes and check that the model has at least one input."""
         if self.max_characters is not None and self.max_characters < 3:
             raise ConfigError(f"max_characters must be at least 3 (got {self.max_characters}).")
         if self.character_dim < 1:
@@ -44,27 +48,28 @@ class InputConfig:
             raise ConfigError(f"word_dim must be 0 or more (got {self.word_dim}).")
         if self.characters == "none" and not self.word_dim:
             raise ConfigError(
-                "The model would have no input: characters is none and word_dim is 0. "
-                "Set one of them."
+                "The model has no input: characters is none and word_dim is 0. Set one of them."
             )
 
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """How a corpus is cut into batches for truncated BPTT."""
+    """How a corpus is divided into batches for truncated BPTT."""
 
     batch_size: int = 128
-    """Batch rows over all processes; each row reads its own stream of text."""
+    """Total number of batch rows over all processes. Each row reads its own stream of text."""
     unroll: int = 20
-    """Time steps per BPTT segment; gradients stop at segment borders."""
+    """Number of time steps per segment in truncated backpropagation through time."""
     order: Literal["shuffled", "text"] = "shuffled"
-    """shuffled: sentences in random order. text: each row reads a contiguous part of the text."""
+    """shuffled: read sentences in random order. text: each batch row reads a contiguous part of the
+    text."""
     directions: Literal["together", "independent"] = "together"
-    """together: both directions read the same sentences at the same time. independent: as in
-    bilm-tf."""
+    """together: both directions read the same sentences at the same time. independent: each
+    direction reads its own stream of sentences, as in bilm-tf."""
     reset: float | None = 0.0
-    """Fraction of sentences that start from a zero state: 0 always carries the state, as bilm-tf
-    does, 1 never. null when fine-tuning: as the model was trained."""
+    """Fraction of sentences that start from a zero LSTM state. 0: always carry the state over, as
+    in bilm-tf. 1: reset before every sentence. null (fine-tuning only): use the setting the model
+    was trained with."""
 
     def __post_init__(self) -> None:
         """Validate sizes, the reset fraction and conflicting options."""
@@ -79,17 +84,17 @@ class StreamConfig:
 
 @dataclass(frozen=True)
 class LossConfig:
-    """The language-model loss."""
+    """Language-model loss."""
 
     softmax: Literal["full", "sampled", "adaptive"] = "full"
-    """full: all words. sampled: a sample of candidates, as in bilm-tf. adaptive: rare words in
-    clusters."""
+    """full: softmax over the whole vocabulary. sampled: softmax over randomly sampled words, as in
+    bilm-tf. adaptive: adaptive softmax, with rare words in clusters."""
     n_samples: int = 8192
-    """Sampled softmax: candidates per direction and step."""
+    """Sampled softmax: number of sampled words per direction and step."""
     cutoffs: tuple[int, ...] = (4000, 20000)
-    """Adaptive softmax: vocabulary ranks at which the clusters of rarer words start."""
+    """Adaptive softmax: vocabulary ranks at which the clusters of rarer words begin."""
     unigram_bias: bool = True
-    """Initialize the softmax bias from the word counts instead of zero."""
+    """Initialize the softmax bias from the word frequencies instead of with zeros."""
 
     def __post_init__(self) -> None:
         """Validate the number of samples."""
@@ -102,33 +107,34 @@ class OptimizerConfig:
     """Optimizer and learning-rate schedule."""
 
     optimizer: Literal["adagrad", "adamw"] = "adagrad"
-    """adagrad: as bilm-tf. adamw: with warmup and decay."""
+    """Optimizer. adagrad is the one used by bilm-tf."""
     learning_rate: float = 0.2
     """Peak learning rate."""
     accumulator: float = 1.0
-    """Adagrad: initial value of the accumulated squared gradients."""
+    """Adagrad: initial value of the accumulator of squared gradients."""
     warmup_steps: int = 0
-    """Steps of linear warmup."""
+    """Number of linear warmup steps."""
     schedule: Literal["constant", "cosine"] = "constant"
     """Learning-rate schedule after warmup."""
     final_rate: float = 0.0
-    """Cosine: final learning rate as a fraction of the peak."""
+    """Cosine schedule: final learning rate as a fraction of the peak."""
     weight_decay: float = 0.0
-    """AdamW: weight decay of matrices."""
+    """AdamW: weight decay, applied to weight matrices only."""
     beta1: float = 0.9
-    """AdamW: decay rate of the gradient average."""
+    """AdamW: decay rate of the running mean of gradients."""
     beta2: float = 0.999
-    """AdamW: decay rate of the squared-gradient average."""
+    """AdamW: decay rate of the running mean of squared gradients."""
     clip_norm: float = 10.0
-    """Maximum gradient norm over all weights; 0 for no clipping."""
+    """Maximum global gradient norm. 0: no clipping."""
     loss_scale: float | None = None
-    """Factor applied to the loss before backpropagation. Default: unroll with Adagrad, else 1."""
+    """Factor applied to the loss before backpropagation. Default: the value of --unroll when
+    training a language model with Adagrad, otherwise 1."""
 
     def __post_init__(self) -> None:
         """Validate learning rates, steps and fractions."""
         for name in ("learning_rate", "accumulator", "loss_scale"):
             value = getattr(self, name)
-            # The bound catches typing errors long before float32 overflows.
+            # The upper bound catches typos long before float32 overflows.
             if value is not None and not 0 < value <= 1e6:
                 raise ConfigError(f"{name} must be above 0 and at most 1e6 (got {value}).")
         for name in ("warmup_steps", "weight_decay", "clip_norm"):
@@ -150,19 +156,20 @@ class RegularizationConfig:
     """Dropout and weight tying."""
 
     dropout: float = 0.0
-    """Dropout on the input of every LSTM layer and on the output."""
+    """Dropout on the input of every LSTM layer and on the output of the last one."""
     input_dropout: float | None = None
-    """Dropout on the input of the first layer. Default: same as dropout."""
+    """Dropout on the input of the first LSTM layer. Default: same as --dropout."""
     output_dropout: float | None = None
-    """Dropout on the output before the softmax. Default: same as dropout."""
+    """Dropout on the output before the softmax. Default: same as --dropout."""
     locked: bool = False
-    """Use one dropout mask for all time steps of a segment (variational dropout)."""
+    """Use the same dropout mask at all time steps of a segment (variational dropout)."""
     weight_drop: float = 0.0
     """Dropout on the recurrent weights."""
     embedding_dropout: float = 0.0
-    """Fraction of word types whose embeddings are zeroed in a step."""
+    """Fraction of the vocabulary whose word embeddings are zeroed at each step."""
     tied: bool = False
-    """Share word embeddings between input and softmax (models over word ids)."""
+    """Share the word embeddings between the input and the softmax. Only for models with word ids as
+    input."""
 
     def __post_init__(self) -> None:
         """Validate the dropout rates."""
@@ -180,44 +187,44 @@ class RegularizationConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Duration, hardware, logging and checkpoints of a run."""
+    """Duration, hardware, logging and checkpoints of a training run."""
 
     epochs: float = 10.0
-    """Passes over the text or the examples."""
+    """Number of passes over the training data."""
     max_steps: int | None = None
-    """Maximum number of steps, regardless of epochs."""
+    """Maximum number of training steps, regardless of --epochs."""
     seed: int = 1
-    """Random seed of weights, order, dropout and sampled candidates."""
+    """Random seed for weight initialization, data order, dropout and candidate sampling."""
     precision: TrainingPrecision = "float32"
-    """Arithmetic precision. bfloat16: mixed precision with float32 weights."""
+    """Computation precision. bfloat16: mixed precision with float32 weights."""
     kernel: Kernel = "auto"
-    """LSTM implementation: auto, fused or cudnn; reference uses plain PyTorch for every
-    operation."""
+    """LSTM implementation. reference: use plain PyTorch for all operations, not only the LSTM."""
     accelerator: str = "auto"
-    """Device type: cpu, cuda, or auto."""
+    """Device type: cpu, cuda or auto."""
     devices: int = 1
-    """Devices per node."""
+    """Number of devices per node."""
     num_nodes: int = 1
     """Number of nodes."""
     strategy: Literal["auto", "ddp"] = "auto"
-    """Parallelization. auto: data parallel with several devices."""
+    """Parallelization strategy. auto: data parallelism (ddp) if there is more than one device."""
     accumulate: int = 1
-    """Parts of a batch that are processed one after another, to save memory. The result is the
-    same."""
+    """Number of micro-batches per batch, processed one after another to save memory. Does not
+    change the result."""
     log_every: int = 10
-    """Steps between log lines."""
+    """Number of steps between log lines."""
     evaluate_every: int | None = None
-    """Steps between evaluations on the validation set. Default: once per epoch."""
+    """Number of steps between evaluations on the validation set. Default: once per epoch."""
     checkpoint_every: int = 1000
-    """Steps between checkpoints."""
+    """Number of steps between checkpoints."""
     patience: int | None = None
-    """Stop after this many evaluations without improvement, once scores have started to change."""
+    """Stop after this many evaluations without improvement. Evaluations before the score first
+    changes are not counted."""
     mlflow: bool = False
     """Also log to MLflow."""
     mlflow_store: str | None = None
-    """MLflow tracking URI or folder. Default: mlruns in the training folder."""
+    """MLflow tracking URI or folder. Default: mlruns in the output folder."""
     dry_run: bool = False
-    """Print the plan and an estimate of memory, then exit."""
+    """Print the training plan and a memory estimate, then exit."""
 
     def __post_init__(self) -> None:
         """Validate durations, counts, kernel and seed."""
@@ -239,7 +246,7 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """Train a bidirectional language model on a text.
+    """Pre-train a bidirectional language model on a text corpus.
 
     Rerun with the same --out to resume from the last checkpoint.
 
@@ -250,13 +257,13 @@ class PretrainConfig:
     """
 
     data: tuple[str, ...]
-    """Prepared corpus, or text files and globs."""
+    """Prepared corpus folder, or text files or globs."""
     out: str
-    """Training folder for checkpoints, log and the final model."""
+    """Training folder for checkpoints, logs and the final model."""
     valid: tuple[str, ...] = ()
-    """Validation text, if the data is text."""
+    """Validation text files. Only for raw-text input, not for a prepared corpus."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    """Corpus preparation, if the data is text."""
+    """Corpus preparation, for raw-text input."""
     input: InputConfig = field(default_factory=InputConfig)
     """Model input."""
     lstm: LSTMConfig = field(default_factory=LSTMConfig)
@@ -275,15 +282,17 @@ class PretrainConfig:
 
 @dataclass(frozen=True)
 class TuneConfig:
-    """Options that only apply to fine-tuning."""
+    """Options that apply to fine-tuning only."""
 
     new_words: int = 2
-    """Minimum count for a new word to be added to the softmax vocabulary; 0 adds none."""
+    """Minimum number of occurrences for a new word to be added to the softmax vocabulary. 0: add no
+    words."""
     softmax_steps: int | None = None
-    """Steps in which only a new softmax is trained. Default: a tenth of all steps."""
+    """If the softmax is new, number of initial steps that train only the softmax. Default: a tenth
+    of all steps."""
     keep_optimizer: bool = True
-    """Continue with the Adagrad state of a bilm-tf checkpoint, and with its Adagrad settings unless
-    flags override them."""
+    """When fine-tuning a bilm-tf checkpoint, continue with its Adagrad state and settings. Flags
+    override the settings."""
 
     def __post_init__(self) -> None:
         """Validate the counts."""
@@ -295,10 +304,10 @@ class TuneConfig:
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """Continue training a model on a target text.
+    """Fine-tune a language model on a target text.
 
-    Prints the perplexity before and after. Rerun with the same --out to resume from the last
-    checkpoint.
+    Prints the perplexity before and after fine-tuning. Rerun with the same --out to resume from the
+    last checkpoint.
 
     Examples:
       elmo finetune --model my-elmo --data target.txt --out tuned
@@ -306,21 +315,22 @@ class FinetuneConfig:
     """
 
     model: str
-    """Bundled model name, model folder, hub id, or a file of an earlier ELMo program."""
+    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
+    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     data: tuple[str, ...]
-    """Prepared corpus, or text files and globs."""
+    """Prepared corpus folder, or text files or globs."""
     out: str
-    """Training folder for checkpoints, log and the final model."""
+    """Training folder for checkpoints, logs and the final model."""
     valid: tuple[str, ...] = ()
-    """Validation text, if the data is text."""
+    """Validation text files. Only for raw-text input, not for a prepared corpus."""
     options: str | None = None
-    """Path of options.json. Default: next to the weights."""
+    """Path to options.json. Default: next to the weights file."""
     old_vocab: str | None = None
-    """Vocabulary file of the model. Default: next to the weights."""
+    """Path to the model's vocabulary file. Default: next to the weights file."""
     tune: TuneConfig = field(default_factory=TuneConfig)
     """Fine-tuning."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    """Corpus preparation, if the data is text."""
+    """Corpus preparation, for raw-text input."""
     stream: StreamConfig = field(default_factory=lambda: StreamConfig(batch_size=64, reset=None))
     """Batches."""
     loss: LossConfig = field(default_factory=LossConfig)

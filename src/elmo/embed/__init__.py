@@ -1,4 +1,4 @@
-"""Embedding: the public class `ELMo`, the `embed` command and files of vectors."""
+"""Text embedding: the public `ELMo` class, the `embed` command, and vector files."""
 
 from typing import Any
 

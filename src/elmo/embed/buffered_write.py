@@ -1,4 +1,4 @@
-"""Grouping of input lines into windows, and writing their vectors in a background thread."""
+"""Groups input lines into windows and writes their vectors in a background thread."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,12 +16,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the input.
+    """One input line.
 
     Attributes:
         text: The line without its line break.
-        words: Words of the line.
-        n_bytes: Size of the line in the file.
+        words: The words in the line.
+        n_bytes: Size of the line in the input file, in bytes.
     """
 
     text: str
@@ -36,8 +36,9 @@ def line_windows(
 
     Args:
         lines: The input lines in order.
-        n_lines: Number of lines per window; None ends a window by its number of words.
-        window_words: Number of words at which a window ends if `n_lines` is None.
+        n_lines: Number of lines per window. If None, a window ends once it has `window_words`
+            words.
+        window_words: Minimum number of words in a complete window if `n_lines` is None.
     """
     window: list[Line] = []
     n_words = 0
@@ -56,10 +57,10 @@ def write_in_background(
     encoded: Iterable[tuple[list[Line], Sequence[Result]]],
     write: Callable[[Line, Result], None],
 ) -> Iterator[list[Line]]:
-    """Write each window in a thread while the next one is computed.
+    """Write each window in a background thread while the next one is computed.
 
     Args:
-        encoded: Windows with the vectors of their lines.
+        encoded: Pairs of a window and the vectors of its lines.
         write: Function that writes one line with its vectors.
 
     Yields:

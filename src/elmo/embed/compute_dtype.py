@@ -1,4 +1,4 @@
-"""Resolution of the `precision` option of `encode` into the dtypes of a run."""
+"""Resolves the `precision` option of `encode` to the dtypes used for encoding."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,13 @@ KNOWN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 @dataclass(frozen=True)
 class ComputeDtype:
-    """Dtypes of one encoding run.
+    """Dtypes used in one encoding run.
 
     Attributes:
-        weights: Dtype that the weights are converted to first.
-        cpu_precision: Precision of the matrix products in the CPU kernels, for float32 weights.
-        results: Dtype of tensors that stay on the device.
+        weights: Dtype to which the weights are converted before encoding.
+        cpu_precision: Precision of matrix products in the CPU kernels; applies to float32 weights
+            only.
+        results: Dtype of results that are returned as tensors on the device.
     """
 
     weights: torch.dtype
@@ -29,7 +30,7 @@ class ComputeDtype:
 
     @property
     def name(self) -> str:
-        """Value of `precision` that resolves to these dtypes again."""
+        """The value of the `precision` option that resolves to these dtypes."""
         weights = str(self.weights).removeprefix("torch.")
         return weights if self.cpu_precision == "float32" else self.cpu_precision
 
@@ -37,10 +38,10 @@ class ComputeDtype:
 def resolve_compute_dtype(
     precision: torch.dtype | str | None, weights_dtype: torch.dtype, device: torch.device
 ) -> ComputeDtype:
-    """Return the dtypes of a run.
+    """Return the dtypes to use for the requested precision.
 
     Args:
-        precision: A dtype or its name, "int8", "auto", or None for the dtype of the weights.
+        precision: A torch dtype or its name, "int8", "auto", or None for the dtype of the weights.
         weights_dtype: Dtype of the weights.
         device: Device of the weights.
 
@@ -66,10 +67,10 @@ def resolve_compute_dtype(
 
 
 def _float_dtypes(dtype: torch.dtype, device: torch.device) -> ComputeDtype:
-    """Return the dtypes of a run with weights of a floating-point dtype.
+    """Return the dtypes to use for a floating-point precision.
 
-    On a CPU without support for a half precision, the run computes in float32: PyTorch would be
-    hundreds of times slower in half precision.
+    If the CPU does not support the requested half precision, float32 is used for the computation,
+    because PyTorch would be hundreds of times slower in half precision.
     """
     is_fast = dtype == torch.bfloat16 and onednn_has_bfloat16()
     if device.type == "cpu" and dtype in HALF_DTYPES and not is_fast:
@@ -87,7 +88,7 @@ def _int8_dtypes(weights_dtype: torch.dtype, device: torch.device) -> ComputeDty
 
 
 def _is_bfloat16_fast(device: torch.device) -> bool:
-    """Whether bfloat16 is faster than float32 on a device."""
+    """Whether bfloat16 is faster than float32 on the device."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return device.type == "cpu" and can_compute("bfloat16")

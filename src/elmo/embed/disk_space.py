@@ -1,4 +1,4 @@
-"""Estimate of the disk space that the shards of a job need, checked before the job starts."""
+"""Estimates the disk space needed by a job, and checks it before the job starts."""
 
 import shutil
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ SHARD_BYTES = 2**14
 
 
 def estimated_bytes(plan: JobPlan, tasks: Iterable[ShardTask]) -> int:
-    """Return an upper bound of the size of shards, in bytes.
+    """Return an upper bound on the total size of the shards in bytes.
 
     Args:
         plan: Plan of the job.
-        tasks: Tasks of the shards.
+        tasks: Tasks whose shards are included.
     """
     settings = plan.settings
     vector = plan.dim * STORAGE_BYTES[settings.storage] + VECTOR_BYTES[settings.format]
@@ -35,14 +35,14 @@ def estimated_bytes(plan: JobPlan, tasks: Iterable[ShardTask]) -> int:
 
 
 def check_free_space(folder: Path, n_bytes: int) -> int:
-    """Check that a disk has enough free space, and return the free space in bytes.
+    """Check that there is enough free disk space for the shards, and return it in bytes.
 
     Args:
-        folder: Folder of the job.
-        n_bytes: Size of the shards to write.
+        folder: Job folder.
+        n_bytes: Total size of the shards to write, in bytes.
 
     Raises:
-        OutputError: The free space is not enough.
+        OutputError: There is not enough free space.
     """
     free = shutil.disk_usage(folder).free
     if n_bytes > free:

@@ -1,6 +1,6 @@
-"""The command `embed`: embed a text file into a file of vectors, with bounded memory.
+"""The `embed` command: writes the word vectors of a text to a file, with bounded memory.
 
-If the output is a folder, `sharded_job.py` writes it as a job.
+If the output is a folder, `sharded_job.py` runs the command as a resumable job instead.
 """
 
 import os
@@ -35,7 +35,7 @@ CARRIED_ROWS = 64
 
 
 def embed(config: EmbedConfig) -> EmbedResult:
-    """Embed texts with one sentence per line, and write the vectors of all words."""
+    """Embed text with one sentence per line, and write the vectors of all words."""
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"Unknown state {config.state!r}. Expected one of: reset, carry.")
     if _is_folder(config.out):
@@ -91,7 +91,7 @@ def embed(config: EmbedConfig) -> EmbedResult:
 
 
 def _is_folder(output: str) -> bool:
-    """Whether the output is a folder; a name with an unknown extension is probably a mistake."""
+    """Whether the output path is a folder: it exists as one, ends with / or has no extension."""
     path = Path(output)
     if path.suffix.lower() in EXTENSIONS:
         return False
@@ -104,19 +104,19 @@ def _check_options_of_one_file(config: EmbedConfig) -> None:
     for name in JOB_OPTIONS:
         if is_known and getattr(config, name) is not None:
             raise ConfigError(
-                f"--{name.replace('_', '-')} is only supported for a folder of shards, but "
-                f"{config.out} is a file. Omit the option, or name a folder."
+                f"--{name.replace('_', '-')} is only supported if the output is a folder, but "
+                f"{config.out} is a file. Omit the option, or choose a folder as output."
             )
 
 
 def _file_size(file: BinaryIO) -> int | None:
-    """Return the size of a regular file in bytes; None for other files."""
+    """Return the size of a regular file in bytes, or None for other files such as pipes."""
     status = os.fstat(file.fileno())
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _read_lines(file: BinaryIO, name: str, split: Callable[[str], list[str]]) -> Iterator[Line]:
-    """Yield the lines of a file, split only at newline characters."""
+    """Yield the lines of a file, splitting only at newline characters."""
     for number, data in enumerate(file, start=1):
         text = decoded_line(data, name, number).removesuffix("\n").removesuffix("\r")
         yield Line(text, split(text), len(data))

@@ -1,17 +1,17 @@
-"""Results of `embed`, which the command line prints."""
+"""Results that `embed` returns and the command line prints."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class EmbedResult:
-    """Result of embedding a text into one file.
+    """Result of embedding a text into a single file.
 
     Attributes:
-        out: Path of the file or folder written.
+        out: Path of the output file or folder.
         n_sentences: Number of lines read, including blank lines.
         n_words: Number of words embedded.
-        seconds: Elapsed time without loading the model.
+        seconds: Elapsed time in seconds, excluding the time to load the model.
     """
 
     out: str
@@ -24,11 +24,11 @@ class EmbedResult:
         return f"{self.out}: {self.counts()} in {self.seconds:.1f} s ({self.rate():,.0f} words/s)"
 
     def counts(self) -> str:
-        """Return the numbers of sentences and words as text."""
+        """Return the sentence and word counts as text."""
         return f"{format_count(self.n_sentences, 'sentence')}, {format_count(self.n_words, 'word')}"
 
     def rate(self) -> float:
-        """Return the words embedded per second."""
+        """Return the speed in words per second."""
         return self.n_words / max(self.seconds, 1e-9)
 
 
@@ -38,8 +38,8 @@ class JobResult(EmbedResult):
 
     Attributes:
         n_shards: Number of shards in the folder.
-        n_bytes: Total size of the shards.
-        estimated_bytes: Upper bound of the total size, estimated before the start.
+        n_bytes: Total size of the shards in bytes.
+        estimated_bytes: Upper bound on the total size in bytes, estimated before the job started.
         n_new_shards: Number of shards written by this call.
         n_new_words: Number of words in the shards written by this call.
     """
@@ -63,17 +63,17 @@ class JobResult(EmbedResult):
         return f"{total} in {self.seconds:.1f} s ({self.rate():,.0f} words/s{old})"
 
     def rate(self) -> float:
-        """Return the words embedded per second by this call."""
+        """Return the speed of this call in words per second."""
         return self.n_new_words / max(self.seconds, 1e-9)
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural."""
+    """Return a count followed by its noun in the singular or plural."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def format_size(n_bytes: float) -> str:
-    """Return a number of bytes with a suitable unit."""
+    """Format a size in bytes with a suitable unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if n_bytes < 1000:
             return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`ELMo`, the public module: the network with its tokenizer and character mapper."""
+"""The public `ELMo` class, which combines a network with its tokenizer and character mapper."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,10 +34,11 @@ from elmo.text.tokenizer import (
 
 
 class ELMo(nn.Module):
-    """Contextual word vectors (Peters et al., 2018).
+    """ELMo contextual word vectors (Peters et al., 2018).
 
-    An ordinary `nn.Module`: use it as a layer of a model, train its layer mixes, or fine-tune all
-    weights. `encode` takes strings or lists of words; `forward` takes ids from `character_ids`.
+    This is an ordinary `nn.Module`: use it as a layer in a larger model, train only its layer
+    mixes, or fine-tune all weights. `encode` takes strings or lists of words; `forward` takes ids
+    from `character_ids`.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class ELMo(nn.Module):
         keep_sentence_boundaries: bool = False,
         scalar_mix_parameters: Sequence[float] | None = None,
     ) -> None:
-        """Build the network from loaded weights; see `from_pretrained` for the arguments."""
+        """Build the network from loaded weights; `from_pretrained` documents the arguments."""
         super().__init__()
         config = pretrained.config
         self.config: ModelConfig = config
@@ -96,29 +97,29 @@ class ELMo(nn.Module):
         scalar_mix_parameters: Sequence[float] | None = None,
         use_top_only: bool = False,
     ) -> "ELMo":
-        """Load a model; the format is detected from the files.
+        """Load a model; its format is detected automatically.
 
         Args:
-            source: Name of a bundled model, folder, hub id, or file or folder of another ELMo
-                program (bilm-tf, AllenNLP, ELMoForManyLangs).
+            source: Name of a bundled model, model folder, hub id, or a file or folder written by
+                another ELMo implementation (bilm-tf, AllenNLP, ELMoForManyLangs).
             options: Path of options.json, used together with `weights`.
             weights: Path of weights.hdf5, used together with `options`.
             vocab: Vocabulary file, if it is not next to the weights.
             softmax: HDF5 file with the softmax weights of the language model.
-            token_embeddings: HDF5 file with precomputed vectors of the vocabulary; the character
-                CNN computes the vectors of other words.
-            tokenizer: Tokenizer that `encode` applies to strings, saved with the model. None uses
-                the tokenizer saved in the model, or else splits at whitespace.
+            token_embeddings: HDF5 file with precomputed vectors for the words in the vocabulary;
+                the character CNN is used for all other words.
+            tokenizer: Tokenizer that `encode` applies to strings; it is saved with the model. None
+                uses the tokenizer saved in the model, or whitespace splitting if there is none.
             num_output_representations: Number of independent layer mixes; mixes saved in the model
                 come first.
-            dropout: Dropout applied to each representation in training.
-            requires_grad: Whether to train the whole network instead of only the mixes.
+            dropout: Dropout rate applied to each representation during training.
+            requires_grad: Whether to train the whole network instead of only the layer mixes.
             do_layer_norm: Layer normalization before mixing: True as in AllenNLP, "bilm-tf" as in
-                bilm-tf, "none" for none; False keeps the setting saved with the mix.
-            keep_sentence_boundaries: Whether `forward` keeps the boundary tokens.
-            scalar_mix_parameters: Fixed mix weights, before the softmax over layers.
-            use_top_only: Whether to use only the scaled top layer, without mix weights; False
-                keeps the setting saved with the mix.
+                bilm-tf, "none" to disable it. False uses the setting saved with the mix.
+            keep_sentence_boundaries: Whether the output of `forward` includes the boundary tokens.
+            scalar_mix_parameters: Fixed mix weights, one per layer; a softmax normalizes them.
+            use_top_only: Whether to use only the scaled top layer, without mix weights. False uses
+                the setting saved with the mix.
         """
         pretrained = read(
             source,
@@ -146,7 +147,7 @@ class ELMo(nn.Module):
         )
 
     def to_pretrained(self) -> Pretrained:
-        """Return the current config, weights and vocabularies as plain data."""
+        """Return the current config, weights and vocabularies as a `Pretrained` object."""
         return Pretrained(
             self.config,
             {name: value.detach().cpu() for name, value in self.network.state_dict().items()},
@@ -160,12 +161,12 @@ class ELMo(nn.Module):
         )
 
     def save_pretrained(self, folder: str | Path, storage: Storage = "float32") -> None:
-        """Write a model folder atomically; `from_pretrained` reads it.
+        """Save the model to a folder atomically, for loading with `from_pretrained`.
 
         Args:
             folder: Folder to write; it is created if needed, and an existing model is replaced.
-            storage: How the weights are stored: "float32", "float16" or "int8" (a quarter of the
-                size, with one scale per row). Loaded weights are always float32.
+            storage: Storage format of the weights: "float32", "float16" or "int8" (a quarter of the
+                size, with one scale per row). Weights are always converted to float32 on loading.
         """
         model_folder.write(self.to_pretrained(), Path(folder), storage)
 
@@ -174,7 +175,7 @@ class ELMo(nn.Module):
 
         Args:
             repository: Hub id, "owner/name".
-            private: Whether a new repository is private.
+            private: Whether the repository is private if it is newly created.
         """
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
@@ -188,7 +189,7 @@ class ELMo(nn.Module):
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the model, created on first use; lists of words do not need it."""
+        """The model's tokenizer, created on first use; it is not needed for lists of words."""
         return get_tokenizer(self._tokenizer_name)
 
     def tokenize(self, text: str) -> list[Token]:
@@ -196,10 +197,10 @@ class ELMo(nn.Module):
         return self.tokenizer.tokens(text)
 
     def character_ids(self, sentences: str | Iterable[str | Sentence]) -> Tensor:
-        """Return the ids for `forward`, (batch, words + 2, chars), including boundary tokens.
+        """Return the input ids for `forward`, of shape (batch, words + 2, chars).
 
-        A string is one sentence, as in `encode`. For a model with a word vocabulary, the last
-        column is the word id.
+        The two additional positions are boundary tokens. As in `encode`, a string is one sentence.
+        If the model has a word vocabulary, the last column contains the word ids.
         """
         if isinstance(sentences, str):
             sentences = [sentences]
@@ -230,13 +231,13 @@ class ELMo(nn.Module):
         """Run the network on character ids.
 
         Args:
-            character_ids: (batch, words + 2, chars), from `character_ids`.
-            mask: (batch, words + 2), True at tokens and False at padding, which must be on the
-                right. None derives the mask from the ids.
-            state: Initial LSTM state, from an earlier output; None starts from zeros.
+            character_ids: Ids of shape (batch, words + 2, chars), as returned by `character_ids`.
+            mask: Mask of shape (batch, words + 2), True for tokens and False for padding, which
+                must be on the right. None derives the mask from the ids.
+            state: Initial LSTM state, taken from an earlier output; None for the zero state.
 
         Returns:
-            Representations, layers, mask and state.
+            The representations, the layer outputs, the mask and the final LSTM state.
 
         Raises:
             InputError: The shapes or values of the ids, the mask or the state are invalid.
@@ -313,17 +314,18 @@ class ELMo(nn.Module):
         convert_to_tensor: bool = False,
         cache: WordCache | None = None,
     ) -> Any:
-        """Return the vectors of words, or one vector per sentence.
+        """Encode sentences as word vectors, or as one vector per sentence.
 
         Args:
-            sentences: A string, which is one sentence, or a list of sentences, each a string or a
-                list of words.
-            layers: "average", "mix" (trained), "top", "all" or a layer number.
+            sentences: One sentence as a string, or a list of sentences, each a string or a list of
+                words.
+            layers: "average", "mix" (the trained layer mix), "top", "all" or a layer number.
             pooling: None for word vectors; "mean", "max" or "first-last" for one vector per
                 sentence.
-            state: "reset" starts every sentence from the zero state, so that its vectors depend
-                on no other sentence. "carry" processes the batches in order and carries the LSTM
-                state of each batch row over within this call, as bilm-tf and AllenNLP do.
+            state: "reset" starts every sentence from the zero state, so that its vectors do not
+                depend on other sentences. "carry" processes the batches in order, and each batch
+                row starts from the LSTM state of that row in the previous batch of this call, as in
+                bilm-tf and AllenNLP.
             batch_size: Number of sentences per batch. Default: chosen per device; 32 with
                 state="carry".
             device: Device to which the model is moved first.
@@ -332,13 +334,15 @@ class ELMo(nn.Module):
                 float32 otherwise. Default: the dtype of the weights. On a CPU without fast half
                 precision, float16 and bfloat16 are computed in float32 and converted at the end.
             show_progress_bar: Whether to show progress on standard error.
-            convert_to_tensor: Whether to return tensors on the device, in the computed precision.
-            cache: Cache of context-independent word vectors, kept between calls, so that the
-                character CNN computes each word only once.
+            convert_to_tensor: Whether to return tensors on the device, in the precision of the
+                computation, instead of NumPy arrays.
+            cache: Cache of context-independent word vectors that is reused between calls, so that
+                the character CNN computes each word only once.
 
         Returns:
-            An array (words, dim) for a string, or (layers, words, dim) for layers="all"; a list of
-            arrays in the same order for a list. With pooling, (dim,) or (sentences, dim).
+            For a string, an array of shape (words, dim), or (layers, words, dim) with layers="all";
+            for a list, a list of such arrays in the same order. With pooling, an array of shape
+            (dim,) for a string or (sentences, dim) for a list.
 
         Raises:
             ConfigError: An argument is invalid.
@@ -392,9 +396,9 @@ class ELMo(nn.Module):
         host_dtype: torch.dtype = torch.float32,
         cache: WordCache | None = None,
     ) -> EncodingRun:
-        """Return an encoding run, for callers that need their own batches or state.
+        """Return an `EncodingRun`, for callers that manage batches or states themselves.
 
-        See `EncodingRun` for the arguments.
+        `EncodingRun` documents the arguments.
         """
         return EncodingRun(
             self.network,
@@ -408,12 +412,12 @@ class ELMo(nn.Module):
         )
 
     def mix_penalty(self) -> Tensor:
-        """Return the sum of squared mix weights, to be scaled by λ and added to a loss."""
+        """Return the sum of the squared mix weights, for use as an L2 penalty in a loss."""
         return self.network.mix_penalty()
 
 
 def _check_strings(words: list[Any], number: int) -> None:
-    """Raise `InputError` for a word that is not a string."""
+    """Raise `InputError` if a word is not a string."""
     for word in words:
         if not isinstance(word, str):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Random access to the vectors of embedded sentences, in one file or in a folder of shards."""
+"""Random access to the sentences in a vector file or in a folder of shards."""
 
 import operator
 import os
@@ -27,7 +27,8 @@ class SentenceVectors:
 
     Attributes:
         words: Words of the sentence; None if the file does not store them.
-        vectors: (words, dim), or (layers, words, dim) if all layers are stored.
+        vectors: Word vectors of shape (words, dim), or (layers, words, dim) if all layers are
+            stored.
     """
 
     words: list[str] | None
@@ -38,8 +39,8 @@ def open_embeddings(path: str | Path, *, dtype: str | None = "float32") -> "Embe
     """Open the output of `elmo embed`: a job folder, or a .parquet, .h5, .hdf5 or .npz file.
 
     Args:
-        path: File or folder.
-        dtype: Dtype of the returned vectors; None keeps the dtype of the file.
+        path: Vector file or job folder.
+        dtype: Dtype of the returned vectors; None uses the dtype in which they are stored.
     """
     return Embeddings(Path(path), dtype)
 
@@ -47,7 +48,7 @@ def open_embeddings(path: str | Path, *, dtype: str | None = "float32") -> "Embe
 class Embeddings:
     """Sequence of embedded sentences that are read from disk on access.
 
-    Files are reopened in a forked process, so the workers of a data loader can share an instance.
+    Files are reopened after a fork, so the worker processes of a data loader can share an instance.
     """
 
     def __init__(self, path: Path, dtype: str | None) -> None:
@@ -75,7 +76,7 @@ class Embeddings:
     def __getitem__(self, number: slice) -> list[SentenceVectors]: ...
 
     def __getitem__(self, number: int | slice) -> SentenceVectors | list[SentenceVectors]:
-        """Return one sentence, or a list for a slice; negative numbers count from the end."""
+        """Return one sentence, or a list for a slice; negative indices count from the end."""
         if isinstance(number, slice):
             return [self[index] for index in range(*number.indices(len(self)))]
         index = operator.index(number)
@@ -124,7 +125,8 @@ class Embeddings:
         """Check the size, checksum and counts of every shard, and return the number of shards.
 
         Raises:
-            FormatError: A shard differs from the manifest; the message names the first one.
+            FormatError: A shard does not match the manifest; the message names the first such
+                shard.
         """
         if self.manifest is None:
             raise ConfigError(

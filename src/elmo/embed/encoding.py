@@ -1,8 +1,8 @@
-"""Encoding of sentences into the vectors of their words: batching, computing, unpacking.
+"""Encodes sentences as word vectors: batching, computation, unpacking.
 
-An `EncodingRun` has fixed settings. With the state reset, the vectors of a sentence depend on that
-sentence alone, apart from rounding, and the vectors of a set of sentences do not depend on their
-order.
+An `EncodingRun` has fixed settings. When the state is reset for each sentence, its vectors do not
+depend on other sentences, apart from rounding, and the results do not depend on the order of the
+input.
 """
 
 import math
@@ -76,7 +76,7 @@ class _PendingGroup(Generic[Key]):
         return len(self.vectors) == len(self.counts)
 
     def results(self) -> list[Vectors]:
-        """Return the vectors of each sentence; repeated sentences get copies."""
+        """Return the vectors of each sentence; repeated sentences get separate copies."""
         results = [self.vectors[sentence] for sentence in self.sentences]
         if len(self.counts) < len(self.sentences):
             seen: set[Sentence] = set()
@@ -88,7 +88,7 @@ class _PendingGroup(Generic[Key]):
 
 
 class EncodingRun:
-    """Encoder of batches of sentences with fixed layers and precision."""
+    """Encodes sentences in batches, with fixed layers and precision."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class EncodingRun:
         host_dtype: torch.dtype = torch.float32,
         cache: WordCache | None = None,
     ) -> None:
-        """Prepare a run.
+        """Prepare an encoding run.
 
         Args:
             network: Network to run; its weights are not changed.
@@ -111,10 +111,10 @@ class EncodingRun:
             batch_size: Maximum number of sentences per batch. Default: chosen per device.
             precision: Dtype of the computation or its name, "int8" or "auto". Default: the dtype
                 of the weights.
-            keep_on_device: Whether to return tensors of the computed precision on the device
-                instead of arrays on the host.
-            host_dtype: Dtype of the arrays, float32 or float16; encoding raises `VectorOverflow`
-                if a value becomes infinite in float16.
+            keep_on_device: Whether to return tensors on the device, in the precision of the
+                computation, instead of NumPy arrays.
+            host_dtype: Dtype of the returned arrays, float32 or float16. With float16, encoding
+                raises `VectorOverflow` if a value becomes infinite.
             cache: Cache of context-independent word vectors.
 
         Raises:
@@ -163,7 +163,7 @@ class EncodingRun:
             )
 
     def enable_word_cache(self) -> None:
-        """Start an empty word cache on a CPU; on a GPU computing the vectors again is cheaper."""
+        """Enable an empty word cache on a CPU; on a GPU, recomputing the vectors is cheaper."""
         if self.device.type == "cpu":
             self.cache = WordCache()
 
@@ -176,12 +176,13 @@ class EncodingRun:
         """Encode sentences.
 
         Args:
-            sentences: Lists of words.
-            state: "reset" or "carry"; see the methods of these names.
+            sentences: Sentences as lists of words.
+            state: "reset" or "carry"; see the methods with the same names.
             report: Progress callback; receives the number of sentences of each finished batch.
 
         Returns:
-            For each sentence (words, dim), or (layers, words, dim) for "all".
+            One array per sentence, of shape (words, dim), or (layers, words, dim) if all layers
+            were requested.
         """
         encode_groups = self.carry if state == "carry" else self.reset
         ((_, vectors),) = encode_groups([(None, sentences)], lambda _, count: report(count))
@@ -190,19 +191,19 @@ class EncodingRun:
     def reset(
         self, groups: Iterable[Group[Key]], report: Callable[[Key, int], None] = _no_report
     ) -> Iterator[tuple[Key, list[Vectors]]]:
-        """Encode groups of sentences, each sentence from the zero state.
+        """Encode groups of sentences, starting each sentence from the zero state.
 
-        Repeated sentences of a group are computed once, and the batches are formed from the sorted
+        Repeated sentences in a group are computed once, and batches are formed from the sorted
         sentences, so that the result does not depend on the order of the input. On a GPU, the next
-        batches, also of the next group, are computed while one is unpacked.
+        batches are computed while a batch is unpacked, even if they belong to the next group.
 
         Args:
-            groups: Keys and sentences of the groups; read a few batches ahead.
+            groups: Pairs of a key and the sentences of a group. They are read a few batches ahead.
             report: Progress callback; receives the key of a group and the number of its sentences
                 in a finished batch.
 
         Yields:
-            Key of a group and the vectors of its sentences, as returned by `encode`.
+            Pairs of a key and the vectors of the sentences in the group, as returned by `encode`.
         """
         pending: deque[_PendingGroup[Key]] = deque()
 
@@ -226,8 +227,8 @@ class EncodingRun:
     ) -> Iterator[tuple[Key, list[Vectors]]]:
         """Encode batches in input order; each row continues from the state of the previous batch.
 
-        The first batch starts from zeros, and the state is dropped at the end. The arguments and
-        the yielded values are those of `reset`.
+        The first batch starts from the zero state, and the final state is discarded. The arguments
+        and the yielded values are the same as for `reset`.
         """
         table: LSTMState | None = None
         size = self.batch_size or CARRIED_ROWS
@@ -251,7 +252,7 @@ class EncodingRun:
     def _unpacked(
         self, batches: Iterator[PendingBatch]
     ) -> Iterator[tuple[PendingBatch, list[Vectors]]]:
-        """Yield batches with the vectors of their sentences, in order."""
+        """Yield each batch with the vectors of its sentences, in order."""
         if not self.unpacks_in_threads:
             for batch in batches:
                 yield batch, self._unpack(batch)
@@ -275,7 +276,7 @@ class EncodingRun:
         *,
         is_carried: bool = False,
     ) -> list[PendingBatch]:
-        """Start computing a batch; split it into several if the device runs out of memory."""
+        """Start computing a batch; split it into smaller ones if the device runs out of memory."""
         n_positions = len(sentences) * max(map(len, sentences))
         if n_positions < self._failed_positions or len(sentences) == 1:
             try:
@@ -335,7 +336,7 @@ class EncodingRun:
         return PendingBatch(sentences, vectors, counts, output.state, overflows, done)
 
     def _cached_vectors(self, cache: WordCache, words: list[str]) -> Tensor:
-        """Return the context-independent vectors of the boundary tokens and of words."""
+        """Return the context-independent vectors of the boundary tokens and the given words."""
 
         def compute(missing: list[str]) -> Tensor:
             return self._encode_tokens(self._to_device(self.mapper.rows(missing)))
@@ -351,7 +352,7 @@ class EncodingRun:
         return to_device(array, self.device)
 
     def _unpack(self, batch: PendingBatch) -> list[Vectors]:
-        """Return the vectors of the sentences of a batch."""
+        """Return the vectors of each sentence in a batch."""
         return [
             vectors
             for rows in self._row_ranges(batch)
@@ -359,11 +360,12 @@ class EncodingRun:
         ]
 
     def _row_ranges(self, batch: PendingBatch) -> Iterator[range]:
-        """Return the ranges of rows that are copied together.
+        """Return the ranges of batch rows that are copied together.
 
-        Rows are copied, so that a sentence kept by the caller does not keep its batch in memory.
-        Several rows are copied at once, because Python would take longer than the copies. Tensors
-        are copied one by one, because saving a tensor saves all the memory it shares.
+        Rows are copied so that a reference to one sentence does not keep its whole batch in memory.
+        Arrays are copied several rows at a time, because otherwise the Python overhead would exceed
+        the cost of copying. Tensors are copied row by row, because saving a tensor saves all the
+        memory that it shares with others.
         """
         row_size = max(1, batch.vectors.select(-3, 0).numel())
         max_rows = 1 if self.keep_on_device else max(1, CHUNK_VALUES // row_size)
@@ -405,7 +407,7 @@ def _for_device(sizes: dict[str, int], device: torch.device) -> int:
 
 
 def _with_weights(module: torch.nn.Module, weights: dict[str, Tensor]) -> Callable[..., Any]:
-    """Return a function that calls a module with other weights; its own stay unchanged."""
+    """Return a function that calls a module with the given weights instead of its own."""
     return lambda *inputs: functional_call(module, weights, inputs)
 
 
@@ -421,10 +423,10 @@ def _submodule_weights(prefix: str, weights: dict[str, Tensor]) -> dict[str, Ten
 def batches_by_length(
     sentences: Sequence[tuple[str, ...]], batch_size: int, max_positions: int
 ) -> Iterator[list[tuple[str, ...]]]:
-    """Yield batches of distinct sentences, longest first; equal lengths are sorted by words.
+    """Yield batches of sentences, longest first; sentences of equal length are sorted by words.
 
     Args:
-        sentences: Distinct sentences.
+        sentences: Distinct sentences as tuples of words.
         batch_size: Maximum number of sentences per batch.
         max_positions: Maximum number of positions per batch, including padding.
     """

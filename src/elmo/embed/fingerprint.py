@@ -1,4 +1,4 @@
-"""Fingerprint of a model: a hash of everything that determines its vectors."""
+"""Model fingerprint: a hash of everything that determines the vectors of a model."""
 
 import hashlib
 import json
@@ -12,9 +12,9 @@ from elmo.formats.pretrained import Pretrained
 
 
 def fingerprint(pretrained: Pretrained) -> str:
-    """Return the SHA-256 of the config, vocabularies and weights of a model.
+    """Return the SHA-256 hash of a model's config, vocabularies and weights.
 
-    File names are not part of it, and renamed config fields do not change it.
+    The hash does not depend on file names, and is unaffected by the renaming of config fields.
     """
     digest = hashlib.sha256()
     tables = [dict(table or {}) for table in (pretrained.characters, pretrained.words)]

@@ -1,11 +1,11 @@
-"""The job folder of `elmo embed`, and the check that a resumed job is the same job.
+"""The job folder of `elmo embed`, and checks that a job is resumed with unchanged input.
 
 plan.json       written first: settings, texts and tasks
 shards/         one file per task
 records/        one file per finished shard: counts and SHA-256
 manifest.json   written last: a summary for readers of the vectors
 
-A shard without a record is not finished, whatever it contains.
+A shard without a record counts as unfinished.
 """
 
 import hashlib
@@ -37,15 +37,15 @@ Data = TypeVar("Data")
 
 @dataclass(frozen=True)
 class JobSettings:
-    """All settings that determine the content of the shards, apart from the texts.
+    """Settings that, together with the texts, determine the content of the shards.
 
     Attributes:
         model: Fingerprint of the model.
         layers: Layers to store.
-        precision: Resolved precision of the computation.
-        device: Type of the device.
-        batch_size: Requested number of sentences per batch; None for the default of the device.
-        raw: Whether the model's tokenizer splits the lines.
+        precision: Precision of the computation; never "auto".
+        device: Device type, such as "cpu" or "cuda".
+        batch_size: Requested number of sentences per batch; None for the default on the device.
+        raw: Whether the lines are raw text that is split by the model's tokenizer.
         format: File format of the shards.
         storage: Dtype of the stored vectors.
         shard_words: Approximate number of words per shard.
@@ -64,15 +64,16 @@ class JobSettings:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """Plan of a job.
+    """Job plan, written before the first shard.
 
     Attributes:
         version: Version of the folder layout.
         settings: Settings that determine the vectors.
-        source: The model as named by the user.
-        n_layers: Number of stored layers; 0 for a single layer without a layer axis.
+        source: Model name or path given by the user.
+        n_layers: Number of stored layers; 0 if the vectors have no layer axis.
         dim: Dimension of the vectors.
-        n_threads: Number of threads per worker; it is fixed because it affects rounding.
+        n_threads: Number of threads per worker; fixed for the whole job because it affects
+            rounding.
         texts: Input files.
         tasks: One task per shard.
     """
@@ -87,7 +88,7 @@ class JobPlan:
     tasks: tuple[ShardTask, ...]
 
     def shard(self, number: int) -> str:
-        """Return the file name of a shard."""
+        """Return the file name of the shard with the given number."""
         return f"{number:05d}{EXTENSIONS[self.settings.format]}"
 
 
@@ -97,11 +98,11 @@ class ShardRecord:
 
     Attributes:
         number: Index of the task.
-        first_sentence: Index of the first sentence among the sentences of all texts.
+        first_sentence: Index of the first sentence, counted across all texts.
         n_sentences: Number of sentences in the shard.
         n_words: Number of words in the shard.
-        n_bytes: Size of the file.
-        sha256: Checksum of the file.
+        n_bytes: Size of the file in bytes.
+        sha256: SHA-256 checksum of the file.
     """
 
     number: int
@@ -114,7 +115,7 @@ class ShardRecord:
 
 @dataclass(frozen=True)
 class FinishedShard(ShardRecord):
-    """Record of a finished shard with its file name."""
+    """Record of a finished shard, including its file name."""
 
     name: str
 
@@ -127,10 +128,10 @@ class JobManifest:
         version: Version of the folder layout.
         n_sentences: Number of sentences in all shards.
         n_words: Number of words in all shards.
-        n_bytes: Total size of the shards.
-        n_layers: Number of stored layers; 0 for a single layer without a layer axis.
+        n_bytes: Total size of the shards in bytes.
+        n_layers: Number of stored layers; 0 if the vectors have no layer axis.
         dim: Dimension of the vectors.
-        model: The model as named by the user.
+        model: Model name or path given by the user.
         settings: Settings that determined the vectors.
         texts: Input files.
         shards: The shards in order.
@@ -161,10 +162,10 @@ class JobFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder, remove partial files of killed workers, and leave no empty folder.
+        """Lock the folder and remove partial files; delete a new folder if it remains empty.
 
         Raises:
-            OutputError: Another job uses the folder.
+            OutputError: Another job is using the folder.
         """
         is_new = not self.path.exists()
         parts = (self.path, self.path / SHARDS, self.path / RECORDS)
@@ -185,7 +186,7 @@ class JobFolder:
         """Return the plan, or None if the folder is empty.
 
         Raises:
-            ConfigError: The folder contains other files and no plan.
+            ConfigError: The folder contains other files but no plan.
         """
         if not (self.path / PLAN).exists():
             # A job that was killed before it wrote the plan leaves empty subfolders.
@@ -206,16 +207,16 @@ class JobFolder:
         write_json(self.path / PLAN, to_dict(plan))
 
     def record_path(self, number: int) -> Path:
-        """Return the path of a record."""
+        """Return the path of the record with the given number."""
         return self.path / RECORDS / f"{number:05d}.json"
 
     def write_record(self, record: ShardRecord) -> None:
-        """Record that a shard is finished, after the shard itself is synced to disk."""
+        """Sync the shards folder to disk, then write the record that marks a shard as finished."""
         sync(self.path / SHARDS)
         write_json(self.record_path(record.number), to_dict(record))
 
     def records(self, plan: JobPlan) -> dict[int, ShardRecord]:
-        """Return the records of all shards that exist with the recorded size, by task number."""
+        """Return the records of shards that exist with the recorded size, by task number."""
         records: dict[int, ShardRecord] = {}
         for task in plan.tasks:
             path = self.record_path(task.number)
@@ -239,7 +240,7 @@ class JobFolder:
         return (self.path / MANIFEST).exists()
 
     def write_manifest(self, plan: JobPlan, records: Mapping[int, ShardRecord]) -> None:
-        """Write the manifest, which is the same whether or not the job was interrupted."""
+        """Write the manifest; its content does not depend on interruptions of the job."""
         manifest = JobManifest(
             version=plan.version,
             n_sentences=sum(record.n_sentences for record in records.values()),
@@ -259,15 +260,15 @@ class JobFolder:
 
 
 def check_same_job(folder: Path, planned: JobSettings, current: JobSettings) -> None:
-    """Check that a job is resumed with the settings that it was planned with.
+    """Check that a job is resumed with the settings from its plan.
 
     Args:
-        folder: Job folder, for the message.
-        planned: Settings of the plan.
-        current: Settings of this call.
+        folder: Job folder, for the error message.
+        planned: Settings in the plan.
+        current: Settings of the current call.
 
     Raises:
-        ConfigError: A setting differs; the message names the first one.
+        ConfigError: A setting differs; the message names the first one that does.
     """
     for name, old in to_dict(planned).items():
         new = getattr(current, name)
@@ -284,32 +285,32 @@ def check_same_job(folder: Path, planned: JobSettings, current: JobSettings) -> 
 def check_same_texts(
     folder: Path, plan: JobPlan, texts: Sequence[InputText], tasks: Sequence[ShardTask]
 ) -> None:
-    """Check that a job is resumed with the same texts; names and dates may differ.
+    """Check that a job is resumed with the same texts; file names and dates may differ.
 
     Args:
-        folder: Job folder, for the message.
+        folder: Job folder, for the error message.
         plan: Plan of the job.
         texts: Current input files.
         tasks: Tasks that the current input files are divided into.
 
     Raises:
-        ConfigError: The number or the content of the texts changed.
+        ConfigError: The number or the content of the texts has changed.
     """
     if len(plan.texts) != len(texts):
         raise ConfigError(
-            f"{folder} contains another job: it was planned with {len(plan.texts)} texts, now "
-            f"there are {len(texts)}. Use another folder."
+            f"{folder} contains a job for different input: it was planned with "
+            f"{len(plan.texts)} texts, but now there are {len(texts)}. Use another folder."
         )
     for planned, current in zip(_segments(plan.tasks), _segments(tasks), strict=False):
         if planned != current:
             raise ConfigError(
-                f"{folder} contains another job: the content of {texts[current.text].name} changed "
-                "since this job was planned. Use another folder."
+                f"{folder} contains a job for different input: {texts[current.text].name} has "
+                "changed since the job was planned. Use another folder."
             )
     if len(plan.tasks) != len(tasks):
         raise ConfigError(
-            f"{folder} contains another job: the length of the texts changed since this job was "
-            "planned. Use another folder."
+            f"{folder} contains a job for different input: the length of the texts has changed "
+            "since the job was planned. Use another folder."
         )
 
 
@@ -318,13 +319,13 @@ def _segments(tasks: Sequence[ShardTask]) -> Iterator[TextSegment]:
 
 
 def read_plan(path: Path) -> JobPlan:
-    """Read a plan.
+    """Read a job plan.
 
     Args:
         path: Path of plan.json.
 
     Raises:
-        FormatError: The file is damaged or has another layout version.
+        FormatError: The file is damaged or has an unsupported version.
     """
     return _read_versioned(JobPlan, path)
 
@@ -374,7 +375,7 @@ def read_json(cls: type[Data], path: Path) -> Data:
         path: Path of the file.
 
     Raises:
-        FormatError: The file cannot be read or has other fields.
+        FormatError: The file cannot be read or does not have the expected fields.
     """
     return _build(cls, _read_object(path), path)
 
@@ -404,6 +405,6 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as hexadecimal text."""
+    """Return the SHA-256 checksum of a file as a hexadecimal string."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

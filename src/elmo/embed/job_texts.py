@@ -1,8 +1,8 @@
 """The input texts of a job, divided into tasks that can be processed independently.
 
 A task consists of complete lines of one or several texts. Each range of lines is recorded with its
-byte offset in the uncompressed text and its SHA-256, so that a worker detects input that changed
-after the job was planned.
+byte offset in the uncompressed text and its SHA-256, so that workers can detect input that has
+changed since the job was planned.
 """
 
 import hashlib
@@ -28,11 +28,11 @@ SKIP_BYTES = 2**22
 
 @dataclass(frozen=True)
 class InputText:
-    """An input file with its size and modification time, to detect changes.
+    """An input file with its size and modification time, which are used to detect changes.
 
     Attributes:
         name: Path of the file.
-        n_bytes: Size of the file.
+        n_bytes: Size of the file in bytes.
         modified: Modification time in nanoseconds.
     """
 
@@ -43,14 +43,14 @@ class InputText:
 
 @dataclass(frozen=True)
 class TextSegment:
-    """A range of complete lines of one text.
+    """A range of complete lines in one text.
 
     Attributes:
         text: Index of the text in the plan.
         first_byte: Offset of the first byte in the uncompressed text.
-        n_bytes: Uncompressed size.
-        first_line: Number of the first line in the text, from 1.
-        sha256: Checksum of the uncompressed bytes.
+        n_bytes: Uncompressed size in bytes.
+        first_line: Line number of the first line in the text, starting at 1.
+        sha256: SHA-256 checksum of the uncompressed bytes.
     """
 
     text: int
@@ -62,13 +62,13 @@ class TextSegment:
 
 @dataclass(frozen=True)
 class ShardTask:
-    """The input of one shard.
+    """The input lines of one shard.
 
     Attributes:
-        number: Index of the task, from 0, in the order of the texts.
-        first_sentence: Index of the first line among the lines of all texts, from 0.
+        number: Task number, starting at 0, in the order of the texts.
+        first_sentence: Index of the first line, counted across all texts from 0.
         n_sentences: Number of lines.
-        n_words: Number of words; an estimate if a tokenizer splits the lines.
+        n_words: Number of words; estimated if the lines are split by a tokenizer.
         segments: Ranges of lines that make up the task.
     """
 
@@ -80,15 +80,15 @@ class ShardTask:
 
     @property
     def n_bytes(self) -> int:
-        """Uncompressed size of the input text."""
+        """Uncompressed size of the input lines in bytes."""
         return sum(segment.n_bytes for segment in self.segments)
 
 
 def list_texts(source: str, output: Path) -> list[InputText]:
-    """Return the input files of a path, a folder or a glob, in sorted order.
+    """Return the input files for a path, folder or glob pattern, in sorted order.
 
     Args:
-        source: Path, folder or glob pattern of the input.
+        source: File path, folder or glob pattern.
         output: Job folder, which must not be inside the input folder.
 
     Raises:
@@ -98,7 +98,7 @@ def list_texts(source: str, output: Path) -> list[InputText]:
     if source == STDIN:
         raise ConfigError(
             "A folder of shards cannot be written from standard input, because a resumed job reads "
-            "its input again. Name a file, a folder or a glob."
+            "its input again. Use a file, a folder or a glob pattern as input."
         )
     if os.path.isdir(source):
         inside = Path(source).resolve()
@@ -128,7 +128,7 @@ def list_texts(source: str, output: Path) -> list[InputText]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder; follow symbolic links and skip hidden files."""
+    """Yield all files under a folder, following symbolic links and skipping hidden files."""
     seen: set[str] = set()
     for parent, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
@@ -145,7 +145,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 @dataclass
 class _Draft:
-    """A task to which lines are still added."""
+    """A task under construction, to which lines are still being added."""
 
     number: int
     first_sentence: int
@@ -171,9 +171,9 @@ def divide_into_tasks(
 
     Args:
         texts: Input texts in order.
-        shard_words: Number of words after which a task ends, at the end of the line.
-        split: Tokenizer; it is applied to a sample of the lines to estimate their words. None
-            counts whitespace-separated words.
+        shard_words: Number of words per task; a task ends with the line that reaches this number.
+        split: Tokenizer, applied to a sample of lines to estimate the number of words. If None,
+            whitespace-separated words are counted.
         report: Progress callback; receives the number of file bytes read since the last call.
     """
     draft = _Draft(0, 0)
@@ -244,10 +244,10 @@ def _opened(name: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 class ShardTaskReader:
-    """Reads the lines of tasks, efficiently if the tasks are read in order.
+    """Reads the lines of tasks; fastest if the tasks are read in order.
 
-    A compressed file can only be read from its beginning, so the file and the position reached in
-    it are kept between tasks.
+    A compressed file can only be read from its beginning, so the reader leaves the file open at its
+    current position between tasks.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -263,7 +263,7 @@ class ShardTaskReader:
         self._position = 0
 
     def lines(self, task: ShardTask) -> list[str]:
-        """Return the lines of a task without line breaks.
+        """Return the lines of a task without their line breaks.
 
         Args:
             task: The task to read.

@@ -1,4 +1,4 @@
-"""Selection of the layers that `encode` returns, and pooling of words into sentence vectors."""
+"""Selects the layers that `encode` returns, and pools word vectors into sentence vectors."""
 
 import operator
 from collections.abc import Callable
@@ -22,17 +22,19 @@ NAMED_LAYERS: dict[str, Callable[[BiLMOutput], Tensor]] = {
 
 
 def layer_selector(network: ELMoNetwork, layers: Layers) -> Callable[[BiLMOutput], Tensor]:
-    """Return the function that selects the requested layers of an output.
+    """Return a function that selects the requested layers from a network output.
 
     Args:
-        network: Network that computes the output.
+        network: Network whose output is passed to the function.
         layers: "average", "mix", "top", "all" or a layer number.
 
     Returns:
-        Function from an output to (batch, time, dim), or (layers, batch, time, dim) for "all".
+        A function that maps a network output to a tensor of shape (batch, time, dim), or (layers,
+        batch, time, dim) for "all".
 
     Raises:
-        ConfigError: The layers are unknown, or "mix" without a trained mix.
+        ConfigError: The value of `layers` is unknown, or it is "mix" and the model has no trained
+            mix.
     """
     number = _layer_number(network, layers)
     if number is not None:
@@ -49,7 +51,7 @@ def n_lstm_layers(network: ELMoNetwork, layers: Layers) -> int:
 
 
 def _layer_number(network: ELMoNetwork, layers: Layers) -> int | None:
-    """Return the number of a single layer, given as an integer or string; None for a name."""
+    """Return the layer number given as an integer or a string; None if `layers` is a name."""
     numbers = range(network.config.n_layers)
     number = as_integer(layers)
     if isinstance(layers, str):
@@ -65,7 +67,7 @@ def _layer_number(network: ELMoNetwork, layers: Layers) -> int | None:
 
 
 def as_integer(value: Any) -> int | None:
-    """Return an integer of any library as `int`; None for other types, including bool."""
+    """Convert any integer type, such as NumPy's, to `int`; return None for bool and other types."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -73,9 +75,10 @@ def as_integer(value: Any) -> int | None:
 
 
 def needs_boundaries(network: ELMoNetwork, layers: Layers) -> bool:
-    """Whether the layers depend on the vectors of the boundary tokens.
+    """Whether the requested layers depend on the vectors of the boundary tokens.
 
-    Layer norm is computed over all positions of a sentence, including the boundary tokens.
+    This is the case for a mix with layer normalization, whose statistics are computed over all
+    positions of a sentence, including the boundary tokens.
     """
     return layers == "mix" and network.config.mix.layer_norm != "none"
 
@@ -104,15 +107,16 @@ def _mix(network: ELMoNetwork, mix: LayerMix, output: BiLMOutput) -> Tensor:
 
 
 def pool(vectors: Tensor, pooling: str) -> Tensor:
-    """Reduce the words of a sentence to one vector; an empty sentence results in zeros.
+    """Pool the word vectors of a sentence into one vector; the result is zero if it is empty.
 
     Args:
-        vectors: (..., words, dim).
-        pooling: "mean", "max", or "first-last": the forward half of the last word concatenated
-            with the backward half of the first word, which have both read the whole sentence.
+        vectors: Word vectors of shape (..., words, dim).
+        pooling: "mean", "max" or "first-last". "first-last" concatenates the forward half of the
+            last word vector and the backward half of the first word vector; each of them depends on
+            the whole sentence.
 
     Returns:
-        (..., dim).
+        Sentence vector of shape (..., dim).
     """
     if vectors.shape[-2] == 0:
         return vectors.new_zeros(*vectors.shape[:-2], vectors.shape[-1])

@@ -1,6 +1,7 @@
-"""Execution of the tasks of a job in worker processes on this machine.
+"""Runs the tasks of a job in worker processes on this machine.
 
-One thread per process assigns tasks, receives progress, and restarts the process if it dies.
+Each process is supervised by a thread that assigns tasks, receives progress updates, and restarts
+the process if it dies.
 """
 
 import signal
@@ -29,8 +30,8 @@ def run_locally(
         job: Data shared by all workers.
         tasks: Tasks to run.
         n_workers: Maximum number of processes.
-        advance: Progress callback; receives the number of words done, negative if the work of a
-            dead worker is lost.
+        advance: Progress callback; receives the number of newly finished words, which is negative
+            if the work of a dead worker is lost.
     """
     with LocalWorkers(job, tasks, min(n_workers, len(tasks))) as workers:
         for event in workers.events():
@@ -72,7 +73,7 @@ class LocalWorkers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Kill all processes; finished shards are kept."""
+        """Kill all worker processes; finished shards remain on disk."""
         with self._lock:
             self._is_closing = True
             for child in self._children:
@@ -155,7 +156,7 @@ def workers_died_error(task: ShardTask, ended: ChildEnded | None = None) -> Outp
 
     Args:
         task: The task.
-        ended: How the last worker ended, if known.
+        ended: Description of how the last worker ended, if known.
     """
     last = ""
     if ended is not None and ended.status < 0:

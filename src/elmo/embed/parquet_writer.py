@@ -1,4 +1,4 @@
-"""Writer of Parquet files: one row per sentence with its number, words and nested vectors."""
+"""Writer for Parquet files with one row per sentence: number, words and nested vectors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,10 +42,10 @@ class ParquetWriter:
 
         Args:
             path: File to write.
-            all_layers: Whether vectors are (layers, words, dim) instead of (words, dim).
+            all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
             storage: Dtype of the stored vectors, float16 or float32.
             first_sentence: Number of the first sentence.
-            is_shard: Whether to use the small row groups of shards.
+            is_shard: Whether the file is a shard, for which smaller row groups are used.
         """
         columns = [
             Column("sentence", INT64),

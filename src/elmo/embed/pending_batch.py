@@ -1,4 +1,4 @@
-"""A batch on its way from the network to the arrays of its sentences."""
+"""A batch whose computation has started, and functions to split it into sentences."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from elmo.text.token_batches import Sentence
 
 
 class VectorOverflow(Exception):
-    """A vector overflows half precision; the message is the text of its sentence."""
+    """Raised if a vector overflows float16; the message is the text of the sentence."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class PendingBatch:
 
     Attributes:
         sentences: Sentences of the batch.
-        vectors: (..., rows, words, dim); on the host after `done`, except for tensors that stay
-            on the device.
+        vectors: Word vectors of shape (..., rows, words, dim). They are on the host after `done`,
+            unless tensors on the device were requested.
         lengths: Number of words per row.
         state: LSTM state after the batch.
-        overflows: Whether a value became infinite in half precision, readable after `done`; None
-            if this is not checked.
+        overflows: Whether any value is infinite in half precision; only valid after `done`. None if
+            overflows are not checked.
         done: CUDA event that marks the end of the copy to the host; None if there is no copy.
     """
 
@@ -41,7 +41,7 @@ class PendingBatch:
 
 
 def check_finite(batch: PendingBatch) -> None:
-    """Raise `VectorOverflow` if a vector of a word is infinite; padding is ignored."""
+    """Raise `VectorOverflow` if a word vector has an infinite value; padding is ignored."""
     rows = zip(batch.vectors.unbind(-3), batch.lengths, batch.sentences, strict=True)
     for vectors, length, sentence in rows:
         if vectors.narrow(-2, 0, length).isinf().any():
@@ -55,7 +55,7 @@ def start_copy_to_host(values: Tensor) -> Tensor:
 
 
 def to_array(values: Tensor, dtype: torch.dtype) -> NDArray[np.floating[Any]]:
-    """Copy a tensor on the host to a float32 or float16 array."""
+    """Copy a host tensor to a float32 or float16 NumPy array."""
     # NumPy copies in one thread; torch would start a thread team in each of our threads.
     array = np.empty(tuple(values.shape), np.float16 if dtype == torch.float16 else np.float32)
     if values.dtype == torch.bfloat16:

@@ -1,7 +1,7 @@
-"""Execution of the tasks of a job by actors of a Ray cluster.
+"""Runs the tasks of a job in actors on a Ray cluster.
 
-Plan, shards and records are the same as with local workers, so either engine can resume a job.
-Every machine must have the texts, the model and the job folder under the same paths.
+The plan, the shards and the records are the same as with local workers, so either engine can resume
+a job. The texts, the model and the job folder must have the same paths on every machine.
 """
 
 import logging
@@ -25,14 +25,14 @@ def run_on_ray(
 ) -> Iterator[ShardRecord]:
     """Run tasks in Ray actors and yield their records as they finish.
 
-    Ray restarts actors that die any number of times; `RayActor` limits the tries per task.
+    Ray restarts dead actors without limit; `RayActor` limits the number of attempts per task.
 
     Args:
         job: Data shared by all workers.
         tasks: Tasks to run.
         n_workers: Number of actors; each reserves one core per thread, and a GPU if the device is
             "cuda".
-        advance: Progress callback; receives the number of words done.
+        advance: Progress callback; receives the number of words in each finished task.
 
     Raises:
         OutputError: Ray failed, or several actors died on the same task.
@@ -84,10 +84,10 @@ def _ray_error(summary: str, error: Exception) -> OutputError:
 
 
 class RayActor:
-    """Worker with the interface of Ray Data: maps a row with a task to a row with a record."""
+    """Ray Data worker that maps a row containing a task to a row containing its record."""
 
     def __init__(self, job: ShardJob) -> None:
-        """Store the job; the model is loaded for the first row.
+        """Store the job; the model is loaded when the first row is processed.
 
         Args:
             job: Data shared by all workers.
@@ -96,7 +96,7 @@ class RayActor:
         self._worker: ShardWorker | None = None
 
     def __call__(self, row: dict[str, Any]) -> dict[str, bytes]:
-        """Run a task; return an exception as the answer, because Ray would retry and hide it."""
+        """Run a task and return its record, or the exception, since Ray would hide a raised one."""
         answer: ShardRecord | Exception
         try:
             task = pickle.loads(row["task"])
@@ -109,7 +109,7 @@ class RayActor:
 
     @contextmanager
     def _limited_tries(self, task: ShardTask) -> Iterator[None]:
-        """Count the tries of a task in a file next to its shard, one byte per try.
+        """Count the attempts at a task in a file next to its shard, one byte per attempt.
 
         Args:
             task: The task to count.
@@ -130,7 +130,7 @@ class RayActor:
 
 @contextmanager
 def _connected(ray: Any) -> Iterator[None]:
-    """Connect to a cluster ($RAY_ADDRESS, or one running on this machine), or start one."""
+    """Connect to the Ray cluster at $RAY_ADDRESS or on this machine, or start a new one."""
     # Our progress line covers the whole job; Ray writes its own messages to log files.
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     shown, level = context.enable_progress_bars, logger.level

@@ -1,4 +1,4 @@
-"""Writer of shards in the safetensors format, sentence by sentence.
+"""Writer for shards in the safetensors format, with the following tensors.
 
 vectors         (words, dim), or (words, layers, dim) for all layers: a sentence is contiguous
 offsets         (sentences + 1): index of the first word of each sentence, and the total
@@ -22,14 +22,14 @@ DTYPE_NAMES = {"float16": "F16", "float32": "F32"}
 
 
 class SafetensorsWriter:
-    """Writes vectors to disk immediately; words and offsets are kept in memory until the end."""
+    """Writes vectors to disk immediately, and words and offsets when the file is closed."""
 
     def __init__(self, path: Path, *, all_layers: bool, storage: str) -> None:
         """Open the file.
 
         Args:
             path: File to write.
-            all_layers: Whether vectors are (layers, words, dim) instead of (words, dim).
+            all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
             storage: Dtype of the stored vectors, float16 or float32.
         """
         self.all_layers = all_layers

@@ -1,4 +1,4 @@
-"""A worker of a job, which embeds the texts of tasks into shards."""
+"""Worker that runs the tasks of a job and writes their shards."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ from elmo.kernels.device import move
 
 @dataclass(frozen=True)
 class ShardJob:
-    """Data of a job that every worker receives.
+    """Job data that is passed to every worker.
 
     Attributes:
         folder: Job folder.
@@ -32,7 +32,7 @@ class ShardJob:
         config: Config of the command, with absolute paths.
         device: Device to compute on.
         n_threads: Number of threads per worker, from the plan.
-        settings: Settings of the plan.
+        settings: Settings in the plan.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ def load_model(config: EmbedConfig) -> tuple[ELMo, str]:
 
 
 def with_absolute_paths(config: EmbedConfig) -> EmbedConfig:
-    """Return the config with absolute paths, valid in any working directory."""
+    """Return the config with absolute paths, which are valid in any working directory."""
     paths = {
         name: os.path.abspath(value)
         for name in ("model", "options", "vocab")
@@ -60,7 +60,7 @@ def with_absolute_paths(config: EmbedConfig) -> EmbedConfig:
 
 
 class ShardWorker:
-    """Runs tasks one at a time; a task always results in the same bytes."""
+    """Runs tasks one at a time; the same task always produces the same bytes."""
 
     def __init__(self, job: ShardJob) -> None:
         """Load the model.
@@ -69,7 +69,7 @@ class ShardWorker:
             job: Data shared by all workers.
 
         Raises:
-            ConfigError: The model differs from the one the job was planned with.
+            ConfigError: The model has changed since the job was planned.
         """
         config = job.config
         model, model_fingerprint = load_model(config)
@@ -93,11 +93,11 @@ class ShardWorker:
         self.window_words = WINDOW_WORDS.get(self.run.device.type, WINDOW_WORDS["cpu"])
 
     def __call__(self, task: ShardTask, report: Callable[[int], None]) -> ShardRecord:
-        """Write the shard of a task and its record.
+        """Run a task and write its shard and record.
 
         Args:
             task: Task to run.
-            report: Progress callback; receives the number of words of each finished window.
+            report: Progress callback; receives the number of words in each finished window.
 
         Raises:
             InputError: A text cannot be read or has changed.
@@ -132,7 +132,7 @@ class ShardWorker:
         return record
 
     def _encoded(self, lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Vectors]]]:
-        """Yield windows with the vectors of their lines, in the storage dtype.
+        """Yield pairs of a window and the vectors of its lines, in the storage dtype.
 
         Args:
             lines: Lines of a task.

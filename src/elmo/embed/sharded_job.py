@@ -1,6 +1,6 @@
-"""Jobs that embed texts into a folder of shards and can be resumed.
+"""Resumable jobs that embed texts into a folder of shards.
 
-The whole state of a job is in its folder; see `job_folder.py`.
+The whole state of a job is stored in its folder; see `job_folder.py`.
 """
 
 import sys
@@ -131,7 +131,7 @@ def _load_or_make_plan(
     model: ELMo,
     config: EmbedConfig,
 ) -> JobPlan:
-    """Return the plan in the folder after checking it, or make and write a new plan."""
+    """Return the existing plan after checking it, or create and write a new plan."""
     plan = folder.plan()
     if plan is not None:
         check_same_job(folder.path, plan.settings, settings)

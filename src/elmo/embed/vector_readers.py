@@ -1,6 +1,6 @@
-"""Readers of single sentences from files of vectors: Parquet, HDF5, safetensors and npz.
+"""Readers for vector files in Parquet, HDF5, safetensors and npz format.
 
-Each reader locates a sentence by row group, key or offset, without reading the whole file.
+Each reader finds a sentence by row group, key or offset, without reading the whole file.
 """
 
 import json
@@ -41,23 +41,23 @@ OTHER_KEYS = ("sentence_to_index", "words")
 
 
 class VectorReader(Protocol):
-    """Reader of sentences by their index in the file."""
+    """Interface for reading sentences by their index in the file."""
 
     def __len__(self) -> int:
         """Return the number of sentences."""
 
     def read(self, index: int) -> tuple[list[str] | None, Array]:
-        """Return the words, None if they are not stored, and the vectors (..., words, dim)."""
+        """Return the words (None if not stored) and the vectors, of shape (..., words, dim)."""
 
     def n_words(self) -> int:
-        """Return the number of words in all sentences."""
+        """Return the total number of words."""
 
     def close(self) -> None:
         """Close the file."""
 
 
 def open_reader(path: Path, first_sentence: int = 0, dim: int | None = None) -> VectorReader:
-    """Open a file; the extension determines the format.
+    """Open a vector file; its extension determines the format.
 
     Args:
         path: File to read.
@@ -85,7 +85,7 @@ def open_reader(path: Path, first_sentence: int = 0, dim: int | None = None) -> 
 
 @contextmanager
 def read_errors_of(path: Path) -> Iterator[None]:
-    """Convert read errors of any library to a `FormatError` that names the file."""
+    """Convert any error raised while reading to a `FormatError` that names the file."""
     try:
         yield
     except READ_ERRORS as error:
@@ -93,14 +93,15 @@ def read_errors_of(path: Path) -> Iterator[None]:
 
 
 class ParquetReader:
-    """Reader of Parquet files; the last row group is cached for consecutive sentences."""
+    """Reader for Parquet files; the last row group is cached to read consecutive sentences fast."""
 
     def __init__(self, path: Path, dim: int | None = None) -> None:
         """Open the file.
 
         Args:
             path: File to read.
-            dim: Dimension of the vectors, if known; used for sentences without words.
+            dim: Dimension of the vectors, if known. Used for sentences without words, which have no
+                vectors to read it from.
         """
         try:
             import pyarrow.parquet
@@ -132,7 +133,7 @@ class ParquetReader:
         return self._cached_group[1]
 
     def _vectors(self, column: Any) -> Array:
-        """Convert one row of nested lists to an array without a Python object per value."""
+        """Convert a row of nested lists to an array without creating a Python object per value."""
         inner = column.flatten()
         n_layers = None
         if _holds_lists(inner):
@@ -156,7 +157,7 @@ class ParquetReader:
         return self._dim
 
     def n_words(self) -> int:
-        """Return the number of words in all sentences."""
+        """Return the total number of words."""
         import pyarrow.compute
 
         groups = range(len(self._starts) - 1)
@@ -175,16 +176,16 @@ def _holds_lists(array: Any) -> bool:
 
 
 class HDF5Reader:
-    """Reader of HDF5 files with one dataset per sentence, as in bilm-tf and AllenNLP.
+    """Reader for HDF5 files with one dataset per sentence, as in bilm-tf and AllenNLP.
 
-    The key of a dataset is the number of the sentence.
+    Each dataset is named by its sentence number.
     """
 
     def __init__(self, path: Path, first_sentence: int) -> None:
         """Open the file.
 
         Args:
-            path: The file.
+            path: File to read.
             first_sentence: Number of the first sentence in the file.
         """
         self._file = h5py.File(path, "r")
@@ -208,7 +209,7 @@ class HDF5Reader:
         return words, self._file[key][()]
 
     def n_words(self) -> int:
-        """Return the number of words in all sentences."""
+        """Return the total number of words."""
         keys = (str(self._first_sentence + index) for index in range(self._count))
         return sum(self._file[key].shape[-2] for key in keys)
 
@@ -218,7 +219,7 @@ class HDF5Reader:
 
 
 class SafetensorsReader:
-    """Reader of safetensors shards; `safetensors_writer.py` documents the layout."""
+    """Reader for safetensors shards; `safetensors_writer.py` documents the layout."""
 
     def __init__(self, path: Path) -> None:
         """Open the file and read the offsets of the sentences."""
@@ -248,7 +249,7 @@ class SafetensorsReader:
         return words, vectors if vectors.ndim == 2 else vectors.transpose(1, 0, 2)
 
     def n_words(self) -> int:
-        """Return the number of words in all sentences."""
+        """Return the total number of words."""
         return int(self._offsets[-1])
 
     def close(self) -> None:
@@ -257,7 +258,7 @@ class SafetensorsReader:
 
 
 class NpzReader:
-    """Reader of npz files with one array per sentence, named by the sentence number."""
+    """Reader for npz files with one array per sentence, named by the sentence number."""
 
     def __init__(self, path: Path) -> None:
         """Open the file and read its table of contents."""
@@ -276,7 +277,7 @@ class NpzReader:
         return words, self._file[str(index)]
 
     def n_words(self) -> int:
-        """Return the number of words in all sentences."""
+        """Return the total number of words."""
         return sum(self._file[str(index)].shape[-2] for index in range(self._count))
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""Writers of vector files, sentence by sentence: HDF5 as in AllenNLP, Parquet and npz.
+"""Writers for vector files in HDF5 (with the layout of AllenNLP), Parquet and npz format.
 
-A file contains a whole text, or is one shard of a job. Each writer receives one sentence at a time,
-so memory does not grow with the file, with two exceptions: `sentence_to_index` in HDF5, which is a
-single string in AllenNLP's layout, and the table of contents of an npz file, about 400 bytes per
-sentence.
+A file contains either a whole text or one shard of a job. Each writer receives one sentence at a
+time, so memory does not grow with the file, with two exceptions: `sentence_to_index` in HDF5, which
+is a single string in AllenNLP's layout, and the table of contents of an npz file, about 400 bytes
+per sentence.
 """
 
 import io
@@ -34,7 +34,7 @@ INDEX_TOO_LONG = (
 
 
 class VectorWriter(Protocol):
-    """Writer that receives sentences in order."""
+    """Interface for writing sentences in order."""
 
     def write(self, line: str, words: Sequence[str], vectors: Array) -> None:
         """Add a sentence: the input line, its words and their vectors."""
@@ -44,11 +44,11 @@ class VectorWriter(Protocol):
 
 
 class HDF5Writer:
-    """Writer of HDF5 files with one dataset per sentence, as in bilm-tf and AllenNLP since 0.6.
+    """Writer for HDF5 files with one dataset per sentence, as in bilm-tf and AllenNLP since 0.6.
 
-    The key of a dataset is the number of the sentence, from "0". `sentence_to_index` is AllenNLP's
-    JSON object from each line to its key; equal lines map to the last one. Words that the model's
-    tokenizer split are stored as JSON under `words/`.
+    Each dataset is named by its sentence number, starting at "0". As in AllenNLP,
+    `sentence_to_index` is a JSON object that maps each line to its key; repeated lines map to their
+    last occurrence. Words produced by the model's tokenizer are stored as JSON under `words/`.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class HDF5Writer:
             path: File to write.
             index_sentences: Whether to write `sentence_to_index`.
             store_words: Whether to write `words/`.
-            sentence_keys: Whether to use the lines as keys, which is an option of AllenNLP; check
-                the lines with `check_sentence_keys` first.
+            sentence_keys: Whether to use the lines as dataset keys, which AllenNLP supports as an
+                option; call `check_sentence_keys` first.
             first_sentence: Number of the first sentence.
         """
         self.sentence_keys = sentence_keys
@@ -104,10 +104,10 @@ class HDF5Writer:
 
 
 def check_sentence_keys(lines: Iterable[str]) -> None:
-    """Check that lines can be the keys of the datasets in one HDF5 file.
+    """Check that the lines can be used as dataset keys in one HDF5 file.
 
-    HDF5 reads a key as a path: its parts, separated by `/`, are groups except for the last one.
-    Empty parts and `.` are ignored.
+    HDF5 interprets a key as a path: all components separated by `/`, except for the last one, are
+    groups. Empty components and `.` are ignored.
 
     Args:
         lines: The sentences.
@@ -124,7 +124,7 @@ def check_sentence_keys(lines: Iterable[str]) -> None:
         groups |= parents
         if path in datasets:
             raise OutputError(
-                f"The sentence {key[:60]!r} occurs twice and cannot be a key twice. Do not use "
+                f"The sentence {key[:60]!r} occurs twice, but keys must be unique. Do not use "
                 "sentences as keys."
             )
         if not path or "\0" in key or path in groups or parents & datasets:
@@ -137,7 +137,7 @@ def check_sentence_keys(lines: Iterable[str]) -> None:
 
 
 class NpzWriter:
-    """Writer of npz files with one array per sentence, named by its number."""
+    """Writer for npz files with one array per sentence, named by the sentence number."""
 
     def __init__(self, path: Path, *, store_words: bool) -> None:
         """Open the file.
@@ -176,13 +176,14 @@ EXTENSIONS = (".h5", ".hdf5", ".parquet", ".npz")
 def open_vector_file(
     path: Path, *, all_layers: bool, index_sentences: bool, store_words: bool
 ) -> Iterator[VectorWriter]:
-    """Open a writer for a file, which appears under its name only when it is complete.
+    """Open a writer for a file, which appears under its final name only once it is complete.
 
     Args:
         path: File to write; its extension determines the format.
-        all_layers: Whether vectors are (layers, words, dim) instead of (words, dim).
+        all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
         index_sentences: Whether to write `sentence_to_index` (HDF5 only).
-        store_words: Whether to write the words to HDF5 and npz; Parquet always contains them.
+        store_words: Whether to store the words in HDF5 and npz files; Parquet files always contain
+            them.
 
     Raises:
         ConfigError: The extension is unknown.
@@ -211,11 +212,11 @@ def open_vector_file(
 def open_shard(
     path: Path, *, all_layers: bool, storage: str, first_sentence: int
 ) -> Iterator[VectorWriter]:
-    """Open a writer for a shard, which appears under its name only when it is complete.
+    """Open a writer for a shard, which appears under its final name only once it is complete.
 
     Args:
         path: File to write: .parquet, .h5 or .safetensors.
-        all_layers: Whether vectors are (layers, words, dim) instead of (words, dim).
+        all_layers: Whether vectors have shape (layers, words, dim) instead of (words, dim).
         storage: Dtype of the stored vectors, float16 or float32.
         first_sentence: Number of the first sentence.
     """
@@ -252,7 +253,7 @@ def _opened_writer(path: Path, make: Callable[[Path], VectorWriter]) -> Iterator
 
 
 def _abandon(writer: VectorWriter) -> None:
-    """Close the file of a failed run; errors are ignored, because a full disk causes more."""
+    """Close the file of a failed run, ignoring errors, because a full disk causes further ones."""
     try:
         writer.close()
     except Exception:

@@ -1,6 +1,6 @@
-"""Cache of context-independent word vectors that is kept between calls.
+"""Cache of context-independent word vectors that persists between calls.
 
-Most words of a text are repeated, so the character CNN computes each of them only once.
+Most words in a text are repeated; with the cache, the character CNN computes each word only once.
 """
 
 from collections import OrderedDict
@@ -26,7 +26,7 @@ class WordCache:
 
     Attributes:
         max_words: Maximum number of words; the least recently used word is evicted.
-        n_found: Number of words that were in the cache.
+        n_found: Number of words that were found in the cache.
         n_computed: Number of words that had to be computed.
     """
 
@@ -60,13 +60,13 @@ class WordCache:
         precision: str,
         compute: Callable[[list[str]], Tensor],
     ) -> Tensor:
-        """Return the vectors of distinct words, (words, dim).
+        """Return the vectors of distinct words, of shape (words, dim).
 
         Args:
             words: Distinct words.
             encoder: Token encoder of the model that the cache belongs to.
-            precision: Description of precision and device; the cache is cleared if it differs from
-                the last call, or if the weights changed.
+            precision: Description of the precision and the device. The cache is cleared if it
+                differs from that of the previous call, or if the weights have changed.
             compute: Function that computes the vectors of missing words.
 
         Raises:

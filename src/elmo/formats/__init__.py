@@ -1,6 +1,7 @@
-"""Readers and writers of model file formats.
+"""Readers and writers for model file formats.
 
-They convert between files and `Pretrained` (config, weights, vocabulary); they build no network.
+They convert between files and `Pretrained` (config, weights, vocabulary) without building a
+network.
 """
 
 from typing import Any

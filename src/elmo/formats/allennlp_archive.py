@@ -1,8 +1,8 @@
-"""ELMo models inside AllenNLP files: `model.tar.gz`, `best.th` or a saved `Elmo` module.
+"""Reader for ELMo models inside AllenNLP files: `model.tar.gz`, `best.th` or a saved `Elmo` module.
 
-The geometry is inferred from the tensor shapes. Clip values and activation function are not stored
-in the tensors: they come from the options file if the archive contains one, and otherwise from the
-published models, with a warning.
+Layer counts and dimensions are inferred from the tensor shapes. The clip values and the activation
+function cannot be inferred: they come from the options file if the archive contains one. Otherwise
+the values of the published models are assumed, with a warning.
 """
 
 import dataclasses
@@ -37,11 +37,11 @@ def read_archive(archive: Container, options: Any = None) -> Pretrained:
     """Read the ELMo model in a `model.tar.gz`.
 
     Args:
-        archive: Files of the archive.
-        options: Parsed options.json, if the user has it.
+        archive: Files in the archive.
+        options: Parsed options.json, if the user passed one.
 
     Returns:
-        The ELMo model without the task model around it.
+        The ELMo model, without the task model that contains it.
     """
     weights = next((name for name in ("weights.th", "best.th") if name in archive.names), None)
     if weights is None:
@@ -72,7 +72,7 @@ def _has_layer_norm(config: Any) -> bool:
 
 
 def _packed_options(archive: Container) -> Any:
-    """Return the parsed options file that AllenNLP packed under `fta/`, if there is exactly one."""
+    """Return the parsed options file from the archive's `fta/` folder, if there is exactly one."""
     names = [name for name in archive.names if name.startswith("fta/") and "options" in name]
     return archive.read_json(names[0]) if len(names) == 1 else None
 
@@ -94,19 +94,19 @@ def read_state(
     options: Any = None,
     description: str = "a model",
 ) -> Pretrained:
-    """Read the ELMo model in a state dict, ignoring all other tensors.
+    """Read the ELMo model in an AllenNLP state dict, ignoring all other tensors.
 
     Args:
-        state: Tensors by AllenNLP name.
+        state: Tensors by AllenNLP parameter name.
         label: File name for error messages.
         options: Parsed options.json, if known.
-        description: Type of the surrounding model, for error messages.
+        description: Type of the model that contains the ELMo model, for error messages.
     """
     prefixes = [name.removesuffix(_TABLE) for name in state if name.endswith(_TABLE)]
     if not prefixes:
         raise FormatError(
-            f"{label} contains {description}, not an ELMo: it has no ELMo character embedding (a "
-            f"tensor named *{_TABLE})."
+            f"{label} contains {description}, not an ELMo model: it has no ELMo character "
+            f"embedding (a tensor named *{_TABLE})."
         )
     if len(prefixes) > 1:
         raise FormatError(
@@ -185,8 +185,9 @@ def _geometry(
     options_config, notes = ModelConfig(), list[str]()
     if options is None:
         notes.append(
-            "The archive does not record clip values and activation function. Assuming those of "
-            f"the published models: cell clip {options_config.lstm.cell_clip:g}, projection clip "
+            "The archive does not record the clip values and the activation function. Assuming "
+            "those of the published models: "
+            f"cell clip {options_config.lstm.cell_clip:g}, projection clip "
             f"{options_config.lstm.projection_clip:g}, activation "
             f"{options_config.encoder.activation}."
         )

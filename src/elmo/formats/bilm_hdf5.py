@@ -1,6 +1,7 @@
-"""options.json and weights.hdf5 as written by bilm-tf, read by AllenNLP and published by NLPL.
+"""Reader and writer for options.json with weights.hdf5, the format of bilm-tf, AllenNLP and NLPL.
 
-Two optional files go with them: a softmax, and token embeddings precomputed for a vocabulary.
+Two optional HDF5 files can accompany them: softmax weights, and token embeddings precomputed for a
+vocabulary.
 """
 
 import dataclasses
@@ -39,10 +40,10 @@ def read(
 
     Args:
         options: Parsed options.json.
-        arrays: Datasets by name, optionally including those of a softmax.
+        arrays: Datasets by name, with or without softmax weights.
         label: Name of the weight file for error messages.
         origin: Description of the file format.
-        vocabulary: Words of the softmax, and of the input if the model reads word ids.
+        vocabulary: Softmax vocabulary. If the model reads word ids, also its input vocabulary.
     """
     arrays = dict(arrays)
     softmax = {name: arrays.pop(name) for name in SOFTMAX if name in arrays}
@@ -87,7 +88,7 @@ def _without_mask_row(table: Array) -> tuple[Array, list[str]]:
 
 
 def with_softmax(model: Pretrained, arrays: Mapping[str, Array], label: str) -> Pretrained:
-    """Return the model with a softmax.
+    """Return a copy of the model with softmax weights added.
 
     Args:
         model: Model without a softmax.
@@ -119,14 +120,14 @@ def with_softmax(model: Pretrained, arrays: Mapping[str, Array], label: str) -> 
 def with_token_embeddings(
     model: Pretrained, arrays: Mapping[str, Array], vocabulary: Vocabulary | None, label: str
 ) -> Pretrained:
-    """Return the model with precomputed token embeddings for the words of a vocabulary.
+    """Return a copy of the model with precomputed token embeddings for a vocabulary.
 
-    Other words are still computed from their characters.
+    The embeddings of all other words are still computed from their characters.
 
     Args:
         model: Character-based model.
         arrays: The dataset `embedding` (words, projection).
-        vocabulary: Words of the rows, in order.
+        vocabulary: Word of each row.
         label: File name for error messages.
     """
     if set(arrays) != {"embedding"}:
@@ -177,7 +178,7 @@ def write(model: Pretrained, folder: Path) -> None:
     A model read from such files is written back with bit-identical datasets.
 
     Args:
-        model: Character-based model whose characters are bytes.
+        model: Character-based model that represents words as bytes.
         folder: Output folder.
 
     Raises:

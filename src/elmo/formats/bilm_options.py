@@ -26,7 +26,7 @@ class Section:
         return Section(self.required(name), f"{self.label}.{name}")
 
     def boolean(self, name: str) -> bool:
-        """Return a boolean; a missing key is false."""
+        """Return a boolean, or False if the key is missing."""
         value = self.data.get(name)
         if value is not None and not isinstance(value, bool):
             raise FormatError(f"{self.label}.{name} is {value!r}, expected true or false.")
@@ -44,7 +44,7 @@ class Section:
         return value
 
     def clip(self, name: str) -> float | None:
-        """Return a clip value (non-negative float); a missing key is None."""
+        """Return a clip value (non-negative float), or None if the key is missing."""
         value = self.data.get(name)
         if value is None:
             return None
@@ -59,14 +59,14 @@ class Section:
         return float(value)
 
     def activation(self) -> Literal["relu", "tanh"]:
-        """Return the activation function of a character CNN."""
+        """Return the activation function of the character CNN."""
         value: Any = self.data.get("activation")
         if value not in ("relu", "tanh"):
             raise FormatError(f"{self.label}.activation is {value!r}, expected relu or tanh.")
         return cast(Literal["relu", "tanh"], value)
 
     def filters(self) -> tuple[tuple[int, int], ...]:
-        """Return the (width, count) pairs of the filters of a character CNN."""
+        """Return the (width, count) pairs of the character CNN filters."""
         value = self.data.get("filters")
         if not _is_filters(value):
             raise FormatError(f"{self.label}.filters is {value!r}, expected [width, count] pairs.")
@@ -86,12 +86,12 @@ def config_from_options(
     label: str,
     n_words: int = 0,
 ) -> tuple[ModelConfig, list[str]]:
-    """Read the model geometry, ignoring keys that only matter for training.
+    """Build a model config from bilm-tf options, ignoring keys that only affect training.
 
     Args:
         options: Parsed JSON.
         label: File name for error messages.
-        n_words: Rows of the word embedding, for a model without characters.
+        n_words: Number of rows of the word embedding, for models that read word ids.
 
     Returns:
         The config, and one sentence for each value that was corrected or assumed.
@@ -145,10 +145,11 @@ def _encoder(section: Section, projection_dim: int) -> tuple[EncoderConfig, list
     notes = []
     n_characters = section.integer("n_characters", default=N_BYTE_CHARACTERS + SHIFT)
     if n_characters == N_BYTE_CHARACTERS:
-        notes.append("n_characters is 261, the value during training: read as 262.")
+        notes.append("n_characters is 261, the value used during training: read as 262.")
     elif n_characters != N_BYTE_CHARACTERS + SHIFT:
         raise FormatError(
-            f"{section.label}.n_characters is {n_characters}, expected 262 (or 261 from training)."
+            f"{section.label}.n_characters is {n_characters}, expected 262 (or 261, as used "
+            "during training)."
         )
     filters = section.filters()
     config = EncoderConfig(
@@ -172,12 +173,12 @@ def _is_filters(value: Any) -> bool:
 def options_from_config(
     config: ModelConfig, original: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the options that bilm-tf and AllenNLP need to use a byte-character model.
+    """Return the options.json content that bilm-tf and AllenNLP need for a byte-character model.
 
     Args:
-        config: Model geometry.
-        original: Options the model came with, returned unchanged except that `n_characters` becomes
-            262.
+        config: Model config.
+        original: Options the model was loaded with, if any. They are returned unchanged, except
+            that `n_characters` is set to 262.
     """
     encoder, lstm = config.encoder, config.lstm
     if original is not None:

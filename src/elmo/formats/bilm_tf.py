@@ -1,6 +1,6 @@
-"""bilm-tf's TensorFlow checkpoints.
+"""Reader for bilm-tf's TensorFlow checkpoints.
 
-Variables are renamed to the dataset names of bilm-tf's HDF5 dump and then read like such a file.
+Variables are renamed to the dataset names in bilm-tf's HDF5 dump and then read like such a dump.
 """
 
 import re
@@ -43,12 +43,12 @@ def hdf5_name(variable: str) -> str:
 
 
 def read(prefix: Path, options: Any, vocabulary: Vocabulary | None) -> Pretrained:
-    """Read a checkpoint including its softmax.
+    """Read the model in a checkpoint, including its softmax.
 
     Args:
         prefix: Path of the checkpoint without `.index`.
         options: Parsed options.json of the training run.
-        vocabulary: Words of the softmax, if the file is available.
+        vocabulary: Softmax vocabulary, if available.
     """
     weights = {
         name: value
@@ -59,7 +59,7 @@ def read(prefix: Path, options: Any, vocabulary: Vocabulary | None) -> Pretraine
 
 
 def read_accumulators(prefix: Path, options: Any) -> dict[str, Tensor] | None:
-    """Read Adagrad's sum of squared gradients for each weight.
+    """Read Adagrad's sums of squared gradients, one tensor per weight.
 
     The sums have the same names and shapes as the weights, so they are read like a model.
 
@@ -68,7 +68,7 @@ def read_accumulators(prefix: Path, options: Any) -> dict[str, Tensor] | None:
         options: Parsed options.json of the training run.
 
     Returns:
-        Tensors by the names of `ELMoNetwork`, or None if the checkpoint has no optimizer state.
+        Tensors by `ELMoNetwork` parameter name, or None if the checkpoint has no optimizer state.
     """
     sums = {
         name.removesuffix(_OPTIMIZER_SLOT): value

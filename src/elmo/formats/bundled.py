@@ -1,17 +1,17 @@
-"""Models that are installed with the package: one model folder per name."""
+"""Names and folders of the models that ship with the package."""
 
 from pathlib import Path
 
-# All bundled models; an installation may lack their weights.
+# Names of all bundled models. An installation may lack some of their folders.
 NAMES = ("small-en", "small-ko")
 FOLDER = Path(__file__).parents[1] / "models"
 
 
 def installed() -> dict[str, Path]:
-    """Return the folder of each bundled model in this installation, by name."""
+    """Return the folders of the installed bundled models by model name."""
     return {path.parent.name: path.parent for path in sorted(FOLDER.glob("*/config.json"))}
 
 
 def listing() -> str:
-    """Return the names of the installed bundled models for a message."""
+    """Return the names of the installed bundled models as text for a message."""
     return ", ".join(installed()) or "none"

@@ -1,4 +1,4 @@
-"""A folder, zip or tar file as a set of named files.
+"""Uniform read access to the files in a folder, zip or tar archive.
 
 Archives are never unpacked to disk, so a name inside an archive cannot reach a path outside it.
 """
@@ -33,14 +33,14 @@ _READ_ERRORS = (
 
 @dataclass(frozen=True)
 class Container:
-    """Named files and a function that opens them.
+    """A read-only set of named files in a folder or archive.
 
     Attributes:
         label: Name for error messages.
-        names: Paths of the files inside.
+        names: Relative paths of the files.
         opener: Function that opens a file for random-access reading.
-        has_nested: Whether a path in a subfolder, not listed in `names`, is a file that can be
-            opened.
+        has_nested: Function that returns whether a path refers to a file in a subfolder. Such
+            files can be opened but are not listed in `names`.
     """
 
     label: str
@@ -49,7 +49,7 @@ class Container:
     has_nested: Callable[[str], bool] = lambda name: False
 
     def holds(self, name: str) -> bool:
-        """Whether a file of this path exists inside."""
+        """Whether the container has a file with this path."""
         return name in self.names or self.has_nested(name)
 
     def open(self, name: str) -> BinaryIO:
@@ -71,13 +71,13 @@ class Container:
         return parse_json(self.read(name), f"{self.label}: {name}")
 
     def listing(self) -> str:
-        """Return the first file names for an error message."""
+        """Return the first few file names as text for an error message."""
         shown = ", ".join(self.names[:8]) or "no files"
         return shown + (f" and {len(self.names) - 8} more" if len(self.names) > 8 else "")
 
 
 def one_line(error: Exception) -> str:
-    """Return the message of another library's error on one line of at most 200 characters."""
+    """Return an error message as a single line of at most 200 characters."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
@@ -107,8 +107,8 @@ def open_file(path: Path) -> BinaryIO:
 def open_folder(path: Path) -> Container:
     """Return the files directly inside a folder.
 
-    The folder may contain anything, so subfolders are not listed; a file in them is found by its
-    path.
+    Subfolders are not listed because they may contain many unrelated files. A file in a subfolder
+    can still be opened by its relative path.
     """
     try:
         names = tuple(sorted(item.name for item in path.iterdir() if item.is_file()))
@@ -123,9 +123,10 @@ def open_folder(path: Path) -> Container:
 
 
 def open_zip(path: Path) -> Container:
-    """Return the files of a zip, without a common top-level folder.
+    """Return the files in a zip archive.
 
-    Metadata folders that macOS adds are ignored.
+    If all files are in one top-level folder, its name is removed from their paths. Metadata folders
+    added by macOS are ignored.
     """
     try:
         archive = zipfile.ZipFile(path)
@@ -145,7 +146,7 @@ def open_zip(path: Path) -> Container:
 
 
 def open_tar(path: Path) -> Container:
-    """Return the regular files of a tar, compressed or not; links are ignored."""
+    """Return the regular files in a tar archive, compressed or not; links are ignored."""
     try:
         with tarfile.open(path) as archive:
             members = {item.name.removeprefix("./"): item for item in archive if item.isreg()}

@@ -1,4 +1,4 @@
-"""CRC-32C as stored by TensorFlow, vectorized with NumPy to check every tensor quickly."""
+"""TensorFlow's masked CRC-32C checksum, vectorized with NumPy for speed on large tensors."""
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ _TABLE = _make_table()
 
 
 def masked_crc32c(data: npt.NDArray[np.uint8]) -> int:
-    """Return the CRC-32C in TensorFlow's stored form: rotated, plus a constant."""
+    """Return the CRC-32C of the data, masked as in TensorFlow files: rotated, plus a constant."""
     register = 0xFFFFFFFF
     for start in range(0, data.size, _CHUNK_SIZE):
         register = _advance(register, data[start : start + _CHUNK_SIZE])
@@ -49,7 +49,15 @@ def _advance(register: int, data: npt.NDArray[np.uint8]) -> int:
 
 
 def _fold(data: npt.NDArray[np.uint8], unit: int) -> npt.NDArray[np.uint8]:
-    """Shorten a message in place to `unit` times the largest distance, keeping its remainder."""
+    """Shorten a message without changing its CRC remainder.
+
+    Args:
+        data: Message bytes, overwritten.
+        unit: Number of bytes per unit of distance.
+
+    Returns:
+        The last part of `data`, at most `unit` times the largest fold distance in length.
+    """
     near, middle, far = (distance * unit for distance in _FOLD_DISTANCES)
     while data.size > far:
         length = min(near, data.size - far)

@@ -1,6 +1,6 @@
-"""HDF5: read datasets as float32 arrays, and write files that survive a full disk.
+"""Reading HDF5 datasets as float32 arrays, and writing HDF5 files safely when the disk is full.
 
-h5py is imported when the first file is opened: most runs use no HDF5.
+h5py is imported only when a file is opened, because most runs do not use HDF5.
 """
 
 import io
@@ -18,7 +18,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def read_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
-    """Read every dataset of a file; links to other files are not followed.
+    """Read every dataset in a file. Links to other files are not followed.
 
     Args:
         file: File open for reading.
@@ -50,7 +50,7 @@ def read_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
 
 
 class HDF5File:
-    """An HDF5 file opened for writing that survives a full disk.
+    """An HDF5 file for writing that raises an ordinary error if the disk is full.
 
     The HDF5 library cannot close a file after a failed write: it keeps failing, and the process
     crashes at exit. This class therefore gives it a file whose writes always succeed: data that
@@ -70,19 +70,19 @@ class HDF5File:
         self.content = h5py.File(self._sink, "w")
 
     def check(self) -> None:
-        """Raise the disk's error if a write failed."""
+        """Raise the original disk error if a write failed."""
         if self._sink.error is not None:
             raise self._sink.error
 
     def close(self) -> None:
-        """Finish the file; raise the disk's error if a write failed."""
+        """Finish and close the file; raise the original disk error if a write failed."""
         self.content.close()
         self._sink.close()
         self.check()
 
 
 class _BufferingFile(io.RawIOBase):
-    """A file whose writes always succeed; data the disk did not accept is buffered."""
+    """A file whose writes always succeed: data that cannot be written to disk is buffered."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class _BufferingFile(io.RawIOBase):
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write datasets like bilm-tf does: contiguous float32 without attributes."""
+    """Write datasets as bilm-tf does: contiguous float32 without attributes."""
     file = HDF5File(path)
     try:
         for name, array in arrays.items():

@@ -1,8 +1,8 @@
-"""Model folders on a Hugging Face hub: one repository holds one model folder.
+"""Upload and download of models on a Hugging Face hub, one model folder per repository.
 
 All requests go through `huggingface_hub` (extra `hub`), which also reads HF_ENDPOINT,
-HF_HUB_OFFLINE and HF_TOKEN and caches downloads. The content of a folder is left to the format
-readers.
+HF_HUB_OFFLINE and HF_TOKEN and caches downloads. This module does not interpret the files; the
+format readers do.
 """
 
 import json
@@ -51,7 +51,7 @@ _NOT_A_HUB_ID = "a hub id has the form owner/name"
 def download(repository: str) -> Path:
     """Download a repository into the hub's cache and return its folder there.
 
-    Only the model files of the main branch are downloaded. If the hub cannot be reached, a copy in
+    Only model files on the main branch are downloaded. If the hub cannot be reached, a copy in
     the cache is used.
 
     Args:
@@ -96,13 +96,14 @@ def download(repository: str) -> Path:
 def upload(folder: Path, repository: str, *, private: bool = False) -> str:
     """Upload a model folder to the hub and return the URL of the commit.
 
-    The repository is created if it does not exist. The same commit deletes files of a previous
-    model that the new one lacks, so that two models never mix.
+    The repository is created if it does not exist. The same commit deletes files of a
+    previous model that the new model does not have, so that the two are never mixed.
 
     Args:
-        folder: Folder whose files are all uploaded.
+        folder: Model folder; all of its files are uploaded.
         repository: Hub id (owner/name).
-        private: Make the repository private; an existing public repository raises an error.
+        private: Whether to make the repository private. If it already exists and is public, an
+            error is raised.
     """
     try:
         import huggingface_hub
@@ -146,7 +147,7 @@ def _download_error(error: Exception, repository: str) -> str:
         reason = _connection_error(error)
         # Older versions of the library do not distinguish incomplete from missing.
         if isinstance(error, getattr(errors, "IncompleteSnapshotError", ())):
-            return f"The hub's cache contains only a part of {repository}, and {reason}"
+            return f"The hub's cache contains only part of {repository}, and {reason}"
         if isinstance(error, errors.LocalEntryNotFoundError):
             return f"{not_local}, it is not in the hub's cache, and {reason}"
         return f"Cannot download {repository}: {reason}"
@@ -183,25 +184,25 @@ def _upload_error(error: Exception) -> str:
 
 
 def _response_error(http_error: "HfHubHTTPError") -> str:
-    """Return why the hub answered with an error, as the end of a message."""
+    """Return the reason for an HTTP error from the hub, as the last part of an error message."""
     if _is_unauthorized(http_error):
         if _has_token(http_error):
-            return f"the hub rejects your token. {_HOW_TO_LOG_IN}"
+            return f"the hub rejected your token. {_HOW_TO_LOG_IN}"
         return f"you are not logged in to the hub. {_HOW_TO_LOG_IN}"
     status = http_error.response.status_code
     server_message = _one_line(http_error.server_message or http_error)
     if status in (403, 404):
         return (
-            f"the hub denies access ({status}: {server_message}). Check the name and the "
+            f"the hub denied access ({status}: {server_message}). Check the name and the "
             "permissions of your token."
         )
     if status == 429 or status >= 500:
         return f"the hub is busy or unavailable ({status}: {server_message}). Try again later."
-    return f"the hub rejects the request ({status}: {server_message})."
+    return f"the hub rejected the request ({status}: {server_message})."
 
 
 def _connection_error(error: Exception) -> str:
-    """Return why the hub sent no response, as the end of a message."""
+    """Return why there was no response from the hub, as the last part of an error message."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     for cause in _causes(error):
@@ -215,7 +216,7 @@ def _connection_error(error: Exception) -> str:
 
 
 def _http_error(error: Exception) -> "HfHubHTTPError | None":
-    """Return the HTTP error of the hub among the causes of an error, if there is one."""
+    """Return the hub's HTTP error from the exception chain, if there is one."""
     from huggingface_hub.errors import HfHubHTTPError
 
     return next((cause for cause in _causes(error) if isinstance(cause, HfHubHTTPError)), None)

@@ -1,4 +1,4 @@
-"""The commands `info` (describe a model) and `convert` (write it in another format)."""
+"""The `info` command, which describes a model, and `convert`, which changes its format."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +20,9 @@ class InfoResult:
     """Description of a model.
 
     Attributes:
-        rows: Format, geometry and vocabulary as labeled values.
+        rows: Format, architecture and vocabulary as labeled values.
         notes: Corrections and assumptions made while reading.
-        config: All options of the model as plain data.
+        config: Model config as JSON-compatible data.
         training: Training record of the model.
     """
 
@@ -32,7 +32,7 @@ class InfoResult:
     training: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as plain data."""
+        """Return the description as JSON-compatible data."""
         rows = {name.lower().replace(" ", "_"): value for name, value in self.rows.items()}
         details = {"training": self.training, "notes": list(self.notes), "config": self.config}
         return {**rows, **details}
@@ -49,7 +49,7 @@ class InfoResult:
 
 
 def info(config: InfoConfig) -> InfoResult:
-    """Describe a model file or folder: format, geometry, vocabulary, corrections made."""
+    """Describe a model: format, architecture, vocabulary, and corrections made while reading."""
     model = read(config.model, options=config.options)
     rows = describe(model)
     if model.storage is not None:
@@ -67,8 +67,8 @@ class ConvertResult:
         out: Folder that was written.
         origin: Format that was read.
         to: Format that was written.
-        storage: How the weights are stored.
-        notes: Corrections, assumptions and omissions.
+        storage: Weight storage dtype: float32, float16 or int8.
+        notes: Corrections and assumptions made while reading, and parts that were not written.
     """
 
     out: str
@@ -85,7 +85,7 @@ class ConvertResult:
 
 
 def convert(config: ConvertConfig) -> ConvertResult:
-    """Write any supported model as an elmo-torch folder, AllenNLP files or an ONNX graph."""
+    """Convert a model in any supported format to a model folder, AllenNLP files or ONNX."""
     if config.to not in _FORMATS:
         raise ConfigError(
             f"Unknown output format {config.to!r} (--to). Expected one of: {', '.join(_FORMATS)}."

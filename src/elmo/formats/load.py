@@ -1,4 +1,4 @@
-"""Detection of the format of a model file, folder or name, and dispatch to its reader."""
+"""Loading of models in any supported format: detects the format and calls its reader."""
 
 import dataclasses
 import logging
@@ -54,16 +54,16 @@ def read(
     softmax: str | Path | None = None,
     token_embeddings: str | Path | None = None,
 ) -> Pretrained:
-    """Read a model of any supported format.
+    """Read a model in any supported format.
 
     Args:
-        source: A folder, archive, weight file, checkpoint, bundled name or hub id. An existing path
-            takes precedence over a name.
-        options: Options.json; together with `weights`, AllenNLP's pair of files.
-        weights: Weights.hdf5; an alias of `source`.
+        source: Folder, archive, weight file, checkpoint, bundled model name or hub id. An existing
+            path takes precedence over a model name or hub id.
+        options: Path of options.json. AllenNLP users pass `options` and `weights`.
+        weights: Path of weights.hdf5; an alias for `source`.
         vocab: Vocabulary file, plain or gzipped.
         softmax: HDF5 file with `softmax/W` and `softmax/b`.
-        token_embeddings: HDF5 file with precomputed token embeddings of the vocabulary.
+        token_embeddings: HDF5 file with precomputed token embeddings for the words in `vocab`.
     """
     if source is not None and weights is not None:
         raise FormatError("Both source and weights were given. Pass only one of them.")
@@ -155,7 +155,7 @@ def _read_path(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretr
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Whether a path is a file or the prefix of a TensorFlow checkpoint."""
+    """Whether a path is a TensorFlow checkpoint prefix or one of the checkpoint's files."""
     is_part = path.suffix in (".index", ".meta") or ".data-" in path.name
     return not path.exists() or is_part or path.name == "checkpoint"
 
@@ -185,7 +185,7 @@ def _read_container(
     is_model_folder = model_folder.is_folder(files)
     if is_model_folder or many_langs.is_folder(files.names):
         if options is not None:
-            raise FormatError(f"{files.label} contains its own configuration. Leave options= out.")
+            raise FormatError(f"{files.label} contains its own configuration. Omit options=.")
         return model_folder.read(files) if is_model_folder else many_langs.read(files)
     if model_folder.is_folder(files, onnx_folder.FORMAT):
         raise FormatError(
@@ -232,7 +232,7 @@ def _read_hdf5(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretr
 
 
 def _model_arrays(file: BinaryIO, label: str) -> dict[str, Array]:
-    """Read the arrays of a model file; raise `FormatError` if they are only token embeddings."""
+    """Read an HDF5 weight file; raise `FormatError` if it contains only token embeddings."""
     arrays = read_arrays(file, label)
     if set(arrays) == {"embedding"}:
         size = " x ".join(f"{count:,}" for count in arrays["embedding"].shape)
@@ -259,7 +259,7 @@ def read_accumulators(
 
     Args:
         source: Anything that `read` accepts.
-        options: Options.json, if it is not next to the weights.
+        options: Path of options.json, if it is not next to the weights.
 
     Returns:
         Tensors by weight name, or None if the source has no optimizer state.
@@ -281,7 +281,11 @@ def _sibling_files(path: Path) -> Container:
 
 
 def _find_options(files: Container, weights: str = "") -> Any:
-    """Return the parsed options of a weight file: by matching name, or the only options file."""
+    """Return the parsed options for a weight file.
+
+    The options file whose name matches the weight file is used if it exists. Otherwise it must be
+    the only options file, or be named options.json.
+    """
     if "weights" in weights:
         partner = weights.replace("weights", "options").rsplit(".", 1)[0] + ".json"
         if partner in files.names:

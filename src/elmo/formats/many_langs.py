@@ -1,6 +1,6 @@
-"""ELMoForManyLangs folders: two pickles, two dictionaries, and a config file.
+"""Reader for ELMoForManyLangs folders: two pickles, two dictionaries and a config file.
 
-The config usually points to an architecture file that is not part of the folder.
+The config usually refers to an architecture file that is not in the folder.
 """
 
 import posixpath
@@ -41,12 +41,12 @@ _PACKAGED_ARCHITECTURE: dict[str, Any] = {
 
 
 def is_folder(names: tuple[str, ...]) -> bool:
-    """Whether these are the file names of an ELMoForManyLangs model."""
+    """Whether these file names belong to an ELMoForManyLangs model."""
     return "encoder.pkl" in names and "token_embedder.pkl" in names
 
 
 def read(folder: Container) -> Pretrained:
-    """Read a model from its folder or zip."""
+    """Read an ELMoForManyLangs model from a folder or zip."""
     architecture, notes = _architecture(folder)
     state: dict[str, weight_names.Array] = {}
     for part in ("token_embedder", "encoder"):
@@ -148,9 +148,11 @@ def _config(architecture: Any, n_words: int, n_characters: int, label: str) -> M
 
 
 def _dictionary(folder: Container, name: str) -> dict[str, int]:
-    """Read `symbol<TAB>id` lines; an empty symbol is read as U+3000, which was stripped.
+    """Read a dictionary file with one `symbol<TAB>id` entry per line.
 
-    Lines are split at newlines only: other line breaks and white space are valid symbols.
+    An empty symbol is read as U+3000 (ideographic space), which had been stripped from the
+    file. Lines are split only at newlines, because other line breaks and white space are valid
+    symbols.
     """
     entries: dict[str, int] = {}
     for number, line in enumerate(folder.read(name).split(b"\n"), start=1):

@@ -1,4 +1,4 @@
-"""Layer mixes of a loaded model: initial values, and the mixes requested by the user."""
+"""Layer mixes of a loaded model: initial values, and changes requested by the user."""
 
 import dataclasses
 import logging
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
-    """Return the parameters of untrained mixes: equal weights and gamma 1."""
+    """Return the parameters of untrained layer mixes: equal weights and a gamma of 1."""
     mixes: dict[str, Tensor] = {}
     for number in range(n_mixes):
         mixes[f"mixes.{number}.weights"] = torch.zeros(n_layers)
@@ -24,7 +24,7 @@ def initial_mixes(n_layers: int, n_mixes: int = 1) -> dict[str, Tensor]:
 
 
 def has_trained_mixes(model: Pretrained) -> bool:
-    """Whether any mix of a model differs from the plain mean of its layers."""
+    """Whether any layer mix of a model differs from the unweighted mean of the layers."""
     initial = initial_mixes(model.config.n_layers, model.config.mix.n_mixes)
     return any(not torch.equal(model.weights[name], value) for name, value in initial.items())
 
@@ -37,17 +37,17 @@ def with_mixes(
     top_only: bool = False,
     fixed: Sequence[float] | None = None,
 ) -> Pretrained:
-    """Return the model with the requested number and type of mixes.
+    """Return a copy of the model with the requested number and type of layer mixes.
 
-    Existing mixes are kept up to `n_mixes`; additional ones are untrained.
+    The first `n_mixes` mixes of the model are used; missing ones are added untrained.
 
     Args:
-        model: Model as it was read.
+        model: Loaded model.
         n_mixes: Number of mixes.
-        layer_norm: Layer norm before mixing: "allennlp" (or True), "bilm-tf" or "none". False keeps
-            the setting the model was trained with.
-        top_only: Use only the top layer, scaled by gamma.
-        fixed: Mix weights before the softmax that replace the weights of the model.
+        layer_norm: Layer norm applied before mixing: "allennlp" (or True), "bilm-tf" or "none".
+            False uses the setting the model was trained with.
+        top_only: Whether to use only the top layer, scaled by gamma.
+        fixed: Mix weights (before the softmax, one per layer) that replace the model's own.
     """
     stored = model.config.mix
     if layer_norm is False:
@@ -62,7 +62,7 @@ def with_mixes(
     if n_mixes < stored.n_mixes:
         logger.warning(
             "%s: the model has %d mixes, but only the first %d are used. Set "
-            "num_output_representations=%d to keep all.",
+            "num_output_representations=%d to use all of them.",
             model.origin,
             stored.n_mixes,
             n_mixes,

@@ -1,4 +1,4 @@
-"""Model cards (README.md) and descriptions of models."""
+"""Model cards (README.md) and model descriptions for `elmo info`."""
 
 from elmo.config import ModelConfig, Storage
 from elmo.formats.pretrained import Pretrained
@@ -17,11 +17,11 @@ _GRAPH_STORAGE_TEXTS = {
 
 
 def model_card(model: Pretrained, storage: Storage = "float32") -> str:
-    """Return the README.md of a model folder.
+    """Return the text of the README.md for a model folder.
 
     Args:
         model: Model in the folder.
-        storage: How the weights are stored; float32 is not mentioned.
+        storage: Weight storage dtype. The card mentions it unless it is float32.
     """
     config = model.config
     lines = [
@@ -62,11 +62,11 @@ def model_card(model: Pretrained, storage: Storage = "float32") -> str:
 
 
 def onnx_card(model: Pretrained, storage: Storage) -> str:
-    """Return the README.md of a folder with an ONNX graph.
+    """Return the text of the README.md for an ONNX export folder.
 
     Args:
         model: Model that was exported.
-        storage: How the graph stores weights.
+        storage: Dtype of the weights in the graph.
     """
     config = model.config
     omitted = ("mixes", "softmax")
@@ -91,14 +91,14 @@ def onnx_card(model: Pretrained, storage: Storage) -> str:
         "",
         f"{_GRAPH_STORAGE_TEXTS[storage]} Batch size and length are dynamic; every sentence starts "
         "from the zero state. `config.json` (`model.text`) defines how words are converted to ids, "
-        "together with `characters.json` and `words.json` if the model has dictionaries. The page "
-        "on export of elmo-torch's documentation shows the code.",
+        "together with `characters.json` and `words.json` if the model has dictionaries. The "
+        "export page of the elmo-torch documentation shows the code.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def describe(model: Pretrained) -> dict[str, str | int]:
-    """Return format, geometry and size of a model as labeled values."""
+    """Return the format, architecture and size of a model as labeled values."""
     config = model.config
     encoder, lstm = config.encoder, config.lstm
     clips = [

@@ -1,4 +1,4 @@
-"""elmo-torch's model folder: config.json, model.safetensors, vocabulary, dictionaries, README."""
+"""Reader and writer for elmo-torch model folders (config.json with model.safetensors)."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +34,11 @@ CARD = "README.md"
 
 
 def is_folder(folder: Container, format_name: str = FORMAT) -> bool:
-    """Whether the config.json of a folder names this format.
+    """Whether the config.json in a folder declares the given format.
 
     Args:
-        folder: Files of the folder.
-        format_name: Expected value of the key `format`.
+        folder: Files in the folder.
+        format_name: Expected value of the `format` key.
     """
     if CONFIG not in folder.names:
         return False
@@ -52,7 +52,7 @@ def read(folder: Container) -> Pretrained:
     if header.get("version") != VERSION:
         raise FormatError(
             f"{folder.label}: format version {header.get('version')!r} is not supported; this "
-            f"program reads version {VERSION}. Install a newer elmo-torch."
+            f"version of elmo-torch reads version {VERSION}. Install a newer elmo-torch."
         )
     try:
         config = from_dict(ModelConfig, header.get("model"), f"{folder.label}: {CONFIG}: model")
@@ -108,15 +108,16 @@ def _dictionary(folder: Container, name: str) -> dict[str, int]:
 
 
 def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> None:
-    """Write a model folder atomically; files of a previous model in it are replaced.
+    """Write a model folder atomically, replacing the files of a previous model.
 
     Args:
         model: Model to write.
         folder: Output folder, created if it does not exist.
-        storage: How the weights are stored; they are always loaded as float32.
+        storage: Dtype in which weights are stored; they are always loaded as float32.
 
     Raises:
-        OutputError: The folder contains files of these names that are not an elmo-torch model.
+        OutputError: The folder contains files with the names of model files that do not belong to
+            an elmo-torch model.
     """
     names = (CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS, CARD)
     check_target(folder, names, FORMAT)
@@ -144,12 +145,13 @@ def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> None
 
 
 def check_target(folder: Path, names: Sequence[str], format_name: str) -> None:
-    """Raise `OutputError` if writing would replace files that do not belong to such a model.
+    """Raise `OutputError` if writing would replace files of another program or format.
 
     Args:
         folder: Output folder.
-        names: Files that would be replaced.
-        format_name: Value of the key `format` in the config.json of a previous model.
+        names: Names of the files that would be replaced.
+        format_name: Format that is written. Files may be replaced if the config.json in the folder
+            declares this format.
     """
     existing = [name for name in names if (folder / name).is_file()]
     if not existing or (folder / CONFIG).is_dir():
@@ -167,16 +169,16 @@ def check_target(folder: Path, names: Sequence[str], format_name: str) -> None:
 
 
 def as_json(value: Mapping[str, Any] | None) -> bytes | None:
-    """Return the encoded content of a JSON file, or None for None."""
+    """Return a value as encoded JSON, or None if the value is None."""
     if value is None:
         return None
     return (json.dumps(value, indent=1) + "\n").encode("ascii")
 
 
 def dictionary_json(entries: Mapping[str, int] | None) -> bytes | None:
-    """Return a dictionary as JSON, or None for None.
+    """Return a dictionary as encoded JSON, or None if there is no dictionary.
 
-    It is written as a list if its ids are consecutive from 0, as is usual.
+    If its ids are 0, 1, 2, ..., as is usual, it is written as a list of symbols in id order.
     """
     if entries is None:
         return None

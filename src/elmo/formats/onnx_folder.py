@@ -1,6 +1,6 @@
-"""ONNX export folder for programs without PyTorch.
+"""Writer for ONNX export folders, for use without PyTorch.
 
-It contains the graph and the files needed to convert words to ids.
+A folder contains the graph and the files needed to convert words to ids.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ SECTIONS = ("text", "encoder", "lstm")
 
 
 def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> list[str]:
-    """Write an export folder atomically; files of a previous export in it are replaced.
+    """Write an export folder atomically, replacing the files of a previous export.
 
     Args:
         model: Model to export.
         folder: Output folder, created if it does not exist.
-        storage: How the graph stores weights.
+        storage: Dtype of the weights in the graph.
 
     Returns:
         One sentence for each part that is not exported, and one on how closely the graph matches
@@ -80,7 +80,7 @@ def write(model: Pretrained, folder: Path, storage: Storage = "float32") -> list
 
 
 def omissions(model: Pretrained) -> list[str]:
-    """Return one sentence for each part of the model that the graph lacks."""
+    """Return one sentence for each part of the model that is not exported."""
     notes = []
     if has_trained_mixes(model):
         notes.append("The trained layer mixes are not written: the graph returns every layer.")

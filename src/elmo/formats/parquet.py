@@ -1,8 +1,8 @@
 """Minimal Parquet writer: plain encoding, one page per column, uncompressed.
 
-Cells contain numbers, strings or regular nested lists of them (arrays). The list structure follows
-from the array shapes (`parquet_levels.py`), and the values are written directly from their memory.
-Nothing is null, although the schema allows it, as Arrow's does. The format:
+Cells contain numbers, strings or arrays of them, which are stored as nested lists. The list
+structure follows from the array shapes (`parquet_levels.py`), and array values are written without
+copying. The schema allows null values, as Arrow's does, but none are written. File format:
 https://parquet.apache.org/docs/file-format/
 """
 
@@ -54,12 +54,12 @@ EMPTY = struct({})
 
 @dataclass(frozen=True)
 class ColumnType:
-    """Type of the values of a column.
+    """Type of the values in a column.
 
     Attributes:
         physical: Physical type number.
-        n_bytes: Size of a value, for fixed-length byte arrays.
-        converted: Converted type number, for older readers.
+        n_bytes: Size of a value in bytes, for fixed-length byte arrays.
+        converted: Converted type number, used by older readers.
         logical: Logical type number.
     """
 
@@ -94,7 +94,7 @@ class Column:
         return [self.name, *["list", "element"] * self.depth]
 
     def schema(self) -> Iterator[Value]:
-        """Yield the schema elements from the outermost list to the values."""
+        """Yield the schema elements, from the outermost list down to the values."""
         name = self.name
         for _ in range(self.depth):
             yield _element(name, OPTIONAL, None, 1, LIST_CONVERTED, LIST_LOGICAL)
@@ -109,7 +109,7 @@ class Cells:
     """The content of one column for a group of rows.
 
     Attributes:
-        shapes: Shape of each row's nested list: `depth` sizes.
+        shapes: Shape of the array in each row, with `depth` dimensions.
         data: Values of all rows, little-endian, in one or more buffers.
         bounds: Encoded minimum and maximum for the column statistics, or None.
     """
@@ -241,12 +241,12 @@ def _sized(data: bytes) -> bytes:
 
 
 def plain_strings(texts: Iterable[str]) -> bytes:
-    """Return strings in plain encoding: the length in bytes, then the bytes, of each."""
+    """Return strings in plain encoding: the byte length of each string, then its bytes."""
     encoded = [text.encode() for text in texts]
     sizes = map(LENGTH.pack, map(len, encoded))
     return b"".join(chain.from_iterable(zip(sizes, encoded, strict=True)))
 
 
 def plain_numbers(numbers: NDArray[Any], dtype: str) -> memoryview:
-    """Return an array in plain encoding, without a copy if it already has this dtype."""
+    """Return an array in plain encoding, without copying if it already has the given dtype."""
     return np.ascontiguousarray(numbers, np.dtype(dtype).newbyteorder("<")).reshape(-1).data

@@ -1,9 +1,8 @@
 """Repetition and definition levels of Parquet columns that contain arrays.
 
-Parquet describes nested lists by two levels per entry (from the Dremel paper), stored as runs of
-equal levels. Entries are the innermost values of a row, plus one entry for each empty list. For
-arrays the levels follow from the shape alone: two runs per innermost list, without looking at any
-value.
+Parquet describes nested lists with two levels per entry (see the Dremel paper), stored as runs of
+equal levels. Each innermost value is an entry, and so is each empty list. For arrays, the levels
+depend only on the shape, so they are computed without reading the values.
 """
 
 from collections.abc import Sequence
@@ -17,25 +16,30 @@ Shape = tuple[int, ...]
 
 
 def truncate_at_zero(shape: Shape) -> Shape:
-    """Cut a shape before its first 0: an empty list has no nested entries."""
+    """Return the dimensions of a shape before its first 0, because an empty list has no entries."""
     return shape[: shape.index(0)] if 0 in shape else shape
 
 
 def definition_levels(shapes: Sequence[Shape]) -> bytes:
-    """Encode how deeply each entry is defined: 1 for the row, plus 2 per nested list.
+    """Return the encoded Parquet definition levels of a column.
+
+    The definition level of an entry is 1, plus 2 for each list that contains it.
 
     Args:
-        shapes: Shape of each row, truncated at zero.
+        shapes: Shape of the array in each row, shortened by `truncate_at_zero`.
     """
     groups = groupby(shapes, len)
     return b"".join(_run(sum(map(prod, rows)), 1 + 2 * depth) for depth, rows in groups)
 
 
 def repetition_levels(shapes: Sequence[Shape]) -> bytes:
-    """Encode at which nesting depth each entry continues a list; 0 starts a new row.
+    """Return the encoded Parquet repetition levels of a column.
+
+    The repetition level of an entry is the nesting depth of the list that it continues, or 0 if it
+    is the first entry of a row.
 
     Args:
-        shapes: Shape of each row, truncated at zero.
+        shapes: Shape of the array in each row, shortened by `truncate_at_zero`.
     """
     return b"".join(map(_repetition, shapes))
 
@@ -50,8 +54,8 @@ def _repetition(shape: Shape) -> bytes:
     return levels
 
 
-# Most rows have one of few lengths, so the same runs recur.
+# Cached because the same few runs occur in most rows.
 @lru_cache(1024)
 def _run(count: int, level: int) -> bytes:
-    """Encode a run: twice its length as a varint, then the level in one byte."""
+    """Encode a run of equal levels: twice its length as a varint, then the level as one byte."""
     return varint(2 * count) + bytes([level]) if count else b""

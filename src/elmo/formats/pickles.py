@@ -1,4 +1,4 @@
-"""PyTorch pickles as state dicts, always loaded with `weights_only=True`."""
+"""Reader for state dicts in PyTorch pickles, always loaded with `weights_only=True`."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""`Pretrained`: a model as plain data, returned by every reader and accepted by every writer."""
+"""`Pretrained`, the in-memory model that all readers return and all writers accept."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -19,20 +19,23 @@ from elmo.text.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A model read from a file.
+    """A model as plain data: config, weights and dictionaries.
 
     Attributes:
-        config: Options of the model.
-        weights: Tensors by the names of `ELMoNetwork`.
+        config: Model config.
+        weights: Tensors by `ELMoNetwork` parameter name.
         origin: Description of the file format.
-        vocabulary: Words of the softmax, if the model has one.
-        characters: Raw id of each symbol, if the character scheme has a dictionary.
-        words: Raw id of each input word, if the model has word embeddings.
+        vocabulary: Softmax vocabulary, if the model has one.
+        characters: Id of each symbol as stored in the dictionary file, if the character scheme uses
+            one.
+        words: Id of each input word as stored in the dictionary file, if the model has word
+            embeddings.
         notes: Corrections and assumptions made while reading, one sentence each.
-        options: The options.json the model came with, written back with it.
+        options: Content of the options.json that the model was loaded with, preserved when the
+            model is written.
         source: File the model was read from, for error messages.
-        training: How the model was trained, if it was trained by elmo-torch.
-        storage: Dtype and size of the weights in the file, if it is an elmo-torch folder.
+        training: Training record, if the model was trained with elmo-torch.
+        storage: Dtype and size of the weights on disk, if read from an elmo-torch folder.
     """
 
     config: ModelConfig
@@ -92,12 +95,12 @@ class Pretrained:
                 )
 
     def with_tokenizer(self, name: str) -> "Pretrained":
-        """Return the model with a recorded tokenizer; raise `ConfigError` for an unknown name."""
+        """Return a copy with this tokenizer name; raise `ConfigError` if the name is unknown."""
         text = dataclasses.replace(self.config.text, tokenizer=get_tokenizer(name).name)
         return dataclasses.replace(self, config=dataclasses.replace(self.config, text=text))
 
     def with_forget_bias(self, value: float) -> "Pretrained":
-        """Return an equivalent model with this forget bias, adjusting the LSTM biases to match."""
+        """Return an equivalent model with this forget bias, adjusting the LSTM biases."""
         surplus = value - self.config.lstm.forget_bias
         if not surplus:
             return self
@@ -112,7 +115,7 @@ class Pretrained:
 
     @property
     def n_parameters(self) -> int:
-        """Number of parameters of the biLM, without mask rows, mixes and softmax."""
+        """Number of biLM parameters, excluding mask rows, layer mixes and softmax."""
         names = [name for name in self.weights if name.startswith("bilm.")]
         masks = sum(
             self.weights[name].shape[1]
@@ -130,7 +133,8 @@ def check_finite(weights: Mapping[str, Tensor], label: str) -> None:
         label: File name for error messages.
     """
     for name, tensor in weights.items():
-        # The sum is a quick test: it is finite unless a value is not, or the sum itself overflowed.
+        # Quick test first: if the sum is finite, all values are. Otherwise the sum may have
+        # overflowed, so every value is checked.
         is_finite = tensor.sum(dtype=torch.float32).isfinite() or torch.isfinite(tensor).all()
         if not is_finite:
             raise FormatError(
@@ -139,9 +143,9 @@ def check_finite(weights: Mapping[str, Tensor], label: str) -> None:
             )
 
 
-@lru_cache(maxsize=16)  # the same config is checked several times while a model is loaded
+@lru_cache(maxsize=16)  # loading a model checks the same config several times
 def expected_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
-    """Return the name and shape of every tensor of a model with this config."""
+    """Return the shape of each tensor of a model with this config, by tensor name."""
     try:
         with torch.device("meta"):
             network = ELMoNetwork(config=config)

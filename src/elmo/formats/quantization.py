@@ -1,7 +1,8 @@
-"""Compact storage of weights: float16, or int8 with one float16 scale per matrix row.
+"""Compact weight storage: float16, or int8 with one float16 scale per matrix row.
 
-A row holds the weights of one output unit, so a single large weight reduces the precision of its
-own row only. Code outside `formats` never sees quantized tensors: they are loaded as float32.
+A row holds the weights of one output unit, so a single large weight reduces the precision of only
+its own row. Quantized tensors are converted to float32 on loading, so other packages never see
+them.
 """
 
 from collections.abc import Mapping
@@ -18,10 +19,11 @@ _LARGEST = 127  # -128 is unused, so that quantization is symmetric
 
 
 def pack(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
-    """Return tensors in their stored form: `NAME`, and for int8 also `NAME.scale`.
+    """Convert float32 tensors to the form in which they are stored.
 
-    A tensor with values too large for float16, or for a float16 scale, stays float32: fixed mixes
-    use weights such as -9e10 to exclude a layer.
+    An int8 tensor `NAME` is accompanied by its row scales, `NAME.scale`. A tensor with values too
+    large for float16, or for a float16 scale, is stored as float32: fixed layer mixes use weights
+    such as -9e10 to exclude a layer.
 
     Args:
         weights: Finite tensors by name.
@@ -50,7 +52,7 @@ def pack(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
 
 
 def unpack(stored: Mapping[str, Tensor], label: str) -> dict[str, Tensor]:
-    """Return stored tensors as float32; int8 matrices are multiplied by their row scales.
+    """Convert stored tensors to float32, multiplying int8 matrices by their row scales.
 
     Args:
         stored: Tensors by name, as returned by `pack`.
@@ -76,7 +78,7 @@ def unpack(stored: Mapping[str, Tensor], label: str) -> dict[str, Tensor]:
 
 
 def describe_storage(stored: Mapping[str, Tensor]) -> str:
-    """Return how tensors are stored: the narrowest dtype among them and the total size."""
+    """Return the narrowest dtype and the total size of stored tensors, such as "int8, 7.0 MB"."""
     dtypes = {tensor.dtype for tensor in stored.values()}
     narrowest = min(dtypes, key=lambda dtype: dtype.itemsize, default=torch.float32)
     n_bytes = sum(tensor.nbytes for tensor in stored.values())
@@ -84,7 +86,7 @@ def describe_storage(stored: Mapping[str, Tensor]) -> str:
 
 
 def _row_scales(values: Tensor) -> Tensor:
-    """Return for each row the smallest float16 scale that maps its values to at most 127."""
+    """Return the smallest float16 scale per row with which no quantized value exceeds 127."""
     largest = values.flatten(1).abs().amax(dim=1)
     scale = (largest / _LARGEST).half()
     # Rounded to nearest, a scale can be too small, or zero for a row of tiny values. The product is

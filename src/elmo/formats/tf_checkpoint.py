@@ -1,7 +1,7 @@
-"""Reader of TensorFlow V2 checkpoints without TensorFlow: a prefix in, named NumPy arrays out.
+"""Reader for TensorFlow V2 checkpoints that does not need TensorFlow.
 
-It reads the `.index` table and the `.data` shards and verifies every checksum. It does not know
-ELMo's variable names and supports neither graphs (`.meta`) nor the V1 format nor writing.
+It reads the `.index` table and the `.data` shards into NumPy arrays and verifies every checksum.
+Graphs (`.meta`) and the V1 format are not supported.
 """
 
 import math
@@ -46,11 +46,12 @@ def find_checkpoint(path: Path) -> Path:
 
     Args:
         path: A folder, any file of the checkpoint (`.index`, `.data-…`, `.meta` or the text file
-            `checkpoint`), or the prefix itself. In a folder the text file `checkpoint` decides;
-            without it, the only `.index` or the one with the highest step.
+            `checkpoint`), or the prefix itself. In a folder, the text file `checkpoint` names the
+            checkpoint. Without that file, the only `.index` or the one with the highest
+            step is used.
 
     Raises:
-        FormatError: There is no index file, or there are several and none is the newest.
+        FormatError: There is no index file, or it is ambiguous which one is the newest.
     """
     if os.path.isdir(path):
         return _find_in_folder(path)
@@ -79,15 +80,14 @@ def find_checkpoint(path: Path) -> Path:
 def read_checkpoint(prefix: Path) -> dict[str, npt.NDArray[Any]]:
     """Read all tensors of a checkpoint.
 
-    Three things are verified: the CRC-32C of each index block, the CRC-32C of every tensor, and
-    that a tensor's byte count matches its shape and its bytes lie inside the data file without
-    overlapping another tensor.
+    The checksums of all index blocks and tensors are verified. Each tensor must have the size that
+    its shape implies, lie inside the data file, and not overlap another tensor.
 
     Args:
         prefix: Path of the checkpoint without `.index`, as returned by `find_checkpoint`.
 
     Returns:
-        Writable arrays in native byte order by name, in the order of the index. bfloat16 is
+        Writable arrays in native byte order by tensor name, in index order. bfloat16 tensors are
         converted to float32 without loss.
 
     Raises:
@@ -157,7 +157,7 @@ def _follow_checkpoint_file(path: Path, prefixes: list[Path]) -> Path:
     if match is None:
         raise _format_error(
             path,
-            "no line model_checkpoint_path",
+            "no model_checkpoint_path line",
             'a text file with model_checkpoint_path: "…"',
             f"Pass the .index file itself; the folder contains: {listing}.",
         )
@@ -176,7 +176,7 @@ def _follow_checkpoint_file(path: Path, prefixes: list[Path]) -> Path:
 
 
 def _unescape(text: bytes) -> str:
-    """Undo the escapes of protocol buffer text: octal bytes and backslashes."""
+    """Decode the octal and backslash escapes in a protocol buffer text string."""
 
     def unescaped(match: re.Match[bytes]) -> bytes:
         octal, character = match.groups()
@@ -256,7 +256,7 @@ def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> No
     if entry.dtype not in _STORED_DTYPES:
         raise _format_error(
             path,
-            f"tensor {name} of dtype {entry.dtype}",
+            f"tensor {name} with dtype {entry.dtype}",
             f"one of {', '.join(_STORED_DTYPES)}",
             "Save the checkpoint without this tensor, or convert it to a supported dtype.",
         )
@@ -270,7 +270,7 @@ def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> No
     if len(entry.shape) > _MAX_RANK:
         raise _format_error(
             path,
-            f"tensor {name} of {len(entry.shape)} dimensions",
+            f"tensor {name} with {len(entry.shape)} dimensions",
             f"at most {_MAX_RANK}",
             COPY_AGAIN,
         )
@@ -278,8 +278,8 @@ def _check_entry(path: Path, name: str, entry: TensorEntry, n_shards: int) -> No
     if n_bytes != entry.n_bytes:
         raise _format_error(
             path,
-            f"tensor {name} of {entry.n_bytes} bytes",
-            f"{n_bytes} for {entry.dtype} of shape {entry.shape}",
+            f"tensor {name} with {entry.n_bytes} bytes",
+            f"{n_bytes} for {entry.dtype} with shape {entry.shape}",
             COPY_AGAIN,
         )
 
@@ -357,5 +357,8 @@ def _decode(
         return array.reshape(entry.shape)
     except (ValueError, OverflowError):
         raise _format_error(
-            path, f"tensor {name} of shape {entry.shape}", "a shape that NumPy supports", COPY_AGAIN
+            path,
+            f"tensor {name} with shape {entry.shape}",
+            "a shape that NumPy supports",
+            COPY_AGAIN,
         ) from None

@@ -1,6 +1,6 @@
-"""Parser of the `.index` table of a TensorFlow V2 checkpoint: bytes in, tensor entries out.
+"""Parser for the `.index` table of a TensorFlow V2 checkpoint.
 
-It handles blocks, prefix-compressed keys and the protocol buffer fields in use; it opens no files.
+It works on the bytes of the table: blocks, prefix-compressed keys and protocol buffer messages.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class TensorEntry:
 
 
 class DefectError(Exception):
-    """A defect of the index, raised by code that does not know the file name."""
+    """A defect in the index; the caller adds the file name to the message."""
 
     def __init__(self, found: str, expected: str, action: str = COPY_AGAIN) -> None:
         super().__init__(found, expected, action)
@@ -76,13 +76,13 @@ def parse_table(table: bytes) -> tuple[int, dict[str, TensorEntry]]:
         try:
             name = key.decode("utf-8")
         except UnicodeDecodeError:
-            raise DefectError(f"the tensor name {key!r}", "UTF-8") from None
+            raise DefectError(f"the tensor name {key!r}", "a name in UTF-8") from None
         entries[name] = _parse_entry(value)
     return n_shards, entries
 
 
 def _iterate_rows(table: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield all keys and values of the table; raise `DefectError` if the keys are not sorted."""
+    """Yield the (key, value) rows of the table; raise `DefectError` if keys are not sorted."""
     footer = table[-FOOTER_SIZE : -len(MAGIC)]
     _, after_metaindex = _parse_handle(footer, 0)
     index_handle, _ = _parse_handle(footer, after_metaindex)
@@ -120,7 +120,7 @@ def _iterate_block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes
         value_end = value_start + n_value
         if n_shared > len(key) or value_end > entries_end:
             raise DefectError(
-                f"an entry of lengths {n_shared}, {n_unshared}, {n_value} at byte {position} of "
+                f"an entry with lengths {n_shared}, {n_unshared}, {n_value} at byte {position} of "
                 f"the block at {offset}",
                 f"a shared prefix of at most {len(key)} bytes and an end by byte {entries_end}",
             )
@@ -163,7 +163,7 @@ def _parse_varint(buffer: bytes, position: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(buffer):
-            raise DefectError("a varint that exceeds the end of its record", "its last byte")
+            raise DefectError("a varint cut off by the end of its record", "a complete one")
         byte = buffer[position]
         position += 1
         value |= (byte & 0x7F) << shift
@@ -173,7 +173,7 @@ def _parse_varint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def _parse_message(message: bytes) -> tuple[dict[int, int], dict[int, list[bytes]]]:
-    """Split a protocol buffer message into its numbers and byte strings, by field number."""
+    """Return the integer and byte-string fields of a protocol buffer message by field number."""
     numbers: dict[int, int] = {}
     strings: dict[int, list[bytes]] = {}
     position = 0
@@ -188,12 +188,12 @@ def _parse_message(message: bytes) -> tuple[dict[int, int], dict[int, list[bytes
         elif wire_type in (1, 5):
             length = 8 if wire_type == 1 else 4
         else:
-            raise DefectError(f"a field of wire type {wire_type}", "type 0, 1, 2 or 5")
+            raise DefectError(f"a field with wire type {wire_type}", "type 0, 1, 2 or 5")
         content = message[position : position + length]
         position += length
         if position > len(message):
             raise DefectError(
-                f"field {field} of {length} bytes", f"at most the remaining {len(content)}"
+                f"field {field} with {length} bytes", f"at most the remaining {len(content)}"
             )
         if wire_type == 2:
             strings.setdefault(field, []).append(content)

@@ -1,7 +1,6 @@
-"""Writer for the part of Thrift's compact protocol that Parquet metadata needs.
+"""Encoder for the part of Thrift's compact protocol that Parquet metadata uses.
 
-A value is encoded before it is placed in a struct or list, so it carries its type, which is written
-in front of it: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+Each encoded value carries its type, because structs and lists write the type before the value. See https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ class Value(NamedTuple):
 
 
 def varint(number: int) -> bytes:
-    """Encode a non-negative integer in groups of seven bits, lowest first."""
+    """Encode a non-negative integer in seven-bit groups, least significant first."""
     data = bytearray()
     while number > 0x7F:
         data.append(number & 0x7F | 0x80)
@@ -58,8 +57,8 @@ def list_of(type_id: int, values: Sequence[Value]) -> Value:
     """Encode a list.
 
     Args:
-        type_id: Type of the elements, also written for an empty list.
-        values: Elements, all of that type.
+        type_id: Element type, which is written even if the list is empty.
+        values: Encoded elements, all of this type.
     """
     length = len(values)
     if length <= MAX_SHORT_LIST:
@@ -73,7 +72,8 @@ def struct(fields: Mapping[int, Value | None]) -> Value:
     """Encode a struct.
 
     Args:
-        fields: Values by field id, in ascending order with steps of at most 15; None is omitted.
+        fields: Encoded values by field id. Ids must be in ascending order, in steps of at most 15.
+            Fields with the value None are omitted.
     """
     data = bytearray()
     previous_id = 0

@@ -1,7 +1,7 @@
-"""Keys of the training record that a model folder keeps in `config.json`.
+"""Keys and labels of the training record in the `config.json` of a model folder.
 
-The record says how the model was trained. `LABELS` maps each key to the label shown to people in
-the model card and by `elmo info`.
+The record describes how the model was trained. `LABELS` maps each key to the label shown in the
+model card and by `elmo info`.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ LABELS = {
     HELDOUT_OOV_RATE: "held-out out-of-vocabulary rate",
 }
 
-# Earlier names of these keys. Model folders that use them are still read.
+# Key names from earlier versions, which are still accepted in model folders.
 _EARLIER_KEYS = {
     "sentences from zero": RESET_SHARE,
     "held-out perplexity": HELDOUT_PERPLEXITY,
@@ -35,13 +35,13 @@ _EARLIER_KEYS = {
 
 
 def with_current_keys(record: Any) -> dict[str, Any] | None:
-    """Return a training record with earlier names of keys replaced by the current ones.
+    """Return a training record with key names from earlier versions replaced by current ones.
 
     Args:
-        record: The value of `training` in `config.json`.
+        record: Value of `training` in `config.json`.
 
     Returns:
-        None if there is no record, that is if the value is not a dictionary.
+        The record, or None if the value is not a dictionary.
     """
     if not isinstance(record, dict):
         return None
@@ -49,5 +49,5 @@ def with_current_keys(record: Any) -> dict[str, Any] | None:
 
 
 def with_labels(record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the values of a training record by label; a key without a label is kept as it is."""
+    """Return a training record with keys replaced by their labels, where a label exists."""
     return {LABELS.get(key, key): value for key, value in (record or {}).items()}

@@ -1,7 +1,7 @@
-"""Conversion tables between the weight names of other programs and those of `ELMoNetwork`.
+"""Conversion tables between the weights of other ELMo implementations and `ELMoNetwork`.
 
-A rule converts a group of foreign arrays to a group of weights, and back, without changing a bit.
-Readers and writers share the tables.
+Each rule converts a group of foreign arrays to a group of weights and back, bit for bit. Readers
+and writers share the tables.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +22,13 @@ Conversion = Callable[[Arrays], Arrays]
 
 @dataclass(frozen=True)
 class Rule:
-    """A group of arrays under both naming schemes.
+    """Conversion between a group of foreign arrays and the corresponding weights.
 
     Attributes:
         foreign: Name and shape of each array in the foreign file.
-        names: Names in `ELMoNetwork`.
-        read: Conversion from foreign arrays to weights.
-        write: The exact inverse of `read`.
+        names: Parameter names in `ELMoNetwork`.
+        read: Function that converts foreign arrays to weights.
+        write: Exact inverse of `read`.
     """
 
     foreign: Mapping[str, tuple[int, ...]]
@@ -40,7 +40,7 @@ class Rule:
 def import_weights(
     table: Sequence[Rule], arrays: Mapping[str, Array], label: str
 ) -> dict[str, Tensor]:
-    """Convert foreign arrays to weights; names and shapes must match the table exactly.
+    """Convert foreign arrays to weights. Names and shapes must match the table exactly.
 
     Args:
         table: Conversion rules.
@@ -48,7 +48,7 @@ def import_weights(
         label: File name for error messages.
 
     Returns:
-        Tensors by the names of `ELMoNetwork`.
+        Tensors by `ELMoNetwork` parameter name.
     """
     expected = {name: shape for rule in table for name, shape in rule.foreign.items()}
     missing = [name for name in expected if name not in arrays]
@@ -78,7 +78,7 @@ def import_weights(
 
 
 def export_weights(table: Sequence[Rule], weights: Mapping[str, Tensor]) -> dict[str, Array]:
-    """Convert weights to foreign arrays by the same table."""
+    """Convert weights to foreign arrays; the inverse of `import_weights`."""
     arrays: dict[str, Array] = {}
     for rule in table:
         converted = rule.write([weights[name].float().cpu().numpy() for name in rule.names])
@@ -107,7 +107,7 @@ def _drop_mask_row(arrays: Arrays) -> Arrays:
 
 
 def _swap_middle_blocks(array: Array) -> Array:
-    """Reorder the gate blocks of the last axis from i, j, f, o to i, f, j, o, or back."""
+    """Reorder LSTM gate blocks on the last axis from i, j, f, o to i, f, j, o, or back."""
     i, second, third, o = np.split(array, 4, axis=-1)
     return np.concatenate([i, third, second, o], axis=-1)
 
@@ -138,7 +138,7 @@ def _split(arrays: Arrays) -> Arrays:
 
 
 def _flip_gate(arrays: Arrays) -> Arrays:
-    """Negate the gate: AllenNLP's gate weights the input, this package's the transform."""
+    """Negate the highway gate, which scales the input in AllenNLP but the transform here."""
     transform, gate = np.split(arrays[0], 2)
     return [np.concatenate([transform, -gate])]
 
@@ -222,7 +222,7 @@ def _lstm_layer(config: ModelConfig, scope: str, direction: str, depth: int) -> 
 
 
 def torch_lstms(config: ModelConfig, scope: str) -> list[Rule]:
-    """Return the rules for the LSTM modules of AllenNLP and ELMoForManyLangs below `scope`."""
+    """Return the rules for AllenNLP and ELMoForManyLangs LSTMs with the name prefix `scope`."""
     lstm = config.lstm
     n_gates = 4 * lstm.cell_dim
     square = (n_gates, lstm.projection_dim)
@@ -246,14 +246,14 @@ def torch_lstms(config: ModelConfig, scope: str) -> list[Rule]:
 def torch_encoder(
     config: ModelConfig, *, embedding: str, convolution: str, highway: str, projection: str
 ) -> list[Rule]:
-    """Return the rules for the character encoders of AllenNLP and ELMoForManyLangs.
+    """Return the rules for AllenNLP and ELMoForManyLangs character encoders.
 
     Args:
-        config: Model geometry.
+        config: Model config.
         embedding: Name of the character embedding.
-        convolution: Name of a convolution, with `{}` for its number.
-        highway: Name of a highway layer, with `{}` for its number.
-        projection: Name of the projection.
+        convolution: Name pattern of the convolutions, with `{}` for the index.
+        highway: Name pattern of the highway layers, with `{}` for the index.
+        projection: Name of the projection layer.
     """
     encoder, width = config.encoder, config.encoder.width
     rules: list[Rule] = []
@@ -286,7 +286,7 @@ def torch_encoder(
 
 
 def allennlp_modules(config: ModelConfig) -> list[Rule]:
-    """Return the rules for the state dict of AllenNLP's `Elmo` module, without its mixes."""
+    """Return the rules for the state dict of AllenNLP's `Elmo` module, except its layer mixes."""
     scope = "_elmo_lstm._token_embedder."
     return [
         *torch_encoder(

@@ -1,1 +1,1 @@
-"""Fast implementations of single operations, each with a reference of the same signature."""
+"""Fast kernels for individual operations, and their reference implementations in PyTorch."""

@@ -1,7 +1,7 @@
-"""Character convolutions with max pooling in half precision on a GPU, with fused kernels.
+"""Fused GPU kernels for character convolutions with max pooling in half precision.
 
-Computes the same as `characters_reference.convolve_and_pool`, without storing the output of the
-convolution.
+The computation is that of `characters_reference.convolve_and_pool`, but the output of the
+convolution is never written to memory.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,10 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
 def convolve_and_pool(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
-    """Return the maximum of each filter over the positions of each word; see the reference."""
+    """Return the maximum of each filter over the positions of each word.
+
+    See `characters_reference.convolve_and_pool`.
+    """
     dtype = product_dtype(table)
     with torch.autocast(table.device.type, enabled=False), on_device_of(table):
         maxima: Tensor = _ConvolveAndPool.apply(  # type: ignore[no-untyped-call]
@@ -146,7 +149,7 @@ class _ConvolveAndPool(torch.autograd.Function):
 
 
 def _sizes(weight: Tensor, length: int) -> dict[str, Any]:
-    """Return the compile-time sizes of a kernel for filters of one width."""
+    """Return the compile-time constants of a kernel for filters of one width."""
     n_filters, dim, width = weight.shape
     return {
         "LENGTH": length,
@@ -160,14 +163,14 @@ def _sizes(weight: Tensor, length: int) -> dict[str, Any]:
 
 
 def _split_words(n_words: int, n_columns: int) -> tuple[int, int]:
-    """Divide the words among programs.
+    """Divide the words among GPU programs.
 
     Args:
         n_words: Number of words.
-        n_columns: Number of column blocks.
+        n_columns: Number of column blocks, each of which is computed by separate programs.
 
     Returns:
-        Blocks of words per part, and number of parts.
+        Number of word blocks per program, and number of programs per column block.
     """
     n_blocks = -(-n_words // WORDS)
     blocks_each = -(-n_blocks * n_columns // PROGRAMS)
@@ -180,6 +183,6 @@ def _tile_size(size: int) -> int:
 
 
 def _used_lengths(characters: Tensor) -> Tensor:
-    """Return the length of each word without the repetitions of its last character."""
+    """Return the length of each word without its trailing padding characters, (words,)."""
     positions = torch.arange(1, characters.shape[1] + 1, device=characters.device)
     return ((characters != characters[:, -1:]) * positions).amax(dim=1).int()

@@ -1,10 +1,10 @@
-"""Character convolutions with max pooling on a CPU with the native kernels, without gradients.
+"""Native CPU kernels for character convolutions with max pooling, without gradients.
 
-Computes the same as `characters_reference.convolve_and_pool`. The output of a filter for a window
-is the sum of the contributions of its characters, each of which depends on the character and its
-position in the filter. These are multiplied once per distinct character, not once per window, and
-always in float32: low-precision products would cause half of the total rounding error of the model
-and save no time.
+The computation is that of `characters_reference.convolve_and_pool`. The output of a filter for a
+window is the sum of one contribution per character, which depends on the character and on its
+position in the filter. The contributions are computed once per distinct character instead of once
+per window, and always in float32: low-precision products would cause half of the model's total
+rounding error and save no time.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ FILTER_BLOCK = 64
 
 
 class _ConvolutionArgs(ctypes.Structure):
-    """`convolution_args` of native.c."""
+    """The struct `convolution_args` in native.c."""
 
     _fields_ = (
         *(
@@ -55,13 +55,13 @@ class _ConvolutionArgs(ctypes.Structure):
 
 
 class _PackedFilters(NamedTuple):
-    """The filters of all widths in the layout of native.c.
+    """Filters of all widths, packed in the layout that native.c expects.
 
     Attributes:
-        weights: Packed weights that map a character vector to its contributions.
-        zero_bias: Bias of that product.
-        bias: Biases of the filters, padded to FILTER_BLOCK for each width.
-        shapes: Width and number of filters, (widths, 2).
+        weights: Packed matrix that maps a character vector to its contributions to all filters.
+        zero_bias: Zero bias for the product with `weights`.
+        bias: Filter biases, padded to a multiple of FILTER_BLOCK for each width.
+        shapes: Filter width and number of filters for each width, (widths, 2).
     """
 
     weights: PackedWeights
@@ -71,7 +71,7 @@ class _PackedFilters(NamedTuple):
 
 
 def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> bool:
-    """Whether the call needs no gradients and words are at least as long as the widest filter."""
+    """Whether no gradients are needed and words are at least as long as the widest filter."""
     return (
         is_float32_inference(table, *weights)
         and characters.device.type == "cpu"
@@ -86,7 +86,10 @@ def can_run(characters: Tensor, table: Tensor, weights: Sequence[Tensor]) -> boo
 def convolve_and_pool(
     characters: Tensor, table: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Tensor:
-    """Return the maximum of each filter over the positions of each word; see the reference."""
+    """Return the maximum of each filter over the positions of each word.
+
+    See `characters_reference.convolve_and_pool`.
+    """
     filters = _pack_filters(weights, biases)
     distinct, positions = _distinct_characters(characters, len(table))
     rows = gather_rows(table.detach().contiguous(), distinct, "float32")
@@ -102,7 +105,7 @@ def convolve_and_pool(
 
 
 def _pack_filters(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> _PackedFilters:
-    """Return the packed filters, cached until they change."""
+    """Return the packed filters, cached until a weight or bias changes."""
 
     def pack(_: Tensor) -> _PackedFilters:
         matrix = torch.cat([_contribution_matrix(weight.detach()) for weight in weights])
@@ -117,9 +120,9 @@ def _pack_filters(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> _Packe
 
 
 def _distinct_characters(characters: Tensor, n_ids: int) -> tuple[Tensor, Tensor]:
-    """Return the distinct character ids, and for each position the row of its id among them.
+    """Return the distinct character ids, and the index of the id at each position.
 
-    Uses NumPy, which runs in this thread; PyTorch would wait for its thread pool.
+    Uses NumPy because it runs in the calling thread; PyTorch would wait for its thread pool.
     """
     ids = characters.numpy()
     numbers = np.bincount(ids.ravel(), minlength=n_ids)
@@ -137,17 +140,17 @@ def _pool(
     first: int,
     last: int,
 ) -> None:
-    """Write the maxima of a range of words.
+    """Compute the maximum of each filter for a range of words and write it to `out`.
 
     Args:
         filters: Packed filters.
-        contributions: Address of the contribution of each distinct character at each position of
+        contributions: Address of the contributions of each distinct character at each position of
             each filter.
         n_distinct: Number of distinct characters.
-        positions: Row of the distinct character at each position, (words, characters).
+        positions: Index of the distinct character at each position, (words, characters).
         out: Output, (words, filters of all widths).
         first: First word.
-        last: The word after the last.
+        last: End of the word range (exclusive).
     """
     args = _ConvolutionArgs(
         words=last - first,
@@ -165,7 +168,7 @@ def _pool(
 
 
 def _contribution_matrix(weight: Tensor) -> Tensor:
-    """Reorder filters, (filters, dim, width), to (block, position, filter of the block) x dim."""
+    """Reorder filters from (filters, dim, width) to (blocks * width * FILTER_BLOCK, dim)."""
     n, dim, width = weight.shape
     padded = functional.pad(weight, (0, 0, 0, 0, 0, -n % FILTER_BLOCK))
     return padded.view(-1, FILTER_BLOCK, dim, width).permute(0, 3, 1, 2).reshape(-1, dim)

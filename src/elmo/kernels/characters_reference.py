@@ -14,9 +14,9 @@ def convolve_and_pool(
 
     Args:
         characters: Character ids, (words, characters).
-        table: Vector of each id, (ids, dim). Row 0 is the mask, which is never trained.
-        weights: Filters of each width, (filters, dim, width).
-        biases: Biases of each width, (filters,).
+        table: Character embeddings, (ids, dim). Row 0 is the mask, which is never trained.
+        weights: One tensor of filters per width, (filters, dim, width).
+        biases: One tensor of biases per width, (filters,).
 
     Returns:
         Maxima, (words, filters of all widths).
@@ -36,10 +36,10 @@ def convolve_and_pool(
 
 
 def _drop_repeated_columns(characters: Tensor, widest: int) -> Tensor:
-    """Drop columns of padding that cannot change any maximum.
+    """Drop padding columns that cannot change any maximum.
 
-    Once every word repeats its last character for the width of the widest filter, all further
-    windows equal an earlier one. Since words are short, these are most of the columns.
+    Once every word has repeated its last character for the width of the widest filter, all later
+    windows equal an earlier one. Most words are short, so this drops most of the columns.
     """
     differs = (characters != characters[:, -1:]).any(dim=0).nonzero()
     used = int(differs.max()) + 1 if differs.numel() else 0

@@ -1,6 +1,6 @@
-"""The precision in which CPU kernels compute, set with a context manager around a call.
+"""Context manager that sets the compute precision of CPU kernels.
 
-The weights keep their dtype, so that their packed copies can be reused by the next call.
+The dtype of the weights does not change, so the next call can reuse their packed copies.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _precision: ContextVar[Precision] = ContextVar("precision", default="float32")
 
 @contextmanager
 def computing_in(precision: Precision) -> Iterator[None]:
-    """Let CPU kernels of this thread compute in a precision if they support it."""
+    """Make CPU kernels called from this thread compute in the given precision, if supported."""
     token = _precision.set(precision)
     try:
         yield
@@ -24,5 +24,5 @@ def computing_in(precision: Precision) -> Iterator[None]:
 
 
 def current_precision() -> Precision:
-    """Return the precision set by `computing_in`; float32 if none is set."""
+    """Return the precision set by `computing_in`, or float32 by default."""
     return _precision.get()

@@ -1,4 +1,4 @@
-"""Devices: selection, supported kernels and dtypes, transfers and out-of-memory errors."""
+"""Device helpers: selection, supported kernels and dtypes, transfers and out-of-memory errors."""
 
 import importlib.util
 import logging
@@ -56,13 +56,13 @@ def default_device() -> str:
 
 
 def can_fuse(tensor: Tensor) -> bool:
-    """Whether Triton kernels run on the device of a tensor; False inside `torch.compile`."""
+    """Whether Triton kernels can run on a tensor's device. False inside `torch.compile`."""
     return tensor.is_cuda and not torch.compiler.is_compiling() and _triton_works_on(tensor.device)
 
 
 @cache
 def _triton_works_on(device: torch.device) -> bool:
-    """Whether a Triton kernel runs on a device; Triton may be installed without a compiler."""
+    """Whether a test kernel runs on a device; Triton can be installed without a compiler."""
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if (
         importlib.util.find_spec("triton") is None
@@ -89,14 +89,14 @@ def _triton_works_on(device: torch.device) -> bool:
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Make the device of a tensor current: Triton launches kernels on the current device."""
+    """Return a context that makes a tensor's device current, as Triton launches require."""
     if not tensor.is_cuda:
         return nullcontext()
     return torch.cuda.device(tensor.device)
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
-    """Return the dtype of products with a tensor, which autocast may change."""
+    """Return the dtype of matrix products with a tensor, taking autocast into account."""
     device = tensor.device.type
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
@@ -104,7 +104,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def wide_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return the float32 product of matrices or batches of them, not rounded to their dtype."""
+    """Multiply two matrices, or two batches of matrices, and return the result in float32."""
     if a.is_cuda and a.dtype in HALF_DTYPES:
         multiply = torch.mm if a.dim() == 2 else torch.bmm
         return multiply(a, b, out_dtype=torch.float32)
@@ -112,7 +112,7 @@ def wide_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that the memory of any device is exhausted."""
+    """Whether an exception is an out-of-memory error of any device."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     text = str(error).lower()
@@ -121,6 +121,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def onednn_has_bfloat16() -> bool:
-    """Whether PyTorch has fast bfloat16 products on this CPU."""
+    """Whether PyTorch has fast bfloat16 matrix products on this CPU."""
     onednn: Any = torch.backends.mkldnn
     return bool(onednn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -1,6 +1,7 @@
-"""Choice of the implementation of an operation: the requested one, or the fastest that can run.
+"""Selects the implementation of an operation: the requested one, or the fastest one available.
 
-A kernel is a module with the same function as its reference implementation.
+Each kernel is a module that defines a function with the same name and signature as the reference
+implementation.
 """
 
 from collections.abc import Sequence
@@ -25,13 +26,13 @@ from elmo.kernels.lstm_call import LSTMCall, LSTMResult
 
 
 class Kernel(Protocol):
-    """Interface of the module of a fast LSTM kernel."""
+    """Interface of a module that implements a fast LSTM kernel."""
 
     NEEDS: str
-    """Requirements of the kernel, as the object of "needs" in an error message."""
+    """Requirements of the kernel, inserted after "needs" in an error message."""
 
     def can_run(self, directions: Sequence[LSTMCall]) -> bool:
-        """Whether the kernel supports a call."""
+        """Whether the kernel supports the call."""
         ...
 
     def lstm(self, directions: Sequence[LSTMCall]) -> list[LSTMResult]:
@@ -52,7 +53,8 @@ def lstm(directions: Sequence[LSTMCall], kernel: str = "auto") -> list[LSTMResul
 
     Args:
         directions: Layer, input and state of each direction.
-        kernel: Name of the implementation, "reference" or "auto".
+        kernel: Name of a fast kernel, "reference", or "auto" for the fastest kernel that supports
+            the call.
 
     Raises:
         ConfigError: The kernel is unknown or does not support the call.
@@ -115,8 +117,8 @@ def highway(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Te
 
     Args:
         x: Input, (rows, dim).
-        weight: Weights of the transform, then of the gate, (2 * dim, dim).
-        bias: Biases of the transform, then of the gate, (2 * dim,).
+        weight: Weights of the transform, followed by those of the gate, (2 * dim, dim).
+        bias: Biases of the transform, followed by those of the gate, (2 * dim,).
         kernel: Name of the implementation.
 
     Returns:

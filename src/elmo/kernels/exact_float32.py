@@ -9,7 +9,7 @@ import torch
 
 
 def _settings() -> list[tuple[Any, str, Any]]:
-    """Return (object, attribute, value) of each setting for this version of PyTorch."""
+    """Return (object, attribute, value) for each precision setting of the installed PyTorch."""
     backends: Any = torch.backends
     settings: list[tuple[Any, str, Any]] = [
         # With benchmarking the chosen algorithm may differ from run to run.
@@ -40,10 +40,10 @@ _before: list[Any] = []
 
 @contextmanager
 def exact_float32() -> Iterator[None]:
-    """Compute float32 products in full precision and deterministically.
+    """Context manager for deterministic float32 products in full precision.
 
-    The settings apply to the whole process: the first thread that enters changes them, and the
-    last one that leaves restores them.
+    The settings apply to the whole process: the first thread to enter changes them, and the last
+    one to leave restores them.
     """
     global _n_inside, _before
     settings = _settings()

@@ -1,4 +1,4 @@
-"""Linear and highway layers on a CPU with the native kernels, without gradients."""
+"""Native CPU kernels for linear and highway layers, without gradients."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ _interleave_gate = partial(interleave, 2)
 
 
 def can_run(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Whether the call needs no gradients and its matrix needs no padding."""
+    """Whether no gradients are needed and the weight matrix needs no padding."""
     n, k = weight.shape
     return (
         is_float32_inference(x, weight, bias)
@@ -47,15 +47,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def can_run_highway(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Whether `can_run` holds and the weights are those of a transform and a gate."""
+    """Whether `can_run` is true and the weight has the shape of a highway layer, (2 * dim, dim)."""
     return can_run(x, weight, bias) and len(weight) == 2 * weight.shape[1]
 
 
 def highway(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return the output of a highway layer, (rows, n / 2), in the current precision.
-
-    See `dispatch.highway`.
-    """
+    """Return the output of a highway layer, (rows, dim); see `dispatch.highway`."""
     number_format = format_for(current_precision())
     weights = pack_weight(weight, number_format, "highway", _interleave_gate)
     bias = _interleave_gate(bias.detach()).contiguous()

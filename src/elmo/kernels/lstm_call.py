@@ -1,4 +1,4 @@
-"""The call that all LSTM kernels take: one layer in one direction, and the result type."""
+"""Arguments and result type shared by all LSTM kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LSTMCall:
-    """One layer in one direction with its weights, input and initial state.
+    """Arguments of a kernel call that runs one layer in one direction.
 
-    At padding the state is kept and the output is 0. So the reversed direction, which reaches the
-    padding on the right first, begins its first real step with the initial state.
+    At padding positions the state does not change and the output is 0. The reversed direction,
+    which reaches the padding on the right first, therefore starts its first real step from the
+    initial state.
 
-    Padding is given by a mask. If rows are sorted by decreasing length, it can also be given by the
-    number of active rows of each step, as known on the host; then padding need not be computed.
+    Padding is specified by a mask. If the rows are sorted by decreasing length and the lengths are
+    known on the host, it can also be specified by the number of active rows at each step; padding
+    is then not computed.
 
     Attributes:
         x: Input, (time, batch, dim), or (vectors, dim) with `index`.
@@ -23,12 +25,13 @@ class LSTMCall:
         bias: Bias including the forget bias, (4 * cell,).
         weight_hr: Projection, (projection, cell), or None if both widths are equal.
         h: Initial hidden state, (batch, projection).
-        c: Initial cell state, (batch, cell). Its dtype is kept.
+        c: Initial cell state, (batch, cell). The final cell state has the same dtype.
         mask: True at real positions, (time, batch).
         active: Number of active rows at each step, never increasing. If given, the mask is ignored.
-        cell_clip: Bound of the cell.
-        projection_clip: Bound of the projected output. Ignored without projection.
-        reverse: Process the steps from last to first.
+        cell_clip: Maximum absolute value of the cell. None: no clipping.
+        projection_clip: Maximum absolute value of the projected output. None: no clipping. Ignored
+            without a projection.
+        reverse: Whether to process the steps from last to first.
         index: Row of `x` at each position, (time, batch).
         resets: True where the state is set to zero before the step, (time, batch).
     """

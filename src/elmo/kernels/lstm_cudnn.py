@@ -1,7 +1,7 @@
-"""One LSTM layer with cuDNN, for batches without padding.
+"""LSTM kernel based on cuDNN, for batches without padding.
 
-cuDNN supports no clipping, no padding inside a batch and no resets; `dispatch` uses another kernel
-for these.
+cuDNN does not support clipping, padding within a batch or state resets; `dispatch` uses another
+kernel for such calls.
 """
 
 import warnings
@@ -18,14 +18,14 @@ NEEDS = "a CUDA device with cuDNN, rows of equal length, no clips and no resets"
 
 @contextmanager
 def _ignore_weight_layout_warning() -> Iterator[None]:
-    """Ignore the warning that weights are not contiguous: they are copied at each call."""
+    """Suppress cuDNN's warning about non-contiguous weights, which are copied in every call."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="RNN module weights")
         yield
 
 
 def can_run(directions: Sequence[LSTMCall]) -> bool:
-    """Whether cuDNN can compute the same as the reference for all directions."""
+    """Whether cuDNN supports the call in all directions."""
     return torch.backends.cudnn.enabled and all(map(_is_supported, directions))
 
 
@@ -38,7 +38,7 @@ def _is_supported(direction: LSTMCall) -> bool:
 
 
 def lstm(directions: Sequence[LSTMCall]) -> list[LSTMResult]:
-    """Run the layer over time in each direction; see `lstm_reference.lstm`."""
+    """Run the layer over all time steps in each direction; see `lstm_reference.lstm`."""
     return [_run_direction(direction) for direction in directions]
 
 

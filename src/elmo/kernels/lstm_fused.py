@@ -1,7 +1,7 @@
-"""One LSTM layer on a GPU with fused kernels, all directions in each launch.
+"""LSTM kernel for GPUs with fused steps; each launch computes all directions.
 
-Only the recurrent product and the projection are computed step by step. The products of the input,
-of the weights' gradients and of the input's gradient are single products over all steps. See
+Only the recurrent product and the projection are computed step by step. The product with the input
+weights and the gradients of weights and input are computed for all steps at once. See
 `lstm_fused_steps`.
 """
 
@@ -32,17 +32,17 @@ def can_run(directions: Sequence[LSTMCall]) -> bool:
 
 
 def _common_settings(direction: LSTMCall) -> tuple[object, ...]:
-    """Return the settings that must be equal in all directions of a call."""
+    """Return the settings that must be the same for all directions of a call."""
     sizes = [direction.x.shape, direction.h.shape, direction.c.shape]
     clips = [direction.cell_clip, direction.projection_clip]
     return (direction.x.device, *sizes, *clips, direction.weight_hr is None)
 
 
 def lstm(directions: Sequence[LSTMCall]) -> list[LSTMResult]:
-    """Run the layer over time; all directions must have the same shapes and clips.
+    """Run the layer over all time steps. All directions must have the same shapes and clips.
 
-    Second derivatives are not supported, and backward can run only once: it overwrites the gates
-    with their gradients.
+    Second derivatives are not supported, and the backward pass can run only once, because it
+    overwrites the gates with their gradients.
     """
     first = directions[0]
     inputs = [_steps_input(direction) for direction in directions]
@@ -79,7 +79,7 @@ def lstm(directions: Sequence[LSTMCall]) -> list[LSTMResult]:
 
 
 def _steps_input(direction: LSTMCall) -> Tensor:
-    """Return the input in the order of the steps, (time, batch, dim)."""
+    """Return the input in processing order, (time, batch, dim)."""
     if direction.index is None:
         return direction.x.flip(0) if direction.reverse else direction.x
     index = direction.index.flip(0) if direction.reverse else direction.index
@@ -87,7 +87,7 @@ def _steps_input(direction: LSTMCall) -> Tensor:
 
 
 def _rows_per_step(directions: Sequence[LSTMCall], n_steps: int) -> tuple[int, ...] | None:
-    """Return the number of rows to compute at each step; None if it is always all rows."""
+    """Return the number of rows to compute at each step, or None for all rows."""
     counts = []
     for direction in directions:
         if direction.active is None or min(direction.active) == len(direction.h):
@@ -97,10 +97,7 @@ def _rows_per_step(directions: Sequence[LSTMCall], n_steps: int) -> tuple[int, .
 
 
 def _row_flags(directions: Sequence[LSTMCall], n_steps: int, device: torch.device) -> Tensor | None:
-    """Return the flags RESET and PADDING of each row and step, (directions, time, batch).
-
-    None if no flag is set.
-    """
+    """Return the RESET and PADDING flags, (directions, time, batch), or None if no flag is set."""
     from elmo.kernels.triton_lstm import PADDING, RESET
 
     flags_of_directions = []
@@ -130,7 +127,7 @@ def _row_flags(directions: Sequence[LSTMCall], n_steps: int, device: torch.devic
 
 
 class _FusedLayer(torch.autograd.Function):
-    """The layer with its gradient; tensors are a flat list, seven per direction (see `Forward`)."""
+    """Autograd function of the layer. It takes a flat list of seven tensors per direction."""
 
     @staticmethod
     def forward(ctx: Any, shape: Shape, flags: Tensor | None, *tensors: Tensor) -> Any:

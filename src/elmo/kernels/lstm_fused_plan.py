@@ -1,4 +1,4 @@
-"""Launch parameters of the fused LSTM for each batch size, chosen by measurement."""
+"""Launch parameters of the fused LSTM for each batch size, determined by benchmarks."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from elmo.kernels.device import HALF_DTYPES
 
 @dataclass(frozen=True)
 class LaunchTile:
-    """Tile of a kernel launch: rows, columns, and depth of one step of the inner sum."""
+    """Tile size of a kernel launch: rows, columns, and depth (terms summed per loop iteration)."""
 
     rows: int
     columns: int
@@ -17,19 +17,19 @@ class LaunchTile:
     warps: int
     stages: int
     split: int = 1
-    """Number of parts of the inner sum that are computed in parallel (split-K)."""
+    """Number of parts into which the inner sum is split to compute them in parallel (split-K)."""
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Tiles of the products of a layer; None for a product with cuBLAS.
+    """Tile sizes for the matrix products of a layer; None for products computed by cuBLAS.
 
     Attributes:
-        joint: Multiply input and state in one product at each step, instead of all inputs before
-            the first step. Requires a tile for `gates`.
-        gates: Tile of the gate product of a step, whose epilogue computes the cell.
-        projection: Tile of the projection of the cell's output.
-        recurrent: Tile of the gradient of the previous state.
+        joint: Whether each step multiplies input and state in one product, instead of multiplying
+            all inputs before the first step. Requires a tile for `gates`.
+        gates: Tile for the gate product, whose epilogue computes the cell.
+        projection: Tile for the projection of the cell output.
+        recurrent: Tile for the product that computes the gradient of the previous state.
     """
 
     joint: bool
@@ -46,7 +46,7 @@ BLOCK = 1024
 
 
 def plan_for(batch: int, dtype: torch.dtype) -> LaunchPlan:
-    """Return the plan for a batch size and dtype, as measured in docs/log.md."""
+    """Return the launch plan for a batch size and dtype, based on measurements in docs/log.md."""
     if dtype not in HALF_DTYPES:
         return EXACT
     rows = 16 if batch <= 16 else 32 if batch <= 32 else 64 if batch <= 64 else 128

@@ -1,8 +1,8 @@
-"""Forward and backward pass of the fused LSTM, step by step, over buffers of all directions.
+"""Forward and backward pass of the fused LSTM, computed step by step for all directions.
 
-Input and state are concatenated in one buffer, and so are their weights. A step can multiply both
-in one product, which is faster for large batches. The kernels are in `triton_lstm`. The launch plan
-determines which products use them and which use cuBLAS.
+Input and state are concatenated in one buffer, and so are their weights. A step can therefore
+multiply both in one product, which is faster for large batches. The kernels are in `triton_lstm`;
+the launch plan determines which products use them and which use cuBLAS.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from elmo.kernels.lstm_fused_plan import BLOCK, CELL, LaunchPlan, LaunchTile
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes and options of a call.
+    """Tensor sizes and options of a call to the fused LSTM.
 
     Attributes:
         dim: Width of the input.
         cell: Width of the cell.
         out: Width of the output and the recurrent state.
-        training: Whether the steps are kept for the backward pass.
-        n_rows: Number of rows to compute at each step; None for all.
+        training: Whether intermediate results are saved for the backward pass.
+        n_rows: Number of rows to compute at each step. None: all rows.
         plan: Launch plan.
     """
 
@@ -45,7 +45,7 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """Width of input and state together."""
+        """Combined width of input and state."""
         return self.dim + self.out
 
 
@@ -62,14 +62,15 @@ def _first_resets(flags: Tensor) -> Tensor:
 
 
 class Forward:
-    """The forward pass, and the buffers that the backward pass reads."""
+    """Forward pass, with the buffers that the backward pass reads."""
 
     def __init__(self, shape: Shape, flags: Tensor | None, tensors: Sequence[Tensor]) -> None:
         """Allocate the buffers and copy weights, input and state into them.
 
         Args:
             shape: Sizes and options.
-            flags: RESET and PADDING of each row and step, (directions, time, batch), or None.
+            flags: RESET and PADDING flags of each row at each step, (directions, time, batch).
+                None: no flags are set.
             tensors: x, weight_ih, weight_hh, bias, weight_hr, h and c of each direction.
         """
         self.shape = shape
@@ -104,7 +105,7 @@ class Forward:
             self.states[:, 0, :, shape.dim :].masked_fill_(_first_resets(flags), 0.0)
 
     def saved(self) -> tuple[Tensor | None, ...]:
-        """Return the buffers for `Backward`."""
+        """Return the buffers that `Backward` needs."""
         return (
             self.states,
             self.weight,
@@ -117,7 +118,7 @@ class Forward:
         )
 
     def run(self) -> None:
-        """Compute all steps."""
+        """Run all time steps."""
         shape, plan = self.shape, self.plan
         if not plan.joint:
             # The product of the input, for all steps at once.
@@ -142,7 +143,7 @@ class Forward:
         """Return a buffer for the partial sums of the projection.
 
         Returns:
-            (parts, directions, slots, batch, out).
+            Buffer, (parts, directions, slots, batch, out).
         """
         shape = self.shape
         if self.projection is None:
@@ -239,7 +240,7 @@ class Forward:
 
 
 class Backward:
-    """The backward pass over the buffers of the forward pass."""
+    """Backward pass, which reads the buffers of the forward pass."""
 
     def __init__(
         self,
@@ -252,7 +253,7 @@ class Backward:
         Args:
             shape: Sizes and options.
             saved: Buffers from `Forward.saved`.
-            gradients: Gradients of outputs, final h and final c of each direction.
+            gradients: Gradients of the outputs, the final h and the final c of each direction.
         """
         self.shape = shape
         self.plan = shape.plan
@@ -277,7 +278,7 @@ class Backward:
         )
 
     def _stacked(self, parts: Sequence[Tensor | None], like: Tensor) -> Tensor:
-        """Stack the gradients of all directions; None is zero."""
+        """Stack the gradients of all directions, with zeros for missing ones."""
         stacked = torch.empty(like.shape, dtype=like.dtype, device=like.device)
         for number, part in enumerate(parts):
             if part is None:
@@ -287,10 +288,10 @@ class Backward:
         return stacked
 
     def run(self, needs_input_gradient: bool) -> list[Tensor | None]:
-        """Compute all steps backward; return the gradients of the tensors of `Forward`.
+        """Run all steps backward and return the gradients of the tensors passed to `Forward`.
 
         Args:
-            needs_input_gradient: Whether to compute the gradient of the input, too.
+            needs_input_gradient: Whether to compute the gradient of the input as well.
         """
         shape, dim = self.shape, self.shape.dim
         parts = self._initial_parts()
@@ -331,11 +332,11 @@ class Backward:
         return results
 
     def _initial_parts(self) -> Tensor:
-        """Return a buffer for the gradient of the states, with that of the final state.
+        """Return a buffer for state gradients that contains the gradient of the final state.
 
         Returns:
-            (parts, directions, slots, batch, width). With a joint product, which computes the
-            gradient of the input, too, there is a slot for each step; else one for all steps.
+            Buffer, (parts, directions, slots, batch, width). A joint product also computes the
+            input gradient and has one slot per step; otherwise all steps share one slot.
         """
         shape, tile = self.shape, self.plan.recurrent
         n_slots, width = (shape.n_steps + 1, shape.width) if self.plan.joint else (1, shape.out)
@@ -405,7 +406,7 @@ class Backward:
         )
 
     def _propagate(self, parts: Tensor, step: int) -> None:
-        """Compute the gradient of the previous state, and of the input with a joint product."""
+        """Compute the gradient of the previous state and, with a joint product, of the input."""
         shape, tile = self.shape, self.plan.recurrent
         weight = self.weight if self.plan.joint else self.weight[:, :, shape.dim :]
         if tile is None:
@@ -417,20 +418,20 @@ class Backward:
 
 @cache
 def _bounds(clip: float | None, dtype: torch.dtype) -> tuple[float, float]:
-    """Return the clip rounded to the dtype of the output, and the next smaller number."""
+    """Return the clip bound rounded to a dtype, and the next smaller value of that dtype."""
     bound = torch.tensor(clip or 0.0, dtype=dtype)
     return float(bound), float(torch.nextafter(bound, torch.zeros_like(bound)))
 
 
 def _is_fast(shape: Shape) -> bool:
-    """Whether activations may be approximated: half precision is coarser than that."""
+    """Whether to approximate activations: in half precision, rounding errors are larger anyway."""
     return shape.dtype in HALF_DTYPES
 
 
 def _product(
     a: Tensor, b: Tensor, parts: Tensor, *, slot: int, n_rows: int, tile: LaunchTile
 ) -> None:
-    """Multiply a, (directions, slots, rows, k), by b, (directions, k, columns), into parts."""
+    """Multiply a (directions, slots, rows, k) by b (directions, k, columns); write to `parts`."""
     from elmo.kernels.triton_lstm import product
 
     n_directions, _, batch, length = a.shape

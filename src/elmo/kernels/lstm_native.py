@@ -1,9 +1,9 @@
-"""One LSTM layer on a CPU with the native kernels, without gradients.
+"""LSTM kernel for CPUs that uses the native library, without gradients.
 
-Each direction of a range of rows is a task that one thread runs at a time, some steps per turn; no
-task waits for another. The result of a row depends on that row alone, bit for bit. So rows with a
-common prefix are computed as one until they differ, and the result of the first step, the
-begin-of-sentence token, is cached.
+A task computes one direction for a range of rows, a few time steps per turn. No task waits for
+another one. The result of a row does not depend on the other rows, bit for bit. Therefore rows with
+a common prefix are computed only once until they differ, and the result of the first step (the
+begin-of-sentence token) is cached.
 """
 
 import ctypes
@@ -86,7 +86,7 @@ MIN_PREFIX_WORK = 2**22
 
 
 def can_run(directions: Sequence[LSTMCall]) -> bool:
-    """Whether the calls need no gradients and the native library supports them on this CPU."""
+    """Whether no gradients are needed and the native library supports the calls on this CPU."""
     return all(map(_is_supported, directions)) and can_compute(format_for(current_precision()))
 
 
@@ -103,7 +103,7 @@ def _is_supported(direction: LSTMCall) -> bool:
 
 
 def lstm(directions: Sequence[LSTMCall]) -> list[LSTMResult]:
-    """Run the layer over time in each direction; see `lstm_reference.lstm`."""
+    """Run the layer over all time steps in each direction; see `lstm_reference.lstm`."""
     number_format = format_for(current_precision())
     n_parts = _count_parts(len(directions), directions[0].h.shape[0], number_format)
     layers = [_NativeLayer(direction, number_format, n_parts) for direction in directions]
@@ -113,10 +113,10 @@ def lstm(directions: Sequence[LSTMCall]) -> list[LSTMResult]:
 
 
 def _count_parts(n_directions: int, n_rows: int, number_format: NumberFormat) -> int:
-    """Return the number of parts into which the rows of each direction are split.
+    """Return the number of tasks among which the rows of each direction are divided.
 
-    If there are enough rows, there are twice as many tasks as threads: a thread that is slowed
-    down by other processes then runs fewer of them.
+    With enough rows there are two tasks per thread, so that a thread slowed down by other
+    processes can run fewer of them.
     """
     n_threads = torch.get_num_threads()
     least = -(-n_threads // n_directions)
@@ -129,7 +129,7 @@ _interleave_gates = partial(interleave, 4)
 
 
 class _LSTMArgs(ctypes.Structure):
-    """`lstm_args` of native.c."""
+    """The struct `lstm_args` in native.c."""
 
     _fields_ = (
         *(
@@ -153,12 +153,12 @@ class _LSTMArgs(ctypes.Structure):
 
 
 class _RowState(NamedTuple):
-    """State and outputs of a range of rows, which the native kernel updates.
+    """State and outputs of a range of rows, updated by the native kernel.
 
     Attributes:
-        batch: Number of rows of a step in `outputs`.
+        batch: Number of rows per step in `outputs`.
         h: Hidden states, (rows, out).
-        cells: Cells in the order of native.c, (cell / 16, rows, 16).
+        cells: Cell states in the layout of native.c, (cell / 16, rows, 16).
         outputs: Outputs, (time, rows, out).
     """
 
@@ -169,7 +169,7 @@ class _RowState(NamedTuple):
 
 
 class _FirstStep(NamedTuple):
-    """Result of a first step from a zero state, and everything it depends on."""
+    """Cached result of a first step from a zero state, and everything the result depends on."""
 
     inputs: PackedWeights
     projection: PackedWeights | None
@@ -181,7 +181,7 @@ class _FirstStep(NamedTuple):
 
 
 class _NativeLayer:
-    """One direction of a layer: its packed weights, its buffers and the tasks to compute it."""
+    """One direction of a layer: packed weights, buffers, and the tasks that compute it."""
 
     def __init__(self, direction: LSTMCall, number_format: NumberFormat, n_parts: int) -> None:
         assert direction.active is not None
@@ -238,7 +238,7 @@ class _NativeLayer:
                 first = last
 
     def input_tasks(self) -> list[Callable[[], None]]:
-        """Return the tasks that compute the gates of each distinct input, to be run first."""
+        """Return the tasks to run first, which compute the gate contribution of each distinct input."""
         if self.index is None or len(self.x) * self.gate_bytes > SHARED_BYTES:
             return []
         self.shared_gates = allocate_aligned(len(self.x) * self.gate_bytes)
@@ -257,7 +257,7 @@ class _NativeLayer:
         multiply(rows, *args, out, columns, Epilogue.GATES)
 
     def step_tasks(self) -> Iterator[Callable[[], bool]]:
-        """Yield a task for each range of rows; each call of it computes one turn of steps."""
+        """Yield one task per range of rows; each call of a task computes one turn of steps."""
         for first, last in self.parts:
             yield partial(next, self._run_turns(first, last), False)
 
@@ -292,12 +292,12 @@ class _NativeLayer:
 
         Args:
             first: First row.
-            last: Row after the last one.
-            counts: Rows per step.
+            last: End of the row range (exclusive).
+            counts: Number of rows at each step.
             steps: Steps of the range.
 
         Returns:
-            Address of the gates, number of inputs, and the input of each position.
+            Address of the gates, number of inputs, and index of the input at each position.
         """
         if self.shared_gates is not None:
             assert self.index is not None
@@ -317,11 +317,11 @@ class _NativeLayer:
         return gates, n_inputs, gate_rows
 
     def _inputs_at(self, steps: Tensor, rows: Tensor) -> Tensor:
-        """Return the row in `x` of the input at each of the given positions."""
+        """Return the row of `x` that is the input at each of the given positions."""
         return steps * self.batch + rows if self.index is None else self.index[steps, rows]
 
     def _compute_gates(self, inputs: Tensor) -> tuple[int, int]:
-        """Compute the contribution of inputs to the gates; return its address and their number."""
+        """Compute the gate contribution of inputs; return its address and the number of inputs."""
         gates = scratch("gates", max(1, len(inputs)) * self.gate_bytes)
         rows = gather_rows(self.x, inputs, self.number_format)
         self._multiply_inputs(rows, gates, (0, 4 * self.cell))
@@ -336,7 +336,7 @@ class _NativeLayer:
         index: Tensor,
         steps: range,
     ) -> None:
-        """Run steps of a range of rows, given the contribution of the inputs to the gates."""
+        """Run steps for a range of rows, given the contribution of the inputs to the gates."""
         # A multiple of the row padding here (ROW_MULTIPLE) and in native.c (32).
         n_padded, size = round_up(len(rows.h), 2 * ROW_MULTIPLE), BYTES_PER_NUMBER
         direction, projection = self.direction, self.projection
@@ -372,7 +372,7 @@ class _NativeLayer:
     # -------------------------------------------------------------- rows with a common prefix
 
     def _run_common_prefixes(self, first: int, last: int) -> int:
-        """Run the first steps once for all rows that are equal so far; return how many steps."""
+        """Run the first steps once per group of rows with equal prefixes; return the step count."""
         if (last - first) * self.recurrent.values.numel() < MIN_PREFIX_WORK:
             return 0
         if self.h[first:last].any() or self.c[first:last].any():
@@ -407,11 +407,11 @@ class _NativeLayer:
         """Group rows that have the same state after one more input.
 
         Args:
-            group: Group of each row so far.
+            group: Current group of each row.
             inputs: Next input of each row.
 
         Returns:
-            Group of each row, and one row (the leader) of each group.
+            New group of each row, and one row (the leader) per group.
         """
         if len(group) == 1:
             return group, group
@@ -430,8 +430,8 @@ class _NativeLayer:
     def _run_first_step(self, inputs: Tensor, n_rows: int) -> tuple[Tensor, Tensor] | None:
         """Return h and c after the first step, from the cache if possible.
 
-        Returns None for a single row whose first step is not the cached one: a separate step would
-        read all weights once more.
+        Returns None for a single row whose first step is not cached, because a separate step would
+        read all weights a second time.
         """
         cached: list[_FirstStep] = pack_once(
             self.direction.weight_hh, f"first step {self.number_format}", lambda _: []
@@ -453,7 +453,7 @@ class _NativeLayer:
         return h, c
 
     def _run_one_step(self, inputs: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Run one step of contiguous rows; return the updated h and c."""
+        """Run one step for contiguous rows and return the updated h and c."""
         n = len(inputs)
         rows = _RowState(n, h, _blocked_cells(c), torch.empty(1, n, self.out))
         if self.shared_gates is not None:
@@ -466,14 +466,14 @@ class _NativeLayer:
 
 
 def _blocked_cells(c: Tensor) -> Tensor:
-    """Return a copy of contiguous cells in the order of native.c."""
+    """Return a copy of contiguous cell states in the layout of native.c."""
     cells = allocate_aligned(c.numel() * c.element_size())
     _reorder_cells(c, cells, is_reverse=False)
     return cells
 
 
 def _reorder_cells(c: Tensor, cells: Tensor, *, is_reverse: bool) -> None:
-    """Copy cells from c, (rows, cell), to the order of native.c, or back if `is_reverse`."""
+    """Copy cell states c, (rows, cell), to the layout of native.c, or back if `is_reverse`."""
     native_function("reorder_cells")(
         ctypes.c_void_p(c.data_ptr()),
         ctypes.c_void_p(cells.data_ptr()),
@@ -484,7 +484,7 @@ def _reorder_cells(c: Tensor, cells: Tensor, *, is_reverse: bool) -> None:
 
 
 def _split_steps(counts: Sequence[int], max_positions: int, steps: range) -> Iterator[range]:
-    """Split steps into ranges of at most `max_positions` positions, or of one step."""
+    """Split steps into ranges of at most `max_positions` positions, but at least one step each."""
     start, total = steps.start, 0
     for step in steps:
         if step > start and total + counts[step] > max_positions:

@@ -1,6 +1,6 @@
 """Reference implementation of one LSTM layer with projection and clipping, in plain PyTorch.
 
-The cell is that of bilm-tf (Sak et al., 2014, with clipping).
+The LSTM cell is the same as in bilm-tf (Sak et al., 2014, with clipping).
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,10 @@ SHARED_VALUES = 2**24
 
 
 def lstm(directions: Sequence[LSTMCall]) -> list[LSTMResult]:
-    """Run the layer over time in each direction.
+    """Run the layer over all time steps in each direction.
 
-    A step is `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `h' = clip(W_hr (σ(o)·tanh(c')))`.
+    A step computes `c' = clip(σ(f)·c + σ(i)·tanh(g))` and `h' = clip(W_hr (σ(o)·tanh(c')))`.
+
     """
     return [_run_direction(direction) for direction in directions]
 
@@ -95,7 +96,7 @@ def _cell(gates: Tensor, c: Tensor, clip: float | None) -> tuple[Tensor, Tensor]
 
 
 class _InputGates:
-    """The contribution of the input to the gates, computed for one chunk of steps at a time."""
+    """Contribution of the input to the gates, computed for one chunk of steps at a time."""
 
     def __init__(self, x: Tensor, index: Tensor | None, weight: Tensor, bias: Tensor) -> None:
         self.weight = weight
@@ -113,11 +114,11 @@ class _InputGates:
         self.positions = x
 
     def gates_of_steps(self, start: int, counts: Sequence[int]) -> Sequence[Tensor]:
-        """Return the gates of each step from `start` on, (4 * cell, active rows).
+        """Return the input's contribution to the gates for each step, (4 * cell, active rows).
 
         Args:
             start: First step.
-            counts: Number of active rows of each step.
+            counts: Number of active rows at each step, starting at `start`.
         """
         steps = self.positions[start : start + len(counts)]
         if sum(counts) == steps.shape[0] * steps.shape[1]:

@@ -1,4 +1,4 @@
-"""Python interface to the functions of `native.c`: packed weights, scratch memory, threads."""
+"""Python interface to `native.c`: packed weights, scratch memory and threads."""
 
 import ctypes
 import os
@@ -46,18 +46,18 @@ MIN_THREADED_WORK = 2**21
 
 @cache
 def can_compute(number_format: NumberFormat) -> bool:
-    """Whether the native library is available and this CPU supports products of a format."""
+    """Whether the native library is available and this CPU supports products in a number format."""
     loaded = library()
     return loaded is not None and bool(loaded.supports(FORMAT_IDS[number_format]))
 
 
 def format_for(precision: Precision) -> NumberFormat:
-    """Return the fastest format for a precision; for float32 the int8 decomposition with AMX."""
+    """Return the fastest number format for a precision; AMX computes float32 from int8 parts."""
     return "int8x3" if precision == "float32" and can_compute("int8x3") else precision
 
 
 def projection_format(number_format: NumberFormat) -> NumberFormat:
-    """Return the format of the LSTM projection, given the format of all other products."""
+    """Return the number format of the LSTM projection, given the format of all other products."""
     number = native_function("projection_format")(FORMAT_IDS[number_format])
     return next(name for name, value in FORMAT_IDS.items() if value == number)
 
@@ -78,7 +78,7 @@ def are_valid_indices(indices: Tensor, n: int) -> bool:
 
 
 def native_function(name: str) -> Callable[..., int]:
-    """Return a function of the native library, which `can_compute` must have found available."""
+    """Return a function of the native library. Requires that `can_compute` returned True."""
     loaded = library()
     assert loaded is not None
     exported: Callable[..., int] = getattr(loaded, name)
@@ -86,7 +86,7 @@ def native_function(name: str) -> Callable[..., int]:
 
 
 def round_up(n: int, multiple: int) -> int:
-    """Return n, rounded up to a multiple."""
+    """Round n up to a multiple of `multiple`."""
     return n + -n % multiple
 
 
@@ -94,7 +94,7 @@ def round_up(n: int, multiple: int) -> int:
 
 
 def allocate_aligned(n_bytes: int) -> Tensor:
-    """Return fresh memory aligned to a cache line, or to a huge page if it is that large."""
+    """Allocate memory aligned to a cache line, or to a huge page if it is at least that large."""
     alignment = CACHE_LINE if n_bytes < HUGE_PAGE else HUGE_PAGE
     memory = torch.empty(n_bytes + alignment, dtype=torch.uint8)
     memory = memory[-memory.data_ptr() % alignment :]
@@ -105,7 +105,7 @@ def allocate_aligned(n_bytes: int) -> Tensor:
 
 
 class _ScratchMemory(local):
-    """Named buffers that each thread reuses: page faults cost as much as writing the data."""
+    """Named per-thread buffers, reused because page faults cost as much as writing the data."""
 
     def __init__(self) -> None:
         self.buffers: dict[str, Tensor] = {}
@@ -123,10 +123,10 @@ scratch = _ScratchMemory()
 
 
 def run_tasks(tasks: Iterable[Callable[[], bool | None]]) -> None:
-    """Run all tasks, as many in parallel as PyTorch has threads; C code releases the GIL.
+    """Run tasks in parallel, with as many threads as PyTorch uses; the C code releases the GIL.
 
-    A task that returns True is not finished: it is called again after the other tasks, by any
-    thread. After an error no further task is started.
+    A task that returns True is not finished and is called again after the other tasks, possibly by
+    another thread. After an error, no further tasks are started.
     """
     queue = deque(tasks)
     stop = _StopFlag()
@@ -157,23 +157,23 @@ def run_tasks(tasks: Iterable[Callable[[], bool | None]]) -> None:
 
 
 class _StopFlag:
-    """Whether no further task may be started."""
+    """Flag that prevents further tasks from starting."""
 
     is_set = False
 
 
 def _wait_for(futures: list[Future[None]], stop: _StopFlag) -> list[Future[None]]:
-    """Wait until no future is running any more, even if interrupted repeatedly.
+    """Wait until no future is running, even if interrupted repeatedly.
 
-    The memory they write to must stay valid until then. Cancel futures that have not started
-    because their threads work for another caller.
+    The memory that running calls write to must remain valid until then. Futures that have not
+    started because the threads are busy with another caller are canceled.
 
     Args:
         futures: Submitted calls.
         stop: Flag that makes running calls return early.
 
     Returns:
-        The futures that ran.
+        Futures that were executed.
     """
     interrupt: BaseException | None = None
     while True:
@@ -191,12 +191,12 @@ def _wait_for(futures: list[Future[None]], stop: _StopFlag) -> list[Future[None]
 
 @cache
 def _thread_pool(n: int, process: int) -> ThreadPoolExecutor:
-    """Return n threads of a process; a forked process does not inherit its parent's threads."""
+    """Return a pool of n threads for one process; forked processes do not inherit threads."""
     return ThreadPoolExecutor(n, "native", _initialize_thread, (_free_cores(),))
 
 
 def _initialize_thread(cores: set[int]) -> None:
-    """Prepare a new thread for work, and bind it to the given cores if there are any."""
+    """Initialize a worker thread and bind it to the given cores, if any."""
     if cores:
         os.sched_setaffinity(0, cores)
     # OpenMP's threads spin on their cores while they wait for PyTorch's next call, and leave no
@@ -218,10 +218,10 @@ def _start_openmp_threads() -> None:
 
 
 def _free_cores() -> set[int]:
-    """Return the cores of OpenMP's other threads if OpenMP binds threads to cores, else none.
+    """Return the cores to which OpenMP has bound its other threads; empty if there are none.
 
-    A new thread inherits the affinity of its creator: with `OMP_PROC_BIND` all of our threads
-    would share the core of the calling thread.
+    A new thread inherits the affinity of its creator. With `OMP_PROC_BIND`, all worker threads
+    would therefore share the core of the calling thread.
     """
     is_bound = os.environ.get("OMP_PROC_BIND", "false").lower() != "false"
     if not is_bound or not hasattr(os, "sched_getaffinity"):
@@ -235,16 +235,16 @@ def _free_cores() -> set[int]:
 
 
 def split_range(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
-    """Split a range into parts for threads; the size of each part but the last is a multiple.
+    """Split a range into parts to be processed by several threads.
 
-    A range with very little work is one part, and a range with little work has two parts per
-    thread. Otherwise parts get smaller towards the end of the range, down to MIN_TASK_WORK, so
-    that all threads finish at about the same time however fast each one is.
+    A range with very little work is not split, and a range with little work is split into two parts
+    per thread. Otherwise the parts get smaller toward the end of the range, down to MIN_TASK_WORK,
+    so that all threads finish at about the same time even if some are slower.
 
     Args:
-        n: End of the range, which starts at 0.
-        multiple: Every part but the last has a multiple of this size.
-        work: Numbers that are multiplied, added or written per element of the range.
+        n: Size of the range, which starts at 0.
+        multiple: The size of every part except the last is a multiple of this.
+        work: Number of operations (multiplications, additions or writes) per element of the range.
 
     Returns:
         Start and end of each part.
@@ -264,7 +264,7 @@ def split_range(n: int, multiple: int, work: int) -> list[tuple[int, int]]:
 
 
 class PackedWeights(NamedTuple):
-    """Packed weights of a product (rows, k) x (k, n), and the scale of each column for int8."""
+    """Packed weights of a product (rows, k) x (k, n), with one scale per column for int8."""
 
     values: Tensor
     scale: Tensor
@@ -279,15 +279,14 @@ def pack_weight(
     rearrange: Callable[[Tensor], Tensor] = lambda weight: weight,
     block: int | None = None,
 ) -> PackedWeights:
-    """Return a weight packed for products of a format, cached until the weight changes.
+    """Return a weight packed for products in a number format, cached until the weight changes.
 
     Args:
-        weight: Weight, which `rearrange` turns into (n, k).
-        number_format: Format of the products.
-        layout: Name of `rearrange` and `block` in the cache.
+        weight: Weight, which `rearrange` maps to shape (n, k).
+        number_format: Number format of the products.
+        layout: Cache key that identifies `rearrange` and `block`.
         rearrange: Function that reorders rows and columns.
-        block: Numbers of a row that are multiplied together, as one block after the other.
-            Default: all of a row.
+        block: Number of columns that are multiplied as one block. Default: all columns.
     """
 
     def pack(weight: Tensor) -> PackedWeights:
@@ -318,12 +317,12 @@ def pack_matrix(
 
 
 def interleave(n_parts: int, rows: Tensor) -> Tensor:
-    """Interleave the parts of a matrix: sixteen rows of each part, then the next sixteen."""
+    """Interleave the parts of a matrix: 16 rows of each part in turn, then the next 16 rows."""
     return rows.view(n_parts, -1, TILE, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
 
 
 class PackedRows(NamedTuple):
-    """Input rows in the layout of the products, and the scale of each row for int8."""
+    """Input rows packed for matrix products, with one scale per row for int8."""
 
     values: Tensor
     scale: Tensor
@@ -337,13 +336,13 @@ def gather_rows(
     *,
     in_parallel: bool = False,
 ) -> PackedRows:
-    """Pack rows of a table as the input of a product.
+    """Pack rows of a table as the input of a matrix product.
 
     Args:
         table: Contiguous table, (rows, k).
         index: Rows to pack. Default: all.
-        number_format: Format of the product.
-        in_parallel: Use all threads, not only the calling one.
+        number_format: Number format of the product.
+        in_parallel: Whether to use all threads instead of only the calling thread.
     """
     n, k = len(table) if index is None else len(index), table.shape[1]
     n_bytes = round_up(n, ROW_MULTIPLE) * k * BYTES_PER_NUMBER[number_format]
@@ -369,7 +368,7 @@ def gather_rows(
 
 
 class _ProductArgs(ctypes.Structure):
-    """`product_args` of native.c."""
+    """The struct `product_args` in native.c."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("rows", "k", "n", "first", "last", "epilogue")),
@@ -381,7 +380,7 @@ class _ProductArgs(ctypes.Structure):
 
 
 class Epilogue(IntEnum):
-    """What is computed from a product and its bias, with the values of native.c."""
+    """Operation applied to a product after adding the bias. The values match native.c."""
 
     NONE = 0
     """Output (rows, n), float32."""
@@ -401,17 +400,17 @@ def multiply(
     epilogue: Epilogue = Epilogue.NONE,
     x: Tensor | None = None,
 ) -> None:
-    """Multiply rows with a range of columns of packed weights and add the bias.
+    """Multiply packed rows by a range of columns of packed weights and add the bias.
 
     Args:
         rows: Packed rows.
         weights: Packed weights.
         bias: Bias in the order of the packed columns, (n,).
-        number_format: Format of rows and weights.
+        number_format: Number format of rows and weights.
         out: Address of the output.
-        columns: First column, and the one after the last.
-        epilogue: What is computed from the sums.
-        x: Input of a highway layer, (rows, n / 2), contiguous.
+        columns: First column and end column (exclusive).
+        epilogue: Operation applied to the result.
+        x: Contiguous input of the highway layer, (rows, n / 2). Only for `Epilogue.HIGHWAY`.
     """
     args = _ProductArgs(
         rows=rows.n,

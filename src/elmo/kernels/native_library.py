@@ -1,6 +1,6 @@
-"""The native library: `native.c`, compiled once on the user's machine and kept in a cache folder.
+"""Compiles `native.c` on the user's machine, and loads the library from a cache folder.
 
-Without a C compiler there is no library, and the reference implementation is used instead.
+Without a C compiler, the reference implementation is used instead.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ _lock = Lock()
 
 
 def library() -> ctypes.CDLL | None:
-    """Return the library, compiled if necessary; None if it is not available."""
+    """Return the library, compiling it if necessary; None if it is not available."""
     with _lock:  # so that concurrent first calls do not compile it twice
         return _library()
 
@@ -54,7 +54,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _load_cached(compiler: Sequence[str], flags: Sequence[str], path: Path) -> ctypes.CDLL | None:
-    """Load the library from the cache, compiled if necessary; None if it is not writable."""
+    """Load the cached library, compiling it if needed; None if the cache folder is not writable."""
     with suppress(OSError):
         return ctypes.CDLL(str(path))
     # The file is missing or damaged.
@@ -62,7 +62,7 @@ def _load_cached(compiler: Sequence[str], flags: Sequence[str], path: Path) -> c
 
 
 def _load_uncached(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL:
-    """Compile the library for this process only; its file is not needed once it is loaded."""
+    """Compile the library to a temporary folder, load it and delete the folder."""
     with tempfile.TemporaryDirectory(prefix="elmo-") as folder:
         path = Path(folder) / "native.so"
         if not _compile(compiler, flags, path):
@@ -71,26 +71,26 @@ def _load_uncached(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL
 
 
 def cache_folder() -> Path:
-    """Return the cache folder of the user on this machine."""
+    """Return the current user's cache folder for elmo-torch."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "elmo-torch"
 
 
 def _compiler() -> list[str] | None:
-    """Return the command of the C compiler (`CC` or cc) with its arguments; None if missing."""
+    """Return the C compiler command (`CC` or cc) with its arguments; None if not found."""
     name, *arguments = shlex.split(os.environ.get("CC") or "cc") or ["cc"]
     path = shutil.which(name)
     return None if path is None else [path, *arguments]
 
 
 def _cpu_flag() -> str:
-    """Return the compiler flag that enables all instructions of this CPU."""
+    """Return the compiler flag that enables all instruction sets of this CPU."""
     is_x86 = platform.machine().lower() in ("x86_64", "amd64")
     return "-march=native" if is_x86 else "-mcpu=native"
 
 
 def _fingerprint(compiler: Sequence[str], flags: Sequence[str]) -> str:
-    """Return a hash of source, flags, compiler version and CPU, which determine the library."""
+    """Return a hash of the source, compiler flags, compiler version and CPU features."""
     version = subprocess.run(
         [*compiler, "--version"], capture_output=True, check=True, timeout=60
     ).stdout
@@ -99,7 +99,7 @@ def _fingerprint(compiler: Sequence[str], flags: Sequence[str]) -> str:
 
 
 def _cpu_features() -> bytes:
-    """Return a description of this CPU: machines with different CPUs may share a cache folder."""
+    """Return a description of this CPU, because different machines can share a cache folder."""
     try:
         lines = Path("/proc/cpuinfo").read_bytes().splitlines()
     except OSError:
@@ -108,15 +108,15 @@ def _cpu_features() -> bytes:
 
 
 def _compile(compiler: Sequence[str], flags: Sequence[str], path: Path) -> bool:
-    """Compile the library atomically: to a temporary file, which is then moved to its path.
+    """Compile the library to a temporary file and move it to its path atomically.
 
     Args:
-        compiler: Command of the compiler.
+        compiler: Compiler command with its arguments.
         flags: Compiler flags.
         path: Path of the library.
 
     Returns:
-        False if the folder is not writable.
+        Whether the library was written. False if the folder is not writable.
 
     Raises:
         OSError: The compiler failed.

@@ -1,4 +1,4 @@
-"""Cache of packed weights: weights in the order in which a kernel reads them, until they change."""
+"""Cache of packed weights (copies in the layout a kernel reads), updated when a weight changes."""
 
 from collections.abc import Callable, Sequence
 from ctypes import c_uint8, c_uint16, c_uint32, c_uint64
@@ -21,10 +21,11 @@ _UNSIGNED_BY_SIZE: dict[int, Any] = {2: c_uint16, 4: c_uint32, 8: c_uint64}
 
 
 def weight_fingerprint(weight: Tensor) -> tuple[int, int, list[int]]:
-    """Return what changes with a weight: its address, its version and a sample of its numbers.
+    """Return the address, the version counter and some values of a weight, to detect changes.
 
-    The version counter misses some changes, such as those through `weight.data` and of fused
-    optimizers. These change all numbers, so a sample is compared, if the weight is on the CPU.
+    The version counter misses some changes, such as those made through `weight.data` or by fused
+    optimizers. These change all values, so a sample of the values is enough to detect them. Only
+    weights on the CPU are sampled.
     """
     address, version = weight.data_ptr(), 0 if weight.is_inference() else weight._version
     # A weight whose storage was released has no address.
@@ -41,14 +42,13 @@ def weight_fingerprint(weight: Tensor) -> tuple[int, int, list[int]]:
 def pack_once(
     weight: Tensor, key: str, pack: Callable[[Tensor], T], other_weights: Sequence[Tensor] = ()
 ) -> T:
-    """Return `pack(weight)`, cached until a weight changes.
+    """Return `pack(weight)`, cached until one of the weights changes.
 
     Args:
-        weight: Weight to pack. A change in place or of its memory invalidates the cache.
-        key: Name of the packed layout; a weight can have several.
+        weight: Weight to pack. It is packed again after an in-place change or if its memory moves.
+        key: Name of the packed layout. A weight can be cached in several layouts.
         pack: Function that packs the weight.
-        other_weights: Further weights that `pack` reads. A change of these invalidates the cache,
-            too.
+        other_weights: Other weights that `pack` reads. The weight is packed again if they change.
     """
     fingerprints = tuple(map(weight_fingerprint, (weight, *other_weights)))
     with _lock:

@@ -1,8 +1,8 @@
-"""Mean loss of a sampled softmax on a GPU, in blocks of predictions to save memory.
+"""Mean sampled-softmax loss on a GPU, computed in blocks of predictions to save memory.
 
-The gradient is computed in the forward pass: the logits of a block are overwritten by their
-probabilities, which are multiplied while they are in the cache. Computes the mean of
-`model.losses.sampled_losses`.
+The result is the mean of `model.losses.sampled_losses`. The gradient is already computed in the
+forward pass: the logits of a block are overwritten by their probabilities, which are used for the
+gradient while they are still in the GPU cache.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ MAX_CANDIDATES = 2**14
 
 
 def can_run(hidden: Tensor, n_candidates: int) -> bool:
-    """Whether Triton supports the GPU and the number of candidates fits one program."""
+    """Whether Triton supports the GPU and all candidates fit in one Triton program."""
     return n_candidates <= MAX_CANDIDATES and can_fuse(hidden)
 
 
@@ -36,15 +36,15 @@ def mean_loss(
     targets: Tensor,
     sampled: Tensor,
 ) -> Tensor:
-    """Return the mean loss of predictions, with softmax over the target and sampled candidates.
+    """Return the mean loss of a softmax over the target and the sampled candidates.
 
     Args:
         hidden: Hidden states in the dtype of the products, (predictions, dim).
-        weight: Softmax weights of the step, (rows, dim), float32.
-        bias: Softmax biases of the step, (rows,).
-        true_rows: Row of each target, (predictions,).
+        weight: Softmax weights used in this step, (rows, dim), float32.
+        bias: Softmax biases used in this step, (rows,).
+        true_rows: Row of each target in `weight`, (predictions,).
         true_log_expected: Log expected count of each target, (predictions,).
-        sampled_rows: Rows of the candidates, all different, (candidates,).
+        sampled_rows: Row of each candidate in `weight`, all distinct, (candidates,).
         sampled_log_expected: Log expected count of each candidate, (candidates,).
         targets: Word id of each target, (predictions,).
         sampled: Word id of each candidate, (candidates,).
@@ -139,6 +139,6 @@ class _MeanLoss(torch.autograd.Function):
 
 
 def _sum_by_row(values: Tensor, rows: Tensor, n_rows: int) -> Tensor:
-    """Return the sum of the values of each row, (n_rows, dim), in deterministic order."""
+    """Sum the values that belong to the same row, in deterministic order; returns (n_rows, dim)."""
     sums: Tensor = torch.ops.aten.embedding_dense_backward(values, rows, n_rows, -1, False)
     return sums

@@ -1,9 +1,9 @@
-"""Triton kernels of character convolutions with max pooling over the positions of a word.
+"""Triton kernels for character convolutions with max pooling over the positions of a word.
 
-The forward pass keeps the running maximum in registers and never writes the output of a position.
-In the backward pass the gradient of a position is that of the maximum if the maximum is at that
-position, else zero. It is computed in registers, position by position, and multiplied as in an
-ordinary convolution. Sums are accumulated in registers and written once.
+The forward pass keeps the running maximum in registers and never writes the outputs of single
+positions to memory. In the backward pass, only the position of the maximum receives a gradient.
+This gradient is computed in registers, position by position, and multiplied as in an ordinary
+convolution. Sums are accumulated in registers and written once.
 """
 
 import triton
@@ -29,7 +29,7 @@ def convolve(
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Compute the maxima over all positions of a block of words for a block of filters."""
+    """Compute the maximum over all positions for a block of words and a block of filters."""
     words = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
     filters = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     depth = tl.arange(0, DEPTH)
@@ -78,7 +78,7 @@ def filter_gradients(
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Compute the gradient of a block of filters of one width, from one split of the words."""
+    """Compute the gradient of a block of filters of one width from one subset of the words."""
     filters = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     split = tl.program_id(1)
     depth = tl.arange(0, DEPTH)
@@ -121,7 +121,7 @@ def vector_gradients(
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Add the gradient of one character of each word of a block, from all filters of one width."""
+    """Add the gradient from all filters of one width for one character of each word in a block."""
     words = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
     character = tl.program_id(1)
     word_in = tl.minimum(words, n_words - 1).to(tl.int64)
@@ -172,7 +172,7 @@ def character_gradients(
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Sum the gradients of a block of character ids over one split of the words."""
+    """Sum the gradients of a block of character ids over one subset of the words."""
     ids = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     split = tl.program_id(1)
     dims = tl.arange(0, BREADTH)

@@ -1,8 +1,8 @@
-"""Triton kernels of one step of an LSTM layer: all directions in one launch.
+"""Triton kernels for one step of an LSTM layer; each launch computes all directions.
 
-Buffers are contiguous, directions first, then steps, then rows. A tile holds the four gates of its
-units. Products over all steps are computed in `lstm_fused_steps`. Flags describe each row at each
-step: see `RESET` and `PADDING`.
+Buffers are contiguous; their leading dimensions are directions, steps and rows. A tile holds the
+four gates of its units. Products over all steps are computed in `lstm_fused_steps`. Flags describe
+each row at each step (see `RESET` and `PADDING`).
 """
 
 import triton
@@ -16,7 +16,7 @@ PADDING = tl.constexpr(2)
 
 @triton.jit
 def _tanh(x, FAST: tl.constexpr):
-    """Tanh; if FAST with the approximation of the GPU (error up to 5e-4, like half precision)."""
+    """Return tanh, with FAST as approximated by the GPU (error up to 5e-4, like half precision)."""
     if FAST:
         return tl.inline_asm_elementwise(
             "tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
@@ -34,14 +34,14 @@ def _sigmoid(x, FAST: tl.constexpr):
 
 @triton.jit
 def _clipped(x, bound):
-    """Clip to [-bound, bound]; NaN is preserved."""
+    """Clip values to [-bound, bound], preserving NaN."""
     x = tl.maximum(x, -bound, propagate_nan=tl.PropagateNan.ALL)
     return tl.minimum(x, bound, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def _sum_parts(first, stride, valid, SPLIT: tl.constexpr):
-    """Add up the partial sums of a product, which are `stride` numbers apart."""
+    """Add up the partial sums of a product, which are stored `stride` elements apart."""
     value = tl.load(first, mask=valid, other=0.0).to(tl.float32)
     for part in tl.static_range(1, SPLIT):
         value += tl.load(first + part * stride, mask=valid, other=0.0).to(tl.float32)
@@ -50,7 +50,7 @@ def _sum_parts(first, stride, valid, SPLIT: tl.constexpr):
 
 @triton.jit
 def _split_gates(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
-    """Split (rows, 4 * units) into i, f, g, o. Each thread already has all four of its units."""
+    """Split (rows, 4 * units) into i, f, g, o. Each thread already holds all gates of its units."""
     values = tl.permute(tl.reshape(values, (ROWS, 4, UNITS)), (0, 2, 1))
     even, odd = tl.split(tl.reshape(values, (ROWS, UNITS, 2, 2)))
     i, g = tl.split(even)
@@ -92,7 +92,7 @@ def cell_forward(
     UNITS: tl.constexpr,
     DEPTH: tl.constexpr,
 ):
-    """Compute a step up to the projection: `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `σ(o)·tanh(c')`."""
+    """Compute a step before the projection: `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `σ(o)·tanh(c')`."""
     n_row_tiles = tl.cdiv(n_rows, ROWS)
     row_tile = tl.program_id(0) % n_row_tiles
     unit_tile = tl.program_id(0) // n_row_tiles
@@ -180,8 +180,8 @@ def cell_backward(
 ):
     """Compute the gradients of gates and cell from the gradient of the output before projection.
 
-    The product before it is a separate launch: the cell needs another layout of threads than the
-    result of a product, and converting one to the other costs more than a launch.
+    The preceding product is a separate launch, because the cell needs a different thread layout,
+    and converting between the layouts costs more than a launch.
     """
     n_unit_tiles = tl.cdiv(CELL, UNITS)
     unit_tile = tl.program_id(0) % n_unit_tiles
@@ -262,7 +262,7 @@ def product(
     COLUMNS: tl.constexpr,
     DEPTH: tl.constexpr,
 ):
-    """Multiply few rows with a long inner sum, which is split into parts to fill the GPU."""
+    """Multiply matrices with few rows and a long inner dimension, split to fill the GPU."""
     n_row_tiles = tl.cdiv(n_rows, ROWS)
     row_tile = tl.program_id(0) % n_row_tiles
     column_tile = tl.program_id(0) // n_row_tiles
@@ -313,7 +313,7 @@ def finish_forward(
     HAS_FLAGS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Finish a step: sum the parts of the projection, clip it and set the state."""
+    """Finish a step: add up the partial sums of the projection, clip it and write the state."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     direction = tl.program_id(1).to(tl.int64)
     n_directions = tl.num_programs(1)
@@ -364,7 +364,7 @@ def finish_backward(
     HAS_FLAGS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Compute the gradient of an output: of the layer above plus the next step, through the clip."""
+    """Add the output gradients from the layer above and the next step; backpropagate the clip."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     direction = tl.program_id(1).to(tl.int64)
     n_directions = tl.num_programs(1)

@@ -1,4 +1,4 @@
-"""A minimal Triton kernel to test whether Triton works on a device."""
+"""Minimal Triton kernel that tests whether Triton works on a device."""
 
 import triton
 import triton.language as tl
@@ -6,5 +6,5 @@ import triton.language as tl
 
 @triton.jit
 def increment(number):
-    """Add one to a number."""
+    """Increment a number in device memory."""
     tl.store(number, tl.load(number) + 1)

@@ -1,4 +1,4 @@
-"""Triton kernel of the sampled softmax: loss and gradient of the logits of one prediction."""
+"""Triton kernel for the sampled softmax: loss and logit gradients of one prediction."""
 
 import triton
 import triton.language as tl
@@ -16,7 +16,7 @@ def sampled_softmax_row(
     CANDIDATES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Compute the loss of one prediction; the gradient of a logit is its probability."""
+    """Compute the loss of one prediction and replace the candidates' logits by probabilities."""
     prediction = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     is_candidate = columns < CANDIDATES
