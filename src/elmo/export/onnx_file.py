@@ -30,8 +30,8 @@ def to_onnx(model: HasNetwork, path: str | Path, storage: Storage = "float32") -
     Args:
         model: An `ELMo`. Its layer mixes and softmax are not exported.
         path: File to write. It is written atomically.
-        storage: "float32"; "float16", which halves the file and computes in float32; or "int8",
-            which quarters the file and multiplies matrices in int8.
+        storage: "float32"; "float16", which takes half the space and computes in float32; or
+            "int8", which takes a quarter of the space and multiplies matrices in int8.
 
     Returns:
         A sentence on how closely the vectors of the file match those of the model.
