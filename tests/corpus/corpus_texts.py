@@ -1,4 +1,4 @@
-"""Helpers of the corpus tests: texts on disk, and a simple word count to compare with."""
+"""Helpers for the corpus tests: texts on disk, and a reference word count."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ TEXT = "\n".join(LINES) + "\n"
 
 
 def prepared(folder, text, valid=None, test=None, **options):
-    """Prepare texts given as strings; return the corpus and the result."""
+    """Prepare texts given as strings, and return the corpus and the result of `prepare`."""
     names = {}
     for name, content in {"input": text, "valid": valid, "test": test}.items():
         if content is not None:
@@ -36,7 +36,7 @@ def sentences(corpus, split):
 
 
 def expected_table(train, others=()):
-    """Return distinct words and counts, by decreasing count in `train`, then by their bytes."""
+    """Return distinct words and counts, sorted by decreasing count in `train`, then by bytes."""
     counts = Counter(word for sentence in train for word in sentence)
     words = set(counts).union(word for sentence in others for word in sentence)
     ordered = sorted(words, key=lambda word: (-counts[word], word.encode()))

@@ -1,4 +1,4 @@
-"""Tests of BPTT segments: the streams of bilm-tf, several processes, saved positions."""
+"""Tests for BPTT segments: equality with bilm-tf, several processes, and saved positions."""
 
 import itertools
 
@@ -31,7 +31,7 @@ def split_of(sentences, n_shards=1):
 
 
 def bilm_tf_segments(sentences, n_streams, n_steps, backward):
-    """Yield (inputs, targets) of each complete segment, as described for bilm-tf."""
+    """Yield (inputs, targets) of each complete segment, batched as in bilm-tf."""
     boundaries = (1, 0) if backward else (0, 1)
     queue = (
         [boundaries[0], *[word + 2 for word in (s[::-1] if backward else s)], boundaries[1]]
@@ -59,7 +59,7 @@ def bilm_tf_segments(sentences, n_streams, n_steps, backward):
 
 @FAST
 @given(SENTENCES, st.integers(1, 5), st.integers(1, 9), st.integers(1, 3))
-def test_read_once_equals_bilm_tf(sentences, n_streams, n_steps, n_shards):
+def test_read_once_yields_same_segments_as_bilm_tf(sentences, n_streams, n_steps, n_shards):
     split = split_of(sentences, n_shards)
     segments = list(
         read_once(split, n_streams=n_streams, n_steps=n_steps, reset=False, drop_tail=True)
@@ -75,7 +75,7 @@ def test_read_once_equals_bilm_tf(sentences, n_streams, n_steps, n_shards):
 
 @FAST
 @given(SENTENCES, st.integers(1, 5), st.integers(1, 9), st.sampled_from(["queue", "text"]))
-def test_read_once_yields_every_pair_once(sentences, n_streams, n_steps, order):
+def test_read_once_yields_every_prediction_pair_once(sentences, n_streams, n_steps, order):
     split = split_of(sentences)
     segments = list(read_once(split, n_streams=n_streams, n_steps=n_steps, reset=True, order=order))
     for direction in (0, 1):
@@ -95,7 +95,7 @@ def test_read_once_yields_every_pair_once(sentences, n_streams, n_steps, order):
 
 
 @pytest.mark.parametrize("order", ["queue", "text"])
-def test_read_once_divides_streams_among_processes(order):
+def test_read_once_can_divide_streams_among_processes(order):
     split = split_of([[word] * (word % 5) for word in range(23)])
     options = {"n_streams": 4, "n_steps": 3, "reset": False, "order": order}
     all_streams = list(read_once(split, **options))
@@ -131,7 +131,7 @@ def is_same(first, second):
 
 @FAST
 @given(SENTENCES, CONFIGS, st.integers(0, 12), st.integers(0, 99))
-def test_loader_continues_from_a_restored_position(sentences, config, n_before, seed):
+def test_segment_loader_continues_from_restored_position(sentences, config, n_before, seed):
     split = split_of(sentences, 2)
     loader = SegmentLoader(split, config, seed=seed)
     position = take(loader, n_before)[-1].position if n_before else loader.position()
@@ -144,7 +144,7 @@ def test_loader_continues_from_a_restored_position(sentences, config, n_before, 
             assert first.position == second.position
 
 
-def test_position_is_plain_data_and_does_not_change_later():
+def test_segment_position_does_not_change_while_loader_advances():
     loader = SegmentLoader(split_of([[1, 2], [3]]), StreamConfig(batch_size=2, unroll=2), seed=1)
     first = next(iter(loader)).position
     copy = str(first)
@@ -154,7 +154,7 @@ def test_position_is_plain_data_and_does_not_change_later():
 
 @FAST
 @given(SENTENCES, CONFIGS)
-def test_each_process_builds_its_streams_of_the_whole(sentences, config):
+def test_local_streams_equal_same_streams_of_full_loader(sentences, config):
     split = split_of(sentences)
     whole = take(SegmentLoader(split, config, seed=3), 6)
     for stream in range(config.batch_size):
@@ -188,7 +188,7 @@ def test_shuffled_order_differs_between_epochs_and_seeds():
     assert len(draws) == 4
 
 
-def test_directions_together_share_their_sentences():
+def test_directions_share_sentences_unless_independent():
     sentences = [[number] * 3 for number in range(40)]
     config = StreamConfig(batch_size=2, unroll=4)
     segment = next(iter(SegmentLoader(split_of(sentences), config, seed=1)))
@@ -215,7 +215,7 @@ def test_text_order_reads_one_contiguous_part_per_stream():
 
 @FAST
 @given(SENTENCES, st.integers(1, 25))
-def test_contiguous_streams_are_never_empty(sentences, n_streams):
+def test_every_contiguous_stream_has_a_part_of_the_text(sentences, n_streams):
     if n_streams > len(sentences):
         with pytest.raises(ConfigError, match="batch_size"):
             ContiguousStreams(split_of(sentences), n_streams, 3)
@@ -225,7 +225,7 @@ def test_contiguous_streams_are_never_empty(sentences, n_streams):
     assert streams._size.sum() == sum(len(s) + 1 for s in sentences)
 
 
-def test_reset_zeroes_the_state_of_a_fraction_of_sentences():
+def test_reset_option_resets_state_for_a_fraction_of_sentences():
     sentences = [[1]] * 2000
     config = StreamConfig(batch_size=4, unroll=10, reset=0.3)
     segments = take(SegmentLoader(split_of(sentences), config, seed=7), 100)
@@ -237,7 +237,7 @@ def test_reset_zeroes_the_state_of_a_fraction_of_sentences():
         assert not (segment.resets[0] & (segment.inputs[0] != 0)).any()
 
 
-def test_text_without_sentences_is_rejected():
+def test_segment_loader_and_read_once_reject_text_without_sentences():
     empty = Split.of([])
     with pytest.raises(ConfigError, match="no sentence"):
         SegmentLoader(empty, StreamConfig(), seed=1)
@@ -245,7 +245,7 @@ def test_text_without_sentences_is_rejected():
         list(read_once(empty, n_streams=1, n_steps=1, reset=False))
 
 
-def test_queued_streams_look_up_draws_in_blocks(monkeypatch):
+def test_queued_streams_read_all_sentences_with_small_lookup_block(monkeypatch):
     monkeypatch.setattr(bptt_streams, "BLOCK", 3)
     sentences = [[n, n] for n in range(11)]
     pairs = QueuedStreams(SequentialOrder(split_of(sentences)), 2, 40).next_segment(range(2))

@@ -1,4 +1,4 @@
-"""Tests of counting by external sort: exact for all sizes of runs and buffers."""
+"""Tests for word counting by external sort, with various run and buffer sizes."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ word_lists = st.lists(
 @given(
     runs=st.lists(word_lists, min_size=1, max_size=6), merge_bytes=st.sampled_from([1, 20, 2**22])
 )
-def test_merged_runs_equal_a_simple_count(tmp_path_factory, runs, merge_bytes):
+def test_merged_runs_have_same_counts_as_counter(tmp_path_factory, runs, merge_bytes):
     folder = tmp_path_factory.mktemp("runs")
     writer = RunWriter(folder, "run", limit=0)
     numbers = []
@@ -47,7 +47,7 @@ def test_merged_runs_equal_a_simple_count(tmp_path_factory, runs, merge_bytes):
         assert [ordered[number] for number in final_numbers] == part
 
 
-def test_words_outside_the_counted_text_have_count_zero(tmp_path):
+def test_words_outside_counted_text_have_count_zero(tmp_path):
     writer = RunWriter(tmp_path, "run", limit=1000)
     writer.count(writer.number([["b", "a", "b"]], 3))
     writer.number([["c", "a"]], 2)
@@ -57,7 +57,7 @@ def test_words_outside_the_counted_text_have_count_zero(tmp_path):
     assert write_table(tmp_path, tmp_path, merged_counts(tmp_path)).tolist() == [1, 0, 2]
 
 
-def test_run_writer_is_full_after_its_size_limit(tmp_path):
+def test_run_writer_is_full_when_size_limit_is_exceeded(tmp_path):
     writer = RunWriter(tmp_path, "run", limit=100_000)
     assert not writer.is_full()
     numbers = writer.number([[str(number) for number in range(1000)] * 2], 2000)
@@ -81,7 +81,7 @@ def test_dictionary_size_estimate_is_close_to_allocated_memory(tmp_path):
     assert 0.6 * used < writer._words.n_bytes < 1.6 * used
 
 
-def test_words_longer_than_the_buffers_are_sorted(tmp_path, monkeypatch):
+def test_words_longer_than_buffers_are_sorted_correctly(tmp_path, monkeypatch):
     monkeypatch.setattr(external_sort, "ORDER_BYTES", 100)
     monkeypatch.setattr(external_sort, "MERGE_BYTES", 100)
     monkeypatch.setattr(external_sort, "MIN_RUN_BYTES", 10)
@@ -94,7 +94,7 @@ def test_words_longer_than_the_buffers_are_sorted(tmp_path, monkeypatch):
     assert open_table(tmp_path)[0].strings(0, 4) == sorted(sample)
 
 
-def test_merge_of_an_empty_run(tmp_path):
+def test_merging_an_empty_run_yields_no_words(tmp_path):
     writer = RunWriter(tmp_path, "run", limit=0)
     writer.write()
     assert merge_runs(tmp_path, writer.runs) == 0

@@ -1,4 +1,4 @@
-"""Tests of `prepare`: exact results, atomic output, bounded memory."""
+"""Tests for `prepare`: exact results, atomic output, bounded memory."""
 
 import json
 import lzma
@@ -43,7 +43,7 @@ any_text = st.lists(any_line, min_size=1, max_size=20).map("\n".join)
     block=st.sampled_from([1, 20, 2**20]),
     shard_words=st.sampled_from([1, 7, 2**20]),
 )
-def test_prepare_equals_a_simple_implementation(
+def test_prepare_matches_simple_reference_implementation(
     tmp_path_factory, text, valid, test, keep, held, limit, block, shard_words
 ):
     def read(content):
@@ -102,14 +102,14 @@ def test_prepare_equals_a_simple_implementation(
         ({"vocab_size": 100}, "a <unk> b c é", 0),
     ],
 )
-def test_vocabulary_options(tmp_path, options, expected, unknown_rate):
+def test_vocab_size_and_min_count_limit_the_vocabulary(tmp_path, options, expected, unknown_rate):
     text = "a a a a <unk>\n<unk> <unk> b b c\né\n"
     corpus, result = prepared(tmp_path, text, held_out=0.0, **options)
     assert list(corpus.vocabulary.words) == [*SPECIAL_TOKENS, *expected.split()]
     assert result.n_unknown["train"] / result.n_words["train"] == pytest.approx(unknown_rate)
 
 
-def test_special_tokens_in_the_text_are_not_repeated_in_the_vocabulary(tmp_path):
+def test_special_tokens_in_text_are_not_repeated_in_vocabulary(tmp_path):
     text = "<S> <S> <S> </S> <UNK> a a b\n"
     corpus, result = prepared(tmp_path, text, held_out=0.0, vocab_size=4)
     assert list(corpus.vocabulary.words) == [*SPECIAL_TOKENS, "a"]
@@ -117,7 +117,7 @@ def test_special_tokens_in_the_text_are_not_repeated_in_the_vocabulary(tmp_path)
     assert result.n_unknown == {"train": 1}
 
 
-def test_prepare_uses_an_existing_vocabulary(tmp_path):
+def test_prepare_uses_existing_vocabulary_file(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("<S>\n</S>\n<UNK>\nwords\nelsewhere\n")
     corpus, result = prepared(tmp_path, "some words\nmore words\n", held_out=0.0, vocab=str(path))
@@ -151,7 +151,7 @@ def test_corpus_config_rejects_invalid_options(options):
 # -------------------------------------------------------------------------------------- reading
 
 
-def test_prepare_records_reading_and_counts(tmp_path):
+def test_prepare_stores_reading_config_and_counts(tmp_path):
     reading = ReadingConfig("english", "split", text_field="body")
     corpus, result = prepared(tmp_path, "It's one. It's two.\n", held_out=0.0, reading=reading)
     assert sentences(corpus, "train") == [["It", "'s", "one", "."], ["It", "'s", "two", "."]]
@@ -165,7 +165,7 @@ def test_prepare_records_reading_and_counts(tmp_path):
     assert "train       8 words in 2 sentences, 0.00% out of vocabulary" in str(result)
 
 
-def test_unknown_tokenizer_is_rejected_before_work_starts(tmp_path):
+def test_prepare_rejects_unknown_tokenizer_before_writing_files(tmp_path):
     with pytest.raises(ConfigError, match="klingon"):
         prepared(tmp_path, "a\n", reading=ReadingConfig("klingon"))
     assert [path.name for path in tmp_path.iterdir()] == ["input.txt"]
@@ -186,7 +186,7 @@ def test_held_out_ranges_become_the_validation_split(tmp_path):
     [
         ({"input": ()}, InputError, "No input text"),
         ({"input": ("missing.txt",)}, InputError, "missing.txt"),
-        ({"input": ("-",), "valid": ("-",)}, InputError, "given twice"),
+        ({"input": ("-",), "valid": ("-",)}, InputError, "specified twice"),
         ({"input": ("no*match",)}, InputError, "No file matches"),
     ],
 )
@@ -197,7 +197,7 @@ def test_prepare_rejects_invalid_inputs(tmp_path, inputs, error_type, message):
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_text_that_is_not_utf8_is_rejected(tmp_path, monkeypatch, n_workers):
+def test_prepare_rejects_text_that_is_not_utf8(tmp_path, monkeypatch, n_workers):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 1000)
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT.encode() + b"\xff\n" + TEXT.encode())
@@ -216,7 +216,7 @@ def test_text_that_is_not_utf8_is_rejected(tmp_path, monkeypatch, n_workers):
         ("wikitext-2", {"train": 2_088_628, "valid": 217_646, "test": 245_569}, 33_278),
     ],
 )
-def test_counts_equal_the_published_ones(tmp_path, name, n_pairs, n_words):
+def test_prepare_finds_published_word_counts(tmp_path, name, n_pairs, n_words):
     archive = SHARED / "data" / f"{name}.tar.xz"
     if not archive.is_file():
         pytest.skip(f"no data at {archive}; set ELMO_SHARED to its folder")
@@ -235,7 +235,7 @@ def test_counts_equal_the_published_ones(tmp_path, name, n_pairs, n_words):
 # ----------------------------------------------------------------------------- atomic output
 
 
-def test_prepare_replaces_an_existing_corpus(tmp_path):
+def test_prepare_replaces_existing_corpus(tmp_path):
     prepared(tmp_path, TEXT, shard_words=500)
     corpus, _ = prepared(tmp_path, "other words\n", held_out=0.0)
     assert sentences(corpus, "train") == [["other", "words"]]
@@ -247,7 +247,7 @@ def test_prepare_replaces_an_existing_corpus(tmp_path):
 
 
 @pytest.mark.parametrize("with_corpus", [False, True])
-def test_prepare_rejects_a_folder_with_other_files(tmp_path, with_corpus):
+def test_prepare_rejects_output_folder_with_unrelated_files(tmp_path, with_corpus):
     if with_corpus:
         prepared(tmp_path, TEXT)
     (tmp_path / "corpus").mkdir(exist_ok=True)
@@ -258,7 +258,7 @@ def test_prepare_rejects_a_folder_with_other_files(tmp_path, with_corpus):
     assert snapshot(tmp_path / "corpus") == before
 
 
-def test_prepare_rejects_other_invalid_outputs(tmp_path):
+def test_prepare_rejects_output_that_is_a_file_or_incomplete_corpus(tmp_path):
     (tmp_path / "corpus").mkdir()
     prepared(tmp_path, TEXT)
     (tmp_path / "file").write_text("mine")
@@ -276,9 +276,7 @@ def test_prepare_rejects_other_invalid_outputs(tmp_path):
     "error", [KeyboardInterrupt(), OSError(28, "No space left"), MemoryError()]
 )
 @pytest.mark.parametrize("function", ["count_text", "write_table", "_write_splits", "CorpusHeader"])
-def test_prepare_leaves_the_output_unchanged_on_errors(
-    tmp_path, monkeypatch, error, function, exists
-):
+def test_prepare_leaves_output_unchanged_on_error(tmp_path, monkeypatch, error, function, exists):
     if exists:
         prepared(tmp_path, "old words\n", held_out=0.0)
     (tmp_path / "input.txt").write_text("")
@@ -299,8 +297,8 @@ def test_prepare_leaves_the_output_unchanged_on_errors(
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_prepare_removes_its_files_if_the_disk_is_full(tmp_path, monkeypatch, n_workers):
-    """A file size limit of the operating system stands in for a full disk."""
+def test_prepare_removes_its_files_if_disk_is_full(tmp_path, monkeypatch, n_workers):
+    """A full disk is simulated by a file size limit of the operating system."""
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 4000)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -335,7 +333,7 @@ print(int(peak) // 1024, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss 
 
 
 def write_growing(path, n_bytes):
-    """Write lines of 1,500 words with 100 new words each; return the number of new words."""
+    """Write lines of 1,500 words, 100 of them new in each line; return the number of new words."""
     old = " ".join(f"w{number * number % 5_000}" for number in range(1400))
     n_new, written = 0, 0
     with path.open("w") as file:
@@ -347,10 +345,10 @@ def write_growing(path, n_bytes):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_the_text(tmp_path):
-    """Compare the peak memory for 20 and 100 MB of text with an increasing number of words.
+def test_prepare_memory_does_not_grow_with_text_length(tmp_path):
+    """Compare peak memory for 20 MB and 100 MB of text with a growing number of distinct words.
 
-    Peaks are in megabytes, of the main process and of the larger of two workers. The main process
+    Peaks are in megabytes, for the main process and for the larger of two workers. The main process
     sorts the table of distinct words, which takes 60 bytes per word.
     """
     peaks, n_new = [], []

@@ -1,4 +1,4 @@
-"""Tests of reading sentences, and of small corpora in memory."""
+"""Tests for reading sentences, and for small in-memory corpora."""
 
 import pytest
 
@@ -20,13 +20,13 @@ TEXT = "One here . Two there .\n\n “ Go ! ” he said .\n"
         ),
     ],
 )
-def test_read_sentences_follows_reading_options(tmp_path, options, expected):
+def test_read_sentences_applies_reading_options(tmp_path, options, expected):
     (tmp_path / "text").write_text(TEXT, encoding="utf-8")
     sentences = read_sentences([f"{tmp_path}/te*"], ReadingConfig(**options))
     assert [" ".join(words) for words in sentences] == expected
 
 
-def test_read_sentences_uses_the_tokenizer(tmp_path):
+def test_read_sentences_uses_configured_tokenizer(tmp_path):
     (tmp_path / "text").write_text("It's 日本.\n", encoding="utf-8")
     reading = ReadingConfig(tokenizer="english")
     assert list(read_sentences([f"{tmp_path}/text"], reading)) == [["It", "'s", "日本", "."]]

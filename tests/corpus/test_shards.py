@@ -1,4 +1,4 @@
-"""Tests of reading corpora: words and sentences by number, and errors for damaged files."""
+"""Tests for reading corpora: words and sentences by index, and errors for damaged files."""
 
 import itertools
 import json
@@ -33,7 +33,7 @@ SENTENCES = st.lists(st.lists(st.integers(0, 30), max_size=5), max_size=12)
 
 @FAST
 @given(st.lists(WORD, max_size=20), st.integers(1, 7))
-def test_distinct_words_returns_words_by_number(words, size):
+def test_distinct_words_returns_words_by_id(words, size):
     table = DistinctWords.of(words)
     assert len(table) == len(words)
     assert [table[number] for number in range(len(words))] == words
@@ -43,7 +43,7 @@ def test_distinct_words_returns_words_by_number(words, size):
         assert table.strings(start, start + 3) == words[start : start + 3]
 
 
-def test_distinct_words_rejects_a_number_out_of_range():
+def test_distinct_words_rejects_id_out_of_range():
     with pytest.raises(IndexError):
         DistinctWords.of(["a", "b"])[2]
 
@@ -63,7 +63,7 @@ def in_shards(parts, dtype=np.uint16):
 
 @FAST
 @given(st.lists(SENTENCES, min_size=1, max_size=4), st.randoms())
-def test_split_numbers_sentences_across_shards(parts, random):
+def test_split_indexes_sentences_across_shards(parts, random):
     sentences = [sentence for part in parts for sentence in part]
     split = in_shards(parts)
     assert split.n_sentences == len(sentences)
@@ -79,7 +79,7 @@ def test_split_numbers_sentences_across_shards(parts, random):
     assert words.tolist() == [sentences[number][offset] for number, offset in positions]
 
 
-def test_split_skips_an_empty_shard():
+def test_split_skips_empty_shard():
     split = in_shards([[[1, 2]], [], [[3]]])
     assert split.first.tolist() == [0, 1, 1, 2]
     assert split.lengths(np.array([1, 0])).tolist() == [1, 2]
@@ -87,7 +87,7 @@ def test_split_skips_an_empty_shard():
 
 
 @pytest.mark.parametrize(("n_words", "dtype"), [(1, "u2"), (2**16, "u2"), (2**16 + 1, "u4")])
-def test_word_type_is_the_narrowest_that_fits(n_words, dtype):
+def test_word_type_is_narrowest_sufficient_dtype(n_words, dtype):
     assert np.dtype(word_type(n_words)) == dtype
     assert np.iinfo(word_type(n_words)).max >= n_words - 1
 
@@ -99,7 +99,7 @@ PARTS = {"train": [[[0, 1, 0], []], [[2, 0]]], "valid": [[[3], [1, 1]]]}
 
 
 def write_corpus(folder, parts=PARTS, dtype=np.uint16, words=WORDS):
-    """Write a corpus folder without the package, from the description of the format."""
+    """Write a corpus folder from the format description, without using the package."""
     folder.mkdir(exist_ok=True)
     for split, shards in parts.items():
         for number, sentences in enumerate(shards):
@@ -139,7 +139,7 @@ def sentences_of(split):
     return sentences
 
 
-def test_open_reads_all_parts_of_a_corpus(folder):
+def test_open_reads_all_files_of_a_corpus(folder):
     corpus = Corpus.open(folder)
     assert [corpus.words[number] for number in range(len(corpus.words))] == WORDS
     assert corpus.counts.tolist() == [4, 3, 2, 1]
@@ -149,7 +149,7 @@ def test_open_reads_all_parts_of_a_corpus(folder):
     assert corpus.vocabulary.words == (*SPECIAL_TOKENS, *WORDS[:3])
 
 
-def test_many_distinct_words_are_stored_as_uint32(tmp_path):
+def test_word_ids_are_stored_as_uint32_if_there_are_many_words(tmp_path):
     words = [f"w{number}" for number in range(2**16 + 1)]
     parts = {"train": [[[2**16, 0], [1, 2]]]}
     folder = write_corpus(tmp_path / "corpus", parts, np.uint32, words)
@@ -161,7 +161,7 @@ def test_many_distinct_words_are_stored_as_uint32(tmp_path):
         Corpus.open(folder)
 
 
-def test_shards_are_memory_mapped(folder):
+def test_open_memory_maps_shards(folder):
     shard = Corpus.open(folder).splits["train"].shards[0]
     assert isinstance(shard.words, np.memmap)
     assert isinstance(shard.starts, np.memmap)
@@ -173,14 +173,14 @@ def test_open_reads_a_shard_without_words(tmp_path):
     assert sentences_of(split) == [[0], [], []]
 
 
-def test_is_corpus_requires_a_folder_with_a_header(folder, tmp_path):
+def test_is_corpus_requires_folder_with_header(folder, tmp_path):
     assert is_corpus(folder)
     assert not is_corpus(tmp_path)
     assert not is_corpus(tmp_path / "missing")
     assert not is_corpus(folder / "corpus.json")
 
 
-def test_header_round_trip(tmp_path):
+def test_corpus_header_round_trips_through_json(tmp_path):
     header = CorpusHeader(
         1, ReadingConfig(tokenizer="english"), {"train": 2}, {"train": 5}, {"train": 3}
     )
@@ -188,7 +188,7 @@ def test_header_round_trip(tmp_path):
     assert read_header(tmp_path) == header
 
 
-def test_shard_paths(tmp_path):
+def test_shard_paths_contain_split_name_and_shard_number(tmp_path):
     assert [path.name for path in shard_paths(tmp_path, "valid", 12)] == [
         "valid-00012.tokens",
         "valid-00012.starts",
@@ -276,7 +276,7 @@ def test_open_rejects_files_of_different_corpora(folder, tmp_path):
         Corpus.open(folder)
 
 
-def test_vocabulary_counts_sums_targets_by_id():
+def test_vocabulary_counts_sums_target_counts_by_id():
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "b", "z"])
     corpus = Corpus(
         DistinctWords.of(["a", "b", "c"]),

@@ -1,4 +1,4 @@
-"""Tests of writing shards, and of the choice of held-out sentences."""
+"""Tests for writing shards and selecting held-out sentences."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ from elmo.corpus.split_writer import RANGE_SENTENCES, SplitWriter, held_out_rang
     cuts=st.lists(st.integers(0, 30), max_size=4),
     shard_words=st.integers(1, 20),
 )
-def test_shards_do_not_depend_on_how_sentences_are_added(
+def test_shards_do_not_depend_on_sentences_per_add_call(
     tmp_path_factory, lengths, cuts, shard_words
 ):
     folder = tmp_path_factory.mktemp("corpus")
@@ -57,13 +57,13 @@ def test_shards_do_not_depend_on_how_sentences_are_added(
         (250, 0.99, [(100, 200)]),
     ],
 )
-def test_held_out_ranges(n_sentences, fraction, expected):
+def test_held_out_ranges_are_spread_evenly_or_at_the_end(n_sentences, fraction, expected):
     ranges = held_out_ranges(n_sentences, fraction)
     assert ranges.tolist() == [list(pair) for pair in expected]
 
 
 @given(n_sentences=st.integers(0, 20_000), fraction=st.floats(0, 0.99))
-def test_held_out_ranges_are_disjoint_and_inside_the_text(n_sentences, fraction):
+def test_held_out_ranges_are_disjoint_and_within_text(n_sentences, fraction):
     ranges = held_out_ranges(n_sentences, fraction)
     bounds = ranges.reshape(-1)
     assert (np.diff(bounds) >= 0).all()

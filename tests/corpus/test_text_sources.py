@@ -1,4 +1,4 @@
-"""Tests of reading files, globs and standard input as blocks: all formats, damaged files."""
+"""Tests for reading files, globs and standard input as blocks, including damaged files."""
 
 import bz2
 import gzip
@@ -47,17 +47,17 @@ def assert_error(call, *words, error_type=InputError):
 
 @pytest.mark.parametrize("suffix", COMPRESS)
 class TestCompression:
-    def test_reads_lines(self, tmp_path, suffix):
+    def test_compressed_file_is_read_as_lines(self, tmp_path, suffix):
         path = tmp_path / f"text.txt{suffix.upper()}"
         path.write_bytes(COMPRESS[suffix](TEXT.encode()))
         assert lines(str(path)) == TEXT.split("\n")
 
-    def test_reads_concatenated_files_as_one(self, tmp_path, suffix):
+    def test_concatenated_compressed_files_are_read_as_one(self, tmp_path, suffix):
         path = tmp_path / f"text{suffix}"
         path.write_bytes(COMPRESS[suffix](b"a\nb") + COMPRESS[suffix](b"c\nd\n"))
         assert lines(str(path)) == ["a", "bc", "d"]
 
-    def test_blocks_end_at_lines(self, tmp_path, suffix, monkeypatch):
+    def test_blocks_of_compressed_file_end_at_line_ends(self, tmp_path, suffix, monkeypatch):
         monkeypatch.setattr(text_sources, "BLOCK_BYTES", 10)
         path = tmp_path / f"text{suffix}"
         path.write_bytes(COMPRESS[suffix](TEXT.encode()))
@@ -70,12 +70,12 @@ class TestCompression:
         ]
         assert sum(block.n_read for block in blocks) == path.stat().st_size
 
-    def test_empty_file_has_no_lines(self, tmp_path, suffix):
+    def test_empty_compressed_file_has_no_lines(self, tmp_path, suffix):
         path = tmp_path / f"text{suffix}"
         path.write_bytes(COMPRESS[suffix](b""))
         assert lines(str(path)) == []
 
-    def test_truncated_file_is_an_error(self, tmp_path, suffix):
+    def test_truncated_compressed_file_raises_error(self, tmp_path, suffix):
         path = tmp_path / f"text.txt{suffix}"
         data = COMPRESS[suffix](os.urandom(5000).hex().encode())
         path.write_bytes(data[: len(data) // 2])
@@ -84,19 +84,19 @@ class TestCompression:
         else:
             assert len(lines(str(path))) == 1
 
-    def test_uncompressed_file_with_compression_extension_is_an_error(self, tmp_path, suffix):
+    def test_uncompressed_file_with_compression_extension_raises_error(self, tmp_path, suffix):
         path = tmp_path / f"text.txt{suffix}"
         path.write_bytes(b"plain text, not compressed\n")
         if suffix:
             assert_error(lambda: lines(str(path)), f"Cannot read {path}")
 
-    def test_reads_json_lines(self, tmp_path, suffix):
+    def test_compressed_json_lines_are_read(self, tmp_path, suffix):
         path = tmp_path / f"text.jsonl{suffix}"
         path.write_bytes(COMPRESS[suffix](b'{"text": "a b"}\n{"text": "c"}\n'))
         assert lines(str(path)) == ["a b", "c"]
 
 
-def test_zst_without_zstandard_names_the_extra(tmp_path, monkeypatch):
+def test_reading_zst_without_zstandard_names_the_missing_extra(tmp_path, monkeypatch):
     path = tmp_path / "text.zst"
     path.write_bytes(zstandard.compress(b"a"))
     monkeypatch.setitem(sys.modules, "zstandard", None)
@@ -105,7 +105,7 @@ def test_zst_without_zstandard_names_the_extra(tmp_path, monkeypatch):
     )
 
 
-def test_zst_reads_wide_windows_and_empty_frames(tmp_path):
+def test_zst_files_with_wide_windows_and_empty_frames_are_read(tmp_path):
     path = tmp_path / "text.zst"
     wide = zstandard.ZstdCompressionParameters.from_level(3, window_log=28)
     packed = zstandard.ZstdCompressor(compression_params=wide).compress(b"wide\n" * 100_000)
@@ -123,7 +123,7 @@ def test_zst_reads_wide_windows_and_empty_frames(tmp_path):
     ),
     size=st.integers(1, 30),
 )
-def test_whole_lines_loses_nothing(tmp_path_factory, text, size):
+def test_whole_lines_blocks_add_up_to_the_file(tmp_path_factory, text, size):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_bytes(text.encode())
     with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
@@ -133,7 +133,7 @@ def test_whole_lines_loses_nothing(tmp_path_factory, text, size):
     assert all(part.endswith(b"\n") for part in parts[:-1])
 
 
-def test_only_newlines_end_lines(tmp_path):
+def test_text_is_split_into_lines_at_newlines_only(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"\xef\xbb\xbfa\r\nb\x00c\x0bd\r\ne\xe2\x80\xa8f\n")
     # Tokenizers treat the carriage return as white space.
@@ -147,14 +147,14 @@ def test_byte_order_mark_is_removed_from_every_file(tmp_path):
 
 
 @pytest.mark.parametrize("block_bytes", [8, 2**22])
-def test_text_that_is_not_utf8_is_an_error_with_its_line(tmp_path, monkeypatch, block_bytes):
+def test_error_for_text_that_is_not_utf8_names_the_line(tmp_path, monkeypatch, block_bytes):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", block_bytes)
     path = tmp_path / "latin.txt"
     path.write_bytes(b"one\ntwo\nthree\nna\xefve\n")
     assert_error(lambda: lines(str(path)), f"{path} is not UTF-8 in line 4", "iconv")
 
 
-def test_too_long_line_is_an_error(tmp_path, monkeypatch):
+def test_overlong_line_raises_error(tmp_path, monkeypatch):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 2**10)
     monkeypatch.setattr(text_sources, "MAX_LINE_BYTES", 2**20)
     path = tmp_path / "text"
@@ -168,7 +168,7 @@ def test_too_long_line_is_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["text.jsonl", "text.json", "text.ndjson"])
-def test_json_records_yield_the_lines_of_their_text(tmp_path, name):
+def test_json_records_yield_lines_of_text_field(tmp_path, name):
     path = tmp_path / name
     records = [{"id": 1, "body": "a\nb\n"}, {"body": ""}, {"body": None}, {"body": "c\ud800 é"}]
     path.write_text("\n\n".join(map(json.dumps, records)), encoding="utf-8")
@@ -187,7 +187,7 @@ def test_json_records_yield_the_lines_of_their_text(tmp_path, name):
         ('{"text": ["x"]}', ["line 2: field 'text' must be a string (got list)"]),
     ],
 )
-def test_invalid_json_records_are_errors(tmp_path, second, words):
+def test_invalid_json_records_raise_error(tmp_path, second, words):
     path = tmp_path / "text.jsonl"
     path.write_text('{"text": "a"}\n' + second, encoding="utf-8")
     assert_error(lambda: lines(str(path)), str(path), *words)
@@ -199,7 +199,7 @@ def write_parquet(path, columns, **options):
 
 
 @pytest.mark.parametrize("column_type", [pyarrow.string(), pyarrow.large_string()])
-def test_parquet_yields_the_lines_of_a_column(tmp_path, monkeypatch, column_type):
+def test_parquet_file_yields_lines_of_text_column(tmp_path, monkeypatch, column_type):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 3000)
     texts = [f"row {number}\nsecond line é" for number in range(1000)] + [None, "", "last\n"]
     column = pyarrow.array(texts, column_type)
@@ -213,12 +213,12 @@ def test_parquet_yields_the_lines_of_a_column(tmp_path, monkeypatch, column_type
     assert sum(block.n_read for block in blocks) == pytest.approx(os.path.getsize(name), abs=50)
 
 
-def test_parquet_reads_dictionary_encoded_columns(tmp_path):
+def test_dictionary_encoded_parquet_columns_are_read(tmp_path):
     column = pyarrow.array(["a", "b", "a"]).dictionary_encode()
     assert lines(write_parquet(tmp_path / "t.parquet", {"text": column})) == ["a", "b", "a"]
 
 
-def test_invalid_parquet_files_are_errors(tmp_path, monkeypatch):
+def test_invalid_parquet_files_raise_error(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     path.write_bytes(b"PAR1 not really")
     assert_error(lambda: lines(str(path)), f"Cannot read {path}")
@@ -235,7 +235,7 @@ def test_invalid_parquet_files_are_errors(tmp_path, monkeypatch):
 # -------------------------------------------------------------------------------------- names
 
 
-def test_resolve_expands_globs_and_rejects_other_names(tmp_path):
+def test_resolve_expands_globs_and_rejects_missing_files_and_folders(tmp_path):
     for name in ("b.txt", "a.txt", "c.md", "odd[1].txt"):
         (tmp_path / name).write_text(name)
     (tmp_path / "sub").mkdir()
@@ -250,7 +250,7 @@ def test_resolve_expands_globs_and_rejects_other_names(tmp_path):
     assert_error(lambda: resolve([f"{tmp_path}/s*b"]), "No file matches")
     assert_error(lambda: resolve([str(tmp_path)]), f"{tmp_path} is a folder", "*.txt")
     assert_error(lambda: resolve([f"{tmp_path}/missing"]), "Cannot read", "no such file")
-    assert_error(lambda: resolve(["-", "-"]), "given twice")
+    assert_error(lambda: resolve(["-", "-"]), "specified twice")
 
 
 def test_total_bytes_is_none_unless_all_files_are_regular(tmp_path):
@@ -261,11 +261,11 @@ def test_total_bytes_is_none_unless_all_files_are_regular(tmp_path):
     assert total_bytes([f"{tmp_path}/pipe"]) is None
 
 
-def test_folder_as_a_file_is_an_error(tmp_path):
+def test_reading_a_folder_raises_error(tmp_path):
     assert_error(lambda: lines(str(tmp_path)), f"Cannot read {tmp_path}", "Is a directory")
 
 
-def test_reads_standard_input(monkeypatch):
+def test_read_blocks_reads_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a\nb")))
     assert lines("-") == ["a", "b"]
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
@@ -274,7 +274,7 @@ def test_reads_standard_input(monkeypatch):
     assert_error(lambda: lines("-"), "standard input: it is closed.")
 
 
-def test_reads_a_named_pipe(tmp_path):
+def test_read_blocks_reads_named_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"a\nb\n"))
     writer.start()
@@ -282,6 +282,6 @@ def test_reads_a_named_pipe(tmp_path):
     writer.join()
 
 
-def test_block_with_an_empty_line():
+def test_block_returns_empty_text_line_but_skips_empty_json_line():
     assert Block("x", 1, b"\n").lines() == [""]
     assert Block("x", 1, b"\n", "text").lines() == []

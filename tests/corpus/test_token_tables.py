@@ -1,4 +1,4 @@
-"""Tests of the lookup tables of a corpus: token rows, targets, unknown words, lengths, batches."""
+"""Tests for corpus lookup tables: token rows, targets, unknown words, lengths, batches."""
 
 import itertools
 
@@ -47,14 +47,14 @@ def tables_of(mapper, words=WORDS, vocabulary=VOCABULARY):
     return token_tables(DistinctWords.of(words), mapper, vocabulary)
 
 
-def test_rows_equal_those_of_the_mapper(mapper):
+def test_token_tables_rows_match_token_mapper(mapper):
     tables = tables_of(mapper)
     assert np.array_equal(tables.rows[:2], mapper.boundaries())
     assert np.array_equal(tables.rows[2:], mapper.rows(WORDS))
     assert tables.rows.dtype == np.int16
 
 
-def test_tables_do_not_depend_on_block_size(mapper, monkeypatch):
+def test_token_tables_do_not_depend_on_block_size(mapper, monkeypatch):
     whole = tables_of(mapper)
     parts = shards.DistinctWords.parts
     monkeypatch.setattr(shards.DistinctWords, "parts", lambda self: parts(self, 2))
@@ -63,20 +63,20 @@ def test_tables_do_not_depend_on_block_size(mapper, monkeypatch):
         assert np.array_equal(getattr(in_blocks, name), getattr(whole, name))
 
 
-def test_targets_are_softmax_ids():
+def test_token_tables_targets_are_softmax_ids():
     tables = tables_of(MAPPERS["bytes"])
     assert tables.targets.tolist() == [4, 3, 5, 0, 1, 1, 1, 3, 1, 2, 1]
     # A special token that occurs as a word of the text is in the vocabulary.
     assert np.flatnonzero(tables.unknown).tolist() == [4, 5, 8, 10]
 
 
-def test_characters_counts_code_points_and_the_end_of_the_word():
-    """Truncation of rows does not matter, and boundary tokens count as one."""
+def test_token_tables_characters_count_code_points_and_end_of_word():
+    """Truncated words count in full, and a boundary token counts as one character."""
     tables = tables_of(MAPPERS["bytes"])
     assert tables.characters.tolist() == [1, 1, 4, 4, 6, 3, 6, 5, 27, 2, 1]
 
 
-def test_large_ids_are_stored_as_int32():
+def test_token_tables_store_large_ids_as_int32():
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *(f"w{number}" for number in range(40_000))])
     mapper = token_mapper(WORD_IDS, None, vocabulary.ids)
     tables = tables_of(mapper, ["w39999", "w5"], vocabulary)
@@ -85,13 +85,13 @@ def test_large_ids_are_stored_as_int32():
     assert tables.targets.tolist() == [0, 1, 40_002, 8]
 
 
-def test_tables_of_a_corpus_without_words():
+def test_token_tables_without_words_contain_only_boundary_tokens():
     tables = tables_of(MAPPERS["bytes"], [])
     assert len(tables.rows) == len(tables.targets) == 2
 
 
 @pytest.mark.parametrize("token", SPECIAL_TOKENS)
-def test_vocabulary_without_a_special_token_is_rejected(token):
+def test_token_tables_reject_vocabulary_without_special_token(token):
     words = [word for word in VOCABULARY.words if word != token]
     with pytest.raises(FormatError, match=token):
         tables_of(MAPPERS["bytes"], vocabulary=Vocabulary(words))
@@ -102,7 +102,9 @@ SENTENCES = st.lists(st.lists(st.integers(0, len(WORDS) - 1), max_size=5), min_s
 
 @settings(deadline=None, max_examples=40)
 @given(SENTENCES, st.integers(1, 4), st.integers(1, 6), st.data())
-def test_batch_looks_up_a_segment(sentences, n_streams, n_steps, data):
+def test_token_tables_batch_looks_up_inputs_and_targets_of_segment(
+    sentences, n_streams, n_steps, data
+):
     tables = tables_of(MAPPERS["bytes"])
     config = StreamConfig(batch_size=n_streams, unroll=n_steps, directions="independent", reset=0.5)
     loader = SegmentLoader(Split.of(sentences), config, seed=1)
@@ -130,7 +132,7 @@ def test_batch_looks_up_a_segment(sentences, n_streams, n_steps, data):
         )
     )
 )
-def test_distinct_equals_numpy_unique(drawn):
+def test_distinct_matches_numpy_unique(drawn):
     n, numbers = drawn
     expected, expected_index = np.unique(numbers, return_inverse=True)
     values, index = distinct(numbers, n)

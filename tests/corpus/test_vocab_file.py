@@ -1,4 +1,4 @@
-"""Tests of the command `vocab`, for texts and for prepared corpora."""
+"""Tests for the command `vocab`, with texts and with prepared corpora."""
 
 import io
 import os
@@ -37,7 +37,9 @@ def text(tmp_path):
         ({"workers": 1, "reading": ReadingConfig("characters")}, None, 0),
     ],
 )
-def test_vocab_of_a_text(tmp_path, text, monkeypatch, options, expected, n_unknown):
+def test_vocab_writes_most_frequent_words_of_text(
+    tmp_path, text, monkeypatch, options, expected, n_unknown
+):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 5)
     monkeypatch.setattr(word_counts, "DICTIONARY_BYTES", 0)
     result = vocab(VocabConfig((text,), str(tmp_path / "vocab.txt"), **{"workers": 1, **options}))
@@ -53,13 +55,13 @@ def test_vocab_of_a_text(tmp_path, text, monkeypatch, options, expected, n_unkno
     assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
 
 
-def test_vocab_of_standard_input(tmp_path, monkeypatch):
+def test_vocab_reads_standard_input(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(TEXT.encode())))
     vocab(VocabConfig(("-",), str(tmp_path / "vocab.txt")))
     assert words(tmp_path / "vocab.txt") == [*SPECIAL_TOKENS, "b", "a", "c", "é"]
 
 
-def test_vocab_of_a_prepared_corpus_counts_the_training_split(tmp_path):
+def test_vocab_counts_training_split_of_prepared_corpus(tmp_path):
     prepared(tmp_path, TEXT, valid="x y\n")
     result = vocab(VocabConfig((str(tmp_path / "corpus"),), str(tmp_path / "v.txt"), min_count=2))
     assert words(tmp_path / "v.txt") == [*SPECIAL_TOKENS, "b", "a"]
@@ -86,7 +88,7 @@ def test_vocab_config_rejects_invalid_options(options):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left")], ids=repr)
 @pytest.mark.parametrize("function", ["count_text", "write_vocabulary"])
-def test_vocab_leaves_an_existing_file_unchanged_on_errors(
+def test_vocab_leaves_existing_file_unchanged_on_error(
     tmp_path, text, monkeypatch, error, function
 ):
     def fail(*_, **__):
@@ -100,6 +102,6 @@ def test_vocab_leaves_an_existing_file_unchanged_on_errors(
     assert (tmp_path / "vocab.txt").read_text() == "older"
 
 
-def test_vocab_rejects_an_output_folder_that_does_not_exist(tmp_path, text):
+def test_vocab_rejects_output_in_missing_folder(tmp_path, text):
     with pytest.raises(OutputError, match="does not exist"):
         vocab(VocabConfig((text,), str(tmp_path / "no" / "vocab.txt")))

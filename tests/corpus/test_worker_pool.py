@@ -1,4 +1,4 @@
-"""Tests of worker processes: they do not change the result, and none survives its parent."""
+"""Tests for worker processes: they do not affect the result and do not outlive their parent."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from elmo.corpus.shards import Corpus
 from elmo.errors import OutputError
 
 
-def test_result_does_not_depend_on_the_number_of_workers(tmp_path, monkeypatch):
+def test_prepare_result_does_not_depend_on_number_of_workers(tmp_path, monkeypatch):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 3000)
     corpora = {}
     for n_workers, limit in ((1, 2**29), (2, 40_000)):
@@ -27,7 +27,7 @@ def test_result_does_not_depend_on_the_number_of_workers(tmp_path, monkeypatch):
     assert {"train-00005.tokens", "valid-00000.starts"} < corpora[1].keys()
 
 
-def test_workers_do_not_run_a_calling_script_without_main_guard(tmp_path):
+def test_workers_do_not_rerun_calling_script_without_main_guard(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT * 300)
     script = (
         "from elmo.config import *\nfrom elmo.corpus.prepare_corpus import prepare\nprint('once')\n"
@@ -42,7 +42,7 @@ def test_workers_do_not_run_a_calling_script_without_main_guard(tmp_path):
 
 @pytest.fixture
 def preparing(tmp_path):
-    """A running `elmo prepare` process and its two workers."""
+    """Start `elmo prepare`; yield the process and the process ids of its two workers."""
     with subprocess.Popen(
         [sys.executable, "-m", "elmo", "prepare", "-", "--out", tmp_path / "c", "--workers", "2"],
         stdin=subprocess.PIPE,
@@ -68,8 +68,10 @@ def children_of(pid):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_to_the_process_group_ends_everything_quietly(tmp_path, preparing, number):
-    """Ctrl-C in a terminal goes to the whole group; the workers must not print anything."""
+def test_signal_to_process_group_ends_prepare_and_workers_without_traceback(
+    tmp_path, preparing, number
+):
+    """Ctrl-C in a terminal is sent to the whole process group; workers must not print anything."""
     process, children = preparing
     os.killpg(process.pid, number)
     message = process.stderr.read().decode()
@@ -79,7 +81,7 @@ def test_signal_to_the_process_group_ends_everything_quietly(tmp_path, preparing
     assert not any(os.path.exists(f"/proc/{child}") for child in children)
 
 
-def test_workers_end_with_their_parent(preparing):
+def test_workers_exit_when_parent_is_killed(preparing):
     process, children = preparing
     process.kill()
     process.wait()
@@ -89,7 +91,7 @@ def test_workers_end_with_their_parent(preparing):
         time.sleep(0.05)
 
 
-def test_killed_worker_is_reported(tmp_path, monkeypatch):
+def test_prepare_reports_killed_worker(tmp_path, monkeypatch):
     monkeypatch.setattr(text_sources, "BLOCK_BYTES", 1000)
     (tmp_path / "input.txt").write_text(TEXT)
     blocks = word_counts.read_blocks

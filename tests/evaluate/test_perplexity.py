@@ -1,4 +1,4 @@
-"""Tests of perplexity: against a slow loop over words, counts by hand, and errors of `evaluate`."""
+"""Perplexity against a slow loop, word by word; counts by hand; what `evaluate` refuses."""
 
 import dataclasses
 import itertools
@@ -46,7 +46,7 @@ CONFIG = dataclasses.replace(
     lstm=dataclasses.replace(TINY.lstm, projection_dim=16, cell_dim=10, cell_clip=0.7),
     n_softmax_words=len(VOCABULARY),
 )
-ADAPTIVE_CONFIG = dataclasses.replace(CONFIG, softmax_cutoffs=(5, 9))
+CLUSTERED = dataclasses.replace(CONFIG, softmax_cutoffs=(5, 9))
 
 
 def make_model(config=CONFIG, seed=0):
@@ -59,25 +59,25 @@ def network_of(model):
     return network
 
 
-def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **options):
+def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **given):
     words, split = corpus_of(SENTENCES)
-    segments = read_once(
-        split, n_streams=n_streams, n_steps=n_steps, reset=not carry, order=order, **options
+    windows = read_once(
+        split, n_streams=n_streams, n_steps=n_steps, reset=not carry, order=order, **given
     )
     network = network_of(model)
     wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
-    return measure(wrapped, network.softmax, model_tables(model, words), segments, carry=carry)
+    return measure(wrapped, network.softmax, model_tables(model, words), windows, carry=carry)
 
 
-# ------------------------------------------------------------------------------------ slow loop
+# ------------------------------------------------------------------------------------ slowly
 
 
 class SlowDirection:
-    """One direction with its state, computed word by word in float64."""
+    """One direction with its state, a word at a time, in float64."""
 
-    def __init__(self, model, direction):
+    def __init__(self, model, side):
         self.model = model
-        stack = ("forward_lstm", "backward_lstm")[direction]
+        stack = ("forward_lstm", "backward_lstm")[side]
         self.layers = []
         for depth in range(model.config.lstm.n_layers):
             start = f"bilm.{stack}.layers.{depth}."
@@ -96,18 +96,18 @@ class SlowDirection:
         self.states = [(np.zeros(lstm.projection_dim), np.zeros(lstm.cell_dim))] * lstm.n_layers
 
     def loss(self, word, target):
-        """Read a word and return -ln p of the next word."""
-        boundaries = {"<S>": 256, "</S>": 257}
-        characters = [boundaries[word]] if word in boundaries else list(word.encode())[:10]
-        row = [258, *characters, 259] + [260] * (10 - len(characters))
+        """Read a word, and give -ln p of the next."""
+        tables = {"<S>": 256, "</S>": 257}
+        inside = [tables[word]] if word in tables else list(word.encode())[:10]
+        row = [258, *inside, 259] + [260] * (10 - len(inside))
         with torch.no_grad():
             x = self.network.bilm.encoder(torch.tensor([row]) + 1)[0].double().numpy()
         for depth, weights in enumerate(self.layers):
             out = self.step(depth, weights, x)
             x = out + x if depth else out
-        probabilities = self.probabilities(x)
+        chances = self.chances(x)
         ids = VOCABULARY.ids
-        return -math.log(probabilities[ids.get(target, ids["<UNK>"])])
+        return -math.log(chances[ids.get(target, ids["<UNK>"])])
 
     def step(self, depth, weights, x):
         lstm = self.model.config.lstm
@@ -121,7 +121,7 @@ class SlowDirection:
         self.states[depth] = (h, c)
         return h
 
-    def probabilities(self, x):
+    def chances(self, x):
         if self.model.config.softmax_cutoffs:
             with torch.no_grad():
                 softmax = self.network.softmax.double()
@@ -133,30 +133,30 @@ class SlowDirection:
         return scores / scores.sum()
 
 
-def pairs_of(sentence, direction):
+def pairs_of(sentence, side):
     words = ["<S>", *sentence, "</S>"]
-    return list(itertools.pairwise(words[::-1] if direction else words))
+    return list(itertools.pairwise(words[::-1] if side else words))
 
 
 def slow_reset(model, sentences=SENTENCES):
-    """Return the loss of both directions if the state is reset before each sentence."""
+    """Losses of both directions, every sentence from zero."""
     totals = []
-    for direction in (0, 1):
-        slow, total = SlowDirection(model, direction), 0.0
+    for side in (0, 1):
+        direction, total = SlowDirection(model, side), 0.0
         for sentence in sentences:
-            slow.reset()
-            total += sum(itertools.starmap(slow.loss, pairs_of(sentence, direction)))
+            direction.reset()
+            total += sum(itertools.starmap(direction.loss, pairs_of(sentence, side)))
         totals.append(total)
     return totals
 
 
 def slow_carry(model, n_streams, n_steps):
-    """Return the loss of both directions if streams take sentences from a queue and keep state."""
+    """Losses where streams take sentences from one queue and keep their state."""
     totals = []
-    for direction in (0, 1):
-        queue = [pairs_of(sentence, direction) for sentence in SENTENCES]
+    for side in (0, 1):
+        queue = [pairs_of(sentence, side) for sentence in SENTENCES]
         current = [[] for _ in range(n_streams)]
-        streams = [SlowDirection(model, direction) for _ in range(n_streams)]
+        directions = [SlowDirection(model, side) for _ in range(n_streams)]
         total = 0.0
         while queue or any(current):
             for row in range(n_streams):
@@ -164,7 +164,7 @@ def slow_carry(model, n_streams, n_steps):
                     if not current[row] and queue:
                         current[row] = queue.pop(0)
                     if current[row]:
-                        total += streams[row].loss(*current[row].pop(0))
+                        total += directions[row].loss(*current[row].pop(0))
         totals.append(total)
     return totals
 
@@ -178,8 +178,8 @@ COUNTS = [
 ]
 
 
-@pytest.mark.parametrize("config", [CONFIG, ADAPTIVE_CONFIG], ids=["full", "adaptive"])
-def test_reset_equals_slow_loop(config):
+@pytest.mark.parametrize("config", [CONFIG, CLUSTERED], ids=["full", "adaptive"])
+def test_reset_is_the_slow_loop(config):
     model = make_model(config)
     sums = measured(model)
     assert sums[:2].tolist() == pytest.approx(slow_reset(model), rel=1e-5)
@@ -188,14 +188,14 @@ def test_reset_equals_slow_loop(config):
 
 
 @pytest.mark.parametrize(("n_streams", "n_steps"), [(1, 4), (2, 1), (3, 5), (9, 3)])
-def test_carry_equals_slow_loop(n_streams, n_steps):
+def test_carry_is_the_slow_loop(n_streams, n_steps):
     model = make_model()
     sums = measured(model, carry=True, n_streams=n_streams, n_steps=n_steps)
     assert sums[:2].tolist() == pytest.approx(slow_carry(model, n_streams, n_steps), rel=1e-5)
     assert sums[2:].tolist() == COUNTS
 
 
-def test_carried_state_changes_loss():
+def test_carried_state_matters():
     model = make_model()
     carried = measured(model, carry=True, n_streams=1)
     assert carried[0].item() != pytest.approx(slow_reset(model)[0], rel=1e-4)
@@ -204,7 +204,8 @@ def test_carried_state_changes_loss():
 @pytest.mark.parametrize("order", ["queue", "text"])
 @pytest.mark.parametrize("n_streams", [1, 2, 7, 12])
 @pytest.mark.parametrize("n_steps", [1, 4, 50])
-def test_reset_loss_does_not_depend_on_streams_and_steps(order, n_streams, n_steps):
+def test_the_cut_does_not_matter(order, n_streams, n_steps):
+    """Every sentence from zero: rows and windows change nothing, and every word counts once."""
     model = make_model()
     sums = measured(model, n_streams=n_streams, n_steps=n_steps, order=order)
     expected = measured(model, n_streams=3, n_steps=7)
@@ -213,7 +214,7 @@ def test_reset_loss_does_not_depend_on_streams_and_steps(order, n_streams, n_ste
 
 
 @pytest.mark.parametrize("carry", [False, True])
-def test_sums_of_two_processes_add_up(carry):
+def test_streams_of_two_processes_add_up(carry):
     model = make_model()
     whole = measured(model, carry=carry, n_streams=4)
     parts = [
@@ -224,59 +225,58 @@ def test_sums_of_two_processes_add_up(carry):
 
 
 def test_process_without_streams_adds_nothing():
-    """The text has fewer sentences than streams, which read contiguous parts of it."""
+    """A held-out text of fewer sentences than there are rows, each reading a part of its own."""
     sums = measured(make_model(), n_streams=10, order="text", local_streams=range(8, 10))
     assert not sums.any()
 
 
-def test_measure_disables_dropout_and_restores_training_mode():
+def test_evaluation_has_no_dropout_and_leaves_the_model_training():
     model = make_model()
     words, split = corpus_of(SENTENCES)
     network = network_of(model)
-    regularization = RegularizationConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
-    wrapped = LanguageModel(bilm=network.bilm, regularization=regularization).train()
+    regular = RegularizationConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
+    wrapped = LanguageModel(bilm=network.bilm, regularization=regular).train()
     modes = []
     inner = wrapped.bilm.encoder.forward
     wrapped.bilm.encoder.forward = lambda rows: modes.append(wrapped.training) or inner(rows)
 
-    def segments():
+    def windows():
         yield from read_once(split, n_streams=2, n_steps=3, reset=True)
 
-    sums = measure(wrapped, network.softmax, model_tables(model, words), segments(), carry=False)
+    sums = measure(wrapped, network.softmax, model_tables(model, words), windows(), carry=False)
     assert torch.equal(sums, measured(model))
     assert wrapped.training
     assert set(modes) == {False}
 
-    def failing_segments():
-        yield from itertools.islice(segments(), 1)
-        raise ValueError("failed")
+    def torn():
+        yield from itertools.islice(windows(), 1)
+        raise ValueError("torn")
 
-    with pytest.raises(ValueError, match="failed"):
-        measure(
-            wrapped, network.softmax, model_tables(model, words), failing_segments(), carry=False
-        )
+    with pytest.raises(ValueError, match="torn"):
+        measure(wrapped, network.softmax, model_tables(model, words), torn(), carry=False)
     assert wrapped.training
     assert not wrapped.eval().training
 
 
-def test_perplexity_of_equal_logits_is_vocabulary_size():
+def test_a_model_that_knows_nothing():
+    """Equal logits: the perplexity is the number of words, in both directions."""
     model = make_model()
     weights = {n: v * 0 if n.startswith("softmax.") else v for n, v in model.weights.items()}
-    result = perplexity_of(measured(dataclasses.replace(model, weights=weights)))
-    assert result.forward == pytest.approx(len(VOCABULARY), rel=1e-6)
-    assert result.backward == pytest.approx(len(VOCABULARY), rel=1e-6)
+    found = perplexity_of(measured(dataclasses.replace(model, weights=weights)))
+    assert found.forward == pytest.approx(len(VOCABULARY), rel=1e-6)
+    assert found.backward == pytest.approx(len(VOCABULARY), rel=1e-6)
 
 
-# ------------------------------------------------------------------------------------ by hand
+# ------------------------------------------------------------------------------------ arithmetic
 
 
-def test_perplexity_of_sums_by_hand():
-    # "ab c" and "d" have 3 words and 2 ends, so 5 predictions, and 3 + 2 + 1 and 2 + 1 characters.
+def test_by_hand():
+    # "ab c" and "d": 3 words, 2 ends, so 5 predictions; 3 + 2 + 1 and 2 + 1 characters.
     sums = torch.tensor([10.0, 20.0, 5, 3, 1, 9], dtype=torch.float64)
-    result = perplexity_of(sums)
-    assert result == Perplexity(2.0, 4.0, 5, 3, 1, 9)
-    assert result.loss == 3.0
-    values = result.values()
+    found = perplexity_of(sums)
+    assert found == Perplexity(2.0, 4.0, 5, 3, 1, 9)
+    assert found.loss == 3.0
+    values = found.values()
     assert values["forward"] == pytest.approx(math.e**2)
     assert values["backward"] == pytest.approx(math.e**4)
     assert values["mean"] == pytest.approx(math.e**3)
@@ -287,7 +287,7 @@ def test_perplexity_of_sums_by_hand():
     assert values["unknown_rate"] == pytest.approx(1 / 3)
 
 
-def test_measure_counts_tiny_text():
+def test_counts_of_a_tiny_text():
     model = make_model()
     words, split = corpus_of([["cat", "日本"], ["unseen", "mat"], []])
     network = network_of(model)
@@ -298,23 +298,23 @@ def test_measure_counts_tiny_text():
         read_once(split, n_streams=2, n_steps=2, reset=True),
         carry=False,
     )
-    # Characters: cat_ 日本_ end, unseen_ mat_ end, end; each _ and end counts as one.
+    # cat_ 日本_ end, unseen_ mat_ end, end
     assert sums[2:].tolist() == [7, 4, 1, 4 + 3 + 1 + 7 + 4 + 1 + 1]
 
 
-def test_perplexity_of_zero_sums():
-    result = perplexity_of(torch.zeros(perplexity.N_SUMS, dtype=torch.float64))
-    assert result.forward == 1.0
-    assert result.values()["bits_per_character"] == 0.0
-    assert result.unknown_rate == 0.0
+def test_nothing_measured():
+    found = perplexity_of(torch.zeros(perplexity.SUMS, dtype=torch.float64))
+    assert found.forward == 1.0
+    assert found.values()["bits_per_character"] == 0.0
+    assert found.unknown_rate == 0.0
 
 
-def test_exp_of_large_loss_is_infinite():
+def test_a_loss_beyond_numbers():
     assert exp(699.0) == math.exp(699.0)
     assert exp(1e4) == math.inf
 
 
-# ------------------------------------------------------------------------------------ command
+# ------------------------------------------------------------------------------------ the verb
 
 
 @pytest.fixture
@@ -330,46 +330,45 @@ def folder(tmp_path):
     return str(tmp_path / "model")
 
 
-def run(text, folder, **options):
-    return evaluate(EvaluateConfig((text,), folder, **{"device": "cpu", **options}))
+def run(text, folder, **dials):
+    return evaluate(EvaluateConfig((text,), folder, **{"device": "cpu", **dials}))
 
 
-def test_evaluate_equals_slow_loop(text, folder):
+def test_the_verb(text, folder):
     result = run(text, folder, keep_blank_lines=True)
     assert (result.model, result.state) == (folder, "reset")
-    measures, expected = result.perplexity, slow_reset(make_model())
-    assert measures.forward_loss == pytest.approx(expected[0] / COUNTS[0], rel=1e-5)
-    assert measures.backward_loss == pytest.approx(expected[1] / COUNTS[0], rel=1e-5)
-    counts = [measures.n_predictions, measures.n_words, measures.n_unknown, measures.n_characters]
-    assert counts == COUNTS
+    found, expected = result.perplexity, slow_reset(make_model())
+    assert found.forward_loss == pytest.approx(expected[0] / COUNTS[0], rel=1e-5)
+    assert found.backward_loss == pytest.approx(expected[1] / COUNTS[0], rel=1e-5)
+    assert [found.n_predictions, found.n_words, found.n_unknown, found.n_characters] == COUNTS
     assert str(result).startswith(f"{folder}, state reset\nperplexity ")
     assert f"of {N_WORDS} words" in str(result)
 
 
-def test_evaluate_skips_blank_lines(text, folder):
-    result = run(text, folder).perplexity
-    assert result.n_predictions == COUNTS[0] - 1
+def test_blank_lines_are_no_sentences(text, folder):
+    found = run(text, folder).perplexity
+    assert found.n_predictions == COUNTS[0] - 1
     kept = [sentence for sentence in SENTENCES if sentence]
-    assert result.forward_loss * result.n_predictions == pytest.approx(
+    assert found.forward_loss * found.n_predictions == pytest.approx(
         slow_reset(make_model(), kept)[0], rel=1e-5
     )
 
 
-def test_evaluate_with_carried_state(text, folder):
+def test_carry(text, folder):
     result = run(text, folder, state="carry", batch_size=2, unroll=1, keep_blank_lines=True)
     expected = slow_carry(make_model(), 2, 1)
     assert result.perplexity.forward_loss * COUNTS[0] == pytest.approx(expected[0], rel=1e-5)
     assert result.state == "carry"
 
 
-def test_drop_tail_leaves_out_incomplete_batch(text, folder):
-    result = run(text, folder, batch_size=4, unroll=5, drop_tail=True).perplexity
-    assert 0 < result.n_predictions < COUNTS[0]
-    assert result.n_predictions % 20 == 0
+def test_drop_tail(text, folder):
+    found = run(text, folder, batch_size=4, unroll=5, drop_tail=True).perplexity
+    assert 0 < found.n_predictions < COUNTS[0]
+    assert found.n_predictions % 20 == 0
 
 
-def test_drop_tail_rejects_text_shorter_than_batch(text, folder):
-    with pytest.raises(ConfigError, match="the text is shorter than one batch"):
+def test_nothing_but_a_tail(text, folder):
+    with pytest.raises(ConfigError, match="the text ends in its first batch"):
         run(text, folder, drop_tail=True)
 
 
@@ -380,14 +379,14 @@ def test_result_converts_to_json(text, folder):
     assert data["forward"] == result.perplexity.forward
 
 
-def test_evaluate_reads_several_files(text, folder, tmp_path):
+def test_several_files(text, folder, tmp_path):
     second = tmp_path / "more.txt"
     second.write_text("the cat\n")
     both = evaluate(EvaluateConfig((text, str(second)), folder, device="cpu")).perplexity
     assert both.n_words == N_WORDS + 2
 
 
-def test_evaluate_model_with_word_table(text, tmp_path):
+def test_words_as_input(text, tmp_path):
     encoder = dataclasses.replace(CONFIG.encoder, n_words=len(VOCABULARY) + 1, word_dim=6)
     config = dataclasses.replace(CONFIG, encoder=encoder)
     model = random_model(config, vocabulary=VOCABULARY, words=VOCABULARY.ids)
@@ -396,13 +395,13 @@ def test_evaluate_model_with_word_table(text, tmp_path):
 
 
 def write_corpus(folder):
-    """Write a corpus with splits train and valid without `prepare`."""
+    """Write a corpus with a training and a validation text by hand."""
     words = list(dict.fromkeys(itertools.chain.from_iterable(SENTENCES)))
     numbers = {word: number for number, word in enumerate(words)}
-    encoded = [word.encode() for word in words]
+    spelled = [word.encode() for word in words]
     folder.mkdir()
-    (folder / "words.bin").write_bytes(b"".join(encoded))
-    (folder / "words.idx").write_bytes(np.cumsum([0, *map(len, encoded)]).tobytes())
+    (folder / "words.bin").write_bytes(b"".join(spelled))
+    (folder / "words.idx").write_bytes(np.cumsum([0, *map(len, spelled)]).tobytes())
     (folder / "counts.bin").write_bytes(np.ones(len(words), dtype=np.int64).tobytes())
     (folder / "vocab.txt").write_bytes(Vocabulary([*SPECIAL_TOKENS, *words]).to_bytes())
     splits = {"train": SENTENCES[:2], "valid": SENTENCES}
@@ -420,31 +419,31 @@ def write_corpus(folder):
     return str(folder)
 
 
-def test_evaluate_reads_prepared_corpus(text, folder, tmp_path):
+def test_a_prepared_corpus(text, folder, tmp_path):
     corpus = write_corpus(tmp_path / "corpus")
-    result = run(corpus, folder, split="valid").perplexity
-    assert result == run(text, folder, keep_blank_lines=True).perplexity
+    found = run(corpus, folder, split="valid").perplexity
+    assert found == run(text, folder, keep_blank_lines=True).perplexity
     assert run(corpus, folder, split="train").perplexity.n_words == 10
 
 
-# ------------------------------------------------------------------------------------ errors
+# ------------------------------------------------------------------------------------ refusals
 
 
-def test_evaluate_rejects_unknown_split(folder, tmp_path):
+def test_a_split_that_is_not_there(folder, tmp_path):
     corpus = write_corpus(tmp_path / "corpus")
-    with pytest.raises(ConfigError, match=r"has no split 'test'\. Expected one of: train, valid"):
+    with pytest.raises(ConfigError, match="has no split 'test'; it has: train, valid"):
         run(corpus, folder)
 
 
-def test_evaluate_rejects_model_without_softmax(text, tmp_path):
+def test_no_softmax(text, tmp_path):
     model_folder.write(random_model(), tmp_path / "model")
-    with pytest.raises(ConfigError, match="has no softmax, so it cannot predict words"):
+    with pytest.raises(ConfigError, match="has no softmax, so it predicts no words"):
         run(text, str(tmp_path / "model"))
 
 
-def test_evaluate_rejects_model_without_vocabulary(text, tmp_path):
+def test_no_vocabulary(text, tmp_path):
     model_folder.write(dataclasses.replace(make_model(), vocabulary=None), tmp_path / "model")
-    with pytest.raises(ConfigError, match=r"has a softmax but no vocabulary\. Use --vocab"):
+    with pytest.raises(ConfigError, match="has a softmax but no vocabulary: name the file"):
         run(text, str(tmp_path / "model"))
     vocab = tmp_path / "vocab.txt"
     vocab.write_bytes(VOCABULARY.to_bytes())
@@ -452,40 +451,38 @@ def test_evaluate_rejects_model_without_vocabulary(text, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "\n\n \n"])
-def test_evaluate_rejects_empty_text(folder, tmp_path, content):
+def test_an_empty_text(folder, tmp_path, content):
     path = tmp_path / "empty.txt"
     path.write_text(content)
     with pytest.raises(ElmoError, match=r"empty\.txt"):
         run(str(path), folder)
 
 
-def test_evaluate_rejects_missing_text(folder, tmp_path):
+def test_a_text_that_is_not_there(folder, tmp_path):
     with pytest.raises(ElmoError, match=r"missing\.txt"):
         run(str(tmp_path / "missing.txt"), folder)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("dials", "message"),
     [
-        ({"batch_size": 0}, r"batch_size must be at least 1 \(got 0\)"),
-        ({"unroll": -1}, r"unroll must be at least 1 \(got -1\)"),
-        ({"state": "keep"}, r"Unknown state 'keep'\. Expected one of: reset, carry"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"unroll": -1}, "unroll is -1"),
+        ({"state": "keep"}, "state is 'keep'"),
     ],
 )
-def test_evaluate_rejects_invalid_options(text, folder, options, message):
+def test_dials(text, folder, dials, message):
     with pytest.raises(ConfigError, match=message):
-        run(text, folder, **options)
+        run(text, folder, **dials)
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "raw", "is_warned"),
+    ("tokenizer", "raw", "is_told"),
     [("english", False, True), ("english", True, False), (None, False, False)],
 )
-def test_evaluate_warns_about_text_that_is_not_tokenized(
-    tmp_path, caplog, tokenizer, raw, is_warned
-):
+def test_words_split_otherwise_are_told(tmp_path, caplog, tokenizer, raw, is_told):
     text = dataclasses.replace(CONFIG.text, tokenizer=tokenizer)
     model_folder.write(make_model(dataclasses.replace(CONFIG, text=text)), tmp_path / "model")
     (tmp_path / "text.txt").write_text("cats, dogs\nthe mat\n")
     evaluate(EvaluateConfig((str(tmp_path / "text.txt"),), model=str(tmp_path / "model"), raw=raw))
-    assert ("--raw" in caplog.text) == is_warned
+    assert ("--raw" in caplog.text) == is_told

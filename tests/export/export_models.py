@@ -1,4 +1,4 @@
-"""Tiny networks with every type of token encoder and LSTM, and helpers to run them."""
+"""Tiny models with every type of token encoder and LSTM, and helpers to run them."""
 
 import dataclasses
 
@@ -70,7 +70,7 @@ CONFIGS = {
 
 
 def model_of(config=TINY, scale=1.5, **extra):
-    """Return a model that uses the reference kernels."""
+    """Return a random model that uses the reference kernels."""
     has_symbols = config.text.characters not in ("bytes", "none")
     dictionary = {symbol: number for number, symbol in enumerate(SYMBOLS)} if has_symbols else None
     words = WORDS if config.encoder.n_words else None
@@ -96,7 +96,7 @@ def onnx_runner(source):
 
 
 def cosines(vectors, expected):
-    """Return the cosines of all vectors that are not padding."""
+    """Return the cosine similarities of all vectors that are not padding."""
     vectors, expected = (torch.from_numpy(item).double() for item in (vectors, expected))
     real = (expected != 0).any(dim=-1)
     return torch.cosine_similarity(vectors[real], expected[real], dim=-1)

@@ -1,4 +1,4 @@
-"""Tests of docs/export.md: its program and its tables of ids match the package."""
+"""Tests that the example program and the id tables in docs/export.md match the package."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 SENTENCES = [["He", "sat", "on", "the", "river", "bank", "."], ["She", "robbed", "a", "bank", "."]]
 
 
-def test_program_without_torch_returns_vectors_of_encode(tmp_path):
+def test_documented_program_without_torch_returns_same_vectors_as_encode(tmp_path):
     (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     elmo = model_of()
     elmo.save_pretrained(tmp_path / "model")
@@ -36,7 +36,7 @@ def test_program_without_torch_returns_vectors_of_encode(tmp_path):
     ("name", "boundaries"),
     [("code points", ("<bow>", "<eow>")), ("ELMoForManyLangs' characters", ("<eow>", "<bow>"))],
 )
-def test_ids_of_dictionary_schemes_match_the_page(name, boundaries):
+def test_documented_ids_of_dictionary_schemes_match_the_package(name, boundaries):
     elmo = model_of(CONFIGS[name])
     raw = elmo.to_pretrained().characters
 
@@ -56,7 +56,7 @@ def test_ids_of_dictionary_schemes_match_the_page(name, boundaries):
 @pytest.mark.parametrize(
     ("name", "unknown"), [("words joined to characters", 3), ("cached words", 0)]
 )
-def test_word_id_column_matches_the_page(name, unknown):
+def test_documented_word_id_column_matches_the_package(name, unknown):
     elmo = model_of(CONFIGS[name])
     ids = elmo.character_ids([["bank", "river"]])[0, :, -1].tolist()
     assert ids == [WORDS["<S>"] + 1, WORDS["bank"] + 1, unknown, WORDS["</S>"] + 1]

@@ -1,4 +1,4 @@
-"""Tests of `to_onnx`: it writes a correct file or none."""
+"""Tests that `to_onnx` writes a verified file, or nothing if verification fails."""
 
 import sys
 
@@ -11,7 +11,7 @@ from elmo.errors import ConfigError, MissingExtra, OutputError
 from elmo.export import onnx_file, onnx_verification, to_onnx
 
 
-def test_to_onnx_writes_graph_with_vectors_of_model(tmp_path):
+def test_to_onnx_writes_graph_that_returns_the_model_vectors(tmp_path):
     elmo = model_of()
     summary = to_onnx(elmo, tmp_path / "elmo.onnx")
     assert summary.startswith("In onnxruntime, the vectors differ from those of the model by at")
@@ -43,7 +43,7 @@ def test_to_onnx_writes_large_weights_to_second_file(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["elmo.onnx"]
 
 
-def test_to_onnx_rejects_graph_with_other_vectors(tmp_path, monkeypatch):
+def test_to_onnx_writes_nothing_if_graph_vectors_differ_from_model(tmp_path, monkeypatch):
     other = onnx_file.graph(model_of(with_lstm(cell_clip=0.01)).network.bilm)
     monkeypatch.setattr(onnx_file, "graph", lambda *arguments: other)
     (tmp_path / "elmo.onnx").write_text("previous")
@@ -56,7 +56,7 @@ def test_to_onnx_rejects_graph_with_other_vectors(tmp_path, monkeypatch):
         to_onnx(model_of(), tmp_path / "elmo.onnx", "int8")
 
 
-def test_to_onnx_accepts_zero_vectors(tmp_path):
+def test_to_onnx_accepts_model_with_zero_vectors(tmp_path):
     elmo = model_of()
     for parameter in elmo.network.bilm.encoder.projection.parameters():
         parameter.data.zero_()
@@ -74,14 +74,14 @@ def test_to_onnx_rejects_unknown_storage(tmp_path):
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
-def test_to_onnx_without_extra_names_the_extra(tmp_path, monkeypatch, package):
+def test_missing_onnx_package_error_names_the_export_extra(tmp_path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=r"elmo-torch\[export\]"):
         to_onnx(model_of(), tmp_path / "elmo.onnx")
     assert not list(tmp_path.iterdir())
 
 
-def test_random_ids_are_valid_for_every_config():
+def test_random_verification_ids_are_valid_for_every_config():
     for config in CONFIGS.values():
         elmo = model_of(config)
         ids = onnx_verification.random_ids(elmo.config)

@@ -1,4 +1,4 @@
-"""Tests of the ONNX graph in onnxruntime: all configs, batches, clips, int8, same bytes."""
+"""Tests of the ONNX graph in onnxruntime: configs, batches, clips, int8 and reproducibility."""
 
 import numpy as np
 import onnx
@@ -23,7 +23,7 @@ def graph_runner(elmo, storage="float32"):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_graph_equals_model_for_every_config(capfd, name):
+def test_onnx_graph_equals_model_for_every_config(capfd, name):
     elmo = model_of(CONFIGS[name])
     model = graph(elmo.network.bilm)
     onnx.checker.check_model(model, full_check=True)
@@ -36,7 +36,7 @@ def test_graph_equals_model_for_every_config(capfd, name):
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(("storage", "min_cosine"), [("float16", 0.99999), ("int8", 0.999)])
-def test_compact_graph_is_close_to_model(capfd, name, storage, min_cosine):
+def test_float16_and_int8_graphs_are_close_to_model(capfd, name, storage, min_cosine):
     elmo = model_of(CONFIGS[name])
     ids = elmo.character_ids(SENTENCES)
     assert cosines(graph_runner(elmo, storage)(ids), expected_layers(elmo, ids)).min() > min_cosine
@@ -44,7 +44,7 @@ def test_compact_graph_is_close_to_model(capfd, name, storage, min_cosine):
 
 
 @pytest.mark.parametrize("storage", ["float32", "int8"])
-def test_graph_accepts_any_batch_and_length(storage):
+def test_onnx_graph_accepts_any_batch_size_and_length(storage):
     """Vectors do not depend on the other sentences or on the amount of padding."""
     elmo = model_of()
     run = graph_runner(elmo, storage)
@@ -58,7 +58,7 @@ def test_graph_accepts_any_batch_and_length(storage):
     assert (run(padded)[:, :, 3:] == 0).all()
 
 
-def test_graph_applies_both_clips():
+def test_onnx_graph_applies_cell_and_projection_clips():
     """The weights are so large that each clip changes the result."""
     config = with_lstm(cell_clip=0.3, projection_clip=0.2)
     elmo = model_of(config, scale=4.0)
@@ -74,7 +74,7 @@ def test_graph_applies_both_clips():
         assert np.abs(unclipped(ids) - layers).max() > 0.01
 
 
-def test_int8_graph_has_one_scale_per_word():
+def test_int8_graph_quantizes_each_word_with_its_own_scale():
     """A word with large values does not reduce the precision of other words."""
     elmo = model_of(CONFIGS["words only, no projection"])
     elmo.network.bilm.encoder.words.weight.data[5] *= 1e4
@@ -89,7 +89,7 @@ def test_int8_weights_do_not_saturate_16_bit_sums():
             assert np.abs(onnx.numpy_helper.to_array(tensor).astype(int)).max() <= 64
 
 
-def test_int8_graph_projects_small_units_beside_large_one():
+def test_int8_graph_is_precise_for_small_units_next_to_a_large_unit():
     elmo = model_of()
     bilm = elmo.network.bilm
     for layer in (*bilm.forward_lstm.layers, *bilm.backward_lstm.layers):
@@ -102,7 +102,7 @@ def test_int8_graph_projects_small_units_beside_large_one():
     assert cosines(graph_runner(elmo, "int8")(ids), expected_layers(elmo, ids)).min() > 0.999
 
 
-def test_weights_beyond_float16_are_stored_as_float32():
+def test_weights_that_overflow_float16_are_stored_as_float32():
     elmo = model_of()
     elmo.network.bilm.encoder.projection.weight.data[0, 0] = 1e5
     ids = elmo.character_ids(SENTENCES)
@@ -111,7 +111,7 @@ def test_weights_beyond_float16_are_stored_as_float32():
     assert cosines(layers, expected).min() > 0.999
 
 
-def test_int8_graph_accepts_rows_of_zeros():
+def test_int8_graph_accepts_weight_rows_of_zeros():
     elmo = model_of()
     elmo.network.bilm.encoder.projection.weight.data[3] = 0
     elmo.network.bilm.forward_lstm.layers[0].weight_hr.data.zero_()
@@ -122,12 +122,12 @@ def test_int8_graph_accepts_rows_of_zeros():
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
-def test_same_model_gives_same_bytes(storage):
+def test_exporting_the_same_model_twice_gives_identical_bytes(storage):
     first, second = (graph(model_of().network.bilm, storage).SerializeToString() for _ in range(2))
     assert first == second
 
 
-def test_graph_has_documented_names_and_no_source_paths():
+def test_onnx_graph_has_documented_names_and_no_source_paths():
     model = graph(model_of().network.bilm)
     assert [item.name for item in model.graph.input] == ["character_ids"]
     assert [item.name for item in model.graph.output] == ["layers"]

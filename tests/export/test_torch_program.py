@@ -1,4 +1,4 @@
-"""Tests of the `torch.export` program: saving, loading, any batch and length, equal vectors."""
+"""Tests of the `torch.export` program: saving, loading, batch sizes, lengths and equal vectors."""
 
 import builtins
 import dataclasses
@@ -17,8 +17,8 @@ from elmo.export.torch_program import InferenceNetwork
 BATCHES = [SENTENCES, [["a"]], [[]], [["the", "bank"] * 20] * 7]
 
 
-def test_program_round_trip_through_file(tmp_path):
-    """The loaded program computes the same vectors in a process without this package."""
+def test_saved_torch_program_runs_without_this_package(tmp_path):
+    """The program computes the same vectors in a process that cannot import `elmo`."""
     elmo = model_of(with_lstm(cell_clip=0.3, projection_clip=0.2), scale=4.0)
     elmo.network.bilm.use_kernel("auto")  # the program does not contain a kernel
     program = exported(elmo)
@@ -43,7 +43,7 @@ def test_program_round_trip_through_file(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["cached words", "words only"])
-def test_program_with_word_table_equals_model(name):
+def test_torch_program_with_word_table_equals_model(name):
     config = CONFIGS[name]
     elmo = model_of(dataclasses.replace(config, lstm=with_lstm(n_layers=1).lstm))
     ids = elmo.character_ids(SENTENCES)
@@ -52,7 +52,7 @@ def test_program_with_word_table_equals_model(name):
     assert not layers.requires_grad
 
 
-def test_inference_network_shares_weights():
+def test_inference_network_shares_weights_with_model():
     bilm = model_of().network.bilm
     network = InferenceNetwork(bilm)
     assert network.bilm.forward_lstm.layers[0].weight_hh is bilm.forward_lstm.layers[0].weight_hh

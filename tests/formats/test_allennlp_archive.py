@@ -113,7 +113,9 @@ class TestOptions:
         ],
     )
     @pytest.mark.parametrize("in_archive", [True, False])
-    def test_read_rejects_options_of_another_model(self, tmp_path, change, phrase, in_archive):
+    def test_read_rejects_archive_with_options_of_another_model(
+        self, tmp_path, change, phrase, in_archive
+    ):
         options = make_options(**change)
         source = archive(options=options if in_archive else None).make(tmp_path)["source"]
         arguments = {} if in_archive else {"options": options_file(tmp_path, options)}
@@ -178,7 +180,7 @@ class TestSurroundingModel:
     @pytest.mark.parametrize(
         "prefix", ["", "_elmo.", "text_field_embedder.token_embedder_tokens._elmo.", "module.x."]
     )
-    def test_read_finds_elmo_under_any_prefix(self, tmp_path, prefix):
+    def test_read_finds_elmo_under_any_parameter_prefix(self, tmp_path, prefix):
         model = read(state_file(tmp_path, tagger_state(prefix=prefix)))
         assert model.config.lstm.cell_dim == 16
 
@@ -249,7 +251,7 @@ class TestSurroundingModel:
         del members["config.json"]
         assert read(write_tar(tmp_path / "model.tar.gz", members)).origin == ARCHIVE
 
-    def test_read_accepts_member_names_starting_with_dot(self, tmp_path):
+    def test_read_accepts_archive_member_names_starting_with_dot(self, tmp_path):
         members = {f"./{name}": content for name, content in archive_members().items()}
         assert read(write_tar(tmp_path / "model.tar.gz", members)).origin == ARCHIVE
 
@@ -287,7 +289,7 @@ class TestIncompleteWeights:
             ),
         ],
     )
-    def test_read_rejects_invalid_tensor(self, tmp_path, name, value, phrases):
+    def test_read_rejects_archive_with_invalid_tensor(self, tmp_path, name, value, phrases):
         state = tagger_state()
         if value is None:
             del state[name]

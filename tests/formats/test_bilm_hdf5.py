@@ -168,7 +168,7 @@ class TestWriting:
             ),
         ],
     )
-    def test_write_rejects_unsupported_models(self, tmp_path, name, phrases):
+    def test_write_rejects_models_the_format_cannot_store(self, tmp_path, name, phrases):
         model = read(**SOURCES[name].make(tmp_path))
         target = tmp_path / "old"
         assert_error(
@@ -196,7 +196,7 @@ class TestCorrections:
         np.testing.assert_array_equal(actual[1:], table)
         assert not actual[0].any()
 
-    def test_read_rejects_262_rows_without_mask_row(self, tmp_path):
+    def test_read_rejects_262_character_rows_without_mask_row(self, tmp_path):
         arrays = bilm_arrays(make_options())
         arrays["char_embed"] = np.ones((262, 4), np.float32)
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
@@ -232,7 +232,7 @@ class TestMismatches:
             ({"characters": False}, "embedding is missing"),
         ],
     )
-    def test_read_rejects_options_of_another_model(self, tmp_path, change, phrase):
+    def test_read_rejects_weights_with_options_of_another_model(self, tmp_path, change, phrase):
         arrays = bilm_arrays(make_options())
         folder = hdf5_folder(tmp_path / "model", make_options(**change), arrays)
         assert_error(
@@ -241,7 +241,7 @@ class TestMismatches:
 
     @pytest.mark.parametrize("name", ["char_embed", "CNN/W_cnn_0", f"{CELL}/B", f"{CELL}/W_P_0"])
     @pytest.mark.parametrize("change", ["missing", "transposed", "scalar", "integer", "nan", "inf"])
-    def test_read_rejects_invalid_dataset(self, tmp_path, name, change):
+    def test_read_rejects_weight_file_with_invalid_dataset(self, tmp_path, name, change):
         arrays = bilm_arrays(make_options())
         phrases = [name]
         if change == "missing":
@@ -263,13 +263,13 @@ class TestMismatches:
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
         assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
-    def test_read_rejects_unknown_dataset(self, tmp_path):
+    def test_read_rejects_weight_file_with_unknown_dataset(self, tmp_path):
         arrays = {**bilm_arrays(make_options()), "extra/thing": np.zeros(1, np.float32)}
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
         assert_error(lambda: read(folder), "unexpected array extra/thing", error_type=FormatError)
 
     @pytest.mark.parametrize("link", ["external", "soft"])
-    def test_read_does_not_follow_links(self, tmp_path, link):
+    def test_read_does_not_follow_hdf5_links(self, tmp_path, link):
         arrays = bilm_arrays(make_options())
         table = arrays.pop("char_embed")
         folder = hdf5_folder(tmp_path / "model", arrays=arrays)
@@ -298,7 +298,7 @@ class TestMismatches:
         assert read(folder, vocab=tmp_path / "words.txt").words["好"] == 7
 
     @pytest.mark.parametrize("n_words", [7, 9])
-    def test_read_rejects_vocabulary_of_wrong_length(self, tmp_path, n_words):
+    def test_read_rejects_vocabulary_with_wrong_number_of_words(self, tmp_path, n_words):
         options = make_options(characters=False)
         arrays = bilm_arrays(options, n_words=n_words)
         folder = hdf5_folder(tmp_path / "model", options, arrays, vocab="vocab.txt")
@@ -318,7 +318,7 @@ class TestMismatches:
         ],
     )
     @pytest.mark.parametrize("next_to_weights", [True, False])
-    def test_read_rejects_invalid_vocabulary(self, tmp_path, content, phrase, next_to_weights):
+    def test_read_rejects_invalid_vocabulary_file(self, tmp_path, content, phrase, next_to_weights):
         folder = hdf5_folder(tmp_path / "model")
         path = (folder if next_to_weights else tmp_path) / "vocab.txt"
         path.write_bytes(content)

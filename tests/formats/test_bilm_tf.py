@@ -25,7 +25,7 @@ from elmo.formats.load import read
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_hdf5_name_covers_all_dataset_names(geometry):
+def test_hdf5_name_returns_dataset_name_for_every_variable(geometry):
     for name in bilm_arrays(make_options(**GEOMETRIES[geometry]), n_softmax=2):
         assert hdf5_name(checkpoint_name(name)) == name
 
@@ -43,7 +43,7 @@ def test_hdf5_name_covers_all_dataset_names(geometry):
         ("lm/softmax/W", "softmax/W"),
     ],
 )
-def test_hdf5_name_of_known_variables(variable, dataset):
+def test_hdf5_name_returns_expected_name_for_known_variables(variable, dataset):
     assert hdf5_name(variable) == dataset
 
 
@@ -141,7 +141,7 @@ def changed_variables(change):
         ),
     ],
 )
-def test_read_rejects_invalid_variables(tmp_path, change, phrases):
+def test_read_rejects_checkpoint_with_invalid_variables(tmp_path, change, phrases):
     folder = checkpoint_folder(tmp_path / "run", variables=changed_variables(change))
     assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 

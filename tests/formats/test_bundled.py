@@ -102,7 +102,7 @@ def test_unrelated_files_are_not_listed_as_bundled_models(models, small):
         assert_error(lambda name=name: read(f"{name}"), name)
 
 
-def test_models_folder_is_inside_the_package():
+def test_bundled_models_folder_is_inside_the_package():
     assert bundled.FOLDER.parent.name == "elmo"
     assert (bundled.FOLDER.parent / "py.typed").is_file()
 

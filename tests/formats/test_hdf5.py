@@ -43,7 +43,7 @@ def test_read_arrays_returns_what_write_arrays_wrote(tmp_path, arrays):
             assert actual[name].tobytes() == array.tobytes()
 
 
-def test_datasets_are_contiguous_float32_without_attributes(tmp_path, arrays):
+def test_write_arrays_writes_contiguous_float32_without_attributes(tmp_path, arrays):
     write_arrays(tmp_path / "w.hdf5", arrays)
     assert (tmp_path / "w.hdf5").read_bytes()[:8] == SIGNATURE
     with h5py.File(tmp_path / "w.hdf5") as file:
@@ -122,7 +122,7 @@ class TestReferencesToOtherFiles:
             file["hanging"] = h5py.SoftLink("/gone")
         assert list(read(tmp_path / "w.hdf5")) == ["real"]
 
-    def test_external_storage_is_rejected(self, tmp_path):
+    def test_dataset_with_external_storage_is_rejected(self, tmp_path):
         (tmp_path / "raw").write_bytes(b"secret" * 2)
         with h5py.File(tmp_path / "w.hdf5", "w") as file:
             storage = [(str(tmp_path / "raw"), 0, 12)]
@@ -151,7 +151,7 @@ def test_read_rejects_files_that_are_not_hdf5(content):
     assert len(message) < 300
 
 
-def test_empty_file_has_no_arrays(tmp_path):
+def test_read_arrays_returns_no_arrays_for_empty_hdf5_file(tmp_path):
     assert read(write_hdf5(tmp_path / "w.hdf5", {})) == {}
 
 
@@ -176,7 +176,7 @@ class TestFullDisk:
         write_arrays(path, arrays)
         assert read(path).keys() == arrays.keys()
 
-    def test_unwritten_data_is_readable_until_close(self, tmp_path, limit):
+    def test_data_not_written_to_full_disk_is_readable_until_close(self, tmp_path, limit):
         limit(5000)
         values = np.arange(5000, dtype=np.float32)
         file = HDF5File(tmp_path / "w.hdf5")

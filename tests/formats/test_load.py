@@ -210,7 +210,7 @@ class TestDetection:
         for path in (run, packed):
             assert_error(lambda path=path: read(path), "Unpack it", str(path))
 
-    def test_zip_of_serialization_folder_is_read(self, tmp_path):
+    def test_zip_of_allennlp_serialization_folder_is_read(self, tmp_path):
         folder = serialization_folder(tmp_path / "run")
         shutil.rmtree(folder / "vocabulary")
         assert read(zip_folder(folder, tmp_path / "run.zip")).origin == ARCHIVE
@@ -265,7 +265,7 @@ class TestNames:
         assert not downloads
 
     @pytest.mark.parametrize("name", ["https://x.org/w.hdf5", "s3://bucket/elmo", "http://x"])
-    def test_url_is_rejected(self, downloads, name):
+    def test_url_is_rejected_as_model_source(self, downloads, name):
         assert_error(lambda: read(name), name, "is a URL", "Download the file first")
         assert not downloads
 
@@ -347,7 +347,7 @@ class TestOtherFiles:
             (tmp_path / f"photo_{number:02}.jpg").touch()
         assert_error(lambda: read(tmp_path), "photo_00.jpg", "photo_07.jpg and 4 more")
 
-    def test_empty_zip_is_rejected(self, tmp_path):
+    def test_empty_zip_is_rejected_as_model(self, tmp_path):
         path = write_zip(tmp_path / "empty.zip", {})
         assert_error(lambda: read(path), "contains no model", "no files")
 
@@ -455,7 +455,7 @@ class TestDamage:
         assert not any("\n" in message for message in messages)
 
     @pytest.mark.parametrize("name", ["zip", "model.tar.gz", "checkpoint data", "vocab.txt.gz"])
-    def test_flipped_bits_are_detected_by_checksums(self, tmp_path, name):
+    def test_flipped_bits_in_model_files_are_detected_by_checksums(self, tmp_path, name):
         file, source = STRICT_FORMATS[name](tmp_path)
         data = file.read_bytes()
         middle = len(data) // 2

@@ -33,7 +33,7 @@ def dictionary_lines(symbols):
 
 
 class TestReading:
-    def test_read_returns_config_and_dictionaries(self, tmp_path):
+    def test_read_returns_config_and_dictionaries_of_many_langs_model(self, tmp_path):
         model = read(many_langs_folder(tmp_path / "zh"))
         assert model.origin == MANY_LANGS
         assert model.notes == ()
@@ -56,7 +56,7 @@ class TestReading:
         }
 
     @pytest.mark.parametrize("clip", [0, None])
-    def test_clip_of_zero_or_null_means_no_clipping(self, tmp_path, clip):
+    def test_clip_value_of_zero_or_null_means_no_clipping(self, tmp_path, clip):
         model = read(many_langs_folder(tmp_path / "zh", cell_clip=clip, proj_clip=clip))
         assert model.config.lstm.cell_clip is None
         assert model.config.lstm.projection_clip is None
@@ -76,7 +76,7 @@ class TestReading:
         # "sat" and "." are unknown words, distinguished only by their characters.
         assert (vectors[0][2] == vectors[0][3]).all() == (part == "char")
 
-    def test_read_rejects_model_without_input(self, tmp_path):
+    def test_read_rejects_model_without_word_and_character_input(self, tmp_path):
         folder = many_langs_folder(tmp_path / "zh", word_dim=0, char_dim=0)
         assert_error(lambda: read(folder), "token encoder has no input", error_type=FormatError)
 
@@ -170,7 +170,7 @@ class TestDictionaries:
         assert_error(lambda: ELMo.from_pretrained(folder), *phrases, error_type=FormatError)
 
     @pytest.mark.parametrize("name", ["char.dic", "word.dic", "config.json"])
-    def test_read_rejects_missing_file(self, tmp_path, name):
+    def test_read_rejects_many_langs_folder_with_missing_file(self, tmp_path, name):
         folder = many_langs_folder(tmp_path / "zh")
         (folder / name).unlink()
         assert_error(lambda: read(folder), f"no file {name}", "encoder.pkl", error_type=FormatError)
@@ -357,7 +357,9 @@ class TestTensors:
             ("token_embedder", "projection.bias", torch.ones(8, dtype=torch.int64), ["int64"]),
         ],
     )
-    def test_read_rejects_invalid_tensor(self, tmp_path, part, name, value, phrases):
+    def test_read_rejects_many_langs_model_with_invalid_tensor(
+        self, tmp_path, part, name, value, phrases
+    ):
         folder = many_langs_folder(tmp_path / "zh")
         state = many_langs_state(make_architecture(), len(WORD_LINES), len(CHARACTER_LINES))[part]
         if value is None:

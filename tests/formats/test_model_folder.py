@@ -54,7 +54,7 @@ def change(folder, path, value):
 
 
 class TestWrite:
-    def test_write_creates_expected_files(self, folder):
+    def test_write_creates_expected_model_folder_files(self, folder):
         names = sorted(path.name for path in folder.iterdir())
         assert names == ["README.md", "config.json", "model.safetensors", "vocab.txt"]
         header = json.loads((folder / "config.json").read_text())
@@ -258,14 +258,14 @@ class TestInvalidConfig:
         )
 
     @pytest.mark.parametrize("path", ["format", "version"])
-    def test_read_rejects_folder_of_another_program(self, folder, path):
+    def test_read_rejects_folder_written_by_another_program(self, folder, path):
         """Only the value of `format` identifies a model folder."""
         change(folder, path, "bert")
         phrase = "contains no model" if path == "format" else "version 'bert'"
         assert_error(lambda: read(folder), phrase, error_type=FormatError)
 
     @pytest.mark.parametrize("path", ["notes", "origin"])
-    def test_notes_and_origin_are_optional(self, folder, path):
+    def test_notes_and_origin_in_config_are_optional(self, folder, path):
         change(folder, path, REMOVED)
         model = read(folder)
         assert model.notes == (() if path == "notes" else ("a correction",))
@@ -458,7 +458,7 @@ class TestDamagedFiles:
         ("content", "phrases"),
         [(b"a\nb\n", ["8 words", "vocabulary has 2"]), (b"\xff", ["not UTF-8 at line 1"])],
     )
-    def test_read_rejects_invalid_vocabulary(self, folder, content, phrases):
+    def test_read_rejects_model_folder_with_invalid_vocabulary(self, folder, content, phrases):
         (folder / "vocab.txt").write_bytes(content)
         assert_error(lambda: read(folder), *phrases, error_type=FormatError)
 
@@ -476,7 +476,7 @@ class TestDamagedFiles:
             b'{"a": -1}',
         ],
     )
-    def test_read_rejects_invalid_dictionary(self, dictionaries, name, content):
+    def test_read_rejects_model_folder_with_invalid_dictionary(self, dictionaries, name, content):
         if content is None:
             (dictionaries / name).unlink()
         else:

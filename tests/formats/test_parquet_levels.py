@@ -12,14 +12,14 @@ def test_truncate_at_zero_cuts_before_empty_list():
     ]
 
 
-def test_levels_of_scalar_and_list_rows_are_merged_into_runs():
+def test_parquet_levels_of_scalars_and_lists_match_expected_bytes():
     """Shapes without dimensions are scalars, and shapes with one dimension are lists."""
     assert definition_levels([()] * 64).hex() == "800101"
     assert definition_levels([(3,), (2**30,), (), ()]).hex() == "8680808008" + "03" + "0401"
     assert repetition_levels([(1,), (), (64,)]).hex() == "0200" + "0200" + "0200" + "7e01"
 
 
-def test_levels_of_two_and_three_dimensional_arrays():
+def test_parquet_levels_of_nested_arrays_match_expected_bytes():
     # An empty sentence, and a sentence of two words with three dimensions.
     assert definition_levels([(), (2, 3)]).hex() == "0201" + "0c05"
     assert repetition_levels([(), (2, 3)]).hex() == "0200" + "0200" + "0402" + "0201" + "0402"

@@ -25,7 +25,7 @@ def changed(**weights):
     return Pretrained(TINY, {k: v for k, v in merged.items() if v is not None}, "test model")
 
 
-def test_complete_model_is_accepted():
+def test_pretrained_accepts_complete_model():
     model = changed()
     assert model.weights.keys() == expected_shapes(TINY).keys()
     assert (

@@ -65,7 +65,7 @@ class TestInt8:
         assert torch.equal(again["w.scale"], stored["w.scale"])
         assert torch.equal(actual_again, actual)
 
-    def test_rows_are_quantized_independently(self):
+    def test_matrix_rows_are_quantized_independently(self):
         rows = torch.tensor([[1e-4, -5e-5, 2e-5], [1e4, -5e3, 2e3]])
         _, actual = stored_as(rows)
         assert torch.allclose(actual, rows, rtol=0.02)
@@ -126,7 +126,7 @@ class TestFloat16:
             elements=st.floats(-LARGEST, LARGEST, width=32),
         )
     )
-    def test_values_are_rounded_to_float16(self, values):
+    def test_float16_storage_rounds_values_to_float16(self, values):
         stored, actual = stored_as(torch.from_numpy(np.asarray(values)), "float16")
         assert stored["w"].dtype == torch.float16
         np.testing.assert_array_equal(actual.numpy(), values.astype(np.float16).astype(np.float32))

@@ -237,7 +237,9 @@ class TestFind:
     """Finding the checkpoint prefix from the path that a user passes."""
 
     @pytest.mark.parametrize("suffix", ["", ".index", ".data-00000-of-00001", ".meta"])
-    def test_find_accepts_any_file_of_checkpoint(self, prefix: Path, suffix: str) -> None:
+    def test_find_checkpoint_accepts_any_file_of_checkpoint(
+        self, prefix: Path, suffix: str
+    ) -> None:
         """The path of any checkpoint file is accepted, even of a .meta file that does not exist."""
         assert find_checkpoint(prefix.with_name(prefix.name + suffix)) == prefix
 
@@ -252,7 +254,7 @@ class TestFind:
             r"model\056ckpt-7",
         ],
     )
-    def test_find_follows_checkpoint_file(self, prefix: Path, recorded: str) -> None:
+    def test_find_checkpoint_follows_checkpoint_file(self, prefix: Path, recorded: str) -> None:
         """If the recorded path does not exist, its base name is looked up in the same folder."""
         folder = prefix.parent
         write_checkpoint(folder / "model.ckpt-9", {"x": np.zeros(1, np.float32)})
@@ -261,39 +263,41 @@ class TestFind:
         assert find_checkpoint(folder) == prefix
         assert find_checkpoint(folder / "checkpoint") == prefix
 
-    def test_find_uses_existing_recorded_path(self, prefix: Path, tmp_path: Path) -> None:
+    def test_find_checkpoint_uses_existing_recorded_path(
+        self, prefix: Path, tmp_path: Path
+    ) -> None:
         """A recorded absolute path is used if it exists."""
         folder = tmp_path / "run"
         folder.mkdir()
         (folder / "checkpoint").write_text(f'model_checkpoint_path: "{prefix}"\n')
         assert find_checkpoint(folder) == prefix
 
-    def test_find_decodes_octal_bytes_in_recorded_path(self, tmp_path: Path) -> None:
+    def test_find_checkpoint_decodes_octal_bytes_in_recorded_path(self, tmp_path: Path) -> None:
         """TensorFlow writes non-ASCII characters as octal bytes."""
         prefix = write_checkpoint(tmp_path / "modèle", {"x": np.zeros(1, np.float32)})
         (tmp_path / "checkpoint").write_text(r'model_checkpoint_path: "mod\303\250le"')
         assert find_checkpoint(tmp_path) == prefix
 
-    def test_find_uses_only_index_of_folder(self, prefix: Path) -> None:
+    def test_find_checkpoint_uses_the_only_index_in_folder(self, prefix: Path) -> None:
         """Without a `checkpoint` file, the only index is used. Hidden files are ignored."""
         (prefix.parent / "._model.ckpt-7.index").write_bytes(b"junk")
         (prefix.parent / ".index").write_bytes(b"junk")
         assert find_checkpoint(prefix.parent) == prefix
 
-    def test_find_uses_highest_step(self, prefix: Path) -> None:
+    def test_find_checkpoint_uses_highest_step(self, prefix: Path) -> None:
         """The checkpoint with the highest step is used; steps are compared as numbers."""
         for name in ("model.ckpt-10", "model.ckpt-9", "other"):
             shutil.copy(index_path(prefix), prefix.parent / f"{name}.index")
         assert find_checkpoint(prefix.parent) == prefix.parent / "model.ckpt-10"
 
-    def test_find_rejects_ambiguous_folder(self, prefix: Path) -> None:
+    def test_find_checkpoint_rejects_ambiguous_folder(self, prefix: Path) -> None:
         """Two checkpoints with the same step are rejected."""
         shutil.copy(index_path(prefix), prefix.parent / "best-7.index")
         assert_format_error(
             lambda: find_checkpoint(prefix.parent), "best-7.index, model.ckpt-7.index", "Pass the"
         )
 
-    def test_find_rejects_empty_folder(self, tmp_path: Path) -> None:
+    def test_find_checkpoint_rejects_empty_folder(self, tmp_path: Path) -> None:
         """A folder without an index is rejected."""
         assert_format_error(
             lambda: find_checkpoint(tmp_path), str(tmp_path), "index files: none", "Pass the"
@@ -303,7 +307,9 @@ class TestFind:
         "content",
         [b"", b"\xff\xfe\x00garbage", b"model_checkpoint_path: model", b'model_checkpoint_path: "'],
     )
-    def test_find_rejects_invalid_checkpoint_file(self, prefix: Path, content: bytes) -> None:
+    def test_find_checkpoint_rejects_invalid_checkpoint_file(
+        self, prefix: Path, content: bytes
+    ) -> None:
         """The error for an invalid `checkpoint` file lists the index files in the folder."""
         (prefix.parent / "checkpoint").write_bytes(content)
         assert_format_error(
@@ -313,7 +319,9 @@ class TestFind:
         )
 
     @pytest.mark.parametrize("recorded", ["gone-8", "", "/", "x" * 5000, "\0", ".", r"\777\8\9"])
-    def test_find_rejects_stale_checkpoint_file(self, prefix: Path, recorded: str) -> None:
+    def test_find_checkpoint_rejects_stale_checkpoint_file(
+        self, prefix: Path, recorded: str
+    ) -> None:
         """If the recorded checkpoint does not exist, no other checkpoint is used instead."""
         (prefix.parent / "checkpoint").write_text(f'model_checkpoint_path: "{recorded}"')
         assert_format_error(
@@ -321,20 +329,20 @@ class TestFind:
         )
 
     @pytest.mark.parametrize("name", ["nothing", "nothing.index", ".index", "..index", "a\0b"])
-    def test_find_rejects_missing_path(self, tmp_path: Path, name: str) -> None:
+    def test_find_checkpoint_rejects_missing_path(self, tmp_path: Path, name: str) -> None:
         """A path that does not exist is rejected."""
         assert_format_error(
             lambda: find_checkpoint(tmp_path / name), "no such file", "Pass the folder"
         )
 
-    def test_find_rejects_data_file_without_index(self, prefix: Path) -> None:
+    def test_find_checkpoint_rejects_data_file_without_index(self, prefix: Path) -> None:
         """A data file without an index is rejected; the error names the missing file."""
         index_path(prefix).unlink()
         assert_format_error(
             lambda: find_checkpoint(data_path(prefix)), "without model.ckpt-7.index next to it"
         )
 
-    def test_find_rejects_index_that_is_a_folder(self, tmp_path: Path) -> None:
+    def test_find_checkpoint_rejects_index_that_is_a_folder(self, tmp_path: Path) -> None:
         """A folder with the name of the index is rejected."""
         index_path(tmp_path / "m").mkdir()
         assert_format_error(lambda: find_checkpoint(tmp_path / "m"), "a folder named m.index")
@@ -498,7 +506,7 @@ class TestDamagedIndex:
         prefix = write_rows(tmp_path / "m", HEADER, (b"x", entry))
         assert_format_error(lambda: read_checkpoint(prefix), phrase)
 
-    def test_read_ignores_slice_keys(self, tmp_path: Path) -> None:
+    def test_read_ignores_keys_of_tensor_slices(self, tmp_path: Path) -> None:
         """Binary keys of tensor slices are ignored."""
         good = np.zeros((), np.float32)
         entry = encode_array_entry(good, good.tobytes(), 0, 0)
@@ -534,7 +542,7 @@ class TestDamagedIndex:
         prefix = write_rows(tmp_path / "m", HEADER, (b"x", value))
         assert_format_error(lambda: read_checkpoint(prefix), "m.index", phrase)
 
-    def test_read_ignores_unknown_fields(self, tmp_path: Path) -> None:
+    def test_read_ignores_unknown_protocol_buffer_fields(self, tmp_path: Path) -> None:
         """Protocol buffer fields from later versions are ignored."""
         good = np.zeros((), np.float32)
         extra = b"\x98\x06\x01" + b"\x99\x06" + b"\0" * 8 + b"\x9a\x06\x01x" + b"\x9d\x06\0\0\0\0"

@@ -38,13 +38,13 @@ def test_zigzag_maps_signed_to_unsigned():
     assert zigzag(-(2**63)) == 2**64 - 1
 
 
-def test_strings_start_with_their_length():
+def test_thrift_strings_start_with_their_length():
     assert binary(b"\0\xff").data.hex() == "0200ff"
     assert string("é").data.hex() == "02c3a9"
     assert string("x" * 200).data == b"\xc8\x01" + b"x" * 200
 
 
-def test_lists_start_with_length_and_type():
+def test_thrift_lists_start_with_length_and_element_type():
     assert list_of(I32, []).data.hex() == "05"
     assert list_of(I32, [i32(1), i32(-1)]).data.hex() == "250201"
     assert list_of(I32, [i32(0)] * 14).data.hex() == "e5" + "00" * 14
@@ -52,7 +52,7 @@ def test_lists_start_with_length_and_type():
     assert list_of(STRUCT, [struct({}), struct({1: i64(3)})]).data.hex() == "2c00160600"
 
 
-def test_structs_encode_field_id_deltas():
+def test_thrift_structs_encode_field_id_differences():
     assert struct({}).data.hex() == "00"
     # A field stores the difference to the previous id; omitted fields do not count.
     fields = {1: i32(5), 2: None, 4: string("a"), 9: struct({15: i64(-1)})}

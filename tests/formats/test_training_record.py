@@ -48,7 +48,7 @@ def test_with_current_keys_returns_none_for_non_dictionaries(record):
     assert with_current_keys(record) is None
 
 
-def test_every_key_has_a_label():
+def test_every_training_record_key_has_a_label():
     assert with_labels(RECORD) == {LABELS[key]: value for key, value in RECORD.items()}
     assert with_labels({"corpus": "news"}) == {"corpus": "news"}
     assert with_labels(None) == {}
@@ -64,7 +64,7 @@ def test_model_folder_with_earlier_keys_is_read_with_current_keys(tmp_path):
     assert model_folder.read(open_folder(tmp_path)).training == RECORD
 
 
-def test_model_card_and_info_show_labels(tmp_path):
+def test_model_card_and_info_show_training_record_labels(tmp_path):
     model = dataclasses.replace(random_model(), training=RECORD)
     assert "| held-out perplexity | forward 51.64, backward 51.69 |\n" in model_card(model)
     model_folder.write(model, tmp_path)

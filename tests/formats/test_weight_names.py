@@ -69,7 +69,7 @@ def random_bits(table, seed=0):
 
 @pytest.mark.parametrize("name", TABLES)
 class TestTables:
-    def test_export_inverts_import_exactly(self, name):
+    def test_export_weights_inverts_import_weights_exactly(self, name):
         make, config = TABLES[name]
         arrays = random_bits(make(config))
         exported = weight_names.export_weights(
@@ -99,7 +99,7 @@ class TestTables:
         )
 
     @pytest.mark.parametrize("change", ["missing", "unknown", "shape", "rank"])
-    def test_import_rejects_wrong_names_and_shapes(self, name, change):
+    def test_import_weights_rejects_wrong_names_and_shapes(self, name, change):
         make, config = TABLES[name]
         arrays = random_bits(make(config))
         target = list(arrays)[len(arrays) // 2]
@@ -159,7 +159,7 @@ def test_golden_archive_and_hdf5_give_equal_weights(golden_path):
         assert torch.equal(state[name], tensor), name
 
 
-def test_mask_row_of_embeddings_is_zero():
+def test_mask_row_of_imported_embeddings_is_zero():
     state = many_langs_state(make_architecture(), 7, 16)
     arrays = {
         f"{part}.{name}": tensor.numpy()

@@ -85,7 +85,7 @@ def test_failed_write_leaves_previous_model_unchanged(
     assert read(folder).config == model(2).config
 
 
-def test_safetensors_error_is_reported(tmp_path, monkeypatch):
+def test_write_reports_safetensors_error(tmp_path, monkeypatch):
     monkeypatch.setattr(
         model_folder, "save_file", FailingWrite(SafetensorError("I/O error: no space"))
     )
@@ -153,7 +153,7 @@ def test_write_rejects_subfolder_with_the_name_of_a_model_file(tmp_path, writer,
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
-def test_write_rejects_folder_without_permission(tmp_path, writer):
+def test_write_rejects_folder_without_write_permission(tmp_path, writer):
     tmp_path.chmod(0o500)
     try:
         assert_error(

@@ -1,4 +1,4 @@
-"""Tests of the fused character convolutions against the reference, with gradients."""
+"""Tests that compare the fused character convolutions and their gradients with the reference."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 
 def draw(n_words, length, dim, filters, seed=0):
-    """Return random words of all lengths, padded with one character, and random filters."""
+    """Return random words of all lengths, padded with the same character, and random filters."""
     generator = torch.Generator().manual_seed(seed)
     n_characters = 30
     characters = torch.randint(1, n_characters, (n_words, length), generator=generator)
@@ -45,7 +45,7 @@ def maxima_and_gradients(kernel, args, dtype):
         (33, 12, 5, [(4, 129)]),
     ],
 )
-def test_convolve_and_pool_matches_reference(dtype, n_words, length, dim, filters):
+def test_fused_character_convolutions_match_reference(dtype, n_words, length, dim, filters):
     args = draw(n_words, length, dim, filters)
     actual = maxima_and_gradients(characters_fused.convolve_and_pool, args, dtype)
     expected = maxima_and_gradients(characters_reference.convolve_and_pool, args, torch.float64)
@@ -55,7 +55,7 @@ def test_convolve_and_pool_matches_reference(dtype, n_words, length, dim, filter
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_convolve_and_pool_is_deterministic(dtype):
+def test_fused_character_convolutions_are_deterministic(dtype):
     # As many filters as for PTB: windows overlap, so a race between threads would be possible.
     filters = [(1, 50), (2, 100), (3, 150), (4, 200), (5, 200), (6, 200), (7, 200)]
     n_words, n_times = (5, 2) if IS_INTERPRETED else (500, 50)
@@ -73,7 +73,7 @@ def test_convolve_and_pool_is_deterministic(dtype):
         assert all(torch.equal(value, first) for value, first in zip(again, actual, strict=True))
 
 
-def test_convolve_and_pool_with_several_blocks_of_words_per_program(monkeypatch):
+def test_convolutions_with_several_word_blocks_per_program_match_one_block(monkeypatch):
     args = draw(70, 9, 16, [(1, 3), (2, 70)])
     expected = maxima_and_gradients(characters_fused.convolve_and_pool, args, torch.float32)
     monkeypatch.setattr(characters_fused, "PROGRAMS", 1)
@@ -82,7 +82,7 @@ def test_convolve_and_pool_with_several_blocks_of_words_per_program(monkeypatch)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-4)
 
 
-def test_convolve_and_pool_has_no_gradient_for_the_mask():
+def test_mask_character_gets_no_gradient_from_fused_convolutions():
     characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
     characters[:, 1] = 0
     actual = maxima_and_gradients(
@@ -92,7 +92,7 @@ def test_convolve_and_pool_has_no_gradient_for_the_mask():
     assert actual[1][1:].any()
 
 
-def test_can_run_requires_half_precision_on_a_gpu_and_supported_shapes():
+def test_fused_convolutions_require_half_precision_gpu_and_supported_shapes():
     characters, table = torch.zeros(1, 5, dtype=torch.long), torch.zeros(3, 2)
     weights = [torch.zeros(4, 2, 3), torch.zeros(4, 2, 1)]
     assert not characters_fused.can_run(characters, table.bfloat16(), weights)
@@ -112,7 +112,7 @@ def test_can_run_requires_half_precision_on_a_gpu_and_supported_shapes():
             assert characters_fused.can_run(characters, table, weights)
 
 
-def test_convolve_and_pool_accepts_int32_and_strided_characters():
+def test_fused_convolutions_accept_int32_and_strided_character_ids():
     characters, table, weights, biases = draw(70, 9, 16, [(2, 20)])
     expected = maxima_and_gradients(
         characters_fused.convolve_and_pool, (characters, table, weights, biases), torch.float32
@@ -124,7 +124,7 @@ def test_convolve_and_pool_accepts_int32_and_strided_characters():
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
-def test_convolve_and_pool_preserves_nan():
+def test_fused_convolutions_propagate_nan():
     characters, table, weights, biases = draw(9, 6, 4, [(2, 8)])
     weights[0][3] = float("nan")
     actual = maxima_and_gradients(

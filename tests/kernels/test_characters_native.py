@@ -1,4 +1,4 @@
-"""Tests of the native character convolutions against the reference."""
+"""Tests that compare the native character convolutions with the reference."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ TOLERANCE = 1e-6
 
 
 def draw(n_words, length, dim, filters):
-    """Return random words of all lengths, padded with one character, and random filters."""
+    """Return random words of all lengths, padded with the same character, and random filters."""
     generator = torch.Generator().manual_seed(n_words)
     characters = torch.randint(1, 30, (n_words, length), generator=generator)
     lengths = torch.randint(0, length + 1, (n_words, 1), generator=generator)
@@ -32,7 +32,7 @@ def draw(n_words, length, dim, filters):
         (2, 300, 16, [(5, 40)]),
     ],
 )
-def test_convolve_and_pool_matches_reference(
+def test_native_character_convolutions_match_reference(
     precisions, n_words, length, dim, filters, n_threads, monkeypatch
 ):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: n_threads)
@@ -48,7 +48,7 @@ def test_convolve_and_pool_matches_reference(
             assert (actual - expected).norm() <= TOLERANCE * expected.norm()
 
 
-def test_convolve_and_pool_of_a_word_does_not_depend_on_other_words(precisions):
+def test_character_vector_of_a_word_does_not_depend_on_other_words(precisions):
     characters, *rest = draw(70, 20, 16, [(2, 40), (3, 40)])
     with torch.inference_mode():
         for precision in precisions:
@@ -58,7 +58,7 @@ def test_convolve_and_pool_of_a_word_does_not_depend_on_other_words(precisions):
             assert torch.equal(part, whole[33:35])
 
 
-def test_convolve_and_pool_preserves_nan(precisions):
+def test_native_convolutions_propagate_nan(precisions):
     characters, table, weights, biases = draw(9, 6, 16, [(2, 8)])
     weights[0][3] = float("nan")
     with torch.inference_mode():
@@ -67,7 +67,7 @@ def test_convolve_and_pool_preserves_nan(precisions):
     assert not actual[:, :3].isnan().any()
 
 
-def test_can_run_requires_inference_and_supported_shapes(precisions):
+def test_native_convolutions_require_inference_mode_and_supported_shapes(precisions):
     characters, table, weights, _ = draw(9, 6, 16, [(2, 8)])
     assert not characters_native.can_run(characters, table, weights)
     with torch.inference_mode():
@@ -80,7 +80,7 @@ def test_can_run_requires_inference_and_supported_shapes(precisions):
         assert not characters_native.can_run(characters - 30, table, weights)
 
 
-def test_convolve_and_pool_accepts_int32_and_transposed_characters(precisions):
+def test_native_convolutions_accept_int32_and_transposed_character_ids(precisions):
     characters, *rest = draw(9, 6, 16, [(2, 8)])
     with torch.inference_mode():
         expected = characters_native.convolve_and_pool(characters, *rest)
@@ -89,7 +89,7 @@ def test_convolve_and_pool_accepts_int32_and_transposed_characters(precisions):
         assert torch.equal(characters_native.convolve_and_pool(transposed, *rest), expected)
 
 
-def test_convolve_and_pool_of_unpadded_and_single_character_words(precisions):
+def test_unpadded_and_single_character_words_match_reference(precisions):
     _, *rest = draw(3, 9, 16, [(1, 3), (4, 70)])
     characters = torch.tensor([[5, 6, 7, 8, 9, 8, 7, 6, 5], [3] * 9, [3] * 8 + [4]])
     with torch.inference_mode():
@@ -98,8 +98,8 @@ def test_convolve_and_pool_of_unpadded_and_single_character_words(precisions):
     assert (actual - expected).norm() <= TOLERANCE * expected.norm()
 
 
-def test_convolve_and_pool_ignores_previous_contents_of_scratch_memory(precisions):
-    """Rows are padded: the contents of the padding must not affect the result."""
+def test_native_convolutions_ignore_previous_contents_of_scratch_memory(precisions):
+    """The padding of rows in scratch memory must not affect the result."""
     characters, *rest = draw(5, 9, 16, [(1, 32), (3, 32), (5, 32)])
     with torch.inference_mode():
         for precision in precisions:
@@ -113,7 +113,7 @@ def test_convolve_and_pool_ignores_previous_contents_of_scratch_memory(precision
 
 @pytest.mark.parametrize("width", [0, 1, 2])
 @pytest.mark.parametrize("parameter", ["weights", "biases"])
-def test_convolve_and_pool_repacks_changed_filters(precisions, parameter, width):
+def test_native_convolutions_repack_filters_after_a_change(precisions, parameter, width):
     characters, table, weights, biases = draw(9, 6, 16, [(1, 8), (2, 8), (3, 70)])
     filters = {"weights": weights, "biases": biases}
     with torch.inference_mode():

@@ -7,7 +7,7 @@ import pytest
 from elmo.kernels.compute_precision import computing_in, current_precision
 
 
-def test_computing_in_applies_inside_the_context_and_nests():
+def test_computing_in_sets_precision_inside_nested_contexts():
     assert current_precision() == "float32"
     with computing_in("int8"):
         assert current_precision() == "int8"

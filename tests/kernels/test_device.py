@@ -1,4 +1,4 @@
-"""Tests of the device helpers that need no GPU."""
+"""Tests of device helpers that do not require a GPU."""
 
 import importlib.util
 
@@ -29,7 +29,7 @@ from elmo.kernels.lstm_call import LSTMCall
         (ValueError("no"), False),
     ],
 )
-def test_is_out_of_memory_recognizes_errors_of_all_devices(error, expected):
+def test_is_out_of_memory_recognizes_cpu_and_gpu_errors(error, expected):
     assert is_out_of_memory(error) == expected
 
 
@@ -59,7 +59,7 @@ def test_triton_works_on_is_false_without_triton(monkeypatch):
     assert not device._triton_works_on.__wrapped__(torch.device("cuda"))
 
 
-def test_dispatch_convolve_and_pool_uses_the_requested_kernel(monkeypatch):
+def test_dispatch_runs_character_convolutions_with_the_requested_kernel(monkeypatch):
     monkeypatch.setattr(dispatch.characters_fused, "can_run", lambda *_: True)
     monkeypatch.setattr(dispatch.characters_fused, "convolve_and_pool", lambda *_: "fused")
     monkeypatch.setattr(
@@ -71,7 +71,7 @@ def test_dispatch_convolve_and_pool_uses_the_requested_kernel(monkeypatch):
 
 
 def direction(**changes):
-    """Return a call with zero tensors, to test the checks of shapes, dtypes and clips."""
+    """Return an LSTM call with zero tensors, to test the checks of shapes, dtypes and clips."""
     defaults = {
         "x": torch.zeros(2, 3, 4),
         "weight_ih": torch.zeros(20, 4),
@@ -89,7 +89,7 @@ def direction(**changes):
     return LSTMCall(**{**defaults, **changes})
 
 
-def test_fused_lstm_can_run_requires_equal_settings_of_all_directions(monkeypatch):
+def test_fused_lstm_requires_equal_settings_for_all_directions(monkeypatch):
     assert not lstm_fused.can_run([direction()])
     monkeypatch.setattr(lstm_fused, "can_fuse", lambda tensor: True)
     assert lstm_fused.can_run([direction(), direction(reverse=True)])

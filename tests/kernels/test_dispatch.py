@@ -1,4 +1,4 @@
-"""Tests of the choice of the LSTM kernel, and of cuDNN against the reference."""
+"""Tests of LSTM kernel selection, and of the cuDNN kernel against the reference."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ STEPS, BATCH, DIM, CELL, PROJECTION = 6, 3, 4, 5, 2
 
 
 def arguments(projected=True, dtype=torch.float64, device="cpu", seed=0):
-    """Return random weights, input and state of one direction."""
+    """Return random weights, input and state for one direction."""
     generator = torch.Generator().manual_seed(seed)
     width = PROJECTION if projected else CELL
     shapes = {
@@ -37,7 +37,7 @@ def arguments(projected=True, dtype=torch.float64, device="cpu", seed=0):
 
 
 def options(**changes):
-    """Return the options of a call without its tensors: no padding, no clips, no resets."""
+    """Return the non-tensor options of a call without padding, clips and resets."""
     defaults = {
         "mask": torch.ones(STEPS, BATCH, dtype=torch.bool),
         "active": [BATCH] * STEPS,
@@ -49,7 +49,7 @@ def options(**changes):
 
 
 def with_gradients(kernel, tensors, **named):
-    """Run a kernel for one direction; return its results and the gradients of all tensors."""
+    """Run a kernel for one direction and return its results and the gradients of all tensors."""
     leaves = {
         name: value.clone().requires_grad_() for name, value in tensors.items() if value is not None
     }
@@ -63,7 +63,7 @@ def with_gradients(kernel, tensors, **named):
 
 @pytest.fixture
 def chosen(monkeypatch):
-    """Return a function that returns the name of the kernel chosen for a call."""
+    """Return a function that maps a call to the name of the selected kernel."""
     for module, name in ((lstm_cudnn, "cudnn"), (lstm_reference, "reference")):
         monkeypatch.setattr(module, "lstm", lambda _, _name=name: _name)
     monkeypatch.setattr(dispatch, "FAST", {"cudnn": lstm_cudnn})
@@ -75,7 +75,7 @@ def chosen(monkeypatch):
 
 
 def fake_call(*, is_cuda=True, projected=True, **changes):
-    """Return a call whose input only has the attribute `is_cuda`."""
+    """Return a call whose input is a stub with the attribute `is_cuda` only."""
     tensors = {**arguments(projected), "x": SimpleNamespace(is_cuda=is_cuda)}
     return LSTMCall(**tensors, **options(**changes))
 
@@ -92,7 +92,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_auto_uses_cudnn_for_supported_calls(chosen, reverse):
+def test_auto_selects_cudnn_for_supported_calls(chosen, reverse):
     assert chosen(reverse=reverse) == "cudnn"
     assert chosen(reverse=reverse, projected=False) == "cudnn"
     # Without a projection its clip is ignored.
@@ -100,28 +100,28 @@ def test_auto_uses_cudnn_for_supported_calls(chosen, reverse):
 
 
 @pytest.mark.parametrize("changes", UNSUPPORTED, ids=str)
-def test_auto_uses_reference_for_unsupported_calls(chosen, changes):
+def test_auto_selects_reference_for_calls_that_cudnn_does_not_support(chosen, changes):
     assert chosen(**changes) == "reference"
 
 
 @pytest.mark.parametrize("changes", UNSUPPORTED, ids=str)
-def test_auto_uses_reference_if_one_direction_is_unsupported(chosen, changes):
+def test_auto_selects_reference_if_cudnn_does_not_support_one_direction(chosen, changes):
     assert chosen(fake_call(reverse=True)) == "cudnn"
     assert chosen(fake_call(**changes)) == "reference"
 
 
-def test_auto_uses_reference_if_cudnn_is_disabled(chosen, monkeypatch):
+def test_auto_selects_reference_if_cudnn_is_disabled(chosen, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "enabled", False)
     assert chosen() == "reference"
 
 
-def test_lstm_uses_the_requested_kernel(chosen):
+def test_dispatch_runs_lstm_with_the_requested_kernel(chosen):
     assert chosen(kernel="cudnn") == "cudnn"
     assert chosen(kernel="reference") == "reference"
 
 
 @pytest.mark.parametrize("changes", UNSUPPORTED, ids=str)
-def test_lstm_rejects_a_requested_kernel_that_cannot_run(chosen, changes):
+def test_dispatch_rejects_a_requested_kernel_that_cannot_run(chosen, changes):
     assert chosen(**changes, kernel="reference") == "reference"
     with pytest.raises(ConfigError) as caught:
         chosen(**changes, kernel="cudnn")
@@ -131,19 +131,19 @@ def test_lstm_rejects_a_requested_kernel_that_cannot_run(chosen, changes):
     )
 
 
-def test_lstm_rejects_an_unknown_kernel_and_lists_the_known_ones(chosen):
+def test_unknown_kernel_error_lists_the_known_kernels(chosen):
     with pytest.raises(ConfigError) as caught:
         chosen(kernel="cuda")
     assert str(caught.value) == "Unknown kernel 'cuda'. Expected one of: auto, cudnn, reference"
 
 
-def test_config_accepts_every_kernel_with_gradients():
-    """The config accepts all kernels that have gradients."""
+def test_config_accepts_every_kernel_that_supports_gradients():
+    """Only the native kernel has no gradients."""
     assert {"auto", *dispatch.FAST, "reference"} - {"native"} <= set(get_args(Kernel))
 
 
 @pytest.mark.parametrize(("can", "name"), [("11", "first"), ("01", "second"), ("00", "reference")])
-def test_auto_uses_the_first_kernel_that_can_run(monkeypatch, can, name):
+def test_auto_selects_the_first_kernel_that_can_run(monkeypatch, can, name):
     def kernel(name, can=True):
         return SimpleNamespace(can_run=lambda _: can, lstm=lambda calls: (name, calls))
 
@@ -173,7 +173,7 @@ def test_cudnn_matches_reference(reverse, projected, indexed):
 
 
 @pytest.mark.parametrize("kernel", [lstm_cudnn, lstm_reference, dispatch])
-def test_two_directions_give_the_results_of_two_separate_calls(kernel):
+def test_cudnn_call_with_two_directions_equals_two_separate_calls(kernel):
     forward = LSTMCall(**arguments(), **options())
     backward = LSTMCall(**arguments(seed=1), **options(reverse=True))
     both = kernel.lstm([forward, backward])
@@ -183,7 +183,7 @@ def test_two_directions_give_the_results_of_two_separate_calls(kernel):
     assert not torch.allclose(both[0][0], both[1][0])
 
 
-def test_cudnn_keeps_the_dtype_of_the_cell():
+def test_cudnn_returns_cell_state_in_its_original_dtype():
     tensors = arguments(projected=False, dtype=torch.float32)
     tensors["c"] = tensors["c"].double()
     ((outputs, h, c),) = lstm_cudnn.lstm([LSTMCall(**tensors, **options())])

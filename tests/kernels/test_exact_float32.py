@@ -24,7 +24,7 @@ def operations():
 @has_fp32_precision
 @pytest.mark.parametrize("operation", operations() if hasattr(torch.backends.cudnn, "conv") else [])
 @pytest.mark.parametrize("value", ["tf32", "ieee"])
-def test_exact_float32_sets_and_restores_every_operation(operation, value):
+def test_exact_float32_sets_and_restores_the_precision_of_every_operation(operation, value):
     settings = operations()[operation]
     before = settings.fp32_precision
     settings.fp32_precision = value
@@ -37,8 +37,8 @@ def test_exact_float32_sets_and_restores_every_operation(operation, value):
 
 
 @has_fp32_precision
-def test_exact_float32_with_overlapping_contexts():
-    """The last thread to leave restores the settings that the first one changed."""
+def test_overlapping_exact_float32_contexts_restore_the_original_settings():
+    """The last thread to exit restores the settings that the first one changed."""
     settings = torch.backends.cudnn.conv
     before = settings.fp32_precision
     first, second = exact_float32(), exact_float32()

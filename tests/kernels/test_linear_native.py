@@ -1,4 +1,4 @@
-"""Tests of the native linear and highway layers against PyTorch."""
+"""Tests that compare the native linear and highway layers with PyTorch."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def n_threads(request, monkeypatch):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 17, 300])
-def test_linear_matches_reference(precisions, rows, n_threads):
+def test_native_linear_layer_matches_pytorch(precisions, rows, n_threads):
     args = draw(rows)
     expected = functional.linear(*args)
     with torch.inference_mode():
@@ -35,8 +35,8 @@ def test_linear_matches_reference(precisions, rows, n_threads):
 
 
 @pytest.mark.parametrize("k", [64, 512, 2048])
-def test_linear_is_as_precise_as_float32_sums(precisions, k):
-    """Sequential float32 sums have errors of 1.5e-7, 4e-7 and 8e-7."""
+def test_native_linear_layer_is_as_precise_as_float32_sums(precisions, k):
+    """For comparison: sequential float32 sums have errors of 1.5e-7, 4e-7 and 8e-7."""
     x, weight, bias = draw(200, k=k)
     bias = 0 * bias
     exact = functional.linear(x.double(), weight.double())
@@ -45,8 +45,8 @@ def test_linear_is_as_precise_as_float32_sums(precisions, k):
     assert (actual - exact).norm() <= {64: 3e-7, 512: 4.5e-7, 2048: 9e-7}[k] * exact.norm()
 
 
-def test_linear_precision_with_one_much_larger_number_per_row(precisions):
-    """The int8 decomposition may lose three digits: its error is relative to the row maximum."""
+def test_linear_error_is_bounded_with_one_outlier_per_row(precisions):
+    """The int8 decomposition can lose three digits: its error is relative to the row maximum."""
     x, weight, bias = draw(200, k=512)
     x[:, 0], weight[:, 0], bias = 1000, 0, 0 * bias
     exact = functional.linear(x.double(), weight.double())
@@ -57,7 +57,7 @@ def test_linear_precision_with_one_much_larger_number_per_row(precisions):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 17, 300])
-def test_highway_matches_reference(precisions, rows, n_threads):
+def test_native_highway_layer_matches_pytorch(precisions, rows, n_threads):
     x, weight, bias = draw(rows, n=256)
     # The tolerance of low precision assumes sums of this size.
     args = x, weight / 8, bias
@@ -74,7 +74,7 @@ def test_highway_matches_reference(precisions, rows, n_threads):
             assert (actual - expected).norm() <= TOLERANCE[precision] * expected.norm()
 
 
-def test_highway_of_a_row_does_not_depend_on_other_rows(precisions):
+def test_highway_output_of_a_row_does_not_depend_on_other_rows(precisions):
     x, weight, bias = draw(300, n=256)
     with torch.inference_mode():
         for precision in precisions:
@@ -84,7 +84,7 @@ def test_highway_of_a_row_does_not_depend_on_other_rows(precisions):
                     assert torch.equal(linear_native.highway(x[rows], weight, bias), all_rows[rows])
 
 
-def test_linear_and_highway_of_zero_rows_return_the_bias(precisions):
+def test_linear_and_highway_with_zero_inputs_and_weights_use_only_the_bias(precisions):
     x, weight, bias = draw(3, n=256)
     x, weight = torch.zeros_like(x), torch.zeros_like(weight)
     transform, gate = bias.chunk(2)
@@ -96,7 +96,7 @@ def test_linear_and_highway_of_zero_rows_return_the_bias(precisions):
             assert torch.allclose(actual, (gate.sigmoid() * transform.relu()).expand(3, -1))
 
 
-def test_highway_preserves_nan_and_inf(precisions):
+def test_highway_layer_propagates_nan_and_inf(precisions):
     x, weight, bias = draw(20, n=256)
     x[3, 5], x[7, 9] = float("nan"), float("inf")
     with torch.inference_mode():
@@ -108,7 +108,7 @@ def test_highway_preserves_nan_and_inf(precisions):
             assert actual[[0, 1, 2, 4, 5, 6, *range(8, 20)]].isfinite().all()
 
 
-def test_highway_with_saturated_gate_returns_transform_or_input_exactly(precisions):
+def test_highway_with_saturated_gate_returns_exactly_transform_or_input(precisions):
     x, weight = torch.full((3, 128), 1e6), torch.zeros(256, 128)
     bias = torch.cat([torch.full((128,), 0.12345), torch.full((128,), 30.0)])
     with torch.inference_mode():
@@ -130,7 +130,7 @@ def test_linear_and_highway_reject_wrong_shapes(precisions):
                 dispatch.linear(*args)
 
 
-def test_can_run_requires_inference_and_supported_shapes(precisions):
+def test_native_linear_layer_requires_inference_mode_and_supported_shapes(precisions):
     x, weight, bias = draw(3)
     assert not linear_native.can_run(x, weight, bias)
     with torch.inference_mode():

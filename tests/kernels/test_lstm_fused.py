@@ -1,7 +1,8 @@
-"""Tests of the fused LSTM against the reference, on a GPU or with Triton's interpreter.
+"""Tests that compare the fused LSTM with the reference, on a GPU or with Triton's interpreter.
 
-The error against float64 may exceed the error of the reference in the same dtype by a fixed factor
-only. `make test-kernels` runs these tests without a GPU.
+Both are compared with a float64 result. The error of the fused LSTM must not exceed a fixed
+multiple of the reference's error in the same dtype. `make test-kernels` runs these tests without
+a GPU.
 """
 
 import pytest
@@ -35,7 +36,7 @@ SLACK_AT_CLIPS = {**SLACK, torch.float32: 2.0**-11}
 
 
 def draw(n_steps, batch, *, dim=20, cell=37, out=24, projected=True, seed=0):
-    """Return random weights, input and state of one direction, large enough to reach the clips."""
+    """Return random weights, input and state for one direction, large enough to be clipped."""
     generator = torch.Generator().manual_seed(seed)
     out = out if projected else cell
     shapes = {
@@ -55,7 +56,7 @@ def draw(n_steps, batch, *, dim=20, cell=37, out=24, projected=True, seed=0):
 
 
 def results_and_gradients(kernel, tensors, dtype, device, options):
-    """Run a kernel; return results and gradients of each direction, as float64 on the CPU."""
+    """Run a kernel; return the results and gradients of each direction in float64 on the CPU."""
     leaves, directions = [], []
     for direction_tensors, direction_options in zip(tensors, options, strict=True):
         converted = {}
@@ -100,7 +101,7 @@ def options_for(n_steps, batch, *, clips=(0.8, 0.5), reverse=False, lengths=None
 
 
 def check(tensors, options, dtype):
-    """Compare the errors of both implementations against float64, in norm."""
+    """Compare the error norms of both implementations relative to float64."""
     exact = results_and_gradients(lstm_reference.lstm, tensors, torch.float64, DEVICE, options)
     reference = results_and_gradients(lstm_reference.lstm, tensors, dtype, DEVICE, options)
     fused = results_and_gradients(lstm_fused.lstm, tensors, dtype, DEVICE, options)
@@ -112,7 +113,7 @@ def check(tensors, options, dtype):
 
 
 def relative_errors(actual, exact):
-    """Return the relative error of each result, root mean square over the directions."""
+    """Return the relative error of each result, as root mean square over the directions."""
     errors = []
     for values, true in zip(zip(*actual, strict=True), zip(*exact, strict=True), strict=True):
         assert [value.shape for value in values] == [value.shape for value in true]
@@ -123,7 +124,7 @@ def relative_errors(actual, exact):
 
 @pytest.fixture(autouse=True)
 def fill_empty_tensors_with_nan(monkeypatch):
-    """Fill uninitialized memory with NaN, so that reading it before writing is detected."""
+    """Fill uninitialized memory with NaN to detect reads of unwritten values."""
     empty, empty_like = torch.empty, torch.empty_like
     dtypes = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -143,7 +144,7 @@ def plan(request, monkeypatch):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("clips", [(None, None), (0.8, None), (None, 0.5), (0.8, 0.5)], ids=str)
 @pytest.mark.parametrize("projected", [True, False])
-def test_lstm_with_clips_matches_reference(dtype, clips, projected):
+def test_fused_lstm_with_clips_matches_reference(dtype, clips, projected):
     # Enough positions that single gradients at a clip do not dominate the error.
     n_steps, batch = (4, 5) if dtype == torch.float32 else (8, 60)
     tensors = [draw(n_steps, batch, projected=projected, seed=seed) for seed in (0, 1)]
@@ -154,7 +155,7 @@ def test_lstm_with_clips_matches_reference(dtype, clips, projected):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("by", ["mask", "active"])
-def test_lstm_with_padding_and_resets_matches_reference(dtype, projected, by):
+def test_fused_lstm_with_padding_and_resets_matches_reference(dtype, projected, by):
     # More rows than a tile has: the last tiles contain only padding at the end.
     lengths, batch = (6,) * 3 + (4,) * 8 + (1,) * 11, 22
     tensors = [draw(6, batch, projected=projected, seed=seed) for seed in (0, 1)]
@@ -171,13 +172,13 @@ def test_lstm_with_padding_and_resets_matches_reference(dtype, projected, by):
 
 @pytest.mark.usefixtures("plan")
 @pytest.mark.parametrize("n_directions", [1, 2, 3])
-def test_lstm_with_any_number_of_directions_matches_reference(n_directions):
+def test_fused_lstm_with_any_number_of_directions_matches_reference(n_directions):
     tensors = [draw(3, 4, seed=seed) for seed in range(n_directions)]
     check(tensors, [options_for(3, 4)] * n_directions, torch.float32)
 
 
 @pytest.mark.usefixtures("plan")
-def test_lstm_with_index_matches_reference():
+def test_fused_lstm_with_indexed_input_matches_reference():
     tensors = [draw(4, 3, seed=seed) for seed in (0, 1)]
     index = torch.arange(12).view(4, 3) * 5 % 7
     for direction_tensors in tensors:
@@ -188,7 +189,7 @@ def test_lstm_with_index_matches_reference():
 
 @pytest.mark.usefixtures("plan")
 @pytest.mark.parametrize("lengths", [None, (4,) * 2 + (2,) * 3 + (1,) * 15], ids=str)
-def test_lstm_without_gradients_matches_reference(lengths):
+def test_fused_lstm_without_gradients_matches_reference(lengths):
     tensors = [draw(4, 20, seed=seed) for seed in (0, 1)]
     options = [options_for(4, 20, lengths=lengths, reverse=reverse) for reverse in (False, True)]
     calls = []
@@ -210,8 +211,10 @@ if not IS_INTERPRETED:
 @pytest.mark.parametrize(("batch", "n_steps"), SIZES)
 @pytest.mark.parametrize("cell", [40, 136] if IS_INTERPRETED else [40, 136, 1000])
 @pytest.mark.parametrize("clips", [(None, None), (0.8, 0.5)], ids=str)
-def test_lstm_with_odd_shapes_matches_reference(dtype, batch, n_steps, cell, clips):
-    """With the launch plan that is chosen for the batch size."""
+def test_fused_lstm_with_shapes_that_do_not_fill_tiles_matches_reference(
+    dtype, batch, n_steps, cell, clips
+):
+    """Uses the default launch plan for the batch size."""
     tensors = [draw(n_steps, batch, dim=72, cell=cell, out=72, seed=seed) for seed in (0, 1)]
     check(tensors, [options_for(n_steps, batch, clips=clips)] * 2, dtype)
 
@@ -219,7 +222,7 @@ def test_lstm_with_odd_shapes_matches_reference(dtype, batch, n_steps, cell, cli
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("batch", [30, 64])
-def test_lstm_with_small_batch_plans_matches_reference(dtype, projected, batch):
+def test_fused_lstm_with_launch_plans_for_small_batches_matches_reference(dtype, projected, batch):
     n_steps, cell = (2, 40) if IS_INTERPRETED else (20, 256)
     tensors = [
         draw(n_steps, batch, dim=72, cell=cell, out=72, projected=projected, seed=seed)
@@ -228,7 +231,7 @@ def test_lstm_with_small_batch_plans_matches_reference(dtype, projected, batch):
     check(tensors, [options_for(n_steps, batch, clips=(None, None))] * 2, dtype)
 
 
-def test_second_backward_pass_raises():
+def test_second_backward_pass_of_fused_lstm_raises():
     tensors = {name: value.float().to(DEVICE) for name, value in draw(2, 3).items()}
     tensors["x"].requires_grad_()
     options = options_for(2, 3)

@@ -1,4 +1,4 @@
-"""Tests of the native LSTM against the reference, in all precisions and CPU variants."""
+"""Tests that compare the native LSTM with the reference, in all precisions and on all CPU types."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ TOLERANCE = {"float32": 1e-6, "int8x3": 2e-6, "bfloat16": 1e-2, "int8": 4e-2}
 
 
 def draw(lengths, *, dim=64, cell=128, out=64, reverse=False, indexed=False, clips=(0.4, 0.5)):
-    """Return a random direction; rows are sorted by decreasing length."""
+    """Return a random LSTM call whose rows are sorted by decreasing length."""
     generator = torch.Generator().manual_seed(len(lengths) + cell)
 
     def normal(*shape, scale=1.0):
@@ -61,28 +61,28 @@ def check(directions, precision):
 
 @pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("lengths", [[1], [3, 3, 1], [7] * 16 + [2] * 17 + [1] * 5])
-def test_lstm_matches_reference(precisions, lengths, indexed):
+def test_native_lstm_matches_reference(precisions, lengths, indexed):
     for precision in precisions:
         check(both_directions(lengths, indexed=indexed), precision)
 
 
 @pytest.mark.parametrize("clips", [(None, None), (0.4, None), (None, 0.5)])
-def test_lstm_with_clips_matches_reference(precisions, clips):
+def test_native_lstm_with_clips_matches_reference(precisions, clips):
     for precision in precisions:
         check(both_directions([5, 2], clips=clips), precision)
 
 
-def test_lstm_without_projection_matches_reference(precisions):
+def test_native_lstm_without_projection_matches_reference(precisions):
     for precision in precisions:
         check(both_directions([4, 4, 2], cell=64, out=64), precision)
 
 
-def test_lstm_with_different_widths_matches_reference(precisions):
+def test_native_lstm_with_different_cell_and_projection_widths_matches_reference(precisions):
     for precision in precisions:
         check(both_directions([4, 3], dim=192, cell=256, out=64), precision)
 
 
-def test_lstm_with_several_threads_matches_reference(precisions, monkeypatch):
+def test_native_lstm_with_several_threads_matches_reference(precisions, monkeypatch):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 6)
     for precision in precisions:
         check(both_directions(list(range(40, 0, -1)), indexed=True), precision)
@@ -90,7 +90,9 @@ def test_lstm_with_several_threads_matches_reference(precisions, monkeypatch):
 
 
 @pytest.mark.parametrize("shared_bytes", [0, 2**28])
-def test_lstm_in_several_turns_matches_reference(precisions, monkeypatch, shared_bytes):
+def test_native_lstm_with_steps_split_into_several_turns_matches_reference(
+    precisions, monkeypatch, shared_bytes
+):
     monkeypatch.setattr(lstm_native, "MAX_TURN_POSITIONS", 10)
     monkeypatch.setattr(lstm_native, "SHARED_BYTES", shared_bytes)
     for precision in precisions:
@@ -102,7 +104,7 @@ def test_lstm_in_several_turns_matches_reference(precisions, monkeypatch, shared
         check(both_directions(list(range(40, 0, -1))), precision)
 
 
-def test_lstm_of_a_row_does_not_depend_on_other_rows(precisions, monkeypatch):
+def test_native_lstm_output_of_a_row_does_not_depend_on_other_rows(precisions, monkeypatch):
     lengths = [9] * 3 + [6] * 20 + [2] * 19
     for precision in precisions:
         direction = draw(lengths, indexed=True)
@@ -124,7 +126,7 @@ def test_lstm_of_a_row_does_not_depend_on_other_rows(precisions, monkeypatch):
 
 
 @pytest.mark.parametrize("tensor_name", ["x", "c", "bias", "weight_hr"])
-def test_lstm_preserves_nan(precisions, tensor_name):
+def test_native_lstm_propagates_nan(precisions, tensor_name):
     for precision in precisions:
         directions = both_directions([3, 3, 2])
         tensor = getattr(directions[0], tensor_name)
@@ -139,8 +141,8 @@ def test_lstm_preserves_nan(precisions, tensor_name):
         assert out[0, 2].isnan().any() != is_in_one_row
 
 
-def test_lstm_with_small_unit_outputs_matches_reference(precisions):
-    """Trained models have nearly closed output gates and a projection with large weights."""
+def test_native_lstm_with_small_cell_outputs_matches_reference(precisions):
+    """Trained models have nearly closed output gates and large projection weights."""
     for precision in precisions:
         directions = []
         for direction in both_directions([2, 2, 1], cell=256, clips=(3.0, 3.0)):
@@ -149,7 +151,7 @@ def test_lstm_with_small_unit_outputs_matches_reference(precisions):
         check(directions, precision)
 
 
-def test_lstm_ignores_previous_contents_of_scratch_memory(precisions):
+def test_native_lstm_ignores_previous_contents_of_scratch_memory(precisions):
     for precision in precisions:
         check(both_directions([5, 4, 1]), precision)
         with torch.inference_mode():
@@ -159,7 +161,7 @@ def test_lstm_ignores_previous_contents_of_scratch_memory(precisions):
         check(both_directions([5, 4, 1], indexed=True), precision)
 
 
-def test_lstm_with_saturated_gates_matches_reference(precisions):
+def test_native_lstm_with_saturated_gates_matches_reference(precisions):
     for precision in precisions:
         directions = both_directions([4, 4])
         directions = [
@@ -168,7 +170,7 @@ def test_lstm_with_saturated_gates_matches_reference(precisions):
         check(directions, precision)
 
 
-def test_lstm_repacks_changed_weights(precisions):
+def test_native_lstm_repacks_weights_after_a_change(precisions):
     directions = both_directions([3, 2])
     for precision in precisions:
         check(directions, precision)
@@ -178,7 +180,7 @@ def test_lstm_repacks_changed_weights(precisions):
         check(directions, precision)
 
 
-def test_can_run_requires_inference_and_supported_calls(precisions):
+def test_native_lstm_requires_inference_mode_and_supported_calls(precisions):
     supported = draw([3, 2])
     with torch.inference_mode():
         assert lstm_native.can_run([supported])
@@ -198,7 +200,7 @@ def test_can_run_requires_inference_and_supported_calls(precisions):
     assert not lstm_native.can_run([supported])
 
 
-def test_auto_uses_the_native_kernel(precisions):
+def test_auto_selects_the_native_lstm_on_a_cpu(precisions):
     direction = draw([3, 2])
     with torch.inference_mode():
         native = dispatch.lstm([direction], "native")
@@ -206,7 +208,7 @@ def test_auto_uses_the_native_kernel(precisions):
             assert torch.equal(value, expected)
 
 
-def test_lstm_does_not_modify_its_arguments(precisions):
+def test_native_lstm_does_not_modify_its_arguments(precisions):
     direction = draw([3, 2])
     before = [direction.h.clone(), direction.c.clone(), direction.x.clone()]
     with torch.inference_mode():
@@ -219,7 +221,7 @@ def test_lstm_does_not_modify_its_arguments(precisions):
 
 
 def common_prefixes(lengths, *, reverse, indexed, n_words=3):
-    """Return rows with a zero state, the same first input and few distinct further inputs."""
+    """Return rows with a zero state, the same first input and few distinct later inputs."""
     call = draw(lengths, reverse=reverse, indexed=indexed)
     generator = torch.Generator().manual_seed(7)
     words = torch.randint(1, n_words + 1, call.mask.shape, generator=generator)
@@ -233,7 +235,7 @@ def common_prefixes(lengths, *, reverse, indexed, n_words=3):
 
 @pytest.fixture
 def shared_steps(monkeypatch):
-    """Search for common prefixes in small batches, too; return the rows of each shared step."""
+    """Enable prefix sharing for small batches; return the number of rows of each shared step."""
     counts = []
     run_one_step = lstm_native._NativeLayer._run_one_step
 
@@ -250,7 +252,9 @@ def shared_steps(monkeypatch):
 @pytest.mark.parametrize(
     "lengths", [[1], [5], [2, 2], [1] * 3, [6] * 40, [9] * 3 + [6] * 20 + [2] * 19 + [1]]
 )
-def test_lstm_with_common_prefixes_matches_reference(precisions, shared_steps, lengths, indexed):
+def test_native_lstm_with_common_prefixes_matches_reference(
+    precisions, shared_steps, lengths, indexed
+):
     for precision in precisions:
         directions = [
             common_prefixes(lengths, reverse=reverse, indexed=indexed) for reverse in (False, True)
@@ -264,7 +268,7 @@ def test_lstm_with_common_prefixes_matches_reference(precisions, shared_steps, l
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("indexed", [False, True])
-def test_lstm_with_common_prefixes_equals_lstm_without_sharing(
+def test_native_lstm_with_shared_prefixes_equals_lstm_without_sharing(
     precisions, shared_steps, indexed, reverse
 ):
     lengths = [7] * 30 + [4] * 10
@@ -285,9 +289,7 @@ def test_lstm_with_common_prefixes_equals_lstm_without_sharing(
             assert torch.equal(value, true)
 
 
-def test_cached_first_step_is_recomputed_when_anything_it_depends_on_changes(
-    precisions, shared_steps
-):
+def test_cached_first_step_is_recomputed_after_any_relevant_change(precisions, shared_steps):
     for precision in precisions:
         call = common_prefixes([3] * 4, reverse=False, indexed=True)
         for changed in (
@@ -314,7 +316,7 @@ def test_cached_first_step_is_recomputed_when_anything_it_depends_on_changes(
         assert shared_steps == []
 
 
-def test_single_row_computes_the_cached_first_step_only_once(precisions, shared_steps):
+def test_single_row_runs_a_separate_first_step_only_once(precisions, shared_steps):
     for precision in precisions:
         call = common_prefixes([4], reverse=False, indexed=True)
         check([call], precision)
@@ -323,9 +325,7 @@ def test_single_row_computes_the_cached_first_step_only_once(precisions, shared_
         shared_steps.clear()
 
 
-def test_inputs_with_equal_hash_but_different_values_are_not_shared(
-    precisions, shared_steps, monkeypatch
-):
+def test_rows_with_hash_collisions_are_not_treated_as_equal(precisions, shared_steps, monkeypatch):
     # If two different inputs have the same hash, no step is shared.
     call = common_prefixes([3] * 8, reverse=False, indexed=False)
     x = call.x.clone()

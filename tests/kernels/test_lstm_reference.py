@@ -1,4 +1,4 @@
-"""Tests of the reference LSTM: gradients, padding by mask or row counts, chunks, rounding."""
+"""Tests of the reference LSTM: gradients, padding, chunks, precision and state resets."""
 
 import math
 
@@ -16,7 +16,7 @@ CLIPS = {"none": (None, None), "cell": (0.4, None), "projection": (None, 0.3), "
 
 
 def arguments(*, dtype=torch.float64, projected=True, dim=DIM, scale=1.0, mask=MASK, seed=0):
-    """Return random weights, input and initial state of one call."""
+    """Return random weights, input and initial state for one call."""
     generator = torch.Generator().manual_seed(seed)
     width = PROJECTION if projected else CELL
     n_steps, batch = mask.shape
@@ -40,7 +40,7 @@ def arguments(*, dtype=torch.float64, projected=True, dim=DIM, scale=1.0, mask=M
 
 
 def run(tensors, *, clips=(None, None), reverse=False, by="mask", mask=MASK):
-    """Run one direction; padding is given by the mask, or by row counts with a wrong mask."""
+    """Run one direction with padding given by a mask, or by row counts and a wrong mask."""
     return lstm_reference.lstm([direction(tensors, clips, reverse, by, mask)])[0]
 
 
@@ -60,7 +60,7 @@ def direction(tensors, clips=(None, None), reverse=False, by="mask", mask=MASK):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("clips", CLIPS)
 @pytest.mark.parametrize("projected", [True, False])
-def test_lstm_gradients_match_finite_differences(by, reverse, clips, projected):
+def test_reference_lstm_gradients_match_finite_differences(by, reverse, clips, projected):
     tensors = arguments(projected=projected)
     names = [name for name, value in tensors.items() if value is not None]
 
@@ -84,7 +84,7 @@ def test_lstm_gradients_match_finite_differences(by, reverse, clips, projected):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("clips", CLIPS)
 @pytest.mark.parametrize("projected", [True, False])
-def test_padding_by_mask_and_by_active_rows_give_the_same_results(reverse, clips, projected):
+def test_padding_mask_and_active_row_counts_give_the_same_results(reverse, clips, projected):
     results = {}
     for by in ("mask", "active"):
         tensors = arguments(projected=projected)
@@ -98,7 +98,7 @@ def test_padding_by_mask_and_by_active_rows_give_the_same_results(reverse, clips
 
 @pytest.mark.parametrize("by", ["mask", "active"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_each_row_equals_its_result_as_a_single_row(by, reverse):
+def test_each_row_of_a_batch_equals_the_row_computed_alone(by, reverse):
     tensors = arguments()
     outputs, final_h, final_c = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
     for row, length in enumerate(LENGTHS):
@@ -113,7 +113,7 @@ def test_each_row_equals_its_result_as_a_single_row(by, reverse):
 
 
 @pytest.mark.parametrize("by", ["mask", "active"])
-def test_reverse_equals_forward_over_the_reversed_input(by):
+def test_reverse_lstm_equals_forward_lstm_on_reversed_input(by):
     mask = torch.ones(5, 3, dtype=torch.bool)
     tensors = arguments(mask=mask)
     backward = run(tensors, reverse=True, by=by, mask=mask)
@@ -126,7 +126,7 @@ def test_reverse_equals_forward_over_the_reversed_input(by):
 @pytest.mark.parametrize("by", ["mask", "active"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_chunk_size_does_not_change_the_results(monkeypatch, by, reverse, steps):
+def test_chunk_size_does_not_change_lstm_results(monkeypatch, by, reverse, steps):
     tensors = arguments()
     whole = run(tensors, clips=(0.4, 0.3), reverse=reverse, by=by)
     chunks = []
@@ -144,7 +144,7 @@ def test_chunk_size_does_not_change_the_results(monkeypatch, by, reverse, steps)
     torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
 
 
-def test_chunk_has_at_least_one_step(monkeypatch):
+def test_lstm_chunk_has_at_least_one_step(monkeypatch):
     whole = run(arguments())
     monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", 1)
     torch.testing.assert_close(run(arguments()), whole, rtol=0, atol=1e-12)
@@ -162,7 +162,7 @@ def test_steps_after_the_longest_row_are_padding(by, reverse):
     assert not outputs[5:].any()
 
 
-def test_one_step_equals_the_formula():
+def test_one_lstm_step_equals_the_formula():
     # One cell, one input: i = 1, f = 2, g = 3, o = 4 before their activations.
     one = torch.ones(1, 1, dtype=torch.float64)
     tensors = {
@@ -185,7 +185,7 @@ def test_one_step_equals_the_formula():
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_float32_is_close_to_float64(reverse):
+def test_float32_lstm_is_close_to_float64(reverse):
     mask = torch.ones(60, 4, dtype=torch.bool)
     tensors = arguments(mask=mask, scale=0.7)
     float32 = {name: value.float() for name, value in tensors.items()}
@@ -198,7 +198,7 @@ def test_float32_is_close_to_float64(reverse):
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed, switching to BLAS gemm:UserWarning")
-def test_lstm_keeps_the_dtype_of_the_cell():
+def test_reference_lstm_returns_cell_state_in_its_original_dtype():
     tensors = arguments(dtype=torch.bfloat16)
     tensors["c"] = tensors["c"].float()
     outputs, h, c = run(tensors)
@@ -210,8 +210,8 @@ def test_lstm_keeps_the_dtype_of_the_cell():
 @pytest.mark.parametrize("by", ["mask", "active"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("limit", [0, 2**24])
-def test_index_gives_the_same_as_indexed_vectors(monkeypatch, by, reverse, limit):
-    """Vectors with an index give the same as the indexed vectors, with gradients and without."""
+def test_indexed_input_equals_gathered_input(monkeypatch, by, reverse, limit):
+    """Distinct vectors with an index give the same results as the gathered vectors."""
     monkeypatch.setattr(lstm_reference, "SHARED_VALUES", limit)
     tensors = arguments()
     vectors = tensors["x"].flatten(0, 1)[:6]
@@ -225,8 +225,8 @@ def test_index_gives_the_same_as_indexed_vectors(monkeypatch, by, reverse, limit
 
 
 @pytest.mark.parametrize("clips", CLIPS)
-def test_results_without_gradients_equal_those_with_gradients(clips):
-    """Without gradients the cell is computed in place."""
+def test_lstm_without_gradients_equals_lstm_with_gradients(clips):
+    """Without gradients, the cell is updated in place."""
     expected = run(arguments(), clips=CLIPS[clips])
     with torch.no_grad():
         actual = run(arguments(), clips=CLIPS[clips])
@@ -243,7 +243,7 @@ ALL_REAL = torch.ones_like(RESETS)
 
 
 def segments_of_row(row, reverse):
-    """Return the steps of a row between resets, in the order of processing."""
+    """Return the steps of a row between resets, in processing order."""
     steps = list(reversed(range(5))) if reverse else list(range(5))
     segments = [[]]
     for step in steps:
@@ -254,7 +254,7 @@ def segments_of_row(row, reverse):
 
 
 def run_segments(tensors, *, clips, reverse):
-    """Return what `run` returns with resets, by running every segment separately."""
+    """Return the expected result of `run` with resets, by running every segment separately."""
     batch = RESETS.shape[1]
     outputs = [[None] * batch for _ in range(5)]
     finals = []
@@ -280,7 +280,7 @@ def run_segments(tensors, *, clips, reverse):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("clips", ["none", "both"])
 @pytest.mark.parametrize("projected", [True, False])
-def test_reset_equals_separate_segments(by, reverse, clips, projected):
+def test_state_reset_equals_running_segments_separately(by, reverse, clips, projected):
     tensors = arguments(projected=projected)
     leaves = [value.requires_grad_() for value in tensors.values() if value is not None]
 
@@ -304,7 +304,7 @@ def test_reset_equals_separate_segments(by, reverse, clips, projected):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_reset_blocks_the_gradient(reverse):
+def test_state_reset_blocks_the_gradient(reverse):
     tensors = arguments()
     tensors["h"].requires_grad_()
     tensors["c"].requires_grad_()
@@ -321,7 +321,7 @@ def test_reset_blocks_the_gradient(reverse):
 
 
 @pytest.mark.parametrize("by", ["mask", "active"])
-def test_resets_without_true_change_nothing(by):
+def test_reset_mask_without_resets_does_not_change_results(by):
     tensors = arguments()
     no_resets = {**tensors, "resets": torch.zeros_like(RESETS)}
     actual = run(no_resets, clips=(0.4, 0.3), by=by)
@@ -329,7 +329,7 @@ def test_resets_without_true_change_nothing(by):
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_resets_do_not_depend_on_the_chunk_size(monkeypatch, steps):
+def test_chunk_size_does_not_change_results_with_resets(monkeypatch, steps):
     tensors = {**arguments(), "resets": RESETS}
     whole = run(tensors, mask=ALL_REAL)
     monkeypatch.setattr(lstm_reference, "CHUNK_VALUES", steps * len(LENGTHS) * 4 * CELL)
@@ -339,7 +339,7 @@ def test_resets_do_not_depend_on_the_chunk_size(monkeypatch, steps):
 # ------------------------------------------------------------------------------------ directions
 
 
-def test_directions_are_independent():
+def test_lstm_directions_are_computed_independently():
     """Each direction has its own weights, state, padding, clips, resets and index."""
     vectors, index = arguments()["x"].flatten(0, 1)[:6], torch.arange(20).view(5, 4) * 7 % 6
     forward = direction(arguments(), clips=(0.4, 0.3), by="active")

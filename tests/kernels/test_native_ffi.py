@@ -1,4 +1,4 @@
-"""Tests of the threads and the scratch memory of the native kernels."""
+"""Tests of the worker threads and scratch memory of the native kernels."""
 
 import concurrent.futures
 import os
@@ -18,14 +18,14 @@ def n_threads(request, monkeypatch):
     return request.param
 
 
-def test_run_tasks_runs_all_tasks(n_threads):
+def test_run_tasks_runs_every_task(n_threads):
     done = []
     run_tasks(lambda number=number: done.append(number) for number in range(20))
     assert sorted(done) == list(range(20))
     run_tasks([])
 
 
-def test_run_tasks_repeats_tasks_that_return_true(n_threads):
+def test_run_tasks_calls_tasks_again_until_they_are_finished(n_threads):
     done = []
 
     def turns(name):
@@ -118,7 +118,7 @@ def test_run_tasks_waits_for_running_tasks_when_interrupted_repeatedly(monkeypat
 
 
 @pytest.mark.parametrize("work", [0, 1, 2**20, 2**40])
-def test_split_range_parts_cover_the_range(n_threads, work):
+def test_parts_of_split_range_cover_the_whole_range(n_threads, work):
     assert split_range(0, 32, work) == []
     for n in (1, 31, 32, 33, 1000):
         parts = split_range(n, 32, work)
@@ -129,7 +129,7 @@ def test_split_range_parts_cover_the_range(n_threads, work):
         assert all((last - first) % 32 == 0 for first, last in parts[:-1])
 
 
-def test_split_range_parts_get_smaller_down_to_the_minimum_work(monkeypatch):
+def test_parts_of_split_range_shrink_to_the_minimum_work(monkeypatch):
     monkeypatch.setattr(native_ffi.torch, "get_num_threads", lambda: 2)
     assert split_range(1024, 64, 2**10) == [(0, 1024)]
     assert split_range(1024, 64, 2**12) == [(0, 256), (256, 512), (512, 768), (768, 1024)]
@@ -152,7 +152,7 @@ def test_scratch_memory_is_aligned_and_reused_per_thread():
     assert other_addresses[0] != first
 
 
-def test_free_cores_are_those_of_other_openmp_threads(monkeypatch):
+def test_free_cores_are_the_cores_of_other_openmp_threads(monkeypatch):
     monkeypatch.delenv("OMP_PROC_BIND", raising=False)
     assert native_ffi._free_cores() == set()
     monkeypatch.setenv("OMP_PROC_BIND", "FALSE")

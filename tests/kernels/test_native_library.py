@@ -12,7 +12,7 @@ from elmo.kernels import native_library
 
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch):
-    """Folder with an empty cache; no library is loaded."""
+    """Use an empty cache folder and forget any loaded library."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # Compiling is faster without optimization, and these tests compute nothing.
     monkeypatch.setattr(native_library, "FLAGS", (*native_library.FLAGS, "-O0"))
@@ -31,7 +31,7 @@ needs_compiler = pytest.mark.skipif(native_library._compiler() is None, reason="
 
 
 @needs_compiler
-def test_library_is_compiled_once(empty_cache, monkeypatch):
+def test_native_library_is_compiled_only_once(empty_cache, monkeypatch):
     assert native_library.library() is not None
     files = list(native_library.cache_folder().iterdir())
     assert [path.suffix for path in files] == [".so"]
@@ -43,7 +43,7 @@ def test_library_is_compiled_once(empty_cache, monkeypatch):
 
 
 @needs_compiler
-def test_library_is_recompiled_for_another_source(empty_cache, monkeypatch):
+def test_native_library_is_recompiled_if_the_source_changes(empty_cache, monkeypatch):
     native_library.library()
     changed = empty_cache / "native.c"
     changed.write_text(native_library.SOURCE.read_text() + "/* changed */\n")
@@ -55,28 +55,28 @@ def test_library_is_recompiled_for_another_source(empty_cache, monkeypatch):
 
 @needs_compiler
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can write to any folder")
-def test_library_loads_without_a_writable_cache(empty_cache):
+def test_native_library_loads_if_the_cache_folder_is_not_writable(empty_cache):
     (empty_cache / "cache").mkdir(mode=0o500)
     assert native_library.library() is not None
 
 
 @needs_compiler
-def test_library_loads_if_the_cache_folder_is_a_file(empty_cache):
+def test_native_library_loads_if_the_cache_folder_is_a_file(empty_cache):
     (empty_cache / "cache").write_text("")
     assert native_library.library() is not None
 
 
-def test_library_is_none_without_a_compiler(empty_cache, monkeypatch):
+def test_native_library_is_none_without_a_compiler(empty_cache, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     assert native_library.library() is None
 
 
-def test_library_is_none_if_disabled_by_environment_variable(empty_cache, monkeypatch):
+def test_native_library_is_none_if_disabled_by_environment_variable(empty_cache, monkeypatch):
     monkeypatch.setenv(native_library.SWITCH, "0")
     assert native_library.library() is None
 
 
-def test_library_warns_if_the_compiler_fails(empty_cache, monkeypatch, caplog):
+def test_compiler_failure_is_logged_as_a_warning(empty_cache, monkeypatch, caplog):
     monkeypatch.setenv("CC", write_script(empty_cache / "cc", 'echo "internal error" >&2; exit 1'))
     assert native_library.library() is None
     assert "could not be compiled" in caplog.text
@@ -95,7 +95,9 @@ def test_library_warns_if_the_compiler_fails(empty_cache, monkeypatch, caplog):
     assert not list(native_library.cache_folder().iterdir())
 
 
-def test_library_warns_if_the_compiled_file_cannot_be_loaded(empty_cache, monkeypatch, caplog):
+def test_warning_is_logged_if_the_compiled_library_cannot_be_loaded(
+    empty_cache, monkeypatch, caplog
+):
     write_output = 'for last; do :; done; echo "not a library" > "$last"'
     monkeypatch.setenv(
         "CC",
@@ -108,7 +110,7 @@ def test_library_warns_if_the_compiled_file_cannot_be_loaded(empty_cache, monkey
 
 
 @needs_compiler
-def test_library_replaces_a_damaged_file(empty_cache, caplog):
+def test_damaged_cached_library_is_rebuilt(empty_cache, caplog):
     flags = (*native_library.FLAGS, native_library._cpu_flag())
     path = (
         native_library.cache_folder()
@@ -122,14 +124,14 @@ def test_library_replaces_a_damaged_file(empty_cache, caplog):
 
 
 @needs_compiler
-def test_library_accepts_a_compiler_with_arguments(empty_cache, monkeypatch):
+def test_compiler_command_can_have_arguments(empty_cache, monkeypatch):
     monkeypatch.setenv("CC", f"{native_library._compiler()[0]} -g0")
     native_library._library.cache_clear()
     assert native_library.library() is not None
 
 
 @needs_compiler
-def test_library_is_the_same_for_concurrent_threads(empty_cache, caplog):
+def test_concurrent_threads_get_the_same_native_library(empty_cache, caplog):
     with ThreadPoolExecutor(4) as pool:
         futures = [pool.submit(native_library.library) for _ in range(4)]
     assert len({id(future.result()) for future in futures}) == 1
@@ -138,7 +140,7 @@ def test_library_is_the_same_for_concurrent_threads(empty_cache, caplog):
 
 
 @needs_compiler
-def test_library_leaves_no_temporary_files(empty_cache, monkeypatch):
+def test_compilation_leaves_no_temporary_files(empty_cache, monkeypatch):
     (empty_cache / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(empty_cache / "temporary"))
     (empty_cache / "cache").write_text("")

@@ -1,4 +1,4 @@
-"""Tests of the cache of packed weights."""
+"""Tests of the packed-weight cache."""
 
 import gc
 
@@ -8,7 +8,7 @@ from elmo.kernels import packing
 from elmo.kernels.packing import pack_once
 
 
-def test_pack_once_packs_once_per_key():
+def test_pack_once_packs_a_weight_once_per_key():
     weight, calls = torch.ones(3), []
 
     def pack(value):
@@ -21,7 +21,7 @@ def test_pack_once_packs_once_per_key():
     assert len(calls) == 2
 
 
-def test_pack_once_repacks_after_a_change_in_place_or_of_memory():
+def test_pack_once_repacks_after_an_in_place_change_or_new_memory():
     weight = torch.nn.Parameter(torch.ones(3))
 
     def total(value):
@@ -35,7 +35,7 @@ def test_pack_once_repacks_after_a_change_in_place_or_of_memory():
     assert pack_once(weight, "sum", total) == 15
 
 
-def test_pack_once_releases_the_packed_weight_with_its_weight():
+def test_packed_weight_is_released_when_its_weight_is_deleted():
     gc.collect()
     weight = torch.ones(3)
     before = len(packing._cache)
@@ -52,7 +52,7 @@ def test_pack_once_accepts_inference_tensors():
         assert pack_once(weight, "sum", torch.sum) == 3
 
 
-def test_weight_fingerprint_detects_changes_without_a_new_version():
+def test_weight_fingerprint_detects_changes_that_the_version_counter_misses():
     weight = torch.nn.Parameter(torch.ones(300))
     before = packing.weight_fingerprint(weight)
     weight.data.mul_(2)
@@ -66,7 +66,7 @@ def test_weight_fingerprint_detects_changes_without_a_new_version():
         assert packing.weight_fingerprint(constant) == packing.weight_fingerprint(constant)
 
 
-def test_weight_fingerprint_of_weights_without_memory():
+def test_weight_fingerprint_accepts_weights_without_storage():
     assert packing.weight_fingerprint(torch.ones(0)) == packing.weight_fingerprint(torch.ones(0))
     weight = torch.ones(3)
     before = packing.weight_fingerprint(weight)
@@ -74,7 +74,7 @@ def test_weight_fingerprint_of_weights_without_memory():
     assert packing.weight_fingerprint(weight) != before
 
 
-def test_weight_fingerprint_of_a_transposed_weight():
+def test_weight_fingerprint_detects_changes_of_a_transposed_weight():
     weight = torch.arange(300.0).view(20, 15).t()
     before = packing.weight_fingerprint(weight)
     assert before == packing.weight_fingerprint(weight)
@@ -82,7 +82,7 @@ def test_weight_fingerprint_of_a_transposed_weight():
     assert packing.weight_fingerprint(weight) != before
 
 
-def test_pack_once_repacks_after_a_change_of_another_weight():
+def test_pack_once_repacks_if_one_of_the_other_weights_changes():
     weight, other = torch.ones(3), torch.ones(3)
 
     def total(_):

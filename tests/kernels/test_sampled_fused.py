@@ -1,4 +1,4 @@
-"""Tests of the fused sampled softmax against the reference loss and its gradients."""
+"""Tests that compare the fused sampled softmax and its gradients with the reference."""
 
 import pytest
 import torch
@@ -49,7 +49,9 @@ def loss_and_gradients(kernel, hidden, args, dtype):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("n", "n_rows", "n_candidates"), [(1, 3, 2), (13, 40, 17), (64, 90, 64)])
 @pytest.mark.parametrize("block", [1, 100, 2**25])
-def test_mean_loss_matches_reference(monkeypatch, dtype, n, n_rows, n_candidates, block):
+def test_fused_sampled_softmax_loss_matches_reference(
+    monkeypatch, dtype, n, n_rows, n_candidates, block
+):
     monkeypatch.setattr(sampled_fused, "BLOCK_VALUES", block)
     hidden, args = draw(n, n_rows, n_candidates, dim=24)
     actual = loss_and_gradients(sampled_fused.mean_loss, hidden, args, dtype)
@@ -58,7 +60,7 @@ def test_mean_loss_matches_reference(monkeypatch, dtype, n, n_rows, n_candidates
         assert (value - true).norm() <= TOLERANCE[dtype] * true.norm() + 1e-7
 
 
-def test_mean_loss_ignores_autocast():
+def test_fused_sampled_softmax_loss_ignores_autocast():
     hidden, args = draw(13, 40, 17, dim=24)
     expected = loss_and_gradients(sampled_fused.mean_loss, hidden, args, torch.float32)
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
@@ -66,7 +68,7 @@ def test_mean_loss_ignores_autocast():
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
-def test_can_run_requires_a_gpu_and_limits_the_candidates():
+def test_fused_sampled_softmax_requires_a_gpu_and_few_enough_candidates():
     hidden = torch.zeros(1, 1)
     assert not sampled_fused.can_run(hidden, 10)
     if not IS_INTERPRETED:

@@ -1,4 +1,4 @@
-"""Device for the tests of Triton kernels: a GPU, or the CPU with Triton's interpreter."""
+"""Device for Triton kernel tests: a GPU, or the CPU with Triton's interpreter."""
 
 import os
 

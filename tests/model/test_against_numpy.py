@@ -1,4 +1,4 @@
-"""Compare the forward pass of small random models with the slow numpy reference."""
+"""Tests that compare the forward pass of small random models with a slow NumPy reference."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ TOKENS = [
 
 
 def draw_config(seed):
-    """Draw a random model config; every eighth one reads word ids instead of characters."""
+    """Return a random model config; every eighth one uses word ids instead of characters."""
     rng = np.random.default_rng(seed)
     pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
     projection = int(rng.integers(3, 7))
@@ -75,7 +75,7 @@ CONFIGS = [draw_config(seed) for seed in SEEDS]
 
 
 def draw_weights(config, seed):
-    """Return a model whose random weights, biases and mixes are large enough to reach the clips."""
+    """Return a model with random weights, biases and mixes, large enough to be clipped."""
     generator = torch.Generator().manual_seed(seed)
     words = {word: number for number, word in enumerate(WORDS)}
     pretrained = random_model(config, seed, words=words if config.encoder.n_words else None)
@@ -111,7 +111,7 @@ def reference_ids(config, sentences):
 
 
 def draw_sentences(rng, count):
-    """Draw sentences of 0 to 6 tokens; the first is empty in half of the cases."""
+    """Return random sentences of 0 to 6 tokens; the first one is empty in half of the cases."""
     lengths = rng.integers(0, 7, size=count)
     if rng.integers(2):
         lengths[0] = 0
@@ -129,7 +129,7 @@ def close(ours, expected, tolerance):
         ("allennlp/elmo", "sentences.json", True),
     ],
 )
-def test_reference_equals_vectors_of_bilm_tf(golden_path, folder, sentences, residual):
+def test_numpy_reference_matches_bilm_tf_vectors(golden_path, folder, sentences, residual):
     folder = golden_path(folder)
     weights = {}
     with h5py.File(folder / "lm_weights.hdf5") as file:
@@ -149,7 +149,7 @@ def test_reference_equals_vectors_of_bilm_tf(golden_path, folder, sentences, res
             )
 
 
-def test_drawn_configs_cover_all_options():
+def test_random_configs_cover_all_options():
     lstms = [config.lstm for config in CONFIGS]
     encoders = [config.encoder for config in CONFIGS if config.encoder.n_characters]
     assert {lstm.n_layers for lstm in lstms} == {1, 2, 3}
@@ -167,7 +167,7 @@ def test_drawn_configs_cover_all_options():
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_carried_batches_equal_reference(seed, dtype):
+def test_batches_with_carried_state_match_numpy_reference(seed, dtype):
     config = CONFIGS[seed]
     pretrained = draw_weights(config, seed)
     reference = reference_of(pretrained)
@@ -207,7 +207,7 @@ def test_carried_batches_equal_reference(seed, dtype):
 
 @pytest.mark.parametrize("seed", SEEDS[:8])
 @pytest.mark.parametrize("padding", ["mask", "lengths"])
-def test_bilm_with_mask_or_lengths_equals_reference(seed, padding):
+def test_bilm_with_mask_or_lengths_matches_numpy_reference(seed, padding):
     config = CONFIGS[seed]
     pretrained = draw_weights(config, seed)
     model = ELMo(pretrained)
@@ -223,7 +223,7 @@ def test_bilm_with_mask_or_lengths_equals_reference(seed, padding):
 
 
 @pytest.mark.parametrize("layer_norm", ["none", "allennlp", "bilm-tf"])
-def test_top_only_mix_is_scaled_and_not_normalized(layer_norm):
+def test_top_only_mix_is_scaled_but_not_layer_normalized(layer_norm):
     mix = MixConfig(top_only=True, layer_norm=layer_norm)
     pretrained = draw_weights(dataclasses.replace(TINY, mix=mix), 3)
     model = ELMo(pretrained)
@@ -236,7 +236,7 @@ def test_top_only_mix_is_scaled_and_not_normalized(layer_norm):
 
 @pytest.mark.parametrize("path", ["forward", "mask", "lengths"])
 @pytest.mark.parametrize("other_sentences", ["shorter", "longer", "none"])
-def test_padding_does_not_change_vectors(path, other_sentences):
+def test_padding_does_not_change_word_vectors(path, other_sentences):
     model = ELMo(draw_weights(TINY, 5))
     sentence = ["the", "naïve", "cat", "sat"]
     sentences = {

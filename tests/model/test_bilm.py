@@ -1,4 +1,4 @@
-"""Tests of the biLM: distinct rows, order of lengths, boundary tokens, context of a direction."""
+"""Tests of the biLM: distinct rows, sentence order, boundary tokens and direction of context."""
 
 import dataclasses
 import itertools
@@ -52,7 +52,7 @@ def test_distinct_rows_lists_each_row_once():
     assert torch.equal(rows[index], ids)
 
 
-def test_distinct_rows_of_empty_batch():
+def test_distinct_rows_accepts_empty_batch():
     rows, index = distinct_rows(torch.zeros(0, 2, 5, dtype=torch.long))
     assert rows.shape == (0, 5)
     assert index.shape == (0, 2)
@@ -89,7 +89,7 @@ def test_bilm_accepts_lengths_in_any_order(bilm, lengths):
 
 
 @pytest.mark.parametrize("lengths", [None, (6, 3), (3, 6), (0, 6)])
-def test_batch_padded_beyond_longest_row(bilm, lengths):
+def test_extra_padding_beyond_longest_row_does_not_change_layers(bilm, lengths):
     real = lengths or (6, 3)
     rows, index, mask = draw_batch(real)
     narrow = bilm(rows, index, mask)
@@ -105,7 +105,7 @@ def test_batch_padded_beyond_longest_row(bilm, lengths):
     assert not wide.layers[:, :, 6:].any()
 
 
-def test_equal_lengths_in_padded_batch(bilm):
+def test_rows_of_equal_length_can_have_extra_padding(bilm):
     rows, index, mask = draw_batch((4, 4))
     narrow = bilm(rows, index, mask, lengths=[4, 4])
     pad = torch.nn.functional.pad
@@ -114,13 +114,13 @@ def test_equal_lengths_in_padded_batch(bilm):
     torch.testing.assert_close(wide.state.c, narrow.state.c, rtol=0, atol=1e-5)
 
 
-def test_missing_mask_means_no_padding(bilm):
+def test_bilm_without_mask_assumes_no_padding(bilm):
     rows, index, mask = draw_batch((5, 5, 5))
     assert torch.equal(bilm(rows, index).mask, mask)
     torch.testing.assert_close(bilm(rows, index).layers, bilm(rows, index, mask).layers)
 
 
-def test_row_without_tokens_keeps_state(bilm):
+def test_row_without_tokens_leaves_its_state_unchanged(bilm):
     rows, index, mask = draw_batch((4, 4, 4))
     mask[1] = False
     state = draw_state(3)
@@ -149,14 +149,14 @@ def test_contextualize_accepts_precomputed_token_vectors(bilm):
     assert torch.equal(whole.state.c, parts.state.c)
 
 
-def test_layer_0_is_token_vector_twice(bilm):
+def test_layer_0_repeats_token_vector_for_both_directions(bilm):
     rows, index, mask = draw_batch((5, 5))
     layers = bilm(rows, index, mask).layers
     tokens = bilm.encoder(rows)[index]
     torch.testing.assert_close(layers[0], torch.cat([tokens, tokens], dim=2))
 
 
-def test_direction_depends_only_on_tokens_it_has_read(bilm):
+def test_each_direction_depends_only_on_tokens_it_has_read(bilm):
     rows, index, _ = draw_batch((6, 6), n_distinct=12)
     index = torch.arange(12).view(2, 6)
     before = bilm(rows, index).layers
@@ -173,7 +173,7 @@ def test_direction_depends_only_on_tokens_it_has_read(bilm):
     assert same[0, 0].tolist() == [True, True, False, True, True, True]
 
 
-def test_state_dict_round_trip_and_missing_key():
+def test_bilm_state_dict_round_trip_and_missing_key_error():
     bilm = ELMo(random_model()).network.bilm
     other = BiLM(config=TINY)
     other.load_state_dict({name: value.clone() for name, value in bilm.state_dict().items()})
@@ -191,7 +191,7 @@ def test_bilm_keeps_no_state_between_calls(bilm):
     assert torch.equal(bilm(rows, index, mask).layers, first)
 
 
-def test_residual_false_omits_residual_connection(bilm):
+def test_bilm_without_residual_option_has_no_residual_connection(bilm):
     lstm = dataclasses.replace(TINY.lstm, residual=False)
     plain = BiLM(config=dataclasses.replace(TINY, lstm=lstm))
     plain.load_state_dict(bilm.state_dict())
@@ -203,7 +203,7 @@ def test_residual_false_omits_residual_connection(bilm):
 
 @pytest.mark.parametrize("lengths", [[6, 5, 3, 2], [3, 6, 2, 5], [2, 2]])
 @pytest.mark.parametrize("lengths_known", [False, True])
-def test_words_only_equals_full_pass_without_boundaries(bilm, lengths, lengths_known):
+def test_words_only_output_equals_full_output_without_boundaries(bilm, lengths, lengths_known):
     """No word vector depends on the boundary token that a direction would read last."""
     rows, index, mask = draw_batch(lengths)
     host_lengths = lengths if lengths_known else None
@@ -219,7 +219,7 @@ def test_words_only_equals_full_pass_without_boundaries(bilm, lengths, lengths_k
     assert bool((words.direction_pairs[0][0].transpose(0, 1)[~inside] == 0).all())
 
 
-def test_average_has_gradients():
+def test_layer_average_has_gradients():
     tensors = [torch.randn(4, 3, 8, requires_grad=True) for _ in range(5)]
     tokens, *outputs = tensors
     pairs = [(tokens, tokens), *zip(outputs[::2], outputs[1::2], strict=True)]

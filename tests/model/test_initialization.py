@@ -1,4 +1,4 @@
-"""Tests of initial weights: the distributions of bilm-tf, drawn from one seed."""
+"""Tests that initial weights have the distributions of bilm-tf and depend only on the seed."""
 
 import dataclasses
 import math
@@ -27,7 +27,7 @@ def initialized(config=CONFIG, seed=0):
 
 
 def is_uniform(values, bound):
-    """Check that values are uniform in [-bound, bound]."""
+    """Whether values are uniformly distributed in [-bound, bound]."""
     values = values.detach().flatten()
     assert values.abs().max() <= bound
     assert values.abs().max() > 0.98 * bound
@@ -37,7 +37,7 @@ def is_uniform(values, bound):
 
 
 def is_normal(values, deviation):
-    """Check that values are normal with mean 0 and this deviation, and not truncated."""
+    """Whether values are normally distributed with mean 0 and this deviation, not truncated."""
     values = values.detach().flatten()
     assert values.std().item() == pytest.approx(deviation, rel=0.05)
     assert abs(values.mean()) < 4 * deviation / math.sqrt(len(values))
@@ -45,19 +45,19 @@ def is_normal(values, deviation):
     return True
 
 
-def test_character_table_is_uniform_with_zero_padding_row():
+def test_character_table_init_is_uniform_with_zero_padding_row():
     table = initialized().bilm.encoder.characters.embedding.weight
     assert is_uniform(table[1:], 1.0)
     assert not table[0].any()
 
 
-def test_convolutions_before_relu_are_uniform():
+def test_convolution_init_before_relu_is_uniform():
     for convolution in initialized().bilm.encoder.characters.convolutions:
         assert is_uniform(convolution.weight, 0.05)
         assert not convolution.bias.any()
 
 
-def test_convolutions_before_tanh_are_normal():
+def test_convolution_init_before_tanh_is_normal():
     encoder = dataclasses.replace(CONFIG.encoder, activation="tanh")
     network = initialized(dataclasses.replace(CONFIG, encoder=encoder))
     for width, convolution in zip(
@@ -75,7 +75,7 @@ def test_highway_gates_initially_pass_input_through():
         assert (gate == -2).all()
 
 
-def test_projection_and_softmax_are_normal():
+def test_projection_and_softmax_init_is_normally_distributed():
     network = initialized()
     assert is_normal(network.bilm.encoder.projection.weight, 1 / math.sqrt(128))
     assert not network.bilm.encoder.projection.bias.any()
@@ -83,7 +83,7 @@ def test_projection_and_softmax_are_normal():
     assert not network.softmax.bias.any()
 
 
-def test_adaptive_softmax_is_normal_and_reproducible():
+def test_adaptive_softmax_init_is_normally_distributed_and_reproducible():
     config = dataclasses.replace(
         CONFIG,
         lstm=LSTMConfig(cell_dim=96, projection_dim=256),
@@ -108,7 +108,7 @@ def test_initialize_softmax_resets_weight_and_bias():
     assert not softmax.bias.any()
 
 
-def test_lstm_weights_have_glorot_bounds_of_joint_matrix():
+def test_lstm_init_uses_glorot_bound_of_joint_weight_matrix():
     bilm = initialized().bilm
     for layer in (*bilm.forward_lstm.layers, *bilm.backward_lstm.layers):
         # The bound is that of the joint (2P, 4C) matrix.
@@ -118,7 +118,7 @@ def test_lstm_weights_have_glorot_bounds_of_joint_matrix():
         assert not layer.bias.any()
 
 
-def test_word_table_bound_ignores_padding_row():
+def test_word_table_init_bound_ignores_padding_row():
     encoder = EncoderConfig(n_characters=0, project=False, n_words=3, word_dim=3)
     config = ModelConfig(
         TextConfig(characters="none"), encoder, LSTMConfig(cell_dim=2, projection_dim=3)
@@ -128,7 +128,7 @@ def test_word_table_bound_ignores_padding_row():
     assert not any(table[0].any() for table in tables)
 
 
-def test_lstm_bound_without_projection():
+def test_lstm_init_bound_without_projection():
     lstm = LSTMConfig(cell_dim=128, projection_dim=128)
     encoder = dataclasses.replace(CONFIG.encoder, project=False)
     bilm = initialized(dataclasses.replace(CONFIG, lstm=lstm, encoder=encoder)).bilm
@@ -145,7 +145,7 @@ def test_initialize_sets_every_weight_except_mixes():
         assert touched != name.startswith("mixes."), name
 
 
-def test_tensors_are_drawn_independently():
+def test_initial_weights_of_different_tensors_are_independent():
     weights = [value for value in initialized().state_dict().values() if value.any()]
     large = [value.flatten()[64:164] for value in weights if value.numel() > 200]
     large = [value for value in large if value.unique().numel() > 50]
@@ -157,7 +157,7 @@ def test_tensors_are_drawn_independently():
         )
 
 
-def test_same_seed_gives_same_weights():
+def test_same_seed_gives_same_initial_weights():
     torch.manual_seed(1)
     first = initialized(seed=7).state_dict()
     torch.manual_seed(2)
@@ -174,7 +174,7 @@ def test_same_seed_gives_same_weights():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_bias_from_counts_is_smoothed_log_frequency():
+def test_bias_from_counts_is_smoothed_log_word_frequency():
     softmax = nn.Linear(3, 4)
     bias_from_counts(softmax, torch.tensor([10, 5, 0, 1]))
     probabilities = softmax.bias.detach().exp()

@@ -1,4 +1,4 @@
-"""Tests of the biLM in training: equality with `BiLM`, carried state, and every kind of dropout."""
+"""Tests of the biLM training wrapper: equality with `BiLM`, carried state and all dropout types."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ N_ROWS, STEPS, BATCH, DIM = 9, 7, 3, TINY.lstm.projection_dim
 
 
 def language_model(config=TINY, **options):
-    """Return a model in training mode, with LSTM weights large enough to matter."""
+    """Return a model in training mode, with LSTM weights large enough to affect the output."""
     network = ELMoNetwork(config=config)
     initialize(network, 0)
     with torch.no_grad():
@@ -28,7 +28,7 @@ def language_model(config=TINY, **options):
 
 
 def segment(seed=0, steps=STEPS):
-    """Draw distinct token rows and the row of each position."""
+    """Return random distinct token rows and the row index of each position."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(1, 262, (N_ROWS, 12), generator=generator)
     return rows, torch.randint(0, N_ROWS, (2, steps, BATCH), generator=generator)
@@ -88,7 +88,7 @@ def test_two_segments_with_carried_state_equal_one_segment(training, cut):
     assert not torch.allclose(fresh, second, atol=1e-3)
 
 
-def test_resets_apply_to_their_direction_only():
+def test_state_resets_apply_only_to_their_own_direction():
     model = language_model()
     rows, index = segment()
     resets = torch.zeros(2, STEPS, BATCH, dtype=torch.bool)
@@ -121,7 +121,7 @@ def test_token_rows_are_encoded_once_for_both_directions(monkeypatch):
 
 
 class KernelSpy:
-    """Records the kernel calls, inputs and outputs of all LSTM layers of one run."""
+    """Records the kernel calls, inputs and outputs of all LSTM layers in one run."""
 
     def __init__(self):
         self.calls, self.inputs, self.outputs = {}, {}, {}
@@ -146,13 +146,13 @@ def spy(monkeypatch):
 
 
 def dropped(with_dropout, rate=0.5):
-    """Return which values are dropped; values that are not dropped are never exactly zero."""
+    """Return a mask of dropped values; other values are never exactly zero."""
     zero = with_dropout == 0
     assert 0.25 < zero.float().mean() / (rate / 0.5) < 0.75
     return zero
 
 
-def test_zero_rates_apply_no_dropout_in_training():
+def test_no_dropout_is_applied_in_training_with_zero_rates():
     rows, index = segment()
     trained = run(language_model(), rows, index)
     evaluated = run(language_model().eval(), rows, index)
@@ -161,7 +161,7 @@ def test_zero_rates_apply_no_dropout_in_training():
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_evaluation_has_no_dropout(locked):
+def test_no_dropout_is_applied_in_evaluation_mode(locked):
     rates = dict.fromkeys(
         ("dropout", "input_dropout", "output_dropout", "weight_drop", "embedding_dropout"), 0.5
     )
@@ -174,8 +174,8 @@ def test_evaluation_has_no_dropout(locked):
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_dropout_masks_of_layer_inputs_and_output(spy, locked):
-    """Locked dropout uses the same mask at all steps, ordinary dropout a new one at each step."""
+def test_only_locked_dropout_uses_the_same_mask_at_all_steps(spy, locked):
+    """Ordinary dropout draws a new mask at each step."""
     model = language_model(dropout=0.5, locked=locked)
     rows, index = segment()
     hidden = run(model, rows, index)[0]
@@ -190,7 +190,7 @@ def test_dropout_masks_of_layer_inputs_and_output(spy, locked):
         assert not any(torch.equal(mask, other) for other in masks[number + 1 :])
 
 
-def test_kept_values_are_scaled_by_inverse_keep_rate(spy):
+def test_dropout_scales_remaining_values_by_inverse_keep_probability(spy):
     model = language_model(dropout=0.2)
     rows, index = segment()
     run(model, rows, index)
@@ -201,7 +201,7 @@ def test_kept_values_are_scaled_by_inverse_keep_rate(spy):
 
 @pytest.mark.parametrize("locked", [False, True])
 @pytest.mark.parametrize("position", ["input", "output", "between"])
-def test_dropout_rates_of_input_output_and_between_layers(spy, locked, position):
+def test_input_output_and_layer_dropout_have_separate_rates(spy, locked, position):
     rates = {"input_dropout": 0.0, "output_dropout": 0.0, "dropout": 0.0}
     rates["dropout" if position == "between" else f"{position}_dropout"] = 0.5
     model = language_model(**rates, locked=locked)
@@ -219,7 +219,7 @@ def test_dropout_rates_of_input_output_and_between_layers(spy, locked, position)
             assert value.all(), name
 
 
-def test_input_and_output_dropout_default_to_dropout():
+def test_input_and_output_dropout_default_to_general_dropout_rate():
     rows, index = segment()
     explicit = language_model(dropout=0.5, input_dropout=0.5, output_dropout=0.5)
     default = language_model(dropout=0.5)
@@ -235,7 +235,7 @@ def test_residual_adds_input_after_dropout(spy):
         assert torch.equal(hidden[direction], expected)
 
 
-def test_without_residual_output_is_top_layer(spy):
+def test_output_without_residual_is_top_layer(spy):
     config = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, residual=False))
     model = language_model(config)
     hidden = run(model, *segment())[0]
@@ -289,7 +289,7 @@ def test_weight_drop_applies_to_recurrent_weights_in_training(spy):
         assert torch.equal(value, before[name])
 
 
-def test_bilm_in_evaluation_ignores_weight_drop():
+def test_bilm_in_evaluation_mode_ignores_weight_drop():
     """The rate is stored in the layers, but a trained model must not apply it."""
     model = language_model(weight_drop=0.5)
     rows, index = segment()

@@ -1,4 +1,4 @@
-"""Tests of the layer mix: weights, gamma, layer normalization, penalty."""
+"""Tests of the layer mix: weights, gamma, layer normalization and penalty."""
 
 import numpy as np
 import pytest
@@ -32,21 +32,21 @@ def test_mix_applies_softmax_and_gamma():
     assert mix.is_trained()
 
 
-def test_gamma_alone_counts_as_trained():
+def test_mix_with_changed_gamma_counts_as_trained():
     mix = LayerMix(n_layers=3)
     mix.gamma.data.fill_(0.5)
     assert mix.is_trained()
 
 
 @pytest.mark.parametrize("selected", [0, 1, 2])
-def test_large_negative_weights_select_one_layer(selected):
+def test_large_negative_mix_weights_select_one_layer(selected):
     layers = draw_layers()
     initial = [-9e10] * 3
     initial[selected] = 1.0
     assert torch.equal(LayerMix(n_layers=3, initial=initial)(layers), layers[selected])
 
 
-def test_top_only_scales_top_layer_and_trains_only_gamma():
+def test_top_only_mix_scales_top_layer_and_trains_only_gamma():
     layers = draw_layers()
     mix = LayerMix(n_layers=3, initial=[5.0, 1.0, 0.0], top_only=True)
     mix.gamma.data.fill_(2.0)
@@ -58,13 +58,13 @@ def test_top_only_scales_top_layer_and_trains_only_gamma():
     assert not mix.weights.requires_grad
 
 
-def test_fixed_weights_are_not_trained():
+def test_fixed_mix_weights_are_not_trainable():
     mix = LayerMix(n_layers=2, initial=[1.0, 2.0], trainable=False)
     assert not mix.weights.requires_grad
     assert not mix.gamma.requires_grad
 
 
-def test_penalty_is_sum_of_squared_weights():
+def test_mix_penalty_is_sum_of_squared_weights():
     mix = LayerMix(n_layers=3, initial=[0.5, -1.0, 2.0])
     assert mix.l2().item() == pytest.approx(5.25)
     mix.l2().backward()

@@ -1,4 +1,4 @@
-"""Compare full, adaptive and sampled softmax losses and candidates with slow implementations."""
+"""Tests that compare softmax losses and sampled candidates with slow implementations."""
 
 import math
 
@@ -43,7 +43,7 @@ def full_with_gradients(targets):
     return result, torch.autograd.grad(loss, tensors)
 
 
-def test_full_losses_equal_log_softmax_by_hand():
+def test_full_losses_equal_explicit_log_softmax():
     targets = random_targets()
     result, _ = full_with_gradients(targets)
     logits = (randn(N, DIM) @ randn(N_WORDS, DIM, seed=1).T + randn(N_WORDS, seed=2)).double()
@@ -54,7 +54,7 @@ def test_full_losses_equal_log_softmax_by_hand():
 
 
 @pytest.mark.parametrize("chunk_rows", [0, 1, 2, 3, 6])
-def test_chunked_losses_equal_losses_in_one_chunk(monkeypatch, chunk_rows):
+def test_losses_computed_in_chunks_equal_losses_in_one_chunk(monkeypatch, chunk_rows):
     targets = random_targets()
     whole, expected = full_with_gradients(targets)
     calls = []
@@ -91,7 +91,7 @@ def test_exact_losses_of_linear_softmax_equal_full_losses():
 
 
 @pytest.mark.parametrize("cutoffs", [[4], [3, 7]])
-def test_exact_losses_of_adaptive_softmax(cutoffs):
+def test_exact_losses_of_adaptive_softmax_equal_explicit_formula(cutoffs):
     softmax = nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, cutoffs)
     initialize_softmax(softmax, torch.Generator().manual_seed(3))
     hidden, targets = randn(40, DIM), random_targets(n=40)
@@ -113,7 +113,7 @@ def test_exact_losses_of_adaptive_softmax(cutoffs):
         assert loss.item() == pytest.approx(-expected.item(), abs=1e-5)
 
 
-def test_adaptive_softmax_is_computed_in_float32():
+def test_adaptive_softmax_losses_are_computed_in_float32():
     softmax = nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, [3, 7])
     expected = exact_losses(softmax, randn(N, DIM).bfloat16().float(), random_targets())
     with torch.autocast("cpu", torch.bfloat16):
@@ -126,7 +126,7 @@ def test_adaptive_softmax_is_computed_in_float32():
 
 
 def slow_candidates(n_candidates, n_words, seed):
-    """Draw words one by one from the same uniform numbers until there are enough."""
+    """Draw words one by one, from the same random numbers, until enough are distinct."""
     generator = np.random.default_rng(seed)
     words, tries = [], 0
     while True:
@@ -141,7 +141,7 @@ def slow_candidates(n_candidates, n_words, seed):
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 60), st.floats(0.0, 1.0), st.integers(0, 2**40))
-def test_candidates_are_first_distinct_draws(n_words, share, seed):
+def test_sampled_candidates_are_the_first_distinct_draws(n_words, share, seed):
     n_candidates = max(1, min(n_words - 1, int(share * n_words)))
     drawn = draw_candidates(n_candidates, n_words, (seed, 5))
     expected, tries = slow_candidates(n_candidates, n_words, (seed, 5))
@@ -193,7 +193,7 @@ def test_log_expected_count_of_rare_words_is_exact():
     assert log_counts == pytest.approx(math.log(3 * probability), rel=1e-5)
 
 
-def test_expected_counts_equal_observed_frequencies():
+def test_expected_counts_match_observed_sampling_frequencies():
     n_words, n_candidates, runs = 12, 5, 4000
     hits, expected = np.zeros(n_words), np.zeros(n_words)
     for number in range(runs):
@@ -239,7 +239,7 @@ def test_sampled_losses_equal_slow_implementation():
 
 
 def test_sampled_losses_with_all_words_equal_full_losses():
-    """If every word is a candidate, the corrections are 0."""
+    """If every word is a candidate, the logit corrections are 0."""
     hidden, weight, bias = randn(N, DIM), randn(N_WORDS, DIM, seed=1), randn(N_WORDS, seed=2)
     order = torch.randperm(N_WORDS, generator=torch.Generator().manual_seed(0))
     certain = log_expected_count(torch.arange(N_WORDS), N_WORDS, 10**6)

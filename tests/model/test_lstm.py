@@ -1,4 +1,4 @@
-"""Tests of LSTM layers, stacks and the state passed between calls."""
+"""Tests of LSTM layers and stacks, and of the state passed between calls."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ def inputs(seed=2):
 
 
 def run(stack, x, h, c, step_mask, reverse):
-    """Run one stack; return the output of each layer, final h and final c."""
+    """Run one stack; return the output of each layer, the final h and the final c."""
     state = LSTMState(h.unsqueeze(1), c.unsqueeze(1))
     (outputs,), final = run_stacks([StackCall(stack, x, step_mask, reverse)], state)
     return outputs, final.h[:, 0], final.c[:, 0]
@@ -51,7 +51,7 @@ def run(stack, x, h, c, step_mask, reverse):
 # ------------------------------------------------------------------------------------ the state
 
 
-def test_zeros_has_shape_of_config():
+def test_zero_state_has_the_shape_given_by_the_config():
     state = LSTMState.zeros(CONFIG, 4)
     assert state.h.shape == (3, 2, 4, 3)
     assert state.c.shape == (3, 2, 4, 5)
@@ -69,12 +69,12 @@ def test_zeros_has_shape_of_config():
         (torch.float16, torch.float32),
     ],
 )
-def test_cell_state_is_at_least_float32(dtype, cell):
+def test_zero_cell_state_is_at_least_float32(dtype, cell):
     state = LSTMState.zeros(CONFIG, 1, dtype=dtype)
     assert (state.h.dtype, state.c.dtype) == (dtype, cell)
 
 
-def test_rows_truncates_or_pads_with_zeros():
+def test_state_rows_truncates_or_pads_the_batch_with_zeros():
     state = random_state(3)
     fewer, same, more = state.rows(2), state.rows(3), state.rows(5)
     assert torch.equal(fewer.h, state.h[:, :, :2])
@@ -88,7 +88,7 @@ def test_rows_truncates_or_pads_with_zeros():
     assert state.batch == 3
 
 
-def test_updated_keeps_remaining_rows():
+def test_updated_state_keeps_rows_that_are_not_replaced():
     table, new = random_state(4), random_state(2, seed=5)
     mixed = table.updated(new)
     assert torch.equal(mixed.h[:, :, :2], new.h)
@@ -97,14 +97,14 @@ def test_updated_keeps_remaining_rows():
     assert torch.equal(mixed.c[:, :, 2:], table.c[:, :, 2:])
 
 
-def test_updated_with_more_rows_than_before_grows():
+def test_updated_state_grows_if_there_are_more_new_rows():
     new = random_state(4, seed=5)
     grown = random_state(2).updated(new)
     assert torch.equal(grown.h, new.h)
     assert torch.equal(grown.c, new.c)
 
 
-def test_select_permutes_rows():
+def test_select_permutes_state_rows():
     state = random_state(4)
     order = torch.tensor([2, 0, 3, 1])
     selected = state.select(order)
@@ -113,7 +113,7 @@ def test_select_permutes_rows():
     assert torch.equal(selected.select(order.argsort()).c, state.c)
 
 
-def test_detach_removes_gradients():
+def test_detached_state_has_no_gradients():
     state = LSTMState(torch.ones(1, 2, 1, 3).requires_grad_(), torch.ones(1, 2, 1, 5) * 2)
     state = LSTMState(state.h * 2, state.c.requires_grad_() * 2)
     assert state.h.requires_grad
@@ -133,12 +133,12 @@ def test_forget_bias_is_added_to_forget_gate_only():
     torch.testing.assert_close(added, expected, rtol=0, atol=1e-6)
 
 
-def test_zero_forget_bias_returns_the_parameter():
+def test_bias_with_zero_forget_bias_is_the_parameter():
     layer = LSTMLayer(config=dataclasses.replace(CONFIG, forget_bias=0.0))
     assert layer.bias_with_forget() is layer.bias
 
 
-def test_layer_with_equal_widths_has_no_projection():
+def test_layer_with_equal_cell_and_output_widths_has_no_projection():
     assert LSTMLayer(config=CONFIG).weight_hr.shape == (3, 5)
     layer = LSTMLayer(config=dataclasses.replace(CONFIG, projection_dim=5))
     assert layer.weight_hr is None
@@ -166,7 +166,7 @@ def test_kernel_call_passes_on_weights_input_and_options():
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("residual", [False, True])
-def test_mask_and_counts_give_same_outputs_and_gradients(reverse, residual):
+def test_mask_and_active_row_counts_give_same_outputs_and_gradients(reverse, residual):
     stack = filled(LSTMStack(config=dataclasses.replace(CONFIG, residual=residual))).double()
     results = []
     for padding in (BY_MASK, BY_COUNT):
@@ -185,7 +185,7 @@ def test_mask_and_counts_give_same_outputs_and_gradients(reverse, residual):
 
 
 @pytest.mark.parametrize("padding", [BY_MASK, BY_COUNT], ids=["mask", "counts"])
-def test_residual_starts_at_second_layer_and_is_not_in_state(padding):
+def test_residual_starts_at_second_layer_and_is_not_added_to_state(padding):
     stack = filled(LSTMStack(config=CONFIG))
     x, state = inputs(), random_state(4)
     outputs, final_h, _ = run(stack, x, state.h[:, 0], state.c[:, 0], padding, False)
@@ -199,7 +199,7 @@ def test_residual_starts_at_second_layer_and_is_not_in_state(padding):
     assert (final_h.abs() <= CONFIG.projection_clip).all()
 
 
-def test_without_residual_output_equals_hidden_state():
+def test_output_without_residual_equals_hidden_state():
     stack = filled(LSTMStack(config=dataclasses.replace(CONFIG, residual=False)))
     state = random_state(4)
     outputs, final_h, _ = run(stack, inputs(), state.h[:, 0], state.c[:, 0], BY_MASK, True)
@@ -252,7 +252,7 @@ def two_calls():
     ]
 
 
-def test_stacks_run_together_equal_stacks_run_alone():
+def test_stacks_run_together_equal_stacks_run_separately():
     calls, state = two_calls(), random_state(4)
     outputs, final = run_stacks(calls, state)
     assert final.h.shape == state.h.shape
@@ -267,7 +267,7 @@ def test_stacks_run_together_equal_stacks_run_alone():
     assert not torch.allclose(outputs[0][0], outputs[1][0])
 
 
-def test_layer_of_both_directions_is_one_kernel_call(monkeypatch):
+def test_each_layer_runs_both_directions_in_one_kernel_call(monkeypatch):
     launches, drops = [], []
     inner = dispatch.lstm
 
@@ -295,7 +295,7 @@ def test_layer_of_both_directions_is_one_kernel_call(monkeypatch):
     assert [shape for _, shape in drops[:2]] == [call.x.shape for call in calls]
 
 
-def test_run_stacks_uses_kernel_of_stack():
+def test_run_stacks_uses_kernel_selected_by_stack():
     calls, state = two_calls(), random_state(4)
     expected, _ = run_stacks(calls, state)
     for call in calls:

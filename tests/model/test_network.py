@@ -1,4 +1,4 @@
-"""Tests of the network as a module: mixes, dropout, gradients, precision, compilation."""
+"""Tests of the ELMo network: mixes, dropout, gradients, precision and compilation."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ def with_mix(**options):
 
 
 def inputs(model, sentences=SENTENCES):
-    """Return the arguments of the network: rows, index, mask."""
+    """Return the network arguments: rows, index and mask."""
     ids = model.character_ids(sentences)
     return *distinct_rows(ids), (ids != 0).any(dim=2)
 
@@ -39,7 +39,7 @@ def inputs(model, sentences=SENTENCES):
 # ------------------------------------------------------------------------------------ mixes
 
 
-def test_representations_have_independent_mixes():
+def test_each_representation_has_its_own_layer_mix():
     model = ELMo(random_model(with_mix(n_mixes=3)))
     mixes = model.network.mixes
     mixes[1].weights.data = torch.tensor([-9e10, 1.0, -9e10])
@@ -59,14 +59,14 @@ def test_network_without_mixes_returns_only_layers():
     assert model.mix_penalty().item() == 0
 
 
-def test_mix_penalty_sums_over_mixes():
+def test_mix_penalty_is_summed_over_all_mixes():
     network = ELMoNetwork(config=with_mix(n_mixes=2))
     network.mixes[0].weights.data = torch.tensor([1.0, 2.0, 3.0])
     network.mixes[1].weights.data = torch.tensor([0.5, 0.0, 0.0])
     assert network.mix_penalty().item() == pytest.approx(14.25)
 
 
-def test_mix_penalty_of_top_only_is_zero():
+def test_mix_penalty_is_zero_for_top_only_mixes():
     network = ELMoNetwork(config=with_mix(n_mixes=2, top_only=True))
     network.mixes[0].weights.data.fill_(3.0)
     assert network.mix_penalty().item() == 0
@@ -137,7 +137,7 @@ def test_dropout_applies_to_representations_in_training():
 # ------------------------------------------------------------------------------------ gradients
 
 
-def test_requires_grad_gives_all_tensors_gradients():
+def test_all_weights_get_gradients_with_requires_grad():
     model = ELMo(random_model(), requires_grad=True)
     model(model.character_ids(SENTENCES)).representations[0].square().sum().backward()
     names = dict(model.network.named_parameters())
@@ -149,7 +149,7 @@ def test_requires_grad_gives_all_tensors_gradients():
     assert not table.grad[0].any()
 
 
-def test_without_requires_grad_only_mixes_get_gradients():
+def test_only_mixes_get_gradients_without_requires_grad():
     model = ELMo(random_model(with_mix(n_mixes=2)))
     output = model(model.character_ids(SENTENCES))
     sum(item.square().sum() for item in output.representations).backward()
@@ -207,7 +207,7 @@ def test_network_passes_gradcheck(layer_norm):
     assert torch.autograd.gradcheck(call, values, fast_mode=True)
 
 
-def test_training_steps_lower_loss():
+def test_training_steps_reduce_the_loss():
     model = ELMo(random_model(), requires_grad=True)
     ids = model.character_ids(SENTENCES)
     target = torch.randn(4, 4, 16, generator=torch.Generator().manual_seed(0))
@@ -280,7 +280,7 @@ def test_adaptive_softmax_round_trip_through_model_folder(tmp_path):
     assert losses[0].unique().numel() == 30
 
 
-def test_weights_of_other_softmax_type_are_rejected():
+def test_softmax_weights_of_another_softmax_type_are_rejected():
     plain = random_model(with_softmax())
     with pytest.raises(FormatError, match=r"Missing: softmax\.head"):
         dataclasses.replace(plain, config=with_softmax(cutoffs=(3,)))
@@ -303,7 +303,7 @@ def test_softmax_clusters_need_minimum_projection_dim():
 
 
 def assert_similar(vectors, expected, mask):
-    """Check that every real vector has a cosine above 0.99 and padding is zero."""
+    """Check that the cosine similarity of all real vectors is above 0.99 and padding is zero."""
     vectors = vectors.float()
     assert vectors.isfinite().all()
     assert cosine_similarity(vectors[:, mask], expected[:, mask], dim=2).min() > 0.99

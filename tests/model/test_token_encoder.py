@@ -1,4 +1,4 @@
-"""Tests of the token encoder: CNN, highway, word roles "join" and "cache", chunks."""
+"""Tests of the token encoder: CNN, highway layers, chunks, and word roles "join" and "cache"."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_highway_gate_scales_transform():
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_convolutions_equal_values_by_hand(activation):
+def test_convolutions_equal_manually_computed_values(activation):
     cnn = CharacterCNN(
         n_characters=4, character_dim=1, filters=((2, 1),), activation=activation, n_highway=0
     )
@@ -62,7 +62,7 @@ def test_convolutions_equal_values_by_hand(activation):
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-7)
 
 
-def test_outputs_follow_order_of_filters():
+def test_character_vector_follows_order_of_filters():
     options = {"n_characters": 20, "character_dim": 3, "activation": "relu", "n_highway": 0}
     both = filled(CharacterCNN(filters=((1, 2), (3, 4)), **options))
     rows = draw_rows(5)
@@ -76,20 +76,20 @@ def test_outputs_follow_order_of_filters():
 # ------------------------------------------------------------------------------------ word roles
 
 
-def test_word_table_without_projection():
+def test_encoder_with_word_table_and_no_projection_returns_table_rows():
     encoder = encoder_of(n_characters=0, n_words=9, word_dim=4, project=False)
     rows = draw_rows(7, columns=1, top=9)
     assert torch.equal(encoder(rows), encoder.words.weight[rows[:, 0]])
 
 
-def test_word_table_with_projection():
+def test_encoder_with_word_table_and_projection_projects_table_rows():
     encoder = encoder_of(n_characters=0, n_words=9, word_dim=3)
     rows = draw_rows(7, columns=1, top=9)
     expected = encoder.words.weight[rows[:, 0]] @ encoder.projection.weight.t()
     torch.testing.assert_close(encoder(rows), expected + encoder.projection.bias)
 
 
-def test_join_concatenates_word_before_characters():
+def test_join_role_concatenates_word_vector_before_character_vector():
     encoder = encoder_of(**CHARACTERS, n_words=9, word_dim=2)
     rows = torch.cat([draw_rows(7), draw_rows(7, columns=1, top=9)], dim=1)
     word = encoder.words.weight[rows[:, -1]]
@@ -103,7 +103,7 @@ def cached_encoder():
     return encoder_of(**CHARACTERS, n_words=9, word_dim=4, word_role="cache")
 
 
-def test_cache_computes_only_unknown_words_from_characters():
+def test_cache_role_encodes_only_unknown_words_from_characters():
     encoder = cached_encoder()
     plain = TokenEncoder(config=EncoderConfig(**CHARACTERS), output_dim=4)
     plain.load_state_dict({n: v for n, v in encoder.state_dict().items() if "words" not in n})
@@ -117,7 +117,7 @@ def test_cache_computes_only_unknown_words_from_characters():
 
 
 @pytest.mark.parametrize("words", [[1, 2, 3], [0, 0, 0]])
-def test_cache_with_all_or_no_words_known(words):
+def test_cache_role_handles_batches_with_all_or_no_words_known(words):
     encoder = cached_encoder()
     characters = draw_rows(3)
     rows = torch.cat([characters, torch.tensor(words)[:, None]], dim=1)
@@ -125,7 +125,7 @@ def test_cache_with_all_or_no_words_known(words):
     torch.testing.assert_close(encoder(rows), expected)
 
 
-def test_cached_words_are_not_computed(monkeypatch):
+def test_character_encoder_is_not_run_for_cached_words(monkeypatch):
     encoder = cached_encoder()
     sizes = []
     inner = encoder._compute
@@ -136,7 +136,7 @@ def test_cached_words_are_not_computed(monkeypatch):
     assert sizes == [2]
 
 
-def test_cache_gradients_reach_table_or_characters():
+def test_cache_role_gradients_reach_word_table_or_character_encoder():
     encoder = cached_encoder()
     rows = torch.cat([draw_rows(2), torch.tensor([[5], [0]])], dim=1)
     encoder(rows)[0].sum().backward()
@@ -155,7 +155,7 @@ def test_cache_gradients_reach_table_or_characters():
 
 @pytest.mark.parametrize("role", ["none", "join", "cache"])
 @pytest.mark.parametrize("limit", [1, 3, 7, 8])
-def test_chunks_do_not_change_vectors(monkeypatch, role, limit):
+def test_chunk_size_does_not_change_token_vectors(monkeypatch, role, limit):
     words = {} if role == "none" else {"n_words": 9, "word_dim": 4, "word_role": role}
     encoder = encoder_of(**CHARACTERS, **words).double()
     rows = draw_rows(7)
@@ -170,7 +170,7 @@ def test_chunks_do_not_change_vectors(monkeypatch, role, limit):
     assert sum(sizes) == (5 if role == "cache" else 7)
 
 
-def test_padding_rows_get_no_gradient():
+def test_padding_rows_of_embedding_tables_get_no_gradient():
     encoder = encoder_of(**CHARACTERS, n_words=9, word_dim=2)
     encoder(torch.zeros(2, 7, dtype=torch.long)).sum().backward()
     assert not encoder.characters.embedding.weight.grad.any()
@@ -178,5 +178,5 @@ def test_padding_rows_get_no_gradient():
     assert encoder.projection.weight.grad.any()
 
 
-def test_encoder_accepts_no_rows():
+def test_encoder_accepts_an_empty_batch():
     assert encoder_of(**CHARACTERS)(torch.zeros(0, 6, dtype=torch.long)).shape == (0, 4)

@@ -135,7 +135,7 @@ def test_softmax_file_is_loaded_exactly(golden_path, pair):
     assert len(elmo.vocabulary) == 458
 
 
-def test_error_for_transformer_archive_names_the_model_type(golden_path):
+def test_error_for_golden_transformer_archive_names_the_model_type(golden_path):
     path = golden_path("allennlp/language_model_v0.9.0/model.tar.gz")
     with pytest.raises(FormatError, match=r"bidirectional_language_model_transformer.*not an ELMo"):
         ELMo.from_pretrained(path)

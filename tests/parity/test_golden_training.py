@@ -140,7 +140,7 @@ def check_weights(learner, golden, options):
         assert_close(sums[first:], accumulators[name][first:], f"accumulator of {name}")
 
 
-def test_gradient_accumulation_equals_a_single_batch(golden, options):
+def test_gradient_accumulation_matches_single_batch(golden, options):
     single, accumulated = make_learner(golden, options), make_learner(golden, options, accumulate=2)
     for number in range(3):
         batch = batch_of(golden, number)

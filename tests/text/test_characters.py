@@ -1,4 +1,4 @@
-"""Tests of the character schemes: exact ids of bytes and dictionary symbols."""
+"""Tests for the character schemes: exact ids of bytes and dictionary symbols."""
 
 import json
 import unicodedata
@@ -60,13 +60,13 @@ def padded(ids, width=50):
         ("x" * 47 + "é", [259] + [121] * 47 + [196, 260]),
     ],
 )
-def test_byte_ids_of_a_word(word, ids):
+def test_byte_ids_match_expected_ids_of_single_words(word, ids):
     rows = ByteCharacters().ids([word])
     assert rows.dtype == np.int64
     assert rows.tolist() == [padded(ids)]
 
 
-def test_byte_ids_of_boundary_tokens():
+def test_byte_scheme_encodes_boundary_tokens_as_special_ids():
     assert ByteCharacters().boundaries().tolist() == [
         padded([259, 257, 260]),
         padded([259, 258, 260]),
@@ -85,11 +85,11 @@ def test_byte_ids_of_boundary_tokens():
         (10, "日本語", [259, 231, 152, 166, 231, 157, 173, 233, 171, 260]),
     ],
 )
-def test_byte_ids_of_other_widths(width, word, ids):
+def test_byte_ids_are_truncated_or_padded_to_other_widths(width, word, ids):
     assert ByteCharacters(width).ids([word]).tolist() == [ids]
 
 
-def test_byte_ids_of_several_words():
+def test_byte_scheme_returns_one_row_per_word():
     words = ["", "abcdefgh", "\ud800", "x", "", "é"]
     assert ByteCharacters(6).ids(words).tolist() == [
         [259, 260, 261, 261, 261, 261],
@@ -101,11 +101,11 @@ def test_byte_ids_of_several_words():
     ]
 
 
-def test_byte_ids_of_no_words():
+def test_byte_ids_are_empty_without_words():
     assert ByteCharacters(7).ids([]).shape == (0, 7)
 
 
-def test_special_words_are_encoded_as_one_id():
+def test_byte_scheme_encodes_special_words_as_one_id():
     mapper = ByteCharacters(6, {**BOUNDARY_TOKENS, "[TAG]": 7})
     assert mapper.ids(["<S>", "a", "</S>", "[TAG]", "<S", "<s>"]).tolist() == [
         [259, 257, 260, 261, 261, 261],
@@ -117,13 +117,13 @@ def test_special_words_are_encoded_as_one_id():
     ]
 
 
-def test_boundary_token_in_the_text_is_spelled_by_default():
+def test_boundary_token_in_text_is_encoded_as_bytes_by_default():
     mapper = ByteCharacters()
     rows = mapper.ids(["<S>", "</S>"])
     assert not (rows == mapper.boundaries()).all(axis=1).any()
 
 
-def test_unusual_tokens_have_the_ids_of_bilm_tf(golden_path):
+def test_byte_ids_of_unusual_tokens_match_bilm_tf(golden_path):
     golden = json.loads(golden_path("generated/bilm-tf/char_ids.json").read_text("utf-8"))
     assert len(golden["tokens"]) == 18
     mapper = ByteCharacters(special_words=BOUNDARY_TOKENS)
@@ -132,7 +132,7 @@ def test_unusual_tokens_have_the_ids_of_bilm_tf(golden_path):
     assert rows.tolist() == golden["ids_plus1_with_bos_eos"]
 
 
-def test_truncated_words_have_the_ids_of_bilm_tf(golden_path):
+def test_byte_ids_of_truncated_words_match_bilm_tf(golden_path):
     words = golden_path("bilm-tf/train/vocab.txt").read_text("utf-8").split()
     mapper = ByteCharacters(10, BOUNDARY_TOKENS)
     with np.load(golden_path("generated/bilm-tf/lm_batches_maxword10.npz")) as batches:
@@ -145,7 +145,7 @@ def test_truncated_words_have_the_ids_of_bilm_tf(golden_path):
             assert (rows == raw[known] + 1).all()
 
 
-def test_byte_ids_of_a_word_of_ten_megabytes():
+def test_byte_scheme_truncates_ten_megabyte_word():
     rows = ByteCharacters().ids(["é" * 5_000_000, "a"])
     assert rows[0].tolist() == [259] + [196, 170] * 24 + [260]
     assert rows[1].tolist() == padded([259, 98, 260])
@@ -157,21 +157,21 @@ any_text = st.text(st.characters(), max_size=30)
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(any_text, max_size=6), st.integers(3, 60))
 @example(["\ud83d\ude00", "\U0010ffff" * 20, "\x00\x7f\x80\xff"], 50)
-def test_byte_ids_of_any_text_equal_the_reference(words, width):
+def test_byte_ids_of_arbitrary_text_match_reference(words, width):
     expected = [[raw_id + 1 for raw_id in spell(word, width)] for word in words]
     assert ByteCharacters(width).ids(words).tolist() == expected
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(["<S>", "</S>", "a", "<s>", ""]), max_size=6), st.integers(3, 9))
-def test_ids_of_special_words_equal_the_reference(words, width):
+def test_byte_ids_of_special_words_match_reference(words, width):
     expected = [[raw_id + 1 for raw_id in spell(word, width, BOUNDARY_TOKENS)] for word in words]
     assert ByteCharacters(width, BOUNDARY_TOKENS).ids(words).tolist() == expected
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(any_text)
-def test_byte_ids_never_contain_the_mask(word):
+def test_byte_ids_never_contain_mask_id(word):
     assert (ByteCharacters().ids([word]) > 0).all()
 
 
@@ -204,24 +204,24 @@ DICTIONARY = {symbol: number for number, symbol in enumerate(SYMBOLS)}
         ("<pad", [11, 8, 8, 2, 8, 10]),
     ],
 )
-def test_dictionary_ids_of_a_word(word, ids):
+def test_dictionary_ids_match_expected_ids_of_single_words(word, ids):
     rows = DictionaryCharacters(6, DICTIONARY).ids([word])
     assert rows.dtype == np.int64
     assert rows.tolist() == [ids]
 
 
-def test_dictionary_ids_of_boundary_tokens():
+def test_dictionary_scheme_encodes_boundary_tokens_as_special_symbols():
     mapper = DictionaryCharacters(5, DICTIONARY)
     assert mapper.boundaries().tolist() == [[11, 6, 10, 9, 9], [11, 7, 10, 9, 9]]
 
 
-def test_dictionary_ids_of_several_words_and_of_none():
+def test_dictionary_scheme_returns_one_row_per_word():
     mapper = DictionaryCharacters(4, DICTIONARY)
     assert mapper.ids(["a", "", "bbb"]).tolist() == [[11, 2, 10, 9], [11, 10, 9, 9], [11, 1, 1, 10]]
     assert mapper.ids([]).shape == (0, 4)
 
 
-def test_dictionary_without_code_points_maps_all_to_oov():
+def test_dictionary_without_code_points_maps_all_characters_to_oov():
     specials = {name: number for number, name in enumerate(DictionaryCharacters.SPECIAL_SYMBOLS)}
     # bos 1, eos 2, oov 3, pad 4, bow 5, eow 6.
     mapper = DictionaryCharacters(4, specials)
@@ -229,7 +229,7 @@ def test_dictionary_without_code_points_maps_all_to_oov():
 
 
 @pytest.mark.parametrize("missing", DictionaryCharacters.SPECIAL_SYMBOLS)
-def test_dictionary_without_a_special_symbol_is_rejected(missing):
+def test_dictionary_without_special_symbol_is_rejected(missing):
     rest = {symbol: number for symbol, number in DICTIONARY.items() if symbol != missing}
     with pytest.raises(FormatError, match=f"has no {missing}"):
         DictionaryCharacters(6, rest)
@@ -237,7 +237,7 @@ def test_dictionary_without_a_special_symbol_is_rejected(missing):
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(st.text(st.sampled_from("ab日😀cZ\u3000\ud800"), max_size=9), max_size=5))
-def test_dictionary_ids_equal_a_simple_implementation(words):
+def test_dictionary_ids_match_simple_reference_implementation(words):
     expected = []
     for word in words:
         inside = [DICTIONARY.get(c, DICTIONARY["<oov>"]) for c in word[:5]]
@@ -250,7 +250,7 @@ def test_dictionary_ids_equal_a_simple_implementation(words):
 # ------------------------------------------------------------------------- code points and jamo
 
 
-def test_code_points_are_between_bow_and_eow():
+def test_code_point_scheme_puts_word_between_bow_and_eow():
     dictionary = build_dictionary(["ab", "b"], [3, 2], "codepoints")
     specials = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
     assert list(dictionary.items()) == [*zip(specials, range(6), strict=True), ("b", 6), ("a", 7)]
@@ -267,7 +267,7 @@ def test_code_points_are_between_bow_and_eow():
 
 @given(words=st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
 @example(words=["각", "가a힣", "\uabff\ud7a4", "ㅋㅋ", ""])
-def test_jamo_equal_the_unicode_decomposition(words):
+def test_to_jamo_matches_unicode_decomposition(words):
     points, lengths = JamoCharacters.symbols(words)
     expected = ["".join(map(decomposed, word)) for word in words]
     assert "".join(map(chr, points.tolist())) == "".join(expected)
@@ -275,12 +275,12 @@ def test_jamo_equal_the_unicode_decomposition(words):
 
 
 def decomposed(character):
-    """Return the jamo of a Hangul syllable, and any other character as it is."""
+    """Return the jamo of a Hangul syllable, and any other character unchanged."""
     is_syllable = "\uac00" <= character <= "\ud7a3"
     return unicodedata.normalize("NFD", character) if is_syllable else character
 
 
-def test_jamo_ids_of_words():
+def test_jamo_scheme_decomposes_truncates_and_pads_words():
     dictionary = build_dictionary(["각가"], [1], "jamo", min_count=1)
     # By frequency, then by code point: ㄱ ㅏ twice, ㄱ as a final once.
     assert list(dictionary)[6:] == ["\u1100", "\u1161", "\u11a8"]
@@ -301,7 +301,7 @@ def test_jamo_ids_of_words():
     words=st.lists(st.text("ab각가é😀", max_size=9), min_size=1, max_size=6),
     width=st.integers(3, 12),
 )
-def test_symbol_schemes_equal_a_simple_implementation(scheme, words, width):
+def test_symbol_schemes_match_simple_reference_implementation(scheme, words, width):
     dictionary = build_dictionary(words, [1] * len(words), scheme, min_count=2)
     mapper = SYMBOL_SCHEMES[scheme](width, dictionary)
     begin, end = mapper.WORD_BOUNDARIES
@@ -338,7 +338,7 @@ def test_build_dictionary_omits_rare_symbols():
         ("codepoints", ["a" * 98], [1], 100),
     ],
 )
-def test_fitted_width(scheme, words, counts, width):
+def test_fitted_width_covers_all_but_one_in_a_thousand_words(scheme, words, counts, width):
     assert fitted_width(words, counts, scheme) == width
 
 

@@ -1,4 +1,4 @@
-"""Tests of opening inputs and of decoding their lines."""
+"""Tests for opening inputs and decoding their lines."""
 
 import io
 import sys
@@ -21,7 +21,7 @@ def test_opened_input_reads_files_and_standard_input(tmp_path, monkeypatch):
     assert (label_of("-"), label_of("a")) == ("standard input", "a")
 
 
-def test_opened_input_rejects_unreadable_inputs(tmp_path, monkeypatch):
+def test_opened_input_rejects_unreadable_input(tmp_path, monkeypatch):
     with (
         pytest.raises(InputError, match=r"Cannot read .*none: No such"),
         opened_input(str(tmp_path / "none")),
@@ -32,7 +32,7 @@ def test_opened_input_rejects_unreadable_inputs(tmp_path, monkeypatch):
         pass
 
 
-def test_decoded_line_removes_the_byte_order_mark_and_rejects_other_encodings():
+def test_decoded_line_removes_byte_order_mark_and_rejects_other_encodings():
     assert decoded_line("\ufeffa\n".encode(), "t", 1) == "a\n"
     assert decoded_line("\ufeffa\n".encode(), "t", 2) == "\ufeffa\n"
     with pytest.raises(InputError, match="standard input is not UTF-8: line 3, byte 2"):

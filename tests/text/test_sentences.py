@@ -1,4 +1,4 @@
-"""Tests of sentence splitting."""
+"""Tests for sentence splitting."""
 
 import time
 
@@ -34,12 +34,12 @@ from elmo.text.sentences import split_sentences
         ("! Go .", [1, 2]),
     ],
 )
-def test_split_sentences(words, n_words):
+def test_split_sentences_on_worked_examples(words, n_words):
     assert list(map(len, split_sentences(words.split()))) == n_words
 
 
 @given(st.lists(st.sampled_from(["a", "B", ".", "!", '"', "'", ")", "(", "…", "", "1"])))
-def test_split_sentences_keeps_all_words(words):
+def test_split_sentences_preserves_words_and_their_order(words):
     sentences = split_sentences(words)
     assert [word for sentence in sentences for word in sentence] == words
     assert all(sentences)

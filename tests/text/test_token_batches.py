@@ -1,4 +1,4 @@
-"""Tests of token batches: boundary tokens, word ids, distinct words, padding."""
+"""Tests for token batches: boundary tokens, word ids, distinct words, padding."""
 
 import dataclasses
 
@@ -23,12 +23,12 @@ def mapper():
     return TokenMapper(ByteCharacters(5))
 
 
-def test_mapper_without_characters_and_words_is_rejected():
+def test_token_mapper_without_characters_and_words_is_rejected():
     with pytest.raises(ConfigError, match="characters, a word id, or both"):
         TokenMapper(None)
 
 
-def test_batch_of_character_ids(mapper):
+def test_batch_has_character_ids_boundary_tokens_and_padding(mapper):
     begin, end, a, b = (
         [259, 257, 260, 261, 261],
         [259, 258, 260, 261, 261],
@@ -43,13 +43,13 @@ def test_batch_of_character_ids(mapper):
     ]
 
 
-def test_batch_of_word_ids():
+def test_batch_has_word_ids_if_mapper_has_only_a_word_table():
     mapper = TokenMapper(None, WORDS)
     batch = mapper.batch([["the", "cat"], ["dog", "", "the"], []])
     assert batch[:, :, 0].tolist() == [[1, 4, 5, 2, 0], [1, 3, 6, 4, 2], [1, 2, 0, 0, 0]]
 
 
-def test_row_has_characters_then_the_word_id():
+def test_token_row_has_character_ids_followed_by_word_id():
     mapper = TokenMapper(ByteCharacters(4), WORDS)
     assert mapper.rows(["the", "dog"]).tolist() == [
         [259, 117, 105, 260, 4],
@@ -59,7 +59,7 @@ def test_row_has_characters_then_the_word_id():
     assert mapper.batch([["the"], []])[1, 2].tolist() == [0] * 5
 
 
-def test_distinct_numbers_boundary_tokens_first(mapper):
+def test_distinct_puts_boundary_tokens_before_words(mapper):
     tokens = mapper.distinct([["a", "b", "a"], [], ["b"], ["a", "a"]])
     assert tokens.index.tolist() == [
         [0, 2, 3, 2, 1],
@@ -83,14 +83,14 @@ def test_empty_sentences_have_only_boundary_tokens(mapper, sentences):
     assert mapper.batch(sentences).shape == (len(sentences), 2, 5)
 
 
-def test_batch_of_no_sentences(mapper):
+def test_batch_without_sentences_is_empty(mapper):
     tokens = mapper.distinct([])
     assert tokens.index.shape == (0, 2)
     assert tokens.lengths.shape == (0,)
     assert mapper.batch([]).shape == (0, 2, 5)
 
 
-def test_boundary_token_as_a_word_is_spelled(mapper):
+def test_boundary_token_used_as_word_is_encoded_as_characters(mapper):
     tokens = mapper.distinct([["<S>"]])
     assert tokens.index.tolist() == [[0, 2, 1]]
     assert mapper.rows_with_boundaries(tokens.words)[2].tolist() == [259, 61, 84, 63, 260]
@@ -101,7 +101,7 @@ any_word = st.text(st.characters(), max_size=8)
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.lists(st.lists(any_word, max_size=5), min_size=1, max_size=5), st.integers(3, 12))
-def test_batches_equal_the_reference(sentences, width):
+def test_batches_of_arbitrary_sentences_match_reference(sentences, width):
     mapper = TokenMapper(ByteCharacters(width))
     expected = character_batch(sentences, width)
     assert mapper.batch(sentences).tolist() == expected.tolist()
@@ -116,12 +116,12 @@ def test_batches_equal_the_reference(sentences, width):
 # ------------------------------------------------------------------------------------ word tables
 
 
-def test_word_table_truncates_words():
+def test_word_table_truncates_words_before_lookup():
     table = WordTable({"日本": 4, "日本語": 5}, begin=1, end=2, unknown=3, max_characters=2)
     assert table.column(["日本語", "日", "日本"]).tolist() == [[4], [3], [4]]
 
 
-def test_word_table_column_of_no_words():
+def test_word_table_column_is_empty_without_words():
     assert WORDS.column([]).shape == (0, 1)
     assert WORDS.column([]).dtype == np.int64
 
@@ -142,20 +142,20 @@ def word_config(**options):
     return ModelConfig(text, encoder, LSTMConfig(cell_dim=4, projection_dim=4))
 
 
-def test_token_mapper_of_a_byte_model():
+def test_token_mapper_for_byte_model_has_no_word_table():
     mapper = token_mapper(TINY, None, None)
     assert mapper.words is None
     assert mapper.boundaries().shape == (2, 12)
 
 
-def test_word_ids_equal_those_of_bilm_tf(golden_path):
+def test_word_ids_match_bilm_tf_test_vocabulary(golden_path):
     vocabulary = Vocabulary.load(golden_path("bilm-tf/data/vocab_test.txt"))
     mapper = token_mapper(word_config(), None, vocabulary.ids)
     batch = mapper.batch([["The", "first", "."], ["It", "said"]])
     assert batch[:, :, 0].tolist() == [[2, 18, 75, 6, 1], [2, 67, 21, 1, 0]]
 
 
-def test_word_ids_equal_a_dump_of_bilm_tf(golden_path):
+def test_word_ids_match_ids_dumped_from_bilm_tf(golden_path):
     folder = golden_path("generated/bilm-tf")
     vocabulary = Vocabulary.load(folder / "dump_vocab.txt")
     lines = (folder / "dump_dataset.txt").read_text("utf-8").splitlines()
@@ -165,7 +165,7 @@ def test_word_ids_equal_a_dump_of_bilm_tf(golden_path):
     assert mapper.batch([line.split() for line in lines])[:, :, 0].tolist() == expected.tolist()
 
 
-def test_token_mapper_of_word_ids():
+def test_token_mapper_maps_boundary_tokens_in_text_to_unknown():
     words = {"<S>": 0, "</S>": 1, "<UNK>": 2, "the": 3}
     mapper = token_mapper(word_config(), None, words)
     batch = mapper.batch([["the", "dog", "<UNK>"]])
@@ -174,7 +174,7 @@ def test_token_mapper_of_word_ids():
     assert mapper.rows(["<S>", "</S>"]).tolist() == [[3], [3]]
 
 
-def test_token_mapper_of_word_ids_without_unknown_token():
+def test_token_mapper_without_unknown_token_rejects_unknown_words():
     mapper = token_mapper(word_config(), None, {"<S>": 0, "</S>": 1, "the": 2})
     assert mapper.rows(["the"]).tolist() == [[3]]
     with pytest.raises(InputError, match="has no <UNK>"):
@@ -182,13 +182,13 @@ def test_token_mapper_of_word_ids_without_unknown_token():
 
 
 @pytest.mark.parametrize("missing", ["<S>", "</S>"])
-def test_word_table_without_a_boundary_token_is_rejected(missing):
+def test_word_table_without_boundary_token_is_rejected(missing):
     words = {word: i for i, word in enumerate(["<S>", "</S>", "<UNK>"]) if word != missing}
     with pytest.raises(ConfigError, match="Both boundary tokens are required"):
         token_mapper(word_config(), None, words)
 
 
-def test_special_tokens_can_have_other_names():
+def test_word_table_uses_configured_special_token_names():
     words = {"<oov>": 0, "<bos>": 1, "<eos>": 2, "the": 3}
     config = word_config(special_tokens=("<bos>", "<eos>", "<oov>"))
     batch = token_mapper(config, None, words).batch([["the", "dog"]])
@@ -200,7 +200,7 @@ def cache_config():
     return dataclasses.replace(TINY, encoder=encoder)
 
 
-def test_cached_table_has_id_0_for_unknown_words():
+def test_cached_word_table_maps_unknown_words_to_id_0():
     words = {"<S>": 0, "</S>": 1, "<UNK>": 2, "the": 3}
     mapper = token_mapper(cache_config(), None, words)
     column = mapper.rows(["the", "dog", "<UNK>", "<S>"])[:, -1]
@@ -208,14 +208,14 @@ def test_cached_table_has_id_0_for_unknown_words():
     assert mapper.boundaries()[:, -1].tolist() == [1, 2]
 
 
-def test_cached_table_without_boundary_tokens_has_id_0_for_them():
+def test_cached_word_table_maps_missing_boundary_tokens_to_id_0():
     mapper = token_mapper(cache_config(), None, {"the": 0})
     assert mapper.boundaries()[:, -1].tolist() == [0, 0]
     assert mapper.boundaries()[:, 1].tolist() == [257, 258]
     assert mapper.rows(["the"])[0, -1] == 1
 
 
-def test_dictionary_scheme_with_truncated_words():
+def test_cut_words_truncates_words_before_word_table_lookup():
     symbols = ["a", "b", "<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
     characters = {symbol: number for number, symbol in enumerate(symbols)}
     text = TextConfig(
@@ -236,7 +236,7 @@ def test_dictionary_scheme_with_truncated_words():
 @pytest.mark.parametrize(
     ("scheme", "row"), [("codepoints", [5, 3, 6, 4, 4]), ("jamo", [5, 7, 8, 6, 4])]
 )
-def test_token_mapper_of_symbol_schemes(scheme, row):
+def test_token_mapper_uses_configured_symbol_scheme(scheme, row):
     characters = build_dictionary(["가"], [2], "jamo")
     config = ModelConfig(
         TextConfig(characters=scheme, max_characters=5),

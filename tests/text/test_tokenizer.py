@@ -1,4 +1,4 @@
-"""Tests of the tokenizers: their words, that no text is lost, and linear running time."""
+"""Tests for the tokenizers: expected words, complete coverage of the text, linear running time."""
 
 import sys
 import time
@@ -157,15 +157,15 @@ rule_text = st.lists(
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
-def test_english_words_of_examples(text: str, expected: str) -> None:
+def test_english_tokenizer_on_worked_examples(text: str, expected: str) -> None:
     assert ENGLISH.words(text) == (expected.split("|") if expected else [])
 
 
-def test_english_splits_pipe_characters() -> None:
+def test_english_tokenizer_splits_at_pipe_characters() -> None:
     assert ENGLISH.words("a | b|c") == ["a", "|", "b", "|", "c"]
 
 
-def test_tokens_have_offsets() -> None:
+def test_tokens_have_character_offsets() -> None:
     expected = [Token("do", 1, 3), Token("n't", 3, 6), Token("go", 8, 10), Token(".", 10, 11)]
     assert ENGLISH.tokens(" don't  go.\n") == expected
     assert WHITESPACE.tokens(" don't  go.\n") == [Token("don't", 1, 6), Token("go.", 8, 11)]
@@ -189,7 +189,7 @@ def test_tokenizers_drop_only_white_space(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=100, deadline=None)
 @given(text=any_text | rule_text)
-def test_words_are_deterministic_and_equal_to_tokens(name: str, text: str) -> None:
+def test_words_are_deterministic_and_match_tokens(name: str, text: str) -> None:
     words = cached_tokenizer(name).words(text)
     assert words == cached_tokenizer(name).words(text)
     assert words == [token.text for token in cached_tokenizer(name).tokens(text)]
@@ -197,18 +197,18 @@ def test_words_are_deterministic_and_equal_to_tokens(name: str, text: str) -> No
 
 @settings(max_examples=100, deadline=None)
 @given(text=any_text | rule_text)
-def test_whitespace_tokenizer_equals_str_split(text: str) -> None:
+def test_whitespace_tokenizer_matches_str_split(text: str) -> None:
     assert [token.text for token in WHITESPACE.tokens(text)] == text.split()
 
 
 @pytest.mark.parametrize("sentence", ORDINARY_SENTENCES)
-def test_english_words_joined_by_spaces_are_split_the_same(sentence: str) -> None:
+def test_english_tokenizer_is_idempotent_on_ordinary_sentences(sentence: str) -> None:
     words = ENGLISH.words(sentence)
     assert ENGLISH.words(" ".join(words)) == words
 
 
 @pytest.mark.parametrize("repeated", SLOW_TEXTS.values(), ids=SLOW_TEXTS.keys())
-def test_english_takes_linear_time(repeated: str) -> None:
+def test_english_tokenizer_runs_in_linear_time(repeated: str) -> None:
     # A megabyte takes about one second; quadratic time would be hours on any machine.
     text = repeated * (1_000_000 // len(repeated.encode()))
     start = time.process_time()
@@ -218,7 +218,7 @@ def test_english_takes_linear_time(repeated: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tokenizer_has_the_requested_name(name: str) -> None:
+def test_get_tokenizer_returns_tokenizer_with_requested_name(name: str) -> None:
     tokenizer: Tokenizer = get_tokenizer(name)
     assert tokenizer.name == name
 
@@ -243,7 +243,7 @@ def test_unknown_tokenizer_error_lists_known_names() -> None:
         ("a\u200db\r\n", "a\u200d|b"),
     ],
 )
-def test_characters_splits_every_character(text: str, expected: str) -> None:
+def test_character_tokenizer_splits_every_character(text: str, expected: str) -> None:
     assert get_tokenizer("characters").words(text) == (expected.split("|") if expected else [])
 
 
@@ -263,7 +263,7 @@ def test_characters_splits_every_character(text: str, expected: str) -> None:
         ([(1, 4), (3, 6)], "a|b|cd|e"),
     ],
 )
-def test_tokens_from_spans(spans: list[tuple[int, int]], expected: str) -> None:
+def test_tokens_from_spans_on_worked_examples(spans: list[tuple[int, int]], expected: str) -> None:
     assert [token.text for token in tokens_from_spans("ab cd e", spans)] == expected.split("|")
 
 
@@ -290,18 +290,18 @@ def test_tokens_from_spans_drops_only_white_space(text: str, spans: list[tuple[i
         ("👍𠮷 한국어를", "👍|𠮷|한국어|를"),
     ],
 )
-def test_korean_splits_morphemes(text: str, expected: str) -> None:
+def test_korean_tokenizer_splits_text_into_morphemes(text: str, expected: str) -> None:
     assert cached_tokenizer("korean").words(text) == expected.split("|")
 
 
-def test_spacy_uses_the_tokenizer_of_the_pipeline() -> None:
+def test_spacy_tokenizer_matches_tokenizer_of_pipeline() -> None:
     tokenizer = cached_tokenizer("spacy:blank-en")
     assert tokenizer.name == "spacy:blank-en"
     assert tokenizer.words("I don't know,  Mr. X.") == ["I", "do", "n't", "know", ",", "Mr.", "X."]
 
 
 @pytest.mark.parametrize("name", ["spacy:no_such_pipeline", "spacy:blank-qqq", "spacy:"])
-def test_spacy_pipeline_that_is_not_installed_is_rejected(name: str) -> None:
+def test_spacy_pipeline_that_is_not_installed_raises_error(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} cannot be loaded.*download"):
         get_tokenizer(name)
 
@@ -310,7 +310,9 @@ def test_spacy_pipeline_that_is_not_installed_is_rejected(name: str) -> None:
     ("name", "package", "extra"),
     [("korean", "kiwipiepy", "ko"), ("spacy:blank-en", "spacy", "spacy")],
 )
-def test_missing_package_names_the_extra(monkeypatch, name: str, package: str, extra: str) -> None:
+def test_error_for_missing_tokenizer_package_names_the_extra(
+    monkeypatch, name: str, package: str, extra: str
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     korean._kiwi.cache_clear()
     with pytest.raises(MissingExtra, match=rf"{name}.*elmo-torch\[{extra}\]"):

@@ -1,4 +1,4 @@
-"""Tests of vocabulary files and their known problems."""
+"""Tests for vocabulary files and their known problems."""
 
 import gzip
 import logging
@@ -11,7 +11,7 @@ from elmo.text.vocabulary import Vocabulary
 PLAIN = b"<S>\n</S>\n<UNK>\nthe\ncat\n"
 
 
-def test_load_reads_a_text_file(tmp_path, caplog):
+def test_load_reads_text_file(tmp_path, caplog):
     path = tmp_path / "vocab.txt"
     path.write_bytes(PLAIN)
     vocabulary = Vocabulary.load(path)
@@ -23,7 +23,7 @@ def test_load_reads_a_text_file(tmp_path, caplog):
     vocabulary.require_special_tokens()
 
 
-def test_load_reads_a_gzipped_file(tmp_path):
+def test_load_reads_gzipped_file(tmp_path):
     path = tmp_path / "vocab.txt.gz"
     path.write_bytes(gzip.compress(PLAIN))
     assert Vocabulary.load(path).words == Vocabulary.parse(PLAIN, "vocab.txt").words
@@ -36,7 +36,7 @@ def test_load_accepts_swapped_boundary_tokens(golden_path):
     assert vocabulary.problems() == []
 
 
-def test_special_tokens_can_be_in_any_order():
+def test_require_special_tokens_accepts_any_order():
     Vocabulary(["the", "</S>", "<UNK>", "cat", "<S>"]).require_special_tokens()
 
 
@@ -58,7 +58,7 @@ def test_missing_special_token_is_reported_and_rejected_for_training(tmp_path, c
         vocabulary.require_special_tokens()
 
 
-def test_repeated_word_keeps_all_lines_and_has_the_last_id():
+def test_repeated_word_has_id_of_its_last_line():
     vocabulary = Vocabulary.parse(PLAIN + b"the\ndog\nthe\n", "v.txt")
     assert len(vocabulary) == 8
     assert vocabulary.ids["the"] == 7
@@ -69,12 +69,12 @@ def test_repeated_word_keeps_all_lines_and_has_the_last_id():
     ]
 
 
-def test_one_repeated_word_is_reported():
+def test_single_repeated_word_is_reported_in_singular():
     (problem,) = Vocabulary.parse(PLAIN + b"the\n", "v.txt").problems()
     assert "repeats 1 word." in problem
 
 
-def test_maxtermid_line_has_no_id():
+def test_maxtermid_line_is_skipped():
     vocabulary = Vocabulary.parse(b"<S>\n</S>\n!!!MAXTERMID\n<UNK>\n !!!MAXTERMID \nthe\n", "v")
     assert vocabulary.words == ("<S>", "</S>", "<UNK>", "the")
     assert vocabulary.ids["the"] == 3
@@ -100,11 +100,11 @@ def test_maxtermid_line_has_no_id():
         (b"two words\n", ("two words",)),
     ],
 )
-def test_parse_splits_lines(data, words):
+def test_parse_splits_at_newlines_and_strips_white_space(data, words):
     assert Vocabulary.parse(data, "vocab.txt").words == words
 
 
-def test_parse_rejects_other_encodings_with_their_line():
+def test_parse_error_for_other_encoding_names_the_line():
     with pytest.raises(FormatError, match=r"vocabulary v\.txt is not UTF-8 at line 3\.$"):
         Vocabulary.parse(b"<S>\n</S>\nna\xefve\n", "v.txt")
 
@@ -123,13 +123,13 @@ def wrong_checksum(data):
 
 
 @pytest.mark.parametrize("damage", [truncated, corrupted, wrong_checksum, lambda data: PLAIN])
-def test_parse_rejects_a_damaged_gzip_file(damage):
+def test_parse_rejects_damaged_gzip_data(damage):
     data = damage(gzip.compress(PLAIN * 50))
     with pytest.raises(FormatError, match=r"vocabulary v\.txt\.gz is not a complete gzip file"):
         Vocabulary.parse(data, "v.txt.gz")
 
 
-def test_load_rejects_a_missing_file_and_a_folder(tmp_path):
+def test_load_rejects_missing_file_and_folder(tmp_path):
     with pytest.raises(FormatError, match=r"Cannot read the vocabulary .*none\.txt: No such file"):
         Vocabulary.load(tmp_path / "none.txt")
     with pytest.raises(FormatError, match=r"Cannot read the vocabulary .*: Is a directory"):
@@ -137,6 +137,6 @@ def test_load_rejects_a_missing_file_and_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize("words", [(), ("a",), ("<S>", "", "日本", "a"), ("",), ("a", "a")])
-def test_to_bytes_and_parse_round_trip(words):
+def test_vocabulary_round_trips_through_to_bytes_and_parse(words):
     data = Vocabulary(words).to_bytes()
     assert Vocabulary.parse(data, "vocab.txt").words == words

@@ -27,7 +27,7 @@ def content(step, size=100):
 
 
 def same(one, other):
-    """Whether two contents are bitwise equal."""
+    """Whether the contents of two checkpoints are bitwise equal."""
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
     if isinstance(one, dict):
@@ -57,14 +57,14 @@ def test_load_newest_returns_saved_content(tmp_path):
     assert same(checkpoint.load_newest(folder), content(7))
 
 
-def test_save_keeps_the_last_two_checkpoints(tmp_path):
+def test_save_deletes_all_but_the_last_two_checkpoints(tmp_path):
     paths = [checkpoint.save(tmp_path, step, content(step)) for step in (1, 2, 10, 9_999_999_999)]
     assert sorted(tmp_path.iterdir()) == sorted(paths[-2:])
     assert same(checkpoint.load_newest(tmp_path), content(9_999_999_999))
 
 
-def test_save_replaces_the_checkpoint_of_the_same_step(tmp_path):
-    """The latest file wins, whatever its checksum, and the previous step is kept."""
+def test_save_replaces_an_existing_checkpoint_of_the_same_step(tmp_path):
+    """The file written last is loaded, whatever its checksum; the previous step is not deleted."""
     before = checkpoint.save(tmp_path, 1, content(1))
     for number in range(6):
         path = checkpoint.save(tmp_path, 2, {"number": number})
@@ -72,7 +72,7 @@ def test_save_replaces_the_checkpoint_of_the_same_step(tmp_path):
         assert checkpoint.load_newest(tmp_path) == {"number": number}
 
 
-def test_save_and_load_ignore_other_files(tmp_path):
+def test_save_and_load_newest_ignore_files_that_are_not_checkpoints(tmp_path):
     for name in ("step-5.pt", "step-000000005-0000000g.pt", "notes.txt"):
         (tmp_path / name).write_text("mine")
     for step in (1, 2, 3):
@@ -109,7 +109,7 @@ def empty(data):
 @pytest.mark.parametrize(
     "damage", [truncated, without_last_byte, with_flipped_bit, with_extra_byte, empty]
 )
-def test_load_newest_falls_back_to_the_previous_checkpoint(tmp_path, caplog, damage):
+def test_load_newest_falls_back_if_the_last_checkpoint_is_damaged(tmp_path, caplog, damage):
     first = checkpoint.save(tmp_path, 1, content(1))
     second = checkpoint.save(tmp_path, 2, content(2))
     second.write_bytes(damage(second.read_bytes()))
@@ -133,13 +133,13 @@ def test_load_newest_returns_none_if_all_checkpoints_are_damaged(tmp_path, caplo
     assert not list(tmp_path.iterdir())
 
 
-def test_load_newest_rejects_a_wrong_checksum_in_the_name(tmp_path):
+def test_load_newest_rejects_a_file_name_with_a_wrong_checksum(tmp_path):
     path = checkpoint.save(tmp_path, 1, content(1))
     path.rename(path.with_name("step-000000001-00000000.pt"))
     assert checkpoint.load_newest(tmp_path) is None
 
 
-def test_load_newest_deletes_unfinished_files(tmp_path, caplog):
+def test_load_newest_deletes_partially_written_files(tmp_path, caplog):
     path = checkpoint.save(tmp_path, 1, content(1))
     for name in ("step-000000002.writing", ".step-000000002.writing.77.partial"):
         (tmp_path / name).write_bytes(path.read_bytes()[:50])
@@ -182,7 +182,7 @@ def run_program(program, folder):
     )
 
 
-def test_killed_write_leaves_the_previous_checkpoint(tmp_path):
+def test_previous_checkpoint_is_loadable_after_a_killed_write(tmp_path):
     path = checkpoint.save(tmp_path, 1, content(1))
     assert run_program(KILL_WHILE_WRITING, tmp_path).returncode == -9
     assert len(list(tmp_path.iterdir())) == 2
@@ -211,8 +211,8 @@ print(json.dumps(messages))
 """
 
 
-def test_full_disk_leaves_existing_checkpoints(tmp_path):
-    """A file size limit stops the write at several offsets, in a separate process."""
+def test_existing_checkpoints_are_loadable_after_a_full_disk(tmp_path):
+    """A file size limit makes the write fail at several offsets, in a separate process."""
     for step in (1, 2):
         checkpoint.save(tmp_path, step, content(step))
     before = snapshot(tmp_path)
@@ -220,14 +220,14 @@ def test_full_disk_leaves_existing_checkpoints(tmp_path):
     assert run.returncode == 0, run.stderr
     messages = json.loads(run.stdout)
     assert len(messages) == 6
-    assert all("File too large; nothing was left behind" in message for message in messages)
+    assert all("File too large. No partial file was left" in message for message in messages)
     assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left"), KeyboardInterrupt(), MemoryError()]
 )
-def test_failed_save_leaves_existing_checkpoints(tmp_path, monkeypatch, error):
+def test_existing_checkpoints_are_unchanged_after_a_failed_save(tmp_path, monkeypatch, error):
     for step in (1, 2):
         checkpoint.save(tmp_path, step, content(step))
     before = snapshot(tmp_path)
@@ -261,7 +261,7 @@ class Malicious:
         return Path.touch, (Path(self.path),)
 
 
-def test_load_newest_does_not_execute_code(tmp_path):
+def test_load_newest_does_not_execute_pickled_code(tmp_path):
     trap = tmp_path / "executed"
     checkpoint.save(tmp_path, 1, {"a": Malicious(str(trap))})
     with pytest.raises(pickle.UnpicklingError):

@@ -1,4 +1,4 @@
-"""Tests of steps as CUDA graphs: their inputs and, on a GPU, equality with eager steps."""
+"""Tests of CUDA graph steps: their inputs and, on a GPU, equality with eager steps."""
 
 import contextlib
 import copy
@@ -47,7 +47,7 @@ from elmo.train.softmax_heads import DrawnRows
         ("cuda", 1, 1, "adaptive", False),
     ],
 )
-def test_can_capture_depends_on_device_and_options(
+def test_can_capture_depends_on_device_and_run_options(
     device, processes, accumulate, softmax, expected
 ):
     fabric = SimpleNamespace(device=torch.device(device), world_size=processes)
@@ -76,7 +76,7 @@ DRAWN = DrawnRows(
 )
 
 
-def test_step_arrays_returns_all_fields_as_int64():
+def test_step_arrays_returns_all_batch_and_row_fields_as_int64():
     arrays = step_arrays(BATCH, DRAWN)
     assert all(array.dtype == np.int64 for array in arrays.values())
     expected = {**vars(BATCH), **vars(DRAWN)}
@@ -87,7 +87,7 @@ def test_step_arrays_returns_all_fields_as_int64():
     assert step_arrays(None, DRAWN).keys() == vars(DRAWN).keys()
 
 
-def test_step_rows_returns_rows_with_float_mask():
+def test_step_rows_returns_softmax_rows_with_a_float_mask():
     inputs = {name: torch.from_numpy(array) for name, array in step_arrays(BATCH, DRAWN).items()}
     rows = step_rows(inputs)
     for name, array in vars(DRAWN).items():
@@ -97,7 +97,7 @@ def test_step_rows_returns_rows_with_float_mask():
     assert {rows.ids.dtype, rows.sampled.dtype, rows.n_tries.dtype} == {torch.int64}
 
 
-def test_split_by_name_restores_the_arrays():
+def test_split_by_name_restores_concatenated_arrays():
     arrays = step_arrays(BATCH, DRAWN)
     flat = np.concatenate([array.ravel() for array in arrays.values()]).astype(np.int32)
     named = _split_by_name(
@@ -117,7 +117,7 @@ def test_pad_words_appends_word_0():
     assert padded["index"] is words
 
 
-def test_round_up_gives_few_sizes_close_above_n():
+def test_round_up_returns_few_distinct_sizes_slightly_above_n():
     sizes = [round_up(n) for n in range(1, 16_385)]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) <= 64
@@ -194,7 +194,7 @@ def learner_of(config, accelerator="cuda", seed=0, precision="32-true"):
 
 
 def segment_of(number):
-    """Return the segment of a step."""
+    """Return the BPTT segment for a step."""
     generator, shape = np.random.default_rng(number), (2, STEPS, STREAMS)
     inputs, targets = generator.integers(0, SIZES[number] + 2, (2, *shape))
     resets = generator.random(shape) < 0.1
@@ -202,7 +202,7 @@ def segment_of(number):
 
 
 def run_steps(learner, numbers=EVERY):
-    """Run steps and return their losses and gradient norms, (steps, 3)."""
+    """Run training steps and return their losses and gradient norms, of shape (steps, 3)."""
     results = []
     for number in numbers:
         batches = learner.batches(segment_of(number))
@@ -216,7 +216,7 @@ def run_steps(learner, numbers=EVERY):
 
 @contextlib.contextmanager
 def no_synchronization():
-    """Turn every synchronization with the device into an error."""
+    """Raise an error at every synchronization with the device."""
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -226,14 +226,14 @@ def no_synchronization():
 
 
 def check_captured(learner):
-    """Check that the last size was captured, and thus replayed at least once."""
+    """Check that a graph was captured for the last size, so that it was replayed at least once."""
     assert learner.graph_step._captured.graph is not None
     words = [learner.batches(segment_of(number))[0].words for number in EVERY]
     assert learner.graph_step.n_words == max(round_up(len(distinct)) for distinct in words)
 
 
 def check_same(captured, eager, results, expected):
-    """Compare two learners after the same steps, and the results of these steps."""
+    """Check that two learners have equal states and results after the same steps."""
     torch.testing.assert_close(results, expected, rtol=2e-4, atol=0)
     torch.testing.assert_close((captured.h, captured.c), (eager.h, eager.c), rtol=0, atol=1e-3)
     start, one, other = make_network(SHAPE).state_dict(), weights(captured), weights(eager)
@@ -246,8 +246,8 @@ def check_same(captured, eager, results, expected):
     assert total > 1.0
 
 
-def test_segments_have_several_sizes():
-    """An assumption of the GPU tests: sizes grow, and the largest occurs several times."""
+def test_segments_in_gpu_tests_have_several_padded_sizes():
+    """The GPU tests assume that sizes grow and that the largest size occurs several times."""
     learner = learner_of(config_of("sampled"), "cpu")
     sizes = []
     for number in EVERY:
@@ -263,7 +263,7 @@ def test_segments_have_several_sizes():
 
 @pytest.mark.usefixtures("exact")
 def test_padded_steps_equal_eager_steps(softmax, optimizer):
-    """Without a GPU: inputs are padded as for a CUDA graph, but the steps run eagerly."""
+    """This runs without a GPU: inputs are padded as for a CUDA graph, but steps run eagerly."""
     config = config_of(softmax, optimizer)
     padded, eager = learner_of(config, "cpu"), learner_of(config, "cpu")
     without_capture(padded)
@@ -286,7 +286,7 @@ class TestCaptured:
     def test_captured_steps_equal_eager_steps_in_bfloat16_with_large_batch(
         self, monkeypatch, softmax, optimizer
     ):
-        """With a large batch, PyTorch uses other kernels for the gradients of embeddings."""
+        """With a large batch, PyTorch uses different kernels for embedding gradients."""
         monkeypatch.setattr(sys.modules[__name__], "STREAMS", 256)
         config = config_of(softmax, optimizer)
         captured, eager = (learner_of(config, precision="bf16-mixed") for _ in range(2))
@@ -298,8 +298,8 @@ class TestCaptured:
 
     @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize("locked", [False, True])
-    def test_dropouts_of_captured_steps_equal_those_of_padded_eager_steps(self, softmax, locked):
-        """Including embedding dropout, which draws random numbers for padding words too."""
+    def test_captured_steps_use_the_same_dropout_masks_as_padded_eager_steps(self, softmax, locked):
+        """This includes embedding dropout, which also draws random numbers for padding words."""
         regularization = dataclasses.replace(DROPOUTS, embedding_dropout=0.2, locked=locked)
         config = config_of(softmax, regularization=regularization)
         captured, eager = learner_of(config), learner_of(config)
@@ -309,8 +309,8 @@ class TestCaptured:
         check_same(captured, eager, results, expected)
 
     @pytest.mark.usefixtures("exact")
-    def test_captured_step_depends_only_on_its_number(self):
-        """Replays draw new dropout masks for each step number, and the same for the same one."""
+    def test_dropout_in_captured_steps_depends_only_on_the_step_number(self):
+        """Replays use the same dropout mask only for the same step number."""
         learner = learner_of(config_of("full"))
         run_steps(learner, range(SOFTMAX_STEPS, len(SIZES)))
         check_captured(learner)
@@ -329,8 +329,10 @@ class TestCaptured:
 
     @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
     @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-    def test_captured_step_does_not_synchronize(self, softmax, optimizer, precision):
-        """A replay does not synchronize with the device; only reading the loss does."""
+    def test_captured_step_does_not_synchronize_with_the_device(
+        self, softmax, optimizer, precision
+    ):
+        """Only reading the loss synchronizes with the device."""
         learner = learner_of(config_of(softmax, optimizer), precision=precision)
         run_steps(learner)
         check_captured(learner)
@@ -345,7 +347,9 @@ class TestCaptured:
 
     @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-    def test_resumed_steps_equal_uninterrupted_steps(self, tmp_path, softmax, optimizer, precision):
+    def test_captured_steps_after_resuming_equal_uninterrupted_steps(
+        self, tmp_path, softmax, optimizer, precision
+    ):
         config = config_of(softmax, optimizer)
         learner, resumed = (learner_of(config, seed=seed, precision=precision) for seed in (0, 99))
         run_steps(learner, range(9))
@@ -359,10 +363,10 @@ class TestCaptured:
 
     @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize(("before", "after"), [("cpu", "cuda"), ("cuda", "cpu")])
-    def test_checkpoint_resumes_on_another_device(
+    def test_checkpoint_can_be_resumed_on_another_device(
         self, tmp_path, softmax, optimizer, before, after
     ):
-        """Without dropout, whose masks differ between devices."""
+        """Dropout is disabled, because its masks differ between devices."""
         config = config_of(softmax, optimizer, RegularizationConfig(dropout=0.0))
         learner, resumed = learner_of(config, before), learner_of(config, after, seed=99)
         run_steps(learner, range(6))

@@ -1,4 +1,4 @@
-"""Tests of the plot of a run."""
+"""Tests of plotting the losses and metrics of a run."""
 
 import math
 import sys
@@ -13,7 +13,7 @@ PNG = b"\x89PNG"
 
 
 @pytest.mark.parametrize("first_factor", [1.2, 9.0])
-def test_draw_curves_writes_png_for_language_model(tmp_path, first_factor):
+def test_draw_curves_writes_a_png_file_for_a_language_model(tmp_path, first_factor):
     with Report(tmp_path, PretrainConfig(("x",), "y")) as report:
         for step in range(1, 50):
             report.step(step, {"loss": 5.0 if step != 7 else math.nan, "learning_rate": 0.1})
@@ -26,7 +26,7 @@ def test_draw_curves_writes_png_for_language_model(tmp_path, first_factor):
     assert path.read_bytes().startswith(PNG)
 
 
-def test_draw_curves_draws_all_metrics_of_other_models(tmp_path, monkeypatch):
+def test_draw_curves_plots_all_metrics_of_models_without_perplexity(tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(
         "elmo.train.curves._draw_scores", lambda axes, scores: drawn.update(scores=scores)
@@ -46,7 +46,7 @@ def test_draw_curves_accepts_an_empty_log(tmp_path):
     assert draw_curves(tmp_path).read_bytes().startswith(PNG)
 
 
-def test_draw_curves_warns_without_matplotlib(tmp_path, monkeypatch, caplog):
+def test_draw_curves_logs_a_warning_without_matplotlib(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert draw_curves(tmp_path) is None
     assert "pip install 'elmo-torch[train]'" in caplog.text

@@ -1,4 +1,4 @@
-"""Tests of deterministic training on a CPU and of restoring the global settings of PyTorch."""
+"""Tests of deterministic CPU training and of restoring PyTorch's global settings."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def global_settings():
         ("bfloat16", False, (True, False)),
     ],
 )
-def test_reproducible_sets_and_restores_settings_on_cpu(
+def test_reproducible_sets_and_restores_pytorch_settings_on_cpu(
     monkeypatch, precision, has_bfloat16, expected
 ):
     monkeypatch.setattr(devices, "onednn_has_bfloat16", lambda: has_bfloat16)
@@ -32,7 +32,7 @@ def test_reproducible_sets_and_restores_settings_on_cpu(
     assert global_settings() == before == (False, True)
 
 
-def test_reproducible_restores_settings_after_an_error(monkeypatch):
+def test_reproducible_restores_pytorch_settings_after_an_error(monkeypatch):
     monkeypatch.setattr(devices, "onednn_has_bfloat16", lambda: False)
     run = RunConfig(precision="bfloat16")
     with pytest.raises(ValueError, match="failed"), reproducible(CPU, run):
@@ -40,13 +40,13 @@ def test_reproducible_restores_settings_after_an_error(monkeypatch):
     assert global_settings() == (False, True)
 
 
-def test_reproducible_changes_nothing_on_other_devices():
+def test_reproducible_changes_no_settings_on_other_devices():
     with reproducible(torch.device("meta"), RunConfig(precision="bfloat16")):
         assert global_settings() == (False, True)
 
 
-def test_lstm_runs_in_bfloat16_on_cpu():
-    """PyTorch's LSTM fails if oneDNN is enabled but has no bfloat16 on this CPU."""
+def test_lstm_can_be_trained_in_bfloat16_on_cpu():
+    """PyTorch's LSTM fails if oneDNN is enabled but does not support bfloat16 on this CPU."""
     lstm = torch.nn.LSTM(4, 4)
     with reproducible(CPU, RunConfig(precision="bfloat16")):
         with torch.autocast("cpu", torch.bfloat16):

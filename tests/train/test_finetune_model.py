@@ -1,4 +1,4 @@
-"""Tests of fine-tuning models with a kept, extended or new softmax."""
+"""Tests of fine-tuning models with an existing, extended or new softmax."""
 
 import dataclasses
 import json
@@ -40,7 +40,7 @@ def config_of(model, data, out, **flags):
 
 @pytest.fixture
 def with_softmax(tmp_path):
-    """Path of a model with a softmax over a few words."""
+    """Return the path of a model with a softmax over a few words."""
     config = dataclasses.replace(TINY, n_softmax_words=len(KNOWN))
     model_folder.write(
         random_model(config, scale=1.0, vocabulary=Vocabulary(KNOWN)), tmp_path / "with_softmax"
@@ -50,12 +50,14 @@ def with_softmax(tmp_path):
 
 @pytest.fixture
 def without_softmax(tmp_path):
-    """Path of a model without a softmax, like the published files."""
+    """Return the path of a model without a softmax, like the published files."""
     model_folder.write(random_model(scale=1.0), tmp_path / "without_softmax")
     return tmp_path / "without_softmax"
 
 
-def test_finetune_improves_perplexity_and_reports_both(with_softmax, corpus, tmp_path, caplog):
+def test_finetune_improves_perplexity_and_reports_it_before_and_after(
+    with_softmax, corpus, tmp_path, caplog
+):
     result = finetune(config_of(with_softmax, corpus, tmp_path / "tuned"))
     assert result.best.mean < 0.7 * result.before.mean
     assert "before" in str(result)
@@ -68,8 +70,8 @@ def test_finetune_improves_perplexity_and_reports_both(with_softmax, corpus, tmp
     assert last["mean"] < first["mean"]
 
 
-def test_finetune_uses_the_reset_share_of_the_model(with_softmax, corpus, tmp_path):
-    """The evaluations before and after fine-tuning use the same share."""
+def test_finetune_uses_the_state_reset_fraction_saved_in_the_model(with_softmax, corpus, tmp_path):
+    """The evaluations before and after fine-tuning use the same fraction."""
 
     def adapted_config(folder, **flags):
         text = Corpus.open(corpus)
@@ -105,7 +107,7 @@ def test_new_words_share_the_probability_of_the_unknown_word(with_softmax, corpu
     assert list(unchanged.model.vocabulary.words) == KNOWN
 
 
-def test_new_softmax_is_trained_alone_first(without_softmax, corpus, tmp_path):
+def test_only_the_new_softmax_is_trained_in_the_first_steps(without_softmax, corpus, tmp_path):
     config = config_of(without_softmax, corpus, tmp_path / "tuned", softmax_steps=12)
     result = finetune(config)
     assert result.best.mean < result.before.mean < 16
@@ -128,7 +130,7 @@ def test_model_without_softmax_can_be_evaluated_after_finetuning(without_softmax
     assert evaluate(EvaluateConfig(text, str(tmp_path / "tuned"))).perplexity.mean < 30
 
 
-def test_finetune_uses_the_tokenizer_of_the_model(tmp_path):
+def test_finetune_uses_the_tokenizer_saved_in_the_model(tmp_path):
     model = random_model(scale=1.0).with_tokenizer("english")
     model_folder.write(model, tmp_path / "model")
     text = write_text(tmp_path / "text.txt")
@@ -140,15 +142,17 @@ def test_finetune_uses_the_tokenizer_of_the_model(tmp_path):
     assert read(tmp_path / "tuned").config.text.tokenizer == "english"
 
 
-def test_finetune_rejects_softmax_without_vocabulary(tmp_path, corpus):
+def test_finetune_rejects_a_model_with_softmax_but_no_vocabulary(tmp_path, corpus):
     config = dataclasses.replace(TINY, n_softmax_words=4)
     model_folder.write(random_model(config), tmp_path / "model")
     with pytest.raises(ConfigError, match="--old-vocab"):
         finetune(config_of(tmp_path / "model", corpus, tmp_path / "tuned"))
 
 
-def test_finetune_continues_a_bilm_tf_checkpoint(golden_path, tmp_path, caplog):
-    """Softmax and Adagrad accumulators are kept; new words get the initial accumulator."""
+def test_finetune_uses_softmax_and_accumulators_of_a_bilm_tf_checkpoint(
+    golden_path, tmp_path, caplog
+):
+    """New words start with the initial value of the Adagrad accumulator."""
     folder = golden_path("generated/bilm-tf")
     golden = np.load(folder / "checkpoint_all_variables.npz")
     accumulators = read_accumulators(folder / "checkpoint")
@@ -177,7 +181,7 @@ def test_finetune_continues_a_bilm_tf_checkpoint(golden_path, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("name", ["allennlp/elmo", "generated/elmoformanylangs/tiny.model"])
-def test_finetune_accepts_published_files(golden_path, tmp_path, corpus, name):
+def test_finetune_accepts_models_in_published_formats(golden_path, tmp_path, corpus, name):
     config = config_of(golden_path(name), corpus, tmp_path / "tuned", max_steps=6, softmax_steps=3)
     result = finetune(config)
     assert result.step == 6
@@ -185,7 +189,7 @@ def test_finetune_accepts_published_files(golden_path, tmp_path, corpus, name):
     assert np.isfinite(loaded.encode("anna sees cats")).all()
 
 
-def test_resumed_finetuning_keeps_the_first_evaluation(with_softmax, corpus, tmp_path):
+def test_resumed_finetuning_still_reports_the_first_evaluation(with_softmax, corpus, tmp_path):
     whole = finetune(config_of(with_softmax, corpus, tmp_path / "whole", max_steps=20))
     finetune(config_of(with_softmax, corpus, tmp_path / "parts", max_steps=10))
     lines = (tmp_path / "parts" / "log.jsonl").read_text().splitlines()
@@ -194,7 +198,9 @@ def test_resumed_finetuning_keeps_the_first_evaluation(with_softmax, corpus, tmp
     assert parts.before == whole.before
 
 
-def test_optimizer_options_override_a_bilm_tf_checkpoint(golden_path, tmp_path, corpus, caplog):
+def test_optimizer_options_override_those_of_a_bilm_tf_checkpoint(
+    golden_path, tmp_path, corpus, caplog
+):
     model = golden_path("generated/bilm-tf/checkpoint")
     vocab = golden_path("bilm-tf/train/vocab.txt")
     pretrained = read(model, vocab=vocab)
@@ -236,6 +242,8 @@ def test_new_words_are_added_to_the_input_embeddings(tmp_path, corpus, tied, cap
     assert ("Without --tied" in caplog.text) != tied
 
 
-def test_finetune_rejects_adaptive_softmax_for_a_full_one(with_softmax, corpus, tmp_path):
+def test_finetune_rejects_adaptive_softmax_for_a_model_with_full_softmax(
+    with_softmax, corpus, tmp_path
+):
     with pytest.raises(ConfigError, match="full softmax"):
         finetune(config_of(with_softmax, corpus, tmp_path / "tuned", softmax="adaptive"))

@@ -1,4 +1,4 @@
-"""Tests of one training step: losses, updates, frozen weights, and reproducibility."""
+"""Tests of training steps: losses, updates, frozen weights, and reproducibility."""
 
 import copy
 import dataclasses
@@ -52,7 +52,7 @@ SOFTMAXES = {
 
 @pytest.fixture(params=SOFTMAXES)
 def softmax_and_model(request):
-    """Name of a softmax, and the configuration of a model with it."""
+    """Return the name of a softmax and the configuration of a model with this softmax."""
     return SOFTMAXES[request.param]
 
 
@@ -62,7 +62,7 @@ def optimizer(request):
 
 
 def state_copy(learner):
-    """Return a deep copy of the state of a learner."""
+    """Return a deep copy of the learner's state."""
     return copy.deepcopy(learner.state_dict())
 
 
@@ -87,7 +87,7 @@ def gradient_norm(learner):
 
 @pytest.mark.parametrize("reset", [0.0, 1.0])
 @pytest.mark.parametrize("clustered", [False, True])
-def test_step_computes_losses_and_carries_state(reset, clustered):
+def test_step_returns_losses_and_carries_the_lstm_state(reset, clustered):
     config = make_config("adaptive" if clustered else "full", reset=reset)
     learner = make_learner(config, ADAPTIVE_MODEL if clustered else CHARACTER_MODEL)
     steps = batches(learner, 3)
@@ -112,7 +112,7 @@ def test_step_computes_losses_and_carries_state(reset, clustered):
     assert not learner.h.requires_grad
 
 
-def test_steps_update_all_weights_except_mixes(softmax_and_model, optimizer):
+def test_steps_update_all_weights_except_layer_mixes(softmax_and_model, optimizer):
     softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax, optimizer), shape)
     before = weights(learner)
@@ -128,7 +128,7 @@ def test_steps_update_all_weights_except_mixes(softmax_and_model, optimizer):
     assert first.rate == pytest.approx(0.2 if optimizer.optimizer == "adagrad" else 0.01 / 3)
 
 
-def test_repeated_steps_reduce_the_loss(softmax_and_model):
+def test_repeated_steps_on_the_same_batch_reduce_the_loss(softmax_and_model):
     softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax), shape)
     (step,) = batches(learner, 1)
@@ -140,7 +140,7 @@ def test_repeated_steps_reduce_the_loss(softmax_and_model):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_scheduled_rate_is_passed_to_all_optimizers(softmax_and_model):
+def test_scheduled_learning_rate_is_passed_to_all_optimizers(softmax_and_model):
     softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax, ADAMW), shape, n_steps=6)
     rates = []
@@ -158,7 +158,7 @@ def test_scheduled_rate_is_passed_to_all_optimizers(softmax_and_model):
 
 
 def spied_norms(learner):
-    """Return a list to which each optimizer step appends the norm of all gradients."""
+    """Return a list to which each optimizer step appends the total gradient norm."""
     norms = []
     step = learner.optimizer.step
 
@@ -171,7 +171,7 @@ def spied_norms(learner):
 
 
 @pytest.mark.parametrize("clip", [0.01, 0.0, 1e6])
-def test_clip_norm_limits_the_norm_of_all_gradients(softmax_and_model, clip):
+def test_clip_norm_limits_the_total_gradient_norm(softmax_and_model, clip):
     softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax, OptimizerConfig(clip_norm=clip)), shape)
     norms = spied_norms(learner)
@@ -207,7 +207,9 @@ def test_loss_scale_multiplies_gradients_but_not_reported_losses(softmax_and_mod
 
 
 @pytest.mark.parametrize("parts", [2, 4])
-def test_accumulated_step_equals_step_of_whole_batch(softmax_and_model, optimizer, parts):
+def test_step_with_gradient_accumulation_equals_step_on_the_whole_batch(
+    softmax_and_model, optimizer, parts
+):
     softmax, shape = softmax_and_model
     learners = [
         make_learner(make_config(softmax, optimizer, accumulate=accumulate), shape)
@@ -230,7 +232,7 @@ def test_accumulated_step_equals_step_of_whole_batch(softmax_and_model, optimize
     )
 
 
-def test_accumulated_batches_have_different_seeds():
+def test_batches_of_an_accumulated_step_use_different_seeds():
     learner = make_learner(make_config(regularization=DROPOUTS, accumulate=2))
     seeds = []
     seed = learner._seed
@@ -254,7 +256,7 @@ def test_streams_per_process_rejects_indivisible_batch_size(batch_size, accumula
         streams_per_process(config, processes)
 
 
-def test_streams_per_process_divides_by_processes_only():
+def test_streams_per_process_does_not_depend_on_gradient_accumulation():
     assert streams_per_process(make_config(batch_size=12, accumulate=3), 2) == 6
     with pytest.raises(ConfigError, match="must be a multiple of 3"):
         make_learner(make_config(accumulate=3))
@@ -264,8 +266,10 @@ def test_streams_per_process_divides_by_processes_only():
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_step_depends_only_on_state_segment_and_number(softmax_and_model, optimizer, locked):
-    """A step with equal weights, segment and number is the same, whatever happened before."""
+def test_step_depends_only_on_learner_state_segment_and_step_number(
+    softmax_and_model, optimizer, locked
+):
+    """Earlier steps, evaluations and random numbers do not affect the result of a step."""
     softmax, shape = softmax_and_model
     config = make_config(softmax, optimizer, dataclasses.replace(DROPOUTS, locked=locked))
     results = []
@@ -282,7 +286,7 @@ def test_step_depends_only_on_state_segment_and_number(softmax_and_model, optimi
 
 
 def evaluate(learner):
-    """Run the model in evaluation mode, which must not affect the learner."""
+    """Run the model in evaluation mode, which must not change the learner."""
     (batch,) = batches(learner, 1)[0]
     learner.model.eval()
     with torch.no_grad():
@@ -306,7 +310,7 @@ def test_dropout_depends_on_the_seed_of_the_run():
     assert not torch.equal(losses[0], losses[2])
 
 
-def test_resumed_steps_equal_uninterrupted_steps(tmp_path, softmax_and_model, optimizer):
+def test_steps_after_resuming_equal_uninterrupted_steps(tmp_path, softmax_and_model, optimizer):
     softmax, shape = softmax_and_model
     config = make_config(softmax, optimizer, DROPOUTS)
     learner = make_learner(config, shape)
@@ -324,7 +328,7 @@ def test_resumed_steps_equal_uninterrupted_steps(tmp_path, softmax_and_model, op
     assert same_state(state_copy(resumed), state_copy(learner))
 
 
-def test_load_state_dict_takes_the_streams_of_the_process():
+def test_load_state_dict_loads_only_the_streams_of_the_process():
     learner = make_learner(make_config())
     learner.step(batches(learner, 1)[0], 0)
     state = state_copy(learner)
@@ -336,15 +340,15 @@ def test_load_state_dict_takes_the_streams_of_the_process():
 
 
 def use_tensor_rate(optimizer):
-    """Replace the learning rate of an optimizer by a tensor, as used with CUDA graphs."""
+    """Replace an optimizer's learning rate with a tensor, as used with CUDA graphs."""
     rate = torch.tensor(optimizer.param_groups[0]["lr"])
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
 @pytest.mark.parametrize("tensors", [(False, True), (True, False), (True, True)])
-def test_resumed_run_keeps_its_own_type_of_rate(tmp_path, optimizer, tensors):
-    """A run saved with a float rate resumes with a tensor rate, and vice versa."""
+def test_resumed_run_does_not_adopt_the_saved_learning_rate_type(tmp_path, optimizer, tensors):
+    """A run saved with a float learning rate can be resumed with a tensor, and vice versa."""
     config = make_config("sampled", optimizer, DROPOUTS)
     learner, resumed = make_learner(config), make_learner(config, seed=99)
     for each, is_tensor in zip((learner, resumed), tensors, strict=True):
@@ -364,7 +368,7 @@ def test_resumed_run_keeps_its_own_type_of_rate(tmp_path, optimizer, tensors):
     torch.testing.assert_close(weights(resumed), weights(learner), rtol=0, atol=1e-5)
 
 
-def test_resumed_run_keeps_its_own_adam_implementation():
+def test_resumed_run_does_not_adopt_the_saved_adam_implementation():
     config = make_config(optimizer=ADAMW)
     learner, resumed = make_learner(config), make_learner(config)
     learner.step(batches(learner, 1)[0], 0)
@@ -389,7 +393,7 @@ def check_close_states(one, other, optimizer):
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_padding_softmax_rows_changes_no_result(optimizer, parts):
+def test_step_results_do_not_change_if_softmax_rows_are_padded(optimizer, parts):
     config = make_config("sampled", optimizer, DROPOUTS, accumulate=parts)
     padded, unpadded = make_learner(config), make_learner(config)
     for number, step in enumerate(batches(unpadded, 4)):
@@ -404,7 +408,7 @@ def test_padding_softmax_rows_changes_no_result(optimizer, parts):
 
 
 @pytest.mark.parametrize("softmax", ["full", "sampled"])
-def test_padding_words_changes_no_result(softmax, optimizer):
+def test_step_results_do_not_change_if_words_are_padded(softmax, optimizer):
     # Embedding dropout draws a random number for each word, including padding.
     regularization = dataclasses.replace(DROPOUTS, embedding_dropout=0.0)
     config = make_config(softmax, optimizer, regularization)
@@ -422,7 +426,7 @@ def test_padding_words_changes_no_result(softmax, optimizer):
     check_close_states(padded, unpadded, optimizer)
 
 
-def test_draw_pads_rows_for_cuda_graphs(monkeypatch):
+def test_draw_pads_softmax_rows_if_cuda_graphs_are_used(monkeypatch):
     monkeypatch.setattr(learner_module, "ROWS_MULTIPLE", 48)
     learner = make_learner(make_config("sampled"))
     (step,) = batches(learner, 1)
@@ -435,7 +439,7 @@ def test_draw_pads_rows_for_cuda_graphs(monkeypatch):
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_rows_of_a_step_include_targets_of_all_processes(monkeypatch, parts):
+def test_softmax_rows_include_the_targets_of_all_processes(monkeypatch, parts):
     learner = make_learner(make_config("sampled", accumulate=parts))
     (step,) = batches(learner, 1)
     targets = np.concatenate([part.targets for part in step], axis=2)
@@ -463,7 +467,7 @@ def test_rows_of_a_step_include_targets_of_all_processes(monkeypatch, parts):
 # ------------------------------------------------------------------------------------ frozen, tied
 
 
-def test_only_the_softmax_is_trained_in_softmax_steps(softmax_and_model, optimizer):
+def test_only_the_softmax_is_trained_in_the_first_softmax_steps(softmax_and_model, optimizer):
     softmax, shape = softmax_and_model
     learner = make_learner(make_config(softmax, optimizer, DROPOUTS), shape, softmax_steps=2)
     start = weights(learner)
@@ -492,7 +496,7 @@ def test_tied_softmax_equals_word_embeddings_after_each_step(optimizer):
         assert not table[0].any()
 
 
-def test_tied_gradient_is_the_sum_of_input_and_softmax_gradients():
+def test_gradient_of_tied_weights_is_the_sum_of_input_and_softmax_gradients():
     learner = make_learner(make_config(regularization=RegularizationConfig(tied=True)), WORD_MODEL)
     gradients = {}
     step = learner.optimizer.step
@@ -539,12 +543,12 @@ def test_tied_gradient_is_the_sum_of_input_and_softmax_gradients():
         ("full", dataclasses.replace(WORD_MODEL, n_softmax_words=20), r"got \(20, 16\) and"),
     ],
 )
-def test_tied_rejects_unsuitable_models(softmax, shape, message):
+def test_tied_option_is_rejected_for_unsuitable_models(softmax, shape, message):
     with pytest.raises(ConfigError, match=message):
         make_learner(make_config(softmax, regularization=RegularizationConfig(tied=True)), shape)
 
 
-def test_sampled_loss_rejects_an_adaptive_softmax():
+def test_sampled_softmax_is_rejected_for_a_model_with_adaptive_softmax():
     with pytest.raises(ConfigError, match="nor be used for a model with an adaptive softmax"):
         make_learner(make_config("sampled"), ADAPTIVE_MODEL)
 
@@ -552,8 +556,8 @@ def test_sampled_loss_rejects_an_adaptive_softmax():
 # ------------------------------------------------------------------------------------ other options
 
 
-def test_learner_unfreezes_the_network():
-    """The weights of a model loaded for embedding can be frozen."""
+def test_learner_trains_a_network_whose_weights_were_frozen():
+    """The weights of a model that was loaded for embedding may be frozen."""
     network = make_network().requires_grad_(False)
     learner = Learner(fabric(), network, make_config(), make_tables(), n_steps=3)
     before = weights(learner)
@@ -562,7 +566,7 @@ def test_learner_unfreezes_the_network():
 
 
 @pytest.mark.parametrize("kernel", ["auto", "reference", "cudnn"])
-def test_learner_uses_the_kernel_option(kernel):
+def test_learner_uses_the_lstm_kernel_set_in_the_options(kernel):
     config = make_config()
     config = dataclasses.replace(config, run=dataclasses.replace(config.run, kernel=kernel))
     learner = make_learner(config)
@@ -577,7 +581,7 @@ def test_learner_uses_the_kernel_option(kernel):
 
 
 @pytest.mark.parametrize("softmax", ["full", "sampled"])
-def test_load_accumulators_copies_known_names(softmax):
+def test_load_accumulators_ignores_unknown_parameter_names(softmax):
     learner = make_learner(make_config(softmax, OptimizerConfig(accumulator=1.0)))
     named = dict(learner.network.named_parameters())
     accumulators = {

@@ -1,4 +1,4 @@
-"""Tests of the language model as a `Trainable`."""
+"""Tests of `LMTrainable`, the implementation of `Trainable` for language models."""
 
 import dataclasses
 import math
@@ -22,7 +22,7 @@ def make_trainable(corpus, **settings):
     return pretrain_job(config, Corpus.open(corpus)).make_trainable(fabric())
 
 
-def test_evaluation_returns_perplexity_of_measured_numbers(corpus):
+def test_evaluation_computes_perplexity_from_the_numbers_of_measure(corpus):
     trainable = make_trainable(corpus)
     seen = []
 
@@ -39,12 +39,12 @@ def test_evaluation_returns_perplexity_of_measured_numbers(corpus):
     )
 
 
-def test_chance_loss_of_sampled_softmax_counts_candidates(corpus):
+def test_chance_loss_of_sampled_softmax_depends_on_number_of_candidates(corpus):
     trainable = make_trainable(corpus, softmax="sampled")
     assert trainable.chance_loss == math.log(9)
 
 
-def test_measure_raises_if_held_out_loss_diverged(corpus):
+def test_measure_raises_an_error_if_the_held_out_loss_diverged(corpus):
     trainable = make_trainable(corpus)
     trainable.job.network.softmax.bias.data[3] = 1e4
     with pytest.raises(
@@ -55,7 +55,7 @@ def test_measure_raises_if_held_out_loss_diverged(corpus):
     assert trainable.measure(0, iter)
 
 
-def test_state_dict_excludes_prefetched_batches(corpus):
+def test_saved_text_position_does_not_include_prefetched_batches(corpus):
     trainable = make_trainable(corpus)
     batches = trainable.batches(0)
     first, second = next(batches), next(batches)
@@ -70,7 +70,7 @@ def test_state_dict_excludes_prefetched_batches(corpus):
     assert torch.equal(losses, expected)
 
 
-def test_load_state_dict_rejects_another_corpus(corpus):
+def test_load_state_dict_rejects_a_state_from_a_different_corpus(corpus):
     trainable = make_trainable(corpus)
     state = trainable.state_dict()
     state["corpus"] = [1, *state["corpus"][1:]]
@@ -80,6 +80,6 @@ def test_load_state_dict_rejects_another_corpus(corpus):
         trainable.load_state_dict(state)
 
 
-def test_job_rejects_batch_size_that_accumulate_does_not_divide(corpus):
+def test_training_job_rejects_batch_size_not_divisible_by_accumulate(corpus):
     with pytest.raises(ConfigError, match="must be a multiple of 3"):
         make_trainable(corpus, accumulate=3)

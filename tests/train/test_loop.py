@@ -1,4 +1,4 @@
-"""Tests of the training loop with a minimal `Trainable`: one number that approaches a target."""
+"""Tests of the training loop with a minimal `Trainable` that fits one number to a target."""
 
 import json
 import math
@@ -141,7 +141,7 @@ def test_train_logs_steps_and_evaluations(tmp_path, capsys):
     assert "rate: 0.1" in (tmp_path / "run" / "config.yaml").read_text()
 
 
-def test_train_keeps_the_model_of_lowest_rank_and_stops_early(tmp_path, capsys):
+def test_train_saves_the_best_model_and_stops_early(tmp_path, capsys):
     job = make_job(tmp_path / "run", evaluate_every=1, patience=4)
     job.config = replace(job.config, rate=1.0)
     state, note = train(job)
@@ -154,8 +154,10 @@ def test_train_keeps_the_model_of_lowest_rank_and_stops_early(tmp_path, capsys):
     assert capsys.readouterr().err.count("(not the best)") == state.step - len(job.trainable.saved)
 
 
-def test_patience_starts_when_scores_differ(tmp_path, monkeypatch):
-    """A model trained on few examples can predict the same for a while before it learns."""
+def test_early_stopping_counts_evaluations_only_after_the_score_first_changes(
+    tmp_path, monkeypatch
+):
+    """A model trained on few examples can make constant predictions before it starts to learn."""
     scores = [-3.0] * 6 + [-2.0] * 14
     monkeypatch.setattr(
         NumberTrainable, "measure", lambda self, step, watch: [scores[step - 1], 1.0]
@@ -188,7 +190,7 @@ def test_resumed_run_equals_uninterrupted_run(tmp_path, monkeypatch):
         train(make_job(tmp_path / "parts", {"target": 5.0}, log_every=3))
 
 
-def test_resume_reads_checkpoints_with_the_earlier_key_of_the_run_state(tmp_path, monkeypatch):
+def test_checkpoint_from_older_version_with_old_run_state_key_is_resumed(tmp_path, monkeypatch):
     train(make_job(tmp_path / "whole"))
     monkeypatch.setattr(NumberTrainable, "n_steps", 8)
     train(make_job(tmp_path / "parts"))
@@ -202,7 +204,7 @@ def test_resume_reads_checkpoints_with_the_earlier_key_of_the_run_state(tmp_path
     assert events(tmp_path / "parts", "evaluation") == events(tmp_path / "whole", "evaluation")
 
 
-def test_compare_at_evaluates_the_model_before_that_step(tmp_path):
+def test_compare_at_evaluates_the_baseline_before_the_given_step(tmp_path):
     job = make_job(tmp_path / "run", {"compare_at": 3})
     state, _ = train(job)
     first, *_ = job.trainable.saved
@@ -219,7 +221,7 @@ def test_train_without_held_out_data_saves_the_last_model(tmp_path):
     assert not events(tmp_path / "run", "evaluation")
 
 
-def test_dry_run_measures_speed_and_writes_nothing(tmp_path):
+def test_dry_run_measures_speed_without_writing_files(tmp_path):
     state, note = train(make_job(tmp_path / "run", dry_run=True))
     assert state.step == 0
     assert "tokens/s" in note
@@ -250,7 +252,9 @@ def test_signal_during_evaluation_writes_a_checkpoint(tmp_path, monkeypatch):
     ("error", "message"),
     [(MemoryError(), "take less"), (None, "diverged before step 1: loss nan")],
 )
-def test_train_raises_on_out_of_memory_and_nan_weights(tmp_path, monkeypatch, error, message):
+def test_train_raises_an_error_on_out_of_memory_and_nan_weights(
+    tmp_path, monkeypatch, error, message
+):
     def step(self, batch, number):
         if error is not None:
             raise error

@@ -1,4 +1,4 @@
-"""Tests of MLflow logging with a real store in a folder: new runs, resumed runs, errors."""
+"""Tests of logging to an MLflow store in a folder: new runs, resumed runs, errors."""
 
 import dataclasses
 import sys
@@ -32,7 +32,7 @@ def runs(config):
     return client, client.search_runs([experiment.experiment_id])
 
 
-def test_resumed_training_continues_the_mlflow_run(folder, config):
+def test_resumed_training_continues_the_same_mlflow_run(folder, config):
     report = Report(folder, config)
     report.step(1, {"loss": 3.0})
     report.close(finished=False)
@@ -58,14 +58,16 @@ def test_new_training_creates_a_new_mlflow_run(folder, config):
     assert len(runs(config)[1]) == 2
 
 
-def test_resume_creates_a_new_mlflow_run_if_the_id_is_unknown(folder, config):
+def test_resumed_training_creates_a_new_mlflow_run_if_the_id_is_unknown(folder, config):
     Report(folder, config).close()
     (folder / "mlflow.json").write_text('{"run_id": "0123456789abcdef0123456789abcdef"}')
     Report(folder, config, resume_step=3).close()
     assert len(runs(config)[1]) == 2
 
 
-def test_failing_store_only_warns(folder, config, monkeypatch, caplog):
+def test_training_continues_with_a_warning_if_the_mlflow_store_fails(
+    folder, config, monkeypatch, caplog
+):
     def fail(*_, **__):
         raise OSError("store\nis gone")
 
@@ -80,7 +82,7 @@ def test_failing_store_only_warns(folder, config, monkeypatch, caplog):
     assert "status of the MLflow run could not be updated" in caplog.text
 
 
-def test_report_rejects_unusable_stores(folder, config, tmp_path):
+def test_report_rejects_unusable_mlflow_stores(folder, config, tmp_path):
     database = dataclasses.replace(config.run, mlflow_store=f"nonsense://{tmp_path}")
     with pytest.raises(ConfigError, match="cannot be opened"):
         Report(folder, dataclasses.replace(config, run=database))
@@ -91,7 +93,7 @@ def test_report_rejects_unusable_stores(folder, config, tmp_path):
     assert list(folder.iterdir()) == []
 
 
-def test_report_raises_without_mlflow(folder, config, monkeypatch):
+def test_report_raises_missing_extra_if_mlflow_is_not_installed(folder, config, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtra, match="mlflow"):
         Report(folder, config)

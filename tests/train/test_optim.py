@@ -1,4 +1,4 @@
-"""Tests of optimizers, row updates, learning rate schedules and gradient clipping."""
+"""Tests of optimizers, sparse row updates, learning rate schedules and gradient clipping."""
 
 import copy
 import math
@@ -38,7 +38,7 @@ def gradients(step, shape):
 
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
 def test_row_adagrad_equals_dense_adagrad(shape):
-    """A row without gradient does not change in dense Adagrad either."""
+    """Rows without gradients do not change in dense Adagrad either."""
     table, dense = numbers(*shape), torch.nn.Parameter(numbers(*shape))
     rows = RowOptimizer(table, ADAGRAD)
     whole = torch.optim.Adagrad([dense], lr=0.3, initial_accumulator_value=0.5, eps=0.0)
@@ -55,7 +55,7 @@ def test_row_adagrad_equals_dense_adagrad(shape):
 
 
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
-def test_row_adamw_of_all_rows_equals_dense_adamw(shape):
+def test_row_adamw_equals_dense_adamw_if_all_rows_are_updated(shape):
     table, dense = numbers(*shape), torch.nn.Parameter(numbers(*shape))
     rows, whole = RowOptimizer(table, ADAMW), make_optimizer([dense], ADAMW)
     for step in range(6):
@@ -71,8 +71,8 @@ def test_row_adamw_of_all_rows_equals_dense_adamw(shape):
     assert not torch.allclose(table, numbers(*shape), atol=1e-2)
 
 
-def test_row_adamw_counts_updates_per_row():
-    """A row that is updated only in some steps changes like a separate table."""
+def test_row_adamw_counts_the_updates_of_each_row_separately():
+    """A row that is updated only in some steps changes as if it were a separate table."""
     table = numbers(ROWS, DIM)
     rows = RowOptimizer(table, ADAMW)
     alone = torch.nn.Parameter(numbers(ROWS, DIM)[5:6].clone())
@@ -118,7 +118,7 @@ def test_row_optimizer_state_can_be_saved_and_loaded(config):
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (ROWS,)])
 @pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
 def test_row_optimizer_does_not_update_padding_rows(config, shape):
-    """Padding rows do not change, and the other rows change as without padding."""
+    """Padding rows do not change, and other rows change in the same way as without padding."""
     tables = numbers(*shape), numbers(*shape)
     padded, unpadded = (RowOptimizer(table, config) for table in tables)
     # Of the padding rows, 2 was updated before and 7 was not.
@@ -142,7 +142,7 @@ def test_row_optimizer_does_not_update_padding_rows(config, shape):
 
 
 def paired(rate):
-    """Return our and PyTorch's Adagrad on equal weights, the last of them without gradient."""
+    """Return our Adagrad and PyTorch's on equal weights, the last of which has no gradient."""
     shapes = [(ROWS, DIM), (DIM,), (2, 2)]
     both = [
         [torch.nn.Parameter(numbers(*shape, seed=n)) for n, shape in enumerate(shapes)]
@@ -170,7 +170,7 @@ def step_both(ours, theirs, step):
 
 
 @pytest.mark.parametrize("rate_type", [float, torch.tensor])
-def test_adagrad_equals_pytorch_without_epsilon(rate_type):
+def test_adagrad_equals_pytorch_adagrad_without_epsilon(rate_type):
     ours, theirs = paired(rate_type(np.float64(0.3)))
     start = [value.detach().clone() for value in weights_of(ours)]
     for step in range(6):
@@ -181,7 +181,7 @@ def test_adagrad_equals_pytorch_without_epsilon(rate_type):
     assert changed == [True, True, False]
 
 
-def test_adagrad_loads_the_state_of_pytorch():
+def test_adagrad_loads_the_state_of_pytorch_adagrad():
     """Checkpoints of earlier versions contain the state of PyTorch's Adagrad."""
     ours, theirs = paired(0.3)
     step_both(ours, theirs, 1)
@@ -194,7 +194,7 @@ def test_adagrad_loads_the_state_of_pytorch():
 
 
 @pytest.mark.parametrize("config", [ADAGRAD, ADAMW], ids=lambda config: config.optimizer)
-def test_set_rate_updates_floats_and_tensors(config):
+def test_set_rate_supports_float_and_tensor_learning_rates(config):
     optimizer = make_optimizer([torch.nn.Parameter(torch.ones(n, 2)) for n in (2, 3)], config)
     set_rate(optimizer, 0.25)
     assert all(group["lr"] == 0.25 for group in optimizer.param_groups)
@@ -215,7 +215,7 @@ def test_adagrad_follows_the_tensorflow_formula():
     torch.testing.assert_close(weight.data, expected)
 
 
-def test_weight_decay_applies_to_matrices_only():
+def test_weight_decay_is_applied_to_matrices_only():
     matrix, vector = (torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 2), (2,)))
     config = OptimizerConfig(optimizer="adamw", learning_rate=0.1, weight_decay=0.5)
     optimizer = make_optimizer([vector, matrix], config)
@@ -227,7 +227,7 @@ def test_weight_decay_applies_to_matrices_only():
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (2,)])
-def test_make_optimizer_omits_empty_groups(shape):
+def test_make_optimizer_omits_empty_parameter_groups(shape):
     optimizer = make_optimizer([torch.nn.Parameter(torch.ones(shape))], ADAMW)
     assert [len(group["params"]) for group in optimizer.param_groups] == [1]
 
@@ -245,7 +245,7 @@ def test_learning_rate_is_constant_after_warm_up():
     assert rates(5, warmup_steps=4) == [0.5, 1.0, 1.5, 2.0, 2.0]
 
 
-def test_learning_rate_follows_a_cosine():
+def test_learning_rate_decays_along_a_cosine():
     decaying = rates(9, schedule="cosine", warmup_steps=1)
     assert decaying[:2] == [2.0, 2.0]
     assert decaying[5] == pytest.approx(1.0)
@@ -257,7 +257,7 @@ def test_learning_rate_follows_a_cosine():
     assert learning_rate(config, 100, 9) == pytest.approx(0.5)
 
 
-def test_warm_up_can_be_as_long_as_the_run():
+def test_learning_rate_warm_up_can_last_for_the_whole_run():
     assert rates(3, schedule="cosine", warmup_steps=3) == pytest.approx([2 / 3, 4 / 3, 2.0])
     assert rates(2, schedule="cosine", warmup_steps=5) == pytest.approx([0.4, 0.8])
 
@@ -266,11 +266,11 @@ def test_warm_up_can_be_as_long_as_the_run():
 
 
 @pytest.mark.parametrize(("norm", "scale"), [(0.0, 1.0), (1.9, 1.0), (2.0, 1.0), (8.0, 0.25)])
-def test_clip_scale_reduces_only_larger_norms(norm, scale):
+def test_clip_scale_is_one_unless_the_norm_exceeds_the_limit(norm, scale):
     assert clip_scale(torch.tensor(norm), 2.0).item() == pytest.approx(scale)
 
 
-def test_seed_step_depends_only_on_the_key():
+def test_random_numbers_after_seed_step_depend_only_on_the_key():
     cpu = torch.device("cpu")
 
     def sample(*key):

@@ -1,4 +1,4 @@
-"""Tests of prefetching in a thread: order, queue length, errors, early end."""
+"""Tests of prefetching in a thread: order, queue length, errors and early termination."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ def test_prefetched_accepts_an_empty_iterable():
     assert list(prefetched([], 2)) == []
 
 
-def test_prefetched_limits_the_items_in_advance():
+def test_prefetched_limits_the_number_of_items_produced_in_advance():
     produced = []
     fifth_produced = threading.Event()
 
@@ -42,13 +42,13 @@ def test_prefetched_limits_the_items_in_advance():
     stream.close()
 
 
-def test_items_are_produced_in_another_thread():
+def test_prefetched_items_are_produced_in_a_background_thread():
     names = list(prefetched((threading.current_thread().name for _ in range(2)), 1))
     assert names == ["prefetch", "prefetch"]
 
 
 @pytest.mark.parametrize("error_type", [ValueError, KeyboardInterrupt, SystemExit])
-def test_error_is_raised_after_the_items_before_it(error_type):
+def test_prefetched_raises_an_error_after_all_items_before_it(error_type):
     def items():
         yield 1
         yield 2
@@ -62,7 +62,7 @@ def test_error_is_raised_after_the_items_before_it(error_type):
 
 
 @pytest.mark.parametrize("ahead", [1, 3])
-def test_closing_the_generator_stops_the_thread(ahead):
+def test_closing_the_prefetched_generator_stops_its_thread(ahead):
     def endless():
         while True:
             yield 1
@@ -74,7 +74,7 @@ def test_closing_the_generator_stops_the_thread(ahead):
     assert not prefetch_threads()
 
 
-def test_error_of_the_consumer_stops_the_thread():
+def test_error_in_the_consumer_stops_the_prefetching_thread():
     def take():
         for _ in prefetched(iter(int, 1), 2):
             raise RuntimeError("enough")

@@ -1,4 +1,4 @@
-"""End-to-end tests of pretraining: output files, stopping, resuming after a kill, errors."""
+"""End-to-end tests of pretraining: output files, stopping, resuming killed runs, errors."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def config_of(corpus, out, **flags):
 
 
 def arguments_of(corpus, out, **flags):
-    """Return the command-line arguments of a run."""
+    """Return the command-line arguments for a run."""
     values = {**SMALL, **{name.replace("_", "-"): str(value) for name, value in flags.items()}}
     options = [word for name, value in values.items() for word in (f"--{name}", value)]
     return ["pretrain", "--data", str(corpus), "--out", str(out), *options]
@@ -74,7 +74,7 @@ def evaluations(folder):
     }
 
 
-def test_pretrain_learns_and_writes_all_files(corpus, tmp_path):
+def test_pretrain_reduces_perplexity_and_writes_all_files(corpus, tmp_path):
     out = tmp_path / "run"
     result = pretrain(config_of(corpus, out, optimizer="adamw", learning_rate=0.01, max_steps=150))
     assert result.step == 150
@@ -93,7 +93,7 @@ def test_pretrain_learns_and_writes_all_files(corpus, tmp_path):
         assert ELMo.from_pretrained(source).encode("anna sees cats .").shape == (4, 16)
 
 
-def test_pretrain_keeps_the_best_model(corpus, tmp_path):
+def test_pretrain_saves_the_model_with_the_best_perplexity(corpus, tmp_path):
     out = tmp_path / "run"
     flags = {"learning_rate": 0.5, "max_steps": 40, "evaluate_every": 4}
     result = pretrain(config_of(corpus, out, **flags))
@@ -104,7 +104,7 @@ def test_pretrain_keeps_the_best_model(corpus, tmp_path):
     assert f"forward {best[0]:.2f}" in record
 
 
-def test_patience_stops_early(corpus, tmp_path):
+def test_pretrain_stops_early_with_patience(corpus, tmp_path):
     config = config_of(corpus, tmp_path / "run", **UNSTABLE, patience=2)
     result = pretrain(config)
     assert 2 < result.step < 50
@@ -122,7 +122,7 @@ def test_patience_stops_early(corpus, tmp_path):
         {"order": "text", "embedding_dropout": 0.2, "accumulate": 2, "reset": 1.0},
     ],
 )
-def test_resumed_run_is_bitwise_equal(corpus, tmp_path, flags):
+def test_resumed_pretraining_equals_uninterrupted_run_bitwise(corpus, tmp_path, flags):
     flags = {"max_steps": 12, "checkpoint_every": 5, "evaluate_every": 4, **flags}
     pretrain(config_of(corpus, tmp_path / "whole", **flags))
     with pytest.MonkeyPatch.context() as patch:
@@ -145,8 +145,8 @@ def test_resumed_run_is_bitwise_equal(corpus, tmp_path, flags):
 
 
 @pytest.mark.long
-def test_run_killed_at_random_times_equals_uninterrupted_run(corpus, tmp_path):
-    """The log of a process killed at least five times equals that of an uninterrupted one."""
+def test_pretraining_killed_at_random_times_equals_uninterrupted_run(corpus, tmp_path):
+    """The log of a run that was killed at least five times equals that of an uninterrupted run."""
     flags = {"max_steps": 200, "checkpoint_every": 8, "evaluate_every": 40, "dropout": 0.1}
     pretrain(config_of(corpus, tmp_path / "whole", **flags))
     expected = losses(tmp_path / "whole")
@@ -179,7 +179,7 @@ def checkpoint_steps(out):
     return sorted(path.name for path in (out / "checkpoints").glob("step-*.pt"))
 
 
-def test_resume_skips_a_damaged_checkpoint(corpus, tmp_path, caplog):
+def test_resumed_pretraining_skips_a_damaged_checkpoint(corpus, tmp_path, caplog):
     out = tmp_path / "run"
     pretrain(config_of(corpus, out, max_steps=10, checkpoint_every=5))
     newest = max((out / "checkpoints").glob("*.pt"))
@@ -191,7 +191,7 @@ def test_resume_skips_a_damaged_checkpoint(corpus, tmp_path, caplog):
     assert losses(out) == losses(tmp_path / "whole")
 
 
-def test_ctrl_c_writes_a_checkpoint(corpus, tmp_path):
+def test_pretrain_writes_a_checkpoint_after_ctrl_c(corpus, tmp_path):
     out = tmp_path / "run"
     process = subprocess.Popen(
         command(corpus, out, max_steps=100000, checkpoint_every=100000),
@@ -213,7 +213,7 @@ def test_ctrl_c_writes_a_checkpoint(corpus, tmp_path):
     assert step == max(losses(out))
 
 
-def test_full_disk_keeps_the_previous_checkpoint(corpus, tmp_path, monkeypatch):
+def test_pretraining_can_be_resumed_after_a_full_disk(corpus, tmp_path, monkeypatch):
     out = tmp_path / "run"
     pretrain(config_of(corpus, out, max_steps=5, checkpoint_every=5))
     before = checkpoint_steps(out)
@@ -241,7 +241,7 @@ def test_full_disk_keeps_the_previous_checkpoint(corpus, tmp_path, monkeypatch):
         {"softmax": "sampled", "n_samples": 8, "clip_norm": 0, "log_every": 3},
     ],
 )
-def test_divergence_raises_with_advice(corpus, tmp_path, flags):
+def test_error_for_diverged_training_contains_advice(corpus, tmp_path, flags):
     out = tmp_path / "run"
     flags = {"max_steps": 60, "checkpoint_every": 5, "learning_rate": 1e5, **flags}
     with pytest.raises(TrainingError, match="lower --learning-rate"):
@@ -252,7 +252,7 @@ def test_divergence_raises_with_advice(corpus, tmp_path, flags):
         assert all(torch.isfinite(v).all() for v in content["learner"]["weights"].values())
 
 
-def test_nan_weights_are_not_saved(corpus, tmp_path, monkeypatch):
+def test_pretrain_does_not_save_nan_weights(corpus, tmp_path, monkeypatch):
     save = Loop._save
 
     def spoiled(self):
@@ -265,7 +265,7 @@ def test_nan_weights_are_not_saved(corpus, tmp_path, monkeypatch):
     assert not list((tmp_path / "run").rglob("*.pt"))
 
 
-def test_run_stopped_early_is_not_resumed(corpus, tmp_path):
+def test_rerunning_a_run_that_stopped_early_trains_no_further_steps(corpus, tmp_path):
     config = config_of(corpus, tmp_path / "run", **UNSTABLE, patience=2)
     first = pretrain(config)
     again = pretrain(config)
@@ -273,7 +273,7 @@ def test_run_stopped_early_is_not_resumed(corpus, tmp_path):
     assert "already stopped early" in again.note
 
 
-def test_ctrl_c_interrupts_an_evaluation(corpus, tmp_path, monkeypatch):
+def test_ctrl_c_interrupts_an_evaluation_of_pretrain(corpus, tmp_path, monkeypatch):
     def segments(*arguments, **settings):
         os.kill(os.getpid(), signal.SIGINT)
         yield from read_once(*arguments, **settings)
@@ -289,7 +289,7 @@ def test_ctrl_c_interrupts_an_evaluation(corpus, tmp_path, monkeypatch):
     assert losses(out) == losses(tmp_path / "whole")
 
 
-def test_pretrain_rejects_an_unexpected_launcher(corpus, tmp_path, monkeypatch):
+def test_pretrain_rejects_more_processes_than_configured(corpus, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="--devices"):
         pretrain(config_of(corpus, tmp_path / "run"))
@@ -308,7 +308,7 @@ def test_pretrain_rejects_corpus_options_with_a_prepared_corpus(corpus, tmp_path
         RuntimeError("DefaultCPUAllocator: can't allocate memory"),
     ],
 )
-def test_out_of_memory_suggests_a_batch_size(corpus, tmp_path, monkeypatch, error):
+def test_out_of_memory_error_suggests_a_batch_size(corpus, tmp_path, monkeypatch, error):
     def step(*_):
         raise error
 
@@ -317,7 +317,7 @@ def test_out_of_memory_suggests_a_batch_size(corpus, tmp_path, monkeypatch, erro
         pretrain(config_of(corpus, tmp_path / "run"))
 
 
-def test_dry_run_writes_nothing(corpus, tmp_path, capsys):
+def test_dry_run_of_pretrain_writes_no_files(corpus, tmp_path, capsys):
     result = pretrain(config_of(corpus, tmp_path / "run", dry_run=True))
     assert "tokens/s" in str(result)
     assert "memory" in capsys.readouterr().err
@@ -337,7 +337,7 @@ def test_pretrain_prepares_text_files(tmp_path):
         pretrain(config_of(other, tmp_path / "run", max_steps=5))
 
 
-def test_pretrain_rejects_a_folder_with_another_run(corpus, tmp_path):
+def test_pretrain_rejects_a_folder_with_a_different_run(corpus, tmp_path):
     out = tmp_path / "run"
     pretrain(config_of(corpus, out, max_steps=2))
     with pytest.raises(ConfigError, match=r"learning_rate was 0\.2, now 0\.1"):
@@ -357,7 +357,7 @@ def test_from_pretrained_rejects_a_training_folder_without_model(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("softmax", ["full", "sampled"])
-def test_two_processes_give_the_results_of_one(corpus, tmp_path, softmax):
+def test_pretraining_with_two_processes_equals_a_single_process(corpus, tmp_path, softmax):
     flags = {
         "max_steps": 20,
         "accelerator": "cpu",
@@ -388,7 +388,7 @@ def test_pretrain_rejects_indivisible_batch_size(corpus, tmp_path):
         pretrain(config_of(corpus, tmp_path / "run", accumulate=3))
 
 
-def test_log_lines_are_complete_json(corpus, tmp_path):
+def test_all_lines_in_the_training_log_are_valid_json(corpus, tmp_path):
     pretrain(config_of(corpus, tmp_path / "run", max_steps=3))
     for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines():
         assert {"kind", "step", "time"} <= set(json.loads(line))

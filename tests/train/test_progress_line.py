@@ -11,13 +11,13 @@ from elmo.train.progress_line import ProgressLine, duration
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that advances by half a second with every call."""
+    """Install a fake clock that advances by half a second with every call."""
     times = (0.5 * tick for tick in range(10**6))
     monkeypatch.setattr(progress_line.time, "monotonic", lambda: next(times))
 
 
 @pytest.mark.usefixtures("clock")
-def test_lines_are_printed_without_a_terminal(capsys, monkeypatch):
+def test_progress_is_printed_as_lines_without_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
     with ProgressLine(n_steps=100, steps_per_epoch=40) as line:
         assert line.tokens_per_second == 0.0
@@ -31,14 +31,14 @@ def test_lines_are_printed_without_a_terminal(capsys, monkeypatch):
     assert lines[1] == "perplexity 80"
 
 
-def test_lines_are_printed_at_intervals_only(capsys):
+def test_progress_lines_are_printed_only_at_intervals(capsys):
     with ProgressLine(n_steps=100, steps_per_epoch=40) as line:
         for step in range(1, 50):
             line.update(step, 100)
     assert capsys.readouterr().err == ""
 
 
-def test_nothing_is_printed_with_show_false(capsys, monkeypatch):
+def test_progress_line_prints_nothing_if_show_is_false(capsys, monkeypatch):
     monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
     with ProgressLine(n_steps=100, steps_per_epoch=40, show=False) as line:
         line.update(1, 100, loss=1.0)
@@ -46,7 +46,7 @@ def test_nothing_is_printed_with_show_false(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_speed_is_averaged_over_the_latest_updates(monkeypatch):
+def test_training_speed_is_averaged_over_the_latest_updates(monkeypatch):
     now = 0.0
     monkeypatch.setattr(progress_line.time, "monotonic", lambda: now)
     with ProgressLine(n_steps=1000, steps_per_epoch=40, first_step=100, show=False) as line:
@@ -62,7 +62,7 @@ def test_speed_is_averaged_over_the_latest_updates(monkeypatch):
         assert line.tokens_per_second == pytest.approx(500)
 
 
-def test_progress_is_shown_on_a_terminal(monkeypatch):
+def test_progress_line_is_updated_in_place_on_a_terminal(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -91,5 +91,5 @@ def test_progress_is_shown_on_a_terminal(monkeypatch):
         (3 * 86400 + 7200, "3 d 2 h"),
     ],
 )
-def test_duration_uses_the_two_largest_units(seconds, text):
+def test_duration_is_formatted_with_its_two_largest_units(seconds, text):
     assert duration(seconds) == text

@@ -1,4 +1,4 @@
-"""Tests of logging: log.jsonl after a kill and a resume, and TensorBoard."""
+"""Tests of logging to log.jsonl and TensorBoard, including killed and resumed runs."""
 
 import json
 import math
@@ -19,7 +19,7 @@ CONFIG = PretrainConfig(("corpus",), "run")
 
 
 def logged(folder):
-    """Return type, step and loss of all events."""
+    """Return the type, step and loss of all logged events."""
     return [(event["kind"], event["step"], event.get("loss")) for event in read_log(folder)]
 
 
@@ -29,7 +29,7 @@ def fill(folder, steps=3, resume_step=None):
             report.step(step, {"loss": 1.0 / step})
 
 
-def test_log_contains_all_events(tmp_path):
+def test_log_file_contains_all_events_in_order(tmp_path):
     with Report(tmp_path, CONFIG) as report:
         report.step(1, {"loss": 2.5, "learning_rate": 0.1})
         report.evaluation(1, {"forward": 90.0})
@@ -49,7 +49,7 @@ def test_nan_and_infinity_are_logged_as_null(tmp_path):
     assert line["norm"] is None
 
 
-def test_resume_removes_events_of_later_steps(tmp_path):
+def test_resuming_removes_logged_events_of_later_steps(tmp_path):
     fill(tmp_path, 5)
     with (tmp_path / LOG).open("a") as file:
         file.write('{"kind": "step", "st')
@@ -58,7 +58,7 @@ def test_resume_removes_events_of_later_steps(tmp_path):
     assert (tmp_path / LOG).read_text().count("\n") == 4
 
 
-def test_new_run_replaces_the_log(tmp_path):
+def test_new_run_replaces_an_existing_log(tmp_path):
     fill(tmp_path, 5)
     fill(tmp_path, 1)
     assert logged(tmp_path) == [("step", 1, 1.0)]
@@ -72,7 +72,7 @@ def test_read_log_skips_invalid_lines(tmp_path):
     assert [step for _, step, _ in logged(tmp_path)] == [1, 2]
 
 
-def test_killed_process_leaves_all_lines(tmp_path):
+def test_log_of_a_killed_process_contains_all_events(tmp_path):
     code = (
         "import os, signal, sys\nfrom pathlib import Path\n"
         "from elmo.config import PretrainConfig\nfrom elmo.train.report import Report\n"
@@ -85,7 +85,7 @@ def test_killed_process_leaves_all_lines(tmp_path):
     assert len(logged(tmp_path)) == 100
 
 
-def test_resume_hides_later_steps_in_tensorboard(tmp_path, monkeypatch):
+def test_resuming_hides_later_steps_in_tensorboard(tmp_path, monkeypatch):
     # Files of the same second are sorted by number as text, so that 10 would precede 9.
     monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
     fill(tmp_path, 5)
@@ -100,7 +100,7 @@ def test_resume_hides_later_steps_in_tensorboard(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full does not exist")
-def test_full_disk_raises_output_error(tmp_path):
+def test_report_raises_output_error_if_the_disk_is_full(tmp_path):
     report = Report(tmp_path, CONFIG)
     report._file.close()
     report._file = open("/dev/full", "a")
@@ -109,7 +109,7 @@ def test_full_disk_raises_output_error(tmp_path):
     report.close(finished=False)
 
 
-def test_report_raises_without_tensorboard(tmp_path, monkeypatch):
+def test_report_raises_missing_extra_if_tensorboard_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtra, match="train"):
         Report(tmp_path, CONFIG)

@@ -1,4 +1,4 @@
-"""Tests of the training folder: the lock, and the check that a resumed run is the same run."""
+"""Tests of the training folder: the lock, and the check that a run is resumed unchanged."""
 
 import dataclasses
 import multiprocessing
@@ -31,7 +31,7 @@ RUN = PretrainConfig(("corpus",), "run")
 # ------------------------------------------------------------------------------------ lock
 
 
-def test_locked_rejects_a_second_run(tmp_path):
+def test_locked_training_folder_rejects_a_second_run(tmp_path):
     folder = tmp_path / "deep" / "run"
     with locked(folder):
         assert (folder / LOCK).exists()
@@ -43,7 +43,7 @@ def test_locked_rejects_a_second_run(tmp_path):
         pass
 
 
-def test_lock_is_released_after_an_error(tmp_path):
+def test_training_folder_lock_is_released_after_an_error(tmp_path):
     with pytest.raises(ValueError, match="failed"), locked(tmp_path):
         raise ValueError("failed")
     with locked(tmp_path):
@@ -56,7 +56,7 @@ def hold_lock(folder, ready):
         signal.pause()
 
 
-def test_lock_of_a_killed_process_is_released(tmp_path):
+def test_training_folder_lock_of_a_killed_process_is_released(tmp_path):
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=hold_lock, args=(tmp_path, theirs))
@@ -72,7 +72,7 @@ def test_lock_of_a_killed_process_is_released(tmp_path):
         pass
 
 
-def test_locked_rejects_a_file_as_folder(tmp_path):
+def test_locking_raises_an_error_if_the_training_folder_is_a_file(tmp_path):
     (tmp_path / "file").write_text("mine")
     for name in ("file", "file/run"):
         with pytest.raises(OutputError, match="Cannot write to"), locked(tmp_path / name):
@@ -81,7 +81,7 @@ def test_locked_rejects_a_file_as_folder(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_locked_reports_missing_permission(tmp_path):
+def test_locking_raises_an_error_without_write_permission(tmp_path):
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(OutputError, match="Permission denied"), locked(tmp_path / "run"):
@@ -144,7 +144,7 @@ def test_check_same_run_rejects_changed_options(tmp_path, section):
     )
 
 
-def test_check_same_run_lists_all_changes(tmp_path):
+def test_check_same_run_error_lists_the_changed_options(tmp_path):
     write_config(tmp_path, RUN)
     other = dataclasses.replace(
         RUN,
@@ -164,7 +164,7 @@ def test_check_same_run_lists_all_changes(tmp_path):
     assert "epochs" not in str(caught.value)
 
 
-def test_check_same_run_accepts_changeable_options(tmp_path):
+def test_check_same_run_accepts_changes_to_changeable_options(tmp_path):
     write_config(tmp_path, RUN)
     run = RunConfig(
         epochs=99.0,
@@ -201,21 +201,21 @@ def test_check_same_run_accepts_moved_data_in_finetuning(tmp_path):
         check_same_run(tmp_path, dataclasses.replace(config, tune=TuneConfig(new_words=5)))
 
 
-def test_check_same_run_rejects_another_command(tmp_path):
+def test_check_same_run_rejects_a_run_of_another_command(tmp_path):
     write_config(tmp_path, RUN)
     with pytest.raises(ConfigError, match="other settings"):
         check_same_run(tmp_path, FinetuneConfig("model", ("corpus",), "run"))
 
 
 @pytest.mark.parametrize("content", ["", "- 1\n", "optimizer: [1", "a: b: c", "\0"])
-def test_check_same_run_reports_an_invalid_config_file(tmp_path, content):
+def test_check_same_run_raises_an_error_for_an_invalid_config_file(tmp_path, content):
     (tmp_path / CONFIG).write_text(content)
     with pytest.raises(ConfigError, match=str(tmp_path)):
         check_same_run(tmp_path, RUN)
 
 
-def test_changeable_options_exist():
-    """A renamed option must not be listed under its old name."""
+def test_all_options_listed_as_changeable_exist():
+    """This fails if an option is renamed but still listed under its old name."""
     known = set()
 
     def collect(config_type):
@@ -230,7 +230,7 @@ def test_changeable_options_exist():
     assert known >= CHANGEABLE_OPTIONS
 
 
-def test_locked_deletes_unfinished_files(tmp_path):
+def test_locking_the_training_folder_deletes_partial_files(tmp_path):
     (tmp_path / "model" / ".77.partial").mkdir(parents=True)
     (tmp_path / "model" / ".77.partial" / "model.safetensors").write_text("half")
     (tmp_path / ".log.jsonl.77.partial").write_text("half")

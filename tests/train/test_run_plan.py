@@ -1,4 +1,4 @@
-"""Tests of the plan of a run: steps, memory, and the batch size that fits."""
+"""Tests of the run plan: number of steps, memory estimate, and suggested batch size."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def make(model=ORIGINAL, stream=None, loss=None, optimizer=None, run=None, n_pai
     )
 
 
-def test_plan_counts_steps():
+def test_plan_returns_the_number_of_steps():
     two_epochs = make(run=RunConfig(epochs=2))
     assert two_epochs.tokens_per_step == 128 * 20
     assert two_epochs.steps_per_epoch == 1_000_000 / 2560
@@ -45,7 +45,7 @@ def test_plan_counts_steps():
     assert make(n_pairs=3).n_steps == 1
 
 
-def test_memory_estimate_depends_on_options():
+def test_memory_estimate_depends_on_training_options():
     base = make().memory
     assert make(stream=StreamConfig(batch_size=256)).memory.segment > 1.7 * base.segment
     assert make(stream=StreamConfig(batch_size=256)).memory.fixed == base.fixed
@@ -61,7 +61,7 @@ def test_memory_estimate_depends_on_options():
     assert base.total == base.fixed + base.segment
 
 
-def test_word_input_needs_less_memory():
+def test_memory_estimate_is_lower_for_word_input_than_for_characters():
     words = ModelConfig(
         TextConfig(characters="none"),
         EncoderConfig(n_characters=0, n_words=100, word_dim=16),
@@ -72,7 +72,7 @@ def test_word_input_needs_less_memory():
 
 
 def kept_bytes(module, *inputs):
-    """Return the bytes that autograd keeps for the gradient, without the weights."""
+    """Return the number of bytes that autograd saves for the backward pass, excluding weights."""
     weights = {weight.untyped_storage().data_ptr() for weight in module.parameters()}
     kept = {}
 
@@ -87,7 +87,7 @@ def kept_bytes(module, *inputs):
     return sum(storage.nbytes() for storage in kept.values())
 
 
-def test_segment_memory_matches_the_memory_kept_by_autograd(monkeypatch):
+def test_segment_memory_estimate_matches_memory_saved_by_autograd(monkeypatch):
     steps, streams, distinct = 10, 8, 40
     monkeypatch.setattr(planning, "distinct_words", lambda _: distinct)
     config = ModelConfig(
@@ -110,7 +110,7 @@ def test_segment_memory_matches_the_memory_kept_by_autograd(monkeypatch):
     assert measured < estimated < 1.3 * measured
 
 
-def test_plan_is_printed_as_table():
+def test_run_plan_is_formatted_as_a_table():
     text = str(make())
     assert "93.6 M biLM, 407.1 M softmax" in text
     assert "1,000,000 tokens" in text
@@ -124,17 +124,17 @@ def test_plan_is_printed_as_table():
     ("available", "batch"),
     [(1060, 96), (1000, 64), (740, 64), (700, 48), (110, 1), (109, 0), (50, 0), (10**9, 96)],
 )
-def test_fitting_batch_returns_the_largest_round_batch_size(available, batch):
+def test_fitting_batch_returns_the_largest_round_size_that_fits(available, batch):
     # 100 bytes are fixed, and each row needs 10 more.
     assert fitting_batch(128, 100 + 1280, 100, available) == batch
 
 
-def test_available_memory_of_the_cpu():
+def test_available_memory_on_cpu_is_plausible_or_unknown():
     available = available_memory(torch.device("cpu"))
     assert available is None or available > 2**20
 
 
-def test_available_memory_is_none_if_unknown(monkeypatch):
+def test_available_memory_returns_none_if_unknown(monkeypatch):
     monkeypatch.setattr(planning.Path, "read_text", lambda *_, **__: "MemTotal: 3 kB\n")
     assert available_memory(torch.device("cpu")) is None
 

@@ -13,7 +13,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 @pytest.fixture(autouse=True)
 def _default_handlers():
-    """Install default handlers for a test and restore the previous ones afterwards."""
+    """Install the default signal handlers for a test, and restore the previous ones afterwards."""
     before = {number: signal.getsignal(number) for number in NUMBERS}
     for number in NUMBERS:
         signal.signal(number, signal.default_int_handler)
@@ -35,18 +35,18 @@ def test_stop_request_records_the_first_signal(number):
         os.kill(os.getpid(), number)
 
 
-def test_handlers_are_restored_after_an_error():
+def test_signal_handlers_are_restored_after_an_error():
     with pytest.raises(ValueError, match="failed"), StopRequest():
         raise ValueError("failed")
     assert [signal.getsignal(each) for each in NUMBERS] == [signal.default_int_handler] * 2
 
 
-def test_raise_does_nothing_without_a_signal():
+def test_stop_request_raises_nothing_without_a_signal():
     with StopRequest() as stop:
         stop.raise_()
 
 
-def test_raise_raises_the_exception_of_the_signal():
+def test_stop_request_raises_the_exception_for_the_recorded_signal():
     stop = StopRequest()
     stop.number = signal.SIGINT
     with pytest.raises(KeyboardInterrupt):
@@ -57,7 +57,7 @@ def test_raise_raises_the_exception_of_the_signal():
     assert caught.value.code == 143
 
 
-def test_handlers_are_not_changed_in_other_threads():
+def test_signal_handlers_are_not_changed_outside_the_main_thread():
     handlers = []
 
     def enter_stop_request():

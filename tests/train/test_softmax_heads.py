@@ -1,4 +1,4 @@
-"""Tests of softmax heads: rows of a step, gradients, and exchange between processes."""
+"""Tests of softmax heads: row selection, gradients, and exchange between processes."""
 
 from types import SimpleNamespace
 
@@ -43,7 +43,7 @@ TARGETS = torch.tensor([[5, 30, 5], [0, 39, 17]])
 
 
 def begin(head, number=0, targets=TARGETS, multiple=1, others=None):
-    """Begin a step like the learner, with the targets of other processes if given."""
+    """Begin a step as the learner does, including the targets of other processes if given."""
     all_targets = targets if others is None else torch.stack([targets, others])
     drawn = head.draw(number, all_targets.numpy(), multiple)
     if drawn is None:
@@ -54,7 +54,7 @@ def begin(head, number=0, targets=TARGETS, multiple=1, others=None):
 
 
 def step(head, number=0, targets=TARGETS, **options):
-    """Compute losses and gradients of both directions; return hidden vectors and losses."""
+    """Compute the losses and gradients of both directions; return hidden vectors and losses."""
     hidden = numbers(2, targets.shape[1], DIM, seed=9).requires_grad_()
     begin(head, number, targets, **options)
     losses = torch.stack([head.losses(hidden[side], targets[side], side) for side in (0, 1)])
@@ -67,7 +67,7 @@ def candidates(number, side, n_samples=6):
 
 
 def used_rows(number):
-    """Return the rows of candidates and targets of a step in ascending order."""
+    """Return the candidate and target rows used in a step, in ascending order."""
     drawn = {int(word) for side in (0, 1) for word in candidates(number, side).ids}
     return sorted(drawn | set(TARGETS.flatten().tolist()))
 
@@ -75,7 +75,7 @@ def used_rows(number):
 # ------------------------------------------------------------------------------------ sampled
 
 
-def test_sampled_head_equals_indexing_the_whole_table():
+def test_sampled_head_equals_computing_the_loss_from_the_whole_table():
     head = make_sampled()
     hidden, losses = step(head, 4)
     softmax = make_softmax()
@@ -111,7 +111,7 @@ def test_sampled_head_equals_indexing_the_whole_table():
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda config: config.optimizer)
-def test_update_changes_candidates_and_targets_only(optimizer):
+def test_sampled_head_updates_only_candidate_and_target_rows(optimizer):
     head = make_sampled(optimizer=optimizer)
     step(head, 2)
     head.update(0.5)
@@ -125,7 +125,7 @@ def test_update_changes_candidates_and_targets_only(optimizer):
         assert not torch.equal(after.weight[word], before.weight[word])
 
 
-def test_directions_and_steps_have_different_candidates():
+def test_sampled_candidates_differ_between_directions_and_steps():
     head = make_sampled()
     seen = []
     for number in (0, 1):
@@ -137,7 +137,7 @@ def test_directions_and_steps_have_different_candidates():
     assert len({tuple(ids) for ids in seen}) == 4
 
 
-def test_draw_returns_candidates_and_targets():
+def test_draw_returns_the_rows_of_candidates_and_targets():
     drawn = make_sampled().draw(2, TARGETS.numpy())
     assert drawn.ids.tolist() == used_rows(2)
     assert drawn.valid.tolist() == [1] * len(drawn.ids)
@@ -146,7 +146,7 @@ def test_draw_returns_candidates_and_targets():
 
 @pytest.mark.parametrize("multiple", [1, 2, 7, 16, N_WORDS, 64])
 @pytest.mark.parametrize("number", range(4))
-def test_draw_pads_to_a_multiple(number, multiple):
+def test_draw_pads_the_number_of_rows_to_a_multiple(number, multiple):
     unpadded = make_sampled().draw(number, TARGETS.numpy())
     drawn = make_sampled().draw(number, TARGETS.numpy(), multiple)
     assert (np.diff(drawn.ids) > 0).all()
@@ -162,7 +162,7 @@ def test_draw_pads_to_a_multiple(number, multiple):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda config: config.optimizer)
-def test_padding_rows_changes_no_result(optimizer):
+def test_sampled_loss_and_update_do_not_change_if_rows_are_padded(optimizer):
     padded, unpadded = make_sampled(optimizer=optimizer), make_sampled(optimizer=optimizer)
     for number in range(3):
         results = [step(padded, number, multiple=32), step(unpadded, number)]
@@ -179,7 +179,7 @@ def test_padding_rows_changes_no_result(optimizer):
 
 
 @pytest.mark.parametrize("make", [make_sampled, lambda: ExactSoftmaxHead(make_softmax())])
-def test_mean_loss_is_the_mean_of_losses(make):
+def test_mean_loss_equals_the_mean_of_the_individual_losses(make):
     head = make()
     hidden, losses = step(head, 4)
     for side in (0, 1):
@@ -187,11 +187,11 @@ def test_mean_loss_is_the_mean_of_losses(make):
         assert torch.equal(mean, losses[side].mean())
 
 
-def test_draw_of_exact_head_returns_none():
+def test_exact_head_draws_no_rows():
     assert ExactSoftmaxHead(make_softmax()).draw(0, TARGETS.numpy(), 8) is None
 
 
-def test_gradients_of_parts_are_accumulated():
+def test_sampled_head_accumulates_gradients_over_several_backward_passes():
     whole, parts = make_sampled(), make_sampled()
     hidden, _ = step(whole)
     begin(parts)
@@ -203,7 +203,7 @@ def test_gradients_of_parts_are_accumulated():
     torch.testing.assert_close(parts.gradients(), whole.gradients())
 
 
-def test_begin_discards_gradients_of_the_previous_step():
+def test_begin_discards_the_gradients_of_the_previous_step():
     head = make_sampled()
     step(head, 0)
     first = [gradient.clone() for gradient in head.gradients()]
@@ -228,7 +228,7 @@ def test_sampled_head_rejects_too_many_candidates(n_samples):
 # ------------------------------------------------------------------------------------ exact
 
 
-def test_exact_head_equals_exact_losses():
+def test_exact_head_computes_exact_losses_and_has_no_row_updates():
     softmax = make_softmax()
     head = ExactSoftmaxHead(softmax)
     hidden, losses = step(head)
@@ -242,7 +242,7 @@ def test_exact_head_equals_exact_losses():
     assert torch.equal(softmax.weight, before)
 
 
-def test_adaptive_clusters_without_targets_have_no_gradient():
+def test_adaptive_softmax_clusters_without_targets_have_no_gradient():
     softmax = nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, [10, 20])
     head = ExactSoftmaxHead(softmax)
     step(head, targets=torch.tensor([[1, 2, 3], [4, 5, 6]]))
@@ -250,7 +250,7 @@ def test_adaptive_clusters_without_targets_have_no_gradient():
     assert len(head.gradients()) == 1
 
 
-def test_tied_head_uses_the_word_embeddings():
+def test_tied_head_uses_the_input_word_embeddings_as_weights():
     table = nn.Embedding(N_WORDS + 1, DIM, padding_idx=0)
     softmax = make_softmax()
     head = ExactSoftmaxHead(softmax, tied_to=table)
@@ -269,7 +269,7 @@ def test_tied_head_uses_the_word_embeddings():
 
 
 class TwoProcesses:
-    """A stand-in for two processes, of which the other has zero gradients."""
+    """Simulates two processes, the second of which has zero gradients."""
 
     world_size = 2
 
@@ -278,7 +278,7 @@ class TwoProcesses:
         return value / 2
 
 
-def test_rows_of_other_processes_change_no_gradient():
+def test_gradients_do_not_depend_on_the_targets_of_other_processes():
     others = torch.tensor([[11, 12, 13], [14, 15, 16]])
     head, alone = make_sampled(), make_sampled()
     step(head, others=others)
@@ -295,7 +295,7 @@ def test_rows_of_other_processes_change_no_gradient():
         assert torch.equal(gradient, expected / 2)
 
 
-def test_exchange_averages_gradients_of_all_clusters():
+def test_exchange_averages_the_gradients_of_all_adaptive_softmax_clusters():
     head = ExactSoftmaxHead(nn.AdaptiveLogSoftmaxWithLoss(DIM, N_WORDS, [10, 20]))
     step(head, targets=torch.tensor([[1, 2, 3], [4, 5, 6]]))
     before = head.gradients()[0].clone()
@@ -307,7 +307,7 @@ def test_exchange_averages_gradients_of_all_clusters():
 
 
 @pytest.mark.parametrize("make", [make_sampled, lambda: ExactSoftmaxHead(make_softmax())])
-def test_exchange_does_nothing_in_a_single_process(make):
+def test_gradient_exchange_does_nothing_in_a_single_process(make):
     head = make()
     step(head)
     before = [gradient.clone() for gradient in head.gradients()]

@@ -1,4 +1,4 @@
-"""A tiny text, its token tables, and learners of tiny models, for the tests of training."""
+"""Helpers for testing training: a tiny text, its token tables, and learners of tiny models."""
 
 import itertools
 
@@ -91,21 +91,21 @@ def make_tables(shape=CHARACTER_MODEL):
 
 
 def segments(config, count):
-    """Return the first segments of the text."""
+    """Return the first BPTT segments of the text."""
     loader = SegmentLoader(Split.of(SENTENCES), config.stream, seed=config.run.seed)
     return list(itertools.islice(loader, count))
 
 
 def batches(learner, count):
-    """Return the batches of the first steps of a learner."""
+    """Return the batches for the first steps of a learner."""
     return [learner.batches(segment) for segment in segments(learner.config, count)]
 
 
 def without_capture(learner):
-    """Make a learner pad its inputs as for a CUDA graph, but run its steps eagerly.
+    """Make a learner pad its inputs as for a CUDA graph while running its steps eagerly.
 
     Returns:
-        A list to which each step appends its padded number of distinct words.
+        A list to which each step appends the number of distinct words after padding.
     """
     sizes = []
 
@@ -125,10 +125,10 @@ def without_capture(learner):
 
 
 def weights(learner):
-    """Return a copy of all weights."""
+    """Return a copy of all network weights of a learner."""
     return {name: value.clone() for name, value in learner.network.state_dict().items()}
 
 
 def changed(before, after):
-    """Return the names of the weights that are not bitwise equal."""
+    """Return the names of weights that are not bitwise equal."""
     return {name for name, value in before.items() if not torch.equal(value, after[name])}

@@ -1,4 +1,4 @@
-"""Corpus preparation, and the BPTT segments that language models are trained on."""
+"""Corpus preparation, and BPTT segments for language model training."""
 
 from typing import Any
 

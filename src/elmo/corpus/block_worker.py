@@ -1,4 +1,4 @@
-"""A worker that tokenizes blocks of text and writes provisional word numbers to its own files."""
+"""Worker that tokenizes blocks of text and writes provisional word ids to its own files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ LINES = 2**12
 
 @dataclass(frozen=True)
 class CountingJob:
-    """Settings of all workers.
+    """Settings shared by all workers.
 
     Attributes:
-        folder: Folder for the files of the workers.
+        folder: Folder for the workers' files.
         reading: How text is split into sentences and words.
         limit: Size limit of each worker's dictionary in bytes.
-        keep: Write the word numbers; otherwise words are only counted.
+        keep: Whether to write the word ids; otherwise words are only counted.
     """
 
     folder: Path
@@ -37,7 +37,7 @@ class CountingJob:
 
 @dataclass(frozen=True)
 class CountingTask:
-    """A block of text, and whether its words are counted."""
+    """A block of text, and whether to count its words."""
 
     block: Block
     counted: bool
@@ -45,15 +45,15 @@ class CountingTask:
 
 @dataclass(frozen=True)
 class CountedBlock:
-    """Location of the words and sentence lengths of a block in the files of its worker.
+    """Location of a block's words and sentence lengths in its worker's files.
 
     Attributes:
-        stem: Path of the files, without extension.
-        run: Name of the run that defines its word numbers.
-        first_word: Index of its first word in the `.numbers` file.
-        first_sentence: Index of its first sentence in the `.lengths` file.
-        n_words: Running words of the block.
-        n_sentences: Sentences of the block.
+        stem: Path to the worker's files, without extension.
+        run: Name of the sorted run that defines the word ids of this block.
+        first_word: Index of the block's first word in the `.numbers` file.
+        first_sentence: Index of the block's first sentence in the `.lengths` file.
+        n_words: Number of running words in the block.
+        n_sentences: Number of sentences in the block.
     """
 
     stem: Path
@@ -64,25 +64,25 @@ class CountedBlock:
     n_sentences: int
 
     def words(self) -> Provisional:
-        """Read the provisional word numbers, (n_words,)."""
+        """Read the provisional word ids, (n_words,)."""
         path = self.stem.with_suffix(".numbers")
         return np.fromfile(path, np.uint32, self.n_words, offset=4 * self.first_word)
 
     def lengths(self) -> NDArray[np.uint32]:
-        """Read the number of words of each sentence, (n_sentences,)."""
+        """Read the sentence lengths in words, (n_sentences,)."""
         path = self.stem.with_suffix(".lengths")
         return np.fromfile(path, np.uint32, self.n_sentences, offset=4 * self.first_sentence)
 
 
 class BlockWorker:
-    """Tokenizes blocks and numbers their words."""
+    """Tokenizes blocks and assigns provisional ids to their words."""
 
     def __init__(self, job: CountingJob, number: int) -> None:
         """Start with an empty dictionary.
 
         Args:
-            job: Settings of all workers.
-            number: Number of this worker.
+            job: Settings shared by all workers.
+            number: Index of this worker.
         """
         self.job = job
         self.stem = job.folder / f"worker-{number}"
@@ -93,11 +93,11 @@ class BlockWorker:
     def __call__(
         self, request: CountingTask | None, report: Callable[[Any], None]
     ) -> CountedBlock | list[str]:
-        """Handle a request of the parent process: a block, or None at the end."""
+        """Handle a request from the parent process: a block, or None after the last block."""
         return self.finish() if request is None else self.process(request)
 
     def process(self, task: CountingTask) -> CountedBlock:
-        """Tokenize a block and write its word numbers and sentence lengths."""
+        """Tokenize a block and write its word ids and sentence lengths."""
         lines = iter(task.block.lines())
         all_lengths, all_numbers = [_EMPTY], [_EMPTY]
         while part := list(islice(lines, LINES)):
@@ -121,7 +121,7 @@ class BlockWorker:
         return block
 
     def finish(self) -> list[str]:
-        """Write the last run; return the names of all runs of this worker."""
+        """Write the last run, and return the names of all runs of this worker."""
         self.runs.write()
         return self.runs.runs
 

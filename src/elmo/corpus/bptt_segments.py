@@ -1,12 +1,12 @@
-"""Segments of truncated BPTT: batch rows cut from continuous streams, without padding.
+"""Truncated BPTT segments: fixed-length pieces of continuous token streams, without padding.
 
 A sentence of n words yields n + 1 prediction pairs of an input and its target. The forward
-direction reads `<S> w1 ... wn` and predicts `w1 ... wn </S>`; the backward direction reads
-`</S> wn ... w1` and predicts `wn ... w1 <S>`. Each stream is an endless sequence of pairs, cut into
-segments. A sentence can continue in the next segment, and the LSTM state of its stream with it.
-Tokens are numbers: 0 is `<S>`, 1 is `</S>`, and 2 + n is word n of the corpus.
+direction reads `<S> w1 ... wn` and predicts `w1 ... wn </S>`; the backward direction reads `</S> wn
+... w1` and predicts `wn ... w1 <S>`. Each stream (batch row) is an endless sequence of pairs that
+is cut into segments. A sentence can continue in the next segment; the LSTM state of its stream is
+then carried over. Token ids are 0 for `<S>`, 1 for `</S>`, and 2 + n for word n of the corpus.
 
-`bptt_streams` decides which sentence is read where; this module looks up the words.
+`bptt_streams` assigns sentences to streams and time steps; this module looks up their words.
 """
 
 from collections.abc import Iterator
@@ -36,13 +36,14 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class BPTTSegment:
-    """Consecutive time steps of several streams; direction 0 is forward, 1 is backward.
+    """Consecutive time steps of several streams. Direction 0 is forward, direction 1 backward.
 
     Attributes:
-        inputs: Token numbers, (2, steps, streams).
-        targets: Token numbers, (2, steps, streams).
-        resets: Whether the LSTM state is set to zero before the step, (2, steps, streams).
-        real: False after the end of the text, (steps, streams). Only evaluation has such positions.
+        inputs: Input token ids, (2, steps, streams).
+        targets: Target token ids, (2, steps, streams).
+        resets: Whether the LSTM state is reset to zero before the step, (2, steps, streams).
+        real: Whether the position contains text, (steps, streams). Only in evaluation, positions
+            after the end of the text are False.
         position: Position in the text after this segment.
     """
 
@@ -54,21 +55,21 @@ class BPTTSegment:
 
 
 class SegmentLoader:
-    """Endless training segments of a split, for all streams or those of one process."""
+    """Endless training segments from a split, for all streams or those of one process."""
 
     def __init__(
         self, split: Split, config: StreamConfig, *, seed: int, local_streams: range | None = None
     ) -> None:
-        """Start at the beginning of the text.
+        """Create a loader positioned at the beginning of the text.
 
         Args:
             split: Sentences to train on.
             config: Batch size, steps per segment, sentence order and state resets.
-            seed: Seed of the sentence order and of the state resets.
+            seed: Random seed for the sentence order and the state resets.
             local_streams: Streams to build. Default: all.
         """
         if not split.n_sentences:
-            raise ConfigError("The training text has no sentence.")
+            raise ConfigError("The training text contains no sentences.")
         self.split = split
         self.config = config
         self.local_streams = range(config.batch_size) if local_streams is None else local_streams
@@ -83,7 +84,7 @@ class SegmentLoader:
         return QueuedStreams(ShuffledOrder(self.split, seed), config.batch_size, config.unroll)
 
     def __iter__(self) -> Iterator[BPTTSegment]:
-        """Yield segments without end."""
+        """Yield segments indefinitely."""
         while True:
             pairs = [layout.next_segment(self.local_streams) for layout in self._layouts]
             yield build_segment(
@@ -97,11 +98,11 @@ class SegmentLoader:
             )
 
     def position(self) -> Position:
-        """Return the current position as plain data."""
+        """Return the current position as JSON-compatible data."""
         return {"streams": [layout.position() for layout in self._layouts]}
 
     def restore(self, position: Position) -> None:
-        """Continue from a position that `position` returned."""
+        """Continue from a position returned by `position`."""
         # The only entry has a different key in checkpoints of earlier versions.
         (positions,) = position.values()
         for layout, layout_position in zip(self._layouts, positions, strict=True):
@@ -118,20 +119,21 @@ def read_once(
     drop_tail: bool = False,
     local_streams: range | None = None,
 ) -> Iterator[BPTTSegment]:
-    """Yield the segments of one pass over a split, for evaluation.
+    """Yield the segments of a single pass over a split, for evaluation.
 
     Args:
         split: Sentences to read.
         n_streams: Number of streams (batch rows).
         n_steps: Time steps per segment.
-        reset: Start every sentence from the zero state.
-        order: `queue`: a stream that has finished a sentence takes the next one from a common
-            queue, as in bilm-tf. `text`: each stream reads one contiguous part of the text.
-        drop_tail: Drop the segment in which the text ends, as bilm-tf does.
+        reset: Whether every sentence starts from the zero state.
+        order: Sentence order. With `queue`, a stream that has finished a sentence takes the next
+            one from a shared queue, as in bilm-tf. With `text`, each stream reads one contiguous
+            part of the text.
+        drop_tail: Whether to drop the incomplete last segment, as bilm-tf does.
         local_streams: Streams to build. Default: all.
     """
     if not split.n_sentences:
-        raise ConfigError("The evaluation text has no sentence.")
+        raise ConfigError("The evaluation text contains no sentences.")
     n_streams = min(n_streams, split.n_sentences) if order == "text" else n_streams
     local_streams = (
         range(n_streams)
@@ -165,15 +167,15 @@ def build_segment(
     seed: int,
     position: Position | None = None,
 ) -> BPTTSegment:
-    """Look up the words of the prediction pairs of both directions.
+    """Build a segment by looking up the words of the prediction pairs in both directions.
 
     Args:
         split: Sentences that the pairs refer to.
-        directions: Pairs of the forward and of the backward direction.
-        n_steps: Time steps of the segment.
-        local_streams: Streams in the segment.
+        directions: Prediction pairs of the forward direction and of the backward direction.
+        n_steps: Number of time steps in the segment.
+        local_streams: Streams to include in the segment.
         reset: Fraction of the sentences that start from the zero state.
-        seed: Seed of the choice of these sentences.
+        seed: Random seed for choosing these sentences.
         position: Position in the text after the segment.
     """
     shape = (2, n_steps, len(local_streams))
@@ -200,7 +202,7 @@ def build_segment(
 
 
 def _predicted(split: Split, sentences: Numbers, offsets: Numbers, *, backward: bool) -> Numbers:
-    """Return the target tokens of prediction pairs."""
+    """Return the target token ids of prediction pairs, (pairs,)."""
     lengths = split.lengths(sentences)
     words = np.full(len(lengths), BEGIN if backward else END, dtype=np.int64)
     inside = np.flatnonzero(offsets < lengths)
@@ -212,7 +214,7 @@ def _predicted(split: Split, sentences: Numbers, offsets: Numbers, *, backward: 
 
 
 def _chosen(draws: Numbers, fraction: float, seed: int) -> Flags:
-    """Choose a fraction of the draws by hashing each number (the finalizer of splitmix64)."""
+    """Return whether each draw is in a pseudo-random fraction of all draws (splitmix64 hash)."""
     if fraction in (0.0, 1.0):
         return np.full(len(draws), fraction == 1.0)
     key = (seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64

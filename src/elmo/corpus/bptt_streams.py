@@ -1,8 +1,9 @@
 """Assignment of sentences to the streams (batch rows) of truncated BPTT.
 
-Nothing here looks up words. A stream is an endless sequence of prediction pairs: an input token and
-its target. A sentence of n words has n + 1 pairs. What each stream reads follows from a few
-integers, so any process can compute any stream, and a position can be saved and restored.
+This module does not look up words. A stream is an endless sequence of prediction pairs: an input
+token and its target. A sentence of n words has n + 1 pairs. The content of each stream is
+determined by a few integers, so that any process can compute any stream, and positions can be saved
+and restored.
 """
 
 from bisect import bisect_left
@@ -19,15 +20,15 @@ Position = dict[str, Any]
 
 @dataclass(frozen=True)
 class PredictionPairs:
-    """The prediction pairs of a BPTT segment; every array has one entry per pair.
+    """The prediction pairs of a BPTT segment, as arrays with one entry per pair.
 
     Attributes:
         stream: Stream of each pair, (pairs,).
         step: Time step of each pair in the segment, (pairs,).
-        sentence: Sentence number in the split, (pairs,).
-        offset: Position of the pair in its sentence, (pairs,); 0 is the first pair.
-        draw: Running number of the sentence in reading order, (pairs,). The same sentence has
-            different draw numbers in different epochs.
+        sentence: Index of the sentence in the split, (pairs,).
+        offset: Position of the pair in its sentence, counted from 0, (pairs,).
+        draw: Index of the sentence in reading order, counted over all epochs, (pairs,). A sentence
+            has a different draw index in each epoch.
     """
 
     stream: Numbers
@@ -62,32 +63,32 @@ class SentenceOrder(Protocol):
     split: Split
 
     def sentences(self, draw: int, count: int) -> Numbers:
-        """Return up to `count` sentences, starting at a draw number; empty at the end."""
+        """Return up to `count` sentence indices from a draw index on; empty after the last draw."""
 
 
 class SequentialOrder:
-    """The order of the text, one epoch."""
+    """The order of the text, for one epoch."""
 
     def __init__(self, split: Split) -> None:
-        """Use the sentences of a split."""
+        """Create the order for the sentences of a split."""
         self.split = split
 
     def sentences(self, draw: int, count: int) -> Numbers:
-        """Return the sentences numbered from `draw` on."""
+        """Return up to `count` sentence indices, starting at index `draw`."""
         return np.arange(draw, min(draw + count, self.split.n_sentences))
 
 
 class ShuffledOrder:
-    """Endless epochs; each shuffles the shards, and the sentences within each shard."""
+    """Endless epochs; each one shuffles the shards, and the sentences within each shard."""
 
     def __init__(self, split: Split, seed: int) -> None:
-        """Use the sentences of a split; the same seed gives the same order."""
+        """Create the order for the sentences of a split; the same seed yields the same order."""
         self.split = split
         self.seed = seed
         self._cached: tuple[tuple[int, int], Numbers] = ((-1, -1), np.zeros(0, dtype=np.int64))
 
     def sentences(self, draw: int, count: int) -> Numbers:
-        """Return the sentences from a draw number on, at most to the end of their shard."""
+        """Return up to `count` sentence indices, none beyond the shard of the first draw."""
         epoch, position = divmod(draw, self.split.n_sentences)
         shards = np.random.default_rng((self.seed, epoch)).permutation(len(self.split.shards))
         sizes = np.diff(self.split.first)[shards]
@@ -108,15 +109,15 @@ class ShuffledOrder:
 
 # ----------------------------------------------------------------------------- streams
 
-# Draws looked up together.
+# Number of draws looked up at a time.
 BLOCK = 4096
 
 
 class QueuedStreams:
-    """One queue of sentences for all streams, which take sentences in turn, as in bilm-tf."""
+    """Streams that take their sentences in turn from one shared queue, as in bilm-tf."""
 
     def __init__(self, order: SentenceOrder, n_streams: int, n_steps: int) -> None:
-        """Start with the first draw.
+        """Create streams that start with the first draw.
 
         Args:
             order: Order of the sentences in the queue.
@@ -136,18 +137,18 @@ class QueuedStreams:
         self._ahead = np.zeros((2, 0), dtype=np.int64)
 
     def _look_up(self, draw: int, count: int) -> Numbers:
-        """Return sentence number and pair count of up to `count` draws, (2, draws)."""
+        """Return the sentence index and the pair count of up to `count` draws, (2, draws)."""
         sentences = self.order.sentences(draw, count)
         return np.stack([sentences, self.order.split.lengths(sentences) + 1])
 
     def _look_ahead(self) -> bool:
-        """Look up more draws; return whether there were any."""
+        """Look up more draws, and return whether there were any."""
         more = self._look_up(self.drawn + len(self._ahead[0]), BLOCK)
         self._ahead = np.concatenate([self._ahead, more], axis=1)
         return len(more[0]) > 0
 
     def _draw_counts(self, wanted: Numbers) -> Numbers:
-        """Return the number of draws that each stream needs for the pairs it wants."""
+        """Return how many sentences each stream must draw to get `wanted` pairs, (streams,)."""
         ends = np.cumsum(self._ahead[1]).tolist()
         bounds, used = [0], 0
         for pairs in wanted.tolist():
@@ -164,7 +165,7 @@ class QueuedStreams:
         return np.diff(bounds)
 
     def next_segment(self, local_streams: range) -> PredictionPairs:
-        """Return the pairs of the next segment for the given streams; all streams advance."""
+        """Return the pairs of the next segment for the given streams, and advance all streams."""
         streams = np.arange(len(self._draw))
         left = np.minimum(self._length - self._offset, self.n_steps)
         counts = self._draw_counts(self.n_steps - left)
@@ -200,7 +201,7 @@ class QueuedStreams:
         return not reading and not len(self.order.sentences(self.drawn, 1))
 
     def position(self) -> Position:
-        """Return the total number of draws, and the current draw and offset of each stream."""
+        """Return the total number of draws, and the draw index and offset of each stream."""
         return {
             "drawn": self.drawn,
             "draw": self._draw.tolist(),
@@ -219,10 +220,11 @@ class QueuedStreams:
 
 
 def _expand(parts: Numbers) -> PredictionPairs:
-    """Return all prediction pairs of parts of sentences.
+    """Expand parts of sentences into their prediction pairs.
 
     Args:
-        parts: Stream, first step, sentence, first offset, draw, and pair count, (6, parts).
+        parts: Stream, first step, sentence, first offset, draw index, and pair count of each part,
+            (6, parts).
     """
     counts = parts[5]
     stream, step, sentence, offset, draw = np.repeat(parts[:5], counts, axis=1)
@@ -231,16 +233,16 @@ def _expand(parts: Numbers) -> PredictionPairs:
 
 
 class ContiguousStreams:
-    """The text cut into one contiguous part per stream, read once or in endless epochs."""
+    """Streams that each read one contiguous part of the text, once or in endless epochs."""
 
     def __init__(self, split: Split, n_streams: int, n_steps: int, *, endless: bool = True) -> None:
-        """Cut the text into parts.
+        """Cut the text into one part per stream.
 
         Args:
             split: Sentences to read.
-            n_streams: Number of parts, of equal length up to one sentence.
+            n_streams: Number of parts. Their lengths differ by about one sentence at most.
             n_steps: Time steps per segment.
-            endless: Start a part again at its end.
+            endless: Whether a stream restarts its part when it reaches the end.
         """
         if n_streams > split.n_sentences:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Reading of compressed files (.gz, .bz2, .xz, .zst), recognized by their extension."""
+"""Reading of compressed files (.gz, .bz2, .xz, .zst), recognized by extension."""
 
 import bz2
 import gzip
@@ -28,11 +28,11 @@ def plain_name(name: str) -> str:
 
 @contextmanager
 def decompressed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """Open the decompressed content of a file; concatenated compressed files are read as one.
+    """Open the decompressed content of a file; concatenated archives are read as one.
 
     Args:
-        name: File name, whose extension selects the compression.
-        raw: The open file.
+        name: File name; its extension determines the compression format.
+        raw: Open file with the compressed data.
     """
     suffix = name[len(plain_name(name)) :].lower()
     if suffix == ".gz":
@@ -51,17 +51,17 @@ def decompressed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class ZstdFile(io.RawIOBase):
-    """The decompressed content of a .zst file.
+    """Readable stream of the decompressed content of a .zst file.
 
-    Unlike the reader of the zstandard package, it detects truncated files.
+    Unlike the reader in the zstandard package, it detects truncated files.
     """
 
     def __init__(self, name: str, raw: BinaryIO) -> None:
-        """Start at the beginning of the file.
+        """Create a stream at the beginning of the file.
 
         Args:
-            name: File name, for messages.
-            raw: The open file.
+            name: File name, for error messages.
+            raw: Open file with the compressed data.
         """
         try:
             import zstandard
@@ -76,11 +76,11 @@ class ZstdFile(io.RawIOBase):
         self._buffer = b""
 
     def readable(self) -> bool:
-        """Whether the stream can be read: always."""
+        """Whether the stream is readable; always True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read decompressed bytes into a buffer; return their number."""
+        """Read decompressed bytes into a buffer, and return the number of bytes read."""
         while not self._buffer:
             compressed = self._frame.unused_data if self._frame.eof else b""
             compressed = compressed or self._raw.read(ZSTD_CHUNK)

@@ -1,13 +1,13 @@
-"""Counting and numbering of words in bounded memory, by external merge sort.
+"""Word counting and id assignment in bounded memory, by external merge sort.
 
-Words are numbered in the order of their first occurrence. When the dictionary reaches its size
-limit, it is written to disk as a run, sorted by the bytes of the words, and a new one is started.
-At the end all runs are merged: the counts of equal words are added, and each distinct word gets one
-number. Then words are sorted by decreasing count. The result does not depend on where runs end.
+Words get provisional ids in the order of their first occurrence. When the dictionary reaches its
+size limit, it is written to disk as a sorted run (by UTF-8 bytes), and a new dictionary is started.
+At the end, all runs are merged: the counts of equal words are added, and each distinct word gets
+one merged id. Finally, words are sorted by decreasing count. The result does not depend on where
+runs end.
 
-A run has three files: `.words` (one word per line), `.order` (the number of each word in its
-dictionary) and `.counts`. Merging adds `.merged`: the number of each word among the words of all
-runs.
+A run has three files: `.words` (one word per line), `.order` (the id of each word in the run's
+dictionary) and `.counts`. Merging adds `.merged` (the merged id of each word).
 """
 
 import sys
@@ -34,19 +34,19 @@ MERGED = "merged"
 
 
 class Dictionary(dict[str, int]):
-    """Numbers of words; a new word gets the next number when it is first looked up."""
+    """Word ids; looking up a new word assigns it the next id."""
 
     n_bytes = 0
 
     def __missing__(self, word: str) -> int:
-        """Assign the next number to a new word."""
+        """Assign the next id to a new word."""
         number = self[word] = len(self)
         self.n_bytes += sys.getsizeof(word) + ENTRY_BYTES
         return number
 
 
 class RunWriter:
-    """Numbers and counts words, and writes them as runs."""
+    """Assigns ids to words, counts them, and writes sorted runs."""
 
     def __init__(self, folder: Path, name: str, limit: int) -> None:
         """Start with an empty dictionary.
@@ -72,12 +72,12 @@ class RunWriter:
         return f"{self.name}-{len(self.runs):05d}"
 
     def number(self, sentences: Iterable[Sequence[str]], n_words: int) -> Provisional:
-        """Return the numbers of the words of sentences in the current run, (n_words,)."""
+        """Return the ids of all words of the sentences in the current run, (n_words,)."""
         words = chain.from_iterable(sentences)
         return np.fromiter(map(self._words.__getitem__, words), dtype=np.uint32, count=n_words)
 
     def count(self, numbers: Provisional) -> None:
-        """Count words by their numbers in the current run."""
+        """Count words, given by their ids in the current run."""
         counts = np.bincount(numbers, minlength=len(self._words))
         counts[: len(self._counts)] += self._counts
         self._counts = counts
@@ -104,14 +104,14 @@ class RunWriter:
 
 
 class RunReader:
-    """Reads a run sequentially, with one chunk of words in memory."""
+    """Reads a run sequentially, one chunk of words at a time."""
 
     def __init__(self, stem: Path, chunk: int) -> None:
-        """Start at the first word.
+        """Create a reader positioned at the first word.
 
         Args:
-            stem: Path of the run without extension.
-            chunk: Bytes of words to read at a time.
+            stem: Path to the run, without extension.
+            chunk: Number of bytes to read at a time.
         """
         self.stem = stem
         self.chunk = chunk
@@ -119,7 +119,7 @@ class RunReader:
         self._file_offset = self._n_taken = 0
 
     def fill(self) -> bool:
-        """Read the next chunk if no word is left; return whether there are words."""
+        """Read the next chunk if no words are left, and return whether there are any words."""
         if self.words:
             return True
         # Reopened each time, because there can be more runs than the limit of open files.
@@ -138,7 +138,7 @@ class RunReader:
         return taken
 
     def take_counts(self, n_words: int) -> Numbers:
-        """Return the counts of the next `n_words` words, (n_words,)."""
+        """Read the counts of the next `n_words` words, (n_words,)."""
         counts = np.fromfile(
             self.stem.with_suffix(".counts"), np.int64, n_words, offset=8 * self._n_taken
         )
@@ -147,10 +147,10 @@ class RunReader:
 
 
 def merge_runs(folder: Path, runs: Sequence[str]) -> int:
-    """Merge runs: number all distinct words in byte order and add up their counts.
+    """Merge runs: assign ids to all distinct words in byte order, and add up their counts.
 
     Args:
-        folder: Folder of the runs, where the merged words and counts are written.
+        folder: Folder with the runs, to which the merged words and counts are written.
         runs: Names of the runs.
 
     Returns:
@@ -184,17 +184,17 @@ def merge_runs(folder: Path, runs: Sequence[str]) -> int:
 
 
 def merged_counts(folder: Path) -> Numbers:
-    """Return the counts of the merged words, which are in byte order, (words,)."""
+    """Return the count of each merged word, in byte order of the words, (words,)."""
     return np.fromfile((folder / MERGED).with_suffix(".counts"), np.int64)
 
 
 def run_table(folder: Path, run: str, of_merged: NDArray[np.uint32]) -> Provisional:
-    """Return the final number of each word of a run, by its number in the run.
+    """Return a table that maps word ids of a run to final word ids, (words of the run,).
 
     Args:
-        folder: Folder of the runs.
+        folder: Folder with the runs.
         run: Name of the run.
-        of_merged: Final number of each merged word.
+        of_merged: Final id of each merged word, (words,).
     """
     stem = folder / run
     order = np.fromfile(stem.with_suffix(".order"), np.uint32)
@@ -204,15 +204,15 @@ def run_table(folder: Path, run: str, of_merged: NDArray[np.uint32]) -> Provisio
 
 
 def write_table(work: Path, folder: Path, counts: Numbers) -> NDArray[np.uint32]:
-    """Write the table of distinct words, sorted by decreasing count, then by their bytes.
+    """Write the table of distinct words, sorted by decreasing count, then by UTF-8 bytes.
 
     Args:
-        work: Folder of the merged words.
-        folder: Folder in which the table is written.
-        counts: Counts of the merged words.
+        work: Folder with the merged words.
+        folder: Folder to which the table is written.
+        counts: Count of each merged word, (words,).
 
     Returns:
-        The number of each merged word in the table.
+        The row of each merged word in the table, (words,).
     """
     order = np.argsort(-counts, kind="stable")
     (folder / COUNTS).write_bytes(counts[order].data)
@@ -234,7 +234,7 @@ def write_table(work: Path, folder: Path, counts: Numbers) -> NDArray[np.uint32]
 
 
 def _parts(starts: Numbers) -> Iterator[slice]:
-    """Yield slices of the table of at most `ORDER_BYTES`, or of a single longer word."""
+    """Yield slices of table rows whose words have at most `ORDER_BYTES`, or one longer word."""
     first = 0
     while first < len(starts) - 1:
         last = int(np.searchsorted(starts, starts[first] + ORDER_BYTES, side="right")) - 1

@@ -1,4 +1,4 @@
-"""The command `prepare`: write a corpus folder in one pass over the text, in bounded memory."""
+"""The command `prepare`: writes a corpus folder in one pass over the text, in bounded memory."""
 
 import dataclasses
 import re
@@ -47,10 +47,10 @@ class PrepareResult:
 
     Attributes:
         out: The folder written.
-        n_words: Running words of each split.
-        n_sentences: Sentences of each split.
-        n_unknown: Running words of each split that are not in the vocabulary.
-        n_distinct: Distinct words of all splits.
+        n_words: Number of running words in each split.
+        n_sentences: Number of sentences in each split.
+        n_unknown: Number of running words in each split that are not in the vocabulary.
+        n_distinct: Number of distinct words in all splits.
         n_vocabulary: Size of the softmax vocabulary, including the three special tokens.
         seconds: Elapsed time in seconds.
     """
@@ -65,11 +65,11 @@ class PrepareResult:
 
     @property
     def words_per_second(self) -> float:
-        """Running words of all splits per second."""
+        """Number of running words processed per second, over all splits."""
         return sum(self.n_words.values()) / max(self.seconds, 1e-9)
 
     def __str__(self) -> str:
-        """Return a summary of a few lines."""
+        """Return a summary of the result, in a few lines."""
         lines = [f"{self.out}: {sum(self.n_words.values()):,} words"]
         for split, n_words in self.n_words.items():
             unknown_rate = self.n_unknown[split] / max(1, n_words)
@@ -88,10 +88,10 @@ class PrepareResult:
 def prepare(config: PrepareConfig) -> PrepareResult:
     """Write a corpus folder from text files.
 
-    The result depends only on the text and the config, not on the number of workers. Whatever the
-    length of the text, memory is bounded by 512 MB for the dictionaries of all workers, 120 MB per
-    worker, and 60 bytes per distinct word. Temporarily, the disk stores every running word twice,
-    with 4 bytes each. The folder is written atomically.
+    The result depends only on the text and the config, not on the number of workers. Regardless of
+    the text length, memory use is bounded by 512 MB for the dictionaries of all workers, 120 MB per
+    worker, and 60 bytes per distinct word. During preparation, every running word is stored on disk
+    twice, with 4 bytes each time. The folder is written atomically.
     """
     started = time.monotonic()
     out = Path(config.out)
@@ -142,7 +142,7 @@ def prepare(config: PrepareConfig) -> PrepareResult:
 
 
 def _check_target(out: Path) -> None:
-    """Raise an error if the output folder contains anything but a corpus."""
+    """Raise an error if the output folder contains anything other than a corpus."""
     if not out.is_dir() or not any(out.iterdir()):
         return
     names = {HEADER, WORDS, WORD_STARTS, COUNTS, VOCABULARY}
@@ -163,7 +163,7 @@ def _texts(config: PrepareConfig) -> dict[str, list[str]]:
         raise InputError("No input text. Specify files, globs, or - for standard input.")
     texts = {name: resolve(inputs) for name, inputs in inputs_by_split.items() if inputs}
     if sum(files.count(STDIN) for files in texts.values()) > 1:
-        raise InputError("Standard input (-) is given twice, but can be read only once.")
+        raise InputError("Standard input (-) is specified twice, but can be read only once.")
     return texts
 
 
@@ -179,7 +179,7 @@ def _check_words(
 def _sentences(
     work: Path, blocks: Sequence[CountedBlock], of_merged: NDArray[np.uint32]
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32]]]:
-    """Yield the final word numbers and the sentence lengths of blocks, in order."""
+    """Yield the final word ids and the sentence lengths of each block, in order."""
     tables: dict[Path, tuple[str, NDArray[np.uint32]]] = {}
     for block in blocks:
         # A worker fills one run after the other, so only its current table is needed.
@@ -208,8 +208,8 @@ def _write_vocabulary(
 
     Args:
         folder: Corpus folder with the table of distinct words.
-        config: Size and minimum count of a new vocabulary.
-        vocabulary: An existing vocabulary to write instead.
+        config: Maximum size and minimum count for a new vocabulary.
+        vocabulary: Existing vocabulary to use instead of a new one, if any.
 
     Returns:
         Whether each distinct word is in the vocabulary, and the size of the vocabulary.

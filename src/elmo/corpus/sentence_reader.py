@@ -1,4 +1,4 @@
-"""Reading of sentences from text files, and small corpora in memory."""
+"""Reading of sentences from text files, and construction of small in-memory corpora."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -11,14 +11,14 @@ from elmo.text.tokenizer import Tokenizer, WhitespaceTokenizer, get_tokenizer
 
 
 def reading_tokenizer(reading: ReadingConfig) -> Tokenizer:
-    """Return the tokenizer of a reading config; whitespace by default."""
+    """Return the tokenizer for a reading config; the default splits at white space."""
     return get_tokenizer(reading.tokenizer or WhitespaceTokenizer.name)
 
 
 def to_sentences(
     lines: Iterable[str], tokenizer: Tokenizer, reading: ReadingConfig
 ) -> Iterator[list[str]]:
-    """Yield the sentences of lines as lists of words."""
+    """Tokenize lines and yield their sentences as lists of words."""
     sentences: Iterable[list[str]] = map(tokenizer.words, lines)
     if reading.sentences == "split":
         # A blank line contains no sentence, but can itself be kept as an empty one.
@@ -27,14 +27,14 @@ def to_sentences(
 
 
 def read_sentences(inputs: Sequence[str], reading: ReadingConfig) -> Iterator[list[str]]:
-    """Yield the sentences of files, globs or standard input as lists of words."""
+    """Yield the sentences in files, globs or standard input as lists of words."""
     tokenizer = reading_tokenizer(reading)
     for block in read_blocks(resolve(inputs), reading.text_field):
         yield from to_sentences(block.lines(), tokenizer, reading)
 
 
 def corpus_of(sentences: Iterable[Sequence[str]]) -> tuple[DistinctWords, Split]:
-    """Build a corpus in memory; words are numbered in the order of their first occurrence."""
+    """Build an in-memory corpus; word ids follow the order of first occurrence."""
     numbers: dict[str, int] = {}
     numbered = [
         [numbers.setdefault(word, len(numbers)) for word in sentence] for sentence in sentences

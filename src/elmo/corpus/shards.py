@@ -1,4 +1,4 @@
-"""Reading of prepared corpora: memory-mapped shards of word numbers and a table of distinct words.
+"""Reading of prepared corpora: memory-mapped shards of word ids, and a table of distinct words.
 
 `prepare` writes these folders. Arrays are memory-mapped, so a corpus can be larger than memory.
 """
@@ -31,14 +31,14 @@ Numbers = NDArray[np.int64]
 
 
 class DistinctWords:
-    """The distinct words of a corpus by number, stored as UTF-8 bytes."""
+    """The distinct words of a corpus, indexed by word id and stored as UTF-8 bytes."""
 
     def __init__(self, data: NDArray[np.uint8], starts: Numbers) -> None:
-        """Use the concatenated bytes of all words.
+        """Create the table from the concatenated bytes of all words.
 
         Args:
-            data: All words in UTF-8, concatenated.
-            starts: Offset of each word in `data`, and the length of `data`, (words + 1,).
+            data: Concatenated UTF-8 bytes of all words, (bytes,).
+            starts: Start offset of each word in `data`, followed by len(data), (words + 1,).
         """
         self._data = data
         self._starts = starts
@@ -48,23 +48,23 @@ class DistinctWords:
         return len(self._starts) - 1
 
     def __getitem__(self, number: int) -> str:
-        """Return one word."""
+        """Return the word with the given id."""
         return self.strings(number, number + 1)[0]
 
     def strings(self, start: int, stop: int) -> list[str]:
-        """Return the words from number `start` up to, but not including, `stop`."""
+        """Return the words with ids from `start` up to, but not including, `stop`."""
         bounds = self._starts[start : stop + 1].tolist()
         data = self._data[bounds[0] : bounds[-1]].tobytes()
         return [data[a - bounds[0] : b - bounds[0]].decode() for a, b in pairwise(bounds)]
 
     def parts(self, size: int = 2**16) -> Iterator[list[str]]:
-        """Yield all words in order, in lists of at most `size` words."""
+        """Yield all words by id, in lists of at most `size` words."""
         for start in range(0, len(self), size):
             yield self.strings(start, min(start + size, len(self)))
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "DistinctWords":
-        """Build a table in memory from strings."""
+        """Build an in-memory table from strings."""
         encoded = [word.encode("utf-8", "replace") for word in words]
         starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), starts)
@@ -75,8 +75,8 @@ class CorpusShard:
     """The concatenated sentences of one shard.
 
     Attributes:
-        words: Word numbers, (words,).
-        starts: Offset of each sentence in `words`, and the length of `words`, (sentences + 1,).
+        words: Word ids, (words,).
+        starts: Start offset of each sentence in `words`, followed by len(words), (sentences + 1,).
     """
 
     words: NDArray[Any]
@@ -90,18 +90,19 @@ class CorpusShard:
 
 @dataclass(frozen=True)
 class Split:
-    """All sentences of one split of a corpus, numbered across its shards.
+    """All sentences of one split of a corpus, indexed across its shards.
 
     Attributes:
         shards: Shards in the order of the text.
-        first: Number of the first sentence of each shard, and the total, (shards + 1,).
+        first: Index of the first sentence of each shard, followed by the total number of sentences,
+            (shards + 1,).
     """
 
     shards: tuple[CorpusShard, ...]
     first: Numbers = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the sentence numbers of the shards."""
+        """Compute the index of the first sentence of each shard."""
         counts = [0, *(shard.n_sentences for shard in self.shards)]
         object.__setattr__(self, "first", np.cumsum(counts, dtype=np.int64))
 
@@ -117,25 +118,25 @@ class Split:
 
     @property
     def n_pairs(self) -> int:
-        """Number of predictions of one direction: one per word and one per sentence end."""
+        """Number of predictions per direction: one per word, plus one per sentence end."""
         return self.n_words + self.n_sentences
 
     def lengths(self, sentences: Numbers) -> Numbers:
-        """Return the number of words of each given sentence, (sentences,)."""
+        """Return the number of words in each of the given sentences, (sentences,)."""
         lengths = np.empty(len(sentences), dtype=np.int64)
         for shard, chosen, local in self._by_shard(sentences):
             lengths[chosen] = shard.starts[local + 1] - shard.starts[local]
         return lengths
 
     def words_at(self, sentences: Numbers, offsets: Numbers) -> Numbers:
-        """Return the word number at the given offset of each given sentence, (sentences,)."""
+        """Return the word id at one given offset in each given sentence, (sentences,)."""
         words = np.empty(len(sentences), dtype=np.int64)
         for shard, chosen, local in self._by_shard(sentences):
             words[chosen] = shard.words[shard.starts[local] + offsets[chosen]]
         return words
 
     def _by_shard(self, sentences: Numbers) -> Iterator[tuple[CorpusShard, Any, Numbers]]:
-        """Yield each shard, the indices of its sentences, and their numbers within the shard."""
+        """Yield each shard, which of `sentences` are in it, and their indices within the shard."""
         if len(self.shards) == 1:
             yield self.shards[0], slice(None), sentences
             return
@@ -146,7 +147,7 @@ class Split:
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[int]]) -> "Split":
-        """Build a split in memory from sentences of word numbers."""
+        """Build an in-memory split from sentences given as lists of word ids."""
         listed = list(sentences)
         starts = np.cumsum([0, *map(len, listed)], dtype=np.int64)
         flat = [number for sentence in listed for number in sentence]
@@ -160,9 +161,9 @@ class CorpusHeader:
     Attributes:
         version: Version of the folder format.
         reading: How the text was split into sentences and words.
-        shards: Number of shards of each split.
-        n_words: Running words of each split.
-        n_sentences: Sentences of each split.
+        shards: Number of shards in each split.
+        n_words: Number of running words in each split.
+        n_sentences: Number of sentences in each split.
     """
 
     version: int
@@ -172,18 +173,18 @@ class CorpusHeader:
     n_sentences: dict[str, int]
 
     def to_bytes(self) -> bytes:
-        """Return the content of the file."""
+        """Return the content of corpus.json as bytes."""
         return (json.dumps(to_dict(self), indent=1) + "\n").encode("ascii")
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A prepared corpus.
+    """A corpus written by `prepare`.
 
     Attributes:
-        words: Distinct words of all splits.
+        words: Distinct words in all splits.
         counts: Count of each word in the training split, (words,).
-        splits: Splits by name; splits without text are missing.
+        splits: Splits by name; a split without text is absent.
         reading: How the text was split into sentences and words.
         vocabulary: Softmax vocabulary.
     """
@@ -195,9 +196,9 @@ class Corpus:
     vocabulary: Vocabulary
 
     def vocabulary_counts(self, vocabulary: Vocabulary) -> Numbers:
-        """Return the target count of each vocabulary id in the training split, (vocabulary,).
+        """Return how often each vocabulary id is a target in the training split, (vocabulary,).
 
-        Words are targets in both directions, but counted once.
+        A word is a target in both directions, but is counted once.
 
         Args:
             vocabulary: Vocabulary with the special tokens. Each boundary token is a target once per
@@ -216,7 +217,7 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: Path) -> "Corpus":
-        """Open a folder that `prepare` wrote."""
+        """Open a corpus folder written by `prepare`."""
         header = read_header(folder)
         words, counts = open_table(folder)
         dtype = word_type(len(words))
@@ -225,7 +226,7 @@ class Corpus:
             shards = tuple(_open_shard(folder, name, number) for number in range(n_shards))
             if any(len(shard.words) and shard.words.dtype != dtype for shard in shards):
                 raise FormatError(
-                    f"{folder}: the word numbers of split {name} should be stored as "
+                    f"{folder}: the word ids of split {name} should be stored as "
                     f"{np.dtype(dtype)} for {len(words)} distinct words, but are not. The files "
                     "are damaged or belong to different corpora; run elmo prepare again."
                 )
@@ -243,7 +244,7 @@ class Corpus:
 
 
 def is_corpus(folder: Path) -> bool:
-    """Whether a path is a folder that `prepare` wrote."""
+    """Whether a path is a corpus folder written by `prepare`."""
     return (folder / HEADER).is_file()
 
 
@@ -284,13 +285,13 @@ def open_table(folder: Path) -> tuple[DistinctWords, Numbers]:
 
 
 def shard_paths(folder: Path, split: str, number: int) -> tuple[Path, Path]:
-    """Return the two files of a shard: its words and its sentence offsets."""
+    """Return the paths to the two files of a shard: word ids and sentence offsets."""
     stem = f"{split}-{number:05d}"
     return folder / f"{stem}.tokens", folder / f"{stem}.starts"
 
 
 def word_type(n_words: int) -> type[np.unsignedinteger[Any]]:
-    """Return the narrowest dtype for the numbers of `n_words` distinct words."""
+    """Return the narrowest dtype that holds the ids of `n_words` distinct words."""
     return np.uint16 if n_words <= 2**16 else np.uint32
 
 
@@ -307,7 +308,7 @@ def _open_shard(folder: Path, split: str, number: int) -> CorpusShard:
         ) from None
     if n_words < 0 or size not in (2 * n_words, 4 * n_words):
         raise FormatError(
-            f"{tokens} has {size} bytes, but should contain {n_words} word numbers of 2 or 4 bytes "
+            f"{tokens} has {size} bytes, but should contain {n_words} word ids of 2 or 4 bytes "
             "each. The file is damaged; run elmo prepare again."
         )
     return CorpusShard(

@@ -1,4 +1,4 @@
-"""Writing of the shards of a split, and the choice of held-out sentences."""
+"""Writing of the shards of a split, and selection of held-out sentences."""
 
 from pathlib import Path
 from types import TracebackType
@@ -14,18 +14,18 @@ RANGE_SENTENCES = 100
 
 
 class SplitWriter:
-    """Writes the shards of one split; a shard ends with the sentence that fills it."""
+    """Writes the shards of one split; a shard ends with the sentence that reaches its size."""
 
     def __init__(
         self, folder: Path, split: str, known: NDArray[np.bool_], shard_words: int
     ) -> None:
-        """Start without a file.
+        """Create a writer; files are opened when sentences are added.
 
         Args:
             folder: Corpus folder.
             split: Name of the split.
             known: Whether each distinct word is in the vocabulary, (distinct words,).
-            shard_words: Running words after which a shard is full.
+            shard_words: Number of words after which a new shard is started.
         """
         self.folder = folder
         self.split = split
@@ -50,11 +50,11 @@ class SplitWriter:
         self._close()
 
     def add(self, words: NDArray[np.uint32], lengths: NDArray[Any]) -> None:
-        """Write sentences.
+        """Append sentences to the split.
 
         Args:
-            words: Concatenated word numbers of the sentences, (words,).
-            lengths: Number of words of each sentence, (sentences,).
+            words: Concatenated word ids of the sentences, (words,).
+            lengths: Number of words in each sentence, (sentences,).
         """
         self.n_unknown += len(words) - int(np.count_nonzero(self._known[words]))
         words = words.astype(self._type)
@@ -89,16 +89,16 @@ class SplitWriter:
 
 
 def held_out_ranges(n_sentences: int, fraction: float) -> Numbers:
-    """Choose the held-out sentences for validation, evenly over the text.
+    """Choose sentences to hold out for validation, spread evenly over the text.
 
     Args:
-        n_sentences: Sentences of the text.
+        n_sentences: Number of sentences in the text.
         fraction: Fraction of the sentences to hold out.
 
     Returns:
-        Ranges of sentence numbers as (first, last + 1), (ranges, 2). If the fraction is less than
-        `RANGE_SENTENCES` sentences, the last sentences of the text. At least one sentence is left
-        for training.
+        Ranges of sentence indices as (first, last + 1), (ranges, 2). If fewer than
+        `RANGE_SENTENCES` sentences are held out, they are the last ones of the text. At least one
+        sentence is left for training.
     """
     if not fraction or n_sentences < 2:
         return np.zeros((0, 2), dtype=np.int64)
@@ -117,7 +117,7 @@ def is_held_out(ranges: Numbers, first: int, n_sentences: int) -> NDArray[np.boo
 
     Args:
         ranges: Ranges returned by `held_out_ranges`.
-        first: Number of the first sentence.
+        first: Index of the first sentence.
         n_sentences: Number of sentences.
     """
     sentences = np.arange(first, first + n_sentences)

@@ -1,8 +1,8 @@
-"""Reading of files, globs and standard input as blocks of text of bounded size.
+"""Reading of files, globs and standard input as text blocks of bounded size.
 
-The formats are plain text, JSON lines and Parquet; text and JSON lines can be compressed (.gz,
-.bz2, .xz, .zst). A block ends at the end of a line, so blocks can be processed independently.
-Blocks contain bytes: decoding is left to the process that tokenizes them.
+The supported formats are plain text, JSON lines and Parquet; text and JSON lines can be compressed
+(.gz, .bz2, .xz, .zst). A block always ends at the end of a line, so blocks can be processed
+independently. Blocks contain bytes; the process that tokenizes them also decodes them.
 """
 
 import glob
@@ -30,14 +30,14 @@ PARQUET_ROWS = 256
 
 @dataclass(frozen=True)
 class Block:
-    """Complete lines of one file.
+    """A block of complete lines from one file.
 
     Attributes:
-        label: Name of the file in messages.
-        first_line: Number of the first line, starting at 1.
-        data: Lines in UTF-8.
-        field: Field with the text, if each line is a JSON record; None if lines are plain text.
-        n_read: Bytes of the file that were read for this block.
+        label: File name for error messages.
+        first_line: Line number of the first line, counted from 1.
+        data: UTF-8 bytes of the lines.
+        field: Name of the text field, if each line is a JSON record; None for plain text.
+        n_read: Number of bytes read from the file for this block.
     """
 
     label: str
@@ -47,7 +47,7 @@ class Block:
     n_read: int = 0
 
     def lines(self) -> list[str]:
-        """Return the decoded lines; the text of a JSON record can have several."""
+        """Return the decoded lines; the text of a JSON record can yield several lines."""
         try:
             text = self.data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -62,7 +62,7 @@ class Block:
         return [line for text in texts if text for line in text.removesuffix("\n").split("\n")]
 
     def _text(self, line: str, number: int) -> str | None:
-        """Return the text of a JSON record; None for a blank line or a null text."""
+        """Return the text of a JSON record, or None for a blank line or a null text."""
         if not line.strip():
             return None
         location = f"{self.label}: line {number}"
@@ -86,14 +86,14 @@ class Block:
 
 
 def resolve(inputs: Sequence[str]) -> list[str]:
-    """Return the files of names and globs; the files of each glob are sorted.
+    """Expand names and globs into file names; the files that match a glob are sorted.
 
     Args:
         inputs: File names, globs, and - for standard input.
 
     Raises:
-        InputError: If a file does not exist or a glob matches none, if a name is a folder, or if
-            standard input is given twice.
+        InputError: If a file does not exist, a glob matches no file, a name is a folder, or
+            standard input is specified twice.
     """
     names: list[str] = []
     for name in inputs:
@@ -113,12 +113,12 @@ def resolve(inputs: Sequence[str]) -> list[str]:
         if not os.path.exists(name):
             raise InputError(f"Cannot read {name}: no such file.")
     if names.count(STDIN) > 1:
-        raise InputError("Standard input (-) is given twice, but can be read only once.")
+        raise InputError("Standard input (-) is specified twice, but can be read only once.")
     return names
 
 
 def total_bytes(names: Sequence[str]) -> int | None:
-    """Return the total size of files in bytes; None if one of them is not a regular file."""
+    """Return the total size of files in bytes, or None if any of them is not a regular file."""
     total = 0
     for name in names:
         if name == STDIN or not stat.S_ISREG((status := os.stat(name)).st_mode):
@@ -132,7 +132,7 @@ def read_blocks(names: Sequence[str], text_field: str) -> Iterator[Block]:
 
     Args:
         names: Files as returned by `resolve`.
-        text_field: Field or column with the text in JSON lines and Parquet files.
+        text_field: Name of the text field or column in JSON lines and Parquet files.
     """
     for name in names:
         if plain_name(name).lower().endswith(PARQUET):
@@ -168,11 +168,11 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
 
 
 def whole_lines(file: BinaryIO, label: str) -> Iterator[bytes]:
-    """Yield blocks of complete lines of about `BLOCK_BYTES`.
+    """Yield blocks of complete lines, each of about `BLOCK_BYTES` bytes.
 
     Args:
         file: The open file.
-        label: Name of the file in messages.
+        label: File name for error messages.
     """
     rest = b""
     while part := file.read(BLOCK_BYTES):
@@ -221,7 +221,7 @@ def _parquet_blocks(name: str, column: str) -> Iterator[Block]:
 
 
 def _joined(batches: Iterator[Sequence[object]], name: str, row_bytes: float) -> Iterator[Block]:
-    """Join the texts of rows into blocks of about `BLOCK_BYTES`."""
+    """Join the texts of Parquet rows into blocks of about `BLOCK_BYTES` bytes."""
     texts: list[bytes] = []
     size = n_rows = 0
     for batch in batches:

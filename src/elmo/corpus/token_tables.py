@@ -1,7 +1,7 @@
-"""Lookup tables of a corpus: the token row, softmax id and length of each distinct word.
+"""Lookup tables for a corpus: the token row, softmax id and length of each distinct word.
 
-Rows are numbered like the tokens of BPTT segments: `<S>`, `</S>`, then the words of the corpus.
-Looking up a segment in the tables gives a batch for the model.
+Rows are in the order of the token ids in BPTT segments: `<S>`, `</S>`, then the words of the
+corpus. Looking up a segment in the tables yields a batch for the model.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from elmo.text.vocabulary import UNKNOWN, Vocabulary
 
 @dataclass(frozen=True)
 class SegmentBatch:
-    """A BPTT segment as inputs of a model.
+    """A BPTT segment, converted to model inputs.
 
     Attributes:
-        words: Distinct words of both directions, as row numbers of the tables, (distinct,).
-        index: Index into `words` of every position, (2, steps, streams).
+        words: Distinct words in both directions, as row indices into the tables, (distinct,).
+        index: Index into `words` for every position, (2, steps, streams).
         targets: Softmax ids, (2, steps, streams).
-        resets: Whether the LSTM state is set to zero before the step, (2, steps, streams).
+        resets: Whether the LSTM state is reset to zero before the step, (2, steps, streams).
     """
 
     words: Numbers
@@ -36,14 +36,15 @@ class SegmentBatch:
 
 @dataclass(frozen=True)
 class TokenTables:
-    """Tables of `<S>`, `</S>` and all words of a corpus.
+    """Lookup tables for `<S>`, `</S>` and all words of a corpus.
 
     Attributes:
         rows: Token rows, (words + 2, columns), as int16 if the ids fit and int32 otherwise.
         targets: Softmax ids, (words + 2,).
-        unknown: Whether the word is not in the vocabulary and predicted as `<UNK>`, (words + 2,).
-        characters: Number of code points plus one for the end of the word, (words + 2,). Boundary
-            tokens count as one character.
+        unknown: Whether the word is missing from the vocabulary and predicted as `<UNK>`, (words +
+            2,).
+        characters: Number of code points, plus one for the end of the word, (words + 2,). A
+            boundary token counts as one character.
     """
 
     rows: NDArray[Any]
@@ -52,7 +53,7 @@ class TokenTables:
     characters: Numbers
 
     def batch(self, segment: BPTTSegment, streams: slice = slice(None)) -> SegmentBatch:
-        """Look up a segment, or some of its streams."""
+        """Convert a segment, or some of its streams, to a batch."""
         inputs = segment.inputs[:, :, streams]
         words, index = distinct(inputs, len(self.rows))
         return SegmentBatch(
@@ -64,14 +65,14 @@ class TokenTables:
 
 
 def distinct(numbers: Numbers, n: int) -> tuple[Numbers, Numbers]:
-    """Return the sorted distinct numbers, and the index of each number among them.
+    """Return the sorted distinct numbers, and the index of each number in that array.
 
-    A lookup table of n entries is many times faster than sorting (`numpy.unique`) for the numbers
-    of a segment.
+    For the token ids of a segment, the lookup table used here is many times faster than sorting
+    (`numpy.unique`).
 
     Args:
         numbers: Integers from 0 to n - 1, in any shape.
-        n: Upper bound of the numbers, exclusive.
+        n: Exclusive upper bound of the numbers.
     """
     seen = np.zeros(n, dtype=np.bool_)
     seen[numbers] = True
@@ -82,12 +83,12 @@ def distinct(numbers: Numbers, n: int) -> tuple[Numbers, Numbers]:
 
 
 def token_tables(words: DistinctWords, mapper: TokenMapper, vocabulary: Vocabulary) -> TokenTables:
-    """Look up every distinct word once, so that training handles no strings.
+    """Build the tables by looking up every distinct word once, so that training needs no strings.
 
     Args:
         words: Distinct words of the corpus.
         mapper: Token mapper of the model.
-        vocabulary: Vocabulary of its softmax.
+        vocabulary: Softmax vocabulary of the model.
     """
     vocabulary.require_special_tokens()
     ids = vocabulary.ids

@@ -1,4 +1,4 @@
-"""The command `vocab`: write the most frequent words of a text."""
+"""The command `vocab`: writes a vocabulary file with the most frequent words of a text."""
 
 import tempfile
 import time
@@ -25,10 +25,10 @@ class VocabResult:
 
     Attributes:
         out: The file written.
-        n_words: Running words of the text.
-        n_distinct: Distinct words of the text.
-        n_vocabulary: Words written, including the three special tokens.
-        n_unknown: Running words that are not in the vocabulary.
+        n_words: Number of running words in the text.
+        n_distinct: Number of distinct words in the text.
+        n_vocabulary: Number of words written, including the three special tokens.
+        n_unknown: Number of running words that are not in the vocabulary.
         seconds: Elapsed time in seconds.
     """
 
@@ -40,7 +40,7 @@ class VocabResult:
     seconds: float
 
     def __str__(self) -> str:
-        """Return a summary of a few lines."""
+        """Return a summary of the result, in a few lines."""
         unknown_rate = self.n_unknown / max(1, self.n_words)
         rate = self.n_words / max(self.seconds, 1e-9)
         return (
@@ -51,9 +51,9 @@ class VocabResult:
 
 
 def vocab(config: VocabConfig) -> VocabResult:
-    """Write a vocabulary of the most frequent words of a text or a prepared corpus.
+    """Write a vocabulary of the most frequent words in a text or a prepared corpus.
 
-    Memory is bounded as in `prepare`. Of a prepared corpus only the training split is counted.
+    Memory use is bounded as in `prepare`. In a prepared corpus, only the training split is counted.
     """
     started = time.monotonic()
     out = Path(config.out)
@@ -99,10 +99,10 @@ def _write(
 
 @dataclass(frozen=True)
 class ChosenVocabulary:
-    """Sizes of a vocabulary that was chosen from a table of words.
+    """Sizes of a vocabulary chosen from a table of words.
 
     Attributes:
-        n_lines: Words in the vocabulary, including the three special tokens.
+        n_lines: Number of words in the vocabulary, including the three special tokens.
         n_top: Number of words at the top of the table that are in the vocabulary.
     """
 
@@ -117,9 +117,9 @@ def write_vocabulary(
 
     Args:
         path: File to write.
-        words: Words in the order of decreasing count.
+        words: Words sorted by decreasing count.
         counts: Count of each word, (words,).
-        size: Maximum number of lines. Default: no limit.
+        size: Maximum number of lines; None for no limit.
         min_count: Minimum count of a word.
     """
     n_frequent = int(np.searchsorted(-counts, -min_count, side="right"))

@@ -1,7 +1,7 @@
-"""Counting and provisional numbering of the words of texts in one pass.
+"""Word counting and assignment of provisional word ids in one pass over the texts.
 
-Memory is bounded: `DICTIONARY_BYTES` for the dictionaries of all workers together, about 120 MB per
-worker and its blocks, and about 60 bytes per distinct word at the end.
+Memory use is bounded: `DICTIONARY_BYTES` in total for the dictionaries of all workers, about 120 MB
+per worker including its blocks, and about 60 bytes per distinct word at the end.
 """
 
 import os
@@ -28,15 +28,15 @@ def count_text(
     workers: int | None,
     keep: bool,
 ) -> dict[str, list[CountedBlock]]:
-    """Assign numbers to the words of all texts, and count the words of one of them.
+    """Assign provisional ids to the words of all texts, and count the words of one text.
 
     Args:
-        work: Empty folder for the runs, the merged words and the counts.
+        work: Empty folder for sorted runs, merged words and counts.
         texts: Files of each text, by the name of the text.
         reading: How text is split into sentences and words.
         counted: Name of the text whose words are counted.
         workers: Number of worker processes. Default: one per core.
-        keep: Write the word numbers; otherwise words are only counted.
+        keep: Whether to write the word ids; otherwise words are only counted.
 
     Returns:
         The processed blocks of each text, in order.

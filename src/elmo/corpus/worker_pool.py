@@ -1,4 +1,4 @@
-"""Parallel processing of text blocks; workers leave word numbers in files and return a summary."""
+"""Parallel processing of text blocks: workers write word ids to files and return a summary."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ def process_blocks(
     """Tokenize blocks in several processes.
 
     Args:
-        job: Settings of all workers.
-        tasks: Blocks to process; read lazily.
-        n_workers: Maximum number of processes. A single block or a single worker is processed in
-            this process.
-        report: Called with the number of bytes read for each finished block.
+        job: Settings shared by all workers.
+        tasks: Blocks to process, which are read lazily.
+        n_workers: Maximum number of processes. With one worker or one block, no process is started
+            and the work is done in the current process.
+        report: Function that is called with the number of bytes read for each finished block.
 
     Returns:
         The processed blocks in the order of the tasks, and the names of all runs.
@@ -44,13 +44,13 @@ def process_blocks(
 
 
 class WorkerPool:
-    """A pool of worker processes."""
+    """A pool of processes that tokenize text blocks."""
 
     def __init__(self, job: CountingJob, n_workers: int) -> None:
-        """Start the processes.
+        """Start the worker processes.
 
         Args:
-            job: Settings of all workers.
+            job: Settings shared by all workers.
             n_workers: Number of processes.
         """
         self._children: list[Child] = []
@@ -75,7 +75,7 @@ class WorkerPool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Kill the processes; finished results are already in files."""
+        """Kill the worker processes; finished results are already in files."""
         for child in self._children:
             child.kill()
         self._threads.shutdown(cancel_futures=True)
@@ -83,7 +83,7 @@ class WorkerPool:
             child.close()
 
     def process(self, tasks: Iterator[CountingTask]) -> Iterator[tuple[CountedBlock, int]]:
-        """Yield the processed blocks in order, each with the number of bytes read for it.
+        """Yield the processed blocks in order, each with the number of bytes read for that block.
 
         At most two blocks per worker are in progress.
         """
@@ -97,7 +97,7 @@ class WorkerPool:
             yield future.result(), n_read
 
     def finish(self) -> list[str]:
-        """Write the last runs of all workers in parallel; return the names of all runs."""
+        """Write the last runs of all workers in parallel, and return the names of all runs."""
         runs = self._threads.map(lambda child: _request(child, None), self._children)
         return [run for names in runs for run in names]
 
@@ -111,7 +111,7 @@ class WorkerPool:
 
 
 def _request(child: Child, request: CountingTask | None) -> Any:
-    """Send a request to a worker process and return its answer."""
+    """Send a request to a worker process and return its response."""
     try:
         return child.ask(request)
     except ChildEnded as ended:

@@ -1,7 +1,7 @@
-"""Perplexity of each direction under the full softmax, and bits per character.
+"""Perplexity under the full softmax, of each direction, and bits per character.
 
-Each direction predicts every word and every sentence end of a text once. `measure` computes the
-sums and is also used in training; `evaluate` is the command.
+Every word and every sentence end of a text is predicted once by each direction. `measure` is the
+pass itself, used while training too; `evaluate` is the verb.
 """
 
 import logging
@@ -34,21 +34,21 @@ from elmo.text.tokenizer import WhitespaceTokenizer
 
 logger = logging.getLogger(__name__)
 
-# A higher out-of-vocabulary rate suggests that the text was tokenized in another way.
-MAX_UNKNOWN_RATE = 0.3
+# A share of words out of vocabulary that is no property of a text, but of how it was split.
+MANY_UNKNOWN = 0.3
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """Loss of a language model on a text, and counts of the text.
+    """What a language model makes of a text.
 
     Attributes:
-        forward_loss: Mean of -ln p over the predictions of the forward direction.
-        backward_loss: Mean of -ln p over the predictions of the backward direction.
-        n_predictions: Number of predictions of each direction: words and sentence ends.
-        n_words: Number of words.
-        n_unknown: Number of words that are predicted as `<UNK>`.
-        n_characters: Number of code points, plus one for each end of a word or sentence.
+        forward_loss: mean of -ln p over all predictions of the forward direction.
+        backward_loss: the same of the backward direction.
+        n_predictions: of each direction: words and sentence ends.
+        n_words: running words.
+        n_unknown: words predicted as `<UNK>`.
+        n_characters: code points, and one for each end of a word or sentence.
     """
 
     forward_loss: float
@@ -60,7 +60,7 @@ class Perplexity:
 
     @property
     def loss(self) -> float:
-        """Mean loss of both directions."""
+        """Mean of both directions."""
         return 0.5 * (self.forward_loss + self.backward_loss)
 
     @property
@@ -75,30 +75,25 @@ class Perplexity:
 
     @property
     def mean(self) -> float:
-        """Perplexity of the mean loss, the geometric mean of both directions."""
+        """Perplexity of both: exp of the mean loss, their geometric mean."""
         return exp(self.loss)
 
     @property
     def unknown_rate(self) -> float:
-        """Fraction of words that are predicted as `<UNK>`."""
+        """Share of the words predicted as `<UNK>`."""
         return self.n_unknown / max(1, self.n_words)
 
     @property
     def rank(self) -> float:
-        """Value by which checkpoints are compared in training; lower is better."""
+        """What models are compared by while they are trained; lower is better."""
         return self.loss
 
     def bits(self, loss: float, units: int) -> float:
-        """Convert a mean loss per prediction to bits per other unit.
-
-        Args:
-            loss: Mean loss per prediction.
-            units: Number of units, such as characters or words.
-        """
+        """Spread a mean loss over other units than predictions."""
         return loss / math.log(2) * self.n_predictions / max(1, units)
 
     def values(self) -> dict[str, float]:
-        """Return all metrics by name."""
+        """Give the figures by name."""
         return {
             "forward": self.forward,
             "backward": self.backward,
@@ -111,7 +106,7 @@ class Perplexity:
         }
 
     def line(self) -> str:
-        """Return a one-line summary, for the log of a training run."""
+        """Say it in one line, as a run does after each evaluation."""
         return (
             f"held-out perplexity forward {self.forward:,.2f}, backward {self.backward:,.2f}; "
             f"{self.values()['bits_per_character']:.4f} bits per character, "
@@ -119,125 +114,123 @@ class Perplexity:
         )
 
     def __str__(self) -> str:
-        """Return all metrics as text."""
-        values = self.values()
+        """Say it in lines."""
+        figures = self.values()
         return "\n".join(
             [
                 f"perplexity           forward {self.forward:,.3f}, backward {self.backward:,.3f}, "
                 f"mean {self.mean:,.3f}",
-                f"bits per character   {values['bits_per_character']:.4f}   "
-                f"(forward {values['forward_bits_per_character']:.4f}, backward "
-                f"{values['backward_bits_per_character']:.4f})",
-                f"bits per word        {values['bits_per_word']:.3f}",
+                f"bits per character   {figures['bits_per_character']:.4f}   "
+                f"(forward {figures['forward_bits_per_character']:.4f}, backward "
+                f"{figures['backward_bits_per_character']:.4f})",
+                f"bits per word        {figures['bits_per_word']:.3f}",
                 f"out of vocabulary    {self.unknown_rate:.2%} of {self.n_words:,} words, "
                 "predicted as <UNK>",
-                f"predictions          {self.n_predictions:,} per direction",
+                f"predictions          {self.n_predictions:,} of each direction",
             ]
         )
 
 
 def exp(loss: float) -> float:
-    """Return e to the power of a loss, or infinity if it overflows."""
+    """Give e to the loss, infinity where that is too much."""
     return math.inf if loss > 700 else math.exp(loss)
 
 
-# Number of sums of `measure`: the losses of both directions and four counts.
-N_SUMS = 6
+# Sums that `measure` adds up: losses of both directions, then four counts.
+SUMS = 6
 
 
 def measure(
     model: LanguageModel,
     softmax: Softmax,
     tables: TokenTables,
-    segments: Iterable[BPTTSegment],
+    windows: Iterable[BPTTSegment],
     *,
     carry: bool,
 ) -> Tensor:
-    """Return the sums from which `perplexity_of` computes a `Perplexity`.
-
-    The sums of several processes can be added.
+    """Add up what `Perplexity` is made of; the sums of several processes can be added.
 
     Args:
-        model: Language model. It is in evaluation mode during the call.
-        softmax: Softmax of the model.
-        tables: Token tables of the words in the segments.
-        segments: Segments of one pass over a text.
-        carry: Always carry the state. Otherwise it is reset where the segments say so.
+        model: put into evaluation and back.
+        softmax: of the model.
+        tables: of the words in the windows.
+        windows: a text, read once.
+        carry: whether any state is carried; else the windows say where it is reset.
 
     Returns:
-        Sums, (N_SUMS,), float64 on the CPU.
+        (SUMS,) float64 on the host.
     """
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
-    sums = torch.zeros(N_SUMS, dtype=torch.float64)
+    sums = torch.zeros(SUMS, dtype=torch.float64)
     state: LSTMState | None = None
     try:
         with torch.no_grad():
-            for segment in segments:
-                if state is None or state.batch != segment.real.shape[1]:
+            for window in windows:
+                if state is None or state.batch != window.real.shape[1]:
                     lstm = model.bilm.config.lstm
-                    state = LSTMState.zeros(lstm, segment.real.shape[1], device=device)
-                losses, state = _segment_losses(model, softmax, tables, segment, state, carry)
-                sums += _segment_sums(losses, tables, segment)
+                    state = LSTMState.zeros(lstm, window.real.shape[1], device=device)
+                losses, state = _window_losses(model, softmax, tables, window, state, carry)
+                sums += _sums(losses, tables, window)
     finally:
         model.train(was_training)
     return sums
 
 
-def _segment_losses(
+def _window_losses(
     model: LanguageModel,
     softmax: Softmax,
     tables: TokenTables,
-    segment: BPTTSegment,
+    window: BPTTSegment,
     state: LSTMState,
     carry: bool,
 ) -> tuple[Tensor, LSTMState]:
-    """Return the loss of each prediction, (2, predictions), and the state after the segment."""
-    batch, device = tables.batch(segment), state.h.device
+    """Give the loss of each prediction, (2, predictions), and the state after the window."""
+    batch, device = tables.batch(window), state.h.device
     rows, index, targets, resets = (
         torch.from_numpy(array).to(device)
         for array in (tables.rows[batch.words], batch.index, batch.targets, batch.resets)
     )
     hidden, h, c = model(rows.long(), index, None if carry else resets, state.h, state.c)
     losses = [
-        exact_losses(softmax, hidden[direction].flatten(0, 1), targets[direction].flatten())
-        for direction in (0, 1)
+        exact_losses(softmax, hidden[side].flatten(0, 1), targets[side].flatten())
+        for side in (0, 1)
     ]
     return torch.stack(losses), LSTMState(h, c)
 
 
-def _segment_sums(losses: Tensor, tables: TokenTables, segment: BPTTSegment) -> Tensor:
-    real = torch.from_numpy(segment.real.ravel())
-    loss_sums = losses.double().cpu()[:, real].sum(dim=1)
-    targets = segment.targets[0][segment.real]
+def _sums(losses: Tensor, tables: TokenTables, window: BPTTSegment) -> Tensor:
+    real = torch.from_numpy(window.real.ravel())
+    summed = losses.double().cpu()[:, real].sum(dim=1)
+    aims = window.targets[0][window.real]
     counts = [
-        len(targets),
-        (targets > 1).sum(),
-        tables.unknown[targets].sum(),
-        tables.characters[targets].sum(),
+        len(aims),
+        (aims > 1).sum(),
+        tables.unknown[aims].sum(),
+        tables.characters[aims].sum(),
     ]
-    return torch.cat([loss_sums, torch.tensor(counts, dtype=torch.float64)])
+    return torch.cat([summed, torch.tensor(counts, dtype=torch.float64)])
 
 
 def perplexity_of(sums: Tensor) -> Perplexity:
-    """Return the perplexity from the sums of `measure`."""
+    """Give the result that sums amount to."""
     forward, backward, *counts = sums.tolist()
     n = max(1.0, counts[0])
     return Perplexity(forward / n, backward / n, *map(int, counts))
 
 
-# ----------------------------------------------------------------------------- the command
+# ----------------------------------------------------------------------------- the verb
 
 
 @dataclass(frozen=True)
 class EvaluateResult:
-    """Result of `evaluate`.
+    """What `evaluate` found.
 
     Attributes:
-        perplexity: Perplexity and counts.
-        model: Name or path of the model.
-        state: State between sentences, "reset" or "carry".
+        perplexity: the figures.
+        model: what was measured.
+        state: reset or carry.
     """
 
     perplexity: Perplexity
@@ -245,44 +238,36 @@ class EvaluateResult:
     state: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as a dictionary of numbers and strings."""
-        perplexity = self.perplexity
+        """Give it as plain data."""
+        found = self.perplexity
         counts = {
-            "n_predictions": perplexity.n_predictions,
-            "n_words": perplexity.n_words,
-            "n_unknown": perplexity.n_unknown,
-            "n_characters": perplexity.n_characters,
+            "n_predictions": found.n_predictions,
+            "n_words": found.n_words,
+            "n_unknown": found.n_unknown,
+            "n_characters": found.n_characters,
         }
-        return {"model": self.model, "state": self.state, **perplexity.values(), **counts}
+        return {"model": self.model, "state": self.state, **found.values(), **counts}
 
     def __str__(self) -> str:
-        """Return model, state and all metrics as text."""
+        """Return the figures as text."""
         return f"{self.model}, state {self.state}\n{self.perplexity}"
 
 
 def evaluate(config: EvaluateConfig) -> EvaluateResult:
-    """Measure the perplexity of a language model on a text.
-
-    Args:
-        config: Model, text and options.
-
-    Raises:
-        ConfigError: An option is invalid, the model has no softmax or vocabulary, or the text has
-            no sentences.
-    """
+    """Measure a language model on a text: perplexity of each direction under the full softmax."""
     for name in ("batch_size", "unroll"):
         if getattr(config, name) < 1:
-            raise ConfigError(f"{name} must be at least 1 (got {getattr(config, name)}).")
+            raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least 1")
     if config.state not in ("reset", "carry"):
-        raise ConfigError(f"Unknown state {config.state!r}. Expected one of: reset, carry.")
-    model = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)
-    words, split = _read_text(config, model)
-    tables = model_tables(model, words)
-    network = ELMoNetwork(config=model.config)
-    network.load_state_dict(dict(model.weights))
+        raise ConfigError(f"state is {config.state!r}; expected reset or carry")
+    found = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)
+    words, split = _text(config, found)
+    tables = model_tables(found, words)
+    network = ELMoNetwork(config=found.config)
+    network.load_state_dict(dict(found.weights))
     move(network, config.device or default_device())
     assert network.softmax is not None
-    segments = read_once(
+    windows = read_once(
         split,
         n_streams=config.batch_size,
         n_steps=config.unroll,
@@ -294,41 +279,39 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             LanguageModel(bilm=network.bilm, regularization=RegularizationConfig()),
             network.softmax,
             tables,
-            _with_progress(segments, progress),
+            _counted(windows, progress),
             carry=config.state == "carry",
         )
     if not sums[2]:
         raise ConfigError(
-            f"{', '.join(config.text)}: the text is shorter than one batch, and drop_tail leaves "
-            "out incomplete batches. Use a smaller batch_size or unroll."
+            f"{', '.join(config.text)}: the text ends in its first batch, which drop_tail leaves "
+            "out: take a smaller batch_size or unroll"
         )
     result = EvaluateResult(perplexity_of(sums), config.model, config.state)
-    tokenizer = model.config.text.tokenizer
-    is_tokenized = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
-    if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE and not is_tokenized:
+    tokenizer = found.config.text.tokenizer
+    is_split = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
+    if result.perplexity.unknown_rate > MANY_UNKNOWN and not is_split:
         logger.warning(
-            "%.0f%% of the words are out of vocabulary. The model was trained on text tokenized "
-            "with %s. If this text is not tokenized, use --raw.",
+            "%.0f %% of the words are out of vocabulary; the model's text was split by %s: --raw "
+            "splits this one so, too",
             100 * result.perplexity.unknown_rate,
             tokenizer,
         )
     return result
 
 
-def _with_progress(segments: Iterable[BPTTSegment], progress: Progress) -> Iterable[BPTTSegment]:
-    for segment in segments:
-        yield segment
-        progress.advance(int(segment.real.sum()))
+def _counted(windows: Iterable[BPTTSegment], progress: Progress) -> Iterable[BPTTSegment]:
+    for window in windows:
+        yield window
+        progress.advance(int(window.real.sum()))
 
 
-def _read_text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Split]:
+def _text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Split]:
     if len(config.text) == 1 and is_corpus(Path(config.text[0])):
         corpus = Corpus.open(Path(config.text[0]))
         if config.split not in corpus.splits:
-            raise ConfigError(
-                f"{config.text[0]} has no split {config.split!r}. Expected one of: "
-                f"{', '.join(corpus.splits)}."
-            )
+            known = ", ".join(corpus.splits)
+            raise ConfigError(f"{config.text[0]} has no split {config.split!r}; it has: {known}")
         return corpus.words, corpus.splits[config.split]
     tokenizer = model.config.text.tokenizer if config.raw else None
     reading = ReadingConfig(
@@ -336,29 +319,20 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords
     )
     words, split = corpus_of(read_sentences(config.text, reading))
     if not split.n_sentences:
-        raise ConfigError(f"{', '.join(config.text)}: the text has no sentences.")
+        raise ConfigError(f"{', '.join(config.text)}: there is no sentence in it")
     return words, split
 
 
 def model_tables(model: Pretrained, words: DistinctWords) -> TokenTables:
-    """Return the token tables of words for a language model.
-
-    Args:
-        model: Model.
-        words: Distinct words of the text.
-
-    Raises:
-        ConfigError: The model has no softmax or no vocabulary.
-    """
+    """Give the tables of words for a model that has a softmax; refuse one that has none."""
     if not model.config.n_softmax_words:
         raise ConfigError(
-            f"This {model.origin} has no softmax, so it cannot predict words. Use --softmax for "
-            "the file with its softmax, or train a new one with elmo finetune."
+            f"this {model.origin} has no softmax, so it predicts no words: give it one with elmo "
+            "finetune, or name its softmax file with --softmax"
         )
     if model.vocabulary is None:
         raise ConfigError(
-            f"This {model.origin} has a softmax but no vocabulary. Use --vocab for its vocabulary "
-            "file."
+            f"this {model.origin} has a softmax but no vocabulary: name the file with --vocab"
         )
     mapper = token_mapper(model.config, model.characters, model.words)
     return token_tables(words, mapper, model.vocabulary)

@@ -1,4 +1,4 @@
-"""Export of the network for other programs: ONNX graphs and `torch.export` programs."""
+"""Export of the network to ONNX graphs and `torch.export` programs."""
 
 from typing import Any
 

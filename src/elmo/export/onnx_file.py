@@ -1,4 +1,4 @@
-"""ONNX files, which are written only if onnxruntime computes the same vectors as the model."""
+"""Export to ONNX files, which are verified with onnxruntime before they are written."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,24 +21,24 @@ MAX_FILE_BYTES = 2**31 - 2**24
 
 
 def to_onnx(model: HasNetwork, path: str | Path, storage: Storage = "float32") -> str:
-    """Write the network of a model as an ONNX graph with input `character_ids` and output `layers`.
+    """Write a model's network as an ONNX graph with input `character_ids` and output `layers`.
 
-    This writes the graph only. `elmo convert --to onnx` writes a folder that also has everything
-    needed to map words to ids. Weights of more than 2 GiB go to a second file, named like the
-    first with `.data` appended.
+    This writes the graph only. `elmo convert --to onnx` writes a folder that also contains
+    everything needed to map words to ids. Weights of more than 2 GiB are written to a second file,
+    whose name is `path` with `.data` appended.
 
     Args:
         model: An `ELMo`. Its layer mixes and softmax are not exported.
         path: File to write. It is written atomically.
-        storage: "float32"; "float16", which takes half the space and computes in float32; or
-            "int8", which takes a quarter of the space and multiplies matrices in int8.
+        storage: Data type of the stored weights. "float16" reduces the file size by 50% and
+        computes in float32; "int8" reduces it by 75% and multiplies matrices in int8.
 
     Returns:
-        A sentence on how closely the vectors of the file match those of the model.
+        A sentence that reports how closely the vectors of the ONNX graph match the model.
 
     Raises:
-        ConfigError: The storage is unknown.
-        OutputError: The vectors of the file differ too much from those of the model.
+        ConfigError: The value of `storage` is unknown.
+        OutputError: The vectors of the ONNX graph differ too much from those of the model.
     """
     path, bilm = Path(path), model.network.bilm
     file = OnnxFile(bilm.config, bilm.state_dict(), storage)
@@ -47,7 +47,7 @@ def to_onnx(model: HasNetwork, path: str | Path, storage: Storage = "float32") -
 
 
 class OnnxFile:
-    """ONNX graph of a model, to be written to a file."""
+    """ONNX graph of a model, ready to be written to a file."""
 
     def __init__(
         self, config: ModelConfig, weights: Mapping[str, Tensor], storage: Storage
@@ -56,7 +56,7 @@ class OnnxFile:
 
         Args:
             config: Model config.
-            weights: Weights by their names in `BiLM`.
+            weights: Weights, keyed by their names in `BiLM`.
             storage: Data type of the stored weights.
         """
         if storage not in get_args(Storage):
@@ -74,7 +74,7 @@ class OnnxFile:
         self._model = graph(self._bilm, storage)
 
     def writers(self, name: str) -> dict[str, Callable[[Path], Any] | None]:
-        """Return the functions that write the files, by file name, for `write_folder`."""
+        """Return a function for each file name that writes the file, as `write_folder` expects."""
         tensors = self._model.graph.initializer
         is_split = sum(len(tensor.raw_data) for tensor in tensors) > MAX_FILE_BYTES
 

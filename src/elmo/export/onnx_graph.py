@@ -1,8 +1,8 @@
-"""The inference network as an ONNX graph from character ids to the vectors of every layer.
+"""Builds the inference network as an ONNX graph, from character ids to the vectors of every layer.
 
-The graph is built node by node and not traced. A tracer would need a PyTorch release that exports
-scans, would write paths of source files into the graph, and could not encode each distinct word
-only once. Every graph that is written is compared with the network.
+The graph is built node by node instead of being traced. A tracer would require a PyTorch release
+that can export scans, would write source file paths into the graph, and could not encode each
+distinct word only once. Every exported graph is compared with the network.
 """
 
 from typing import Any
@@ -20,10 +20,10 @@ OUTPUT = "layers"
 
 
 def graph(bilm: BiLM, storage: Storage = "float32") -> Any:
-    """Return the ONNX model of a network.
+    """Return an ONNX model of the network.
 
     Args:
-        bilm: Network, whose weights are copied.
+        bilm: Network to export. Its weights are copied.
         storage: Data type of the stored weights. With "int8", matrices are also multiplied in int8.
     """
     config = bilm.config
@@ -52,14 +52,14 @@ def graph(bilm: BiLM, storage: Storage = "float32") -> Any:
 
 
 def _mask(nodes: Nodes, steps: str) -> str:
-    """Return 1 at tokens and 0 at padding, where all ids are 0, (time, batch, 1)."""
+    """Return the mask, (time, batch, 1): 1 at tokens and 0 at padding, where all ids are 0."""
     largest = nodes.add("ReduceMax", steps, nodes.integers(2), keepdims=1)
     is_real = nodes.add("Greater", largest, nodes.weight("zero", np.array(0)))
     return nodes.add("Cast", is_real, to=FLOAT)
 
 
 def _distinct(nodes: Nodes, steps: str, columns: int) -> tuple[str, str]:
-    """Return the distinct token rows, and the row of each position, (time, batch)."""
+    """Return the distinct token rows, and the row index of each position, (time, batch)."""
     flat = nodes.add("Reshape", steps, nodes.integers(-1, columns))
     rows, _, inverse = nodes.add_with_outputs("Unique", 3, flat, axis=0)
     shape = nodes.add("Shape", steps, end=2)
@@ -121,7 +121,7 @@ def _characters(
 
 
 def _without_padding_columns(nodes: Nodes, config: EncoderConfig, ids: str, n_columns: int) -> str:
-    """Drop the last columns if all rows have only padding there, which no filter needs.
+    """Drop trailing columns that contain only padding and cannot change any maximum.
 
     See `kernels.characters_reference`.
     """
@@ -175,10 +175,10 @@ def _stack(
 def _scan(
     nodes: Nodes, weight_nodes: WeightNodes, config: LSTMConfig, name: str, gates: str, mask: str
 ) -> str:
-    """Run a layer over time.
+    """Run a layer over all time steps.
 
-    The state is multiplied by the mask. So outputs at padding are 0, and the backward direction
-    starts each sentence from the zero state.
+    The state is multiplied by the mask, so outputs at padding are 0 and the backward direction
+    starts each sentence from a zero state.
     """
     batch = nodes.add("Shape", mask, start=1, end=2)
     shapes = [
@@ -201,7 +201,7 @@ def _scan(
 
 
 def _scan_body(outer: Nodes, weight_nodes: WeightNodes, config: LSTMConfig, name: str) -> Any:
-    """Return one step: `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `h' = clip(W_hr (σ(o)·tanh(c')))`."""
+    """Build one step: `c' = clip(σ(f)·c + σ(i)·tanh(g))`, `h' = clip(W_hr (σ(o)·tanh(c')))`."""
     nodes = Nodes(f"{name}.", outer)
     h, c, gates, mask = inputs = [nodes.prefix + item for item in ("h", "c", "gates", "mask")]
     gates = weight_nodes.matmul(nodes, h, f"{name}.weight_hh", gates)

@@ -1,13 +1,13 @@
-"""Matrix products and table lookups of an ONNX graph with float32, float16 or int8 weights.
+"""Matrix products and table lookups in ONNX graphs with float32, float16 or int8 weights.
 
-float16 weights are only stored as such: the runtime converts them to float32 when it loads the
-file. int8 matrices are multiplied as integers. Each row of the weights has its own scale, and so
-has each row of the input (one word at one step), which is quantized when it is computed. Therefore
-the vectors of a sentence do not depend on the other sentences of the batch, as they would with the
-one scale per batch of ONNX's own dynamic quantization.
+float16 is only a storage format: the runtime converts the weights to float32 when it loads the
+file. int8 matrices are multiplied as integers. Each row of the weights has its own scale. The input
+is quantized at run time with one scale per row (one word at one step), so the vectors of a sentence
+do not depend on the other sentences in the batch. ONNX's own dynamic quantization has only one
+scale per batch.
 
-Projections are converted to float32 even with int8 storage: most of their inputs are so much
-smaller than the largest input that little would remain of them with one scale.
+Projections are computed in float32 even with int8 storage: most of their inputs are so much smaller
+than the largest one that quantizing them with a common scale would lose most of their precision.
 """
 
 import numpy as np
@@ -28,13 +28,13 @@ PROJECTIONS = ("weight_hr", "encoder.projection.weight")
 
 
 class WeightNodes:
-    """Adds the weights of a model to a graph, and the nodes that use them."""
+    """Adds weights and the nodes that use them to an ONNX graph."""
 
     def __init__(self, bilm: BiLM, storage: Storage) -> None:
-        """Copy the weights of a network.
+        """Copy the weights of the network.
 
         Args:
-            bilm: Network.
+            bilm: Network to export.
             storage: Data type of the stored weights.
         """
         self.storage = storage
@@ -49,7 +49,7 @@ class WeightNodes:
         return array
 
     def value(self, nodes: Nodes, name: str) -> str:
-        """Return the float32 value of a weight."""
+        """Add a weight to the graph and return the name of its float32 value."""
         if self.storage == "int8" and name.endswith(PROJECTIONS):
             return self._dequantized(nodes, name)
         if self.storage != "float16":
@@ -64,14 +64,14 @@ class WeightNodes:
         return wide
 
     def matmul(self, nodes: Nodes, x: str, name: str, addend: str | None = None) -> str:
-        """Return `x W' + addend` for x (rows, inputs) and W (outputs, inputs)."""
+        """Add the product of x (rows, inputs) and Wᵀ (inputs, outputs), plus `addend`, if any."""
         if self.storage == "int8" and not name.endswith(PROJECTIONS):
             return self._int8_matmul(nodes, x, name, addend)
         terms = [] if addend is None else [addend]
         return nodes.add("Gemm", x, self.value(nodes, name), *terms, transB=1)
 
     def gather(self, nodes: Nodes, name: str, ids: str) -> str:
-        """Return the rows of a table with the given ids."""
+        """Add a lookup of the table rows with the given ids; return the output name."""
         if self.storage != "int8":
             return nodes.add("Gather", self.value(nodes, name), ids)
         values, scale = _quantize(self.array(name), MAX_STORED_WEIGHT)
@@ -80,7 +80,7 @@ class WeightNodes:
         return nodes.add("Mul", nodes.add("Cast", rows, to=FLOAT), scales)
 
     def _dequantized(self, nodes: Nodes, name: str) -> str:
-        """Return a weight stored as int8 as float32, computed outside the scan body."""
+        """Dequantize an int8 weight to float32, outside the scan body."""
         stored, wide = f"{name}.int8", f"{name}.wide"
         if stored not in nodes.outer.weights:
             values, scale = _quantize(self.array(name), MAX_STORED_WEIGHT)
@@ -110,7 +110,7 @@ class WeightNodes:
 
 
 def _quantize(array: Array, max_value: int) -> tuple[Array, Array]:
-    """Return a matrix as int8 from -max_value to max_value, and the scale of each row."""
+    """Quantize a matrix to int8 values in [-max_value, max_value]; also return each row's scale."""
     scale = np.abs(array).max(axis=1) / np.float32(max_value)
     divisor = np.where(scale == 0, np.float32(1), scale)
     return np.round(array / divisor[:, None]).astype(np.int8), scale.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Builder of ONNX graphs. The same calls in the same order produce the same bytes."""
+"""Builder for ONNX graphs. The same calls in the same order produce identical files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ TensorType = tuple[int, Sequence[int | str]]
 
 
 def onnx_package() -> Any:
-    """Import and return the package `onnx`."""
+    """Import and return the `onnx` package."""
     try:
         import onnx
     except ImportError:
@@ -30,15 +30,15 @@ def onnx_package() -> Any:
 
 
 class Nodes:
-    """Nodes of a graph, or of a scan body, which can use all values of the outer graph."""
+    """Nodes of a graph, or of a scan body, which can use any value of the outer graph."""
 
     def __init__(self, prefix: str = "", outer: "Nodes | None" = None) -> None:
-        """Start without nodes.
+        """Create an empty graph.
 
         Args:
-            prefix: Prefix of the names of all values.
-            outer: Graph that contains this scan body and has the weights. Default: none, this is
-                the main graph.
+            prefix: Prefix for the names of all values.
+            outer: For a scan body, the graph that contains it and stores the weights. None: this
+                is the main graph.
         """
         self.prefix = prefix
         self.outer = outer or self
@@ -58,23 +58,23 @@ class Nodes:
         return self._append(operator, inputs, names, attributes)
 
     def weight(self, name: str, array: Array) -> str:
-        """Add an array, unless there is one of this name, and return the name."""
+        """Add an array, unless one with this name already exists, and return the name."""
         if name not in self.outer.weights:
             values = np.asarray(array, order="C")
             self.outer.weights[name] = self._onnx.numpy_helper.from_array(values, name)
         return name
 
     def number(self, value: float) -> str:
-        """Return the name of a float32 constant."""
+        """Add a float32 constant and return its name."""
         return self.weight(f"number.{value!r}", np.array(value, dtype=np.float32))
 
     def integers(self, *values: int) -> str:
-        """Return the name of an int64 constant, such as axes or a shape."""
+        """Add an int64 constant, such as axes or a shape, and return its name."""
         name = ".".join(["integers", *map(str, values)])
         return self.weight(name, np.array(values, dtype=np.int64))
 
     def as_body(self, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
-        """Return the scan body; the shapes of its inputs and outputs are not declared."""
+        """Return the nodes as a scan body without declared input and output shapes."""
         value = self._onnx.helper.make_tensor_value_info
         return self._onnx.helper.make_graph(
             self._nodes,
@@ -89,12 +89,12 @@ class Nodes:
         outputs: Mapping[str, TensorType],
         metadata: Mapping[str, str],
     ) -> Any:
-        """Return the complete model.
+        """Return the nodes as a complete ONNX model.
 
         Args:
-            inputs: Type of each input.
-            outputs: Type of each output.
-            metadata: Metadata of the file.
+            inputs: Element type and shape of each input, by name.
+            outputs: Element type and shape of each output, by name.
+            metadata: Metadata to store in the file.
         """
         helper = self._onnx.helper
         graph = helper.make_graph(

@@ -1,4 +1,4 @@
-"""Comparison of an ONNX file with the network it was made from, on random sentences."""
+"""Verification of an exported ONNX file against the original network, on random sentences."""
 
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,15 @@ LENGTHS = (5, 12, 2, 9)
 
 
 def verify_file(path: Path, bilm: BiLM, storage: Storage) -> str:
-    """Compare the vectors of an ONNX file with those of the network it was made from.
+    """Compare the vectors of an ONNX file with those of the original network.
 
     Args:
         path: ONNX file.
-        bilm: Network, in float32 on the CPU.
+        bilm: Original network, in float32 on the CPU.
         storage: Data type of the weights in the file.
 
     Returns:
-        A sentence on how closely they match.
+        A sentence that reports how closely the vectors match.
 
     Raises:
         OutputError: The vectors differ too much.
@@ -48,7 +48,7 @@ def verify_file(path: Path, bilm: BiLM, storage: Storage) -> str:
 
 
 def open_session(path: Path) -> Any:
-    """Open a file in onnxruntime with the same number of threads as PyTorch."""
+    """Open an ONNX file in onnxruntime with the same number of threads as PyTorch."""
     try:
         import onnxruntime
     except ImportError:
@@ -59,7 +59,7 @@ def open_session(path: Path) -> Any:
 
 
 def random_ids(config: ModelConfig) -> Tensor:
-    """Return the ids of a batch of random words, (batch, time, columns), 0 at padding."""
+    """Return the ids of a batch of random sentences, (batch, time, columns), 0 at padding."""
     rng = np.random.default_rng(0)
     encoder, width = config.encoder, config.text.max_characters
     columns: list[Ids] = []
@@ -83,12 +83,12 @@ def _verify_values(vectors: Tensor, expected: Tensor) -> str:
     if not error < MAX_ERROR:
         raise OutputError(
             "The vectors of the ONNX graph in onnxruntime differ from those of the model by "
-            f"{error:.1e} of the largest value (at most {MAX_ERROR:g} is allowed). Nothing was "
-            "written."
+            f"{error:.1e}, relative to the largest value (at most {MAX_ERROR:g} is allowed). "
+            "Nothing was written."
         )
     return (
-        f"In onnxruntime, the vectors differ from those of the model by at most {error:.1e} of the "
-        "largest value."
+        f"In onnxruntime, the vectors differ from those of the model by at most {error:.1e}, "
+        "relative to the largest value."
     )
 
 
@@ -102,8 +102,8 @@ def _verify_cosines(vectors: Tensor, expected: Tensor, storage: Storage) -> str:
     if not lowest >= MIN_COSINE[storage]:
         raise OutputError(
             f"This model loses too much precision with {storage}: the vectors of layer "
-            f"{worst_layer} have a mean cosine of {lowest:.4f} to those of the model (at least "
-            f"{MIN_COSINE[storage]} is needed). Nothing was written. Use float32."
+            f"{worst_layer} have a mean cosine similarity of {lowest:.4f} to those of the model "
+            f"(at least {MIN_COSINE[storage]} is required). Nothing was written. Use float32."
         )
     return (
         "In onnxruntime, the mean cosine to the vectors of the model is at least "

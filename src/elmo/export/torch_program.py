@@ -1,7 +1,7 @@
-"""The inference network as a `torch.export` program from character ids to all layers.
+"""Export of the inference network as a `torch.export` program, from character ids to all layers.
 
-The computation is that of `elmo.model`, written so that it can be traced for any batch size and
-length: the time steps are a scan, and no branch depends on values or sizes.
+The computation is the same as in `elmo.model`, but written so that it can be traced for any batch
+size and length: the time steps are a scan, and no branch depends on values or sizes.
 """
 
 import torch
@@ -18,18 +18,18 @@ from elmo.model.token_encoder import CharacterCNN, Highway, TokenEncoder
 
 
 def exported(model: HasNetwork) -> ExportedProgram:
-    """Return the network of a model as a program that does not need this package.
+    """Return a model's network as a `torch.export` program that does not depend on this package.
 
-    `program.module()(character_ids)` takes the ids of `ELMo.character_ids`, (batch, time, columns)
-    with 0 at padding, for any batch size and length. It returns (layers + 1, batch, time, dim),
-    zero at padding, including the boundary tokens. The program shares its weights with the model
+    `program.module()(character_ids)` takes ids from `ELMo.character_ids`, (batch, time, columns),
+    0 at padding, of any batch size and length. It returns (layers + 1, batch, time, dim), zero at
+    padding, including the boundary tokens. The program shares its weights with the model
     until it is saved with `torch.export.save`.
 
     Args:
         model: An `ELMo`. Its layer mixes and softmax are not exported.
 
     Raises:
-        ConfigError: This PyTorch cannot export a scan.
+        ConfigError: The installed PyTorch cannot export a scan.
     """
     bilm = model.network.bilm
     device = next(bilm.parameters()).device
@@ -42,10 +42,10 @@ def exported(model: HasNetwork) -> ExportedProgram:
 
 
 class InferenceNetwork(nn.Module):
-    """The biLM as one function of character ids."""
+    """The biLM as a module that maps character ids to all layers."""
 
     def __init__(self, bilm: BiLM) -> None:
-        """Wrap a network; the weights are shared."""
+        """Wrap a network; the weights are shared, not copied."""
         super().__init__()
         self.bilm = bilm
 
@@ -63,7 +63,7 @@ class InferenceNetwork(nn.Module):
 
 
 def _tokens(encoder: TokenEncoder, rows: Tensor) -> Tensor:
-    """Compute `TokenEncoder.forward` without selecting rows by their values."""
+    """Compute `TokenEncoder.forward` without data-dependent indexing."""
     parts: list[Tensor] = []
     words = None if encoder.words is None else encoder.words(rows[:, -1])
     if words is not None and not encoder.cached:
@@ -102,7 +102,7 @@ def _stack(stack: LSTMStack, x: Tensor, mask: Tensor, *, reverse: bool) -> list[
 
 
 def _scan_layer(layer: LSTMLayer, x: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
-    """Run a layer over time; padding sets the state to zero, the initial state of a sentence."""
+    """Run a layer over all time steps; padding resets the state to zero."""
     config, projection = layer.config, layer.weight_hr
 
     def step(state: list[Tensor], inputs: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:

@@ -1,4 +1,4 @@
-"""Wrapper of PyTorch's scan, which has no public API yet."""
+"""Wrapper for PyTorch's scan operator, which has no public API yet."""
 
 from collections.abc import Callable
 
@@ -18,20 +18,21 @@ def scan(step: Step, state: list[Tensor], inputs: list[Tensor], *, reverse: bool
     """Run a step function over the first dimension of the inputs and return the stacked outputs.
 
     Args:
-        step: Step function.
+        step: Function that computes one step.
         state: Initial state.
-        inputs: Inputs. Each step gets one slice of each.
-        reverse: Process the slices from last to first. The outputs stay in the order of the inputs.
+        inputs: Input tensors. Each step receives one slice of each tensor.
+        reverse: Whether to process the slices from last to first. The outputs are in the order of
+            the inputs in either case.
 
     Raises:
-        ConfigError: This PyTorch has no scan.
+        ConfigError: The installed PyTorch has no scan operator.
     """
     try:
         from torch._higher_order_ops import scan as higher_order_scan
     except ImportError:
         raise ConfigError(
             f"PyTorch {torch.__version__} cannot export recurrent networks. Install a newer "
-            "version; 2.13 works."
+            "version, such as 2.13."
         ) from None
     _, outputs = higher_order_scan(step, state, inputs, dim=0, reverse=reverse)
     stacked: list[Tensor] = outputs

@@ -56,7 +56,7 @@ def _fold(data: npt.NDArray[np.uint8], unit: int) -> npt.NDArray[np.uint8]:
         unit: Number of bytes per unit of distance.
 
     Returns:
-        The last part of `data`, at most `unit` times the largest fold distance in length.
+        The shortened message: a view of the end of `data`, at most 5685 * `unit` bytes long.
     """
     near, middle, far = (distance * unit for distance in _FOLD_DISTANCES)
     while data.size > far:

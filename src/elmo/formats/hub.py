@@ -1,4 +1,4 @@
-"""Upload and download of models on a Hugging Face hub, one model folder per repository.
+"""Uploads and downloads of models on a Hugging Face hub, one model folder per repository.
 
 All requests go through `huggingface_hub` (extra `hub`), which also reads HF_ENDPOINT,
 HF_HUB_OFFLINE and HF_TOKEN and caches downloads. This module does not interpret the files; the
@@ -96,8 +96,8 @@ def download(repository: str) -> Path:
 def upload(folder: Path, repository: str, *, private: bool = False) -> str:
     """Upload a model folder to the hub and return the URL of the commit.
 
-    The repository is created if it does not exist. The same commit deletes files of a
-    previous model that the new model does not have, so that the two are never mixed.
+    The repository is created if it does not exist. Files of a previous model that the new model
+    does not have are deleted in the same commit, so that the two are never mixed.
 
     Args:
         folder: Model folder; all of its files are uploaded.

@@ -1,4 +1,4 @@
-"""Loading of models in any supported format: detects the format and calls its reader."""
+"""Model loading: detects the format of a file, folder or name and calls the matching reader."""
 
 import dataclasses
 import logging
@@ -59,7 +59,7 @@ def read(
     Args:
         source: Folder, archive, weight file, checkpoint, bundled model name or hub id. An existing
             path takes precedence over a model name or hub id.
-        options: Path of options.json. AllenNLP users pass `options` and `weights`.
+        options: Path of options.json, if it is not next to the weights.
         weights: Path of weights.hdf5; an alias for `source`.
         vocab: Vocabulary file, plain or gzipped.
         softmax: HDF5 file with `softmax/W` and `softmax/b`.
@@ -283,8 +283,8 @@ def _sibling_files(path: Path) -> Container:
 def _find_options(files: Container, weights: str = "") -> Any:
     """Return the parsed options for a weight file.
 
-    The options file whose name matches the weight file is used if it exists. Otherwise it must be
-    the only options file, or be named options.json.
+    If the name of an options file matches the weight file, that file is used. Otherwise the only
+    options file is used, or options.json if there are several.
     """
     if "weights" in weights:
         partner = weights.replace("weights", "options").rsplit(".", 1)[0] + ".json"

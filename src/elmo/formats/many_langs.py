@@ -54,7 +54,7 @@ def read(folder: Container) -> Pretrained:
             tensors = read_state_dict(file, f"{folder.label}: {part}.pkl")
         arrays = to_arrays(tensors, f"{folder.label}: {part}.pkl")
         state |= {f"{part}.{name}": array for name, array in arrays.items()}
-    # Sizes come from the tensors: dictionaries with unusual white space would be miscounted.
+    # Sizes come from the tensors: dictionaries with unusual whitespace would be miscounted.
     n_words = _n_rows(state, "token_embedder.word_emb_layer.embedding.weight")
     n_characters = _n_rows(state, "token_embedder.char_emb_layer.embedding.weight")
     config = _config(architecture, n_words, n_characters, folder.label)
@@ -151,7 +151,7 @@ def _dictionary(folder: Container, name: str) -> dict[str, int]:
     """Read a dictionary file with one `symbol<TAB>id` entry per line.
 
     An empty symbol is read as U+3000 (ideographic space), which had been stripped from the
-    file. Lines are split only at newlines, because other line breaks and white space are valid
+    file. Lines are split only at newlines, because other line breaks and whitespace are valid
     symbols.
     """
     entries: dict[str, int] = {}

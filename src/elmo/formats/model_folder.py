@@ -178,7 +178,7 @@ def as_json(value: Mapping[str, Any] | None) -> bytes | None:
 def dictionary_json(entries: Mapping[str, int] | None) -> bytes | None:
     """Return a dictionary as encoded JSON, or None if there is no dictionary.
 
-    If its ids are 0, 1, 2, ..., as is usual, it is written as a list of symbols in id order.
+    If its ids are 0, 1, 2, ... in this order, as is usual, it is written as a list of symbols.
     """
     if entries is None:
         return None

@@ -1,8 +1,8 @@
 """Minimal Parquet writer: plain encoding, one page per column, uncompressed.
 
 Cells contain numbers, strings or arrays of them, which are stored as nested lists. The list
-structure follows from the array shapes (`parquet_levels.py`), and array values are written without
-copying. The schema allows null values, as Arrow's does, but none are written. File format:
+structure follows from the array shapes (`parquet_levels.py`), and array values are written directly
+from memory. The schema allows null values, as Arrow's does, but none are written. File format:
 https://parquet.apache.org/docs/file-format/
 """
 

@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 def truncate_at_zero(shape: Shape) -> Shape:
-    """Return the dimensions of a shape before its first 0, because an empty list has no entries."""
+    """Return the dimensions before the first 0, because an empty list contains no other lists."""
     return shape[: shape.index(0)] if 0 in shape else shape
 
 

@@ -47,8 +47,8 @@ def find_checkpoint(path: Path) -> Path:
     Args:
         path: A folder, any file of the checkpoint (`.index`, `.data-…`, `.meta` or the text file
             `checkpoint`), or the prefix itself. In a folder, the text file `checkpoint` names the
-            checkpoint. Without that file, the only `.index` or the one with the highest
-            step is used.
+            checkpoint. Without that file, the only `.index` or the one with the highest step is
+            used.
 
     Raises:
         FormatError: There is no index file, or it is ambiguous which one is the newest.

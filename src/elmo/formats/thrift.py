@@ -1,6 +1,7 @@
 """Encoder for the part of Thrift's compact protocol that Parquet metadata uses.
 
-Each encoded value carries its type, because structs and lists write the type before the value. See https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+Each encoded value carries its type, because structs and lists write the type before the value.
+See https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
 from collections.abc import Mapping, Sequence

@@ -33,7 +33,7 @@ def check_device(device: str) -> None:
         raise _device_error(device, error) from None
     n_devices = torch.cuda.device_count()
     if parsed.type == "cuda" and (parsed.index or 0) >= n_devices:
-        raise _device_error(device, f"the number of CUDA devices is {n_devices}")
+        raise _device_error(device, f"found {n_devices} CUDA devices")
 
 
 def _device_error(device: str | torch.device, reason: object) -> ConfigError:

@@ -238,7 +238,7 @@ class _NativeLayer:
                 first = last
 
     def input_tasks(self) -> list[Callable[[], None]]:
-        """Return the tasks to run first, which compute the gate contribution of each distinct input."""
+        """Return the tasks to run first: they compute the gate contributions of all inputs."""
         if self.index is None or len(self.x) * self.gate_bytes > SHARED_BYTES:
             return []
         self.shared_gates = allocate_aligned(len(self.x) * self.gate_bytes)
@@ -430,8 +430,8 @@ class _NativeLayer:
     def _run_first_step(self, inputs: Tensor, n_rows: int) -> tuple[Tensor, Tensor] | None:
         """Return h and c after the first step, from the cache if possible.
 
-        Returns None for a single row whose first step is not cached, because a separate step would
-        read all weights a second time.
+        Returns None for a single row if a different first step is cached, because a separate step
+        would read all weights a second time.
         """
         cached: list[_FirstStep] = pack_once(
             self.direction.weight_hh, f"first step {self.number_format}", lambda _: []

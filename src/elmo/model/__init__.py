@@ -1,1 +1,1 @@
-"""The neural network: tensors in, tensors out. It reads no files and handles no strings."""
+"""The neural network. It works on tensors only: it reads no files and handles no strings."""

@@ -1,4 +1,4 @@
-"""The bidirectional language model (biLM): maps distinct token rows to the vectors of every layer.
+"""Bidirectional language model (biLM), which maps token rows to the vectors of every layer.
 
 The two directions share only the token encoder. The boundary tokens `<S>` and `</S>` are ordinary
 tokens here: the caller includes them in the input.
@@ -18,14 +18,14 @@ from elmo.model.token_encoder import TokenEncoder
 
 @dataclass(frozen=True)
 class BiLMOutput:
-    """Result of one pass. It includes the boundary tokens unless `words_only` was set.
+    """Result of one forward pass. It includes the boundary tokens unless `words_only` was set.
 
     Attributes:
         direction_pairs: Forward and backward vectors of each layer, each (time, batch,
-            projection); for layer 0 the token vectors twice. Zero at padding, except that with
-            `words_only` the end-of-sentence tokens of shorter rows remain.
+            projection). For layer 0, both are the token vectors. Zero at padding, except that with
+            `words_only` the end-of-sentence tokens of shorter rows are not set to zero.
         mask: True at real positions, (batch, time).
-        state: State after the last position that each direction has read.
+        state: Final state of each direction.
     """
 
     direction_pairs: Sequence[tuple[Tensor, Tensor]]
@@ -44,7 +44,7 @@ class BiLMOutput:
         return torch.cat(self.direction_pairs[number], dim=2).transpose(0, 1)
 
     def average(self) -> Tensor:
-        """Return the mean of all layers, at least in float32, (batch, time, 2 * projection)."""
+        """Return the mean of all layers, (batch, time, 2 * projection), in float32 or float64."""
         tokens, _ = self.direction_pairs[0]
         wide = tokens.to(torch.promote_types(tokens.dtype, torch.float32))
         total, width = torch.cat([wide, wide], dim=2), wide.shape[2]
@@ -72,7 +72,7 @@ class BiLM(nn.Module):
         self.backward_lstm = LSTMStack(config=config.lstm)
 
     def use_kernel(self, name: str) -> None:
-        """Select the implementation of all operations by its name in `kernels.dispatch`."""
+        """Select the implementation of all operations by name; see `kernels.dispatch`."""
         for stack in (self.forward_lstm, self.backward_lstm):
             stack.kernel = name
         self.encoder.use_kernel(name)
@@ -92,15 +92,16 @@ class BiLM(nn.Module):
 
         Args:
             rows: Distinct token rows, (distinct, columns). Ignored if `token_vectors` is given.
-            index: Row of each position, (batch, time). Any valid value at padding.
+            index: Index into `rows` for each position, (batch, time). Any valid index at padding.
             mask: True at real positions, (batch, time), padding on the right. Default: no padding.
             state: Initial state. Default: zeros.
-            lengths: Number of tokens of each sentence, if known on the host. Padding is then not
+            lengths: Number of tokens in each sentence, if known on the host. Padding is then not
                 computed.
-            token_vectors: Precomputed vectors of the rows, (distinct, dim).
-            words_only: Leave out the boundary tokens, so that the output has time - 2 positions.
-                Each direction then skips the boundary token that it would read last, because no
-                word vector depends on it. The final state cannot be carried to another call.
+            token_vectors: Precomputed token vectors, used instead of `rows`, (distinct, dim).
+            words_only: Whether to omit the boundary tokens, so that the output has time - 2
+                positions. Each direction then skips the boundary token that it would read last,
+                because no word vector depends on it. The final state cannot be carried to another
+                call.
             n_layers: Number of LSTM layers to run, from the bottom. Default: all.
 
         Returns:
@@ -122,12 +123,12 @@ class BiLM(nn.Module):
         """Run both LSTM stacks over precomputed token vectors.
 
         Args:
-            table: Distinct token vectors, (distinct, dim). All other arguments as in `forward`.
-            index: Row of `table` at each position, (batch, time).
+            table: Distinct token vectors, (distinct, dim). For the other arguments see `forward`.
+            index: Index into `table` for each position, (batch, time).
             mask: True at real positions, (batch, time).
             state: Initial state.
-            lengths: Number of tokens of each sentence.
-            words_only: Leave out the boundary tokens.
+            lengths: Number of tokens in each sentence.
+            words_only: Whether to omit the boundary tokens.
             n_layers: Number of LSTM layers to run.
         """
         if mask is None:
@@ -161,7 +162,7 @@ class BiLM(nn.Module):
         words_only: bool,
         n_layers: int | None,
     ) -> BiLMOutput:
-        """Run the stacks; lengths, if given, are sorted in decreasing order."""
+        """Run both LSTM stacks. The lengths, if given, must be in decreasing order."""
         positions = index.t().contiguous()  # (time, batch)
         n_active = None if lengths is None else _n_active(lengths, index.shape[1])
         step_mask = StepMask(mask.t(), n_active)
@@ -186,7 +187,7 @@ class BiLM(nn.Module):
 
 
 def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Split ids (batch, time, columns) into distinct rows and their (batch, time) indices."""
+    """Return the distinct rows of ids (batch, time, columns), and each position's row index."""
     rows, index = torch.unique(ids.flatten(0, 1), dim=0, return_inverse=True)
     return rows, index.view(ids.shape[:2])
 
@@ -206,7 +207,7 @@ def without_boundaries(layers: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _n_active(lengths: Sequence[int], n_steps: int) -> list[int]:
-    """Return the number of rows that reach each step; lengths are in decreasing order."""
+    """Return the number of active rows at each step. The lengths must be in decreasing order."""
     counts: list[int] = []
     for n_rows, length in reversed(list(enumerate(lengths, start=1))):
         counts += [n_rows] * (length - len(counts))

@@ -1,4 +1,4 @@
-"""Random initialization of all weights from one seed, with the distributions of bilm-tf."""
+"""Random weight initialization from one seed, with the same distributions as bilm-tf."""
 
 import math
 
@@ -15,7 +15,7 @@ HIGHWAY_GATE_BIAS = -2.0
 
 
 def initialize(network: ELMoNetwork, seed: int) -> None:
-    """Initialize the weights of the biLM and the softmax; the layer mixes are not changed.
+    """Initialize the weights of the biLM and the softmax, but not those of the layer mixes.
 
     Args:
         network: Network whose weights are overwritten.
@@ -41,7 +41,7 @@ def initialize(network: ELMoNetwork, seed: int) -> None:
 
 
 def initialize_softmax(softmax: Softmax, generator: torch.Generator) -> None:
-    """Initialize the weights of a softmax."""
+    """Initialize the weights and biases of a softmax."""
     with torch.no_grad():
         for part in softmax.modules():
             if isinstance(part, nn.Linear):
@@ -51,12 +51,13 @@ def initialize_softmax(softmax: Softmax, generator: torch.Generator) -> None:
 def bias_from_counts(softmax: Softmax, counts: Tensor) -> None:
     """Set the softmax bias to the log relative frequency of each word.
 
-    Without it, words that a sampled softmax has not drawn yet would get a higher probability than
-    words it has drawn. An adaptive softmax is not changed: its clusters have no bias.
+    With zero biases, words that have not been sampled yet in training would get a higher
+    probability than words that have. An adaptive softmax is not changed, because its clusters have
+    no bias.
 
     Args:
-        softmax: Softmax to change.
-        counts: Training count of each word, (words,).
+        softmax: Softmax whose bias is overwritten.
+        counts: Number of occurrences of each word in the training data, (words,).
     """
     if isinstance(softmax, nn.Linear):
         # Additive smoothing, so that no word has probability 0.

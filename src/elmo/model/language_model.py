@@ -1,8 +1,8 @@
-"""The biLM in training: BPTT segments of both directions, with dropout and state resets.
+"""Training wrapper of the biLM: runs BPTT segments with dropout and state resets.
 
-The sentences of the backward direction arrive reversed, so both directions run from first to last.
-The output vectors are the input of the softmax, which is not part of this module. Dropout is
-applied where bilm-tf applies it; the other regularizers are those of Merity et al. (2018).
+The sentences of the backward direction are passed in reversed, so both directions run from first to
+last. The output vectors are the input of the softmax, which is not part of this module. Dropout is
+applied in the same places as in bilm-tf; the other regularizers follow Merity et al. (2018).
 """
 
 import torch
@@ -41,14 +41,14 @@ class LanguageModel(nn.Module):
 
         Args:
             rows: Distinct token rows of both directions, (distinct, columns).
-            index: Row of each position, (2, time, batch).
+            index: Index into `rows` for each position, (2, time, batch).
             resets: True where the state is set to zero before the step, (2, time, batch). None:
                 never.
             h: Initial hidden state, (layers, 2, batch, projection).
             c: Initial cell state, (layers, 2, batch, cell).
 
         Returns:
-            Vectors (2, time, batch, projection) and the state h, c after the segment.
+            Hidden vectors, (2, time, batch, projection), and the state h and c after the segment.
         """
         table = self._drop_words(self.bilm.encoder(rows))
         _, n_steps, batch = index.shape
@@ -66,7 +66,7 @@ class LanguageModel(nn.Module):
         return torch.stack(top_layers), state.h, state.c
 
     def _drop_words(self, table: Tensor) -> Tensor:
-        """Embedding dropout: zero every occurrence of randomly chosen words."""
+        """Apply embedding dropout: zero every occurrence of randomly chosen words."""
         if not self.training or not self.regularization.embedding_dropout:
             return table
         ones = torch.ones(table.shape[0], 1, device=table.device, dtype=table.dtype)
@@ -76,7 +76,7 @@ class LanguageModel(nn.Module):
         return self._drop(x, self.regularization.input_dropout if depth == 0 else None)
 
     def _drop(self, x: Tensor, rate: float | None) -> Tensor:
-        """Apply dropout to (time, batch, dim); if the rate is None, use the general one."""
+        """Apply dropout to a tensor (time, batch, dim). A rate of None means the default rate."""
         if rate is None:
             rate = self.regularization.dropout
         if not self.training or not rate:

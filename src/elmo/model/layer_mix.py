@@ -1,14 +1,14 @@
-"""Layer mix `γ·Σ softmax(w)_k·layer_k`, and the layer normalization of bilm-tf and AllenNLP."""
+"""Layer mix `γ·Σ softmax(w)_k·layer_k`, and layer normalization as in bilm-tf and AllenNLP."""
 
 import torch
 from torch import Tensor, nn
 
 
 def layer_norm(layers: Tensor, mask: Tensor, epsilon: float) -> Tensor:
-    """Normalize each layer by one mean and one variance over all real positions and features.
+    """Normalize each layer by its mean and variance over all real positions and features.
 
-    This is not the usual normalization per token. Both bilm-tf and AllenNLP use the statistics of
-    the whole batch, and apply them to the padding as well.
+    Unlike the usual layer normalization, the statistics are not computed per token. Both bilm-tf
+    and AllenNLP compute them over the whole batch and also normalize the padding.
 
     Args:
         layers: Vectors, (layers, batch, time, dim).
@@ -25,7 +25,7 @@ def layer_norm(layers: Tensor, mask: Tensor, epsilon: float) -> Tensor:
 
 
 def mix_layers(layers: Tensor, weights: Tensor, gamma: Tensor) -> Tensor:
-    """Return the sum of (layers, ...) weighted by softmax(weights) and scaled by gamma."""
+    """Return the sum over layers, weighted by softmax(weights) and scaled by gamma."""
     shares = weights.softmax(dim=0).to(layers.dtype)
     return gamma.to(layers.dtype) * torch.einsum("l,l...->...", shares, layers)
 
@@ -46,8 +46,8 @@ class LayerMix(nn.Module):
         Args:
             n_layers: Number of layers.
             initial: Initial weights, before the softmax. Default: zeros.
-            trainable: Whether weights and gamma are trained.
-            top_only: Use only the top layer, scaled by gamma.
+            trainable: Whether the weights and gamma are trainable.
+            top_only: Whether to use only the top layer, scaled by gamma.
         """
         super().__init__()
         values = torch.zeros(n_layers) if initial is None else torch.tensor(initial)
@@ -56,15 +56,15 @@ class LayerMix(nn.Module):
         self.top_only = top_only
 
     def forward(self, layers: Tensor) -> Tensor:
-        """Map (layers, batch, time, dim) to (batch, time, dim)."""
+        """Mix layers (layers, batch, time, dim) to vectors (batch, time, dim)."""
         if self.top_only:
             return self.gamma.to(layers.dtype) * layers[-1]
         return mix_layers(layers, self.weights, self.gamma)
 
     def l2(self) -> Tensor:
-        """Return the sum of squared weights, the paper's penalty without λ; 0 if `top_only`."""
+        """Return the sum of squared weights (the paper's penalty without λ), or 0 if `top_only`."""
         return torch.zeros_like(self.gamma).sum() if self.top_only else (self.weights**2).sum()
 
     def is_trained(self) -> bool:
-        """Whether weights or gamma differ from their initial values."""
+        """Whether the weights or gamma differ from their initial values."""
         return bool((self.weights != 0).any() or (self.gamma != 1).any())

@@ -1,8 +1,8 @@
-"""Losses of the language model, one per prediction: full, adaptive and sampled softmax.
+"""Language model losses per prediction, for the full, adaptive and sampled softmax.
 
-The sampled softmax is that of TensorFlow (Jean et al., 2015): it compares the target with a few
+The sampled softmax works as in TensorFlow (Jean et al., 2015): it compares the target with a few
 sampled words instead of the whole vocabulary, and corrects the logits by the expected count of each
-word. It is used for training only: its loss is not the perplexity of the model.
+word. It is used for training only; perplexity cannot be computed from its loss.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Softmax = nn.Linear | nn.AdaptiveLogSoftmaxWithLoss
 
 
 def exact_losses(softmax: Softmax, hidden: Tensor, targets: Tensor) -> Tensor:
-    """Return -ln p(target) under the softmax over the whole vocabulary.
+    """Return -ln p(target) of each prediction, with a softmax over the whole vocabulary.
 
     Args:
         softmax: Softmax of the model.
@@ -41,7 +41,7 @@ def exact_losses(softmax: Softmax, hidden: Tensor, targets: Tensor) -> Tensor:
 
 
 def full_losses(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """Return -ln p(target) under the softmax over all rows of a weight matrix."""
+    """Return -ln p(target) of each prediction, with a softmax over all rows of a weight matrix."""
     chunk_rows = max(1, CHUNK_VALUES // weight.shape[0])
     if len(hidden) <= chunk_rows:
         # Not done for chunks, because every chunk would copy the matrix.
@@ -73,9 +73,9 @@ def _cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
 
 
 def pad_vocabulary(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Pad a softmax with words of probability 0 to a multiple of 8 rows.
+    """Pad a softmax to a multiple of 8 rows with words of probability 0.
 
-    Tensor cores need this alignment for fast matrix products.
+    Fast matrix products on tensor cores require this alignment.
 
     Args:
         weight: Weights, (words, dim).
@@ -93,7 +93,7 @@ def pad_vocabulary(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Sampled words for one step of one direction.
+    """Words sampled for one training step in one direction.
 
     Attributes:
         ids: Distinct word ids, (candidates,).
@@ -107,10 +107,11 @@ class Candidates:
 def draw_candidates(n_candidates: int, n_words: int, seed: tuple[int, ...]) -> Candidates:
     """Sample distinct words with `P(k) = (ln(k + 2) - ln(k + 1)) / ln(n_words + 1)`.
 
-    Words are drawn until there are enough distinct ones; the result includes the number of draws.
+    Words are drawn with replacement until there are enough distinct ones. The result includes the
+    number of draws.
 
     Args:
-        n_candidates: Number of distinct words, less than `n_words`.
+        n_candidates: Number of distinct words to sample, less than `n_words`.
         n_words: Size of the vocabulary, which is sorted by decreasing frequency.
         seed: Random seed. The same seed returns the same words.
     """

@@ -1,6 +1,6 @@
 """LSTM layers with projection and clipping, stacked with residual connections.
 
-Both directions run together. The modules keep no state: an `LSTMState` with both directions is
+Both directions run together. The modules are stateless: an `LSTMState` for both directions is
 passed in and returned.
 """
 
@@ -18,7 +18,7 @@ from elmo.kernels.lstm_call import LSTMCall
 
 @dataclass(frozen=True)
 class StepMask:
-    """Padding and state resets of the time steps of a batch; see `kernels.lstm_call.LSTMCall`.
+    """Padding and state resets in a batch; see `kernels.lstm_call.LSTMCall`.
 
     Attributes:
         mask: True at real positions, (time, batch).
@@ -54,7 +54,7 @@ class LSTMState:
         device: torch.device | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> "LSTMState":
-        """Return the zero state; the cell state is at least float32."""
+        """Return a zero state. The cell state is in float32 or higher precision."""
         cell_dtype = torch.promote_types(dtype, torch.float32)
         shape = (config.n_layers, 2, batch)
         return cls(
@@ -78,7 +78,7 @@ class LSTMState:
         return self.h.shape[2]
 
     def rows(self, batch: int) -> "LSTMState":
-        """Return the first `batch` rows, padded with zero rows if there are fewer."""
+        """Return the state of the first `batch` rows, padded with zeros if there are fewer rows."""
         n_missing = batch - self.batch
         if n_missing <= 0:
             return LSTMState(self.h[:, :, :batch], self.c[:, :, :batch])
@@ -86,14 +86,14 @@ class LSTMState:
         return LSTMState(nn.functional.pad(self.h, pad), nn.functional.pad(self.c, pad))
 
     def updated(self, new: "LSTMState") -> "LSTMState":
-        """Return a copy whose first rows are replaced by those of `new`."""
+        """Return a copy in which the first rows are replaced by the rows of `new`."""
         return LSTMState(
             torch.cat([new.h, self.h[:, :, new.batch :]], dim=2),
             torch.cat([new.c, self.c[:, :, new.batch :]], dim=2),
         )
 
     def select(self, rows: Tensor) -> "LSTMState":
-        """Return the rows with the given indices, in the given order."""
+        """Return the state of the rows with the given indices, in the given order."""
         return LSTMState(self.h[:, :, rows], self.c[:, :, rows])
 
     def detach(self) -> "LSTMState":
@@ -102,7 +102,7 @@ class LSTMState:
 
 
 class LSTMLayer(nn.Module):
-    """Weights of one layer in one direction; the computation is in `elmo.kernels`."""
+    """Weights of one LSTM layer in one direction. The computation is in `elmo.kernels`."""
 
     def __init__(self, *, config: LSTMConfig) -> None:
         """Create a layer with uninitialized weights.
@@ -123,10 +123,10 @@ class LSTMLayer(nn.Module):
             self.weight_hr = nn.Parameter(torch.empty(config.projection_dim, config.cell_dim))
 
     def bias_with_forget(self) -> Tensor:
-        """Return the stored bias with `forget_bias` added to the forget gate.
+        """Return the bias parameter with `forget_bias` added to the forget gate.
 
-        The parameter itself does not include it, because `(b + 1) - 1` is not always `b` in
-        floating point, and a file that is read and written again must not change.
+        The parameter itself does not include `forget_bias`: in floating point, `(b + 1) - 1` is not
+        always `b`, and loading and saving a file must not change it.
         """
         if not self.config.forget_bias:
             return self.bias
@@ -142,7 +142,7 @@ class LSTMLayer(nn.Module):
         reverse: bool,
         index: Tensor | None = None,
     ) -> LSTMCall:
-        """Return the kernel call that runs this layer over x from state h, c.
+        """Return the kernel call that runs this layer on x, starting from the state h and c.
 
         The arguments are described in `LSTMCall`.
         """
@@ -168,7 +168,7 @@ class LSTMLayer(nn.Module):
 
 
 class LSTMStack(nn.Module):
-    """Layers of one direction, optionally with residual connections."""
+    """Stack of LSTM layers for one direction, optionally with residual connections."""
 
     def __init__(self, *, config: LSTMConfig) -> None:
         """Create a stack with uninitialized weights.
@@ -185,13 +185,13 @@ class LSTMStack(nn.Module):
 
 @dataclass(frozen=True)
 class StackCall:
-    """An LSTM stack with its input.
+    """An LSTM stack and the input to run it on.
 
     Attributes:
-        stack: Layers of one direction.
+        stack: LSTM layers of one direction.
         x: Token vectors, (time, batch, dim), or (vectors, dim) with `index`.
-        step_mask: Padding and state resets.
-        reverse: Process the steps from last to first.
+        step_mask: Padding and state resets of the input.
+        reverse: Whether to process the steps from last to first.
         index: Row of `x` at each position, (time, batch).
     """
 
@@ -213,11 +213,12 @@ def run_stacks(
     Args:
         calls: Stacks with their inputs, one per direction. All use the kernel of the first stack.
         state: Initial state of all directions.
-        dropout: Dropout function of layer inputs; receives the input and the layer number.
+        dropout: Function that applies dropout to a layer input, given the input and the layer
+            number. Default: no dropout.
         n_layers: Number of layers to run, from the bottom. Default: all.
 
     Returns:
-        Outputs of each layer for each call, (time, batch, dim), and the final state.
+        The output of every layer for each call, (time, batch, dim), and the final state.
     """
     inputs = [call.x for call in calls]
     outputs: list[list[Tensor]] = [[] for _ in calls]

@@ -1,6 +1,6 @@
-"""The network of ELMo: biLM, layer mixes, dropout, and the softmax of the language model.
+"""The ELMo network: biLM, layer mixes, dropout, and the softmax of the language model.
 
-This is the part of the public class `elmo.ELMo` that works on tensors only.
+The public class `elmo.ELMo` wraps this network, which works on tensors only.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class ELMoOutput:
         representations: One tensor (batch, words, dim) per layer mix, zero at padding.
         layers: All layers, (layers + 1, batch, words, dim), zero at padding.
         mask: True at real words, (batch, words).
-        state: Final state. Pass it to the next call to carry it over.
+        state: Final LSTM state. Pass it to the next call to carry the state over.
     """
 
     representations: list[Tensor]
@@ -41,9 +41,9 @@ class ELMoOutput:
 
 
 class ELMoNetwork(nn.Module):
-    """BiLM with layer mixes, dropout and the softmax.
+    """BiLM with layer mixes, dropout and softmax.
 
-    Vectors do not need the softmax. It is kept so that a converted model is complete.
+    The softmax is not used to compute vectors. It is included to make converted models complete.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class ELMoNetwork(nn.Module):
 
         Args:
             config: Model config.
-            dropout: Dropout rate of each representation.
-            keep_boundaries: Keep the boundary tokens in the output.
-            fixed_mix: Mix weights before the softmax. If given, the mixes are not trained.
+            dropout: Dropout rate applied to the representations.
+            keep_boundaries: Whether to keep the boundary tokens in the output.
+            fixed_mix: Layer mix weights, before the softmax. If given, the mixes are not trained.
 
         Raises:
             ConfigError: The dropout rate is not a number from 0 to 1.
@@ -92,7 +92,7 @@ class ELMoNetwork(nn.Module):
         state: LSTMState | None = None,
         lengths: Sequence[int] | None = None,
     ) -> ELMoOutput:
-        """Run the biLM and mix its layers; the arguments are those of `BiLM.forward`."""
+        """Run the biLM and mix its layers. The arguments are described in `BiLM.forward`."""
         output = self.bilm(rows, index, mask, state, lengths)
         layers, mask = output.layers, output.mask
         mixed = self.mix(layers, mask)
@@ -114,7 +114,7 @@ class ELMoNetwork(nn.Module):
             mask: True at real positions, (batch, time).
 
         Returns:
-            For each mix (batch, time, dim), zero at padding, including the boundary tokens.
+            One tensor per mix, (batch, time, dim), zero at padding, including the boundary tokens.
         """
         # bilm-tf does not normalize if only the top layer is used.
         program = "none" if self.config.mix.top_only else self.config.mix.layer_norm
@@ -128,13 +128,13 @@ class ELMoNetwork(nn.Module):
         return [mix(layers).masked_fill(padding, 0.0) for mix in self.mixes]
 
     def mix_penalty(self) -> Tensor:
-        """Return the sum of squared weights of all mixes; scale it by λ and add it to the loss."""
+        """Return the sum of squared mix weights, to be scaled by λ and added to the loss."""
         penalties = [mix.l2() for mix in self.mixes if isinstance(mix, LayerMix)]
         return torch.stack(penalties).sum() if penalties else torch.zeros(())
 
 
 def make_softmax(config: ModelConfig) -> Softmax | None:
-    """Create the softmax of a language model, uninitialized; None for a model without softmax."""
+    """Return an uninitialized softmax for a model, or None if the model has no softmax."""
     if not config.n_softmax_words:
         return None
     if config.softmax_cutoffs:

@@ -1,7 +1,7 @@
 """Token encoder: character CNN, highway layers, word table and projection (layer 0 of ELMo).
 
-The equations are those of Kim et al. (2016) as implemented in bilm-tf. Row 0 of every embedding
-table is padding: it is zero and not trained.
+The architecture is that of Kim et al. (2016) as implemented in bilm-tf. Row 0 of every embedding
+table is reserved for padding: it is zero and not trained.
 """
 
 import torch
@@ -17,15 +17,15 @@ CHUNK_ROWS = {"cpu": 4096, "cuda": 2**16}
 class Highway(nn.Module):
     """Highway layer `y = g·relu(W_t x) + (1 - g)·x`, `g = σ(W_g x)` (Srivastava et al., 2015).
 
-    One matrix holds the weights of the transform in its first rows and those of the gate below.
-    The gate scales the *transformed* value, as in the files of bilm-tf, which call it "carry".
+    One matrix holds the weights of the transform, followed by those of the gate. The gate scales
+    the *transformed* value, as in bilm-tf, whose files nevertheless call it "carry".
     """
 
     def __init__(self, *, dim: int) -> None:
-        """Create a layer.
+        """Create a highway layer.
 
         Args:
-            dim: Width of input and output.
+            dim: Dimension of input and output.
         """
         super().__init__()
         self.kernel = "auto"
@@ -33,14 +33,14 @@ class Highway(nn.Module):
         self.linear = nn.Linear(dim, 2 * dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (tokens, dim) to (tokens, dim)."""
+        """Apply the layer to vectors (tokens, dim)."""
         return dispatch.highway(x, self.linear.weight, self.linear.bias, self.kernel)
 
 
 class CharacterCNN(nn.Module):
     """Character encoder: convolutions, max pooling over positions, highway layers.
 
-    Padding characters are not masked: they have a trained embedding.
+    Padding characters are not masked; they have a trained embedding.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class CharacterCNN(nn.Module):
         """Create the encoder.
 
         Args:
-            n_characters: Rows of the character table, including row 0.
-            character_dim: Width of a character embedding.
-            filters: Width and number of filters of each convolution.
+            n_characters: Number of rows of the character table, including row 0.
+            character_dim: Dimension of a character embedding.
+            filters: Filter width and number of filters of each convolution.
             activation: Activation after the max pooling, "relu" or "tanh".
             n_highway: Number of highway layers.
         """
@@ -87,7 +87,7 @@ class CharacterCNN(nn.Module):
 
 
 def _table(n_rows: int, dim: int) -> nn.Embedding:
-    """Create an uninitialized embedding table whose row 0 is padding."""
+    """Return an uninitialized embedding table in which row 0 is padding."""
     # `nn.Embedding(...)` would draw random weights, which are replaced anyway.
     table: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         torch.empty(n_rows, dim), freeze=False, padding_idx=0
@@ -96,11 +96,11 @@ def _table(n_rows: int, dim: int) -> nn.Embedding:
 
 
 class TokenEncoder(nn.Module):
-    """Maps token rows to layer 0, from characters, words or both, projected to the LSTM width.
+    """Maps token rows to token vectors (layer 0), based on characters, words or both.
 
-    A token row has the character ids, followed by the word id if there is a word table. With the
-    word role "join", the word vector is concatenated before the character vector. With "cache", it
-    replaces the computation for tokens whose word id is not 0.
+    A token row consists of character ids, followed by a word id if there is a word table. With the
+    word role "join", the character vector is appended to the word vector. With "cache", the word
+    vector is used instead of the character encoder if the word id is not 0.
     """
 
     def __init__(self, *, config: EncoderConfig, output_dim: int) -> None:
@@ -108,7 +108,7 @@ class TokenEncoder(nn.Module):
 
         Args:
             config: Encoder config.
-            output_dim: Width of a token vector.
+            output_dim: Dimension of a token vector.
         """
         super().__init__()
         self.kernel = "auto"
@@ -129,7 +129,7 @@ class TokenEncoder(nn.Module):
         self.cached = self.words is not None and config.word_role == "cache"
 
     def use_kernel(self, name: str) -> None:
-        """Select the implementation of all operations by its name in `kernels.dispatch`."""
+        """Select the implementation of all operations by name; see `kernels.dispatch`."""
         for module in self.modules():
             if isinstance(module, TokenEncoder | CharacterCNN | Highway):
                 module.kernel = name

@@ -1,1 +1,1 @@
-"""Tokenizers, vocabularies, and the conversion of words to token ids."""
+"""Tokenizers, vocabularies, and conversion of words to token ids."""

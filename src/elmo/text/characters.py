@@ -1,8 +1,8 @@
-"""Conversion of words to character ids, with special ids, padding and the shift by one.
+"""Conversion of words to character ids, with special symbols and padding.
 
 There are two kinds of character schemes: UTF-8 bytes, as in bilm-tf and AllenNLP, and symbols from
-a dictionary: code points, Korean jamo, and the code points of ELMoForManyLangs. Id 0 is the mask in
-all schemes: no real token contains it.
+a dictionary (code points, Korean jamo, or code points as in ELMoForManyLangs). In all schemes, id 0
+is reserved for the mask. Raw ids, which start at 0, are therefore shifted by one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ END_TOKEN = "</S>"
 
 
 class Characters(Protocol):
-    """A character scheme."""
+    """Interface of a character scheme, which converts words to character ids."""
 
     max_characters: int
 
@@ -47,27 +47,27 @@ class Characters(Protocol):
 
 
 def word_width(max_characters: int) -> int:
-    """Return the number of columns for the word itself, without its begin and end symbols."""
+    """Return the number of columns for the word itself, without its begin and end ids."""
     return max_characters - 2
 
 
 class ByteCharacters:
-    """UTF-8 bytes between a begin-of-word and an end-of-word id, padded to a fixed width.
+    """UTF-8 bytes between begin-of-word and end-of-word ids, padded to a fixed width.
 
-    Words are truncated to `max_characters - 2` *bytes*, even inside a character. Lone surrogates
-    are removed.
+    Words are truncated to `max_characters - 2` *bytes*, possibly in the middle of a character. Lone
+    surrogates are removed.
     """
 
     def __init__(
         self, max_characters: int = 50, special_words: Mapping[str, int] | None = None
     ) -> None:
-        """Set the width and the special words.
+        """Create a byte scheme with the given width and special words.
 
         Args:
-            max_characters: Columns of a row.
+            max_characters: Number of ids per word, including the begin-of-word and end-of-word ids.
             special_words: Words that are encoded as a single raw id. Default: none, so that a
-                literal `<S>` in a text is spelled like any word. AllenNLP uses
-                `{"<S>": 256, "</S>": 257}`.
+                literal `<S>` in a text is encoded character by character like any word. AllenNLP
+                uses `{"<S>": 256, "</S>": 257}`.
         """
         self.max_characters = max_characters
         self.special_words = dict(special_words or {})
@@ -88,7 +88,7 @@ class ByteCharacters:
         return rows
 
     def boundaries(self) -> Ids:
-        """Return the ids of the boundary tokens, each a word of one special character."""
+        """Return the ids of the two boundary tokens, (2, max_characters)."""
         return np.stack([self._special_row(BEGIN_SENTENCE), self._special_row(END_SENTENCE)])
 
     def _special_row(self, raw_id: int) -> Ids:
@@ -98,17 +98,18 @@ class ByteCharacters:
 
 
 class CodePointCharacters:
-    """Code points from a dictionary; unknown ones become `<oov>`."""
+    """Code points from a dictionary; unknown code points become `<oov>`."""
 
     SPECIAL_SYMBOLS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
     WORD_BOUNDARIES = ("<bow>", "<eow>")
 
     def __init__(self, max_characters: int, dictionary: Mapping[str, int]) -> None:
-        """Check and index the dictionary.
+        """Create a scheme from a dictionary.
 
         Args:
-            max_characters: Columns of a row.
-            dictionary: Raw id of each symbol: code points and the six special symbols.
+            max_characters: Number of ids per word, including the begin-of-word and end-of-word ids.
+            dictionary: Id of each symbol before the shift by one. Must contain the six special
+                symbols.
         """
         missing = [name for name in self.SPECIAL_SYMBOLS if name not in dictionary]
         if missing:
@@ -121,7 +122,7 @@ class CodePointCharacters:
 
     @classmethod
     def symbols(cls, words: Sequence[str]) -> tuple[NDArray[np.uint32], Ids]:
-        """Return the concatenated code points of words, and the number of code points of each."""
+        """Return the concatenated code points of words, and the number of code points per word."""
         text = "".join(words).encode("utf-32-le", "surrogatepass")
         lengths = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
         return np.frombuffer(text, dtype="<u4"), lengths
@@ -138,7 +139,7 @@ class CodePointCharacters:
         return self._rows(self._look_up(points), lengths)
 
     def boundaries(self) -> Ids:
-        """Return the ids of the boundary tokens, each a word of one special character."""
+        """Return the ids of the two boundary tokens, (2, max_characters)."""
         symbols = [self.dictionary["<bos>"], self.dictionary["<eos>"]]
         return self._rows(np.array(symbols, dtype=np.int64), np.ones(2, dtype=np.int64))
 
@@ -162,10 +163,10 @@ class CodePointCharacters:
 
 
 class DictionaryCharacters(CodePointCharacters):
-    """Code points as in ELMoForManyLangs.
+    """Code points in the format of ELMoForManyLangs.
 
-    Its code writes the id of `<eow>` *before* a word and that of `<bow>` after it. The published
-    weights were trained this way, so the swap is kept.
+    ELMoForManyLangs puts the id of `<eow>` *before* a word and the id of `<bow>` after it. The
+    published weights were trained this way, so this class does the same.
     """
 
     WORD_BOUNDARIES = ("<eow>", "<bow>")
@@ -176,7 +177,7 @@ class JamoCharacters(CodePointCharacters):
 
     @classmethod
     def symbols(cls, words: Sequence[str]) -> tuple[NDArray[np.uint32], Ids]:
-        """Return the concatenated code points of the decomposed words, and the number of each."""
+        """Return the concatenated symbols of words, and the number of symbols per word."""
         return to_jamo(*super().symbols(words))
 
 
@@ -191,14 +192,14 @@ SYMBOL_SCHEMES: dict[str, type[CodePointCharacters]] = {
 def build_dictionary(
     words: Iterable[str], counts: Iterable[int], scheme: str, min_count: int = 2
 ) -> dict[str, int]:
-    """Build a symbol dictionary: the special symbols, then symbols by decreasing frequency.
+    """Build a symbol dictionary: special symbols, then other symbols by decreasing frequency.
 
     Args:
         words: Distinct words of a text.
         counts: Count of each word.
         scheme: A key of `SYMBOL_SCHEMES`.
-        min_count: Minimum count of a symbol. Rarer ones become `<oov>`, so that its embedding is
-            trained.
+        min_count: Minimum count of a symbol. Rarer symbols become `<oov>`, so that the embedding of
+            `<oov>` is trained.
     """
     symbols = SYMBOL_SCHEMES[scheme].symbols
     totals = np.zeros(N_CODE_POINTS, dtype=np.int64)
@@ -212,7 +213,7 @@ def build_dictionary(
 
 
 def fitted_width(words: Iterable[str], counts: Iterable[int], scheme: str) -> int:
-    """Return the number of columns that represents 99.9% of running words without truncation.
+    """Return the number of columns with which 99.9% of running words are not truncated.
 
     Args:
         words: Distinct words of a text.
@@ -234,7 +235,7 @@ def fitted_width(words: Iterable[str], counts: Iterable[int], scheme: str) -> in
 
 
 def _parts(words: Iterable[str], counts: Iterable[int]) -> Iterator[tuple[list[str], Ids]]:
-    """Yield words and their counts in blocks of 65,536."""
+    """Yield words and their counts in blocks of 65,536 words."""
     word, count = iter(words), iter(counts)
     while part := list(islice(word, 2**16)):
         yield part, np.fromiter(islice(count, len(part)), dtype=np.int64, count=len(part))
@@ -243,15 +244,15 @@ def _parts(words: Iterable[str], counts: Iterable[int]) -> Iterator[tuple[list[s
 def _padded_rows(
     values: NDArray[np.uint8] | Ids, lengths: Ids, width: int, *, begin: int, end: int, padding: int
 ) -> Ids:
-    """Return rows `begin, word, end, padding...` of raw ids, shifted by one.
+    """Return rows `begin, word, end, padding...` of ids, shifted by one, (words, width).
 
     Args:
-        values: Concatenated raw ids of the words.
-        lengths: Number of ids of each word; at most `width - 2`.
-        width: Columns of a row.
+        values: Concatenated raw ids of all words.
+        lengths: Number of ids in each word, at most `width - 2`, (words,).
+        width: Number of columns.
         begin: Raw id before each word.
         end: Raw id after each word.
-        padding: Raw id of the remaining columns.
+        padding: Raw id for the remaining columns.
     """
     rows = np.full((len(lengths), width), padding + SHIFT, dtype=np.int64)
     rows[:, 0] = begin + SHIFT

@@ -12,7 +12,7 @@ STDIN = "-"
 
 
 def label_of(name: str) -> str:
-    """Return the name of an input for messages."""
+    """Return the name of an input for error messages."""
     return "standard input" if name == STDIN else name
 
 
@@ -21,7 +21,7 @@ def opened_input(name: str) -> Iterator[BinaryIO]:
     """Open a file, or standard input for `-`, in binary mode.
 
     Args:
-        name: Path of the file, or `-`.
+        name: Path to the file, or `-`.
 
     Raises:
         InputError: If the input cannot be read.
@@ -40,12 +40,12 @@ def opened_input(name: str) -> Iterator[BinaryIO]:
 
 
 def decoded_line(data: bytes, name: str, number: int) -> str:
-    """Decode a line, including its line end.
+    """Decode a line from UTF-8 and remove a byte order mark; the line ending is not removed.
 
     Args:
-        data: The line.
-        name: Name of the input.
-        number: Number of the line, starting at 1.
+        data: UTF-8 bytes of the line.
+        name: Name of the input, for error messages.
+        number: Line number, counted from 1.
 
     Raises:
         InputError: If the line is not UTF-8.

@@ -1,4 +1,4 @@
-"""Decomposition of Hangul syllables into jamo, by the formula of the Unicode standard."""
+"""Decomposition of Hangul syllables into jamo, as defined by the Unicode standard."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,15 @@ N_VOWELS, N_TRAILING = 21, 28
 def to_jamo(
     points: NDArray[np.uint32], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Replace each Hangul syllable by two or three conjoining jamo; other characters stay.
+    """Decompose Hangul syllables into conjoining jamo, leaving other characters unchanged.
 
     Args:
-        points: Concatenated code points of words.
-        lengths: Number of code points of each word.
+        points: Concatenated code points of the words, (code points,).
+        lengths: Number of code points in each word, (words,).
 
     Returns:
-        Code points and lengths of the decomposed words.
+        The concatenated code points of the decomposed words, and the number of code points in each
+        word, (words,).
     """
     # Below the first syllable the unsigned difference wraps around to a huge number.
     syllable = points - np.uint32(FIRST_SYLLABLE)

@@ -1,4 +1,4 @@
-"""The Korean tokenizer: morphemes found by kiwipiepy."""
+"""Korean tokenizer that splits text into morphemes with kiwipiepy."""
 
 from functools import cache
 from typing import Any
@@ -10,14 +10,14 @@ from elmo.text.tokenizer import Token, replace_surrogates, tokens_from_spans
 class KoreanTokenizer:
     """Splits Korean text into morphemes that are exact substrings of the text.
 
-    Kiwi returns the dictionary form of a morpheme; this tokenizer keeps the original text.
-    Morphemes that share a syllable, such as `하` and `었` in `했`, become one word.
+    Kiwi returns morphemes in dictionary form; this tokenizer returns the original text. Morphemes
+    that share a syllable, such as `하` and `었` in `했`, become one word.
     """
 
     name = "korean"
 
     def __init__(self) -> None:
-        """Load the language model of kiwipiepy, once per process."""
+        """Load the kiwipiepy language model, once per process."""
         self._kiwi = _kiwi()
 
     def tokens(self, text: str) -> list[Token]:

@@ -1,4 +1,4 @@
-"""Sentence splitting by punctuation, for any language."""
+"""Language-independent sentence splitting, based on punctuation."""
 
 import re
 
@@ -12,8 +12,8 @@ _QUOTE = '"'
 def split_sentences(words: list[str]) -> list[list[str]]:
     """Split the words of a paragraph into sentences.
 
-    A sentence ends after a full stop, exclamation or question mark and any closing quotes and
-    brackets, unless the next word starts with a lowercase letter ("Stop!" he said).
+    A sentence ends after a full stop, exclamation mark or question mark and any closing quotes and
+    brackets that follow, unless the next word starts with a lowercase letter ("Stop!" he said).
 
     Args:
         words: Words of the paragraph.

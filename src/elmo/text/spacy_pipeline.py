@@ -1,4 +1,4 @@
-"""Tokenizers of spaCy pipelines."""
+"""Tokenizers from spaCy pipelines."""
 
 from elmo.errors import ConfigError, MissingExtra
 from elmo.text.tokenizer import SPACY, Token, replace_surrogates, tokens_from_spans
@@ -7,13 +7,13 @@ BLANK = "blank-"
 
 
 class SpacyTokenizer:
-    """The tokenizer of a spaCy pipeline; its other components are not run."""
+    """The tokenizer of a spaCy pipeline; other pipeline components are not run."""
 
     def __init__(self, pipeline: str) -> None:
         """Load a pipeline.
 
         Args:
-            pipeline: `blank-` and a language code, or the name of an installed pipeline.
+            pipeline: `blank-` followed by a language code, or the name of an installed pipeline.
         """
         self.name = SPACY + pipeline
         try:

@@ -1,7 +1,7 @@
 """Conversion of sentences to padded batches of token rows, with sentence boundary tokens.
 
 A token row contains the character ids of a word, followed by a word id if the model has a word
-table. The segments that language models are trained on are built in `elmo.corpus`.
+table. Segments for language model training are built in `elmo.corpus` instead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,16 @@ Sentence = Sequence[str]
 
 @dataclass(frozen=True)
 class WordTable:
-    """Input word ids, the last column of a token row; 0 is the mask.
+    """Table of input word ids, which are the last column of a token row; id 0 is the mask.
 
     Attributes:
-        ids: Id of each word, at least 1.
-        begin: Id of the begin-of-sentence token.
-        end: Id of the end-of-sentence token.
-        unknown: Id of words that are not in the table. 0 if the model represents them by their
-            characters; None if it cannot represent them.
-        max_characters: Length to which words are truncated before the lookup. Default: unlimited.
+        ids: Id of each word; ids start at 1.
+        begin: Word id of the begin-of-sentence token.
+        end: Word id of the end-of-sentence token.
+        unknown: Id for words that are not in the table; 0 if the model represents them by their
+            characters, None if it cannot represent them.
+        max_characters: Number of characters to which words are truncated before the lookup.
+            Default: no limit.
     """
 
     ids: Mapping[str, int]
@@ -44,7 +45,7 @@ class WordTable:
     max_characters: int | None = None
 
     def column(self, words: Sequence[str]) -> Ids:
-        """Return the ids of words, (words, 1)."""
+        """Return the word ids as a column, (words, 1)."""
         cut = self.max_characters
         ids = [self.ids.get(word if cut is None else word[:cut], self.unknown) for word in words]
         if self.unknown is None and None in ids:
@@ -59,12 +60,12 @@ class WordTable:
 
 @dataclass(frozen=True)
 class DistinctTokens:
-    """The distinct tokens of a batch; tokens 0 and 1 are the boundary tokens.
+    """The distinct tokens of a batch. Tokens 0 and 1 are the boundary tokens.
 
     Attributes:
-        words: The distinct words, which are the tokens from number 2 on.
-        index: Token number of each position, (batch, time), 0 at padding.
-        lengths: Tokens of each sentence, including boundary tokens, (batch,).
+        words: Distinct words; `words[i]` is token 2 + i.
+        index: Token index for each position, 0 at padding, (batch, time).
+        lengths: Number of tokens in each sentence, including boundary tokens, (batch,).
     """
 
     words: list[str]
@@ -76,11 +77,11 @@ class TokenMapper:
     """Converts words to token rows, and sentences to batches with boundary tokens."""
 
     def __init__(self, characters: Characters | None, words: WordTable | None = None) -> None:
-        """Set the columns of a token row.
+        """Create a mapper from a character scheme, a word table, or both.
 
         Args:
-            characters: Character scheme; None for word ids only.
-            words: Word table; None for characters only.
+            characters: Character scheme; None to use only word ids.
+            words: Word table; None to use only characters.
         """
         if characters is None and words is None:
             raise ConfigError("A token row must contain characters, a word id, or both.")
@@ -102,7 +103,7 @@ class TokenMapper:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def distinct(self, sentences: Sequence[Sentence]) -> DistinctTokens:
-        """Return the distinct words of a batch and the index of its positions into them."""
+        """Return the distinct words of a batch, and the token index for each position."""
         all_words = list(chain.from_iterable(sentences))
         numbers = {word: number for number, word in enumerate(dict.fromkeys(all_words), 2)}
         index_values = np.fromiter(map(numbers.__getitem__, all_words), np.int64, len(all_words))
@@ -115,12 +116,12 @@ class TokenMapper:
         return DistinctTokens(list(numbers), index, lengths)
 
     def rows_with_boundaries(self, words: Sequence[str]) -> Ids:
-        """Return the token rows of the two boundary tokens, then of words, (2 + words, columns)."""
+        """Return the token rows of the boundary tokens and the words, (2 + words, columns)."""
         boundaries = self.boundaries()
         return np.concatenate([boundaries, self.rows(words)]) if words else boundaries
 
     def batch(self, sentences: Sequence[Sentence]) -> Ids:
-        """Return token rows with boundary tokens, (batch, words + 2, columns), zero at padding."""
+        """Return token rows with boundary tokens, zero at padding, (batch, words + 2, columns)."""
         tokens = self.distinct(sentences)
         ids = self.rows_with_boundaries(tokens.words)[tokens.index]
         ids[np.arange(ids.shape[1]) >= tokens.lengths[:, None]] = 0
@@ -132,12 +133,14 @@ def token_mapper(
     character_dictionary: Mapping[str, int] | None,
     word_dictionary: Mapping[str, int] | None,
 ) -> TokenMapper:
-    """Build the token mapper of a model.
+    """Build the token mapper for a model.
 
     Args:
-        config: Config of the model.
-        character_dictionary: Raw id of each symbol, if the character scheme has a dictionary.
-        word_dictionary: Raw id of each input word, if the model has a word table.
+        config: Model config.
+        character_dictionary: Id of each symbol as stored in the dictionary file, if the character
+            scheme uses one.
+        word_dictionary: Id of each input word as stored in the dictionary file, if the model has a
+            word table.
     """
     text = config.text
     characters: Characters | None = None
@@ -154,13 +157,13 @@ def token_mapper(
     cached = config.encoder.word_role == "cache"
     if not cached and 0 in boundaries.values():
         raise ConfigError(
-            f"The word table has no {begin} or no {end}. Both boundary tokens are required."
+            f"The word table lacks {begin} or {end}. Both boundary tokens are required."
         )
     table = WordTable(
         ids,
         begin=boundaries[begin],
         end=boundaries[end],
-        # With a cached table unknown words are computed from their characters.
+        # With a cached table, unknown words are computed from their characters.
         unknown=0 if cached else ids.get(unknown),
         max_characters=word_width(text.max_characters) if text.cut_words else None,
     )

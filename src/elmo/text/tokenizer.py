@@ -1,8 +1,8 @@
-"""Tokenizers: raw text to words with character offsets.
+"""Tokenizers, which split raw text into words with character offsets.
 
-Every word is an exact substring of the text and only white space is dropped, so results can be
-aligned with the source. Tokenizers do not split sentences, change case or rewrite quotes. Those
-that need another package are in `korean.py` and `spacy_pipeline.py`.
+Every word is an exact substring of the text, and only white space is dropped, so that words can be
+aligned with the source. Tokenizers do not split sentences, change case or rewrite quotes.
+Tokenizers that need another package are in `korean.py` and `spacy_pipeline.py`.
 """
 
 import re
@@ -42,11 +42,11 @@ class Token(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """The interface of tokenizers; saved models record `name`."""
+    """Interface of all tokenizers. Saved models store the tokenizer's `name`."""
 
     @property
     def name(self) -> str:
-        """Name of this tokenizer for `get_tokenizer`."""
+        """Name of this tokenizer, as accepted by `get_tokenizer`."""
 
     def tokens(self, text: str) -> list[Token]:
         """Split a text into words with offsets.
@@ -55,7 +55,7 @@ class Tokenizer(Protocol):
             text: Any string, of any length.
 
         Returns:
-            The words in the order of the text, without overlap.
+            The words in text order, without overlaps.
         """
 
     def words(self, text: str) -> list[str]:
@@ -65,7 +65,7 @@ class Tokenizer(Protocol):
             text: Any string, of any length.
 
         Returns:
-            The `text` field of each token of `tokens`.
+            The same words as in `tokens`, as strings.
         """
 
 
@@ -84,13 +84,13 @@ class WhitespaceTokenizer:
 
 
 class EnglishTokenizer:
-    """Splits raw English text as the Penn Treebank does, without rewriting any character.
+    """Splits raw English text in Penn Treebank style, without changing any characters.
 
     Contractions and possessives are split (`do n't`, `it 's`), and punctuation is separated.
     Abbreviations, numbers, dates, hyphenated words, links, addresses and emoji are not split.
-    Splitting ordinary text again after joining its words with spaces gives the same words. In other
-    scripts, the characters between white space and punctuation stay together. The running time is
-    linear in the length of any text.
+    Joining the words of ordinary text with spaces and splitting the result again yields the same
+    words. In non-Latin scripts, the characters between white space and punctuation form one word.
+    The running time is linear in the length of the text, for any input.
     """
 
     name = "english"
@@ -109,9 +109,9 @@ class EnglishTokenizer:
 
 
 class CharacterTokenizer:
-    """Splits every character into its own word, for scripts without spaces.
+    """Makes every character a separate word, for scripts without spaces.
 
-    Combining marks, joiners and variation selectors stay with the character before them.
+    Combining marks, joiners and variation selectors are attached to the preceding character.
     """
 
     name = "characters"
@@ -147,8 +147,8 @@ def get_tokenizer(name: str) -> Tokenizer:
     """Return the tokenizer with the given name.
 
     Args:
-        name: A key of `TOKENIZERS`, or `spacy:` and the name of a pipeline: `spacy:blank-ja` is
-            the tokenizer of a language, other names are installed pipelines.
+        name: A key of `TOKENIZERS`, or `spacy:` followed by the name of an installed pipeline or by
+            `blank-` and a language code, such as `spacy:blank-ja`.
 
     Raises:
         ConfigError: If there is no tokenizer with this name.
@@ -164,14 +164,14 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 
 def require_known(name: str) -> None:
-    """Raise a `ConfigError` for an unknown tokenizer name, without loading the tokenizer."""
+    """Raise a `ConfigError` if a tokenizer name is unknown, without loading the tokenizer."""
     if not name.startswith(SPACY) and name not in TOKENIZERS:
         known = ", ".join([*sorted(TOKENIZERS), f"{SPACY}NAME"])
         raise ConfigError(f"Unknown tokenizer {name!r}. Expected one of: {known}.")
 
 
 def tokens_from_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Token]:
-    """Return the tokens for the word spans of another tokenizer; only white space is dropped.
+    """Convert the word spans found by another tokenizer to tokens, dropping only white space.
 
     Overlapping spans are joined, text between two spans becomes a token, and spans are split at
     white space.
@@ -192,7 +192,7 @@ def tokens_from_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Token
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates by U+FFFD, because native libraries do not accept them."""
+    """Replace lone surrogates with U+FFFD, because native libraries do not accept them."""
     return _SURROGATE.sub("\ufffd", text)
 
 
@@ -221,7 +221,7 @@ _ABBREVIATIONS = """
     etc vs al cf viz approx dept Ph.D Ed.D Th.D B.Sc M.Sc LL.B LL.D LL.M
 """.split()
 
-# These are also ordinary words, names or initials, so a number or a comma must follow.
+# These are also ordinary words, names or initials, so they only count before a number or a comma.
 _ABBREVIATIONS_BEFORE_NUMBER = """
     No Nos no nos Fig Figs fig figs Eq Eqs Sec Secs Art Arts Ch Chap Vol vol Vols p pp P c ca
     Mar Jun Jul Sat Sun Mon
@@ -239,13 +239,14 @@ def _character_pattern() -> re.Pattern[str]:
 
 @cache
 def _mark_spans() -> str:
-    r"""Return the ranges of all combining marks, for use inside a regular-expression class.
+    r"""Return the ranges of all combining marks, for use in a regular-expression character class.
 
-    `\w` matches no combining mark. Neighboring ranges are merged over the word characters between
-    them, because each range beyond U+FFFF costs one comparison per matched character.
+    `\w` does not match combining marks. Neighboring ranges are merged, including any word
+    characters between them, because each range beyond U+FFFF costs one comparison per matched
+    character.
 
     Returns:
-        Ranges of all combining marks, which can include word characters, but no punctuation or
+        Ranges that cover all combining marks and possibly word characters, but no punctuation or
         white space.
     """
     # All combining marks are in these two ranges of Unicode.
@@ -267,10 +268,10 @@ def _mark_spans() -> str:
 def _english_pattern() -> re.Pattern[str]:
     """Compile the English rules into one pattern whose matches are the words.
 
-    Alternatives are in the order of preference. For linear running time, each alternative consumes
-    the text it scans, scans a bounded number of characters, or scans text that is not scanned from
-    any other word start. Possessive quantifiers are applied only to single characters: on groups
-    they are broken before Python 3.11.5.
+    Alternatives are listed in order of preference. For linear running time, each alternative
+    consumes the text it scans, scans a bounded number of characters, or scans text that is not
+    scanned from any other word start. Possessive quantifiers are applied only to single characters,
+    because on groups they are broken before Python 3.11.5.
 
     Returns:
         A pattern without capturing groups, so that `findall` returns the words themselves.

@@ -1,7 +1,7 @@
-"""Vocabulary of a softmax or a word table: words in the order of their ids.
+"""Vocabulary of a softmax or a word table, and its file format.
 
-Reads vocabulary files of bilm-tf, which have one word per line and can be gzipped, and reports
-their known problems.
+A vocabulary file in bilm-tf format has one word per line, in the order of the ids, and can be
+gzipped. Known problems of such files are reported.
 """
 
 import gzip
@@ -20,7 +20,7 @@ SKIPPED_LINE = "!!!MAXTERMID"
 
 
 class Vocabulary:
-    """Words and their ids. A repeated word has its last id, as in bilm-tf."""
+    """Words and their ids. A repeated word has the id of its last occurrence, as in bilm-tf."""
 
     def __init__(self, words: Iterable[str]) -> None:
         """Assign ids to words, starting at 0.
@@ -32,11 +32,11 @@ class Vocabulary:
         self.ids = {word: number for number, word in enumerate(self.words)}
 
     def __len__(self) -> int:
-        """Return the number of ids, including those of repeated words."""
+        """Return the number of ids, counting repeated words each time."""
         return len(self.words)
 
     def problems(self) -> list[str]:
-        """Return a message for each known problem of the vocabulary."""
+        """Return one message per known problem found in the vocabulary."""
         messages = []
         missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
         if missing:
@@ -53,7 +53,7 @@ class Vocabulary:
         return messages
 
     def require_special_tokens(self) -> None:
-        """Raise an error if a special token is missing, which language-model training requires."""
+        """Raise an error if a special token required for language model training is missing."""
         missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
         if missing:
             raise FormatError(
@@ -76,7 +76,7 @@ class Vocabulary:
 
         Args:
             data: Content of the file.
-            name: Name of the file; .gz at its end means that the content is gzipped.
+            name: Name of the file; the content is gzipped if the name ends in .gz.
         """
         if name.endswith(".gz"):
             try:
@@ -97,5 +97,5 @@ class Vocabulary:
         return cls(word for word in words if word != SKIPPED_LINE)
 
     def to_bytes(self) -> bytes:
-        """Return the content of a vocabulary file."""
+        """Return the vocabulary as the content of a vocabulary file."""
         return "".join(f"{word}\n" for word in self.words).encode("utf-8")

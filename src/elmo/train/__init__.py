@@ -1,4 +1,4 @@
-"""Training of language models: the commands `pretrain` and `finetune`."""
+"""Language model training: the `pretrain` and `finetune` commands."""
 
 from typing import Any
 

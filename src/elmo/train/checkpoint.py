@@ -1,7 +1,7 @@
-"""Checkpoints of a training run: atomic writes, checksums, and removal of all but the last two.
+"""Training checkpoints: atomic writes, checksums, and removal of all but the last two.
 
-The name of a checkpoint file contains the checksum of its content, so that a damaged file is
-detected before it is loaded.
+Each file name contains the checksum of the content, so that a damaged checkpoint is detected before
+it is loaded.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class _ChecksumWriter:
-    """A file wrapper that computes the CRC-32 of the written data and keeps a write error."""
+    """File wrapper that computes the CRC-32 of the written data and remembers write errors."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -45,8 +45,8 @@ def save(folder: Path, step: int, content: dict[str, Any]) -> Path:
 
     Args:
         folder: Checkpoint folder; created if it does not exist.
-        step: Number of steps done.
-        content: Tensors, numbers, strings, and lists and dictionaries of them.
+        step: Number of completed steps.
+        content: Content to save: tensors, numbers and strings, in nested lists and dictionaries.
 
     Returns:
         The path of the new checkpoint.
@@ -79,7 +79,7 @@ def load_newest(folder: Path) -> dict[str, Any] | None:
     """Load the newest undamaged checkpoint and delete damaged or unfinished files.
 
     Args:
-        folder: Folder of checkpoints.
+        folder: Checkpoint folder.
 
     Returns:
         The content passed to `save`; None if there is no undamaged checkpoint.
@@ -99,14 +99,14 @@ def load_newest(folder: Path) -> dict[str, Any] | None:
 
 
 def _by_step(folder: Path) -> list[Path]:
-    """Return the paths of all checkpoints, newest first."""
+    """Return the paths of all checkpoints in the folder, newest first."""
     matches = [(_NAME.fullmatch(path.name), path) for path in folder.glob("step-*.pt")]
     numbered = [(int(match[1]), path) for match, path in matches if match]
     return [path for _, path in sorted(numbered, reverse=True)]
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Load a checkpoint; None if its content does not match the checksum in its name."""
+    """Load a checkpoint; return None if its content does not match the checksum in its name."""
     checksum = 0
     with path.open("rb") as file:
         while block := file.read(2**22):

@@ -1,10 +1,10 @@
-"""Training steps as CUDA graphs: captured once per set of input shapes, then replayed.
+"""Captures training steps as CUDA graphs, once per set of input shapes, and replays them.
 
 For a small model, launching the kernels of a step from Python takes longer than running them; a
-CUDA graph launches them all at once. A graph needs fixed shapes, but the numbers of distinct words
-and of softmax rows differ between steps. Both are therefore padded to the largest size so far,
-rounded up on a coarse grid, so that shapes change only a few times in the first steps. Only one
-graph is kept at a time, since each holds the memory of a whole step.
+CUDA graph launches them all at once. A graph needs fixed shapes, but the number of distinct words
+and the number of softmax rows vary between steps. Both are therefore padded to the largest size so
+far, rounded up to a coarse grid, so that the shapes change only a few times at the beginning of a
+run. Only one graph exists at a time, since each occupies the memory of a whole step.
 """
 
 from collections.abc import Callable
@@ -32,9 +32,10 @@ N_BUFFERS = 2
 
 
 def can_capture(fabric: "Fabric", config: PretrainConfig | FinetuneConfig) -> bool:
-    """Whether the steps of a run can be captured as a CUDA graph.
+    """Whether the training steps of a run can be captured as a CUDA graph.
 
-    This needs one CUDA device, no gradient accumulation, and shapes that do not depend on the data.
+    This requires a single CUDA device, no gradient accumulation, kernels other than the reference
+    kernels, and a softmax that is not adaptive.
     """
     return (
         fabric.device.type == "cuda"
@@ -47,7 +48,7 @@ def can_capture(fabric: "Fabric", config: PretrainConfig | FinetuneConfig) -> bo
 
 
 def step_arrays(batch: SegmentBatch | None, drawn: DrawnRows | None) -> Arrays:
-    """Return the integer inputs of a step by name."""
+    """Return the integer input arrays of a training step by name."""
     arrays: Arrays = {}
     if batch is not None:
         arrays |= {"words": batch.words, "index": batch.index, "targets": batch.targets}
@@ -59,7 +60,7 @@ def step_arrays(batch: SegmentBatch | None, drawn: DrawnRows | None) -> Arrays:
 
 
 def step_rows(inputs: dict[str, Tensor]) -> StepRows:
-    """Return the softmax rows among the inputs of a step, as named by `step_arrays`."""
+    """Return the softmax rows contained in the inputs of a step; see `step_arrays`."""
     return StepRows(inputs["ids"], inputs["valid"].float(), inputs["sampled"], inputs["n_tries"])
 
 
@@ -68,7 +69,7 @@ Update = Callable[[dict[str, Tensor], bool], tuple[Tensor, Tensor]]
 
 
 class CudaGraphStep:
-    """A training step that runs eagerly for new input shapes and as a CUDA graph afterwards."""
+    """Runs training steps eagerly for new input shapes, and as a CUDA graph after that."""
 
     def __init__(self, device: torch.device) -> None:
         """Initialize without a captured graph.
@@ -83,19 +84,19 @@ class CudaGraphStep:
         self._captured: _CapturedStep | None = None
 
     def forget(self) -> None:
-        """Discard the graph, because a tensor that the step uses was replaced."""
+        """Discard the graph; needed after a tensor used by the step has been replaced."""
         self._captured = None
 
     def __call__(self, update: Update, arrays: Arrays, *, frozen: bool) -> tuple[Tensor, Tensor]:
-        """Run a step.
+        """Run a training step.
 
         Args:
-            update: The step; the same function in every call.
-            arrays: Inputs of the step.
+            update: Function that performs the step. It must be the same in every call.
+            arrays: Input arrays of the step by name.
             frozen: Whether only the softmax is trained.
 
         Returns:
-            Losses and gradient norm. The next call overwrites them.
+            The losses and the gradient norm. These tensors are overwritten by the next call.
         """
         self.n_words = max(self.n_words, round_up(len(arrays["words"])))
         arrays = pad_words(arrays, self.n_words)
@@ -118,7 +119,7 @@ class CudaGraphStep:
 
 
 class _CapturedStep:
-    """Input buffer of a step for one set of shapes, and its graph once captured."""
+    """Input buffer for one set of input shapes, and the CUDA graph once it is captured."""
 
     def __init__(self, key: tuple[bool, dict[str, tuple[int, ...]]], inputs: Tensor) -> None:
         self.key = key
@@ -135,19 +136,19 @@ class _CapturedStep:
 
 
 def pad_words(arrays: Arrays, n_words: int) -> Arrays:
-    """Pad the distinct words with word 0; no position of the batch refers to the padding."""
+    """Pad the array of distinct words with word 0; no batch position refers to the padding."""
     words = arrays["words"]
     return {**arrays, "words": np.pad(words, (0, n_words - len(words)))}
 
 
 def round_up(n: int) -> int:
-    """Round up to a multiple of 64 or, if larger, of a sixteenth of the next power of two."""
+    """Round up to a multiple of 64, or of 1/16 of the next power of two if that is larger."""
     multiple = max(64, (1 << n.bit_length()) // WORD_GRID)
     return n + -n % multiple
 
 
 def _split_by_name(flat: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Split a flat tensor of integers into tensors of the given names and shapes."""
+    """Split a flat integer tensor into named tensors with the given shapes."""
     sizes = [int(np.prod(shape)) for shape in shapes.values()]
     parts = torch.split(flat, sizes)
     return {
@@ -185,7 +186,7 @@ class _HostToDeviceCopier:
 
 
 class _PinnedBuffer:
-    """Pinned host memory, and the event after which it can be overwritten."""
+    """Pinned host memory, and a CUDA event that marks when it can be overwritten."""
 
     def __init__(self) -> None:
         self.values = torch.empty(0, dtype=torch.int32)

@@ -1,6 +1,6 @@
-"""The plot of a run: training loss, and the metrics on the held-out data.
+"""Plots the training loss and the held-out metrics of a run.
 
-For a language model the metrics are perplexities; for other models, all logged metrics are drawn.
+For language models the metrics are perplexities; for other models, all logged metrics are plotted.
 """
 
 import logging
@@ -26,16 +26,17 @@ Points = list[tuple[int, float]]
 
 
 def draw_curves(folder: Path) -> Path | None:
-    """Draw `curves.png` from `log.jsonl`.
+    """Plot the events in `log.jsonl` to `curves.png`.
 
-    The left panel shows the `loss` of the steps. The right panel shows the perplexities `forward`,
-    `backward` and `mean` of the evaluations or, if there are none, all metrics except `loss`.
+    The left panel shows the training loss. The right panel shows the perplexities `forward`,
+    `backward` and `mean` from the evaluations or, for other models, all metrics except `loss`.
 
     Args:
         folder: The training folder.
 
     Returns:
-        The path of the plot; None, with a warning, if matplotlib is not installed.
+        The path of the plot. If matplotlib is not installed, a warning is logged and None is
+        returned.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -62,7 +63,7 @@ def draw_curves(folder: Path) -> Path | None:
 
 
 def _read(folder: Path) -> tuple[Points, dict[str, Points]]:
-    """Return the training loss, and the metrics of all evaluations by name."""
+    """Return the training losses, and the evaluation metrics by name."""
     losses: Points = []
     metrics: dict[str, Points] = defaultdict(list)
     for event in read_log(folder):
@@ -125,7 +126,7 @@ def _finish(axes: Any) -> None:
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
-    """Return the exponential moving average of the values, with Adam's bias correction."""
+    """Return the exponential moving average of the values, with bias correction as in Adam."""
     keep = 1 - 1 / max(1.0, SMOOTHING * len(values))
     mean, weight, smooth = 0.0, 0.0, []
     for value in values:

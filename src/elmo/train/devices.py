@@ -1,4 +1,4 @@
-"""Start-up of the devices and processes of a run, and deterministic training on a CPU."""
+"""Sets up the devices and processes of a run, and deterministic training on CPUs."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ FABRIC_PRECISION: dict[TrainingPrecision, Literal["32-true", "bf16-mixed"]] = {
 
 
 def make_fabric(run: RunConfig) -> "Fabric":
-    """Start the processes of a run and return the Fabric of this process."""
+    """Start the processes of a run and return the `Fabric` object of this process."""
     try:
         from lightning.fabric import Fabric
     except ImportError:
@@ -48,22 +48,22 @@ def make_fabric(run: RunConfig) -> "Fabric":
 
 
 def _check_world_size(run: RunConfig) -> None:
-    """Raise an error if a launcher started more processes than the run is configured for."""
+    """Raise an error if the launcher started more processes than configured."""
     started = int(os.environ.get("WORLD_SIZE", "1"))
     if started > run.devices * run.num_nodes:
         raise ConfigError(
             f"The launcher started {started} processes, but the run is configured for "
-            f"{run.devices * run.num_nodes}. Set --devices (per machine) and --num-nodes to the "
-            "values of the launcher."
+            f"{run.devices * run.num_nodes}. Set --devices (per machine) and --num-nodes to "
+            "match the launcher."
         )
 
 
 @contextmanager
 def reproducible(device: torch.device, run: RunConfig) -> Iterator[None]:
-    """Make CPU training deterministic, and bfloat16 usable on CPUs without oneDNN support for it.
+    """Make CPU training deterministic, and enable bfloat16 on CPUs where oneDNN lacks it.
 
-    On such CPUs oneDNN is disabled: PyTorch has bfloat16 kernels of its own, but its LSTM fails
-    as long as oneDNN is enabled.
+    oneDNN is disabled on such CPUs: PyTorch has its own bfloat16 kernels, but its LSTM fails while
+    oneDNN is enabled.
     """
     onednn: Any = torch.backends.mkldnn
     before = torch.are_deterministic_algorithms_enabled(), onednn.enabled

@@ -1,9 +1,9 @@
-"""The command `finetune`: continue training a model of any readable format on a target text.
+"""The `finetune` command: continues training a model of any supported format on a target text.
 
-A model with a softmax keeps it; words of the text that are missing from its vocabulary are added
-and share the probability of `<UNK>`. A model without a softmax (the published HDF5 files,
-ELMoForManyLangs) gets a new one over the vocabulary of the text. In the first steps only the new
-softmax is trained.
+If the model has a softmax, words in the text that are missing from its vocabulary are added to it
+and share the probability of `<UNK>`. If the model has no softmax (the published HDF5 files,
+ELMoForManyLangs), a new softmax over the vocabulary of the text is added, and only this softmax is
+trained in the first steps.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ DEFAULT_OPTIMIZER = FinetuneConfig("", (), "").optimizer
 
 
 def finetune(config: FinetuneConfig) -> TrainResult:
-    """Fine-tune a model on a target text and compare its perplexity before and after."""
+    """Fine-tune a model on a target text and report its perplexity before and after."""
     pretrained = read(config.model, options=config.options, vocab=config.old_vocab)
     with open_corpus(config, _with_model_tokenizer(pretrained, config.corpus)) as corpus:
         job = finetune_job(config, pretrained, corpus)
@@ -56,7 +56,7 @@ def finetune(config: FinetuneConfig) -> TrainResult:
 
 
 def _with_model_tokenizer(model: Pretrained, corpus: CorpusConfig) -> CorpusConfig:
-    """Use the tokenizer recorded in the model, unless the corpus options name one."""
+    """Use the tokenizer saved in the model, unless the corpus options specify one."""
     if corpus.reading.tokenizer is not None or model.config.text.tokenizer is None:
         return corpus
     reading = dataclasses.replace(corpus.reading, tokenizer=model.config.text.tokenizer)
@@ -64,12 +64,12 @@ def _with_model_tokenizer(model: Pretrained, corpus: CorpusConfig) -> CorpusConf
 
 
 def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus) -> LMTrainingJob:
-    """Adapt a model to a corpus and return the training job.
+    """Adapt a model to the vocabulary of a corpus and return the training job.
 
     Args:
         config: Options of the run.
-        pretrained: The model as read from its files.
-        corpus: The target text.
+        pretrained: The model as loaded from its files.
+        corpus: Corpus of the target text.
     """
     pretrained = _without_cache(pretrained)
     config = _with_reset_share(config, pretrained)
@@ -80,8 +80,8 @@ def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus)
         model = _with_new_words(pretrained, corpus, config)
     if not is_new and not config.regularization.tied and _is_tied(model):
         logger.warning(
-            "The softmax of this model is tied to its input words. Without --tied they are trained "
-            "as separate weights."
+            "The softmax weights of this model are tied to its input word embeddings. Without "
+            "--tied, the two are trained separately."
         )
     config, accumulators = _with_optimizer(config, model)
     network = ELMoNetwork(config=model.config)
@@ -100,7 +100,7 @@ def finetune_job(config: FinetuneConfig, pretrained: Pretrained, corpus: Corpus)
 
 
 def _with_reset_share(config: FinetuneConfig, model: Pretrained) -> FinetuneConfig:
-    """Reset as many sentences as in the training of the model, unless `--reset` is given."""
+    """Use the fraction of reset sentences from the model's training, unless `--reset` is given."""
     if config.stream.reset is not None:
         return config
     share = (model.training or {}).get(RESET_SHARE, 0.0)
@@ -108,7 +108,7 @@ def _with_reset_share(config: FinetuneConfig, model: Pretrained) -> FinetuneConf
 
 
 def _is_tied(model: Pretrained) -> bool:
-    """Whether the softmax weights equal the input word embeddings."""
+    """Whether the softmax weights are equal to the input word embeddings."""
     words, softmax = model.weights.get(INPUT_WORDS), model.weights.get("softmax.weight")
     return words is not None and softmax is not None and torch.equal(words[SHIFT:], softmax)
 
@@ -123,7 +123,7 @@ def _with_optimizer(
         model: The model to fine-tune.
 
     Returns:
-        The options of the run, and the Adagrad accumulators by parameter name; None if the run
+        The updated options, and the Adagrad accumulators by parameter name, or None if the run
         starts with a new optimizer state.
     """
     accumulators = None
@@ -147,7 +147,7 @@ def _with_optimizer(
 
 
 def _without_cache(model: Pretrained) -> Pretrained:
-    """Remove cached token vectors, which would be outdated as soon as the weights change."""
+    """Remove cached token vectors, which become outdated as soon as the weights change."""
     encoder = model.config.encoder
     if not encoder.n_words or encoder.word_role != "cache":
         return model
@@ -176,10 +176,11 @@ def _with_new_softmax(model: Pretrained, corpus: Corpus, config: FinetuneConfig)
 
 
 def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -> Pretrained:
-    """Return the model with new words of the text added to its vocabulary.
+    """Return the model with new words from the text added to its vocabulary.
 
-    The softmax row of a new word is a copy of the row of `<UNK>`. To its bias the log relative
-    frequency among the new words is added, so that together they are as likely as `<UNK>`.
+    The softmax row of a new word is a copy of the row for `<UNK>`. The log of the word's relative
+    frequency among the new words is added to its bias, so that the new words together are as likely
+    as `<UNK>` was.
     """
     if model.vocabulary is None:
         raise ConfigError(
@@ -234,7 +235,7 @@ def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -
 
 
 def _new_words(known: Vocabulary, corpus: Corpus, min_count: int) -> tuple[list[str], list[int]]:
-    """Return the unknown words with at least `min_count` occurrences, and their counts."""
+    """Return the unknown words that occur at least `min_count` times, and their counts."""
     counts = np.asarray(corpus.counts)
     n_frequent = int(np.searchsorted(-counts, -min_count, side="right"))
     new = [
@@ -248,7 +249,7 @@ def _new_words(known: Vocabulary, corpus: Corpus, min_count: int) -> tuple[list[
 def _extend_accumulators(
     accumulators: Mapping[str, Tensor], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Append Adagrad's initial value for new softmax rows to the accumulators."""
+    """Extend the Adagrad accumulators with their initial value for new softmax rows."""
     extended = {}
     for name, value in accumulators.items():
         missing = len(weights[name]) - len(value)
@@ -258,7 +259,7 @@ def _extend_accumulators(
 
 
 def _softmax_steps(config: FinetuneConfig, corpus: Corpus) -> int:
-    """Return the number of steps in which only the softmax is trained."""
+    """Return the number of initial steps in which only the softmax is trained."""
     if config.tune.softmax_steps is not None:
         return config.tune.softmax_steps
     return max(1, count_steps(corpus.splits["train"].n_pairs, config.stream, config.run) // 10)

@@ -1,7 +1,7 @@
-"""One training step: forward, loss, backward, gradient exchange, clipping, update.
+"""Training steps: forward, loss, backward, gradient exchange, clipping, update.
 
-The random generator is seeded with the step number before each step. A later step therefore does
-not depend on what happens in between, including a restart.
+The random generator is seeded with the step number before each step, so that the result of a step
+does not depend on evaluations or restarts before it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,10 +51,10 @@ TrainingConfig = PretrainConfig | FinetuneConfig
 
 
 class _OpaqueTensors:
-    """Arguments or results of a module, hidden from Fabric's automatic dtype conversion.
+    """Wraps module arguments or results to hide them from Fabric's automatic dtype conversion.
 
-    In mixed precision Fabric would round the carried cell states to bfloat16 and convert all
-    outputs to float32.
+    In mixed precision, Fabric would otherwise round the carried cell states to bfloat16 and convert
+    all outputs to float32.
     """
 
     def __init__(self, *values: Any) -> None:
@@ -62,7 +62,7 @@ class _OpaqueTensors:
 
 
 class _OpaqueModule(nn.Module):
-    """A wrapper that passes the arguments and results of a module as `_OpaqueTensors`."""
+    """Module wrapper that receives arguments and returns results as `_OpaqueTensors`."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _OpaqueModule(nn.Module):
 
 
 class Learner:
-    """A network with its optimizers and the LSTM states of its streams."""
+    """Trains a network; holds its optimizers and the LSTM states of its streams."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class Learner:
         """Move the network to its device and create the optimizers.
 
         Args:
-            fabric: Device, processes and precision.
-            network: Network to train; changed in place.
+            fabric: `Fabric` object, which defines device, processes and precision.
+            network: Network to train; it is modified in place.
             config: Options of the run.
-            tables: Token tables of the corpus; the token rows are kept on the device.
-            n_steps: Number of steps of the whole run, for the learning rate schedule.
-            softmax_steps: Number of first steps in which only the softmax is trained.
+            tables: Token tables of the corpus, which are copied to the device.
+            n_steps: Total number of steps in the run, for the learning rate schedule.
+            softmax_steps: Number of initial steps in which only the softmax is trained.
         """
         self.fabric = fabric
         self.network = network
@@ -150,7 +150,7 @@ class Learner:
         return ExactSoftmaxHead(softmax, tied_to=words)
 
     def _broadcast_softmax(self) -> None:
-        """Copy the softmax of the first process to all others; Fabric does so for the biLM."""
+        """Copy the softmax of the first process to all others, as Fabric does for the biLM."""
         if self.fabric.world_size > 1 and self.network.softmax is not None:
             for value in self.network.softmax.parameters():
                 value.data.copy_(self.fabric.broadcast(value.data))
@@ -158,7 +158,7 @@ class Learner:
     # ------------------------------------------------------------------------ one step
 
     def batches(self, segment: BPTTSegment) -> list[SegmentBatch]:
-        """Split a segment of this process into batches for gradient accumulation."""
+        """Split the segment of this process into batches for gradient accumulation."""
         size = self.n_streams // self.config.run.accumulate
         return [
             self.tables.batch(segment, slice(first, first + size))
@@ -166,14 +166,15 @@ class Learner:
         ]
 
     def draw(self, batches: list[SegmentBatch], number: int) -> DrawnRows | None:
-        """Draw the softmax rows of a step in advance, if they do not depend on other processes.
+        """Sample the softmax candidates of a step in advance, if there is only one process.
 
         Args:
-            batches: Batches of the step.
-            number: Step number, from 0.
+            batches: Batches used in the step.
+            number: Step number, starting at 0.
 
         Returns:
-            None if the softmax is not sampled, or if there are several processes.
+            The softmax rows used in the step; None if the softmax is not sampled, or if there are
+            several processes.
         """
         if self.fabric.world_size > 1 or isinstance(self.head, ExactSoftmaxHead):
             return None
@@ -187,11 +188,11 @@ class Learner:
 
         Args:
             batches: The segment, as split by `batches`.
-            number: Step number, from 0.
-            drawn: Result of `draw`, if it was called in advance.
+            number: Step number, starting at 0.
+            drawn: Return value of `draw`, if it was called in advance.
 
         Returns:
-            The result, with the losses of the forward and the backward direction.
+            The step result, with one loss for each direction.
         """
         if drawn is None:
             drawn = self._draw_for_all_processes(batches, number)
@@ -212,7 +213,7 @@ class Learner:
         return StepResult(losses, norm, rate)
 
     def _draw_for_all_processes(self, batches: list[SegmentBatch], number: int) -> DrawnRows | None:
-        """Draw the softmax rows of a step for the targets of all processes."""
+        """Sample the softmax candidates of a step, given the targets of all processes."""
         if self.fabric.world_size == 1 or isinstance(self.head, ExactSoftmaxHead):
             return self.draw(batches, number)
         targets = np.concatenate([batch.targets for batch in batches], axis=2)
@@ -223,7 +224,7 @@ class Learner:
         return {name: to_device(array, self.fabric.device) for name, array in arrays.items()}
 
     def _update(self, inputs: dict[str, Tensor], frozen: bool) -> tuple[Tensor, Tensor]:
-        """Train on a segment in one batch; this is the function captured as a CUDA graph."""
+        """Train on a segment in a single batch; this function is captured as a CUDA graph."""
         rows = step_rows(inputs) if "ids" in inputs else None
         return self._learn([inputs], rows, frozen=frozen, number=None)
 
@@ -238,13 +239,14 @@ class Learner:
         """Compute the gradients and update the weights.
 
         Args:
-            parts: Batches of the segment, as arrays of `step_arrays`.
-            rows: Softmax rows of the step.
+            parts: Input tensors of each batch, by the names used in `step_arrays`.
+            rows: Softmax rows used in the step.
             frozen: Whether only the softmax is trained.
-            number: Step number, used as a seed for each batch; None if the seed is already set.
+            number: Step number, from which the seed of each batch is derived; None if the random
+                generator is already seeded.
 
         Returns:
-            Losses of both directions, (2,), and the gradient norm before clipping.
+            The losses of both directions, of shape (2,), and the gradient norm before clipping.
         """
         self.head.begin(rows)
         losses = self._gradients(parts, frozen, number)
@@ -290,7 +292,7 @@ class Learner:
     def _losses(
         self, part: dict[str, Tensor], h: Tensor, c: Tensor, *, frozen: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the mean loss of each direction, (2,), and the LSTM state after the segment."""
+        """Return the mean loss of each direction, of shape (2,), and the final LSTM state."""
         rows = self.token_rows[part["words"]].long()
         resets = part["resets"].bool() if self.config.stream.reset else None
         with torch.set_grad_enabled(not frozen):
@@ -308,7 +310,7 @@ class Learner:
         seed_step(self.fabric.device, self.config.run.seed, number, part, self.fabric.global_rank)
 
     def _clip(self) -> Tensor:
-        """Clip the norm of all gradients and return their norm before clipping."""
+        """Clip the total gradient norm and return the norm before clipping."""
         gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
         gradients += self.head.gradients()
         return clip_gradients(gradients, self.config.optimizer.clip_norm)
@@ -324,7 +326,7 @@ class Learner:
     # ------------------------------------------------------------------------ checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return weights, optimizer states and the LSTM states of all streams.
+        """Return the weights, the optimizer states and the LSTM states of all streams.
 
         Every process must call this method.
         """
@@ -341,7 +343,7 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state of `state_dict`; the number of processes can differ."""
+        """Load a state returned by `state_dict`; the number of processes can differ."""
         self.network.load_state_dict(state["weights"])
         # Options such as `fused` depend on the device: the run may have started on another one.
         groups = self.optimizer.state_dict()["param_groups"]
@@ -359,11 +361,12 @@ class Learner:
     def load_accumulators(self, accumulators: Mapping[str, Tensor]) -> None:
         """Load the Adagrad accumulators of an earlier run.
 
-        Parameters without an accumulator keep the initial value. So does the padding row of
-        an embedding, which bilm-tf does not have: an accumulator of 0 would lead to division by 0.
+        Parameters without an accumulator start with the initial value. So does the padding row of
+        an embedding, which does not exist in bilm-tf: an accumulator of 0 would cause a division by
+        zero.
 
         Args:
-            accumulators: Sums of squared gradients by parameter name of the network.
+            accumulators: Sums of squared gradients, by parameter name in the network.
         """
         named = dict(self.network.named_parameters())
         for name, value in accumulators.items():
@@ -378,14 +381,14 @@ class Learner:
 
 
 def streams_per_process(config: TrainingConfig, n_processes: int) -> int:
-    """Return the number of streams (batch rows) of each process.
+    """Return the number of streams (batch rows) per process.
 
     Args:
         config: Options of the run.
         n_processes: Number of processes.
 
     Raises:
-        ConfigError: The batch cannot be divided evenly.
+        ConfigError: The batch cannot be divided evenly among processes and accumulation steps.
     """
     parts = n_processes * config.run.accumulate
     if config.stream.batch_size % parts:

@@ -1,6 +1,6 @@
-"""A bidirectional language model as a `Trainable` of the training loop.
+"""Implementation of `Trainable` for bidirectional language models.
 
-Evaluations report the perplexity on the held-out text under the full softmax, also if the model is
+Evaluations report the held-out perplexity computed with the full softmax, even if the model is
 trained with a sampled softmax.
 """
 
@@ -51,17 +51,17 @@ EVALUATION_STREAMS = 64
 
 @dataclass(frozen=True)
 class LMTrainingJob:
-    """A language model to be trained, not yet on its device.
+    """A language model to be trained, before it is moved to its device.
 
     Attributes:
         config: Options of the run.
-        corpus: Training text and held-out text.
+        corpus: Corpus with the training text and the held-out text.
         network: Network with its initial weights.
-        tables: Token tables of the corpus for this network.
-        model: Model to save; its weights are replaced by those of the network.
-        softmax_steps: Number of first steps in which only the softmax is trained.
-        compare: Whether to evaluate the model before the biLM is trained.
-        accumulators: Adagrad accumulators of an earlier run, by parameter name of the network.
+        tables: Token tables that map the corpus to inputs of this network.
+        model: Model to save. Its weights are replaced by the trained weights of the network.
+        softmax_steps: Number of initial steps in which only the softmax is trained.
+        compare: Whether to evaluate the model before training of the biLM starts, for comparison.
+        accumulators: Adagrad accumulators of an earlier run, by parameter name in the network.
     """
 
     config: TrainingConfig
@@ -74,7 +74,7 @@ class LMTrainingJob:
     accumulators: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
-        """Raise an error if the batch cannot be divided among the processes."""
+        """Raise an error if the batch cannot be divided evenly among the processes."""
         streams_per_process(self.config, self.config.run.devices * self.config.run.num_nodes)
 
     def make_trainable(self, fabric: "Fabric") -> "LMTrainable":
@@ -84,11 +84,11 @@ class LMTrainingJob:
 
 @dataclass(frozen=True)
 class LMBatch:
-    """The segment of one step as inputs of the network.
+    """The network inputs of one training step.
 
     Attributes:
-        parts: Batches for gradient accumulation.
-        drawn: Softmax rows of the step, if they can be drawn in advance.
+        parts: Batches over which gradients are accumulated.
+        drawn: Softmax rows used in the step, if they were sampled in advance.
         position: Position in the text after the segment.
     """
 
@@ -98,16 +98,16 @@ class LMBatch:
 
 
 class LMTrainable:
-    """A language model in training in one process of a run; implements `Trainable`."""
+    """Implementation of `Trainable` for a language model in one process of a run."""
 
     loss_names: tuple[str, ...] = ("forward_loss", "backward_loss")
 
     def __init__(self, job: LMTrainingJob, fabric: "Fabric") -> None:
-        """Move the network to its device.
+        """Create the learner, which moves the network to its device.
 
         Args:
-            job: Training job.
-            fabric: Device and processes.
+            job: The training job.
+            fabric: `Fabric` object, which defines device and processes.
         """
         self.job, self.config, self.fabric = job, job.config, fabric
         config, network = job.config, job.network
@@ -151,13 +151,13 @@ class LMTrainable:
         self.position: Position = self.stream.position()
 
     def describe(self) -> str:
-        """Return the plan of the run as a table."""
+        """Return the run plan as a table."""
         return str(self.plan)
 
     # ------------------------------------------------------------------------ steps
 
     def batches(self, first_step: int) -> Iterator[LMBatch]:
-        """Yield the batches of all steps from the current position in the text."""
+        """Yield batches indefinitely, starting at the current position in the text."""
         for number, segment in enumerate(self.stream, start=first_step):
             parts = self.learner.batches(segment)
             yield LMBatch(parts, self.learner.draw(parts, number), segment.position)
@@ -169,7 +169,7 @@ class LMTrainable:
         return result
 
     def memory_advice(self) -> str:
-        """Return an error message that suggests a batch size that fits into memory."""
+        """Return an out-of-memory message that suggests a batch size that fits."""
         batch, memory = self.config.stream.batch_size, self.plan.memory
         available = available_memory(self.fabric.device)
         # The batch did not fit, even if the estimate says so: suggest at most half of it.
@@ -186,7 +186,7 @@ class LMTrainable:
     # ------------------------------------------------------------------------ evaluation
 
     def measure(self, step: int, watch: Watch) -> list[float] | None:
-        """Return the sums of losses and counts on the held-out text, over all processes."""
+        """Return the sums of losses and token counts on the held-out text, over all processes."""
         fabric, stream = self.fabric, self.config.stream
         if "valid" not in self.job.corpus.splits:
             return None
@@ -218,26 +218,26 @@ class LMTrainable:
         return numbers
 
     def evaluation(self, numbers: list[float]) -> Perplexity:
-        """Return the perplexity computed from the sums of `measure`."""
+        """Return the perplexity computed from the sums returned by `measure`."""
         return perplexity_of(torch.tensor(numbers, dtype=torch.float64))
 
     def _check(self, loss: float, step: int) -> None:
-        """Raise an error if the held-out loss is NaN or far above that of uniform guessing."""
+        """Raise an error if the held-out loss is NaN or far above the loss of uniform guessing."""
         chance = math.log(self.job.network.config.n_softmax_words)
         if not loss <= 2 * chance + DIVERGENCE_MARGIN:
             raise TrainingError(
-                f"Training diverged before step {step:,}: the held-out loss is {loss:.4g}; uniform "
-                f"guessing has {chance:.4g}. {DIVERGENCE_ADVICE}"
+                f"Training diverged before step {step:,}: the held-out loss is {loss:.4g}, but "
+                f"uniform guessing has a loss of {chance:.4g}. {DIVERGENCE_ADVICE}"
             )
 
     # ------------------------------------------------------------------------ checkpoints
 
     def is_finite(self) -> bool:
-        """Whether no weight is NaN or infinite."""
+        """Whether all weights are finite."""
         return all(bool(torch.isfinite(value).all()) for value in self.job.network.parameters())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the learner, the position in the text and the corpus fingerprint."""
+        """Return the learner state, the position in the text, and the corpus fingerprint."""
         return {
             "learner": self.learner.state_dict(),
             "position": self.position,
@@ -245,13 +245,13 @@ class LMTrainable:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state of `state_dict`; the number of processes can differ.
+        """Load a state returned by `state_dict`; the number of processes can differ.
 
         Args:
             state: Return value of `state_dict`.
 
         Raises:
-            ConfigError: The state belongs to a run on another corpus.
+            ConfigError: The state belongs to a run on a different corpus.
         """
         if state["corpus"] != self._corpus_fingerprint():
             raise ConfigError(
@@ -264,13 +264,13 @@ class LMTrainable:
         self.stream.restore(self.position)
 
     def _corpus_fingerprint(self) -> list[int]:
-        """Return the numbers of words, sentences and distinct words, and a checksum of counts."""
+        """Return the number of words, sentences and word types, and a checksum of word counts."""
         train = self.job.corpus.splits["train"]
         counts = zlib.crc32(np.ascontiguousarray(self.job.corpus.counts).tobytes())
         return [train.n_words, train.n_sentences, len(self.job.corpus.words), counts]
 
     def save_model(self, folder: Path, step: int, evaluation: Perplexity | None) -> None:
-        """Write the current model with its training record."""
+        """Write the current model, including its training record."""
         train = self.job.corpus.splits["train"]
         record: dict[str, Any] = dict(self.job.model.training or {})
         record |= {
@@ -296,7 +296,7 @@ class LMTrainable:
         )
 
     def result(self, state: RunState, note: str) -> TrainResult:
-        """Return the result of the run, with the best perplexity and the one before training."""
+        """Return the result of the run, including the best perplexity and the baseline."""
         return TrainResult(
             self.config.out,
             self.plan,

@@ -1,7 +1,7 @@
-"""The training loop for every `Trainable`: steps, logging, evaluation, checkpoints, early stopping.
+"""The training loop: steps, logging, evaluation, checkpoints and early stopping.
 
-Before the first step the loop prints the plan of the run. A run that was killed resumes from its
-last checkpoint and gives the same results as an uninterrupted run.
+The loop can train any `Trainable`. It prints the run plan before the first step. A killed run can
+be resumed from its last checkpoint, with the same results as an uninterrupted run.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ RUN_STATE, EARLIER_RUN_STATE = "run_state", "standing"
 
 
 def train(job: TrainingJob[Result]) -> Result:
-    """Train a model from the beginning, or resume from the last checkpoint of its folder."""
+    """Train a model from the beginning, or resume from the last checkpoint in its folder."""
     fabric = make_fabric(job.config.run)
     with ExitStack() as stack:
         stack.enter_context(reproducible(fabric.device, job.config.run))
@@ -54,18 +54,18 @@ def train(job: TrainingJob[Result]) -> Result:
 
 
 class Stopped(Exception):
-    """Raised in the loop when a signal requested a stop."""
+    """Raised inside the loop after a signal has requested a stop."""
 
 
 class Loop(Generic[Result]):
-    """The training loop of one process of a run."""
+    """The training loop in one process of a run."""
 
     def __init__(self, job: TrainingJob[Result], fabric: "Fabric", folder: Path) -> None:
-        """Move the model to its device.
+        """Move the model to its device and initialize the state of the loop.
 
         Args:
-            job: Training job.
-            fabric: Device and processes.
+            job: The training job.
+            fabric: `Fabric` object, which defines device and processes.
             folder: The training folder.
         """
         self.job, self.fabric, self.folder = job, fabric, folder
@@ -85,7 +85,7 @@ class Loop(Generic[Result]):
         self._started = time.monotonic()
 
     def run(self) -> Result:
-        """Train until the last step, early stopping or a signal."""
+        """Train until the last step, early stopping, or a signal."""
         self.line.write(self.trainable.describe())
         if self.job.config.run.dry_run:
             return self._dry_run()
@@ -111,7 +111,7 @@ class Loop(Generic[Result]):
     # ------------------------------------------------------------------------ steps
 
     def _steps(self) -> str:
-        """Run steps until the end of training and return a note that says why it ended."""
+        """Run training steps until the end, and return a note on why training ended."""
         state, run = self.state, self.job.config.run
         # A signal can have interrupted the evaluation of this step.
         if state.step and self._evaluation_is_due() and state.evaluated != state.step:
@@ -184,14 +184,14 @@ class Loop(Generic[Result]):
         state.n_summed = 0
 
     def _mean_losses(self) -> list[float]:
-        """Return the mean losses since the last log entry, over all processes."""
+        """Return the mean losses since the last log entry, averaged over all processes."""
         mean: Any = self._sums / max(1, self.state.n_summed)
         if self.fabric.world_size > 1:
             mean = self.fabric.all_reduce(mean, reduce_op="mean")
         return [float(value) for value in mean]
 
     def _print_time_estimate(self) -> None:
-        """Print the estimated remaining time once enough steps were timed."""
+        """Print the estimated remaining time once enough steps have been timed."""
         done = self.state.step - self._first_step
         if done == WARM_UP:
             self.line.restart_clock()
@@ -202,7 +202,7 @@ class Loop(Generic[Result]):
             )
 
     def _dry_run(self) -> Result:
-        """Measure the speed of a few steps without writing any file."""
+        """Measure the speed of a few steps without writing any files."""
         state, n_steps = self.state, self.trainable.n_steps
         with self.line:
             for batch in prefetched(self.trainable.batches(0), PREFETCH_BATCHES):
@@ -223,9 +223,9 @@ class Loop(Generic[Result]):
         return self.trainable.result(RunState(), note)
 
     def _stop_requested(self) -> bool:
-        """Whether any process received a signal to stop.
+        """Whether any process has received a signal to stop.
 
-        Several processes exchange this only in steps that are logged.
+        With several processes, this is only synchronized between them in steps that are logged.
         """
         stop = self.stop
         if self.fabric.world_size == 1:
@@ -240,9 +240,10 @@ class Loop(Generic[Result]):
         return bool(float(requested))
 
     def _stop_on_signal(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the items and raise `Stopped` once a signal has arrived.
+        """Yield the items, and raise `Stopped` once a signal has been received.
 
-        With several processes signals are ignored here, since the processes wait for each other.
+        With several processes, signals are ignored here, because the other processes would wait
+        forever for the one that stops.
         """
         for item in items:
             if self.fabric.world_size == 1 and self.stop.number is not None:
@@ -276,7 +277,7 @@ class Loop(Generic[Result]):
         self.line.restart_clock()
 
     def _compare(self) -> None:
-        """Evaluate the model that later evaluations are compared with."""
+        """Evaluate the model as a baseline for later evaluations."""
         self.state.best = []
         self._evaluate()
         self.state.before = self.state.best
@@ -311,7 +312,7 @@ class Loop(Generic[Result]):
             write_config(self.folder, self.job.config)
 
     def _save(self) -> None:
-        """Write a checkpoint, or raise an error if training diverged since the last log entry."""
+        """Write a checkpoint; raise an error if training diverged since the last log entry."""
         state = self.state
         if state.n_summed:
             losses = self._mean_losses()

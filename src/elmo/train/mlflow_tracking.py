@@ -1,4 +1,4 @@
-"""Logging of a run to an MLflow store: a folder, a database or a server."""
+"""Logs a run to an MLflow store, which can be a folder, a database or a server."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Tracking:
-    """The MLflow run of a training folder; a resumed training continues the same MLflow run."""
+    """The MLflow run of a training folder; resuming the training continues the same MLflow run."""
 
     def __init__(self, folder: Path, config: RunSettings, *, is_new: bool) -> None:
         """Open the store and create or resume the MLflow run.
@@ -50,7 +50,7 @@ class Tracking:
             partial.write_text(json.dumps({"run_id": self._run_id}) + "\n", encoding="ascii")
 
     def _resume_run(self, run_file: Path) -> str | None:
-        """Reopen the MLflow run named in the run file; None if it is not in this store."""
+        """Reopen the MLflow run with the stored id; return None if the store has no such run."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -75,7 +75,7 @@ class Tracking:
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         """Log metrics; if the store fails, warn once and disable logging for the rest of the run.
 
-        Steps that are repeated after a resume are logged again, with the same values.
+        Steps that are repeated after resuming are logged again, with the same values.
         """
         from mlflow.entities import Metric
 
@@ -102,7 +102,7 @@ class Tracking:
 
 
 def flatten(config: Any) -> dict[str, Any]:
-    """Return the values of a config by dotted option name."""
+    """Return the values in a config by dotted option name, such as `optimizer.learning_rate`."""
     flat: dict[str, Any] = {}
     waiting = list(to_dict(config).items())
     while waiting:
@@ -135,5 +135,5 @@ def _client(store: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return type and message of an error in one line."""
+    """Return the type and message of an error on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -1,4 +1,4 @@
-"""Optimizers, learning rate schedules, gradient clipping, and sparse updates of table rows.
+"""Optimizers, learning rate schedules, gradient clipping, and sparse updates of embedding rows.
 
 If steps are captured as a CUDA graph, the learning rate is a tensor, so that it can change between
 replays.
@@ -16,7 +16,7 @@ from elmo.config import OptimizerConfig
 
 
 class Adagrad(torch.optim.Optimizer):
-    """Adagrad of TensorFlow: a configurable initial accumulator value and no epsilon."""
+    """TensorFlow's variant of Adagrad, with a configurable initial accumulator and no epsilon."""
 
     def __init__(
         self, parameters: Iterable[nn.Parameter], *, lr: float | Tensor, accumulator: float
@@ -26,7 +26,7 @@ class Adagrad(torch.optim.Optimizer):
         Args:
             parameters: Parameters to update.
             lr: Learning rate.
-            accumulator: Initial value of the sums of squared gradients.
+            accumulator: Initial value of the accumulators, which are sums of squared gradients.
         """
         super().__init__(parameters, {"lr": lr})
         for group in self.param_groups:
@@ -51,12 +51,13 @@ class Adagrad(torch.optim.Optimizer):
 def make_optimizer(
     parameters: Iterable[nn.Parameter], config: OptimizerConfig, *, capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """Create the optimizer of dense parameters, with weight decay for matrices only.
+    """Create the optimizer for dense parameters, with weight decay for matrices only.
 
     Args:
         parameters: Parameters to update.
         config: Options of the optimizer.
-        capturable: Whether steps are captured as a CUDA graph; the learning rate is a tensor then.
+        capturable: Whether steps are captured as a CUDA graph, which requires the learning rate to
+            be a tensor.
     """
     parameters = list(parameters)
     rate: float | Tensor = config.learning_rate
@@ -97,8 +98,8 @@ def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
 
     Args:
         config: Options of the optimizer.
-        step: Step number, from 0.
-        n_steps: Number of steps of the whole run.
+        step: Step number, starting at 0.
+        n_steps: Total number of steps in the run.
     """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -110,7 +111,7 @@ def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
 
 
 def clip_scale(norm: Tensor, clip_norm: float) -> Tensor:
-    """Return the factor that clips gradients to a norm, `clip_norm / max(norm, clip_norm)`."""
+    """Return the scale factor that clips gradients, `clip_norm / max(norm, clip_norm)`."""
     return clip_norm / norm.clamp(min=clip_norm)
 
 
@@ -128,11 +129,12 @@ def clip_gradients(gradients: list[Tensor], clip_norm: float) -> Tensor:
 
 
 def seed_step(device: torch.device, *key: int) -> None:
-    """Seed the random generator of a step, so that it does not depend on earlier steps.
+    """Seed the random generator for a step, so that the step does not depend on earlier ones.
 
     Args:
-        device: Device of the step.
-        *key: Numbers that identify the step, such as the seed of the run and the step number.
+        device: Device on which the step runs.
+        *key: Integers from which the seed is derived, such as the seed of the run and the step
+            number.
     """
     seed = int(np.random.SeedSequence(key).generate_state(1)[0])
     if device.type not in ("cpu", "cuda"):
@@ -147,18 +149,18 @@ def seed_step(device: torch.device, *key: int) -> None:
 
 
 class RowOptimizer:
-    """Adagrad or AdamW for selected rows of a table; other rows are neither read nor written.
+    """Adagrad or AdamW for selected rows of a parameter table; other rows are not accessed.
 
-    For Adagrad the result equals an update of the whole table, since a row without gradient does
-    not change. For AdamW the moment estimates of a row decay only when the row is updated, and
-    the bias correction counts the updates of the row.
+    With Adagrad, the result is the same as if the whole table were updated, since rows without
+    gradients do not change. With AdamW, the moment estimates of a row decay only when the row is
+    updated, and the bias correction depends on the number of updates of the row.
     """
 
     def __init__(self, table: Tensor, config: OptimizerConfig) -> None:
-        """Initialize the optimizer state of a table.
+        """Initialize the optimizer state for a table.
 
         Args:
-            table: Table of shape (rows, ...); changed in place.
+            table: Parameter table of shape (rows, ...); it is updated in place.
             config: Options of the optimizer.
         """
         self.table = table
@@ -175,10 +177,10 @@ class RowOptimizer:
     def step(
         self, ids: Tensor, gradient: Tensor, rate: float | Tensor, valid: Tensor | None = None
     ) -> None:
-        """Update rows.
+        """Update the given rows.
 
         Args:
-            ids: Distinct row numbers.
+            ids: Distinct row indices.
             gradient: Gradients of these rows.
             rate: Learning rate.
             valid: 1 for rows to update, 0 for padding rows, which must have a gradient of zero;
@@ -213,6 +215,6 @@ class RowOptimizer:
         return dict(self.state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state of `state_dict`."""
+        """Load a state returned by `state_dict`."""
         for name, value in self.state.items():
             value.copy_(state[name])

@@ -1,4 +1,4 @@
-"""Prefetching of batches in a background thread, so that the device does not wait for the host."""
+"""Prefetches batches in a background thread, so that the device does not wait for the host."""
 
 import queue
 import threading
@@ -11,11 +11,11 @@ Item = TypeVar("Item")
 def prefetched(items: Iterable[Item], ahead: int) -> Generator[Item]:
     """Yield items in order, produced in advance by a background thread.
 
-    An error of the iterable is raised at the position of the item that caused it.
+    If the iterable raises an error, the error is raised here after all items before it.
 
     Args:
-        items: Iterable that the background thread reads.
-        ahead: Maximum number of items waiting in the queue; one more can be in production.
+        items: Iterable that is consumed by the background thread.
+        ahead: Maximum number of items in the queue, not counting the one being produced.
     """
     ready: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=ahead)
     stop = threading.Event()

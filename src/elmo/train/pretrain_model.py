@@ -1,4 +1,4 @@
-"""The command `pretrain`: create a new model for a corpus and train it."""
+"""The `pretrain` command: creates a new model for a corpus and trains it."""
 
 import torch
 
@@ -31,7 +31,7 @@ def pretrain(config: PretrainConfig) -> TrainResult:
 
 
 def pretrain_job(config: PretrainConfig, corpus: Corpus) -> LMTrainingJob:
-    """Create a network with initial weights for a corpus and return the training job."""
+    """Create a newly initialized network for a corpus, and return the training job."""
     vocabulary = corpus.vocabulary
     characters = _character_dictionary(config.input, corpus)
     shape = model_config(
@@ -77,7 +77,7 @@ def model_config(
         lstm: Options of the LSTM layers.
         loss: Options of the softmax.
         tokenizer: Name of the tokenizer of the corpus.
-        n_characters: Number of symbols of the character scheme, without padding.
+        n_characters: Number of symbols in the character scheme, excluding padding.
         max_characters: Number of character positions per token.
         n_words: Size of the vocabulary.
     """
@@ -103,7 +103,7 @@ def model_config(
 
 
 def _character_dictionary(inputs: InputConfig, corpus: Corpus) -> dict[str, int] | None:
-    """Build the character dictionary from the corpus; None if the scheme does not need one."""
+    """Build a character dictionary from the corpus; return None if the scheme does not need one."""
     if inputs.characters in ("bytes", "none"):
         return None
     words = (word for part in corpus.words.parts() for word in part)
@@ -111,7 +111,7 @@ def _character_dictionary(inputs: InputConfig, corpus: Corpus) -> dict[str, int]
 
 
 def _max_characters(inputs: InputConfig, corpus: Corpus) -> int:
-    """Return the number of character positions per token. Default: chosen to fit the text."""
+    """Return the configured number of character positions per token, or one that fits the text."""
     if inputs.max_characters is not None or inputs.characters == "none":
         return inputs.max_characters or TextConfig.max_characters
     words = (word for part in corpus.words.parts() for word in part)

@@ -1,7 +1,7 @@
-"""The progress line of a training run: epoch, step, speed, time left, loss, learning rate.
+"""Progress line of a training run: epoch, step, speed, time left, loss and learning rate.
 
-On a terminal the line is updated in place; otherwise a new line is printed from time to time. Only
-one process of a run shows it.
+On a terminal the line is updated in place; otherwise a new line is printed at regular intervals.
+Only one process of a run displays it.
 """
 
 import sys
@@ -18,18 +18,18 @@ SPEED_UPDATES = 50
 
 
 class ProgressLine:
-    """The progress of a run, shown inside a `with` block."""
+    """Context manager that displays the progress of a run."""
 
     def __init__(
         self, *, n_steps: int, steps_per_epoch: float, first_step: int = 0, show: bool = True
     ) -> None:
-        """Initialize without showing anything.
+        """Initialize the progress without displaying it yet.
 
         Args:
-            n_steps: Number of steps of the whole run.
-            steps_per_epoch: Number of steps in which the text is read once.
-            first_step: Number of steps already done, if the run is resumed.
-            show: Whether to show anything at all.
+            n_steps: Total number of steps in the run.
+            steps_per_epoch: Number of steps per pass over the training text.
+            first_step: Number of steps already completed if the run is resumed.
+            show: Whether to display the progress.
         """
         self.n_steps = n_steps
         self.steps_per_epoch = steps_per_epoch
@@ -45,7 +45,7 @@ class ProgressLine:
         self.restart_clock()
 
     def __enter__(self) -> "ProgressLine":
-        """Show the progress line."""
+        """Start displaying the progress line."""
         self.restart_clock()
         self._last_line = time.monotonic()
         if self.show and sys.stderr.isatty():
@@ -66,7 +66,7 @@ class ProgressLine:
             self._bars = None
 
     def restart_clock(self) -> None:
-        """Restart the measurement of the speed, for example after a pause for an evaluation."""
+        """Restart the speed measurement, for example after a pause for an evaluation."""
         self._samples.clear()
         self._samples.append((time.monotonic(), self.step, self._n_tokens))
 
@@ -81,11 +81,11 @@ class ProgressLine:
         """Update the progress.
 
         Args:
-            step: Total number of steps done.
-            n_tokens: Number of tokens processed since the last update, in all processes.
-            loss: Latest loss; None keeps the previous one, since reading a loss from the device
-                takes time.
-            learning_rate: Latest learning rate; None keeps the previous one.
+            step: Total number of completed steps.
+            n_tokens: Number of tokens processed since the last update, over all processes.
+            loss: Latest loss. None leaves the displayed loss unchanged, which avoids reading it
+                from the device at every step.
+            learning_rate: Latest learning rate. None leaves the displayed value unchanged.
         """
         self.step = step
         self._n_tokens += n_tokens
@@ -107,13 +107,13 @@ class ProgressLine:
 
     @property
     def tokens_per_second(self) -> float:
-        """Speed over the latest updates; 0 before the first update."""
+        """Average speed over the latest updates; 0 before the first update."""
         (begin, _, first), (end, _, last) = self._samples[0], self._samples[-1]
         return (last - first) / (end - begin) if end > begin else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated time to the last step at the current speed; None before the first update."""
+        """Estimated remaining time in seconds; None before the first update."""
         (begin, first, _), (end, last, _) = self._samples[0], self._samples[-1]
         if last == first:
             return None

@@ -1,8 +1,8 @@
-"""Logging of a run to `log.jsonl`, TensorBoard and, with `--mlflow`, MLflow.
+"""Logs a run to `log.jsonl`, to TensorBoard and, with `--mlflow`, to MLflow.
 
 `log.jsonl` has one line per event. Each line is flushed immediately, so that a killed process loses
-at most the line it was writing. When a run resumes, events of later steps are removed from it. Only
-one process of a run creates a `Report`.
+at most the line it was writing. When a run is resumed, events after its last checkpoint are removed
+from the log. Only one process of a run creates a `Report`.
 """
 
 import json
@@ -25,7 +25,7 @@ TENSORBOARD = "tensorboard"
 
 
 class Report:
-    """The log files of one run in its training folder."""
+    """Writes the log files in the training folder of a run."""
 
     def __init__(self, folder: Path, config: RunSettings, resume_step: int | None = None) -> None:
         """Open the log files.
@@ -33,7 +33,7 @@ class Report:
         Args:
             folder: The training folder.
             config: Options of the run.
-            resume_step: Step from which the run resumes; events of later steps are removed. None
+            resume_step: Step from which the run is resumed; events after it are removed. None
                 starts new log files.
         """
         # Whatever can fail comes first, before any event is removed.
@@ -46,7 +46,7 @@ class Report:
         self._file = self.path.open("a", encoding="ascii")
 
     def __enter__(self) -> "Report":
-        """Return the report itself."""
+        """Return the instance itself."""
         return self
 
     def __exit__(
@@ -73,7 +73,7 @@ class Report:
 
         Args:
             kind: Type of the event; TensorBoard and MLflow show the numbers as `kind/name`.
-            step: Step of the event.
+            step: Training step at which the event occurred.
             values: Numbers and other JSON values; NaN and infinity become null in `log.jsonl`.
         """
         line = {"kind": kind, "step": step, "time": round(time.time(), 3)}
@@ -116,11 +116,11 @@ def read_log(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def cut_log(path: Path, step: int) -> None:
-    """Remove the events of later steps and incomplete lines from a log.
+    """Remove incomplete lines, and the events after the given step, from a log file.
 
     Args:
-        path: The log file; may be missing.
-        step: Last step to keep.
+        path: Path of the log file, which may not exist.
+        step: Last step whose events are not removed.
     """
     if path.exists():
         kept = [line for line, event in _lines(path) if event["step"] <= step]
@@ -129,7 +129,7 @@ def cut_log(path: Path, step: int) -> None:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each complete line as text and as an event."""
+    """Yield each complete line, both as text and as a parsed event."""
     # After a crash a line can contain arbitrary bytes. Lines that are not JSON are skipped.
     for line in path.read_text(encoding="ascii", errors="replace").splitlines():
         try:
@@ -146,7 +146,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _open_board(folder: Path, resume_step: int | None) -> Any:
-    """Open the TensorBoard writer and hide events of steps after the resume step."""
+    """Open the TensorBoard writer and hide earlier events after the resume step."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -1,4 +1,4 @@
-"""The corpus of a run: a prepared corpus, or text files prepared into the training folder."""
+"""Opens the corpus of a run: a prepared corpus, or text files that are prepared first."""
 
 import logging
 import tempfile
@@ -21,7 +21,7 @@ MIN_VALID_WORDS = 300
 
 @contextmanager
 def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus]:
-    """Open the corpus of a run, after preparing it if the data are text files.
+    """Open the corpus of a run; text files are first prepared into the training folder.
 
     Args:
         config: Options of the run.
@@ -63,7 +63,7 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
 
 
 def _check_corpus(corpus: Corpus, name: str) -> Corpus:
-    """Return the corpus; raise an error if it cannot be trained on."""
+    """Return the corpus; raise an error if it cannot be used for training."""
     if not corpus.splits.get("train") or not corpus.splits["train"].n_words:
         raise ConfigError(f"{name} contains no words to train on.")
     corpus.vocabulary.require_special_tokens()

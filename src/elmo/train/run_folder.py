@@ -1,4 +1,4 @@
-"""The training folder: its lock, its configuration file, and the check of resumed runs.
+"""The training folder: locking, the configuration file, and checks before resuming a run.
 
 config.yaml     options of the run
 checkpoints/    the last two checkpoints
@@ -40,7 +40,7 @@ DATA_OPTIONS = frozenset("data valid corpus train dev".split())
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock the training folder for this run and delete unfinished files of a killed run."""
+    """Lock the training folder for this run, and delete partial files left by a killed run."""
     busy = f"{folder} is in use by another run. Wait until it ends, or choose another --out."
     with files.locked(folder, busy):
         files.clear_partials(folder, folder / MODEL)

@@ -1,7 +1,7 @@
-"""The plan of a run, computed before its first step: numbers of weights and steps, and memory.
+"""Run plan, computed before the first step: number of weights, number of steps, and memory.
 
-The plan depends only on the configuration. The memory is a rough estimate for the reference
-kernels, used to suggest a batch size that fits.
+The plan depends only on the configuration. The memory usage is a rough estimate for the reference
+kernels, which is used to suggest a batch size that fits into memory.
 """
 
 import math
@@ -27,11 +27,13 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Estimated memory on one device, in bytes.
+    """Estimated memory usage on one device, in bytes.
 
     Attributes:
-        fixed: Weights, gradients and optimizer state; independent of the batch size.
-        segment: Activations kept for the gradient of one BPTT segment; grows with the batch size.
+        fixed: Memory for weights, gradients and optimizer state, which does not depend on the batch
+            size.
+        segment: Memory for the activations saved for the backward pass of one BPTT segment, which
+            grows with the batch size.
     """
 
     fixed: int
@@ -39,21 +41,22 @@ class MemoryEstimate:
 
     @property
     def total(self) -> int:
-        """Total memory in bytes."""
+        """Total memory usage in bytes."""
         return self.fixed + self.segment
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Size of a run; `str` returns a readable table.
+    """Size of a run; `str()` returns a readable table.
 
     Attributes:
-        n_bilm: Number of weights of the biLM.
-        n_softmax: Number of weights of the softmax.
-        n_pairs: Predictions per direction and epoch: one for each word and each sentence end.
-        tokens_per_step: Predictions per direction and step, over all processes.
-        n_steps: Number of steps of the whole run.
-        memory: Estimate for one device.
+        n_bilm: Number of weights in the biLM.
+        n_softmax: Number of weights in the softmax.
+        n_pairs: Number of predictions per direction and epoch: one for each word and each sentence
+            end.
+        tokens_per_step: Number of predictions per direction and step, over all processes.
+        n_steps: Total number of steps in the run.
+        memory: Estimated memory usage on one device.
     """
 
     n_bilm: int
@@ -65,11 +68,11 @@ class RunPlan:
 
     @property
     def steps_per_epoch(self) -> float:
-        """Number of steps per epoch; not an integer if an epoch ends within a step."""
+        """Number of steps per epoch, which can be fractional."""
         return self.n_pairs / self.tokens_per_step
 
     def __str__(self) -> str:
-        """Return the plan as a table."""
+        """Return the plan as a readable table."""
         rows = {
             "weights": f"{_millions(self.n_bilm)} biLM, {_millions(self.n_softmax)} softmax",
             "epoch": f"{self.n_pairs:,} tokens, sentence ends included; "
@@ -101,13 +104,13 @@ def plan(
 
     Args:
         model: Configuration of the model, including the size of the softmax.
-        n_bilm: Number of weights of the biLM.
-        n_softmax: Number of weights of the softmax.
-        n_pairs: Predictions per direction and epoch.
-        stream: Options of the batches.
-        loss: Options of the softmax.
-        optimizer: Options of the optimizer.
-        run: Length of the run and number of devices.
+        n_bilm: Number of weights in the biLM.
+        n_softmax: Number of weights in the softmax.
+        n_pairs: Number of predictions per direction and epoch.
+        stream: Batching options.
+        loss: Softmax options.
+        optimizer: Optimizer options.
+        run: Run options, including the length of the run and the number of devices.
     """
     tokens_per_step = stream.batch_size * stream.unroll
     n_steps = count_steps(n_pairs, stream, run)
@@ -128,7 +131,7 @@ def plan(
 
 
 def count_steps(n_pairs: int, stream: StreamConfig, run: RunConfig) -> int:
-    """Return the number of steps of a run: those of its epochs, limited by `max_steps`."""
+    """Return the number of steps in a run: those in its epochs, but at most `max_steps`."""
     n_steps = max(1, math.ceil(run.epochs * n_pairs / (stream.batch_size * stream.unroll)))
     return n_steps if run.max_steps is None else min(n_steps, run.max_steps)
 
@@ -139,11 +142,12 @@ def count_steps(n_pairs: int, stream: StreamConfig, run: RunConfig) -> int:
 def fixed_memory(
     n_bilm: int, n_softmax: int, *, loss: LossConfig, optimizer: OptimizerConfig, run: RunConfig
 ) -> int:
-    """Estimate the bytes that do not depend on the batch.
+    """Estimate the memory that does not depend on the batch size, in bytes.
 
     Weights, gradients and optimizer states are float32; Adagrad has one state value per weight,
-    AdamW two. A sampled softmax has gradients of a few rows only. With several processes, a second
-    copy of the biLM gradients is kept for their exchange; in half precision, a copy of its weights.
+    AdamW has two. A sampled softmax has gradients for a few rows only. With several processes,
+    there is a second copy of the biLM gradients for their exchange; in half precision, there is a
+    second copy of its weights.
     """
     n_states = 1 if optimizer.optimizer == "adagrad" else 2
     bilm = 2 + n_states + (run.devices * run.num_nodes > 1)
@@ -161,7 +165,7 @@ def segment_memory(
     loss: LossConfig,
     value_bytes: int,
 ) -> int:
-    """Estimate the bytes kept for the gradient of a BPTT segment.
+    """Estimate the memory saved for the backward pass of a BPTT segment, in bytes.
 
     With n = n_streams * n_steps positions per direction and u distinct words among them:
 
@@ -174,11 +178,11 @@ def segment_memory(
 
     Args:
         model: Configuration of the model.
-        n_streams: Batch size per process and accumulation step.
-        n_steps: Length of the segment.
-        shared: Whether both directions read the same words.
-        loss: Options of the softmax.
-        value_bytes: Bytes per activation.
+        n_streams: Number of batch rows per process and accumulation step.
+        n_steps: Number of time steps in the segment.
+        shared: Whether both directions process the same words.
+        loss: Softmax options.
+        value_bytes: Number of bytes per activation value.
     """
     n = n_streams * n_steps
     distinct = distinct_words(n) if shared else 2 * distinct_words(n)
@@ -196,7 +200,7 @@ def distinct_words(n: int) -> int:
 
 
 def _encoder_values(encoder: EncoderConfig, n_columns: int) -> float:
-    """Return the values kept per word: characters, convolutions, highway layers."""
+    """Return the number of activations per word that the token encoder saves for backward."""
     if not encoder.n_characters:
         return encoder.width
     convolutions = [count * (n_columns - width + 1) for width, count in encoder.filters]
@@ -206,12 +210,12 @@ def _encoder_values(encoder: EncoderConfig, n_columns: int) -> float:
 
 
 def _lstm_bytes(lstm: LSTMConfig, value_bytes: int) -> float:
-    """Return the bytes kept per position and layer."""
+    """Return the number of bytes that an LSTM layer saves per position for the backward pass."""
     return value_bytes * (5 * lstm.cell_dim + 4.5 * lstm.projection_dim) + FLOAT * 3 * lstm.cell_dim
 
 
 def _softmax_words(loss: LossConfig, n_words: int) -> float:
-    """Return the number of words over which a softmax is computed."""
+    """Return the average number of logits computed per prediction."""
     if loss.softmax == "sampled":
         return min(n_words, loss.n_samples + 1)
     if loss.softmax == "full":
@@ -222,16 +226,16 @@ def _softmax_words(loss: LossConfig, n_words: int) -> float:
 
 
 def fitting_batch(batch: int, needed: int, fixed: int, available: int) -> int:
-    """Return the largest batch size that fits: a power of two, or 1.5 times a power of two.
+    """Return the largest batch size of the form 2**n or 3 * 2**n that fits into memory.
 
     Args:
         batch: Batch size that did not fit.
-        needed: Bytes needed with this batch size, including `fixed`.
-        fixed: Bytes that do not depend on the batch size.
-        available: Bytes available.
+        needed: Memory in bytes needed for this batch size, including `fixed`.
+        fixed: Memory in bytes that does not depend on the batch size.
+        available: Available memory in bytes.
 
     Returns:
-        A batch size smaller than `batch`; 0 if none fits.
+        A batch size smaller than `batch`, or 0 if none fits.
     """
     row = max(1.0, (needed - fixed) / batch)
     most = min(batch - 1, int((available - fixed) // row))
@@ -242,7 +246,7 @@ def fitting_batch(batch: int, needed: int, fixed: int, available: int) -> int:
 
 
 def available_memory(device: torch.device) -> int | None:
-    """Return the bytes available to this process on a device; None if unknown."""
+    """Return the memory in bytes available to this process on a device; None if unknown."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         # Memory cached by PyTorch is available to this process, but not counted as free.

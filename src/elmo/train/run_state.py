@@ -1,4 +1,4 @@
-"""The state of the training loop that is stored in checkpoints."""
+"""State of the training loop that is stored in checkpoints."""
 
 import math
 from dataclasses import dataclass, field
@@ -18,18 +18,18 @@ class RunState:
     """State of the training loop, stored in checkpoints.
 
     Attributes:
-        step: Number of steps done.
-        seconds: Training time.
-        sums: Sums of the losses since the last log entry, one for each loss of a step.
-        n_summed: Number of steps in `sums`.
+        step: Number of completed steps.
+        seconds: Training time in seconds.
+        sums: Sum of each training loss since the last log entry.
+        n_summed: Number of steps included in `sums`.
         lowest: Lowest logged loss.
-        best: Numbers of the best evaluation, as returned by `Trainable.measure`; empty before the
-            first evaluation.
-        n_worse: Number of evaluations since the best one. Evaluations are not counted as long as
-            all have the same result, since such a model has not started to learn.
-        has_moved: Whether evaluations with different results have occurred.
-        evaluated: Step of the last evaluation; -1 before the first.
-        before: Numbers of the evaluation that later ones are compared with.
+        best: Return value of `Trainable.measure` for the best evaluation; empty before the first
+            evaluation.
+        n_worse: Number of evaluations since the best one. Evaluations are not counted until their
+            results differ, since until then the model has not started to learn.
+        has_moved: Whether there have been evaluations with different results.
+        evaluated: Step of the last evaluation; -1 before the first one.
+        before: Return value of `Trainable.measure` for the evaluation that serves as the baseline.
     """
 
     step: int = 0
@@ -44,7 +44,7 @@ class RunState:
     before: list[float] = field(default_factory=list)
 
     def check_loss(self, loss: float, norm: float = 0.0) -> None:
-        """Raise an error if the loss or gradient norm is not finite, or the loss has exploded."""
+        """Raise an error if the loss or gradient norm is not finite, or the loss is too high."""
         if (
             math.isfinite(loss)
             and math.isfinite(norm)

@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and SIGTERM: the run finishes its step, writes a checkpoint and stops."""
+"""Handles Ctrl-C and SIGTERM, so that a run can write a checkpoint before it stops."""
 
 import signal
 import threading
@@ -7,15 +7,15 @@ from typing import Any
 
 
 class StopRequest:
-    """A context manager that records SIGINT and SIGTERM instead of stopping the program."""
+    """Context manager that records SIGINT and SIGTERM instead of terminating the process."""
 
     def __init__(self) -> None:
-        """Initialize without a signal."""
+        """Initialize without a recorded signal."""
         self.number: int | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
-        """Install the signal handlers; Python allows this in the main thread only."""
+        """Install the signal handlers, which Python allows only in the main thread."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._record)
@@ -38,7 +38,7 @@ class StopRequest:
             signal.signal(number, handler)
 
     def raise_(self) -> None:
-        """Raise the exception for the recorded signal; do nothing if there was none."""
+        """Raise the exception for the recorded signal, if there is one."""
         if self.number == signal.SIGINT:
             raise KeyboardInterrupt
         if self.number is not None:

@@ -1,7 +1,7 @@
-"""The softmax in training: losses, gradient exchange between processes, and updates.
+"""Softmax heads for training: losses, gradient exchange between processes, and updates.
 
-A softmax head is not part of the module that is wrapped for data parallelism: of a large softmax
-table, only the rows used in a step need to be exchanged.
+A softmax head is not part of the module that is wrapped for data parallelism, because only the rows
+of a large softmax table that are used in a step need to be exchanged.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def average(value: Tensor, fabric: "Fabric") -> None:
 
 
 def all_gather(value: Tensor, fabric: "Fabric") -> list[Tensor]:
-    """Return the tensors of all processes; all must have the same shape."""
+    """Return a list with the tensor of each process; all must have the same shape."""
     parts = [torch.empty_like(value) for _ in range(fabric.world_size)]
     torch.distributed.all_gather(parts, value.contiguous())
     return parts
@@ -48,13 +48,14 @@ def all_gather(value: Tensor, fabric: "Fabric") -> list[Tensor]:
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """Softmax rows used in a step, as integer arrays on the host.
+    """Softmax rows used in a training step, as integer arrays on the host.
 
     Attributes:
-        ids: Row numbers in ascending order, (rows,): candidates, targets and padding rows.
-        valid: 0 for padding rows, 1 for others, (rows,).
-        sampled: Word ids of the candidates of each direction, (2, candidates).
-        n_tries: Number of draws needed to get distinct candidates, (2,).
+        ids: Indices of the candidate, target and padding rows in ascending order, of shape (rows,).
+        valid: 0 for padding rows and 1 for other rows, of shape (rows,).
+        sampled: Word ids of the candidates for each direction, of shape (2, candidates).
+        n_tries: Number of samples drawn to obtain distinct candidates, for each direction, of shape
+            (2,).
     """
 
     ids: NDArray[np.int64]
@@ -65,7 +66,7 @@ class DrawnRows:
 
 @dataclass(frozen=True)
 class StepRows:
-    """The fields of `DrawnRows` on the device."""
+    """The fields of `DrawnRows` as tensors on the device."""
 
     ids: Tensor
     valid: Tensor
@@ -74,19 +75,19 @@ class StepRows:
 
 
 class SoftmaxHead(Protocol):
-    """Interface between the learner and a softmax."""
+    """Interface through which the learner trains a softmax."""
 
     def dense_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that the general optimizer updates."""
+        """Return the parameters updated by the main (dense) optimizer."""
 
     def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows | None:
-        """Draw the rows of a step on the host, before the step; None if it uses all rows."""
+        """Select the rows for a step on the host; return None if the step uses all rows."""
 
     def begin(self, rows: StepRows | None) -> None:
         """Prepare a step that uses the given rows."""
 
     def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Return the mean loss of the predictions of one direction."""
+        """Return the mean loss of the predictions in one direction."""
 
     def exchange(self, fabric: "Fabric") -> None:
         """Average the gradients over all processes."""
@@ -95,22 +96,22 @@ class SoftmaxHead(Protocol):
         """Return the gradients, which the caller clips in place."""
 
     def update(self, rate: float | Tensor) -> None:
-        """Update the weights that the general optimizer does not update."""
+        """Update the weights that are not updated by the main (dense) optimizer."""
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
-        """Return the optimizers used by `update`, for checkpoints."""
+        """Return the optimizers used by `update`, to be saved in checkpoints."""
 
 
 class ExactSoftmaxHead:
-    """A full or adaptive softmax, computed over all words."""
+    """Head for a full or adaptive softmax, computed over all words."""
 
     def __init__(self, softmax: Softmax, tied_to: nn.Embedding | None = None) -> None:
         """Initialize the head.
 
         Args:
             softmax: Softmax of the model.
-            tied_to: Input word embeddings used as softmax weights, except their first row, which
-                is padding; None if the weights are not tied.
+            tied_to: Input word embeddings that are used as softmax weights, except for the padding
+                row at index 0; None if the weights are not tied.
         """
         self.softmax = softmax
         self.tied_to = tied_to
@@ -130,18 +131,18 @@ class ExactSoftmaxHead:
         """Do nothing."""
 
     def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Return the mean loss of the predictions of one direction."""
+        """Return the mean loss of the predictions in one direction."""
         return self.losses(hidden, targets, side).mean()
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Return the negative log-likelihood of each target, (targets,)."""
+        """Return the negative log-likelihood of each target, of shape (targets,)."""
         if self.tied_to is None:
             return exact_losses(self.softmax, hidden, targets)
         assert isinstance(self.softmax, nn.Linear)
         return full_losses(hidden, self.tied_to.weight[1:], self.softmax.bias, targets)
 
     def exchange(self, fabric: "Fabric") -> None:
-        """Average the gradients; a cluster without targets in this process has zero gradients."""
+        """Average the gradients over all processes; missing gradients count as zero."""
         if fabric.world_size == 1:
             return
         for value in self.dense_parameters():
@@ -154,7 +155,7 @@ class ExactSoftmaxHead:
         return [value.grad for value in self.dense_parameters() if value.grad is not None]
 
     def update(self, rate: float | Tensor) -> None:
-        """Do nothing, since the general optimizer updates all parameters."""
+        """Do nothing, since all parameters are updated by the main optimizer."""
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
         """Return an empty sequence."""
@@ -162,10 +163,10 @@ class ExactSoftmaxHead:
 
 
 class SampledSoftmaxHead:
-    """A sampled softmax: only the rows of candidates and targets are computed and updated.
+    """Head for a sampled softmax, which uses and updates only candidate and target rows.
 
-    Every process draws the same candidates and uses the targets of all processes. All processes
-    therefore use the same rows, and their gradients can be averaged directly.
+    Every process samples the same candidates and includes the targets of all processes. All
+    processes therefore use the same rows, whose gradients can be averaged directly.
     """
 
     def __init__(
@@ -181,10 +182,10 @@ class SampledSoftmaxHead:
 
         Args:
             softmax: Softmax of the model.
-            loss: Options with the number of candidates.
-            optimizer: Options of the row optimizers.
-            seed: Seed of the candidates.
-            kernel: "reference" for the loss without fused kernels.
+            loss: Softmax options, including the number of candidates.
+            optimizer: Options for the row optimizers.
+            seed: Random seed for sampling candidates.
+            kernel: Kernel option; "reference" disables the fused kernel.
         """
         n_words = softmax.out_features
         if loss.n_samples >= n_words:
@@ -209,13 +210,14 @@ class SampledSoftmaxHead:
         return []
 
     def draw(self, step: int, targets: NDArray[np.int64], multiple: int = 1) -> DrawnRows:
-        """Draw the candidates of both directions and return all rows of the step.
+        """Sample candidates for both directions and return all rows used in the step.
 
         Args:
-            step: Step number, from 0.
-            targets: Word ids of the targets of all processes, in any shape.
-            multiple: Pad the rows to a multiple of this with rows that are not updated. If larger
-                than 1, also pad to the largest number of rows so far, so that shapes rarely change.
+            step: Step number, starting at 0.
+            targets: Word ids of the targets in all processes, as an array of any shape.
+            multiple: The number of rows is padded to a multiple of this value with rows that are
+                not updated. If larger than 1, it is also padded to the largest number so far, so
+                that shapes rarely change.
         """
         n_words = self.softmax.out_features
         candidates = [
@@ -241,14 +243,14 @@ class SampledSoftmaxHead:
         )
 
     def begin(self, rows: StepRows | None) -> None:
-        """Copy the rows of the step out of the softmax table."""
+        """Copy the rows used in the step out of the softmax table."""
         assert rows is not None
         self._rows = rows
         self._weight = self.softmax.weight.detach()[rows.ids].requires_grad_()
         self._bias = self.softmax.bias.detach()[rows.ids].requires_grad_()
 
     def mean_loss(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Return the mean loss of the targets against the candidates of their direction."""
+        """Return the mean sampled softmax loss of the targets in one direction."""
         if self.kernel == "reference" or not sampled_fused.can_run(hidden, self.n_samples):
             return self.losses(hidden, targets, side).mean()
         hidden = hidden.to(product_dtype(hidden))
@@ -257,7 +259,7 @@ class SampledSoftmaxHead:
         )
 
     def losses(self, hidden: Tensor, targets: Tensor, side: int) -> Tensor:
-        """Return the loss of each target against the candidates of its direction, (targets,)."""
+        """Return the sampled softmax loss of each target in one direction, of shape (targets,)."""
         positions = self._row_positions(targets, side)
         true_rows, sampled_rows = positions.pop("true_rows"), positions.pop("sampled_rows")
         bias = self._bias.unsqueeze(1)
@@ -272,7 +274,7 @@ class SampledSoftmaxHead:
         )
 
     def _row_positions(self, targets: Tensor, side: int) -> dict[str, Tensor]:
-        """Return the positions of targets and candidates in the rows, and log expected counts."""
+        """Return the indices of targets and candidates among the rows, and log expected counts."""
         assert self._rows is not None
         ids, n_words = self._rows.ids, self.softmax.out_features
         sampled, n_tries = self._rows.sampled[side], self._rows.n_tries[side]
@@ -286,22 +288,22 @@ class SampledSoftmaxHead:
         }
 
     def exchange(self, fabric: "Fabric") -> None:
-        """Average the gradients of the rows of the step."""
+        """Average the gradients of the rows over all processes."""
         if fabric.world_size == 1:
             return
         for gradient in self.gradients():
             average(gradient, fabric)
 
     def gradients(self) -> list[Tensor]:
-        """Return the gradients of the rows of the step."""
+        """Return the gradients of the rows used in the step."""
         return [value.grad for value in (self._weight, self._bias) if value.grad is not None]
 
     def update(self, rate: float | Tensor) -> None:
-        """Update the rows of the step."""
+        """Update the rows used in the step."""
         assert self._rows is not None
         for optimizer, gradient in zip(self._optimizers, self.gradients(), strict=True):
             optimizer.step(self._rows.ids, gradient, rate, self._rows.valid)
 
     def row_optimizers(self) -> Sequence[RowOptimizer]:
-        """Return the optimizers of the weights and of the bias."""
+        """Return the row optimizers of the weights and the bias."""
         return self._optimizers

@@ -1,4 +1,4 @@
-"""The result of training a language model."""
+"""Result of training a language model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,17 @@ from elmo.train.run_plan import RunPlan
 
 @dataclass(frozen=True)
 class TrainResult:
-    """Result of a run; `str` returns a summary.
+    """Result of a training run; `str()` returns a summary.
 
     Attributes:
         out: The training folder.
-        plan: The plan of the run.
-        step: Number of steps done.
-        seconds: Training time, including earlier parts of a resumed run.
+        plan: The run plan.
+        step: Number of completed steps.
+        seconds: Training time in seconds, including the time before a run was resumed.
         best: The best evaluation; None without held-out text.
-        note: How the run ended.
+        note: Description of how the run ended.
         before: The evaluation before fine-tuning; None after pretraining.
-        is_first: Whether this is the first process of the run; only its summary is not empty.
+        is_first: Whether this is the first process of the run; the summary is empty in all others.
     """
 
     out: str

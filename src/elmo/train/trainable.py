@@ -26,7 +26,7 @@ Watch = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 class RunSettings(Protocol):
-    """Options of a run, as a dataclass; the loop reads these two."""
+    """The options of a run that the training loop reads."""
 
     @property
     def out(self) -> str:
@@ -42,10 +42,10 @@ class Evaluation(Protocol):
 
     @property
     def rank(self) -> float:
-        """Value by which models are compared; lower is better."""
+        """Score by which models are compared; lower is better."""
 
     def values(self) -> dict[str, float]:
-        """Return the metrics by name, for the log."""
+        """Return the metrics to log, by name."""
 
     def line(self) -> str:
         """Return the metrics as one line of text."""
@@ -53,11 +53,11 @@ class Evaluation(Protocol):
 
 @dataclass(frozen=True)
 class StepResult:
-    """Result of a step; tensors are still on the device.
+    """Result of a training step; its tensors are on the device.
 
     Attributes:
-        losses: Mean training losses of the batch, (losses,).
-        norm: Norm of all gradients before clipping.
+        losses: Mean training losses of the batch, of shape (losses,).
+        norm: Total gradient norm before clipping.
         rate: Learning rate.
     """
 
@@ -67,16 +67,17 @@ class StepResult:
 
 
 class Trainable(Protocol[Batch, EvaluationT, Result]):
-    """A model in training on its device, in one process of a run.
+    """Interface of a model being trained in one process of a run.
 
     Attributes:
-        n_steps: Number of steps of the whole run.
-        steps_per_epoch: Number of steps in which the training data are read once.
-        tokens_per_step: Number of tokens per step over all processes, for the speed.
-        loss_names: Names under which the losses of a step are logged, next to their mean `loss`.
+        n_steps: Total number of steps in the run.
+        steps_per_epoch: Number of steps per pass over the training data.
+        tokens_per_step: Number of tokens per step over all processes, used to report the speed.
+        loss_names: Names under which the individual losses are logged, in addition to their mean,
+            which is logged as `loss`.
         chance_loss: Loss of uniform guessing; a loss far above it means that training diverged.
-        compare_at: Step before which the model is evaluated for comparison with later evaluations;
-            None for no such evaluation.
+        compare_at: Step before which the model is evaluated as a baseline for later evaluations;
+            None for no baseline.
     """
 
     n_steps: int
@@ -87,20 +88,20 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
     compare_at: int | None
 
     def describe(self) -> str:
-        """Return a description of the run, printed before the first step."""
+        """Return a description of the run, to be printed before the first step."""
 
     def batches(self, first_step: int) -> Iterator[Batch]:
-        """Yield the batches of all steps from `first_step` on, without end.
+        """Yield batches indefinitely, starting with the batch for step `first_step`.
 
-        The iterator runs in a background thread, ahead of the steps.
+        The iterator is consumed by a background thread, ahead of the steps.
         """
 
     def step(self, batch: Batch, number: int) -> StepResult:
         """Train on a batch.
 
         Args:
-            batch: Batch of this step.
-            number: Step number, from 0. Random numbers must depend on nothing else.
+            batch: Batch for this step.
+            number: Step number, starting at 0. Random numbers must depend only on it and the seed.
         """
 
     def memory_advice(self) -> str:
@@ -110,38 +111,38 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
         """Evaluate on the held-out data, over all processes.
 
         Args:
-            step: Number of steps done.
-            watch: Wrapper for the iterable over the held-out data, which lets a signal interrupt
-                the evaluation.
+            step: Number of completed steps.
+            watch: Function that wraps the iterable of held-out batches, so that a signal can
+                interrupt the evaluation.
 
         Returns:
-            Numbers to pass to `evaluation`; None if there are no held-out data.
+            Numbers to pass to `evaluation`, or None if there is no held-out data.
 
         Raises:
             TrainingError: Training diverged.
         """
 
     def evaluation(self, numbers: list[float]) -> EvaluationT:
-        """Return the evaluation for numbers of `measure`, which can come from a checkpoint."""
+        """Return the evaluation for the numbers returned by `measure`."""
 
     def is_finite(self) -> bool:
-        """Whether no weight is NaN or infinite."""
+        """Whether all weights are finite."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that steps change, and a fingerprint of the data.
+        """Return all state modified by training steps, plus a fingerprint of the data.
 
-        Every process must call this method. The checkpoint contains these entries next to
-        `version`, `run_state` and `threads` of the loop.
+        Every process must call this method. The checkpoint stores these entries alongside the
+        loop's `version`, `run_state` and `threads`.
         """
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state of `state_dict`.
+        """Load a state returned by `state_dict`.
 
         Args:
             state: Return value of `state_dict`.
 
         Raises:
-            ConfigError: The state belongs to a run on other data.
+            ConfigError: The state belongs to a run on different data.
         """
 
     def save_model(self, folder: Path, step: int, evaluation: EvaluationT | None) -> None:
@@ -149,21 +150,21 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
 
         Args:
             folder: Model folder.
-            step: Number of steps done.
-            evaluation: Evaluation of the model; None without held-out data.
+            step: Number of completed steps.
+            evaluation: Evaluation of the model; None if there is no held-out data.
         """
 
     def result(self, state: RunState, note: str) -> Result:
         """Return the result of the run.
 
         Args:
-            state: State of the loop at the end of the run.
-            note: How the run ended.
+            state: Final state of the training loop.
+            note: Description of how the run ended.
         """
 
 
 class TrainingJob(Protocol[Result]):
-    """A model to be trained, not yet on its device."""
+    """Interface of a model to be trained, before it is moved to its device."""
 
     @property
     def config(self) -> RunSettings:
