@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from elmo import ELMo
-from elmo.demo.sense_neighbors import occurrences
+from elmo.demo.sense_neighbors import load_occurrences
 
 PICTURE = Path(__file__).parent / "images" / "bank.png"
 MODEL = "small-en"
@@ -50,7 +50,7 @@ def word_vectors(layer: int) -> tuple[Array, list[str], list[str]]:
     Returns:
         Vectors of length 1, (occurrences, dim), then senses and snippets.
     """
-    examples = [example for example in occurrences() if example.word == WORD]
+    examples = [example for example in load_occurrences() if example.word == WORD]
     elmo = ELMo.from_pretrained(MODEL)
     sentences = [elmo.tokenizer.words(example.sentence) for example in examples]
     positions = [words.index(WORD) for words in sentences]

@@ -14,10 +14,10 @@ import argparse
 
 from elmo import ELMo
 from elmo.demo.sense_neighbors import (
-    are_distinguished,
+    correct_fractions,
+    load_occurrences,
     n_distinguished,
     nearest_occurrences,
-    occurrences,
 )
 
 
@@ -35,8 +35,8 @@ def main() -> None:
     args = parser.parse_args()
     elmo = ELMo.from_pretrained(args.model)
     layer = elmo.config.n_layers - 1 if args.layer is None else args.layer
-    neighbors = nearest_occurrences(elmo, occurrences(), layer=layer)
-    fractions = are_distinguished(neighbors)
+    neighbors = nearest_occurrences(elmo, load_occurrences(), layer=layer)
+    fractions = correct_fractions(neighbors)
     print(f"layer {layer}\n\n| word | first sense | second sense |\n| --- | --- | --- |")
     for word, senses in fractions.items():
         print(f"| {word} | " + " | ".join(f"{s} {x:.0%}" for s, x in senses.items()) + " |")
@@ -59,8 +59,8 @@ def main() -> None:
     if args.random:
         from probe import random_twin
 
-        random_fractions = are_distinguished(
-            nearest_occurrences(random_twin(elmo), occurrences(), layer=layer)
+        random_fractions = correct_fractions(
+            nearest_occurrences(random_twin(elmo), load_occurrences(), layer=layer)
         )
         print(f"{n_distinguished(random_fractions)} of {len(random_fractions)} with random weights")
     if args.show:

@@ -1,4 +1,4 @@
-"""AllenNLP's classes: their state, caches, shapes and state dicts, without golden files."""
+"""Tests of the AllenNLP classes: state, caches, shapes and state dicts, without golden files."""
 
 import copy
 import dataclasses
@@ -15,17 +15,18 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
 from elmo.formats import bilm_hdf5
 
-FIFTY = ModelConfig(TextConfig(max_characters=50), TINY.encoder, TINY.lstm)
+CONFIG = ModelConfig(TextConfig(max_characters=50), TINY.encoder, TINY.lstm)
 BATCH = [["The", "bank", "."], ["A"], []]
 
 
 @pytest.fixture
-def pair(tmp_path):
-    bilm_hdf5.write(random_model(FIFTY, scale=1.5), tmp_path / "old")
-    return tmp_path / "old" / "options.json", tmp_path / "old" / "weights.hdf5"
+def files(tmp_path):
+    """Return the paths of an options file and a weight file."""
+    bilm_hdf5.write(random_model(CONFIG, scale=1.5), tmp_path / "model")
+    return tmp_path / "model" / "options.json", tmp_path / "model" / "weights.hdf5"
 
 
-def test_batch_to_ids():
+def test_batch_to_ids_pads_and_reads_boundary_tokens():
     ids = batch_to_ids([["a", "<S>"], []])
     assert ids.shape == (2, 2, 50)
     assert ids[0, 0, :3].tolist() == [259, 98, 260]
@@ -34,68 +35,68 @@ def test_batch_to_ids():
     assert batch_to_ids([[]]).shape == (1, 0, 50)
 
 
-def test_first_call_equals_our_own_class(pair):
-    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
-    ours = ELMo.from_pretrained(options=pair[0], weights=pair[1])
-    output = old(batch_to_ids(BATCH))
-    expected = ours(ours.character_ids(BATCH))
+def test_first_call_equals_elmo(files):
+    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
+    reference = ELMo.from_pretrained(options=files[0], weights=files[1])
+    output = elmo(batch_to_ids(BATCH))
+    expected = reference(reference.character_ids(BATCH))
     torch.testing.assert_close(
         output["elmo_representations"][0], expected.representations[0], rtol=0, atol=1e-5
     )
     assert torch.equal(output["mask"], expected.mask)
-    assert old.get_output_dim() == 16
+    assert elmo.get_output_dim() == 16
 
 
-def test_state_goes_on_until_it_is_reset(pair):
-    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
+def test_state_is_carried_until_reset(files):
+    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
     ids = batch_to_ids(BATCH)
-    first, second = (old(ids)["elmo_representations"][0] for _ in range(2))
+    first, second = (elmo(ids)["elmo_representations"][0] for _ in range(2))
     assert (first - second).abs().max() > 1e-4
-    assert old._elmo_lstm._elmo_lstm._states[0].shape == (2, 3, 16)
-    old._elmo_lstm._elmo_lstm.reset_states()
-    assert old._elmo_lstm._elmo_lstm._states is None
-    torch.testing.assert_close(old(ids)["elmo_representations"][0], first)
+    assert elmo._elmo_lstm._elmo_lstm._states[0].shape == (2, 3, 16)
+    elmo._elmo_lstm._elmo_lstm.reset_states()
+    assert elmo._elmo_lstm._elmo_lstm._states is None
+    torch.testing.assert_close(elmo(ids)["elmo_representations"][0], first)
 
 
-def test_state_table_grows_and_keeps_rows(pair):
-    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
+def test_state_table_grows_and_keeps_further_rows(files):
+    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
     states = []
     for size in (1, 3, 2):
-        old(batch_to_ids([["x", "y"]] * size))
-        states.append(old._elmo_lstm._elmo_lstm._states[0])
+        elmo(batch_to_ids([["x", "y"]] * size))
+        states.append(elmo._elmo_lstm._elmo_lstm._states[0])
     assert [state.shape[1] for state in states] == [1, 3, 3]
     assert torch.equal(states[2][:, 2], states[1][:, 2])
     assert not torch.equal(states[2][:, 0], states[1][:, 0])
 
 
-def test_more_than_three_dimensions(pair):
-    old = Elmo(*pair, num_output_representations=2, dropout=0.0)
+def test_forward_accepts_more_than_three_dimensions(files):
+    elmo = Elmo(*files, num_output_representations=2, dropout=0.0)
     ids = batch_to_ids([["a", "b"], ["c"], ["d"], []]).view(2, 2, 2, 50)
-    output = old(ids)
+    output = elmo(ids)
     assert output["elmo_representations"][1].shape == (2, 2, 2, 16)
     assert output["mask"].shape == (2, 2, 2)
-    kept = Elmo(*pair, num_output_representations=1, keep_sentence_boundaries=True)
+    kept = Elmo(*files, num_output_representations=1, keep_sentence_boundaries=True)
     assert kept(ids)["elmo_representations"][0].shape == (2, 2, 4, 16)
 
 
-def test_dropout_and_requires_grad(pair):
-    old = Elmo(*pair, num_output_representations=1)
-    names = {name for name, value in old.named_parameters() if value.requires_grad}
+def test_only_mixes_are_trained_unless_requires_grad(files):
+    elmo = Elmo(*files, num_output_representations=1)
+    names = {name for name, value in elmo.named_parameters() if value.requires_grad}
     assert names == {
         "scalar_mix_0.gamma",
         *(f"scalar_mix_0.scalar_parameters.{number}" for number in range(3)),
     }
-    old.train()
-    assert (old(batch_to_ids([["a"] * 30]))["elmo_representations"][0] == 0).any()
-    tuned = Elmo(*pair, num_output_representations=1, requires_grad=True)
+    elmo.train()
+    assert (elmo(batch_to_ids([["a"] * 30]))["elmo_representations"][0] == 0).any()
+    tuned = Elmo(*files, num_output_representations=1, requires_grad=True)
     tuned(batch_to_ids(BATCH))["elmo_representations"][0].sum().backward()
     assert all(value.grad is not None for value in tuned.parameters())
 
 
-def test_cached_vocabulary(pair):
+def test_cached_vocabulary_gives_same_vectors(files):
     words = ["@@PADDING@@", "The", "bank", ".", "A"]
-    plain = Elmo(*pair, num_output_representations=1, dropout=0.0)
-    cached = Elmo(*pair, num_output_representations=1, dropout=0.0, vocab_to_cache=words)
+    plain = Elmo(*files, num_output_representations=1, dropout=0.0)
+    cached = Elmo(*files, num_output_representations=1, dropout=0.0, vocab_to_cache=words)
     batch = [["The", "bank", "."], ["A"]]
     word_ids = torch.tensor([[1, 2, 3], [4, 0, 0]])
     nothing = torch.zeros(2, 3, 50, dtype=torch.long)
@@ -105,7 +106,7 @@ def test_cached_vocabulary(pair):
         output["elmo_representations"][0], expected["elmo_representations"][0], rtol=0, atol=1e-5
     )
     assert torch.equal(output["mask"], expected["mask"])
-    # An id outside the table switches the whole batch to its characters.
+    # If an id is outside the vocabulary, the whole batch is computed from characters.
     cached._elmo_lstm._elmo_lstm.reset_states()
     outside = cached(batch_to_ids(batch), word_ids + 2)
     torch.testing.assert_close(
@@ -115,37 +116,37 @@ def test_cached_vocabulary(pair):
         cached._elmo_lstm(None, word_ids + 2)
 
 
-def test_state_dict_has_the_old_names(pair):
-    old = Elmo(*pair, num_output_representations=2)
-    state = old.state_dict()
+def test_state_dict_has_names_of_allennlp(files):
+    elmo = Elmo(*files, num_output_representations=2)
+    state = elmo.state_dict()
     assert "_elmo_lstm._token_embedder._char_embedding_weights" in state
     assert "_elmo_lstm._elmo_lstm.backward_layer_1.state_projection.weight" in state
     assert "scalar_mix_1.scalar_parameters.2" in state
     assert not [name for name in state if "bilm" in name]
     changed = {name: value + 1 for name, value in state.items()}
-    other = Elmo(*pair, num_output_representations=2)
+    other = Elmo(*files, num_output_representations=2)
     other.load_state_dict(changed)
     for name, value in other.state_dict().items():
         torch.testing.assert_close(value, changed[name])
-    # Inside another module the names carry its prefix.
+    # Inside another module the names have a prefix.
     outer = torch.nn.ModuleDict({"embedder": other})
     outer.load_state_dict(outer.state_dict())
     part = {name: value for name, value in state.items() if "conv_0" not in name}
     with pytest.raises(RuntimeError, match="Missing key"):
-        old.load_state_dict(part)
-    old.load_state_dict(part, strict=False)
+        elmo.load_state_dict(part)
+    elmo.load_state_dict(part, strict=False)
     with pytest.raises(RuntimeError, match="Unexpected key"):
-        old.load_state_dict({**state, "_elmo_lstm._elmo_lstm.odd": torch.zeros(1)})
+        elmo.load_state_dict({**state, "_elmo_lstm._elmo_lstm.odd": torch.zeros(1)})
 
 
-def test_parameters_are_those_of_the_state_dict(pair):
-    outer = torch.nn.ModuleDict({"embedder": Elmo(*pair, num_output_representations=2)})
+def test_parameters_are_tensors_of_state_dict_in_same_order(files):
+    outer = torch.nn.ModuleDict({"embedder": Elmo(*files, num_output_representations=2)})
     outer.load_state_dict(outer.state_dict(), assign=True)
     parameters, state = dict(outer.named_parameters()), outer.state_dict()
     assert [*parameters] == [*state]
     for name, value in parameters.items():
         assert value.data_ptr() == state[name].data_ptr()
-    # An optimiser's saved state goes by the order of the parameters.
+    # The saved state of an optimizer depends on the order of the parameters.
     layers = [name.split(".")[3] for name in state if name.endswith("input_linearity.weight")]
     assert layers == [
         f"{direction}_layer_{depth}" for depth in range(2) for direction in ("forward", "backward")
@@ -153,27 +154,27 @@ def test_parameters_are_those_of_the_state_dict(pair):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_everything_has_the_type_of_the_module(pair, dtype):
+def test_outputs_and_state_dict_have_dtype_of_module(files, dtype):
     words = ["@@PADDING@@", "The", "bank"]
-    old = Elmo(*pair, num_output_representations=1, dropout=0.0, vocab_to_cache=words).to(dtype)
-    assert {value.dtype for value in old.state_dict().values()} == {dtype}
+    elmo = Elmo(*files, num_output_representations=1, dropout=0.0, vocab_to_cache=words).to(dtype)
+    assert {value.dtype for value in elmo.state_dict().values()} == {dtype}
     nothing = torch.zeros(1, 2, 50, dtype=torch.long)
-    cached = old(nothing, torch.tensor([[1, 2]]))["elmo_representations"][0]
-    old._elmo_lstm._elmo_lstm.reset_states()
-    spelled = old(batch_to_ids([words[1:]]))["elmo_representations"][0]
-    assert cached.dtype == spelled.dtype == dtype
-    torch.testing.assert_close(cached, spelled, rtol=0, atol=2e-2)
+    cached = elmo(nothing, torch.tensor([[1, 2]]))["elmo_representations"][0]
+    elmo._elmo_lstm._elmo_lstm.reset_states()
+    computed = elmo(batch_to_ids([words[1:]]))["elmo_representations"][0]
+    assert cached.dtype == computed.dtype == dtype
+    torch.testing.assert_close(cached, computed, rtol=0, atol=2e-2)
 
 
-def test_a_copy_and_a_saved_module_stand_alone(pair, tmp_path):
-    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
-    torch.save(old, tmp_path / "module.pt")
+def test_copied_and_saved_modules_are_independent(files, tmp_path):
+    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
+    torch.save(elmo, tmp_path / "module.pt")
     ids = batch_to_ids(BATCH)
-    for other in (copy.deepcopy(old), torch.load(tmp_path / "module.pt", weights_only=False)):
+    for other in (copy.deepcopy(elmo), torch.load(tmp_path / "module.pt", weights_only=False)):
         torch.testing.assert_close(
-            other(ids)["elmo_representations"][0], old(ids)["elmo_representations"][0]
+            other(ids)["elmo_representations"][0], elmo(ids)["elmo_representations"][0]
         )
-        old._elmo_lstm._elmo_lstm.reset_states()
+        elmo._elmo_lstm._elmo_lstm.reset_states()
         with torch.no_grad():
             for value in other.parameters():
                 value.zero_()
@@ -181,58 +182,58 @@ def test_a_copy_and_a_saved_module_stand_alone(pair, tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"projection_dim": 16}, {"cell_dim": 8}])
-def test_models_allennlp_itself_could_not_hold(tmp_path, change):
-    """Without a projection below or inside the LSTMs there is no such parameter."""
-    lstm = dataclasses.replace(FIFTY.lstm, **change)
-    encoder = FIFTY.encoder
+def test_models_without_projections_are_supported(tmp_path, change):
+    """AllenNLP itself cannot load models without these parameters."""
+    lstm = dataclasses.replace(CONFIG.lstm, **change)
+    encoder = CONFIG.encoder
     if lstm.projection_dim == 16:
         encoder = dataclasses.replace(encoder, filters=((1, 8), (2, 8)), project=False)
-    config = ModelConfig(FIFTY.text, encoder, lstm)
-    bilm_hdf5.write(random_model(config), tmp_path / "old")
-    pair = tmp_path / "old" / "options.json", tmp_path / "old" / "weights.hdf5"
-    old = Elmo(*pair, num_output_representations=1, dropout=0.0)
-    ours = ELMo.from_pretrained(options=pair[0], weights=pair[1])
+    config = ModelConfig(CONFIG.text, encoder, lstm)
+    bilm_hdf5.write(random_model(config), tmp_path / "model")
+    files = tmp_path / "model" / "options.json", tmp_path / "model" / "weights.hdf5"
+    elmo = Elmo(*files, num_output_representations=1, dropout=0.0)
+    reference = ELMo.from_pretrained(options=files[0], weights=files[1])
     torch.testing.assert_close(
-        old(batch_to_ids(BATCH))["elmo_representations"][0],
-        ours(ours.character_ids(BATCH)).representations[0],
+        elmo(batch_to_ids(BATCH))["elmo_representations"][0],
+        reference(reference.character_ids(BATCH)).representations[0],
         rtol=0,
         atol=1e-5,
     )
-    old.load_state_dict(old.state_dict())
+    elmo.load_state_dict(elmo.state_dict())
 
 
-def test_a_cached_vocabulary_is_not_loaded(pair):
-    old = Elmo(*pair, num_output_representations=1)
-    state = old.state_dict()
-    old.load_state_dict({**state, "_elmo_lstm._word_embedding.weight": torch.zeros(3, 8)})
+def test_load_state_dict_ignores_cached_vocabulary(files):
+    elmo = Elmo(*files, num_output_representations=1)
+    state = elmo.state_dict()
+    elmo.load_state_dict({**state, "_elmo_lstm._word_embedding.weight": torch.zeros(3, 8)})
 
 
-def test_two_steps_of_fine_tuning_and_no_state(pair):
-    old = Elmo(*pair, num_output_representations=1, requires_grad=True, dropout=0.0)
+def test_two_training_steps_and_disabled_state(files):
+    elmo = Elmo(*files, num_output_representations=1, requires_grad=True, dropout=0.0)
     ids = batch_to_ids(BATCH)
-    for _ in range(2):  # the carried state must not reach back into the graph of the last step
-        old(ids)["elmo_representations"][0].sum().backward()
-    old._elmo_lstm._elmo_lstm.stateful = False
-    first, second = (old(ids)["elmo_representations"][0] for _ in range(2))
+    for _ in range(2):  # the carried state must be detached from the graph of the last step
+        elmo(ids)["elmo_representations"][0].sum().backward()
+    elmo._elmo_lstm._elmo_lstm.stateful = False
+    first, second = (elmo(ids)["elmo_representations"][0] for _ in range(2))
     assert torch.equal(first, second)
-    with pytest.raises(ConfigError, match="paths of two local files"):
+    with pytest.raises(ConfigError, match="the paths of two local files"):
         ElmoEmbedder()
 
 
-def test_shared_module(pair):
-    first = Elmo(*pair, num_output_representations=1)
+def test_module_can_be_shared_but_not_combined_with_files(files):
+    first = Elmo(*files, num_output_representations=1)
     second = Elmo(module=first._elmo_lstm, num_output_representations=1)
     assert second._elmo_lstm is first._elmo_lstm
     assert copy.deepcopy(first).get_output_dim() == 16
-    with pytest.raises(ConfigError, match="not both"):
-        Elmo(*pair, module=first._elmo_lstm)
+    with pytest.raises(ConfigError, match="or module, not both"):
+        Elmo(*files, module=first._elmo_lstm)
     with pytest.raises(ConfigError, match="options_file and weight_file"):
         Elmo()
-    with pytest.raises(FormatError, match="is an address"):
-        Elmo("https://example.org/options.json", pair[1])
+    with pytest.raises(FormatError, match="is a URL"):
+        Elmo("https://example.org/options.json", files[1])
 
 
-def test_scalar_mix():
+def test_scalar_mix_weighs_layers_and_validates_arguments():
     tensors = [torch.randn(2, 3, 4) for _ in range(3)]
     mix = ScalarMix(3)
     torch.testing.assert_close(mix(tensors), torch.stack(tensors).mean(0))
@@ -244,23 +245,23 @@ def test_scalar_mix():
     assert abs(normed(tensors, mask).mean()) < 1e-6
     with pytest.raises(InputError, match="needs a mask"):
         normed(tensors)
-    with pytest.raises(InputError, match="2 tensors"):
+    with pytest.raises(InputError, match=r"Expected 3 tensors to mix \(got 2\)"):
         mix(tensors[:2])
-    with pytest.raises(ConfigError, match="2 initial weights were given for 3"):
+    with pytest.raises(ConfigError, match=r"one weight per layer \(3, got 2\)"):
         ScalarMix(3, initial_scalar_parameters=[0, 1])
 
 
-def test_embedder(pair):
-    embedder = ElmoEmbedder(*pair)
-    ours = ELMo.from_pretrained(options=pair[0], weights=pair[1])
+def test_embedder_equals_elmo_with_carried_state(files):
+    embedder = ElmoEmbedder(*files)
+    reference = ELMo.from_pretrained(options=files[0], weights=files[1])
     sentences = [["a", "b"], ["c"], [], ["d", "e", "f"]]
-    found = list(embedder.embed_sentences(sentences, batch_size=2))
-    expected = ours.encode(sentences, layers="all", state="carry", batch_size=2)
-    for one, other in zip(found, expected, strict=True):
-        if one.size:
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
-    assert found[2].shape == (3, 0, 1024)
-    assert found[2].dtype == np.float64
+    arrays = list(embedder.embed_sentences(sentences, batch_size=2))
+    expected = reference.encode(sentences, layers="all", state="carry", batch_size=2)
+    for array, expected_array in zip(arrays, expected, strict=True):
+        if array.size:
+            np.testing.assert_allclose(array, expected_array, rtol=0, atol=1e-5)
+    assert arrays[2].shape == (3, 0, 1024)
+    assert arrays[2].dtype == np.float64
     assert embedder.embed_sentence([]).shape == (3, 0, 1024)
     assert embedder.embed_sentence(["a", "b"]).shape == (3, 2, 16)
     layers, mask = embedder.batch_to_embeddings(sentences)
@@ -268,8 +269,8 @@ def test_embedder(pair):
     assert mask.sum() == 6
 
 
-def test_embedder_files(pair, tmp_path):
-    embedder = ElmoEmbedder(*pair)
+def test_embed_file_writes_keys_and_rejects_invalid_input(files, tmp_path):
+    embedder = ElmoEmbedder(*files)
     embedder.embed_file(["a b", "c / d"], tmp_path / "keys.h5", use_sentence_keys=True)
     with h5py.File(tmp_path / "keys.h5") as file:
         assert file["a b"].shape == (3, 2, 16)
@@ -277,9 +278,11 @@ def test_embedder_files(pair, tmp_path):
         assert "sentence_to_index" not in file
     with pytest.raises(OutputError, match="occurs twice"):
         embedder.embed_file(["a", "a"], tmp_path / "twice.h5", use_sentence_keys=True)
-    with pytest.raises(InputError, match="blank lines: 1"):
+    with pytest.raises(InputError, match="blank lines of input_file: 1 "):
         embedder.embed_file(["a", "", "b"], tmp_path / "blank.h5")
-    with pytest.raises(ConfigError, match="all, top or average"):
+    with pytest.raises(
+        ConfigError, match=r"Unknown output_format 'none'\. Expected one of: all, top, average"
+    ):
         embedder.embed_file(["a"], tmp_path / "none.h5", output_format="none")
     assert [path.name for path in tmp_path.glob("*.h5")] == ["keys.h5"]
 
@@ -296,16 +299,16 @@ def test_embedder_files(pair, tmp_path):
         ["a\0b"],
     ],
 )
-def test_sentences_that_cannot_be_keys(pair, tmp_path, lines):
-    embedder = ElmoEmbedder(*pair)
+def test_embed_file_rejects_sentences_that_cannot_be_keys(files, tmp_path, lines):
+    embedder = ElmoEmbedder(*files)
     with pytest.raises(OutputError, match=r"cannot be a key\. HDF5 reads a key as a path"):
         embedder.embed_file(lines, tmp_path / "out" / "keys.h5", use_sentence_keys=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
     with pytest.raises(OutputError, match="occurs twice"):
         embedder.embed_file(["a/b", "a//b"], tmp_path / "keys.h5", use_sentence_keys=True)
     embedder.embed_file(["a b", "a", "b/a", "b/c"], tmp_path / "keys.h5", use_sentence_keys=True)
 
 
-def test_missing_files_are_named(tmp_path):
+def test_elmo_names_missing_files(tmp_path):
     with pytest.raises(FormatError, match=r"the file .*options\.json does not exist"):
         Elmo(tmp_path / "options.json", tmp_path / "weights.hdf5")

@@ -1,4 +1,4 @@
-"""The demo: each step does its work, and what it says is what was measured."""
+"""Tests of the demo: each step improves the model, and the summary has the measured values."""
 
 import dataclasses
 
@@ -12,51 +12,50 @@ from elmo.embed.embedder import ELMo
 
 @pytest.fixture
 def short(monkeypatch):
-    """A demo of a few seconds: enough to learn something, too little to tell senses apart."""
+    """Shorten the demo to a few seconds, which is too short to distinguish senses."""
     monkeypatch.setattr(run, "N_TOWN", 400)
     monkeypatch.setattr(run, "N_KITCHEN", 250)
     monkeypatch.setattr(run, "EPOCHS", 1.0)
 
 
 @pytest.mark.usefixtures("short")
-def test_story(tmp_path, capsys):
+def test_demo_improves_model_and_prints_summary(tmp_path, capsys):
     result = demo(DemoConfig(out=str(tmp_path / "tiny")))
     assert result.trained.mean < result.before - 5
     assert result.tuned.mean < result.foreign.mean
     assert result.same_sense[0] == pytest.approx(1.0)
     assert result.other_sense[0] == pytest.approx(1.0)
     assert max(result.other_sense[1:]) < 0.999
-    told = str(result)
-    assert f"{result.trained.mean:.1f}." in told
-    assert "6 sentences, 72 words" in told
-    assert "The model is in" in told
-    assert f"1. small-en: {result.senses.summary}." in told
-    assert f"1. {run.LEFT_OUT}\n" in str(dataclasses.replace(result, senses=None))
-    shown = capsys.readouterr().err
-    assert shown.index(str(result.senses)) < shown.index("2. Pre-train")
+    summary = str(result)
+    assert f"Perplexity {result.trained.mean:.1f} on held-out sentences." in summary
+    assert "6 sentences, 72 words" in summary
+    assert f"The pre-trained model was saved to {tmp_path / 'tiny'}." in summary
+    assert f"1. Word senses\n   {result.senses.summary}\n" in summary
+    without_senses = str(dataclasses.replace(result, senses=None))
+    assert f"1. Word senses\n   {run.MODEL_MISSING}\n" in without_senses
+    progress = capsys.readouterr().err
+    assert progress.index(str(result.senses)) < progress.index("Step 2 of 4: pre-train")
     assert ELMo.from_pretrained(tmp_path / "tiny").encode("a b").shape == (2, 128)
 
 
 @pytest.mark.usefixtures("short")
-def test_nothing_is_left_behind(tmp_path, monkeypatch):
+def test_demo_without_out_writes_no_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "The model is in" not in str(demo(DemoConfig()))
+    assert "was saved to" not in str(demo(DemoConfig()))
     assert not list(tmp_path.iterdir())
 
 
-def test_an_installation_without_the_bundled_model(models, monkeypatch, capsys):
-    """The first chapter says so, and the story goes on."""
-
+def test_demo_without_bundled_model_skips_first_step(models, monkeypatch, capsys):
     def stop(config):
-        raise AssertionError("went on")
+        raise AssertionError("second step")
 
     monkeypatch.setattr(run, "prepare", stop)
-    with pytest.raises(AssertionError, match="went on"):
+    with pytest.raises(AssertionError, match="second step"):
         demo(DemoConfig())
-    assert f"{run.LEFT_OUT}\n\n2. Pre-train" in capsys.readouterr().err
+    assert f"{run.MODEL_MISSING}\n\nStep 2 of 4: pre-train" in capsys.readouterr().err
 
 
-def test_texts_are_the_same_each_time_and_of_different_words():
+def test_toy_texts_are_deterministic_and_have_different_topics():
     assert list(town(50, seed=3)) == list(town(50, seed=3))
     assert list(town(50, seed=3)) != list(town(50, seed=4))
     words = [{w for line in text(300, seed=1) for w in line.split()} for text in (town, kitchen)]

@@ -6,7 +6,7 @@ from conftest import random_model
 from sources import assert_error
 
 from elmo.config import EvaluateConfig
-from elmo.demo.sense_neighbors import occurrences
+from elmo.demo.sense_neighbors import load_occurrences
 from elmo.embed.embedder import ELMo
 from elmo.errors import FormatError
 from elmo.evaluate.perplexity import evaluate
@@ -158,7 +158,7 @@ class TestInstalledModels:
         elmo = loaded[name]
         if name == "small-en":
             sentences = [
-                elmo.tokenizer.words(occurrence.sentence) for occurrence in occurrences()[::10]
+                elmo.tokenizer.words(occurrence.sentence) for occurrence in load_occurrences()[::10]
             ]
         else:
             sentences = [line.split() for line in KOREAN.strip().splitlines()]

@@ -1,1 +1,1 @@
-"""The old names with the old behaviour."""
+"""Classes with the names and the behavior of earlier ELMo programs."""

@@ -1,8 +1,8 @@
-"""AllenNLP's ELMo classes: code written for them runs after changing the import line.
+"""The ELMo classes of AllenNLP: code written for them runs after changing the import line.
 
-They follow AllenNLP in everything: a table of LSTM states carried from call to call, a literal
-`<S>` read as the sentence mark, 50 characters a word whatever the options say, state dicts under
-AllenNLP's names. For vectors that depend on nothing but their sentence use `elmo.ELMo`.
+They behave like AllenNLP: LSTM states are carried from call to call, a word `<S>` is read as the
+boundary token, words have 50 characters regardless of the options file, and state dicts have
+AllenNLP's names. For vectors that depend only on their sentence, use `elmo.ELMo`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,23 +24,25 @@ from elmo.model.network import ALLENNLP_EPSILON
 
 __all__ = ["Elmo", "ElmoEmbedder", "ScalarMix", "batch_to_ids"]
 
+FILES_MISSING = "options_file and weight_file are required: the paths of two local files."
+
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
-    """Turn sentences into character ids, (sentences, longest, 50), without sentence marks.
+    """Return the character ids of sentences, (sentences, words, 50), without boundary tokens.
 
     Args:
-        batch: lists of words.
+        batch: Sentences as lists of words.
     """
-    longest = max((len(sentence) for sentence in batch), default=0)
+    max_length = max((len(sentence) for sentence in batch), default=0)
     lengths = np.array([len(sentence) for sentence in batch], dtype=np.int64)
-    ids = np.zeros((len(batch), longest, CHARACTERS.max_characters), dtype=np.int64)
-    real = np.arange(longest) < lengths[:, None]
+    ids = np.zeros((len(batch), max_length, CHARACTERS.max_characters), dtype=np.int64)
+    real = np.arange(max_length) < lengths[:, None]
     ids[real] = CHARACTERS.ids([word for sentence in batch for word in sentence])
     return torch.from_numpy(ids)
 
 
 class ScalarMix(nn.Module):
-    """A weighted sum of layers with AllenNLP's parameter names."""
+    """Weighted sum of layers with AllenNLP's parameter names."""
 
     def __init__(
         self,
@@ -49,19 +51,20 @@ class ScalarMix(nn.Module):
         initial_scalar_parameters: Sequence[float] | None = None,
         trainable: bool = True,
     ) -> None:
-        """Make a mix.
+        """Create a mix.
 
         Args:
-            mixture_size: layers to mix.
-            do_layer_norm: normalise each layer over the batch first.
-            initial_scalar_parameters: weights before the softmax; zeros where None.
-            trainable: whether weights and gamma are trained.
+            mixture_size: Number of layers.
+            do_layer_norm: Normalize each layer over the batch first.
+            initial_scalar_parameters: Initial weights, before the softmax. Default: zeros.
+            trainable: Whether weights and gamma are trained.
         """
         super().__init__()
         initial = initial_scalar_parameters or [0.0] * mixture_size
         if len(initial) != mixture_size:
             raise ConfigError(
-                f"{len(initial)} initial weights were given for {mixture_size} layers"
+                f"initial_scalar_parameters must have one weight per layer ({mixture_size}, got "
+                f"{len(initial)})."
             )
         self.mixture_size = mixture_size
         self.do_layer_norm = do_layer_norm
@@ -71,19 +74,27 @@ class ScalarMix(nn.Module):
         self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
 
     def forward(self, tensors: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
-        """Mix (batch, time, dim) tensors; the mask (batch, time) is needed for layer norm."""
+        """Return the weighted sum of the layers.
+
+        Args:
+            tensors: Layers, each (batch, time, dim).
+            mask: Mask, (batch, time), needed with `do_layer_norm`.
+
+        Returns:
+            Sum, (batch, time, dim).
+        """
         if len(tensors) != self.mixture_size:
-            raise InputError(f"{len(tensors)} tensors were given to mix {self.mixture_size} layers")
+            raise InputError(f"Expected {self.mixture_size} tensors to mix (got {len(tensors)}).")
         layers = torch.stack(list(tensors))
         if self.do_layer_norm:
             if mask is None:
-                raise InputError("a mix with layer norm needs a mask")
+                raise InputError("A mix with do_layer_norm=True needs a mask.")
             layers = layer_norm(layers, mask.bool(), ALLENNLP_EPSILON)
         return mix_layers(layers, torch.cat(list(self.scalar_parameters)), self.gamma)
 
 
 class Elmo(nn.Module):
-    """AllenNLP's `Elmo`: several mixes over one biLM pass."""
+    """AllenNLP's `Elmo`: one biLM with one or more layer mixes."""
 
     def __init__(
         self,
@@ -98,27 +109,28 @@ class Elmo(nn.Module):
         scalar_mix_parameters: list[float] | None = None,
         module: nn.Module | None = None,
     ) -> None:
-        """Load the biLM and make the mixes.
+        """Load the biLM and create the mixes.
 
         Args:
-            options_file: options.json.
-            weight_file: weights.hdf5.
-            num_output_representations: mixes.
-            requires_grad: train the biLM too.
-            do_layer_norm: normalise layers before mixing.
-            dropout: applied to each representation.
-            vocab_to_cache: words whose vectors are computed now; the first is padding.
-            keep_sentence_boundaries: leave the sentence marks in.
-            scalar_mix_parameters: fixed weights before the softmax.
-            module: a biLM to use in place of the files.
+            options_file: Path of options.json.
+            weight_file: Path of weights.hdf5.
+            num_output_representations: Number of mixes.
+            requires_grad: Whether the biLM is trained.
+            do_layer_norm: Normalize the layers before mixing.
+            dropout: Dropout rate of each representation.
+            vocab_to_cache: Words whose token vectors are computed in advance. The first is padding.
+            keep_sentence_boundaries: Keep the boundary tokens in the output.
+            scalar_mix_parameters: Mix weights before the softmax. If given, the mixes are not
+                trained.
+            module: biLM to use instead of the files.
         """
         super().__init__()
         if module is not None:
             if options_file is not None or weight_file is not None:
-                raise ConfigError("give options_file and weight_file, or module, not both")
+                raise ConfigError("Use either options_file and weight_file, or module, not both.")
             self._elmo_lstm = module
         elif options_file is None or weight_file is None:
-            raise ConfigError("options_file and weight_file are needed: paths of two local files")
+            raise ConfigError(FILES_MISSING)
         else:
             self._elmo_lstm = ElmoBiLM(
                 options_file,
@@ -144,15 +156,19 @@ class Elmo(nn.Module):
         return self._elmo_lstm
 
     def get_output_dim(self) -> int:
-        """Width of a representation."""
+        """Return the width of a representation."""
         return self._bilm().get_output_dim()
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
-        """Give `elmo_representations`, a list of (batch, time, dim), and `mask`, (batch, time).
+        """Compute the representations.
 
         Args:
-            inputs: ids of `batch_to_ids`, (batch, ..., time, 50).
-            word_inputs: ids into the cached vocabulary, (batch, ..., time).
+            inputs: Ids of `batch_to_ids`, (batch, ..., time, 50).
+            word_inputs: Ids of the cached vocabulary, (batch, ..., time).
+
+        Returns:
+            `elmo_representations`, a list of (batch, ..., time, dim), and `mask`, (batch, ...,
+            time).
         """
         words = None if word_inputs is None else word_inputs.reshape(-1, word_inputs.shape[-1])
         output = self._elmo_lstm(inputs.reshape(-1, *inputs.shape[-2:]), words)
@@ -175,7 +191,7 @@ class Elmo(nn.Module):
 
 
 class ElmoEmbedder:
-    """AllenNLP 0.9's `ElmoEmbedder`: arrays of all layers, state carried from call to call."""
+    """AllenNLP 0.9's `ElmoEmbedder`: returns all layers and carries state from call to call."""
 
     def __init__(
         self,
@@ -186,19 +202,19 @@ class ElmoEmbedder:
         """Load the biLM.
 
         Args:
-            options_file: options.json.
-            weight_file: weights.hdf5.
-            cuda_device: number of a GPU, or -1 for the CPU.
+            options_file: Path of options.json.
+            weight_file: Path of weights.hdf5.
+            cuda_device: GPU number, or -1 for the CPU.
         """
         if options_file is None or weight_file is None:
-            raise ConfigError("options_file and weight_file are needed: paths of two local files")
+            raise ConfigError(FILES_MISSING)
         self.elmo_bilm = ElmoBiLM(options_file, weight_file)
         self.cuda_device = cuda_device
         if cuda_device >= 0:
             self.elmo_bilm.to(torch.device("cuda", cuda_device))
 
     def batch_to_embeddings(self, batch: list[list[str]]) -> tuple[Tensor, Tensor]:
-        """Give all layers of a batch, (batch, layers, time, dim), and the mask, (batch, time)."""
+        """Return all layers of a batch, (batch, layers, time, dim), and the mask, (batch, time)."""
         ids = batch_to_ids(batch).to(next(self.elmo_bilm.parameters()).device)
         with torch.no_grad():
             output = self.elmo_bilm(ids)
@@ -206,12 +222,12 @@ class ElmoEmbedder:
         return layers.transpose(0, 1), mask
 
     def embed_sentence(self, sentence: list[str]) -> NDArray[Any]:
-        """Give (layers, words, dim) for one sentence."""
+        """Return the vectors of a sentence, (layers, words, dim)."""
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: list[list[str]]) -> list[NDArray[Any]]:
-        """Give (layers, words, dim) for each sentence of one batch."""
-        # As the original, whatever the size of the model.
+        """Return the vectors of each sentence of a batch, (layers, words, dim)."""
+        # AllenNLP returns this shape for every model.
         empty = np.zeros((3, 0, 1024))
         if batch == [[]]:
             return [empty]
@@ -225,7 +241,7 @@ class ElmoEmbedder:
     def embed_sentences(
         self, sentences: Iterable[list[str]], batch_size: int = 64
     ) -> Iterator[NDArray[Any]]:
-        """Give (layers, words, dim) for each sentence, in batches of their order."""
+        """Yield the vectors of each sentence, (layers, words, dim), computed in batches."""
         batch: list[list[str]] = []
         for sentence in sentences:
             batch.append(sentence)
@@ -247,12 +263,17 @@ class ElmoEmbedder:
         """Write the vectors of a file's sentences to HDF5.
 
         Args:
-            input_file: lines, one sentence each, words apart by white space.
-            output_file_path: file to write.
-            output_format: all, top or average.
-            batch_size: sentences in a batch.
-            forget_sentences: leave `sentence_to_index` out.
-            use_sentence_keys: key datasets by their line, not its number.
+            input_file: Lines with one sentence each, words separated by whitespace.
+            output_file_path: File to write.
+            output_format: Layers to write: "all", "top" or "average".
+            batch_size: Batch size.
+            forget_sentences: Do not write `sentence_to_index`.
+            use_sentence_keys: Use the sentences as dataset keys instead of their numbers.
+
+        Raises:
+            ConfigError: The output format is unknown.
+            InputError: There are blank lines.
+            OutputError: The sentences cannot be keys.
         """
         choices: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
             "all": lambda layers: layers,
@@ -260,12 +281,16 @@ class ElmoEmbedder:
             "average": lambda layers: layers.mean(axis=0),
         }
         if output_format not in choices:
-            raise ConfigError(f"output_format is {output_format!r}; expected all, top or average")
-        choose = choices[output_format]
+            raise ConfigError(
+                f"Unknown output_format {output_format!r}. Expected one of: {', '.join(choices)}."
+            )
+        select = choices[output_format]
         lines = [line.strip() for line in input_file]
         blank = [str(number) for number, line in enumerate(lines) if not line]
         if blank:
-            raise InputError(f"there are blank lines: {', '.join(blank[:10])} (counted from 0)")
+            raise InputError(
+                f"Remove the blank lines of input_file: {', '.join(blank[:10])} (counted from 0)."
+            )
         if use_sentence_keys:
             check_sentence_keys(lines)
         split = [line.split() for line in lines]
@@ -279,6 +304,6 @@ class ElmoEmbedder:
                 for line, words, layers in zip(
                     lines, split, self.embed_sentences(split, batch_size), strict=True
                 ):
-                    writer.write(line, words, choose(layers))
+                    writer.write(line, words, select(layers))
             finally:
                 writer.close()

@@ -1,7 +1,7 @@
-"""The biLM as AllenNLP runs it: sentence marks put in, state kept from call to call, old names.
+"""The biLM behind the AllenNLP classes: adds boundary tokens and carries state between calls.
 
-The part of `elmo.compat.allennlp` below its public classes. The parameters stand in modules of
-AllenNLP's names and with its signs; the arithmetic is ours, and borrows them for each call.
+The parameters are registered under AllenNLP's names and with its signs. For each call they are
+mapped to the weights of `elmo.model.bilm.BiLM`, which does the computation.
 """
 
 from collections.abc import Callable
@@ -27,15 +27,15 @@ from elmo.text.characters import (
     ByteCharacters,
 )
 
-# AllenNLP has 50 characters a word whatever the options say, and reads a literal <S> as the mark.
+# AllenNLP always uses 50 characters per word and reads the words <S> and </S> as boundary tokens.
 CHARACTERS = ByteCharacters(50, {BEGIN_TOKEN: BEGIN_SENTENCE, END_TOKEN: END_SENTENCE})
 _SCOPE = "_elmo_lstm."
 
 
 class StateTable(nn.Module):
-    """The states AllenNLP keeps from call to call, one row for each row of a batch.
+    """States that AllenNLP carries from call to call, one for each batch row.
 
-    It stands where AllenNLP has its LSTMs, whose parameters are put below it.
+    The module has the name of AllenNLP's LSTM module, so the LSTM parameters are registered in it.
     """
 
     def __init__(self) -> None:
@@ -44,31 +44,31 @@ class StateTable(nn.Module):
         self.stateful = True
 
     def reset_states(self) -> None:
-        """Forget everything."""
+        """Drop all states."""
         self.table = None
 
     @property
     def _states(self) -> tuple[Tensor, Tensor] | None:
-        """The table in AllenNLP's shape: (layers, rows, forward beside backward) for h and c."""
+        """States h and c in AllenNLP's shape (layers, rows, dim), both directions concatenated."""
         if self.table is None:
             return None
         h, c = (torch.cat(list(value.unbind(1)), dim=2) for value in (self.table.h, self.table.c))
         return h, c
 
-    def take(self, batch: int) -> LSTMState | None:
-        """Give the rows for a batch."""
+    def get(self, batch: int) -> LSTMState | None:
+        """Return the state of the first `batch` rows; None if there is none."""
         return None if self.table is None or not self.stateful else self.table.rows(batch)
 
-    def put(self, state: LSTMState) -> None:
-        """Keep the rows of a batch; those beyond it stay."""
+    def update(self, state: LSTMState) -> None:
+        """Store the state of the first rows; further rows keep theirs."""
         if not self.stateful:
             return
         state = state.detach()
         self.table = state if self.table is None else self.table.updated(state)
 
 
-class OldHighway(Highway):
-    """AllenNLP's gate, which opens for the input where ours does for the transformed value."""
+class AllenNLPHighway(Highway):
+    """Highway layer whose gate scales the input and not the transformed value."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., dim) to (..., dim)."""
@@ -76,35 +76,40 @@ class OldHighway(Highway):
         return torch.lerp(transform.relu().to(x.dtype), x, gate.sigmoid().to(x.dtype))
 
 
-class BareBiLM:
-    """Our biLM without weights of its own; whoever uses it brings them."""
+class WeightlessBiLM:
+    """A `BiLM` without weights, which are passed to each call."""
 
     def __init__(self, config: ModelConfig) -> None:
         with torch.device("meta"):
-            self._holder = _Holder(BiLM(config=config))
-            characters = self._holder.bilm.encoder.characters
+            self._module = _BiLMModule(BiLM(config=config))
+            characters = self._module.bilm.encoder.characters
             assert characters is not None
             for number in range(config.encoder.n_highway):
-                characters.highway[number] = OldHighway(dim=config.encoder.n_filters)
+                characters.highway[number] = AllenNLPHighway(dim=config.encoder.n_filters)
 
-    def __call__(self, weights: dict[str, Tensor], use: Callable[[BiLM], Any]) -> Any:
-        """Call `use` with the biLM, which holds these weights, by our names, meanwhile."""
-        return functional_call(self._holder, weights, (use,))
+    def __call__(self, weights: dict[str, Tensor], function: Callable[[BiLM], Any]) -> Any:
+        """Call a function with the biLM, which has the given weights during the call.
+
+        Args:
+            weights: Weights by their names in `ELMoNetwork`.
+            function: Function of the biLM.
+        """
+        return functional_call(self._module, weights, (function,))
 
 
-class _Holder(nn.Module):
-    """Puts the level `bilm` above the names of a biLM, as all names of ours have it."""
+class _BiLMModule(nn.Module):
+    """Wraps a biLM so that its weight names start with `bilm.`, as in `ELMoNetwork`."""
 
     def __init__(self, bilm: BiLM) -> None:
         super().__init__()
         self.bilm = bilm
 
-    def forward(self, use: Callable[[BiLM], Any]) -> Any:
-        return use(self.bilm)
+    def forward(self, function: Callable[[BiLM], Any]) -> Any:
+        return function(self.bilm)
 
 
 class ElmoBiLM(nn.Module):
-    """The biLM with sentence marks put in and state carried on."""
+    """BiLM that adds boundary tokens and carries state between calls."""
 
     def __init__(
         self,
@@ -116,33 +121,41 @@ class ElmoBiLM(nn.Module):
         """Load the biLM.
 
         Args:
-            options_file: options.json.
-            weight_file: weights.hdf5.
-            requires_grad: train it.
-            vocab_to_cache: words whose vectors are computed now; the first is padding.
+            options_file: Path of options.json.
+            weight_file: Path of weights.hdf5.
+            requires_grad: Whether the weights are trained.
+            vocab_to_cache: Words whose token vectors are computed in advance. The first is padding.
+
+        Raises:
+            FormatError: A path is a URL, or the model does not read byte characters.
         """
         super().__init__()
         for path in (options_file, weight_file):
             if "://" in str(path):
-                raise FormatError(f"{path} is an address: download the file and name its path")
-        found = read(options=options_file, weights=weight_file)
-        config = found.config
+                raise FormatError(
+                    f"{path} is a URL. Download the file and use the path of the local file."
+                )
+        model = read(options=options_file, weights=weight_file)
+        config = model.config
         if config.text.characters != "bytes" or config.encoder.n_words:
-            raise FormatError(f"AllenNLP's classes take byte-character models, not {found.origin}")
-        # AllenNLP holds the forget bias inside the bias.
-        found = found.with_forget_bias(0.0)
-        rules = [rule for rule in allennlp_modules(config) if rule.names[0] in found.weights]
-        self._bare = BareBiLM(found.config)
+            raise FormatError(
+                "The AllenNLP classes support only models that read byte characters (got "
+                f"{model.origin})."
+            )
+        # AllenNLP includes the forget bias in the bias.
+        model = model.with_forget_bias(0.0)
+        rules = [rule for rule in allennlp_modules(config) if rule.names[0] in model.weights]
+        self._bilm = WeightlessBiLM(model.config)
         self._names = {rule.names[0]: next(iter(rule.foreign))[len(_SCOPE) :] for rule in rules}
         self._token_embedder = nn.Module()
         self._elmo_lstm = StateTable()
-        for name, array in export_weights(rules, found.weights).items():
+        for name, array in export_weights(rules, model.weights).items():
             value = nn.Parameter(torch.from_numpy(array), requires_grad=requires_grad)
-            _plant(self, name.removeprefix(_SCOPE), value)
+            _register_parameter(self, name.removeprefix(_SCOPE), value)
         self.num_layers = config.n_layers
         self._dim = config.dim
-        marks = torch.from_numpy(CHARACTERS.boundaries())
-        self.register_buffer("_marks", marks, persistent=False)
+        boundaries = torch.from_numpy(CHARACTERS.boundaries())
+        self.register_buffer("_boundaries", boundaries, persistent=False)
         self.register_load_state_dict_pre_hook(_without_cache)  # type: ignore[no-untyped-call]
         self._cached: Tensor | None
         self.register_buffer("_cached", None, persistent=False)
@@ -150,97 +163,111 @@ class ElmoBiLM(nn.Module):
             self.create_cached_cnn_embeddings(vocab_to_cache)
 
     def get_output_dim(self) -> int:
-        """Width of a vector: both directions."""
+        """Return the width of a vector with both directions."""
         return self._dim
 
     def create_cached_cnn_embeddings(self, tokens: list[str]) -> None:
         """Compute the token vectors of a vocabulary, for `word_inputs`.
 
         Args:
-            tokens: words in the order of their ids; the first is padding.
+            tokens: Words in the order of their ids. The first is padding.
         """
-        marks = self._boundary_rows()
-        words = torch.from_numpy(CHARACTERS.ids(tokens)).to(marks.device)
+        boundaries = self._boundary_rows()
+        words = torch.from_numpy(CHARACTERS.ids(tokens)).to(boundaries.device)
         with torch.no_grad():
-            table = self._encode(torch.cat([words, marks]))
+            table = self._encode(torch.cat([words, boundaries]))
         table[0] = 0.0
         self._cached = table
 
     def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> dict[str, Any]:
-        """Run the biLM, going on from the state of the last call.
+        """Run the biLM, starting from the state of the previous call.
 
         Args:
-            inputs: character ids without marks, (batch, time, 50).
-            word_inputs: ids into the cached vocabulary, (batch, time), 0 being padding; used where
-                every id is in it.
+            inputs: Character ids without boundary tokens, (batch, time, 50).
+            word_inputs: Ids of the cached vocabulary, (batch, time), 0 at padding. Used if all ids
+                are in the vocabulary.
 
         Returns:
             `activations`, a list of (batch, time + 2, dim), and `mask`, (batch, time + 2).
+
+        Raises:
+            InputError: `word_inputs` cannot be used and there are no `inputs`.
         """
         cached = self._cached
-        if cached is not None and word_inputs is not None and _inside(word_inputs, len(cached) - 2):
-            # Rows of the cache: the vocabulary, whose first entry is padding, then the two marks.
+        if (
+            cached is not None
+            and word_inputs is not None
+            and _all_below(word_inputs, len(cached) - 2)
+        ):
+            # The rows of the cache are the vocabulary, with padding first, and the boundary tokens.
             begin, end = torch.tensor([[len(cached) - 2], [len(cached) - 1]]).to(word_inputs)
-            index = _with_marks(word_inputs.unsqueeze(2), word_inputs > 0, begin, end).squeeze(2)
+            index = _add_boundaries(word_inputs.unsqueeze(2), word_inputs > 0, begin, end)
+            index = index.squeeze(2)
             mask = (cached > 0).any(dim=1)[index]
-            output = self._call(cached, index, mask)
+            output = self._run(cached, index, mask)
         elif inputs is None:
-            raise InputError("word_inputs holds ids outside the cached vocabulary, and no inputs")
+            raise InputError(
+                "word_inputs has ids outside the cached vocabulary, and inputs is None. Pass the "
+                "character ids as inputs."
+            )
         else:
             real = (inputs > 0).any(dim=2)
             begin, end = self._boundary_rows()
-            ids = _with_marks(inputs, real, begin, end)
+            ids = _add_boundaries(inputs, real, begin, end)
             rows, index = distinct_rows(ids)
             mask = (ids > 0).any(dim=2)
-            output = self._call(self._encode(rows), index, mask)
+            output = self._run(self._encode(rows), index, mask)
         return {"activations": list(output.layers), "mask": output.mask}
 
     def _encode(self, rows: Tensor) -> Tensor:
-        vectors: Tensor = self._bare(self._weights(), lambda bilm: bilm.encoder(rows))
+        vectors: Tensor = self._bilm(self._weights(), lambda bilm: bilm.encoder(rows))
         return vectors
 
     def _weights(self) -> dict[str, Tensor]:
-        return {ours: self.get_parameter(theirs) for ours, theirs in self._names.items()}
+        return {
+            name: self.get_parameter(allennlp_name) for name, allennlp_name in self._names.items()
+        }
 
-    def _call(self, table: Tensor, index: Tensor, mask: Tensor) -> BiLMOutput:
-        state = self._elmo_lstm.take(index.shape[0])
+    def _run(self, table: Tensor, index: Tensor, mask: Tensor) -> BiLMOutput:
+        state = self._elmo_lstm.get(index.shape[0])
         lengths = mask.sum(dim=1).tolist()
-        output: BiLMOutput = self._bare(
+        output: BiLMOutput = self._bilm(
             self._weights(), lambda bilm: bilm.contextualize(table, index, mask, state, lengths)
         )
-        self._elmo_lstm.put(output.state)
+        self._elmo_lstm.update(output.state)
         return output
 
     def _boundary_rows(self) -> Tensor:
-        marks = self._marks
-        assert isinstance(marks, Tensor)
-        return marks
+        boundaries = self._boundaries
+        assert isinstance(boundaries, Tensor)
+        return boundaries
 
 
-def _inside(ids: Tensor, n_words: int) -> bool:
-    return ids.numel() == 0 or (int(ids.min()) >= 0 and int(ids.max()) < n_words)
+def _all_below(ids: Tensor, limit: int) -> bool:
+    """Whether all ids are from 0 to limit - 1."""
+    return ids.numel() == 0 or (int(ids.min()) >= 0 and int(ids.max()) < limit)
 
 
-def _with_marks(ids: Tensor, real: Tensor, begin: Tensor, end: Tensor) -> Tensor:
-    """Put a mark before the first and after the last real position: (batch, time + 2, columns)."""
+def _add_boundaries(ids: Tensor, real: Tensor, begin: Tensor, end: Tensor) -> Tensor:
+    """Add boundary tokens around the real positions of each row, (batch, time + 2, columns)."""
     batch, time, columns = ids.shape
-    marked = ids.new_zeros(batch, time + 2, columns)
-    marked[:, 1:-1] = ids * real.unsqueeze(2)
-    marked[:, 0] = begin
-    marked[torch.arange(batch, device=ids.device), real.sum(dim=1) + 1] = end
-    return marked
+    extended = ids.new_zeros(batch, time + 2, columns)
+    extended[:, 1:-1] = ids * real.unsqueeze(2)
+    extended[:, 0] = begin
+    extended[torch.arange(batch, device=ids.device), real.sum(dim=1) + 1] = end
+    return extended
 
 
-def _plant(module: nn.Module, name: str, value: nn.Parameter) -> None:
-    """Register a parameter below a module by its dotted name, making the modules between."""
+def _register_parameter(module: nn.Module, name: str, value: nn.Parameter) -> None:
+    """Register a parameter under a dotted name; missing submodules are created."""
     *path, last = name.split(".")
-    for part in path:
-        if part not in module._modules:
-            module.add_module(part, nn.Module())
-        module = module.get_submodule(part)
+    for submodule in path:
+        if submodule not in module._modules:
+            module.add_module(submodule, nn.Module())
+        module = module.get_submodule(submodule)
     module.register_parameter(last, value)
 
 
 def _without_cache(module: nn.Module, state: dict[str, Any], prefix: str, *rest: object) -> None:
-    """Take a cached vocabulary out of a state dict: it is rebuilt from the words, not loaded."""
+    """Remove a cached vocabulary from a state dict, because it is computed from the words."""
     state.pop(f"{prefix}_word_embedding.weight", None)

@@ -1,4 +1,4 @@
-"""The whole story: senses told apart by a trained model; prepare, pre-train, fine-tune, embed."""
+"""The `elmo demo` command: word senses with a bundled model, then training a tiny model."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""The verb `demo`: a trained model at work, then ELMo's three steps, on a CPU, in three minutes.
+"""The `demo` command: word senses with a bundled model, then pre-train, fine-tune and embed.
 
-The texts of the three steps come with the program and are tiny, and so is the model made of them:
-they show how things are done and that each step does its work, not how good ELMo's vectors are.
+It runs on a CPU in three minutes. The texts and the model of the last three steps are tiny: they
+show how each step is done and that it works, not how good the vectors of ELMo are.
 """
 
 import itertools
@@ -33,10 +33,10 @@ from elmo.evaluate.perplexity import Perplexity
 from elmo.train.finetune_model import finetune
 from elmo.train.pretrain_model import pretrain
 
-# Sentences of the two texts, and how often each is read.
+# Number of sentences of the two texts, and epochs on each.
 N_TOWN, N_KITCHEN, EPOCHS = 3000, 800, 2.0
 
-LEFT_OUT = f"{MODEL} is not in this installation: nothing to tell senses apart with."
+MODEL_MISSING = f"Skipped: the bundled model {MODEL} is not installed."
 
 RIVER = [
     "Emma rested on the bank of the river among the reeds.",
@@ -44,26 +44,26 @@ RIVER = [
     "A swan slept on the steep bank and looked at the stream.",
 ]
 MONEY = [
-    "Felix took the wages to the bank on Mill Lane after lunch.",
-    "The manager of the bank refused the loan on Monday.",
+    "Felix took the wages to the bank on Mill Road after lunch.",
+    "The manager of the bank rejected the loan on Monday.",
     "Clara asked the bank for a mortgage last week.",
 ]
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What `demo` saw.
+    """Results of the demo.
 
     Attributes:
-        senses: what the bundled model made of words with two senses, where it is installed.
-        before: words of the vocabulary, the perplexity of a blind guess.
-        trained: after pre-training, on held-out text of the same kind.
-        foreign: the pre-trained model on another kind of text.
-        tuned: the same text after fine-tuning.
-        same_sense: mean cosine of "bank" in two sentences of one sense, for each layer.
-        other_sense: mean cosine of "bank" in two sentences of different senses, for each layer.
-        summary: what `embed` said of the file it wrote.
-        folder: where the model was left, if it was.
+        senses: Result of the first step. None if the bundled model is not installed.
+        before: Vocabulary size, which is the perplexity of a uniform guess.
+        trained: Perplexity of the pre-trained model on held-out text of its topic.
+        foreign: Perplexity of the pre-trained model on text of another topic.
+        tuned: Perplexity of the fine-tuned model on the same text.
+        same_sense: Mean cosine between occurrences of "bank" in the same sense, for each layer.
+        other_sense: Mean cosine between occurrences of "bank" in different senses, for each layer.
+        summary: Summary that `embed` returned.
+        folder: Folder of the saved model. None if it was not kept.
     """
 
     senses: SensesResult | None
@@ -77,22 +77,30 @@ class DemoResult:
     folder: str | None
 
     def __str__(self) -> str:
-        """Tell the story."""
-        senses = LEFT_OUT if self.senses is None else f"{MODEL}: {self.senses.summary}."
+        """Return a summary of all steps."""
+        senses = MODEL_MISSING if self.senses is None else self.senses.summary
         lines = [
             "",
-            "What happened:",
+            "Summary",
             "",
-            f"1. {senses}",
+            "1. Word senses",
+            f"   {senses}",
             "",
-            "And on tiny texts with a tiny model, which shows the way and not the quality:",
+            "Steps 2 to 4 use tiny texts and a tiny model. They show how ELMo is trained and used,",
+            "not how good it is.",
             "",
-            f"2. Pre-trained on sentences about a town. Perplexity: a blind guess {self.before:,}, "
-            f"after training {self.trained.mean:.1f}.",
-            "3. Fine-tuned on sentences about a kitchen. Perplexity there: "
-            f"{self.foreign.mean:,.1f} before, {self.tuned.mean:.1f} after.",
-            f"4. Embedded a file: {self.summary}",
-            '5. "bank" in six sentences, three of rivers and three of money, by mean cosine:',
+            "2. Pre-training on sentences about a town",
+            f"   Perplexity {self.trained.mean:.1f} on held-out sentences. A uniform guess has "
+            f"{self.before:,}.",
+            "",
+            "3. Fine-tuning on sentences about a kitchen",
+            f"   Perplexity {self.foreign.mean:,.1f} before and {self.tuned.mean:.1f} after.",
+            "",
+            "4. Using the model",
+            f"   {self.summary}",
+            "",
+            '   Mean cosine between vectors of "bank" in sentences about rivers and about money:',
+            "",
             f"   {'layer':>8}{'same sense':>14}{'other sense':>14}",
             *(
                 f"   {number:>8}{same:>14.3f}{other:>14.3f}"
@@ -100,22 +108,28 @@ class DemoResult:
                     zip(self.same_sense, self.other_sense, strict=True)
                 )
             ),
-            "   Layer 0 sees the letters alone: all are equal. The layers above see the sentence.",
+            "",
+            "   Layer 0 reads only the characters of the word, so its vectors are all the same.",
+            "   The layers above read the whole sentence, so their vectors depend on the context.",
         ]
         if self.folder is not None:
-            lines.append(f"6. The model is in {self.folder}; elmo info {self.folder} describes it.")
+            lines += [
+                "",
+                f"The pre-trained model was saved to {self.folder}. To describe it, run:",
+                f"   elmo info {self.folder}",
+            ]
         return "\n".join(lines)
 
 
 def demo(config: DemoConfig) -> DemoResult:
-    """Show what ELMo does: senses told apart, then its three steps on small texts."""
-    _say(f"1. Senses: {MODEL}, a bundled model, compares a word with itself in other sentences")
+    """Distinguish word senses with the bundled model, then train and use a tiny model."""
+    _report(f"Step 1 of 4: distinguish word senses with the bundled model {MODEL}")
     senses = bundled_senses()
-    _say(LEFT_OUT if senses is None else str(senses))
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        _say("2. Pre-train: prepare a small text and train a tiny model on it")
-        corpus = _corpus(folder, "town", town(N_TOWN, seed=1))
+    _report(MODEL_MISSING if senses is None else str(senses))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        _report(f"Step 2 of 4: pre-train a tiny model on {N_TOWN:,} sentences about a town")
+        corpus = _prepare_corpus(folder, "town", town(N_TOWN, seed=1))
         run = load_config(
             PretrainConfig,
             "tiny",
@@ -123,15 +137,15 @@ def demo(config: DemoConfig) -> DemoResult:
             presets(),
         )
         trained = pretrain(run)
-        _say("3. Fine-tune: go on with it on another text")
-        other = _corpus(folder, "kitchen", kitchen(N_KITCHEN, seed=2))
+        _report(f"Step 3 of 4: fine-tune the model on {N_KITCHEN:,} sentences about a kitchen")
+        other_corpus = _prepare_corpus(folder, "kitchen", kitchen(N_KITCHEN, seed=2))
         tuned = finetune(
             load_config(
                 FinetuneConfig,
                 None,
                 {
                     "model": str(folder / "pretrained"),
-                    "data": [str(other)],
+                    "data": [str(other_corpus)],
                     "out": str(folder / "tuned"),
                     "batch_size": 32,
                     "learning_rate": 3e-3,
@@ -144,47 +158,53 @@ def demo(config: DemoConfig) -> DemoResult:
         assert trained.best is not None
         assert tuned.before is not None
         assert tuned.best is not None
-        _say("4. Use: embed sentences, and compare a word in different ones")
+        _report('Step 4 of 4: embed sentences and compare the vectors of "bank"')
         model = ELMo.from_pretrained(folder / "pretrained")
-        kept = Path(config.out or folder / "tiny-elmo")
-        model.save_pretrained(kept)
+        saved = Path(config.out or folder / "tiny-elmo")
+        model.save_pretrained(saved)
         return DemoResult(
             senses=senses,
             before=model.config.n_softmax_words,
             trained=trained.best,
             foreign=tuned.before,
             tuned=tuned.best,
-            same_sense=_cosines(model, [RIVER, MONEY]),
-            other_sense=_cosines(model, [RIVER, MONEY], across=True),
-            summary=_embed(kept, folder),
+            same_sense=_mean_cosines(model, [RIVER, MONEY]),
+            other_sense=_mean_cosines(model, [RIVER, MONEY], across=True),
+            summary=_embed(saved, folder),
             folder=config.out,
         )
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     sys.stderr.write(f"\n{text}\n")
 
 
-def _corpus(folder: Path, name: str, sentences: Iterable[str]) -> Path:
+def _prepare_corpus(folder: Path, name: str, sentences: Iterable[str]) -> Path:
     text = folder / f"{name}.txt"
     text.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
     reading = ReadingConfig(tokenizer="english")
     corpus = CorpusConfig(reading, held_out=0.05, workers=1)
-    _say(str(prepare(PrepareConfig((str(text),), str(folder / name), corpus=corpus))))
+    _report(str(prepare(PrepareConfig((str(text),), str(folder / name), corpus=corpus))))
     return folder / name
 
 
 def _embed(model: Path, folder: Path) -> str:
-    """Write the vectors of the sentences to a file, and say what was written."""
+    """Write the vectors of the sentences to a file and return a summary."""
     lines, vectors = folder / "sentences.txt", folder / "vectors.h5"
     lines.write_text("".join(f"{line}\n" for line in RIVER + MONEY), encoding="utf-8")
     result = embed(EmbedConfig(str(lines), str(vectors), model=str(model), raw=True))
     return str(result).replace(str(vectors), vectors.name)
 
 
-def _cosines(model: ELMo, senses: list[list[str]], across: bool = False) -> tuple[float, ...]:
-    """Compare "bank" in sentences of one sense, or of two; a mean for each layer."""
-    banks = [
+def _mean_cosines(model: ELMo, senses: list[list[str]], across: bool = False) -> tuple[float, ...]:
+    """Return the mean cosine between vectors of "bank" for each layer.
+
+    Args:
+        model: Model.
+        senses: Sentences of each sense.
+        across: Compare occurrences of different senses instead of the same sense.
+    """
+    vectors = [
         [
             model.encode(line, layers="all")[:, model.tokenizer.words(line).index("bank")]
             for line in lines
@@ -192,13 +212,13 @@ def _cosines(model: ELMo, senses: list[list[str]], across: bool = False) -> tupl
         for lines in senses
     ]
     if across:
-        pairs = list(itertools.product(*banks))
+        pairs = list(itertools.product(*vectors))
     else:
-        pairs = [pair for lines in banks for pair in itertools.combinations(lines, 2)]
-    return tuple(np.mean([_cosine(one, other) for one, other in pairs], axis=0).tolist())
+        pairs = [pair for lines in vectors for pair in itertools.combinations(lines, 2)]
+    return tuple(np.mean([_cosine(x, y) for x, y in pairs], axis=0).tolist())
 
 
-def _cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Compare the vectors of each layer, (layers, dim), to (layers,)."""
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return np.asarray((one * other).sum(axis=1) / lengths, dtype=np.float32)
+def _cosine(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the cosine of two vectors (layers, dim) for each layer, (layers,)."""
+    lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    return np.asarray((x * y).sum(axis=1) / lengths, dtype=np.float32)

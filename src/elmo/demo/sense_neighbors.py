@@ -1,7 +1,8 @@
-"""Senses of a word told apart: its nearest occurrences in sentences written for this.
+"""Nearest occurrences of ambiguous words, in sentences written for the demo.
 
-Ten words, two senses each, fifteen sentences a sense. An occurrence is compared with all others of
-its word; where the nearest ones mean the same, the model has read the sentence and not the word.
+There are ten words with two senses each and fifteen sentences per sense. Each occurrence is
+compared with all others of its word. If the nearest ones have the same sense, the vectors
+distinguish the senses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,18 +15,18 @@ from elmo.embed.embedder import ELMo
 from elmo.evaluate.occurrence_index import OccurrenceIndex
 
 FILE = "senses.tsv"
-# Neighbours that are shown, and that count.
+# Number of neighbors that are shown and counted.
 N_NEAREST = 3
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A word in a sentence.
+    """Occurrence of a word in a sentence.
 
     Attributes:
-        word: as it stands there, once.
-        sense: a name for what it means.
-        sentence: raw text.
+        word: Word, which occurs once in the sentence.
+        sense: Name of its sense.
+        sentence: Raw text.
     """
 
     word: str
@@ -35,81 +36,81 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class SenseNeighbors:
-    """The nearest occurrences of a word in one of its senses.
+    """Nearest neighbors of an occurrence.
 
     Attributes:
-        query: the occurrence asked about.
-        nearest: the nearest others, the nearest first, with their cosines.
+        query: Occurrence.
+        nearest: Nearest other occurrences of the word with their cosines, nearest first.
     """
 
     query: Occurrence
     nearest: tuple[tuple[Occurrence, float], ...]
 
     @property
-    def is_right(self) -> bool:
-        """Whether most of the nearest mean the same."""
-        same = sum(found.sense == self.query.sense for found, _ in self.nearest)
-        return 2 * same > len(self.nearest)
+    def is_correct(self) -> bool:
+        """Whether most of the neighbors have the sense of the query."""
+        n_same = sum(neighbor.sense == self.query.sense for neighbor, _ in self.nearest)
+        return 2 * n_same > len(self.nearest)
 
     def __str__(self) -> str:
-        """Show the query and what was found."""
+        """Return the query, and cosine, sense and sentence of each neighbor."""
         lines = [f"{self.query.word} ({self.query.sense})  {self.query.sentence}"]
-        width = max(len(one.sense) for one in (self.query, *(found for found, _ in self.nearest)))
+        occurrences = (self.query, *(neighbor for neighbor, _ in self.nearest))
+        width = max(len(occurrence.sense) for occurrence in occurrences)
         lines += [
-            f"  {cosine:.2f}  {found.sense:<{width}}  {found.sentence}"
-            for found, cosine in self.nearest
+            f"  {cosine:.2f}  {neighbor.sense:<{width}}  {neighbor.sentence}"
+            for neighbor, cosine in self.nearest
         ]
         return "\n".join(lines)
 
 
-def occurrences() -> list[Occurrence]:
-    """Give the sentences that come with the program."""
+def load_occurrences() -> list[Occurrence]:
+    """Load the sentences of the demo, which are part of the package."""
     text = resources.files("elmo.demo").joinpath(FILE).read_text(encoding="utf-8")
     return [Occurrence(*line.split("\t")) for line in text.splitlines()]
 
 
 def nearest_occurrences(
-    elmo: ELMo, given: Sequence[Occurrence], *, layer: int, n_nearest: int = N_NEAREST
+    elmo: ELMo, occurrences: Sequence[Occurrence], *, layer: int, n_nearest: int = N_NEAREST
 ) -> list[SenseNeighbors]:
-    """Find for each occurrence the nearest others of the same word.
+    """Find the nearest other occurrences of the same word for each occurrence.
 
     Args:
-        elmo: gives the vectors.
-        given: what is compared.
-        layer: whose vectors.
-        n_nearest: how many to keep.
+        elmo: Model.
+        occurrences: Occurrences to compare.
+        layer: Layer of the vectors.
+        n_nearest: Number of neighbors of each occurrence.
     """
-    sentences = [elmo.tokenizer.words(one.sentence) for one in given]
+    sentences = [elmo.tokenizer.words(occurrence.sentence) for occurrence in occurrences]
     vectors = np.stack(
         [
-            found[words.index(one.word)]
-            for one, words, found in zip(
-                given, sentences, elmo.encode(sentences, layers=layer), strict=True
+            sentence_vectors[words.index(occurrence.word)]
+            for occurrence, words, sentence_vectors in zip(
+                occurrences, sentences, elmo.encode(sentences, layers=layer), strict=True
             )
         ]
     )
-    index = OccurrenceIndex([one.word for one in given], vectors)
+    index = OccurrenceIndex([occurrence.word for occurrence in occurrences], vectors)
     results = []
-    for number, (one, vector) in enumerate(zip(given, vectors, strict=True)):
-        found = index.nearest(one.word, vector, n_nearest, [number])
-        results.append(
-            SenseNeighbors(one, tuple((given[place], cosine) for place, cosine in found))
-        )
+    for row, (occurrence, vector) in enumerate(zip(occurrences, vectors, strict=True)):
+        nearest = index.nearest(occurrence.word, vector, n_nearest, [row])
+        neighbors = tuple((occurrences[number], cosine) for number, cosine in nearest)
+        results.append(SenseNeighbors(occurrence, neighbors))
     return results
 
 
-def n_distinguished(shares: Mapping[str, Mapping[str, float]]) -> int:
-    """Count the words both of whose senses are found by more than half of their occurrences."""
-    return sum(min(senses.values()) > 0.5 for senses in shares.values())
-
-
-def are_distinguished(found: Sequence[SenseNeighbors]) -> dict[str, dict[str, float]]:
-    """Give for each word and sense the share of its occurrences whose neighbours are right."""
-    right: dict[str, dict[str, list[bool]]] = {}
-    for one in found:
-        senses = right.setdefault(one.query.word, {})
-        senses.setdefault(one.query.sense, []).append(one.is_right)
+def correct_fractions(neighbors: Sequence[SenseNeighbors]) -> dict[str, dict[str, float]]:
+    """Return the fraction of occurrences with correct neighbors for each word and sense."""
+    is_correct: dict[str, dict[str, list[bool]]] = {}
+    for item in neighbors:
+        senses = is_correct.setdefault(item.query.word, {})
+        senses.setdefault(item.query.sense, []).append(item.is_correct)
     return {
-        word: {sense: sum(marks) / len(marks) for sense, marks in senses.items()}
-        for word, senses in right.items()
+        word: {sense: sum(values) / len(values) for sense, values in senses.items()}
+        for word, senses in is_correct.items()
     }
+
+
+def n_distinguished(fractions: Mapping[str, Mapping[str, float]]) -> int:
+    """Return the number of words whose senses all have a correct fraction above one half."""
+    return sum(min(senses.values()) > 0.5 for senses in fractions.values())

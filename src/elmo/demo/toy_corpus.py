@@ -1,13 +1,13 @@
-"""Two small texts drawn from patterns: a town with two kinds of bank, and a kitchen.
+"""Two small texts generated from patterns: a town with two senses of "bank", and a kitchen.
 
-Written for this project; simple enough to be learned in a minute, and a model that has learned the
-first has never heard of the second.
+They were written for this project. They are simple enough to be learned in a minute, and their
+words are so different that a model trained on the first text does not know the second.
 """
 
 import random
 from collections.abc import Iterator
 
-PEOPLE = ["Anna", "Bert", "Clara", "David", "Emma", "Felix", "my sister", "our neighbour"]
+PEOPLE = ["Anna", "Bert", "Clara", "David", "Emma", "Felix", "my sister", "our neighbor"]
 TOWN = {
     "person": PEOPLE,
     "animal": ["heron", "fox", "otter", "duck", "dog", "swan"],
@@ -17,10 +17,10 @@ TOWN = {
     "plant": ["reeds", "willows", "flowers", "grass", "nettles"],
     "rest": ["sat", "slept", "waited", "stood", "rested"],
     "money": ["money", "coins", "savings", "notes", "wages"],
-    "paper": ["loan", "cheque", "account", "mortgage", "letter"],
+    "paper": ["loan", "check", "account", "mortgage", "letter"],
     "clerk": ["clerk", "manager", "guard", "cashier"],
-    "act": ["opened", "closed", "signed", "checked", "refused"],
-    "street": ["High Street", "Mill Lane", "the market square", "the corner"],
+    "act": ["opened", "closed", "signed", "checked", "rejected"],
+    "street": ["High Street", "Mill Road", "the market square", "the corner"],
     "day": ["on Monday", "in the morning", "after lunch", "last week", "every Friday"],
     "season": ["in spring", "in summer", "at dawn", "at night", "before the rain"],
 }
@@ -40,7 +40,7 @@ MONEY_BANK = [
     "The {clerk} counted the {money} at the bank and {act} the {paper}.",
     "{person} {act} an account with the bank {day}.",
 ]
-ELSEWHERE = [
+OTHER_PLACES = [
     "{person} walked along {street} {day}.",
     "The {animal} swam in the {water} {season}.",
     "{person} gave the {clerk} a {paper} {day}.",
@@ -66,23 +66,23 @@ COOKING = [
 
 
 def town(count: int, seed: int) -> Iterator[str]:
-    """Give sentences about the town; a river's bank and a bank of money in equal parts."""
-    yield from _drawn(count, seed, (RIVER_BANK, MONEY_BANK, ELSEWHERE), TOWN)
+    """Yield sentences about the town, with both senses of "bank" in equal parts."""
+    yield from _sample(count, seed, (RIVER_BANK, MONEY_BANK, OTHER_PLACES), TOWN)
 
 
 def kitchen(count: int, seed: int) -> Iterator[str]:
-    """Give sentences about the kitchen."""
-    yield from _drawn(count, seed, (COOKING,), KITCHEN)
+    """Yield sentences about the kitchen."""
+    yield from _sample(count, seed, (COOKING,), KITCHEN)
 
 
-def _drawn(
-    count: int, seed: int, kinds: tuple[list[str], ...], words: dict[str, list[str]]
+def _sample(
+    count: int, seed: int, topics: tuple[list[str], ...], words: dict[str, list[str]]
 ) -> Iterator[str]:
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(count):
-        pattern = draw.choice(draw.choice(kinds))
+        pattern = rng.choice(rng.choice(topics))
         parts = pattern.replace("}", "{").split("{")
-        # Every second part is the name of a list.
-        parts[1::2] = [draw.choice(words[name]) for name in parts[1::2]]
+        # Every second part is the name of a word list.
+        parts[1::2] = [rng.choice(words[name]) for name in parts[1::2]]
         sentence = "".join(parts)
         yield sentence[0].upper() + sentence[1:]

@@ -1,7 +1,7 @@
-"""The demo's first chapter: the bundled English model tells the senses of a word apart.
+"""First step of the demo: the bundled English model distinguishes the senses of words.
 
-As in Table 4 of the ELMo paper a word is looked up by its nearest occurrences. Nobody picked what
-is shown: it is the first sentence of each sense in the file, whatever was found for it.
+As in Table 4 of the ELMo paper, it shows the nearest occurrences of a word. The examples are not
+hand-picked: they are the first sentence of each sense in the file, also if the model is wrong.
 """
 
 import time
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from elmo.demo.sense_neighbors import (
     SenseNeighbors,
-    are_distinguished,
+    correct_fractions,
+    load_occurrences,
     n_distinguished,
     nearest_occurrences,
-    occurrences,
 )
 from elmo.embed.embedder import ELMo
 from elmo.formats import bundled
@@ -23,50 +23,52 @@ SHOWN = ("play", "bank")
 
 @dataclass(frozen=True)
 class SensesResult:
-    """What the bundled model made of the sentences.
+    """Result of the first step.
 
     Attributes:
-        found: the nearest occurrences of each occurrence.
-        seconds: what it took, reading the model included.
+        found: Nearest occurrences of each occurrence.
+        seconds: Time taken, including loading the model.
     """
 
     found: tuple[SenseNeighbors, ...]
     seconds: float
 
     @property
-    def firsts(self) -> list[SenseNeighbors]:
-        """What was found for the first sentence of each sense of the words shown."""
-        firsts: dict[tuple[str, str], SenseNeighbors] = {}
-        for one in self.found:
-            firsts.setdefault((one.query.word, one.query.sense), one)
-        return [one for word in SHOWN for (other, _), one in firsts.items() if other == word]
+    def examples(self) -> list[SenseNeighbors]:
+        """Neighbors of the first sentence of each sense, for the words that are shown."""
+        first: dict[tuple[str, str], SenseNeighbors] = {}
+        for item in self.found:
+            first.setdefault((item.query.word, item.query.sense), item)
+        return [item for word in SHOWN for (other, _), item in first.items() if other == word]
 
     @property
     def summary(self) -> str:
-        """How many words are told apart, and how long it took."""
-        words = are_distinguished(self.found)
+        """Number of words whose senses are distinguished, and the time taken."""
+        fractions = correct_fractions(self.found)
         return (
-            f"{n_distinguished(words)} of {len(words)} words are told apart "
-            f"({len(self.found)} sentences, {self.seconds:.1f} s)"
+            f"{MODEL} distinguishes the two senses of {n_distinguished(fractions)} out of "
+            f"{len(fractions)} words ({len(self.found)} sentences, {self.seconds:.1f} s)."
         )
 
     def __str__(self) -> str:
-        """Show what was found for the first sentences, and the summary."""
-        shown = [
-            "The nearest occurrences of the first sentence of each sense, with cosine and sense:",
-            *map(str, self.firsts),
-            f"{self.summary}: in both senses most occurrences\n"
-            "have neighbours most of which mean the same.",
+        """Return the examples and the summary."""
+        paragraphs = [
+            "Below each sentence are the three occurrences of the same word with the most similar\n"
+            "vectors: cosine, sense and sentence.",
+            *map(str, self.examples),
+            f"{self.summary}\n"
+            "A word counts if, for most sentences of both senses, most of the nearest occurrences\n"
+            "have the same sense.",
         ]
-        return "\n\n".join(shown)
+        return "\n\n".join(paragraphs)
 
 
 def bundled_senses() -> SensesResult | None:
-    """Look for the nearest occurrences with the bundled model; None where it is missing."""
+    """Find the nearest occurrences with the bundled model; None if it is not installed."""
     folder = bundled.installed().get(MODEL)
     if folder is None:
         return None
     start = time.perf_counter()
     elmo = ELMo.from_pretrained(folder)
-    found = nearest_occurrences(elmo, occurrences(), layer=elmo.config.n_layers - 1)
+    found = nearest_occurrences(elmo, load_occurrences(), layer=elmo.config.n_layers - 1)
     return SensesResult(tuple(found), time.perf_counter() - start)
