@@ -156,7 +156,7 @@ def test_read_squad_rejects_invalid_file(write, value, message):
 
 
 def test_read_squad_rejects_tokenizer_that_changes_words(write):
-    with pytest.raises(FormatError, match="question 1: The word 'he' .*not found"):
+    with pytest.raises(FormatError, match=r"question 1: The word 'he' .*not found"):
         read_squad(write(squad(qa(("He", 0)))), split=lambda text: text.lower().split())
 
 
