@@ -1,4 +1,7 @@
-"""Functions for child processes in tests; it imports little, because each process imports it."""
+"""Functions that tests run in child processes.
+
+Each child process imports this module, so it has few imports.
+"""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Bags of character n-grams and the classifier over them."""
+"""Tests of bags of character n-grams and the n-gram classifier."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ TEXTS = st.lists(st.lists(WORD, max_size=4).map(tuple), min_size=1, max_size=5)
 
 
 def list_ngrams(text, max_ngram):
-    """Return all n-grams of a text, by a simple loop."""
+    """Return all character n-grams of a text, computed with a simple loop."""
     joined = f" {' '.join(text)} "
     return [
         joined[start : start + n]
@@ -34,7 +34,7 @@ def list_ngrams(text, max_ngram):
 
 
 def weights_of(bags):
-    """Return the weights of each text by bucket."""
+    """Return the n-gram weights of each text by hash bucket."""
     ends = [*bags.starts[1:].tolist(), len(bags.rows)]
     return [
         dict(zip(bags.rows[a:b].tolist(), bags.weights[a:b].tolist(), strict=True))
@@ -43,13 +43,13 @@ def weights_of(bags):
 
 
 @given(TEXTS, st.integers(1, 4))
-def test_bags_equal_simple_count(texts, max_ngram):
+def test_ngram_bags_match_a_simple_count(texts, max_ngram):
     bags = NgramBags.from_texts(texts, max_ngram, N_BUCKETS)
     assert bags.rows.min() >= 0
     assert bags.rows.max() < N_BUCKETS
     for text, weights in zip(texts, weights_of(bags), strict=True):
         counts = Counter(list_ngrams(text, max_ngram))
-        # Hash collisions are rare with few n-grams; after one there is nothing to compare.
+        # Hash collisions are rare with few n-grams; texts with a collision cannot be compared.
         if len(weights) == len(counts):
             expected = torch.tensor([1 + math.log(n) for n in counts.values()])
             expected *= LENGTH / expected.norm()
@@ -68,12 +68,12 @@ def test_ngram_has_same_bucket_in_all_texts():
 
 
 @given(TEXTS)
-def test_bag_is_independent_of_other_texts(texts):
+def test_ngram_bag_does_not_depend_on_other_texts(texts):
     together = weights_of(NgramBags.from_texts(texts, 3, N_BUCKETS))
     assert together == [weights_of(NgramBags.from_texts([text], 3, N_BUCKETS))[0] for text in texts]
 
 
-def test_bag_has_fixed_norm_despite_repetitions():
+def test_ngram_bag_has_fixed_norm_for_repeated_ngrams():
     bags = NgramBags.from_texts([("a",), ("a", "long", "text"), ("ha" * 500,), ()], 3, N_BUCKETS)
     vectors = torch.zeros(4, N_BUCKETS)
     for vector, weights in zip(vectors, weights_of(bags), strict=True):
@@ -82,7 +82,7 @@ def test_bag_has_fixed_norm_despite_repetitions():
     torch.testing.assert_close(vectors.norm(dim=1), torch.full((4,), LENGTH))
 
 
-def test_lstm_and_ngrams_have_own_losses_and_common_prediction():
+def test_head_adds_ngram_loss_and_averages_log_probabilities():
     torch.manual_seed(0)
     head = ClassificationHead(dim=6, n_labels=3, dropout=0.0, ngram_buckets=50)
     torch.nn.init.normal_(head.vote.table)
@@ -108,7 +108,7 @@ def test_lstm_and_ngrams_have_own_losses_and_common_prediction():
     torch.testing.assert_close(torch.tensor(head.predict([texts])), expected)
 
 
-def test_ngram_classifier_is_trained_saved_and_batch_invariant(tmp_path):
+def test_ngram_classifier_is_trained_and_saved_and_does_not_depend_on_batch(tmp_path):
     write_jsonl(tmp_path / "train.jsonl", LABELED)
     config = task_config(tmp_path / "run", train=str(tmp_path / "train.jsonl"), max_steps=3)
     config = dataclasses.replace(
@@ -137,12 +137,12 @@ def test_config_rejects_invalid_ngram_length(tmp_path, char_ngrams):
 
 
 @pytest.mark.parametrize("n_buckets", [0, 2**24 + 1])
-def test_config_rejects_invalid_number_of_buckets(tmp_path, n_buckets):
+def test_config_rejects_invalid_number_of_ngram_buckets(tmp_path, n_buckets):
     with pytest.raises(ConfigError, match="ngram_buckets must be from 1 to 16,777,216"):
         task_config(tmp_path, ngram_buckets=n_buckets)
 
 
-def test_config_rejects_ngrams_for_other_tasks(tmp_path):
+def test_config_rejects_ngrams_unless_task_is_classification(tmp_path):
     with pytest.raises(
         ConfigError, match=r"char_ngrams \(3\) is only supported for classification"
     ):

@@ -1,4 +1,4 @@
-"""The task encoder."""
+"""Tests of the task encoder."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from elmo.tasks.packed_batch import PackedBatch
         ("both", 0, 7 + 10),
     ],
 )
-def test_encoder_returns_documented_width(placement, hidden, width):
+def test_encoder_output_has_the_declared_dimension(placement, hidden, width):
     encoder = TaskEncoder(
         config=TaskEncoderConfig(hidden=hidden, depth=2),
         elmo=TaskELMoConfig(placement=placement),
@@ -34,7 +34,7 @@ def test_encoder_returns_documented_width(placement, hidden, width):
     assert (encoder.mix is None) == (placement == "input")
 
 
-def test_encoder_without_elmo_has_no_mix():
+def test_encoder_without_elmo_has_no_layer_mix():
     encoder = TaskEncoder(
         config=TaskEncoderConfig(hidden=4), elmo=TaskELMoConfig(placement="both"), input_dim=3
     )
@@ -44,7 +44,7 @@ def test_encoder_without_elmo_has_no_mix():
 
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
 @pytest.mark.parametrize("task", ["classification", "tagging"])
-def test_vectors_and_losses_are_independent_of_batch_and_padding(tmp_path, use, task):
+def test_word_vectors_and_losses_do_not_depend_on_batch_and_padding(tmp_path, use, task):
     examples = EXAMPLES[task]
     model = write_elmo(tmp_path / "elmo")
     texts = [example.words for example in examples]
@@ -73,7 +73,7 @@ def test_vectors_and_losses_are_independent_of_batch_and_padding(tmp_path, use, 
     torch.testing.assert_close(batch_loss, (torch.stack(losses) * sizes).sum() / sizes.sum())
 
 
-def test_locked_dropout_drops_features_of_all_words():
+def test_locked_dropout_drops_the_same_features_for_all_words():
     torch.manual_seed(0)
     x = torch.ones(4, 6, 50)
     dropped = locked_dropout(x, 0.5, training=True)
@@ -84,7 +84,7 @@ def test_locked_dropout_drops_features_of_all_words():
     assert locked_dropout(x, 0.0, training=True) is x
 
 
-def test_encoder_applies_dropout_in_training_only():
+def test_encoder_applies_dropout_only_in_training():
     torch.manual_seed(0)
     config = TaskEncoderConfig(hidden=8, depth=2, input_dropout=0.5, dropout=0.5)
     encoder = TaskEncoder(config=config, elmo=TaskELMoConfig(model=None), input_dim=7)

@@ -1,4 +1,4 @@
-"""The estimators `Classifier` and `Tagger`."""
+"""Tests of the estimators `Classifier` and `Tagger`."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def no_plots(monkeypatch):
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """A classifier that has overfitted its examples."""
+    """A classifier that has overfitted its training examples."""
     name = write_elmo(tmp_path_factory.mktemp("elmo"))
     settings = {**OPTIONS, "epochs": 25, "evaluate_every": 50, "model": name}
     with pytest.MonkeyPatch.context() as patch:
@@ -35,11 +35,11 @@ def fitted(tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("error")
-def test_classifier_predicts_scores_and_survives_saving(fitted, tmp_path):
+def test_classifier_predicts_and_scores_before_and_after_saving(fitted, tmp_path):
     assert fitted.labels == ["bad", "good"]
     assert fitted.predict(TEXTS).tolist() == LABELS
     assert (fitted.predict(TEXTS) == LABELS).mean() == 1
-    # Lists of words are the same texts.
+    # The same texts as lists of words.
     assert fitted.predict(text.split() for text in TEXTS).tolist() == LABELS
     for answer, row in zip(fitted.answers(TEXTS), fitted.predict_proba(TEXTS), strict=True):
         assert row.tolist() == [answer.probabilities["bad"], answer.probabilities["good"]]
@@ -65,8 +65,8 @@ def test_classifier_predicts_scores_and_survives_saving(fitted, tmp_path):
 
 
 @pytest.mark.parametrize("label_type", [int, bool, np.int64, np.bool_])
-def test_classifier_keeps_type_of_integer_labels(tmp_path, label_type):
-    """The data sets of scikit-learn have integer labels."""
+def test_classifier_predicts_integers_if_labels_are_integers(tmp_path, label_type):
+    """Data sets in scikit-learn have integer labels."""
     labels = [label_type(label == "good") for label in LABELS]
     model = Classifier(**{**OPTIONS, "epochs": 25, "evaluate_every": 50})
     model.fit(TEXTS, labels, dev=(TEXTS, np.array(labels)))
@@ -97,7 +97,7 @@ def test_tagger_with_fine_tuned_elmo_predicts_and_loads(tmp_path):
     assert loaded.predict(SENTENCES) == tagger.predict(SENTENCES)
 
 
-def test_fit_depends_on_seed_only(tmp_path):
+def test_fitted_classifier_is_determined_by_seed(tmp_path):
     rows = []
     for seed in (1, 1, 2):
         torch.manual_seed(len(rows))
@@ -106,7 +106,7 @@ def test_fit_depends_on_seed_only(tmp_path):
     assert rows[0] == rows[1] != rows[2]
 
 
-def test_unfitted_estimator_raises():
+def test_unfitted_estimator_raises_config_error():
     model = Classifier()
     for use in (lambda: model.predict(TEXTS), lambda: model.labels, lambda: model.save("x")):
         with pytest.raises(ConfigError, match=r"This Classifier is not fitted\. Call fit or l"):
@@ -145,7 +145,7 @@ def test_estimator_rejects_unknown_settings():
 @pytest.mark.parametrize(
     ("estimator", "texts", "targets", "message"),
     [
-        (Classifier, ["a", "b"], ["x"], "There are 2 texts, but 1 targets"),
+        (Classifier, ["a", "b"], ["x"], "There are 2 texts but 1 targets"),
         (Classifier, [], [], "There are no texts"),
         (Classifier, ["a", " "], ["x", "y"], "Text 1 has no words"),
         (Classifier, ["a", []], ["x", "y"], "Text 1 has no words"),
@@ -158,7 +158,7 @@ def test_estimator_rejects_unknown_settings():
         (Classifier, ["a", ["b", 2]], ["x", "y"], "Text 1 must be a string or a list of words"),
         (Classifier, ["a", "b"], [0.5, 1], "example '0' has the target 0.5; expected a label"),
         (Classifier, ["a", "b"], [None, "x"], "'0' has the target None; expected a label"),
-        (Tagger, ["a b"], [["X"]], "Text 0 has 2 words, but 1 tags"),
+        (Tagger, ["a b"], [["X"]], "Text 0 has 2 words but 1 tags"),
         (Tagger, ["a b"], ["XY"], "'0' has the target 'XY'; expected one tag per word"),
         (Tagger, ["a b"], [3], "'0' has the target 3; expected one tag per word"),
     ],
@@ -169,7 +169,7 @@ def test_fit_rejects_invalid_texts_and_targets(estimator, texts, targets, messag
 
 
 def test_fitted_estimator_rejects_invalid_texts_and_targets(fitted):
-    with pytest.raises(InputError, match="There are 20 texts, but 1 targets"):
+    with pytest.raises(InputError, match="There are 20 texts but 1 targets"):
         fitted.score(TEXTS, ["good"])
     with pytest.raises(InputError, match=r"has the target 1\.5; expected a label"):
         fitted.evaluate(["a"], [1.5])
@@ -196,7 +196,7 @@ def test_package_exports_public_names():
         elmo.tasks.Parser  # noqa: B018
 
 
-def test_estimator_rejects_settings_of_files():
+def test_estimator_rejects_file_settings():
     for name, value in (("train", "a.txt"), ("reader", "conll"), ("seeds", 3), ("dry_run", True)):
         with pytest.raises(ConfigError, match=f"Unknown setting: {name}. Expected one of"):
             Classifier(**{name: value})
@@ -215,7 +215,7 @@ def test_fit_trains_on_a_fraction_of_the_examples(monkeypatch):
     assert n_examples == [18, 9]
 
 
-def test_loaded_estimator_has_its_settings(fitted, tmp_path):
+def test_loaded_estimator_has_the_settings_it_was_fitted_with(fitted, tmp_path):
     fitted.save(tmp_path / "saved")
     loaded = Classifier.load(tmp_path / "saved", device="cpu").get_params()
     params = {**fitted.get_params(), "character_filters": ((1, 4), (2, 4))}

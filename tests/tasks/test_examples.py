@@ -1,4 +1,4 @@
-"""Labeled examples."""
+"""Tests of the data class `Example`."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 from elmo.tasks.examples import Example
 
 
-def test_example_is_frozen_and_has_defaults():
+def test_example_is_immutable_and_has_default_values():
     example = Example((("a", "b"), ("c",)), "yes", "7")
     assert example.words == ("a", "b")
     assert Example((("a",),)) == Example((("a",),), None, "")

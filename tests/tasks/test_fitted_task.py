@@ -1,4 +1,4 @@
-"""The folder of a fitted task model: exact round trips, and clear errors for damaged files."""
+"""Tests of the model folder of a fitted task: exact round trips, and errors for damaged files."""
 
 import json
 
@@ -26,7 +26,7 @@ def word_vectors(tmp_path):
 
 
 def perturb(fitted):
-    """Change all weights, so that none has its initial value."""
+    """Change all weights so that they differ from their initial values."""
     torch.manual_seed(5)
     for value in fitted.built.model.parameters():
         value.data += 0.1 * torch.randn_like(value)
@@ -70,12 +70,12 @@ def test_loaded_model_equals_saved_model(tmp_path, model, word_vectors, task, us
     assert files == {"config.json", "model.safetensors", "static.txt", *tuned}
 
 
-def test_load_accepts_training_folder(tmp_path):
+def test_load_fitted_task_accepts_training_folder(tmp_path):
     make_fitted_task(tmp_path).save(tmp_path / "run" / "model")
     assert load_fitted_task(tmp_path / "run").labels == ["bad", "good"]
 
 
-def test_save_replaces_previous_model(tmp_path, word_vectors):
+def test_saving_fitted_task_replaces_previous_model(tmp_path, word_vectors):
     make_fitted_task(tmp_path, word_vectors=word_vectors).save(tmp_path / "model")
     make_fitted_task(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
     assert not (tmp_path / "model" / "static.txt").exists()
@@ -85,7 +85,7 @@ def test_save_replaces_previous_model(tmp_path, word_vectors):
         make_fitted_task(tmp_path).save(tmp_path / "file")
 
 
-def test_predictions_are_in_order_and_batch_invariant(tmp_path, monkeypatch):
+def test_predictions_are_in_order_and_do_not_depend_on_batch(tmp_path, monkeypatch):
     fitted = perturb(make_fitted_task(tmp_path, TAGGED, task="tagging"))
     predictions = fitted.predict(TAGGED)
     assert predictions == [fitted.predict([example])[0] for example in TAGGED]
@@ -97,13 +97,13 @@ def test_predictions_are_in_order_and_batch_invariant(tmp_path, monkeypatch):
     assert fitted.built.model.training
 
 
-def test_load_rejects_changed_frozen_elmo(tmp_path):
+def test_load_fitted_task_rejects_changed_frozen_elmo(tmp_path):
     name = write_elmo(tmp_path / "elmo")
     make_fitted_task(tmp_path, model=name).save(tmp_path / "model")
     load_fitted_task(tmp_path / "model")
     write_elmo(tmp_path / "elmo", seed=1)
     with pytest.raises(
-        ConfigError, match=r"was trained with another ELMo than .* Fit the task again"
+        ConfigError, match=r"was trained with a different ELMo model .* Fit the task again"
     ):
         load_fitted_task(tmp_path / "model")
 
@@ -202,11 +202,11 @@ def write(name, data):
         ),
         (truncate("model.safetensors"), "is not a complete fitted task model"),
         (lambda folder: (folder / "static.txt").unlink(), "is not a complete .*size mismatch"),
-        (write("static.txt", b"fine\n"), "static.txt has 1 words, but there are 4 vectors"),
+        (write("static.txt", b"fine\n"), "static.txt has 1 words but there are 4 vectors"),
         (write("static.txt", b"fine\n\xff\n"), "is not a complete fitted task model: .*utf-8"),
     ],
 )
-def test_load_rejects_damaged_folder(tmp_path, word_vectors, damage, message):
+def test_load_fitted_task_rejects_damaged_model_folder(tmp_path, word_vectors, damage, message):
     make_fitted_task(tmp_path, LABELED, word_vectors=word_vectors).save(tmp_path / "model")
     damage(tmp_path / "model")
     with pytest.raises(FormatError, match=message) as raised:
@@ -214,14 +214,14 @@ def test_load_rejects_damaged_folder(tmp_path, word_vectors, damage, message):
     assert "\n" not in str(raised.value)
 
 
-def test_load_rejects_label_outside_scheme(tmp_path):
+def test_load_fitted_task_rejects_label_outside_tag_scheme(tmp_path):
     make_fitted_task(tmp_path, TAGGED, task="tagging").save(tmp_path / "model")
     edit_config(lambda record: record["labels"].__setitem__(0, "Q"))(tmp_path / "model")
     with pytest.raises(FormatError, match="'Q' is not a tag of the scheme"):
         load_fitted_task(tmp_path / "model")
 
 
-def test_load_rejects_unavailable_device(tmp_path):
+def test_load_fitted_task_rejects_unavailable_device(tmp_path):
     make_fitted_task(tmp_path).save(tmp_path / "model")
     with pytest.raises(ConfigError, match="Device 'nowhere' is not available"):
         load_fitted_task(tmp_path / "model", "nowhere")

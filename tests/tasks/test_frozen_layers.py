@@ -1,4 +1,4 @@
-"""Layers of a frozen ELMo: stored and computed values are equal, files are reused and atomic."""
+"""Tests of the stored layers of a frozen ELMo: values, reuse of files, atomic writes."""
 
 import shutil
 
@@ -20,7 +20,7 @@ def names(folder):
 
 @pytest.fixture
 def no_encoding(monkeypatch):
-    """Return a function after whose call encoding is an error."""
+    """Return a function that makes any later encoding fail."""
 
     def forbid():
         def fail(*arguments):
@@ -66,32 +66,32 @@ def test_existing_layers_file_is_reused(tmp_path, tiny, no_encoding):
         ("known", "all", [*TEXTS[:-1], (*TEXTS[-1], "more")]),
     ],
 )
-def test_other_model_layers_or_texts_are_another_file(tmp_path, tiny, fingerprint, layers, texts):
+def test_layers_file_depends_on_model_layers_and_texts(tmp_path, tiny, fingerprint, layers, texts):
     first = stored_layers(tiny, "known", "all", TEXTS, tmp_path)
     second = stored_layers(tiny, fingerprint, layers, texts, tmp_path)
     assert first.path != second.path
     assert len(names(tmp_path)) == 2
 
 
-def test_other_word_boundaries_are_another_file(tmp_path, tiny):
+def test_layers_file_depends_on_word_boundaries(tmp_path, tiny):
     splits = [[("a\tb",)], [("a", "b")], [("a\nb",)], [("a",), ("b",)], [("a b",)], [("a', 'b",)]]
     paths = {stored_layers(tiny, "known", "top", texts, tmp_path).path for texts in splits}
     assert len(paths) == len(splits)
 
 
-def test_top_layer_by_name_and_by_number_shares_a_file(tmp_path, tiny):
+def test_top_layer_selected_by_name_or_number_uses_the_same_file(tmp_path, tiny):
     paths = {stored_layers(tiny, "known", n, TEXTS, tmp_path).path for n in ("top", "2")}
     assert len(paths) == 1
 
 
-def test_full_disk_raises_before_writing(tmp_path, tiny, monkeypatch):
+def test_insufficient_disk_space_raises_before_layers_are_written(tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
     with pytest.raises(OutputError, match=r"words need .* GB free\. Use another --cache"):
         stored_layers(tiny, "known", "all", TEXTS, tmp_path)
     assert names(tmp_path) == []
 
 
-def test_cache_that_is_a_file_raises(tmp_path, tiny):
+def test_cache_path_that_is_a_file_raises(tmp_path, tiny):
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"Cannot create the folder .*file"):
         stored_layers(tiny, "known", "all", TEXTS, tmp_path / "file")
@@ -108,7 +108,7 @@ def test_damaged_layers_file_raises(tmp_path, tiny, size):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_interrupted_write_leaves_no_file(tmp_path, tiny, monkeypatch, error):
+def test_interrupted_write_leaves_no_layers_file(tmp_path, tiny, monkeypatch, error):
     encode = ComputedLayers.encode
 
     def interrupted(self, texts):
@@ -126,17 +126,17 @@ def test_interrupted_write_leaves_no_file(tmp_path, tiny, monkeypatch, error):
     assert [name.rsplit(".", 1)[1] for name in names(tmp_path)] == ["npy"]
 
 
-def test_chosen_layers_rejects_missing_layer():
+def test_chosen_layers_rejects_layer_number_out_of_range():
     elmo = ELMo(random_model())
     assert chosen_layers(elmo, "all") == [0, 1, 2]
     for layers in ("3", "0,3"):
         with pytest.raises(
-            ConfigError, match=f"layers is {layers}, but the model has layers 0 to 2"
+            ConfigError, match=f"layers is {layers}, but the model only has layers 0 to 2"
         ):
             chosen_layers(elmo, layers)
 
 
-def test_blank_layers_have_shape_of_computed_layers(tiny):
+def test_blank_layers_have_the_shape_of_computed_layers(tiny):
     for layers in ("all", "1"):
         blank, computed = (
             [vectors.shape for vectors in source(tiny, layers)(TEXTS)]

@@ -1,4 +1,4 @@
-"""Token indexer and input features."""
+"""Tests of the token indexer and the input features."""
 
 import numpy as np
 import pytest
@@ -20,28 +20,28 @@ def model(tmp_path_factory):
     return write_elmo(tmp_path_factory.mktemp("elmo"))
 
 
-def test_batch_has_mask_and_only_chosen_features():
+def test_token_batch_only_contains_mask_and_selected_features():
     batch = TokenIndexer().batch(TEXTS)
     assert batch.mask.tolist() == [[True] * n + [False] * (4 - n) for n in (3, 1, 4)]
     assert batch.layers is batch.token_rows is batch.word_vector_rows is batch.characters is None
 
 
-def test_word_vector_rows_fall_back_to_lowercase():
+def test_word_vector_lookup_falls_back_to_lowercase():
     batch = TokenIndexer(word_vector_rows=ROWS).batch(TEXTS)
     assert batch.word_vector_rows.tolist() == [[3, 2, 1, 0], [0, 0, 0, 0], [1, 0, 0, 2]]
 
 
-def test_characters_of_distinct_words_are_indexed():
+def test_characters_are_stored_once_per_distinct_word():
     batch = TokenIndexer(has_characters=True).batch([*TEXTS, ("x" * 99, "한국")])
     character_ids = batch.characters[batch.character_index]
     encoder = ByteCharacters(25)
     for text, rows in zip([*TEXTS, ("x" * 99, "한국")], character_ids, strict=True):
         assert torch.equal(rows[: len(text)], torch.from_numpy(encoder.ids(text)))
-    # Each distinct word is there once, after the two boundary tokens.
+    # Each distinct word is stored once, after the two boundary tokens.
     assert len(batch.characters) == 2 + len({word for text in TEXTS for word in text}) + 2
 
 
-def test_layers_are_padded_with_zeros(tiny):
+def test_elmo_layers_in_token_batch_are_padded_with_zeros(tiny):
     source = ComputedLayers(tiny, "all")
     batch = TokenIndexer(layers=source).batch(TEXTS)
     assert batch.layers.shape == (3, 3, 4, tiny.config.dim)
@@ -51,7 +51,7 @@ def test_layers_are_padded_with_zeros(tiny):
         assert not padded[len(vectors) :].any()
 
 
-def test_to_moves_all_tensors_except_batch_sizes(tiny):
+def test_token_batch_to_moves_all_tensors_except_batch_sizes(tiny):
     indexer = TokenIndexer(
         layers=ComputedLayers(tiny, "all"),
         mapper=tiny.mapper,
@@ -71,7 +71,7 @@ def test_to_moves_all_tensors_except_batch_sizes(tiny):
 
 
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
-def test_vectors_have_documented_width_and_zero_padding(tmp_path, model, use):
+def test_input_vectors_have_declared_dimension_and_zero_padding(tmp_path, model, use):
     word_vectors = tmp_path / "vectors.txt"
     word_vectors.write_text("fine 1 2\nfilm 3 4\n")
     fitted = make_fitted_task(
@@ -91,7 +91,7 @@ def test_vectors_have_documented_width_and_zero_padding(tmp_path, model, use):
 
 
 @pytest.mark.parametrize("layers", ["all", "top", "0"])
-def test_fine_tuned_and_frozen_elmo_have_same_initial_vectors(tmp_path, model, layers):
+def test_fine_tuned_and_frozen_elmo_start_with_the_same_vectors(tmp_path, model, layers):
     outputs = []
     for use in ("frozen", "tuned"):
         fitted = make_fitted_task(
@@ -106,7 +106,7 @@ def test_fine_tuned_and_frozen_elmo_have_same_initial_vectors(tmp_path, model, l
 
 
 @pytest.mark.parametrize(("layers", "count"), [("all", 3), ("top", 1), ("1", 1)])
-def test_mix_has_the_chosen_layers(tmp_path, model, layers, count):
+def test_layer_mix_uses_the_selected_layers(tmp_path, model, layers, count):
     fitted = make_fitted_task(tmp_path / "run", model=model, layers=layers)
     assert len(fitted.built.model.features.mix.mix.weights) == count
     batch = fitted.built.indexer.batch([("fine", "film")])
@@ -117,7 +117,7 @@ def test_mix_has_the_chosen_layers(tmp_path, model, layers, count):
     assert len(layer_vectors) == count
 
 
-def test_gamma_is_trained_only_if_configured():
+def test_layer_mix_gamma_is_trained_only_if_configured():
     for gamma in (True, False):
         mix = ELMoMix(TaskELMoConfig(gamma=gamma, elmo_dropout=0.0), 3)
         mix(torch.randn(3, 2, 4, 5)).sum().backward()
@@ -125,7 +125,7 @@ def test_gamma_is_trained_only_if_configured():
         assert (mix.mix.gamma.grad is not None) == gamma
 
 
-def test_mix_applies_dropout_in_training_only():
+def test_layer_mix_applies_dropout_only_in_training():
     torch.manual_seed(0)
     mix, layers = ELMoMix(TaskELMoConfig(elmo_dropout=0.5), 1), torch.ones(1, 4, 50, 5)
     share = (mix(layers) == 0).float().mean()
@@ -146,7 +146,7 @@ def test_word_vectors_are_trained_only_if_configured(tune):
     gradient = features.word_vectors.weight.grad
     assert (gradient is not None) == tune
     if tune:
-        # The vector of unknown words stays zero.
+        # The vector for unknown words is still zero.
         assert gradient.any(dim=1).tolist() == [False, True, True, True]
 
 

@@ -1,4 +1,4 @@
-"""Loading of the examples of a config."""
+"""Tests of loading the examples named in a config."""
 
 import pytest
 from small_tasks import LABELED, TAGGED, write_conll, write_jsonl
@@ -11,21 +11,21 @@ from elmo.tasks.load_examples import read_examples, split_off_dev, subsample, tr
 MANY = [Example(((f"w{n}",),), "x") for n in range(100)]
 
 
-def test_development_set_is_a_fixed_tenth_of_training_file(tmp_path):
+def test_default_development_set_is_a_fixed_tenth_of_the_training_file(tmp_path):
     path = write_jsonl(tmp_path / "train.jsonl", MANY)
     parts = [training_examples(ExamplesConfig(train=path), str.split, seed) for seed in (1, 2)]
     assert parts[0] == parts[1]
     train, dev = parts[0]
     assert (len(train), len(dev)) == (90, 10)
-    # Both are in the order of the file, and together they are the whole file.
+    # Both sets are in file order, and together they contain every example.
     numbers = [[int(example.words[0][1:]) for example in part] for part in (train, dev)]
     assert numbers == [sorted(part) for part in numbers]
     assert sorted(numbers[0] + numbers[1]) == list(range(100))
-    # The split of seed 0 must not change between machines and versions.
+    # The split must be the same on all machines and in all versions.
     assert numbers[1] == [5, 16, 20, 36, 52, 72, 82, 90, 93, 94]
 
 
-def test_fraction_samples_the_training_set_only(tmp_path):
+def test_fraction_only_applies_to_the_training_set(tmp_path):
     path = write_jsonl(tmp_path / "train.jsonl", MANY)
     full, dev = training_examples(ExamplesConfig(train=path), str.split, 1)
     config = ExamplesConfig(train=path, fraction=0.2)
@@ -37,7 +37,7 @@ def test_fraction_samples_the_training_set_only(tmp_path):
     assert training_examples(config, str.split, 2)[0] != sample
 
 
-def test_given_development_set_is_read(tmp_path):
+def test_development_set_is_read_from_its_own_file_if_set(tmp_path):
     config = ExamplesConfig(
         train=write_conll(tmp_path / "train.txt", TAGGED),
         dev=write_conll(tmp_path / "dev.txt", TAGGED[:3]),
@@ -47,7 +47,7 @@ def test_given_development_set_is_read(tmp_path):
     assert [example.texts for example in dev] == [example.texts for example in TAGGED[:3]]
 
 
-def test_small_shares_keep_at_least_one_example():
+def test_splitting_and_subsampling_return_at_least_one_example():
     assert len(split_off_dev(LABELED[:2], 0.01)[1]) == 1
     with pytest.raises(InputError, match=r"Too few examples \(1\) to split off a development set"):
         split_off_dev(LABELED[:1], 0.1)
@@ -56,14 +56,14 @@ def test_small_shares_keep_at_least_one_example():
 
 
 def test_missing_or_empty_training_file_raises(tmp_path):
-    with pytest.raises(ConfigError, match=r"No training examples\. Give a file with --train"):
+    with pytest.raises(ConfigError, match=r"There are no training examples\. Set the"):
         training_examples(ExamplesConfig(), str.split, 1)
     (tmp_path / "empty.tsv").write_text("text\tlabel\n\tx\n")
     with pytest.raises(FormatError, match=r"empty.tsv: contains no rows below the header"):
         read_examples(ExamplesConfig(empty="skip"), str(tmp_path / "empty.tsv"), str.split)
 
 
-def test_options_are_passed_to_each_reader(tmp_path):
+def test_config_options_are_passed_to_each_reader(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,title,topic\n1,Ein Film,x\n2,,y\n", encoding="utf-8")
     config = ExamplesConfig(text="title", label="topic", empty="keep")
@@ -92,7 +92,7 @@ def test_options_are_passed_to_each_reader(tmp_path):
     assert len(read_examples(config, str(path), str.split, is_training=True)) == 3
 
 
-def test_phrases_of_development_sentences_are_not_in_training_set(tmp_path):
+def test_phrases_from_development_sentences_are_not_in_the_training_set(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("".join(f"(3 (2 w{n}) (4 v{n}))\n" for n in range(20)))
     config = ExamplesConfig(train=str(path), reader="sst5", phrases=True)
@@ -103,12 +103,12 @@ def test_phrases_of_development_sentences_are_not_in_training_set(tmp_path):
     assert dev_words.isdisjoint(word for example in train for word in example.words)
 
 
-def test_phrases_are_rejected_for_other_readers_in_training_only(tmp_path):
+def test_phrases_option_is_rejected_for_other_readers_only_in_training(tmp_path):
     path = write_conll(tmp_path / "tags.txt", TAGGED)
     config = ExamplesConfig(train=path, phrases=True)
     with pytest.raises(
         ConfigError,
-        match=r"--phrases is only supported for trees \(sst2, sst5\), but the reader is conll",
+        match=r"--phrases is only supported for the tree readers .* but the reader is conll",
     ):
         training_examples(config, str.split, 1)
     # A model that was trained on phrases can be evaluated on any file.
@@ -124,7 +124,7 @@ def test_two_text_columns_are_read_as_two_texts(tmp_path, reader):
     assert (example.texts, example.target) == ((("a", "b"), ("c",)), "yes")
 
 
-def test_sentence_pairs_have_default_columns(tmp_path):
+def test_sentence_pairs_reader_has_default_columns(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("premise\thypothesis\tlabel\tsame\na\tb\tx\ty\n", encoding="utf-8")
     for label, expected in ((None, "x"), ("same", "y")):
@@ -134,7 +134,7 @@ def test_sentence_pairs_have_default_columns(tmp_path):
         read_examples(ExamplesConfig(reader="sentence_pairs", text="premise"), str(path), str.split)
 
 
-def test_column_options_are_rejected_for_other_readers_in_training_only(tmp_path):
+def test_column_options_are_rejected_for_other_readers_only_in_training(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("(3 (4 good) (2 film))\n", encoding="utf-8")
     for config, flag in (

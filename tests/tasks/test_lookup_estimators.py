@@ -1,4 +1,4 @@
-"""The estimators `WordSenseDisambiguator` and `NearestOccurrenceFinder`."""
+"""Tests of the estimators `WordSenseDisambiguator` and `NearestOccurrenceFinder`."""
 
 import pytest
 from small_tasks import write_elmo
@@ -15,7 +15,7 @@ def model(tmp_path_factory):
     return write_elmo(tmp_path_factory.mktemp("elmo"))
 
 
-def test_nearest_occurrence_finder_predicts_and_survives_saving(tmp_path, model):
+def test_nearest_occurrence_finder_predicts_before_and_after_saving(tmp_path, model):
     finder = NearestOccurrenceFinder(model=model, n_nearest=1).fit(TEXTS)
     queries = [("Bat", "his heavy bat broke"), ("owl", ["an", "owl"])]
     first, second = finder.predict(queries)
@@ -31,12 +31,12 @@ def test_nearest_occurrence_finder_predicts_and_survives_saving(tmp_path, model)
             finder.predict([invalid])
 
 
-def test_fraction_of_texts_is_indexed(model):
+def test_nearest_occurrence_finder_indexes_only_a_fraction_if_set(model):
     finder = NearestOccurrenceFinder(model=model, fraction=0.2).fit(f"word{n}" for n in range(20))
     assert len(finder.fitted.index.sentences) == 4
 
 
-def test_nearest_occurrences_of_examples_are_scored(tmp_path, model):
+def test_nearest_occurrence_finder_scores_examples_with_senses(tmp_path, model):
     path = tmp_path / "senses.tsv"
     path.write_text(
         "bat\tanimal\ta bat flew\nbat\tanimal\tthe bat flew\nbat\tclub\this bat broke\n"
@@ -46,7 +46,7 @@ def test_nearest_occurrences_of_examples_are_scored(tmp_path, model):
     assert scores.keys() == {"accuracy", "nearest"}
 
 
-def test_word_sense_disambiguator_predicts_and_survives_saving(tmp_path, model):
+def test_word_sense_disambiguator_predicts_before_and_after_saving(tmp_path, model):
     wordnet = tmp_path / "index.sense"
     wordnet.write_text("bank%1:14:00:: 08420278 1 20\nbank%1:17:01:: 09213565 2 14\n")
     entry = ("bank", "NOUN")
@@ -77,7 +77,7 @@ def test_lookup_estimators_reject_invalid_input(tmp_path, model):
         NearestOccurrenceFinder(model=model).fit(["a", ""])
     with pytest.raises(InputError, match="There are no texts"):
         NearestOccurrenceFinder(model=model).fit([])
-    with pytest.raises(InputError, match="Text 0 must be an Example as elmo"):
+    with pytest.raises(InputError, match="Text 0 must be an Example as returned by elmo"):
         WordSenseDisambiguator(model=model).fit(["a"])
     with pytest.raises(ConfigError, match="nearest_occurrences requires a frozen ELMo"):
         NearestOccurrenceFinder(model=None).fit(["a"])

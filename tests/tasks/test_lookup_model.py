@@ -1,4 +1,4 @@
-"""Lookup models of word senses and nearest occurrences, from files to predictions."""
+"""Tests of lookup models for word senses and nearest occurrences, from files to predictions."""
 
 import json
 
@@ -27,7 +27,10 @@ run%2:33:00:: 01926312 2 10
 
 
 def sgml(words):
-    """Return a sentence of SemCor: words, or words with lemma, sense number and sense key."""
+    """Return a sentence in SemCor format.
+
+    An item is a word, or a word with its lemma, sense number and sense key.
+    """
     lines = [
         f"<wf cmd=done pos=XX lemma={word[1]} wnsn={word[2]} lexsn={word[3]}>{word[0]}</wf>"
         if isinstance(word, tuple)
@@ -85,7 +88,7 @@ def folder(tmp_path):
 
 @pytest.fixture(scope="module")
 def elmo():
-    """Run `elmo task` with arguments and standard input."""
+    """Return a function that runs `elmo task` with the given arguments and standard input."""
     runner, app = CliRunner(), cli.application()
     return lambda *words, stdin=None: runner.invoke(app, ["task", *map(str, words)], input=stdin)
 
@@ -116,19 +119,19 @@ def nearest_config(path, out, model, **settings):
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_word_sense_scores_equal_those_of_the_probe(tmp_path, folder, model, layer):
+def test_word_sense_scores_equal_the_scores_of_sense_accuracy(tmp_path, folder, model, layer):
     result = fit(senses_config(folder, tmp_path / "run", model, layers=str(layer)))
     elmo = ELMo.from_pretrained(model)
     data = SenseData.read(folder)
     expected = sense_accuracy(lambda sentences: elmo.encode(sentences, layers="all"), data)
     (run,) = result.runs
     assert run["test"] == {"f1": expected.layers[layer], "first_sense": expected.first_sense}
-    assert run["test"]["f1"] == 1  # bank by its context, owl by WordNet
+    assert run["test"]["f1"] == 1  # "bank" is found by its context, "owl" in WordNet
     assert run["development"] is None
     assert str(result).splitlines()[0] == "test         f1 1.0000, first sense 0.6667"
 
 
-def test_moved_examples_and_models_are_recognized(tmp_path, folder, model):
+def test_lookup_model_is_reused_after_moving_examples_or_model(tmp_path, folder, model):
     first = fit(senses_config(folder, tmp_path / "run", model))
     (folder / "semcor3.0").rename(folder / "gone")
     # The same examples in another folder: the model is not built again.
@@ -139,7 +142,7 @@ def test_moved_examples_and_models_are_recognized(tmp_path, folder, model):
     assert load_task(tmp_path / "moved", "cpu").scores(examples) == first.runs[0]["test"]
 
 
-def test_word_senses_of_raw_sentences(tmp_path, folder, model, elmo):
+def test_word_senses_are_predicted_for_raw_sentences(tmp_path, folder, model, elmo):
     fit(senses_config(folder, tmp_path / "run", model))
     shown = elmo("predict", tmp_path / "run", "-", stdin="the bank of\nBank pays\nhe Ran\n")
     assert shown.exit_code == 0
@@ -150,12 +153,12 @@ def test_word_senses_of_raw_sentences(tmp_path, folder, model, elmo):
             {"text": "bank", "start": 1, "end": 2, "sense": "bank%1:17:01::", "by": "nearest"}
         ],
     }
-    # An inflected form of the training examples is known.
+    # Inflected forms in the training examples are known.
     assert [word["sense"] for word in records[2]["senses"]] == ["run%2:38:00::"]
     assert len(records[1]["senses"]) == 1
 
 
-def test_lemma_without_occurrences_gets_first_sense(tmp_path, folder, model):
+def test_lemma_without_training_occurrences_gets_first_wordnet_sense(tmp_path, folder, model):
     fit(senses_config(folder, tmp_path / "run", model))
     lookup = load_task(tmp_path / "run")
     example = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")[1]
@@ -165,28 +168,28 @@ def test_lemma_without_occurrences_gets_first_sense(tmp_path, folder, model):
     ]
 
 
-def test_word_senses_reject_invalid_input(tmp_path, folder, model):
+def test_word_sense_lookup_rejects_invalid_input(tmp_path, folder, model):
     with pytest.raises(FormatError, match=r"Cannot read .*nowhere"):
         fit(senses_config(folder, tmp_path / "a", model, wordnet=str(folder / "nowhere")))
     with pytest.raises(ConfigError, match="word_senses requires a frozen ELMo"):
         fit(senses_config(folder, tmp_path / "b", None))
     with pytest.raises(ConfigError, match=r"word_senses is deterministic\. Use seeds: 1"):
         senses_config(folder, tmp_path / "c", model, seeds=2)
-    with pytest.raises(ConfigError, match=r"No examples for the index\. Give a file with --train"):
+    with pytest.raises(ConfigError, match=r"There are no examples for the index\. Set a file"):
         fit(senses_config(folder, tmp_path / "d", model, train=None))
     with pytest.raises(FormatError, match=r"is not a directory\. Expected semcor3\.0"):
         read(folder / "x", "word_senses")
     with pytest.raises(ConfigError, match="These data sets are always UTF-8"):
         read(folder / "semcor3.0", "word_senses", encoding="cp949")
     (folder / "wordnet-3.0" / "index.sense").write_text("x%1:00:00:: 1 1 0\n")
-    with pytest.raises(InputError, match="None of the senses of the examples is in"):
+    with pytest.raises(InputError, match="None of the senses in the examples occurs in"):
         fit(senses_config(folder, tmp_path / "e", model))
 
 
 # ----------------------------------------------------------------------------------------- nearest
 
 
-def test_read_occurrence_files(tmp_path):
+def test_occurrence_reader_accepts_raw_text_and_tab_separated_senses(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("one sentence\nBank\tthe bank of a bank\n\nbat\tclub\this bat\n")
     assert read(path, "occurrences") == [
@@ -210,7 +213,7 @@ def test_nearest_occurrences_with_senses_are_scored_and_predicted(tmp_path, mode
     path = tmp_path / "senses.tsv"
     path.write_text(SENSES)
     result = fit(nearest_config(path, tmp_path / "run", model, dev=str(path), n_nearest=1))
-    # A sentence is not its own neighbor, so the seal has none.
+    # A sentence is not its own neighbor, so "seal" has no neighbors.
     assert result.runs[0]["development"] == {"accuracy": 0.8, "nearest": 0.8}
     shown = elmo("evaluate", tmp_path / "run", path)
     assert shown.stdout == "accuracy        0.8000\nnearest         0.8000\nexamples        5\n"
@@ -225,13 +228,13 @@ def test_nearest_occurrences_with_senses_are_scored_and_predicted(tmp_path, mode
     assert second["occurrences"] == [{"word": "owl", "place": 1, "nearest": []}]
 
 
-def test_nearest_occurrences_in_raw_text_have_no_senses(tmp_path, model, elmo):
+def test_nearest_occurrences_from_raw_text_have_no_senses(tmp_path, model, elmo):
     path = tmp_path / "text.txt"
     path.write_text("a bat\nA bat here\nthe end\n")
     fit(nearest_config(path, tmp_path / "run", model, max_per_word=1, layers="all"))
     (tmp_path / "senses.tsv").write_text(SENSES)
     shown = elmo("evaluate", tmp_path / "run", tmp_path / "senses.tsv")
-    assert "The index has no senses to compare with" in shown.stderr
+    assert "The index contains no senses" in shown.stderr
     lookup = load_task(tmp_path / "run" / "model")
     assert [tuple(item) for item in lookup.index.occurrences] == [
         (0, 0, None),
@@ -274,26 +277,26 @@ def test_dry_run_of_lookup_task_writes_nothing(tmp_path, model):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_changed_examples_are_rejected(tmp_path, model):
+def test_lookup_fit_rejects_changed_examples_for_existing_model(tmp_path, model):
     path = tmp_path / "text.txt"
     path.write_text("a bat\n")
     fit(nearest_config(path, tmp_path / "run", model))
     fit(nearest_config(path, tmp_path / "run", model))
     path.write_text("a bat\nanother bat\n")
-    with pytest.raises(ConfigError, match="run was built from other examples, or"):
+    with pytest.raises(ConfigError, match="run was built from other examples or"):
         fit(nearest_config(path, tmp_path / "run", model))
 
 
-def test_other_word_of_the_same_sentence_is_rejected(tmp_path, model):
+def test_lookup_fit_rejects_another_target_word_in_the_same_sentence(tmp_path, model):
     path = tmp_path / "senses.tsv"
     path.write_text("bat\tx\tthe bat club\n")
     fit(nearest_config(path, tmp_path / "run", model))
     path.write_text("club\tx\tthe bat club\n")
-    with pytest.raises(ConfigError, match="run was built from other examples, or"):
+    with pytest.raises(ConfigError, match="run was built from other examples or"):
         fit(nearest_config(path, tmp_path / "run", model))
 
 
-def test_prediction_error_names_the_line(tmp_path, model, elmo):
+def test_lookup_prediction_error_names_the_input_line(tmp_path, model, elmo):
     path = tmp_path / "text.txt"
     path.write_text("a bat\n")
     fit(nearest_config(path, tmp_path / "run", model))

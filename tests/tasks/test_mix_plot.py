@@ -1,4 +1,4 @@
-"""The plot of the layer mixes."""
+"""Tests of the layer mix plot."""
 
 import sys
 
@@ -13,11 +13,11 @@ def run(seed, **shares):
     return {"out": "x", "seed": seed, "development": None, "test": None, "mixes": mixes}
 
 
-def test_plot_shows_each_mix_of_several_layers(tmp_path):
+def test_mix_plot_shows_each_mix_with_several_layers(tmp_path):
     pytest.importorskip("matplotlib")
     runs = (run(1, input=[0.2, 0.8], output=[0.5, 0.5]), run(2, input=[1.0]))
     shares = FitResult("x", "accuracy", runs).shares()
-    # A mix of one layer is not drawn.
+    # A mix with a single layer is not drawn.
     assert shares == {"input, seed 1": [0.2, 0.8], "output, seed 1": [0.5, 0.5]}
     plot = draw_mixes(tmp_path / "mixes.png", shares)
     assert plot.read_bytes().startswith(b"\x89PNG")

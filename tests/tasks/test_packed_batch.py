@@ -1,4 +1,4 @@
-"""Packing of padded batches, compared with `pack_padded_sequence`."""
+"""Tests of packed batches, compared with PyTorch's `pack_padded_sequence`."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from elmo.tasks.packed_batch import PackedBatch
 
 @pytest.mark.parametrize("lengths", [(1,), (3, 1, 4), (2, 2, 2), (1, 5, 5, 2, 3)])
 @pytest.mark.parametrize("extra_padding", [0, 2])
-def test_lstm_output_equals_that_with_pytorch_packing(lengths, extra_padding):
+def test_lstm_output_is_the_same_as_with_pytorch_packing(lengths, extra_padding):
     torch.manual_seed(0)
     width = max(lengths) + extra_padding
     lstm = nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)
@@ -28,11 +28,11 @@ def test_lstm_output_equals_that_with_pytorch_packing(lengths, extra_padding):
     assert not gradients[0][~layout.mask].any()
 
 
-def test_batch_is_as_wide_as_longest_text():
+def test_padded_batch_is_as_long_as_the_longest_text():
     assert PackedBatch.from_lengths([2, 5, 1]).mask.shape == (3, 5)
 
 
-def test_words_are_ordered_by_time_and_length():
+def test_packed_words_are_ordered_by_time_step_and_text_length():
     layout = PackedBatch.from_lengths([1, 3])
     assert layout.mask.tolist() == [[True, False, False], [True] * 3]
     assert layout.batch_sizes.tolist() == [2, 1, 1]

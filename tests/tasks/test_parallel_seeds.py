@@ -1,4 +1,4 @@
-"""Seeds in parallel processes have the same results as seeds one after another."""
+"""Tests of training with several seeds in parallel processes."""
 
 import os
 
@@ -15,7 +15,7 @@ from elmo.tasks.parallel_seeds import OUTPUT, run_in_parallel
 from elmo.train import loop
 
 
-def test_parallel_seeds_equal_sequential_seeds(tmp_path, monkeypatch):
+def test_parallel_seeds_give_the_same_results_as_sequential_seeds(tmp_path, monkeypatch):
     settings = {
         "train": write_jsonl(tmp_path / "labels.jsonl", LABELED),
         "model": write_elmo(tmp_path),
@@ -43,18 +43,18 @@ def configs(tmp_path, *names):
     return [task_config(tmp_path / name, train="x") for name in names]
 
 
-def test_results_are_in_order_and_from_separate_processes(tmp_path):
+def test_parallel_runs_use_separate_processes_and_return_results_in_order(tmp_path):
     results = run_in_parallel(report_process, configs(tmp_path, *"ab"), 2)
     assert [result["out"] for result in results] == [str(tmp_path / name) for name in "ab"]
     assert len({os.getpid(), *(result["process"] for result in results)}) == 3
     assert (tmp_path / "b" / OUTPUT).read_text() == "output\n"
 
 
-def test_error_of_a_run_is_raised_unchanged(tmp_path):
+def test_error_in_a_parallel_run_is_raised_unchanged(tmp_path):
     with pytest.raises(ElmoError, match=r"^example error$"):
         run_in_parallel(fail_if_bad, configs(tmp_path, "bad", "never"), 1)
 
 
-def test_killed_process_raises_output_error(tmp_path):
+def test_killed_parallel_run_raises_output_error(tmp_path):
     with pytest.raises(OutputError, match=r"ended early \(exit status -9\)"):
         run_in_parallel(kill_process, configs(tmp_path, "a"), 1)

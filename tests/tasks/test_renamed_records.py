@@ -1,4 +1,4 @@
-"""Names of earlier versions in fitted task models and checkpoints."""
+"""Tests of loading fitted task models and checkpoints from earlier versions."""
 
 import json
 
@@ -19,7 +19,7 @@ from elmo.tasks.task_trainable import TaskTrainingJob
 
 
 def with_old_names(tensors):
-    """Return weights by the names of earlier versions."""
+    """Return the weights under their names in earlier versions."""
     old_names = {}
     for name in tensors:
         old, new = next(
@@ -46,7 +46,7 @@ def settings(tmp_path):
     }
 
 
-def test_fitted_task_with_old_names_loads(tmp_path, settings):
+def test_fitted_task_with_old_names_is_loaded(tmp_path, settings):
     fitted = trainable(tmp_path / "run", **settings).fitted
     fitted.save(tmp_path / "model")
     path = tmp_path / "model" / "model.safetensors"
@@ -66,7 +66,7 @@ def test_fitted_task_with_old_names_loads(tmp_path, settings):
 
 
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
-def test_checkpoint_with_old_names_loads(tmp_path, settings, use):
+def test_checkpoint_with_old_names_is_loaded(tmp_path, settings, use):
     first = trainable(tmp_path / "run", use=use, **settings)
     first.step(next(first.batches(0)), 0)
     state = first.state_dict()
@@ -78,7 +78,7 @@ def test_checkpoint_with_old_names_loads(tmp_path, settings, use):
     assert all(torch.equal(value, expected[name]) for name, value in weights(second.fitted).items())
 
 
-def test_new_names_are_not_changed():
+def test_current_names_of_weights_and_settings_are_not_changed():
     names = [*RENAMED_WEIGHTS.values(), "head.out.weight"]
     assert list(upgrade_weights(dict.fromkeys(names))) == names
     record = {**dict.fromkeys(RENAMED_KEYS.values()), "labels": []}

@@ -1,4 +1,4 @@
-"""Tags and spans: the four schemes, lenient reading as in conlleval, allowed transitions."""
+"""Tests of tag schemes: conversion to spans, lenient parsing, allowed transitions."""
 
 from itertools import pairwise, product
 
@@ -35,7 +35,7 @@ def tags_of(scheme, labels=("X", "Y")):
 
 @st.composite
 def sentences(draw):
-    """Draw spans that do not overlap, and the length of their sentence."""
+    """Generate non-overlapping spans and the length of their sentence."""
     length = draw(st.integers(0, 12))
     cuts = sorted(draw(st.sets(st.integers(0, length))))
     spans = [
@@ -63,7 +63,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("spans", "length", "iob1", "iob2", "bioes"), EXAMPLES)
-def test_spans_and_tags_of_examples(spans, length, iob1, iob2, bioes):
+def test_spans_are_converted_to_tags_and_back(spans, length, iob1, iob2, bioes):
     spans = [Span(*span) for span in spans]
     bilou = None if bioes is None else bioes.replace("E", "L").replace("S", "U")
     for scheme, text in zip(SCHEMES, (iob1, iob2, bioes, bilou), strict=True):
@@ -73,7 +73,7 @@ def test_spans_and_tags_of_examples(spans, length, iob1, iob2, bioes):
 
 
 @given(sentences(), st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
-def test_conversion_between_schemes_round_trips(sentence, source, target):
+def test_conversion_to_another_scheme_and_back_preserves_tags(sentence, source, target):
     spans, length = sentence
     tags = from_spans(spans, length, source)
     assert len(tags) == length
@@ -88,7 +88,7 @@ def test_conversion_between_schemes_round_trips(sentence, source, target):
 @pytest.mark.parametrize(
     ("tags", "spans"),
     [
-        # An I- tag that continues nothing begins a span.
+        # An I- tag that does not continue a span begins a new one.
         ("I-X I-X", [(0, 2, "X")]),
         ("O I-X O", [(1, 2, "X")]),
         ("B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")]),
@@ -96,7 +96,7 @@ def test_conversion_between_schemes_round_trips(sentence, source, target):
         ("I-X B-X I-X", [(0, 1, "X"), (1, 3, "X")]),
     ],
 )
-def test_ill_formed_iob_tags_are_read_leniently(tags, spans):
+def test_ill_formed_iob_tags_are_parsed_leniently(tags, spans):
     for scheme in (IOB1, IOB2):
         assert to_spans(tags.split(), scheme) == [Span(*span) for span in spans]
 
@@ -114,11 +114,11 @@ def test_ill_formed_iob_tags_are_read_leniently(tags, spans):
         ("E-X I-X", [(0, 1, "X"), (1, 2, "X")]),
     ],
 )
-def test_ill_formed_bioes_tags_are_read_leniently(tags, spans):
+def test_ill_formed_bioes_tags_are_parsed_leniently(tags, spans):
     assert to_spans(tags.split(), BIOES) == [Span(*span) for span in spans]
 
 
-def test_bilou_and_bioes_accept_prefixes_of_each_other():
+def test_bilou_and_bioes_accept_the_prefixes_of_each_other():
     tags = "U-X B-X I-X L-X O B-Y L-Y".split()
     assert to_spans(tags, "bilou") == [Span(0, 1, "X"), Span(1, 4, "X"), Span(5, 7, "Y")]
     assert convert(tags, BIOES, BIOES) == "S-X B-X I-X E-X O B-Y E-Y".split()
@@ -136,13 +136,13 @@ def get_entities():
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), st.sampled_from([IOB2, BIOES]))
-def test_spans_equal_those_of_seqeval(get_entities, data, scheme):
+def test_spans_match_seqeval(get_entities, data, scheme):
     tags = data.draw(st.lists(st.sampled_from(tags_of(scheme)), max_size=12))
     expected = [Span(start, end + 1, label) for label, start, end in get_entities(tags)]
     assert to_spans(tags, scheme) == expected
 
 
-def test_scheme_names_and_aliases():
+def test_canonical_scheme_accepts_aliases_and_rejects_unknown_names():
     assert [canonical_scheme(name) for name in ("iob1", "bio", "IOBES", "BIOLU", "None")] == [
         IOB1,
         IOB2,
@@ -154,7 +154,7 @@ def test_scheme_names_and_aliases():
         ConfigError, match=r"Unknown tag scheme 'IOB3'\. Expected one of: IOB1, IOB2, BIOES"
     ):
         to_spans(["O"], "IOB3")
-    with pytest.raises(ConfigError, match="Tags without a scheme have no spans"):
+    with pytest.raises(ConfigError, match="Tags cannot be converted to spans without a tag scheme"):
         to_spans(["NN"], NONE)
 
 
@@ -204,21 +204,21 @@ def test_from_spans_rejects_invalid_spans(spans):
         (["NN DT NN", "B-X"], NONE),
     ],
 )
-def test_detect_scheme(tags, scheme):
+def test_detect_scheme_finds_scheme_of_tags(tags, scheme):
     assert detect_scheme([line.split() for line in tags]) == scheme
 
 
 @pytest.mark.parametrize(
     ("tags", "message"),
     [
-        (["B-X I-X O", "B-Y X"], "tag 'X' has no span prefix, but others do, such as 'B-X'"),
+        (["B-X I-X O", "B-Y X"], "tag 'X' has no span prefix, but other tags do, such as 'B-X'"),
         # Occurrences are counted, not distinct tags.
-        (["B-X O"] * 3 + ["X O"], "tag 'X' has no span prefix, but others do, such as 'B-X'"),
+        (["B-X O"] * 3 + ["X O"], "tag 'X' has no span prefix, but other tags do, such as 'B-X'"),
         (["B-X I-X"] * 2 + ["X b-X"], "tag 'X' has no span prefix"),
         (["B-X I-X", "B- O"], "tag 'B-' has no span prefix"),
         (
             ["B-X O B-Y O", "B-X S-Y", "B-Y O"],
-            "tag 'S-Y' belongs to BIOES or BILOU, but the others",
+            "tag 'S-Y' belongs to BIOES or BILOU, but the other tags",
         ),
     ],
 )
@@ -227,7 +227,7 @@ def test_detect_scheme_rejects_rare_invalid_tags(tags, message):
         detect_scheme([line.split() for line in tags])
 
 
-def test_to_scheme_converts_tags():
+def test_to_scheme_converts_tags_in_another_scheme():
     single, double = ["S-X", "O"], ["B-X", "E-X"]
     assert to_scheme([single, double], IOB2) == [["B-X", "O"], ["B-X", "I-X"]]
     assert to_scheme([["B-X", "L-X"], ["U-X"]], BIOES) == [["B-X", "E-X"], ["S-X"]]
@@ -236,7 +236,7 @@ def test_to_scheme_converts_tags():
         ["B-X", "O"],
         ["O", "B-X", "B-X"],
     ]
-    # A single mistake is unchanged.
+    # Tags with a single mistake are unchanged.
     mistake = [["B-X", "O"], ["B-X", "I-Y"], ["O", "B-X"]]
     assert to_scheme(mistake, IOB2) == mistake
     assert to_scheme([["B-X", "O", "I-X"]], IOB1) == [["B-X", "O", "I-X"]]
@@ -245,7 +245,7 @@ def test_to_scheme_converts_tags():
 
 
 @given(st.lists(sentences(), max_size=5), st.sampled_from(SCHEMES))
-def test_detected_scheme_gives_the_same_spans(parts, scheme):
+def test_detected_scheme_gives_the_same_spans_as_the_original_scheme(parts, scheme):
     tags = [from_spans(spans, length, scheme) for spans, length in parts]
     detected = detect_scheme(tags)
     assert [to_spans(line, detected) for line in tags] == [spans for spans, _ in parts]
@@ -256,7 +256,7 @@ def test_detected_scheme_gives_the_same_spans(parts, scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
-def test_allowed_sequences_are_the_well_formed_ones(scheme, length):
+def test_tag_sequence_is_allowed_exactly_if_it_is_well_formed(scheme, length):
     """A sequence is well-formed if converting it to spans and back does not change it."""
     tags = tags_of(scheme)
     start, follow, end = allowed_transitions(scheme, tags)
@@ -270,7 +270,7 @@ def test_allowed_sequences_are_the_well_formed_ones(scheme, length):
         assert is_well_formed(sentence, scheme) == well_formed
 
 
-def test_everything_is_allowed_without_a_scheme():
+def test_all_tag_sequences_are_allowed_without_a_scheme():
     masks = allowed_transitions(NONE, ["NN", "DT"])
     assert all(mask.all() for mask in masks)
     assert [tuple(mask.shape) for mask in masks] == [(2,), (2, 2), (2,)]

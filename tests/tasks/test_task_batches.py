@@ -1,4 +1,4 @@
-"""Training batches of tasks."""
+"""Tests of training batches for tasks."""
 
 from itertools import islice
 
@@ -61,7 +61,7 @@ def tensors(parts):
 
 
 @pytest.mark.parametrize(("task", "examples"), [("classification", LABELED), ("tagging", TAGGED)])
-def test_batches_are_the_same_from_any_first_step(task, examples):
+def test_batch_of_a_step_does_not_depend_on_the_first_step(task, examples):
     batches = batches_of(task, examples)
     assert batches.per_epoch == 4
     expected = list(islice(batches.from_step(0), 11))
@@ -73,7 +73,7 @@ def test_batches_are_the_same_from_any_first_step(task, examples):
     assert not torch.equal(other[0].groups[0].characters, expected[0][0].groups[0].characters)
 
 
-def test_targets_have_shape_and_padding_of_texts():
+def test_tagging_targets_are_padded_like_the_texts():
     batches = batches_of("tagging", TAGGED, size=20)
     (batch,) = next(batches.from_step(0))
     (tokens,) = batch.groups
@@ -90,7 +90,7 @@ def test_batch_size_can_exceed_number_of_examples():
     assert len(batch.targets) == 20
 
 
-def test_split_batch_respects_limits():
+def test_split_batch_respects_word_and_example_limits():
     lengths = [(n, 12 - n) for n in LENGTHS]
     order = sorted(range(300), key=LENGTHS.__getitem__)
     for max_words, max_examples in ((90, None), (100, 3), (1, None)):
@@ -106,7 +106,7 @@ def test_split_batch_respects_limits():
 
 
 @pytest.mark.parametrize("task", sorted(EXAMPLES))
-def test_gradients_do_not_depend_on_splitting_of_batch(tmp_path, task):
+def test_gradients_do_not_depend_on_micro_batch_size(tmp_path, task):
     gradients, counts = [], []
     for batch_words in (10_000, 12):
         examples = EXAMPLES[task]

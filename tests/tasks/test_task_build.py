@@ -1,4 +1,4 @@
-"""Building task models: initial weights, ELMo layers, splitting of raw text."""
+"""Tests of building task models: initial weights, ELMo layers, tokenization of raw text."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from elmo.tasks.build import layers_folder, load_elmo, splitter
 from elmo.tasks.frozen_layers import ComputedLayers, StoredLayers
 
 
-def test_initial_weights_depend_on_seed_only(tmp_path):
+def test_initial_weights_are_determined_by_seed(tmp_path):
     torch.manual_seed(8)
     expected = torch.rand(3)
     torch.manual_seed(8)
@@ -21,7 +21,7 @@ def test_initial_weights_depend_on_seed_only(tmp_path):
 
 
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
-def test_model_uses_stored_layers_or_trainable_network(tmp_path, use):
+def test_frozen_elmo_uses_stored_layers_and_tuned_elmo_its_network(tmp_path, use):
     name = write_elmo(tmp_path / "elmo")
     fitted = make_fitted_task(tmp_path / "run", model=name, use=use)
     indexer, network = fitted.built.indexer, fitted.built.model.features.network
@@ -36,7 +36,7 @@ def test_model_uses_stored_layers_or_trainable_network(tmp_path, use):
         assert not (tmp_path / "run" / "layers").exists()
 
 
-def test_loaded_model_computes_layers(tmp_path):
+def test_loaded_task_model_computes_elmo_layers(tmp_path):
     from elmo.tasks.fitted_task import load_fitted_task
 
     name = write_elmo(tmp_path / "elmo")
@@ -44,7 +44,7 @@ def test_loaded_model_computes_layers(tmp_path):
     assert isinstance(load_fitted_task(tmp_path / "model").built.indexer.layers, ComputedLayers)
 
 
-def test_splitter_uses_tokenizer_of_config_or_elmo():
+def test_splitter_uses_tokenizer_from_config_or_elmo_model():
     text = "Don't, he said."
     english = ["Do", "n't", ",", "he", "said", "."]
     assert splitter(task_config("x"), None)(text) == text.split()
@@ -54,7 +54,7 @@ def test_splitter_uses_tokenizer_of_config_or_elmo():
     assert splitter(task_config("x", tokenizer="whitespace"), elmo)(text) == text.split()
 
 
-def test_layers_folder_is_cache_or_in_output_folder(tmp_path):
+def test_layers_folder_is_cache_folder_or_inside_output_folder(tmp_path):
     assert layers_folder(task_config(tmp_path)) == tmp_path / "layers"
     assert layers_folder(task_config(tmp_path, cache="here")).name == "here"
     assert load_elmo(task_config(tmp_path)) is None

@@ -1,4 +1,4 @@
-"""Options of tasks, and the presets."""
+"""Tests of task options and presets."""
 
 import json
 
@@ -34,7 +34,7 @@ TASKS = {
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
-def test_preset_loads_with_its_task(name):
+def test_preset_config_is_loaded_with_its_task(name):
     config = load_config(TaskConfig, name, {"out": "x"}, PRESETS)
     assert config.out == "x"
     assert config.elmo.model in ("small-en", "small-ko")
@@ -47,7 +47,7 @@ def read_as(name, path, text):
     return [(e.words, e.target) for e in read_examples(config.examples, str(path), str.split)]
 
 
-def test_ynat_preset_reads_json_and_table(tmp_path):
+def test_ynat_preset_reads_json_and_table_files(tmp_path):
     records = [{"guid": "1", "title": "유튜브 내달", "label": "IT과학", "url": "x"}]
     expected = [(("유튜브", "내달"), "IT과학")]
     for indent in (None, 4):
@@ -56,7 +56,7 @@ def test_ynat_preset_reads_json_and_table(tmp_path):
     assert read_as("ynat", tmp_path / "dev.tsv", "title\tlabel\n유튜브 내달\tIT과학\n") == expected
 
 
-def test_kmou_preset_reads_parallel_files_and_columns(tmp_path):
+def test_kmou_preset_reads_parallel_files_and_column_files(tmp_path):
     (tmp_path / "a.tags.txt").write_text("B-PS O\n")
     expected = [(("김", "씨"), ("B-PS", "O"))]
     assert read_as("kmou-ner", tmp_path / "a.words.txt", "김 씨\n") == expected
@@ -64,7 +64,7 @@ def test_kmou_preset_reads_parallel_files_and_columns(tmp_path):
     assert read_as("kmou-ner", tmp_path / "ner.train", columns) == expected
 
 
-def test_presets_are_complete():
+def test_every_preset_is_tested():
     assert set(PRESETS) == set(TASKS)
 
 
@@ -110,8 +110,8 @@ def test_presets_are_complete():
         ({"input_dropout": -0.1}, "input_dropout must be at least 0 and below 1"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"devices": 2}, "A task is trained on one device"),
-        ({"accumulate": 2}, "A task is trained on one device"),
+        ({"devices": 2}, "Task models are trained on one device"),
+        ({"accumulate": 2}, "Task models are trained on one device"),
         ({"characters": "none"}, "The task model has no input"),
         (
             {"characters": "none", "model": "x", "placement": "output"},
@@ -122,17 +122,17 @@ def test_presets_are_complete():
         ({"task": "parsing"}, "expected one of classification, tagging, .*'parsing'"),
     ],
 )
-def test_config_rejects_invalid_settings(settings, message):
+def test_task_config_rejects_invalid_settings(settings, message):
     with pytest.raises(ConfigError, match=message):
         task_config("x", **settings)
 
 
-def test_config_accepts_boundary_settings():
+def test_task_config_accepts_valid_edge_cases():
     task_config("x", characters="none", model="x")
     task_config("x", characters="none", word_vectors="x")
     task_config("x", character_filters=[[25, 1]], layers="12")
 
 
-def test_string_options_accept_numbers():
+def test_string_options_in_task_config_accept_numbers():
     config = task_config("x", layers=1, label=3)
     assert (config.elmo.layers, config.examples.label) == ("1", "3")

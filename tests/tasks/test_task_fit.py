@@ -1,4 +1,4 @@
-"""Training runs of tasks, from files to folders."""
+"""Tests of complete task training runs, from input files to output folders."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ from elmo.train.report import read_log
 
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch):
-    """Do not draw plots, which take longer than these runs."""
+    """Disable plots, which take longer than the runs in these tests."""
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
     monkeypatch.setattr(fit_module, "draw_mixes", lambda *arguments: None)
 
@@ -44,7 +44,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Files of examples by task."""
+    """Example files by task."""
     folder = tmp_path_factory.mktemp("files")
     return {
         "classification": write_jsonl(folder / "labels.jsonl", LABELED),
@@ -62,7 +62,7 @@ def evaluations(folder):
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])
-def test_fit_trains_scores_and_writes_folder(tmp_path, model, files, task, capsys):
+def test_fit_trains_and_scores_a_model_and_writes_its_folder(tmp_path, model, files, task, capsys):
     path = files[task]
     settings = {"train": path, "dev": path, "test": path, "task": task, "model": model}
     result = fit(task_config(tmp_path / "run", epochs=16, evaluate_every=32, **settings))
@@ -141,7 +141,7 @@ def test_resumed_run_equals_uninterrupted_run(tmp_path, model, files, monkeypatc
     ]
 
 
-def test_best_model_is_kept_and_patience_stops_run(tmp_path, monkeypatch):
+def test_fit_saves_best_model_and_stops_after_patience(tmp_path, monkeypatch):
     accuracies = iter([0.3, 0.6, 0.6, 0.5, 0.9])
     fitted = make_fitted_task(tmp_path / "run", dev=LABELED, epochs=9, patience=2)
     with monkeypatch.context() as patch:
@@ -153,13 +153,13 @@ def test_best_model_is_kept_and_patience_stops_run(tmp_path, monkeypatch):
     assert str(run).endswith("; development: accuracy 0.6000, macro f1 0.0000")
     kept = load_fitted_task(tmp_path / "run")
     assert kept.facts["steps"] == 8
-    # The kept model is that of the best step, not of the last.
+    # The saved model is from the best step, not the last.
     short = make_fitted_task(tmp_path / "short", epochs=2)
     train(TaskTrainingJob(short, LABELED, []))
     assert same_weights(tmp_path / "run" / "model", tmp_path / "short" / "model")
 
 
-def test_several_seeds_have_own_folders_and_common_results(tmp_path, model, files):
+def test_each_seed_gets_its_own_folder_and_results_are_combined(tmp_path, model, files):
     path = files["classification"]
     settings = {"train": path, "test": path, "model": model, "epochs": 2, "seed": 4}
     result = fit(task_config(tmp_path / "runs", seeds=2, **settings))
@@ -167,7 +167,7 @@ def test_several_seeds_have_own_folders_and_common_results(tmp_path, model, file
     folders = [tmp_path / "runs" / f"seed-{seed}" for seed in (4, 5)]
     assert [run["out"] for run in result.runs] == [str(folder) for folder in folders]
     assert not same_weights(*(folder / "model" for folder in folders))
-    # Layers are computed once for all of them.
+    # ELMo layers are computed once for all seeds.
     assert len(list((tmp_path / "runs" / "layers").iterdir())) == 1
     assert not any((folder / "layers").exists() for folder in folders)
     written = json.loads((tmp_path / "runs" / "results.json").read_text())
@@ -180,10 +180,10 @@ def test_several_seeds_have_own_folders_and_common_results(tmp_path, model, file
             assert spread["n"] == 2
             assert f"{spread['mean']:.4f} ± {spread['deviation']:.4f}" in str(result)
     with pytest.raises(
-        FormatError, match=r"contains models of several seeds\. Choose one, for example .*seed-4"
+        FormatError, match=r"contains several models, one per seed\. Choose one, .*seed-4"
     ):
         load_fitted_task(tmp_path / "runs", "cpu")
-    # A run of one of the seeds has the same result.
+    # A separate run with one of the seeds has the same result.
     fit(task_config(tmp_path / "alone", **{**settings, "seed": 5}))
     assert same_weights(tmp_path / "alone" / "model", folders[1] / "model")
 
@@ -201,7 +201,7 @@ def test_finished_seeds_are_not_trained_again(tmp_path, files, monkeypatch):
     assert len(result.runs) == 3
 
 
-def test_fraction_is_sampled_by_seed(tmp_path, files):
+def test_each_seed_trains_on_a_different_fraction_of_the_examples(tmp_path, files):
     settings = {"train": files["tagging"], "task": "tagging", "fraction": 0.25}
     samples = []
     for seed in (1, 1, 2):
@@ -212,7 +212,7 @@ def test_fraction_is_sampled_by_seed(tmp_path, files):
     assert samples[0] == samples[1] != samples[2]
 
 
-def test_epoch_of_a_fraction_has_steps_of_all_examples(tmp_path, files):
+def test_number_of_steps_per_epoch_does_not_depend_on_fraction(tmp_path, files):
     settings = {"train": files["tagging"], "task": "tagging", "batch_size": 2, "epochs": 3}
     trainables = []
     for fraction in (1.0, 1 / 3, 0.1):
@@ -229,7 +229,7 @@ def test_epoch_of_a_fraction_has_steps_of_all_examples(tmp_path, files):
     assert part.tokens_per_step > 1
 
 
-def test_changed_examples_or_settings_are_rejected(tmp_path, files):
+def test_resuming_with_changed_examples_or_settings_is_rejected(tmp_path, files):
     path = tmp_path / "train.jsonl"
     write_jsonl(path, LABELED)
     config = task_config(tmp_path / "run", train=str(path), max_steps=1)
@@ -245,7 +245,7 @@ def test_changed_examples_or_settings_are_rejected(tmp_path, files):
         fit(dataclasses.replace(config, encoder=dataclasses.replace(config.encoder, hidden=9)))
 
 
-def test_runs_with_other_options_share_stored_layers(tmp_path, model, files):
+def test_runs_with_different_options_share_stored_layers(tmp_path, model, files):
     settings = {"train": files["classification"], "model": model, "max_steps": 1}
     for hidden in (3, 4):
         config = task_config(
@@ -257,7 +257,7 @@ def test_runs_with_other_options_share_stored_layers(tmp_path, model, files):
 
 
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
-def test_dry_run_writes_nothing_and_estimates_time(tmp_path, model, files, use):
+def test_dry_run_estimates_time_and_writes_no_files(tmp_path, model, files, use):
     settings = {"train": files["classification"], "model": model, "use": use, "seeds": 2}
     result = fit(task_config(tmp_path / "run", dry_run=True, **settings))
     assert str(result).startswith("dry run, nothing written; ")
@@ -293,7 +293,7 @@ def test_word_vectors_are_saved_with_the_model(tmp_path, files):
         fit(task_config(tmp_path / "other", **settings))
 
 
-def test_model_without_elmo_has_no_mixes(tmp_path, files):
+def test_model_without_elmo_has_no_layer_mixes(tmp_path, files):
     result = fit(task_config(tmp_path / "run", train=files["classification"], max_steps=2))
     assert "mix at" not in str(result)
     assert not (tmp_path / "run" / "layers").exists()
@@ -302,7 +302,7 @@ def test_model_without_elmo_has_no_mixes(tmp_path, files):
     assert fitted.facts["mixes"] == {}
 
 
-def test_unknown_labels_in_dev_and_test_are_allowed(tmp_path, files):
+def test_labels_missing_from_training_set_are_allowed_in_dev_and_test_sets(tmp_path, files):
     dev = [*LABELED, dataclasses.replace(LABELED[0], target="neither")]
     path = write_jsonl(tmp_path / "dev.jsonl", dev)
     settings = {"train": files["classification"], "dev": path, "test": path}
@@ -316,7 +316,7 @@ def test_fit_result_without_scores_prints_model_path(tmp_path):
     assert str(FitResult("x", "accuracy", (run,))) == "model: x/model"
 
 
-def test_training_in_bfloat16_precision(tmp_path, model):
+def test_task_model_can_be_trained_in_bfloat16(tmp_path, model):
     settings = {"task": "tagging", "model": model, "use": "tuned", "precision": "bfloat16"}
     fitted = make_fitted_task(tmp_path, TAGGED, max_steps=2, **settings)
     assert train(TaskTrainingJob(fitted, TAGGED, TAGGED)).step == 2
@@ -338,7 +338,7 @@ def test_fit_reports_how_the_run_ended(tmp_path, files, capsys):
     assert "step 2" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_tag_scheme_is_detected_or_given(tmp_path, files, capsys):
+def test_tag_scheme_is_detected_unless_set(tmp_path, files, capsys):
     settings = {"task": "tagging", "train": files["tagging"], "max_steps": 1}
     fit(task_config(tmp_path / "detected", **settings))
     assert "tag scheme IOB2" in capsys.readouterr().err

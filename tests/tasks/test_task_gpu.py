@@ -1,4 +1,4 @@
-"""Training of task models on a GPU with prefetched batches, compared with the CPU."""
+"""Tests of task model training on a GPU with prefetched batches, compared with the CPU."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ STEPS = 12
 
 
 def losses(folder, examples, device_fabric, **settings):
-    """Return the losses of a few steps without dropout."""
+    """Train for a few steps without dropout and return the losses."""
     fitted = make_fitted_task(folder, examples, examples, **settings)
     trainable = TaskTrainingJob(fitted, examples, examples).make_trainable(device_fabric)
     batches = prefetched(trainable.batches(0), 4)
@@ -30,7 +30,7 @@ def losses(folder, examples, device_fabric, **settings):
 
 @pytest.mark.parametrize("task", list(EXAMPLES))
 @pytest.mark.parametrize("use", ["frozen", "tuned"])
-def test_losses_on_gpu_equal_those_on_cpu(tmp_path, task, use):
+def test_training_losses_on_gpu_equal_losses_on_cpu(tmp_path, task, use):
     settings = {"task": task, "model": write_elmo(tmp_path), "use": use, "elmo_dropout": 0.0}
     gpu = Fabric(accelerator="cuda", devices=1)
     with exact_float32():

@@ -1,4 +1,4 @@
-"""The commands `elmo task evaluate`, `elmo task predict` and `elmo task fit`."""
+"""Tests of the commands `elmo task evaluate`, `elmo task predict` and `elmo task fit`."""
 
 import json
 import shlex
@@ -30,13 +30,13 @@ RUNNER = CliRunner()
 
 @pytest.fixture(scope="module")
 def elmo():
-    """Run `elmo task` with arguments and standard input."""
+    """Return a function that runs `elmo task` with the given arguments and standard input."""
     app = cli.application()
     return lambda *words, stdin=None: RUNNER.invoke(app, ["task", *map(str, words)], input=stdin)
 
 
 def write_overfitted(folder, examples, steps, **settings):
-    """Write a model that has overfitted its examples."""
+    """Train a model until it overfits its examples, and save it."""
     fitted = make_fitted_task(folder, examples, **settings)
     trainable = TaskTrainingJob(fitted, examples, ()).make_trainable(fabric())
     for number, batch in zip(range(steps), trainable.batches(0), strict=False):
@@ -59,7 +59,7 @@ def tagger(tmp_path_factory):
 
 
 def failed(result, code, message):
-    """Check that a command failed with one line on standard error."""
+    """Check that a command failed with the given exit code and a one-line error message."""
     assert result.exit_code == code
     assert result.stderr.startswith("elmo: ")
     assert result.stderr.count("\n") == 1
@@ -113,7 +113,7 @@ def test_predict_tags_as_conll_and_jsonl(elmo, tagger, tmp_path):
         ("MAX_WORDS", 7, lambda sizes: sum(sizes[:-1]) < 7 <= sum(sizes)),
     ],
 )
-def test_predict_limits_batches(elmo, classifier, monkeypatch, name, limit, is_full):
+def test_predict_limits_the_batch_size(elmo, classifier, monkeypatch, name, limit, is_full):
     texts = [" ".join(example.words) for example in LABELED]
     expected = elmo("predict", classifier, "-", stdin="\n".join(texts)).stdout.splitlines()
     batches = []
@@ -132,7 +132,7 @@ def test_predict_limits_batches(elmo, classifier, monkeypatch, name, limit, is_f
     assert all(map(is_full, batches[:-1]))
 
 
-def test_predict_empty_input_writes_empty_output(elmo, classifier, tmp_path):
+def test_predict_writes_empty_output_for_empty_input(elmo, classifier, tmp_path):
     (tmp_path / "in.txt").touch()
     result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "out.jsonl")
     assert result.stdout.endswith("out.jsonl: predictions for 0 texts\n")
@@ -140,7 +140,7 @@ def test_predict_empty_input_writes_empty_output(elmo, classifier, tmp_path):
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_predict_splits_text_like_training_data(elmo, tmp_path, monkeypatch, raw):
+def test_predict_tokenizes_text_like_the_training_data(elmo, tmp_path, monkeypatch, raw):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
     records = [{"text": f"a {w} film.", "label": w} for w in ("good", "bad") * 5]
     if not raw:
@@ -164,7 +164,7 @@ def test_predict_splits_text_like_training_data(elmo, tmp_path, monkeypatch, raw
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"a film\n\nb\n", "line 2 has no words. Remove the line, so that lines and predictions"),
+        (b"a film\n\nb\n", "line 2 has no words. Remove the line; there is exactly one"),
         (b"a\n \t \n", "line 2 has no words"),
         (b"a\n\xff\n", "is not UTF-8: line 2, byte 1 of the line. Convert it first"),
     ],
@@ -187,19 +187,19 @@ def test_predict_rejects_closed_stdin(classifier, monkeypatch):
         predict_module.predict(config)
 
 
-def test_predict_rejects_missing_and_identical_files(elmo, classifier, tmp_path):
+def test_predict_rejects_missing_input_and_output_equal_to_input(elmo, classifier, tmp_path):
     result = elmo("predict", classifier, tmp_path / "none.txt", "-")
     assert failed(result, 1, "none.txt: No such file or directory")
     (tmp_path / "in.txt").write_text("a\n")
     result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "no" / "out.jsonl")
     assert failed(result, 1, "does not exist. Create it first")
     result = elmo("predict", classifier, tmp_path / "in.txt", tmp_path / "." / "in.txt")
-    assert failed(result, 2, "in.txt would overwrite the input")
+    assert failed(result, 2, "in.txt would overwrite the input file")
     assert (tmp_path / "in.txt").read_text() == "a\n"
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
-def test_commands_reject_missing_model(elmo, command, tmp_path):
+def test_predict_and_evaluate_reject_missing_model(elmo, command, tmp_path):
     assert failed(elmo(command, tmp_path / "none", "-"), 1, "none is not a fitted task model")
     (tmp_path / "folder").mkdir()
     assert failed(elmo(command, tmp_path / "folder", "-"), 1, "folder is not a fitted task model")
@@ -207,7 +207,7 @@ def test_commands_reject_missing_model(elmo, command, tmp_path):
     assert failed(elmo(command, name, "-"), 1, "elmo is not a fitted task model")
 
 
-def test_predict_rejects_conll_output_of_classifier(elmo, classifier, tmp_path):
+def test_predict_rejects_conll_output_for_classifier(elmo, classifier, tmp_path):
     (tmp_path / "in.txt").write_text("a\n")
     for arguments in (["-", "--to", "conll"], [tmp_path / "out.conll"]):
         result = elmo("predict", classifier, tmp_path / "in.txt", *arguments)
@@ -244,7 +244,7 @@ def test_evaluate_rejects_examples_of_another_task(elmo, classifier, tagger, tmp
 # --------------------------------------------------------------------------------------------- fit
 
 
-def test_fit_evaluate_and_predict_commands(elmo, tmp_path, monkeypatch):
+def test_fit_evaluate_and_predict_commands_work_together(elmo, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "draw_curves", lambda folder: None)
     settings = tmp_path / "my.yaml"
     settings.write_text(
@@ -293,7 +293,7 @@ def test_predict_to_closed_pipe_prints_no_error(classifier):
     assert done.stderr == ""
 
 
-def test_evaluate_converts_tags_of_another_scheme(elmo, tagger, tmp_path):
+def test_evaluate_converts_gold_tags_in_another_scheme(elmo, tagger, tmp_path):
     expected = elmo("evaluate", tagger, write_conll(tmp_path / "own.txt", TAGGED), "--json")
     converted = [replace(e, target=tuple(convert(e.target, IOB2, BIOES))) for e in TAGGED]
     scores = elmo("evaluate", tagger, write_conll(tmp_path / "other.txt", converted), "--json")
@@ -301,7 +301,7 @@ def test_evaluate_converts_tags_of_another_scheme(elmo, tagger, tmp_path):
 
 
 @pytest.mark.parametrize("model", ["classifier", "tagger"])
-def test_config_and_weights_have_same_permissions(request, model):
+def test_config_and_weights_files_have_the_same_permissions(request, model):
     folder = request.getfixturevalue(model)
     weights, config = (folder / name for name in ("model.safetensors", "config.json"))
     assert weights.stat().st_mode == config.stat().st_mode

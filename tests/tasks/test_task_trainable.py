@@ -1,4 +1,4 @@
-"""Task models in the training loop: steps, scores, checkpoints."""
+"""Tests of task models in the training loop: steps, scores, checkpoints."""
 
 import itertools
 
@@ -32,7 +32,7 @@ def run_steps(trainable, first, last):
     ("task", "use"),
     [("classification", "none"), ("classification", "tuned"), ("tagging", "frozen")],
 )
-def test_model_overfits_a_few_examples(tmp_path, model, task, use):
+def test_task_model_overfits_a_few_examples(tmp_path, model, task, use):
     examples = EXAMPLES[task]
     elmo = {} if use == "none" else {"model": model, "use": use, "elmo_learning_rate": 0.01}
     trainable = make_trainable(tmp_path, examples, examples, task=task, **elmo)
@@ -58,7 +58,7 @@ def test_model_overfits_a_few_examples(tmp_path, model, task, use):
         },
     ],
 )
-def test_resumed_training_is_bit_identical(tmp_path, model, settings):
+def test_resumed_task_training_is_bit_identical(tmp_path, model, settings):
     if settings.get("model"):
         settings = {**settings, "model": model}
     examples = EXAMPLES[settings.get("task", "classification")]
@@ -68,10 +68,10 @@ def test_resumed_training_is_bit_identical(tmp_path, model, settings):
     first = make_trainable(tmp_path / "resumed", examples, examples, **settings)
     run_steps(first, 0, 5)
     state = first.state_dict()
-    # The state as it is in a checkpoint, without shared tensors.
+    # A copy of the state, as in a checkpoint, that shares no tensors with it.
     state = torch.load(saved(state, tmp_path / "state.pt"), weights_only=True)
     second = make_trainable(tmp_path / "resumed", examples, examples, **settings)
-    torch.manual_seed(99)  # randomness depends on the step only
+    torch.manual_seed(99)  # randomness only depends on the step
     second.load_state_dict(state)
     second.measure(5, iter)
     run_steps(second, 5, 9)
@@ -85,7 +85,7 @@ def saved(state, path):
     return path
 
 
-def test_load_state_dict_rejects_other_examples(tmp_path):
+def test_load_state_dict_rejects_state_from_other_examples(tmp_path):
     state = make_trainable(tmp_path).state_dict()
     for train, dev in ((LABELED[1:], LABELED), (LABELED, LABELED[1:]), (LABELED[::-1],) * 2):
         with pytest.raises(
@@ -94,7 +94,7 @@ def test_load_state_dict_rejects_other_examples(tmp_path):
             make_trainable(tmp_path, train, dev).load_state_dict(state)
 
 
-def test_training_changes_only_fine_tuned_elmo(tmp_path, model):
+def test_training_changes_elmo_weights_only_if_elmo_is_fine_tuned(tmp_path, model):
     for use in ("frozen", "tuned"):
         trainable = make_trainable(tmp_path / use, model=model, use=use)
         elmo = trainable.fitted.built.elmo.network
@@ -111,11 +111,11 @@ def test_training_changes_only_fine_tuned_elmo(tmp_path, model):
                 name.startswith("features.network") for name in trainable.model.state_dict()
             )
         else:
-            # All weights except its layer mixes, as the task has its own.
+            # All weights except its layer mixes, because the task model has its own.
             assert changed == {name for name in before if not name.startswith("mixes.")}
 
 
-def test_mixes_and_fine_tuned_elmo_have_own_learning_rates(tmp_path, model):
+def test_layer_mixes_and_fine_tuned_elmo_have_separate_learning_rates(tmp_path, model):
     rates = {
         "elmo_learning_rate": 0.003,
         "mix_learning_rate": 0.5,
@@ -144,11 +144,11 @@ def test_mixes_and_fine_tuned_elmo_have_own_learning_rates(tmp_path, model):
         assert {group["lr"] for group in optimizer.param_groups} == {rate / 4}
 
 
-def test_mix_of_one_layer_has_no_optimizer(tmp_path, model):
+def test_single_layer_mix_has_no_separate_optimizer(tmp_path, model):
     assert len(make_trainable(tmp_path, model=model, layers="top").optimizers) == 1
 
 
-def test_layers_are_unfrozen_from_the_top(tmp_path, model):
+def test_elmo_layers_are_unfrozen_from_top_to_bottom(tmp_path, model):
     trainable = make_trainable(tmp_path, model=model, use="tuned", unfreeze_every=2, batch_size=10)
     assert trainable.steps_per_epoch == 2
     layers = layers_from_top(trainable.model.features.network.bilm)
@@ -169,13 +169,13 @@ def test_layers_are_unfrozen_from_the_top(tmp_path, model):
         assert changed == [depth < n_unfrozen for depth in range(3)]
 
 
-def test_all_layers_are_trained_by_default(tmp_path, model):
+def test_all_elmo_layers_are_fine_tuned_from_the_start_by_default(tmp_path, model):
     trainable = make_trainable(tmp_path, model=model, use="tuned")
     run_steps(trainable, 0, 1)
     assert all(value.requires_grad for value in trainable.model.features.network.bilm.parameters())
 
 
-def test_mix_penalty_makes_shares_equal(tmp_path, model):
+def test_large_mix_penalty_makes_layer_shares_equal(tmp_path, model):
     spreads = []
     for penalty in (0.0, 10.0):
         trainable = make_trainable(
@@ -202,7 +202,7 @@ def test_mix_penalty_is_part_of_the_loss(tmp_path, model):
     assert losses[1] - losses[0] == pytest.approx(0.5 * 14)
 
 
-def test_gradients_are_clipped(tmp_path):
+def test_gradients_are_clipped_to_clip_norm(tmp_path):
     distances = []
     for clip in (0.0, 1e-4):
         settings = {"optimizer": "adagrad", "weight_decay": 0.0, "clip_norm": clip}
@@ -217,7 +217,7 @@ def test_gradients_are_clipped(tmp_path):
     assert distances[0] > 10 * distances[1]
 
 
-def test_number_of_steps_and_description(tmp_path):
+def test_number_of_steps_and_description_of_task_run(tmp_path):
     assert make_trainable(tmp_path, epochs=2.5).n_steps == 10
     assert make_trainable(tmp_path, epochs=0.01).n_steps == 1
     trainable = make_trainable(tmp_path, epochs=10, max_steps=7)
@@ -229,11 +229,11 @@ def test_number_of_steps_and_description(tmp_path):
     assert trainable.memory_advice() == "Out of memory. Try --batch-words 8."
 
 
-def test_measure_without_development_set_returns_none(tmp_path):
+def test_evaluation_without_development_set_returns_none(tmp_path):
     assert make_trainable(tmp_path, dev=[]).measure(3, iter) is None
 
 
-def test_measure_is_interruptible_and_has_no_side_effects(tmp_path, monkeypatch):
+def test_evaluation_is_interruptible_and_has_no_side_effects(tmp_path, monkeypatch):
     monkeypatch.setattr(task_trainable, "CHECK_INTERVAL", 32)
     trainable = make_trainable(tmp_path, TAGGED, TAGGED * 3, task="tagging", dropout=0.5)
     before = weights(trainable.fitted)
@@ -252,14 +252,14 @@ def test_measure_is_interruptible_and_has_no_side_effects(tmp_path, monkeypatch)
     assert all(torch.equal(after[name], before[name]) for name in before)
 
 
-def test_task_scores_have_line_and_rank():
+def test_task_scores_are_formatted_as_line_and_ranked_by_metric():
     scores = TaskScores("span_f1", {"accuracy": 0.5, "span_f1": 0.25})
     assert scores.line() == "accuracy 0.5000, span f1 0.2500"
     assert scores.rank == -0.25
     assert scores.values() == scores.scores
 
 
-def test_is_finite_detects_nan(tmp_path):
+def test_is_finite_detects_nan_weights(tmp_path):
     trainable = make_trainable(tmp_path)
     assert trainable.is_finite()
     next(itertools.islice(trainable.model.parameters(), 2, None)).data.view(-1)[0] = torch.nan

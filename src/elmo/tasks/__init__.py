@@ -1,4 +1,4 @@
-"""Supervised tasks on top of ELMo: labeled texts in, predictions and scores out."""
+"""Supervised tasks on top of ELMo: training, prediction and evaluation of task models."""
 
 from typing import TYPE_CHECKING, Any
 

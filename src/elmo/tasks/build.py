@@ -1,4 +1,4 @@
-"""Construction of a task model and its token indexer from a config."""
+"""Builds a task model and its token indexer from a config."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from elmo.text.tokenizer import WhitespaceTokenizer, get_tokenizer
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """A task model with the objects that prepare its input.
+    """A task model and the objects that prepare its input.
 
     Attributes:
         model: The model, on the CPU.
-        indexer: Converts words to the model's batches.
-        elmo: The ELMo model, frozen or part of the task model; None without ELMo.
-        word_vectors: The word vectors; None without.
+        indexer: Converts words to input batches for the model.
+        elmo: The ELMo model, frozen or fine-tuned with the task model; None if ELMo is not used.
+        word_vectors: Pretrained word vectors; None if not used.
     """
 
     model: TaskModel
@@ -38,7 +38,7 @@ class BuiltModel:
 
 
 def load_elmo(config: TaskConfig) -> ELMo | None:
-    """Load the ELMo model of a config; None without ELMo."""
+    """Load the ELMo model named in a config; return None if ELMo is not used."""
     if config.elmo.model is None:
         return None
     return ELMo.from_pretrained(config.elmo.model)
@@ -47,12 +47,12 @@ def load_elmo(config: TaskConfig) -> ELMo | None:
 def splitter(config: TaskConfig, elmo: ELMo | None) -> SplitFunction:
     """Return the function that splits raw text into words.
 
-    It uses the tokenizer of the config, by default that of the ELMo model, and splits at whitespace
-    without ELMo.
+    It uses the tokenizer set in the config or, by default, the tokenizer of the ELMo model. Without
+    either, it splits at whitespace.
     """
     if config.examples.tokenizer is not None:
         return get_tokenizer(config.examples.tokenizer).words
-    # Load the tokenizer on first use: texts that are already split do not need its package.
+    # Load the tokenizer on first use: tokenized texts do not require its package.
     return WhitespaceTokenizer().words if elmo is None else lambda text: elmo.tokenizer.words(text)
 
 
@@ -65,15 +65,15 @@ def build(
     layers: LayerSource | None = None,
     word_vectors: WordVectors | None = None,
 ) -> BuiltModel:
-    """Return a model with initial weights, which depend on the seed of the run only.
+    """Return a model with initial weights, which are determined by the seed of the run.
 
     Args:
-        config: Options of the model.
+        config: Task options.
         task: The task.
-        labels: Labels to choose from.
-        elmo: The ELMo model.
-        layers: Source of the layers of a frozen ELMo. Default: computed for each batch.
-        word_vectors: Word vectors.
+        labels: Labels that the model can predict.
+        elmo: The ELMo model; None if ELMo is not used.
+        layers: Layer source for a frozen ELMo. Default: run ELMo on each batch.
+        word_vectors: Pretrained word vectors; None if not used.
     """
     chosen: list[int] = []
     network: ELMoNetwork | None = None
@@ -88,7 +88,7 @@ def build(
         else:
             layers = layers or ComputedLayers(elmo, config.elmo.layers)
     sizes = {"n_layers": len(chosen), "elmo_dim": 0 if elmo is None else elmo.config.dim}
-    # Loading a model must not change the random state of the caller.
+    # Loading a model must not change the caller's random state.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.run.seed)
         features = InputFeatures(
@@ -127,7 +127,7 @@ def _with_unknown(vectors: Tensor) -> Tensor:
 
 
 def _rows(word_vectors: WordVectors) -> dict[str, int]:
-    """Return the row of each word, counted from 1, as row 0 is for unknown words."""
+    """Return the embedding row of each word, starting at 1; row 0 is for unknown words."""
     return {word: row for row, word in enumerate([*word_vectors.words, *word_vectors.others], 1)}
 
 

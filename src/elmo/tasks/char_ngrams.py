@@ -1,8 +1,8 @@
-"""Character n-grams of whole texts: hashed bags of n-grams and a linear classifier over them.
+"""Hashed bags of character n-grams, and a linear text classifier over them.
 
-The classifier complements the LSTM: n-grams memorize which strings occur with a label. Each has its
-own loss, because with a common loss the n-grams would explain the training examples and the LSTM
-would learn little; only their predictions are combined.
+The classifier complements the LSTM by memorizing which strings occur with which label. The two
+models have separate losses, and only their predictions are combined. With a joint loss, the n-grams
+would suffice to fit the training examples, and the LSTM would learn little.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,22 @@ from torch.nn import functional
 from elmo.kernels.device import to_device
 from elmo.tasks.frozen_layers import Words
 
-# L2 norm of a bag: with it, logits grow as fast as with TF-IDF features at usual learning rates.
+# L2 norm of a bag, chosen so that training with usual learning rates is as fast as with TF-IDF
+# features.
 LENGTH = 10.0
-# Multipliers of two hash functions: a polynomial rolling hash, and a finalizer that mixes the bits.
+# Multipliers of the polynomial rolling hash and of the final step that mixes its bits.
 _STEP, _SCATTER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 @dataclass(frozen=True)
 class NgramBags:
-    """Bags of character n-grams of several texts.
+    """Bags of character n-grams, one per text.
 
     Attributes:
-        rows: Bucket of each n-gram, grouped by text, (n-grams,).
-        starts: Index of the first n-gram of each text, (texts,).
-        weights: Weight of each n-gram: 1 + ln(count), normalized so that each bag has the L2 norm
-            `LENGTH`, (n-grams,).
+        rows: Hash bucket of each distinct n-gram, grouped by text, (n-grams,).
+        starts: Index of the first n-gram of each text in `rows`, (texts,).
+        weights: Weight of each n-gram, (n-grams,): 1 + ln(count), scaled so that the weights of
+            each text have the L2 norm `LENGTH`.
     """
 
     rows: Tensor
@@ -40,7 +41,7 @@ class NgramBags:
 
     @classmethod
     def from_texts(cls, texts: Sequence[Words], max_ngram: int, n_buckets: int) -> "NgramBags":
-        """Extract the n-grams of texts, including spaces between words and at both ends.
+        """Extract the n-grams of texts. Words are joined by spaces, with a space at both ends.
 
         Args:
             texts: Words of each text.
@@ -51,7 +52,7 @@ class NgramBags:
         codes = np.concatenate(codes_by_text)
         sizes = np.array([len(text_codes) for text_codes in codes_by_text])
         text_of_code = np.repeat(np.arange(len(texts)), sizes)
-        # Characters to the end of the text: the maximum length of an n-gram that starts here.
+        # Number of characters from here to the end of the text, which limits the n-gram length.
         n_left = sizes.cumsum()[text_of_code] - np.arange(len(codes))
         keys = []
         hashes = np.zeros(len(codes), dtype=np.uint64)
@@ -71,14 +72,14 @@ class NgramBags:
         )
 
     def to(self, device: torch.device) -> "NgramBags":
-        """Return a copy on a device."""
+        """Return a copy on the given device."""
         return NgramBags(
             *(to_device(tensor, device) for tensor in (self.rows, self.starts, self.weights))
         )
 
 
 def _codes(text: str) -> NDArray[np.uint64]:
-    """Return the code points of a text."""
+    """Return the Unicode code points of a text."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
 
 
@@ -89,10 +90,10 @@ def _bucket(hashes: NDArray[np.uint64], n_buckets: int) -> NDArray[np.int64]:
 
 
 class NgramClassifier(nn.Module):
-    """Linear map from bags of n-grams to logits of labels."""
+    """Linear classifier over bags of character n-grams."""
 
     def __init__(self, n_labels: int, n_buckets: int) -> None:
-        """Initialize all weights with zero.
+        """Initialize all weights to zero.
 
         Args:
             n_labels: Number of labels.
@@ -103,7 +104,7 @@ class NgramClassifier(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_labels))
 
     def forward(self, bags: NgramBags) -> Tensor:
-        """Return logits, (texts, labels)."""
+        """Return the label logits, (texts, labels)."""
         with torch.autocast(self.table.device.type, enabled=False):
             sums = functional.embedding_bag(
                 bags.rows, self.table, bags.starts, mode="sum", per_sample_weights=bags.weights

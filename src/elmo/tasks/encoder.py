@@ -1,7 +1,7 @@
-"""The task encoder between input features and head: a BiLSTM with locked dropout.
+"""Task encoder between the input features and the head: a BiLSTM with locked dropout.
 
-Stacks of more than two or three plain layers learn slowly. Highway connections between layers
-(Srivastava et al., 2015; for semantic roles He et al., 2017) make deep encoders trainable.
+More than two or three plain LSTM layers are slow to train. Highway connections between layers make
+deep encoders trainable (Srivastava et al., 2015; He et al., 2017 for semantic role labeling).
 """
 
 import torch
@@ -14,7 +14,7 @@ from elmo.tasks.packed_batch import PackedBatch
 
 
 class TaskEncoder(nn.Module):
-    """Maps input vectors of words to contextual vectors, optionally with ELMo appended."""
+    """BiLSTM that computes contextual word vectors and optionally appends an ELMo layer mix."""
 
     def __init__(
         self,
@@ -28,11 +28,11 @@ class TaskEncoder(nn.Module):
         """Initialize the encoder.
 
         Args:
-            config: Options of the encoder.
-            elmo: Options of the layer mix at the output.
-            input_dim: Width of the input vectors.
-            n_layers: Number of ELMo layers; 0 without ELMo.
-            elmo_dim: Width of an ELMo layer.
+            config: Encoder options.
+            elmo: Options of the ELMo layer mix appended to the output.
+            input_dim: Dimension of the input vectors.
+            n_layers: Number of ELMo layers; 0 if ELMo is not used.
+            elmo_dim: Dimension of an ELMo layer.
         """
         super().__init__()
         self.config = config
@@ -78,10 +78,10 @@ class TaskEncoder(nn.Module):
 
 
 class HighwayLSTM(nn.Module):
-    """A BiLSTM layer with a highway connection: a gate mixes its input and its output."""
+    """BiLSTM layer with a highway connection: a learned gate mixes the input with the output."""
 
     def __init__(self, dim: int) -> None:
-        """Initialize the layer; input and output have the same width."""
+        """Initialize the layer; the input and the output have the same dimension."""
         super().__init__()
         self.lstm = nn.LSTM(dim, dim // 2, batch_first=True, bidirectional=True)
         self.gate = nn.Linear(dim, dim)
@@ -92,12 +92,12 @@ class HighwayLSTM(nn.Module):
 
 
 def run_lstm(lstm: nn.LSTM, x: Tensor, layout: PackedBatch) -> Tensor:
-    """Run an LSTM over a padded batch; the output is zero at padding."""
+    """Run an LSTM on a padded batch; the output is zero at padding."""
     return layout.unpack(lstm(layout.pack(x))[0])
 
 
 def locked_dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Apply dropout with one mask for all words of a text, (batch, time, dim)."""
+    """Apply dropout to a (batch, time, dim) tensor with the same mask for all words of a text."""
     if not training or not p:
         return x
     return x * functional.dropout(torch.ones_like(x[:, :1]), p)

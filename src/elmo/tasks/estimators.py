@@ -1,4 +1,4 @@
-"""Estimators with the interface of scikit-learn: one class per task."""
+"""Estimators with the scikit-learn interface, one class per task."""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from elmo.tasks.task_types.task_registry import TASKS, check_targets
 from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 
-# Options of `elmo task fit` about files and several seeds, which do not apply to estimators.
+# Options of `elmo task fit` for files and multiple seeds, which do not apply to estimators.
 FILE_OPTIONS = frozenset(
     {
         *("task", "train", "dev", "test", "reader", "text", "label", "phrases", "empty"),
@@ -35,7 +35,7 @@ FILE_OPTIONS = frozenset(
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Raise if a setting does not exist or does not apply to estimators."""
+    """Raise an error if a setting does not exist or does not apply to estimators."""
     known = {leaf.name for leaf in leaves(TaskConfig)} - FILE_OPTIONS - {"out"}
     if unknown := settings.keys() - known:
         raise ConfigError(
@@ -45,17 +45,18 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 
 class Estimator:
-    """Base class of the estimators: fits, applies, scores and saves a task model."""
+    """Base class of the estimators, which fit, apply, score and save a task model."""
 
     task: ClassVar[TaskName]
 
     def __init__(self, *, out: str | Path | None = None, **settings: Any) -> None:
-        """Store the options of the model.
+        """Store the settings of the estimator.
 
         Args:
-            out: Training folder, in which an interrupted run resumes. Default: a temporary folder.
-            **settings: Any option of `TaskConfig` at any depth, such as model="small-ko", epochs=5,
-                seed=1 or batch_size=64.
+            out: Training folder. If it contains an interrupted run, `fit` resumes it. Default: a
+                temporary folder.
+            **settings: Options of `TaskConfig` or of its sections, such as model="small-ko",
+                epochs=5, seed=1 or batch_size=64.
         """
         self.out = out
         self.settings: dict[str, Any] = {}
@@ -63,18 +64,18 @@ class Estimator:
         self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the given options, as scikit-learn requires."""
+        """Return the settings passed to the constructor, as scikit-learn requires."""
         return {"out": self.out, **self.settings}
 
     def set_params(self, **settings: Any) -> Self:
-        """Change options for the next `fit`."""
+        """Change settings; they take effect at the next `fit`."""
         self.out = settings.pop("out", self.out)
         check_settings(settings)
         self.settings |= settings
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags of the estimator; only scikit-learn calls this method."""
+        """Return the scikit-learn tags of the estimator."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         is_classifier = isinstance(self, Classifier)
@@ -91,14 +92,14 @@ class Estimator:
 
     @property
     def fitted(self) -> FittedTask:
-        """The fitted model; an error before `fit` or `load`."""
+        """The fitted model; raises an error before `fit` or `load`."""
         if self._fitted is None:
             raise ConfigError(f"This {type(self).__name__} is not fitted. Call fit or load first.")
         return self._fitted
 
     @property
     def labels(self) -> list[str]:
-        """The labels the model chooses from."""
+        """The labels that the model can predict."""
         return self.fitted.labels
 
     def fit(
@@ -107,13 +108,13 @@ class Estimator:
         targets: Iterable[Any],
         dev: tuple[Iterable[Any], Iterable[Any]] | None = None,
     ) -> Self:
-        """Train a model and keep the one with the best score on the development set.
+        """Train a model and select the weights with the best score on the development set.
 
         Args:
-            texts: Strings, which the model's tokenizer splits, or lists of words. For sentence
-                pairs: pairs of them; for question answering: pairs of a question and its passage;
-                documents can also be lists of sentences.
-            targets: Gold annotations in the form that the class describes.
+            texts: Raw strings, which are tokenized, or lists of words. For sentence pairs: pairs of
+                texts. For question answering: pairs of a question and its passage. For coreference:
+                also lists of sentences.
+            targets: Gold annotations in the format described in the class docstring.
             dev: Texts and targets of the development set. Default: a tenth of the training set.
         """
         with tempfile.TemporaryDirectory() as temporary:
@@ -139,7 +140,7 @@ class Estimator:
         return self
 
     def answers(self, texts: Iterable[Any]) -> list[Any]:
-        """Return the full prediction for each text, with probabilities or scores."""
+        """Return the complete prediction for each text, including probabilities or scores."""
         fitted = self.fitted
         split = splitter(fitted.config, fitted.built.elmo)
         examples = [
@@ -148,7 +149,7 @@ class Estimator:
         return fitted.predict(examples)
 
     def evaluate(self, texts: Iterable[Any], targets: Iterable[Any]) -> dict[str, float]:
-        """Return the scores of the predictions for texts, by name."""
+        """Predict the texts and return the scores by name."""
         fitted = self.fitted
         split = splitter(fitted.config, fitted.built.elmo)
         return fitted.scores(self._examples(texts, targets, split))
@@ -156,10 +157,10 @@ class Estimator:
     def _examples(
         self, texts: Iterable[Any], targets: Iterable[Any], split: SplitFunction
     ) -> list[Example]:
-        """Return examples of texts and targets; errors name the index of the text."""
+        """Convert texts and targets to examples; error messages include the index of the text."""
         texts, targets = _to_list(texts), list(targets)
         if len(texts) != len(targets):
-            raise InputError(f"There are {len(texts)} texts, but {len(targets)} targets.")
+            raise InputError(f"There are {len(texts)} texts but {len(targets)} targets.")
         examples = []
         for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
             example = self._example(text, split, number)
@@ -171,11 +172,11 @@ class Estimator:
         return examples
 
     def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
-        """Return an example without a target."""
+        """Convert a text to an example without a target."""
         task = TASKS[self.task]
         texts = (text,) if task.n_texts == 1 else tuple(text)
         if len(texts) != task.n_texts:
-            raise InputError(f"Text {number} has {len(texts)} texts, expected {task.n_texts}.")
+            raise InputError(f"Item {number} has {len(texts)} texts (expected {task.n_texts}).")
         if not all(map(_is_text, texts)):
             raise InputError(
                 f"Text {number} must be a string or a list of words (got {text!r:.60})."
@@ -186,23 +187,23 @@ class Estimator:
         return example
 
     def _with_target(self, example: Example, target: Any, number: int) -> Example:
-        """Return the example with its target, and with the extra input that comes with it."""
+        """Return the example with its target and the extra input derived from the target."""
         return replace(example, target=self._target(example, target, number))
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
-        """Convert a target to the form that `Example` has."""
+        """Convert a target to the format used in `Example`."""
         return target
 
     def _label_type(self, targets: Sequence[Any]) -> LabelType:
-        """Return the Python type of the labels."""
+        """Return the name of the labels' Python type."""
         return "str"
 
     def score(self, texts: Iterable[Any], targets: Iterable[Any]) -> float:
-        """Return the main score, by which models are selected."""
+        """Return the score used for model selection."""
         return self.evaluate(texts, targets)[self.fitted.task.metric]
 
     def mixes(self) -> dict[str, dict[str, Any]]:
-        """Return the layer shares and the scale of each layer mix, by its placement."""
+        """Return the layer shares and scale of each layer mix, by placement (input or output)."""
         return self.fitted.built.model.shares()
 
     def save(self, folder: str | Path) -> None:
@@ -211,11 +212,11 @@ class Estimator:
 
     @classmethod
     def load(cls, folder: str | Path, device: str | None = None) -> Self:
-        """Load a model that `save` or `elmo task fit` wrote.
+        """Load a model written by `save` or `elmo task fit`.
 
         Args:
             folder: Model folder, or a training folder that contains one.
-            device: Device of the model. Default: a GPU if available.
+            device: Device to load the model on. Default: a GPU if available.
         """
         fitted = load_fitted_task(Path(folder), device or default_device())
         if fitted.config.task != cls.task:
@@ -228,7 +229,7 @@ class Estimator:
 
 
 def non_default_settings(config: TaskConfig) -> dict[str, Any]:
-    """Return the settings of a config that differ from the defaults."""
+    """Return the settings in a config that differ from their defaults."""
     defaults = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
     values = {leaf.name: leaf.default for leaf in leaves(TaskConfig, base=config)}
     names = values.keys() - FILE_OPTIONS - {"out"}
@@ -236,13 +237,13 @@ def non_default_settings(config: TaskConfig) -> dict[str, Any]:
 
 
 class Classifier(Estimator):
-    """Classifies texts; a target is a label: a string or an integer."""
+    """Classifies texts. A target is a label, either a string or an integer."""
 
     task: ClassVar[TaskName] = "classification"
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels in their original type, in the order of `labels`; missing before `fit`."""
+        """The labels in their original type, in the order of `labels`; undefined before `fit`."""
         if self._fitted is None:
             raise AttributeError("classes_")
         if self._fitted.label_type == "str":
@@ -250,7 +251,7 @@ class Classifier(Estimator):
         return np.array(list(map(int, self.labels))).astype(self._fitted.label_type)
 
     def predict(self, texts: Iterable[Any]) -> NDArray[Any]:
-        """Return the most probable label of each text."""
+        """Return the most likely label of each text."""
         label_ids = {name: number for number, name in enumerate(self.labels)}
         predicted = [label_ids[answer.label] for answer in self.answers(texts)]
         return self.classes_[np.array(predicted, dtype=np.intp)]
@@ -262,7 +263,7 @@ class Classifier(Estimator):
         return np.array(rows, dtype=np.float64).reshape(-1, len(labels))
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
-        # Equal integers of NumPy and Python get the same label.
+        # Equal NumPy and Python integers are the same label.
         return str(int(target)) if _is_integer(target) else target
 
     def _label_type(self, targets: Sequence[Any]) -> LabelType:
@@ -272,13 +273,13 @@ class Classifier(Estimator):
 
 
 class SentencePairClassifier(Classifier):
-    """Classifies pairs of texts; a target is a label."""
+    """Classifies pairs of texts. A target is a label."""
 
     task: ClassVar[TaskName] = "sentence_pairs"
 
 
 class Tagger(Estimator):
-    """Tags the words of texts; a target is a list with one tag per word."""
+    """Tags the words of texts. A target is a list with one tag per word."""
 
     task: ClassVar[TaskName] = "tagging"
 
@@ -287,7 +288,7 @@ class Tagger(Estimator):
             return target
         tags = tuple(target)
         if len(tags) != len(example.words):
-            raise InputError(f"Text {number} has {len(example.words)} words, but {len(tags)} tags.")
+            raise InputError(f"Text {number} has {len(example.words)} words but {len(tags)} tags.")
         return tags
 
     def predict(self, texts: Iterable[Any]) -> list[list[str]]:
@@ -296,17 +297,17 @@ class Tagger(Estimator):
 
 
 class QuestionAnswerer(Estimator):
-    """Finds the part of a passage that answers a question; texts are pairs (question, passage).
+    """Finds the span of a passage that answers a question. Texts are pairs (question, passage).
 
-    A target is the answer or a list of all correct answers; it is empty if the passage has no
-    answer. An answer is a string, or a pair of a string and the index of its first character in the
-    passage, for strings that occur more than once.
+    A target is the answer or a list of all correct answers; it is empty if the passage does not
+    contain an answer. An answer is a string or, if the string occurs more than once, a pair of the
+    string and the index of its first character in the passage.
     """
 
     task: ClassVar[TaskName] = "question_answering"
 
     def predict(self, texts: Iterable[Any]) -> list[str]:
-        """Return the answers; an empty string if there is none."""
+        """Return the answer to each question; an empty string if there is no answer."""
         return [answer.text for answer in self.answers(texts)]
 
     def _target(self, example: Example, target: Any, number: int) -> Any:
@@ -328,16 +329,16 @@ class QuestionAnswerer(Estimator):
 
 
 class SemanticRoleLabeler(Estimator):
-    """Finds the predicates of sentences and their arguments.
+    """Finds the predicates in sentences and their arguments.
 
-    A target is a list of frames: pairs of the predicate's word index and one tag per word, with the
-    tag V for the predicate itself.
+    A target is a list of frames. A frame is a pair of the predicate's word index and a list with
+    one tag per word, in which the predicate itself is tagged V.
     """
 
     task: ClassVar[TaskName] = "semantic_roles"
 
     def predict(self, texts: Iterable[Any]) -> list[list[Frame]]:
-        """Return the frames of all predicates that are found in each sentence."""
+        """Return the frames of all predicates found in each sentence."""
         return [list(answer.frames) for answer in self.answers(texts)]
 
     def _with_target(self, example: Example, target: Any, number: int) -> Example:
@@ -356,8 +357,8 @@ class CoreferenceResolver(Estimator):
     """Finds clusters of coreferent mentions in documents.
 
     A document is a string, a list of words or a list of sentences. A target is a list of clusters,
-    each a list of mentions. A mention is a pair (start, end) of word indices, counted over the
-    whole document; the end is exclusive.
+    and a cluster is a list of mentions. A mention is a pair (start, end) of word indices in the
+    document; the end is exclusive.
     """
 
     task: ClassVar[TaskName] = "coreference"
@@ -379,7 +380,7 @@ class CoreferenceResolver(Estimator):
 
 
 def _to_list(texts: Iterable[Any]) -> list[Any]:
-    """Return the texts as a list; raise for a single string, whose characters would be texts."""
+    """Return the texts as a list; raise an error if they are a single string."""
     if isinstance(texts, str):
         raise InputError(f"Expected a list of texts, but got a single text: {texts!r:.60}.")
     return list(texts)

@@ -1,4 +1,4 @@
-"""Labeled examples of all tasks, independent of the file format they were read from."""
+"""Data classes for the examples of all tasks, independent of the file format."""
 
 import zlib
 from collections.abc import Sequence
@@ -17,18 +17,19 @@ class Example:
     """One training, evaluation or prediction example.
 
     Attributes:
-        texts: Word sequences to embed: one for classification, tagging and semantic roles; two for
-            sentence pairs; question and passage for question answering; the sentences of a document
-            for coreference.
+        texts: Words of each text: one text for classification, tagging and semantic roles; two
+            for sentence pairs; question and passage for question answering; the sentences of a
+            document for coreference.
         target: Gold annotation: a label for classification and sentence pairs, a tuple of tags for
             tagging, `GoldAnswers` for question answering, a tuple of `Frame`s for semantic roles, a
             tuple of clusters for coreference; None if unknown.
-        id: Name of the example in its file; empty if it has none.
+        id: Id of the example in its file; empty if it has none.
         extra: Additional input besides the words: the `Passage` for question answering, the word
             indices of the predicates for semantic roles, the speaker of each sentence for
             coreference.
-        location: File and line for error messages. Any object that `str` converts to them, because
-            finding a line can be slow; `WordLines` if each word is on its own line.
+        location: File and line for error messages. It can be any object with a `__str__` method, so
+            that a slow line lookup only happens for an error message; `WordLines` if each word is
+            on its own line.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -43,7 +44,7 @@ class Example:
         return self.texts[0]
 
     def word_location(self, index: int) -> str:
-        """Return file and line of a word of the first text; an empty string if unknown."""
+        """Return the file and line of a word in the first text; an empty string if unknown."""
         if isinstance(self.location, WordLines):
             return self.location.word_location(index)
         location = str(self.location)
@@ -56,7 +57,7 @@ class WordLines:
 
     Attributes:
         path: The file.
-        first_line: Line number of the first line of the example.
+        first_line: Number of the first line of the example.
         line_numbers: Line number of each word.
     """
 
@@ -68,14 +69,14 @@ class WordLines:
         return f"{self.path}, line {self.first_line}"
 
     def word_location(self, index: int) -> str:
-        """Return file and line of a word."""
+        """Return the file and line of a word."""
         return f"{self.path}, line {self.line_numbers[index]}"
 
 
 def examples_signature(examples: Sequence[Example]) -> list[int]:
     """Return the number of examples and a checksum of their texts and targets.
 
-    Checkpoints and lookup models store it, so the representation of targets must not change.
+    Checkpoints and lookup models store this signature, so the `repr` of targets must not change.
     """
     return [len(examples), zlib.crc32(repr([(e.texts, e.target) for e in examples]).encode())]
 
@@ -84,7 +85,7 @@ class Frame(NamedTuple):
     """A predicate and its arguments.
 
     Attributes:
-        predicate: Index of the predicate's word.
+        predicate: Word index of the predicate.
         tags: One tag per word of the sentence; the predicate itself is tagged V.
     """
 
@@ -98,24 +99,24 @@ class GoldAnswers:
 
     Attributes:
         texts: All correct answers; empty if the passage does not answer the question.
-        word_range: Words of the passage that the first answer covers; None if there is no answer.
+        word_range: Word range of the first answer in the passage; None if there is no answer.
     """
 
     texts: tuple[str, ...] = ()
     word_range: IndexRange | None = None
 
     def __repr__(self) -> str:
-        # The field's name of earlier versions: `examples_signature` depends on it.
+        # Uses a field name from earlier versions, because `examples_signature` depends on it.
         return f"GoldAnswers(texts={self.texts!r}, place={self.word_range!r})"
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A raw text and the positions of its words.
+    """A raw text and the positions of its words in it.
 
     Attributes:
         text: The raw text.
-        word_offsets: Character range of each word.
+        word_offsets: Character range (start, end) of each word.
     """
 
     text: str
@@ -123,14 +124,14 @@ class Passage:
 
     @classmethod
     def align(cls, text: str, words: Sequence[str]) -> "Passage":
-        """Locate the words of a text in it.
+        """Find the position of each word in the raw text.
 
         Args:
             text: The raw text.
-            words: Its words in order, each spelled as in the text.
+            words: Words of the text in order, spelled as in the text.
 
         Raises:
-            InputError: A word is not found after the previous one.
+            InputError: A word does not occur after the previous word.
         """
         offsets: list[IndexRange] = []
         end = 0
@@ -138,7 +139,7 @@ class Passage:
             start = text.find(word, end)
             if start < 0:
                 raise InputError(
-                    f"The word {word!r} is not found after character {end} of its text. The "
+                    f"The word {word!r} was not found after character {end} of its text. The "
                     "tokenizer must not change the spelling of words."
                 )
             end = start + len(word)
@@ -146,17 +147,17 @@ class Passage:
         return cls(text, tuple(offsets))
 
     def text_of(self, word_range: IndexRange) -> str:
-        """Return the raw text of a range of words."""
+        """Return the raw text covered by a range of words."""
         start, end = word_range
         return self.text[self.word_offsets[start][0] : self.word_offsets[end - 1][1]]
 
     def find_words(self, answer: str, start: int | None = None) -> IndexRange | None:
-        """Return the range of words that a substring covers; None if the text does not contain it.
+        """Return the word range of a substring; None if the text does not contain it.
 
         Args:
             answer: The substring.
-            start: Its first character. Default: the first occurrence that begins and ends at word
-                boundaries, otherwise the first occurrence.
+            start: Index of the first character of the substring. Default: the first occurrence that
+                starts and ends at word boundaries or, if there is none, the first occurrence.
         """
         if start is not None:
             is_there = start >= 0 and self.text.startswith(answer, start)
@@ -185,10 +186,10 @@ class Passage:
 
 @dataclass(frozen=True)
 class PronounCandidates:
-    """A pronoun and two names that it may refer to (GAP).
+    """A pronoun from GAP and the two names that it may refer to.
 
     Attributes:
-        pronoun: Word range of the pronoun, counted over all sentences.
+        pronoun: Word range of the pronoun in the document.
         a: Word range of the first name.
         b: Word range of the second name.
         gender: Gender of the pronoun: masculine or feminine.

@@ -1,4 +1,4 @@
-"""Training of a task model, once for each seed, and its scores on the test set."""
+"""Trains a task model once per seed and evaluates it on the test set."""
 
 import dataclasses
 import json
@@ -31,19 +31,19 @@ from elmo.train.loop import train
 from elmo.train.run_folder import MODEL
 
 RESULTS = "results.json"
-# Data sets on which models are scored: development set and test set.
+# Data sets for evaluation: development set and test set.
 PARTS = ("development", "test")
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """Results of all seeds.
+    """Results of the training runs with all seeds.
 
     Attributes:
-        out: Folder of the runs.
+        out: Output folder.
         metric: Name of the main score.
-        runs: For each seed: its folder, its scores on the development and test set, and the shares
-            of its layer mixes.
+        runs: For each seed, the folder, the scores on the development and test sets, and the
+            learned layer mixes.
     """
 
     out: str
@@ -51,7 +51,7 @@ class FitResult:
     runs: tuple[dict[str, Any], ...]
 
     def spreads(self) -> dict[str, dict[str, Spread]]:
-        """Return mean and standard deviation over the seeds, by data set and score name."""
+        """Return the mean and standard deviation over seeds, by data set and score name."""
         scores_by_part = {part: [run[part] for run in self.runs if run[part]] for part in PARTS}
         return {
             part: {
@@ -63,7 +63,7 @@ class FitResult:
         }
 
     def shares(self) -> dict[str, list[float]]:
-        """Return the layer shares of each mix of several layers, by its placement and seed."""
+        """Return the layer shares by placement and seed, without mixes of a single layer."""
         return {
             f"{placement}, seed {run['seed']}": mix["shares"]
             for run in self.runs
@@ -72,7 +72,7 @@ class FitResult:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the results as a dictionary for JSON."""
+        """Return the results as a JSON-serializable dictionary."""
         spreads = {
             part: {name: dataclasses.asdict(spread) for name, spread in spreads.items()}
             for part, spreads in self.spreads().items()
@@ -80,7 +80,7 @@ class FitResult:
         return {"metric": self.metric, "scores": spreads, "runs": list(self.runs)}
 
     def __str__(self) -> str:
-        """Return scores, with standard deviation if there are several seeds, and mixes as text."""
+        """Return the scores and layer mixes as text, with standard deviations for several seeds."""
         lines = []
         for part, spreads in self.spreads().items():
             scores = ", ".join(_format_score(name, spread) for name, spread in spreads.items())
@@ -101,10 +101,10 @@ def _format_score(name: str, spread: Spread) -> str:
 
 
 def fit(config: TaskConfig) -> FitResult | TaskRun:
-    """Train a model for each seed, and score it on the test set if there is one.
+    """Train a model for each seed and evaluate it on the test set, if there is one.
 
     Args:
-        config: Options of the task.
+        config: Task options.
     """
     if config.run.dry_run and config.task in LOOKUP_TASKS:
         note = f"dry run, nothing written; {config.task} needs no training"
@@ -113,7 +113,7 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
         return train(_job(config, load_elmo(config)))
     configs = [_config_of_seed(config, number) for number in range(config.seeds)]
     if min(config.parallel_seeds, config.seeds) > 1:
-        # Read and compute shared data once, and report errors in it once.
+        # Read and compute shared data before the runs start, so that errors are reported only once.
         _job(configs[0], load_elmo(configs[0]))
         _test_examples(configs[0])
         runs = run_in_parallel(fit_and_measure, configs, config.parallel_seeds)
@@ -128,7 +128,7 @@ def fit(config: TaskConfig) -> FitResult | TaskRun:
 
 
 def _config_of_seed(config: TaskConfig, number: int) -> TaskConfig:
-    """Return the config of one of the seeds."""
+    """Return the config for a single seed."""
     if config.seeds == 1:
         return config
     run = dataclasses.replace(config.run, seed=config.run.seed + number)
@@ -143,7 +143,7 @@ def _config_of_seed(config: TaskConfig, number: int) -> TaskConfig:
 
 
 def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
-    """Train with one seed and return the results as JSON data."""
+    """Train and evaluate with one seed; return the results as JSON-serializable data."""
     # Read the test set before training, so that errors in it are reported early.
     test = _test_examples(config)
     fitted = fit_once(config)
@@ -158,7 +158,7 @@ def fit_and_measure(config: TaskConfig) -> dict[str, Any]:
 
 
 def fit_once(config: TaskConfig) -> FittedTask | LookupModel:
-    """Train a model with one seed and return the best one; or build a lookup model."""
+    """Train with one seed and return the best model; for a lookup task, build a lookup model."""
     if config.task in LOOKUP_TASKS:
         return fit_lookup(config)
     sys.stderr.write(f"{train(_job(config, load_elmo(config)))}\n")
@@ -178,11 +178,11 @@ def _job(config: TaskConfig, elmo: ELMo | None) -> TaskTrainingJob:
 def prepare(
     config: TaskConfig, elmo: ELMo | None, train: Sequence[Example], dev: Sequence[Example]
 ) -> FittedTask:
-    """Return a model with initial weights for examples.
+    """Return an untrained model with the labels and word vectors that the examples need.
 
     Args:
-        config: Options of the model.
-        elmo: The ELMo model.
+        config: Task options.
+        elmo: The ELMo model; None if ELMo is not used.
         train: Training examples.
         dev: Development examples.
     """
@@ -210,7 +210,7 @@ def prepare(
 
 
 def _test_examples(config: TaskConfig) -> list[Example] | None:
-    """Read the test set; None if there is none."""
+    """Read the test set; return None if there is none."""
     if config.examples.test is None:
         return None
     split = splitter(config, load_elmo(config))

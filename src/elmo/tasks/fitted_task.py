@@ -1,10 +1,12 @@
-"""A fitted task model: prediction and scoring with it, and its folder.
+"""A fitted task model: prediction, scoring, and saving to a model folder.
 
-config.json         options, labels, settings of the task, scores
-model.safetensors   weights of the model, including word vectors
-static.txt          words of the word vectors, if there are any: trained ones first
-elmo/               the ELMo model, if it was fine-tuned; otherwise config.json has its name and
-                    fingerprint
+The model folder contains:
+
+config.json         options, labels, task settings, scores
+model.safetensors   model weights, including word vectors
+static.txt          words that have word vectors, those with trainable vectors first; only if used
+elmo/               the fine-tuned ELMo model; for a frozen one, config.json contains its name and
+                    fingerprint instead
 """
 
 import json
@@ -43,13 +45,13 @@ LabelType = Literal["str", "int", "bool"]
 FORMAT = "elmo-torch-task"
 VERSION = 1
 CONFIG, WEIGHTS, WORDS, TUNED = "config.json", "model.safetensors", "static.txt", "elmo"
-# Prefix of the weights of a fine-tuned ELMo, which has its own folder.
+# Prefix of the weight names of a fine-tuned ELMo, which is saved in its own folder.
 NETWORK = "features.network."
-# Name of the word vectors that are never trained, in the weights file.
+# Name of the frozen word vectors in the weights file.
 FROZEN_WORD_VECTORS = "static.others"
 # Maximum number of examples in a prediction batch.
 MAX_BATCH_EXAMPLES = 64
-# Types of the required entries of config.json besides format and version.
+# Types of the required entries in config.json, other than format and version.
 _ENTRY_TYPES = {
     "labels": list,
     "task_settings": dict,
@@ -72,17 +74,16 @@ DAMAGED_FILE_ERRORS = (
 
 @dataclass
 class FittedTask:
-    """A task model with everything that prediction needs.
+    """A task model and everything that is needed for prediction.
 
     Attributes:
-        config: Options the model was trained with.
+        config: Options used for training.
         task: The task.
-        labels: Labels in the order of their ids.
+        labels: Labels ordered by id.
         built: The model and its token indexer.
-        facts: Facts about the training: steps, development scores, shares of the layers.
-        raw: Whether the training texts were raw and had to be tokenized.
-        label_type: Python type of the labels in the training data; the model stores them as
-            strings.
+        facts: Information about the training run: steps, development scores, layer mixes.
+        raw: Whether the training texts were raw text, which had to be tokenized.
+        label_type: Python type of the labels in the training data; `labels` are always strings.
     """
 
     config: TaskConfig
@@ -95,7 +96,7 @@ class FittedTask:
 
     @property
     def elmo(self) -> ELMo | None:
-        """The ELMo model; None without ELMo."""
+        """The ELMo model; None if ELMo is not used."""
         return self.built.elmo
 
     def predict(self, examples: Sequence[Example]) -> list[Any]:
@@ -114,18 +115,18 @@ class FittedTask:
         ]
 
     def _predict_nested(self, parts: Sequence[Sequence[Example]]) -> list[list[Any]]:
-        """Return the predictions for the parts of each example."""
+        """Return the predictions for the parts of each example, as nested lists."""
         predictions = iter(self._predict_parts([part for group in parts for part in group]))
         return [[next(predictions) for _ in group] for group in parts]
 
     def _predict_parts(self, examples: Sequence[Example]) -> list[Any]:
-        """Return the predictions for examples of limited length."""
+        """Return the predictions for examples that do not need to be split."""
         model = self.built.model
         device = next(model.parameters()).device
         was_training = model.training
         model.eval()
-        # Batches of similar length; the prediction for an example does not depend on its batch. The
-        # longest text decides, so that questions about the same passage are in the same batch.
+        # Group examples of similar length; predictions do not depend on the batch. Sort by the
+        # longest text, so that questions about the same passage are in the same batch.
         lengths = list(map(text_lengths, examples))
         order = sorted(range(len(examples)), key=lambda index: max(lengths[index]))
         outputs: dict[int, Any] = {}
@@ -149,9 +150,9 @@ class FittedTask:
         return self.task.scores(examples, self.predict(examples))
 
     def save(self, folder: Path) -> None:
-        """Write the model folder atomically, after a fine-tuned ELMo.
+        """Save the fine-tuned ELMo, if any, then write the other files of the folder atomically.
 
-        If the process is killed between the two, the fingerprint shows that they do not match.
+        If the process is killed in between, loading detects the mismatch by the fingerprint.
         """
         elmo, tuned = self.built.elmo, self.config.elmo.use == "tuned"
         if elmo is not None and tuned:
@@ -188,7 +189,7 @@ class FittedTask:
 
 
 def with_absolute_elmo_path(config: TaskConfig) -> TaskConfig:
-    """Return a config with the absolute path of its ELMo, if the ELMo is given as a path."""
+    """Make the path of the ELMo model absolute, if the config contains a path."""
     model = config.elmo.model
     if model is None or not Path(model).exists():
         return config
@@ -200,11 +201,11 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def load_fitted_task(folder: Path, device: str | None = None) -> FittedTask:
-    """Load a model that `FittedTask.save` wrote.
+    """Load a model written by `FittedTask.save`.
 
     Args:
         folder: Model folder, or a training folder that contains one.
-        device: Device of the model. Default: the CPU.
+        device: Device to load the model on. Default: the CPU.
     """
     folder = model_folder(folder)
     record, config = read_model_config(folder)
@@ -236,20 +237,20 @@ def load_fitted_task(folder: Path, device: str | None = None) -> FittedTask:
 
 
 def model_folder(folder: Path) -> Path:
-    """Return the model folder, given itself or the training folder that contains it."""
+    """Return the model folder; `folder` can be that folder or the training folder around it."""
     is_inside = not (folder / CONFIG).is_file() and (folder / MODEL / CONFIG).is_file()
     return folder / MODEL if is_inside else folder
 
 
 def read_model_config(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
-    """Read config.json of a model folder; return its content and the options in it."""
+    """Read config.json in a model folder; return its content and the task options in it."""
     path = folder / CONFIG
     try:
         record = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         if seeds := sorted(folder.glob(f"*/{MODEL}/{CONFIG}")):
             raise FormatError(
-                f"{folder} contains models of several seeds. Choose one, for example "
+                f"{folder} contains several models, one per seed. Choose one, for example "
                 f"{seeds[0].parents[1]}."
             ) from None
         raise FormatError(f"{folder} is not a fitted task model: {one_line(error)}") from None
@@ -265,7 +266,7 @@ def read_model_config(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
         )
     for name, entry_type in _ENTRY_TYPES.items():
         if not isinstance(record.get(name, ...), entry_type):
-            raise FormatError(f"{path} is damaged: {name} is missing or has a wrong type.")
+            raise FormatError(f"{path} is damaged: {name} is missing or has the wrong type.")
     if record.get("label_type", "str") not in get_args(LabelType):
         raise FormatError(f"{path} is damaged: label_type is {record['label_type']!r}.")
     try:
@@ -277,7 +278,7 @@ def read_model_config(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
 def load_matching_elmo(
     folder: Path, config: TaskConfig, expected_fingerprint: str | None
 ) -> ELMo | None:
-    """Load the ELMo of a task model and check that the task model was trained with it."""
+    """Load the ELMo model of a task model and check that it has the expected fingerprint."""
     tuned = config.elmo.model is not None and config.elmo.use == "tuned"
     if tuned and not (folder / TUNED).is_dir():
         raise FormatError(
@@ -292,22 +293,22 @@ def load_matching_elmo(
             "task model."
         )
     raise ConfigError(
-        f"{folder} was trained with another ELMo than the one that {config.elmo.model} is now. Fit "
-        "the task again, or restore the previous ELMo."
+        f"{folder} was trained with a different ELMo model than the current {config.elmo.model}. "
+        "Fit the task again, or restore the previous ELMo model."
     )
 
 
 def _pop_word_vectors(folder: Path, weights: dict[str, Tensor]) -> WordVectors | None:
-    """Return the word vectors of a model folder, and remove the frozen ones from the weights."""
+    """Return the word vectors in a model folder, and remove the frozen ones from `weights`."""
     if not (folder / WORDS).is_file():
         return None
-    # Not splitlines(): a word can contain other line break characters than a newline.
+    # Not splitlines(): a word can contain line break characters other than a newline.
     words = (folder / WORDS).read_bytes().decode("utf-8").split("\n")[:-1]
     vectors = weights["features.word_vectors.weight"][1:]
     others = weights.pop(FROZEN_WORD_VECTORS, vectors[:0].half())
     if len(words) != len(vectors) + len(others):
         raise ValueError(
-            f"{WORDS} has {len(words):,} words, but there are {len(vectors) + len(others):,} "
+            f"{WORDS} has {len(words):,} words but there are {len(vectors) + len(others):,} "
             "vectors."
         )
     return WordVectors(words[: len(vectors)], vectors, words[len(vectors) :], others)

@@ -1,8 +1,8 @@
 """Layers of a frozen ELMo, computed once for all texts of a run and stored on disk.
 
-The file name is a digest of the model, the layers and the texts, so runs with other heads, options
-or seeds share the file. Vectors are stored as float16, which is sufficient for a frozen model, and
-the file is memory-mapped.
+The file name is a digest of the model, the layers and the texts, so that runs with different heads,
+options or seeds share the file. Vectors are stored as float16, which is precise enough for a frozen
+model, and the file is memory-mapped.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ Vectors = NDArray[np.float16]
 
 
 class LayerSource(Protocol):
-    """Returns the ELMo layers of texts."""
+    """Interface for sources of ELMo layers."""
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
-        """Return one array per text, (words, layers, dim)."""
+        """Return the ELMo layers of each text, (words, layers, dim)."""
 
 
 class ComputedLayers:
@@ -46,14 +46,14 @@ class ComputedLayers:
         self.chosen = chosen_layers(elmo, layers)
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
-        """Return one array per text, (words, layers, dim)."""
-        # Several questions can share a passage.
+        """Return the ELMo layers of each text, (words, layers, dim)."""
+        # Encode duplicates once: several questions can be about the same passage.
         distinct = list(dict.fromkeys(texts))
         by_text = dict(zip(distinct, map(self.select, self.encode(distinct)), strict=True))
         return [by_text[text] for text in texts]
 
     def encode(self, texts: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """Return all layers of each text, (layers, words, dim)."""
+        """Run ELMo and return all layers of each text, (layers, words, dim)."""
         vectors: list[NDArray[np.float32]] = self.elmo.encode(
             list(map(list, texts)), layers="all", precision="auto"
         )
@@ -65,14 +65,14 @@ class ComputedLayers:
 
 
 class BlankLayers:
-    """Layer source that returns zeros, for measuring the cost of a step in a dry run."""
+    """Layer source that returns zeros, used in a dry run to measure the cost of a step."""
 
     def __init__(self, elmo: ELMo, layers: str) -> None:
-        """Take the shape from a model; arguments as in `ComputedLayers`."""
+        """Determine the shape from a model; the arguments are those of `ComputedLayers`."""
         self._shape = (len(chosen_layers(elmo, layers)), elmo.config.dim)
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
-        """Return one array per text, (words, layers, dim)."""
+        """Return the ELMo layers of each text, (words, layers, dim)."""
         return [np.zeros((len(text), *self._shape), dtype=np.float16) for text in texts]
 
 
@@ -80,7 +80,7 @@ class StoredLayers:
     """Layer source that reads precomputed layers from a file."""
 
     def __init__(self, path: Path, texts: Sequence[Words]) -> None:
-        """Open the file of the given texts, which are in the order of the file."""
+        """Open a file with the layers of the given texts, stored in the same order."""
         self.path = path
         try:
             self._array: Vectors = np.load(path, mmap_mode="r")
@@ -96,12 +96,12 @@ class StoredLayers:
         }
 
     def __call__(self, texts: Sequence[Words]) -> list[Vectors]:
-        """Return one array per text, (words, layers, dim)."""
+        """Return the ELMo layers of each text, (words, layers, dim)."""
         return [self._array[self._ranges[text]] for text in texts]
 
 
 def chosen_layers(elmo: ELMo, layers: str) -> list[int]:
-    """Return the indices of the selected layers in ascending order.
+    """Return the indices of the layers selected by an option value, in ascending order.
 
     Args:
         elmo: The ELMo model.
@@ -112,32 +112,32 @@ def chosen_layers(elmo: ELMo, layers: str) -> list[int]:
         return list(range(n_layers))
     chosen = named_layers(layers) or [n_layers - 1]
     if chosen[-1] >= n_layers:
-        raise ConfigError(f"layers is {layers}, but the model has layers 0 to {n_layers - 1}.")
+        raise ConfigError(f"layers is {layers}, but the model only has layers 0 to {n_layers - 1}.")
     return chosen
 
 
 def named_layers(layers: str) -> list[int] | None:
-    """Return the layer numbers in ascending order; None for "all" and "top"."""
+    """Return the layer numbers listed in an option value; None for "all" and "top"."""
     return None if layers in ("all", "top") else sorted(map(int, layers.split(",")))
 
 
 def stored_layers(
     elmo: ELMo, fingerprint: str, layers: str, texts: Iterable[Words], folder: Path
 ) -> StoredLayers:
-    """Return the stored layers of texts; compute and store them if there is no such file yet.
+    """Return the stored layers of texts; compute and store them if the file does not exist yet.
 
     Args:
         elmo: The ELMo model.
         fingerprint: Fingerprint of the model.
         layers: "all", "top", or layer numbers such as "1,2".
-        texts: Texts; duplicates are stored once.
-        folder: Folder of the layers files; created if missing.
+        texts: The texts; duplicates are stored only once.
+        folder: Folder for layer files; created if missing.
     """
     distinct = sorted(set(texts))
     source = ComputedLayers(elmo, layers)
     digest = hashlib.sha256(f"{fingerprint} {source.chosen}".encode())
     for text in distinct:
-        # Not joined by a separator character, because a word can contain it.
+        # Do not join the words with a separator, because a word can contain any character.
         digest.update(repr(text).encode())
     path = folder / f"{digest.hexdigest()[:24]}.npy"
     if not path.is_file():

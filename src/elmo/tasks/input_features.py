@@ -1,7 +1,7 @@
-"""Input features of a word in a task model: ELMo mix, word vector, characters, indicators.
+"""Input features of words in a task model: ELMo mix, word vector, characters, indicators.
 
-On the host, `TokenIndexer` converts words to index tensors; on the device, `InputFeatures` converts
-these to vectors. Every feature is optional; the same model without ELMo is the baseline.
+`TokenIndexer` converts words to index tensors on the CPU, and `InputFeatures` converts these to
+vectors on the device. Every feature is optional. The same model without ELMo is the baseline.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,16 +28,17 @@ from elmo.text.token_batches import TokenMapper
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """A batch of texts as tensors; a feature is None if the model does not use it.
+    """A batch of texts as tensors. Features that the model does not use are None.
 
     Attributes:
         layout: Positions of the words.
         layers: Layers of a frozen ELMo, (layers, batch, time, dim).
-        token_rows: Input rows of the distinct tokens for a fine-tuned ELMo, boundary tokens first,
-            (distinct, columns).
-        token_index: Row of each token, boundary tokens included, (batch, time + 2).
-        word_vector_rows: Row of each word in the table of word vectors, 0 if it has none,
-            (batch, time).
+        token_rows: Input ids of the distinct tokens for a fine-tuned ELMo, (distinct, columns);
+            boundary tokens come first.
+        token_index: Row of each token in `token_rows`, including boundary tokens,
+            (batch, time + 2).
+        word_vector_rows: Row of each word in the word vector table, (batch, time); 0 if the word
+            has no vector.
         characters: Character ids of the distinct words, (distinct, characters).
         character_index: Row of each word in `characters`, (batch, time).
         indicators: Indicator feature of each word, defined by the task, (batch, time).
@@ -60,7 +61,7 @@ class TokenBatch:
         return self.layout.mask
 
     def to(self, device: torch.device) -> "TokenBatch":
-        """Return a copy on a device."""
+        """Return a copy on the given device."""
         moved: dict[str, Any] = {
             item.name: to_device(value, device) if isinstance(value, Tensor) else value.to(device)
             for item in fields(self)
@@ -82,14 +83,14 @@ class TokenIndexer:
         max_ngram: int = 0,
         ngram_buckets: int = 1,
     ) -> None:
-        """Choose the features.
+        """Select the features.
 
         Args:
-            layers: Source of the layers of a frozen ELMo.
+            layers: Layer source for a frozen ELMo.
             mapper: Token mapper of a fine-tuned ELMo.
-            word_vector_rows: Row of each word in the table of word vectors, counted from 1.
-            has_characters: Whether characters are a feature.
-            max_ngram: Maximum length of the character n-grams of whole texts; 0 for none.
+            word_vector_rows: Row of each word in the word vector table, starting at 1.
+            has_characters: Whether to use characters as a feature.
+            max_ngram: Maximum length of the character n-grams of a text; 0 disables them.
             ngram_buckets: Number of buckets that n-grams are hashed into.
         """
         self.layers = layers
@@ -107,12 +108,13 @@ class TokenIndexer:
         indicators: Sequence[Sequence[int]] | None = None,
         text_indices: Sequence[int] | None = None,
     ) -> TokenBatch:
-        """Return a batch of texts, padded on the right.
+        """Convert texts to a batch that is padded on the right.
 
         Args:
             texts: Words of each text.
-            indicators: Indicator feature of each word, if the task has indicator features.
-            text_indices: Index of each text in its document, if the batch is a part of a document.
+            indicators: Indicator feature of each word, if the task has one.
+            text_indices: Index of each text in its document, if the batch contains only some of
+                the sentences of a document.
         """
         layout = PackedBatch.from_lengths([len(text) for text in texts], text_indices)
         n_steps = layout.mask.shape[1]
@@ -155,13 +157,13 @@ class TokenIndexer:
 
 
 class ELMoMix(nn.Module):
-    """Layer mix with dropout; with a single layer it only scales."""
+    """Weighted mean of ELMo layers with dropout; a single layer is only scaled."""
 
     def __init__(self, config: TaskELMoConfig, n_layers: int) -> None:
         """Initialize the mix.
 
         Args:
-            config: Options of ELMo in the task.
+            config: Options for the use of ELMo in the task model.
             n_layers: Number of layers to mix.
         """
         super().__init__()
@@ -175,7 +177,7 @@ class ELMoMix(nn.Module):
 
 
 class InputFeatures(nn.Module):
-    """Computes the input vectors of the task encoder, and the ELMo layers for later mixes."""
+    """Computes the input vectors of the task encoder, and the ELMo layers for the output mix."""
 
     def __init__(
         self,
@@ -193,16 +195,16 @@ class InputFeatures(nn.Module):
         """Initialize the features.
 
         Args:
-            elmo: Options of ELMo in the task.
+            elmo: Options for the use of ELMo in the task model.
             words: Options of the other features.
-            n_layers: Number of ELMo layers; 0 without ELMo.
-            elmo_dim: Width of an ELMo layer.
+            n_layers: Number of ELMo layers; 0 if ELMo is not used.
+            elmo_dim: Dimension of an ELMo layer.
             network: The ELMo network, if it is fine-tuned.
-            chosen: Indices of the layers taken from the network.
+            chosen: Indices of the layers to use from the network.
             word_vectors: Word vectors, (words + 1, dim); row 0 is for unknown words.
-            frozen_word_vectors: Word vectors of more words, (others, dim), which are never trained.
-                Their rows are counted from the end of `word_vectors`.
-            n_indicators: Number of values of the indicator feature; 0 for no indicator feature.
+            frozen_word_vectors: Vectors of other words, (others, dim), which are never trained.
+                Their row numbers continue after those of `word_vectors`.
+            n_indicators: Number of distinct values of the indicator feature; 0 disables it.
         """
         super().__init__()
         self.network = network
@@ -214,7 +216,7 @@ class InputFeatures(nn.Module):
             self.dim += elmo_dim
         self.word_vectors: nn.Embedding | None = None
         self.frozen_word_vectors: Tensor | None
-        # Not persistent: training does not change it, so checkpoints do not need it.
+        # Not persistent: training does not change these vectors, so checkpoints do not need them.
         self.register_buffer("frozen_word_vectors", frozen_word_vectors, persistent=False)
         if word_vectors is not None:
             n_words, width = word_vectors.shape
@@ -261,7 +263,7 @@ class InputFeatures(nn.Module):
         return vectors.masked_fill(~batch.mask.unsqueeze(2), 0.0), layers
 
     def _look_up(self, table: nn.Embedding, rows: Tensor) -> Tensor:
-        """Return the word vectors of rows, (batch, time, dim)."""
+        """Look up the word vectors of the given rows, (batch, time, dim)."""
         if self.frozen_word_vectors is None:
             trained: Tensor = table(rows)
             return trained

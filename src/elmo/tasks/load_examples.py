@@ -1,4 +1,4 @@
-"""Loading of the examples of a config: reading, splitting off a development set, sampling."""
+"""Loads the examples named in a config: reading, development split, subsampling."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ from elmo.tasks.readers import read
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.reader_registry import detect_reader
 
-# Seed of the split into training and development set, the same for all seeds of the run.
+# Seed for splitting off the development set; it does not depend on the seed of the run.
 DEV_SEED = 0
-# Readers with --text, and readers with --label.
+# Readers that support --text, and readers that support --label.
 TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs")
 LABEL_COLUMN_READERS = (*TEXT_COLUMN_READERS, "conll", "conllu")
 
@@ -23,18 +23,18 @@ LABEL_COLUMN_READERS = (*TEXT_COLUMN_READERS, "conll", "conllu")
 def read_examples(
     config: ExamplesConfig, path: str, split: SplitFunction, *, is_training: bool = False
 ) -> list[Example]:
-    """Read the examples of a file.
+    """Read the examples in a file.
 
     Args:
-        config: Format of the files of a task.
-        path: The file.
+        config: File format options.
+        path: Path of the file.
         split: Splits raw text into words.
-        is_training: Whether the examples are for training, which can include phrases.
+        is_training: Whether this is the training set. Only the training set can include phrases.
     """
     reader = config.reader
     if reader == "auto":
         reader = detect_reader(Path(path), config.encoding)  # type: ignore[assignment]
-    # A model can be evaluated on files of another format, to which its columns do not apply.
+    # A model can be evaluated on files in another format, to which the column options do not apply.
     if is_training:
         _check_columns(config, reader)
     options: dict[str, Any] = {"encoding": config.encoding}
@@ -58,8 +58,8 @@ def read_examples(
         options["phrases"] = config.phrases and is_training
     elif config.phrases and is_training:
         raise ConfigError(
-            f"{path}: --phrases is only supported for trees (sst2, sst5), but the reader is "
-            f"{reader}. Remove --phrases."
+            f"{path}: --phrases is only supported for the tree readers sst2 and sst5, but the "
+            f"reader is {reader}. Remove --phrases."
         )
     return read(path, reader, split=split, **options)
 
@@ -69,12 +69,12 @@ def _has_text_option(config: ExamplesConfig) -> bool:
 
 
 def _column_names(text: str) -> str | tuple[str, ...]:
-    """Return the column of the texts, or several such as those of `premise,hypothesis`."""
+    """Return the names of the text columns, which are separated by commas."""
     return tuple(name.strip() for name in text.split(",")) if "," in text else text
 
 
 def _check_columns(config: ExamplesConfig, reader: str) -> None:
-    """Raise if a column is given for a reader without named columns."""
+    """Raise an error if a column is set but the reader does not support column selection."""
     for flag, is_given, readers in (
         ("--text", _has_text_option(config), TEXT_COLUMN_READERS),
         ("--label", config.label is not None, LABEL_COLUMN_READERS),
@@ -92,12 +92,12 @@ def training_examples(
     """Read the training set and the development set.
 
     Args:
-        config: Files and their format.
+        config: File paths and format options.
         split: Splits raw text into words.
-        seed: Seed of the sample that `fraction` takes.
+        seed: Random seed for subsampling, if `fraction` is set.
     """
     if config.train is None:
-        raise ConfigError("No training examples. Give a file with --train.")
+        raise ConfigError("There are no training examples. Set the training file with --train.")
     train = read_examples(config, config.train, split, is_training=True)
     if config.dev is not None:
         dev = read_examples(config, config.dev, split)
@@ -112,21 +112,21 @@ def training_examples(
 
 
 def split_off_dev(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
-    """Split examples into a training set and a development set, the same on every call."""
+    """Split examples into a training set and a development set; the split is deterministic."""
     order = np.random.default_rng(DEV_SEED).permutation(len(examples))
     n_dev = max(1, round(share * len(examples)))
     dev = set(order[:n_dev].tolist())
     train = [example for index, example in enumerate(examples) if index not in dev]
     if not train:
         raise InputError(
-            f"Too few examples ({len(examples)}) to split off a development set. Give one "
+            f"Too few examples ({len(examples)}) to split off a development set. Provide one "
             "(--dev, or dev= in Python)."
         )
     return train, [example for index, example in enumerate(examples) if index in dev]
 
 
 def subsample(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
-    """Return a random fraction of the examples in their original order."""
+    """Return a random fraction of the examples, in their original order."""
     if fraction == 1:
         return list(examples)
     n = max(1, round(fraction * len(examples)))

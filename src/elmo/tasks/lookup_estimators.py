@@ -1,4 +1,4 @@
-"""Estimators of the lookup tasks: word senses and nearest occurrences."""
+"""Estimators for the lookup tasks: word senses and nearest occurrences."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,17 +18,17 @@ from elmo.train.devices import make_fabric
 
 
 class LookupEstimator:
-    """Base class: an estimator that is fitted in one pass, without training."""
+    """Base class of estimators that build an index in one pass, without training."""
 
     task: ClassVar[TaskName]
     preset: ClassVar[str]
 
     def __init__(self, **settings: Any) -> None:
-        """Store the options of the model.
+        """Store the settings of the estimator.
 
         Args:
-            **settings: Options of `elmo task fit` except those of files, such as model="small-ko",
-                layers="2" or wordnet="wordnet-3.0/index.sense".
+            **settings: Options of `elmo task fit`, except those for input and output files, such as
+                model="small-ko", layers="2" or wordnet="wordnet-3.0/index.sense".
         """
         check_settings(settings)
         self.settings = settings
@@ -36,13 +36,13 @@ class LookupEstimator:
 
     @property
     def fitted(self) -> LookupModel:
-        """The lookup model; an error before `fit` or `load`."""
+        """The lookup model; raises an error before `fit` or `load`."""
         if self._fitted is None:
             raise ConfigError(f"This {type(self).__name__} is not fitted. Call fit or load first.")
         return self._fitted
 
     def fit(self, texts: Iterable[Any]) -> Self:
-        """Build the index from texts in the form that the class describes."""
+        """Build the index from texts in the format described in the class docstring."""
         settings = {**self.settings, "out": "", "task": self.task}
         config = load_config(TaskConfig, self.preset, settings, presets("tasks"))
 
@@ -54,16 +54,16 @@ class LookupEstimator:
         return self
 
     def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
-        """Return the example for a text of `fit`."""
+        """Convert an item passed to `fit` to an example."""
         if not isinstance(text, Example):
             raise InputError(
-                f"Text {number} must be an Example as elmo.tasks.read returns it "
+                f"Text {number} must be an Example as returned by elmo.tasks.read "
                 f"(got {type(text).__name__})."
             )
         return text
 
     def predict(self, texts: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return the prediction for each text, in the format of `elmo task predict`."""
+        """Return the prediction for each text, in the output format of `elmo task predict`."""
         model = self.fitted
         split = splitter(model.config, model.elmo)
         examples = [
@@ -74,11 +74,11 @@ class LookupEstimator:
         return [model.task.to_record(*pair) for pair in zip(examples, predictions, strict=True)]
 
     def _texts(self, text: Any, number: int) -> Sequence[Any]:
-        """Return the texts of an example of `predict`."""
+        """Return the texts of an item passed to `predict`."""
         return (text,)
 
     def evaluate(self, examples: Iterable[Example]) -> dict[str, float]:
-        """Return the scores for examples of `elmo.tasks.read`, by name."""
+        """Return the scores by name, for examples returned by `elmo.tasks.read`."""
         return self.fitted.scores(list(examples))
 
     def save(self, folder: str | Path) -> None:
@@ -87,11 +87,11 @@ class LookupEstimator:
 
     @classmethod
     def load(cls, folder: str | Path, device: str | None = None) -> Self:
-        """Load a model that `save` or `elmo task fit` wrote.
+        """Load a model written by `save` or `elmo task fit`.
 
         Args:
             folder: Model folder, or a training folder that contains one.
-            device: Device of the ELMo model. Default: a GPU if available.
+            device: Device to load the ELMo model on. Default: a GPU if available.
         """
         model = load_lookup_model(Path(folder), device or default_device())
         if model.config.task != cls.task:
@@ -106,8 +106,8 @@ class LookupEstimator:
 class WordSenseDisambiguator(LookupEstimator):
     """Predicts the WordNet senses of words in sentences.
 
-    It is fitted on examples of `elmo.tasks.read("semcor3.0", "word_senses")`; the argument
-    `wordnet` is the path of WordNet's index.sense.
+    Fit it on the examples returned by `elmo.tasks.read("semcor3.0", "word_senses")`. The setting
+    `wordnet` is the path of WordNet's index.sense file.
     """
 
     task: ClassVar[TaskName] = "word_senses"
@@ -117,14 +117,14 @@ class WordSenseDisambiguator(LookupEstimator):
 class NearestOccurrenceFinder(LookupEstimator):
     """Finds the nearest occurrences of words.
 
-    It is fitted on sentences; the input of `predict` are pairs of a word and its sentence.
+    Fit it on sentences. The input of `predict` is a list of pairs of a word and its sentence.
     """
 
     task: ClassVar[TaskName] = "nearest_occurrences"
     preset: ClassVar[str] = "nearest"
 
     def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
-        """Return an example for all words of a sentence; an `Example` is returned as it is."""
+        """Return an example with all words of a sentence; an `Example` is returned unchanged."""
         if isinstance(text, Example):
             return text
         words = tuple(split(text) if isinstance(text, str) else text)

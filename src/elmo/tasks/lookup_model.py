@@ -1,11 +1,13 @@
-"""Lookup models: an index of ELMo vectors instead of a task encoder and a head.
+"""Lookup models, which use an index of ELMo vectors instead of a task encoder and a head.
 
-They are fitted in one pass without training, and evaluated, used and saved like all task models.
-The vector of a word is that of one layer, or the mean of several.
+They are built in one pass without training. Evaluation, prediction and saving work as for other
+task models. The vector of a word is an ELMo layer or the mean of several layers.
+
+The model folder contains:
 
 config.json          options, scores, fingerprint of the ELMo model
-memory.json          words and senses of the index
-memory.safetensors   vectors of the index, float16
+memory.json          words and senses in the index
+memory.safetensors   vectors in the index, as float16
 """
 
 import json
@@ -58,7 +60,7 @@ INDEX, VECTORS = "memory.json", "memory.safetensors"
 
 
 class LookupIndex(Protocol):
-    """An index of ELMo vectors that defines a lookup task."""
+    """Interface of a lookup task, which is implemented by an index of ELMo vectors."""
 
     n_texts: ClassVar[int]
     """Number of texts of an example."""
@@ -73,26 +75,26 @@ class LookupIndex(Protocol):
 
     @classmethod
     def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
-        """Restore an index from the return values of `state`."""
+        """Restore an index from the values returned by `state`."""
 
     def state(self) -> tuple[Any, NDArray[np.float16]]:
-        """Return the content of the index: JSON data, and vectors, (rows, dim)."""
+        """Return the index as JSON-serializable data and vectors, (rows, dim)."""
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Whether an example has a target of this task."""
+        """Whether an example has a valid target for this task."""
 
     def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Return an example without a target, from raw texts or lists of words."""
+        """Create an example without a target from raw texts or lists of words."""
 
     def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
         """Return the prediction for each example."""
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return the scores of predictions."""
+        """Return the scores of the predictions by name."""
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return a prediction as a dictionary for JSON."""
+        """Return a prediction as a JSON-serializable dictionary."""
 
 
 LOOKUP_TASKS: dict[str, type[LookupIndex]] = {
@@ -103,14 +105,14 @@ LOOKUP_TASKS: dict[str, type[LookupIndex]] = {
 
 @dataclass
 class LookupModel:
-    """A lookup index with everything that prediction needs.
+    """A lookup index and everything that is needed for prediction.
 
     Attributes:
-        config: Options the model was fitted with.
+        config: Options used to build the index.
         index: The index.
         elmo: The ELMo model.
-        facts: Facts about the fit: signature of the examples, development scores.
-        raw: Whether the texts were raw and had to be tokenized.
+        facts: Information about the index: signature of the examples, development scores.
+        raw: Whether the indexed texts were raw text, which had to be tokenized.
     """
 
     config: TaskConfig
@@ -121,7 +123,7 @@ class LookupModel:
 
     @property
     def task(self) -> LookupIndex:
-        """The index, by the attribute name of `FittedTask`."""
+        """The index, for code that also handles `FittedTask`."""
         return self.index
 
     def predict(self, examples: Sequence[Example]) -> list[Any]:
@@ -166,7 +168,7 @@ def _json(value: Any) -> bytes:
 
 
 def fit_lookup(config: TaskConfig) -> LookupModel:
-    """Build and save the lookup model of a config, or load it if that was already done."""
+    """Build and save the lookup model of a config, or load it if it already exists."""
     folder = Path(config.out)
     device = str(make_fabric(config.run).device)
     with locked(folder):
@@ -181,14 +183,14 @@ def fit_lookup(config: TaskConfig) -> LookupModel:
     examples = _training_examples(config, splitter(config, model.elmo))
     if model.facts.get("examples") != _signature(examples):
         raise ConfigError(
-            f"The lookup model in {folder} was built from other examples, or by an earlier "
+            f"The lookup model in {folder} was built from other examples or by an earlier "
             "version. Use another --out."
         )
     return model
 
 
 def _signature(examples: Sequence[Example]) -> list[int]:
-    """Return the signature of examples, including the extra input."""
+    """Return a signature of the examples, including their extra input."""
     return examples_signature(
         [replace(example, target=(example.target, example.extra)) for example in examples]
     )
@@ -197,7 +199,7 @@ def _signature(examples: Sequence[Example]) -> list[int]:
 def _training_examples(config: TaskConfig, split: SplitFunction) -> list[Example]:
     examples = config.examples
     if examples.train is None:
-        raise ConfigError("No examples for the index. Give a file with --train.")
+        raise ConfigError("There are no examples for the index. Set a file with --train.")
     train = read_examples(examples, examples.train, split, is_training=True)
     return subsample(train, examples.fraction, config.run.seed)
 
@@ -208,13 +210,14 @@ def build_lookup_model(
     """Build a lookup model from examples.
 
     Args:
-        config: Options of the task.
-        load_examples: Returns the examples; its argument splits raw text into words.
-        device: Device of the ELMo model.
+        config: Task options.
+        load_examples: Function that returns the examples, given a function that splits raw text
+            into words.
+        device: Device to run the ELMo model on.
     """
     elmo = load_elmo(config)
     if elmo is None or config.elmo.use == "tuned":
-        raise ConfigError(f"{config.task} requires a frozen ELMo. Set --model, and --use frozen.")
+        raise ConfigError(f"{config.task} requires a frozen ELMo. Set --model and --use frozen.")
     split = TrackedSplit(splitter(config, elmo))
     examples = load_examples(split)
     if not examples:
@@ -231,7 +234,7 @@ def build_lookup_model(
 
 
 def _score_dev(model: LookupModel) -> None:
-    """Store the scores on the development set, if there is one."""
+    """Evaluate the model on the development set, if there is one, and store the scores."""
     config = model.config
     if config.examples.dev is not None:
         split = splitter(config, model.elmo)
@@ -240,11 +243,11 @@ def _score_dev(model: LookupModel) -> None:
 
 
 def load_task(folder: Path, device: str | None = None) -> FittedTask | LookupModel:
-    """Load a model of any task.
+    """Load a task model of any kind, including lookup models.
 
     Args:
         folder: Model folder, or a training folder that contains one.
-        device: Device of the model. Default: the CPU.
+        device: Device to load the model on. Default: the CPU.
     """
     folder = model_folder(folder)
     is_lookup = read_model_config(folder)[1].task in LOOKUP_TASKS
@@ -253,11 +256,11 @@ def load_task(folder: Path, device: str | None = None) -> FittedTask | LookupMod
 
 
 def load_lookup_model(folder: Path, device: str | None = None) -> LookupModel:
-    """Load a model that `LookupModel.save` wrote.
+    """Load a model written by `LookupModel.save`.
 
     Args:
         folder: Model folder, or a training folder that contains one.
-        device: Device of the ELMo model. Default: the CPU.
+        device: Device to load the ELMo model on. Default: the CPU.
     """
     folder = model_folder(folder)
     record, config = read_model_config(folder)
@@ -282,7 +285,7 @@ def load_lookup_model(folder: Path, device: str | None = None) -> LookupModel:
 
 
 def word_encoder(elmo: ELMo, config: TaskConfig) -> Encode:
-    """Return a function that computes one vector per word, (1, words, dim) for each sentence."""
+    """Return a function that computes the word vectors of each sentence, (1, words, dim)."""
     chosen = chosen_layers(elmo, config.elmo.layers)
 
     def encode(sentences: Sequence[Sentence]) -> list[Vectors]:

@@ -1,4 +1,4 @@
-"""Plot of the learned layer mixes: the share of each ELMo layer."""
+"""Plots the learned layer mixes: the share of each ELMo layer."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,17 +11,17 @@ PLOT = "mixes.png"
 def draw_mixes(
     path: Path, shares: Mapping[str, Sequence[float]], layers: Sequence[int] | None = None
 ) -> Path | None:
-    """Draw one stacked bar per mix.
+    """Draw a bar chart with one stacked bar per mix.
 
     Args:
         path: Path of the PNG file.
-        shares: Shares of the layers, which sum to 1, by the name of the mix; all have the same
-            number of layers.
-        layers: Layer numbers. Default: counted from 0.
+        shares: Layer shares of each mix, which sum to 1, by the name of the mix. All mixes have the
+            same number of layers.
+        layers: Layer numbers for the legend. Default: 0, 1, 2, ...
 
     Returns:
-        The path; None if there are no mixes, or if matplotlib is not installed, about which the
-        training curves have already warned.
+        The path; None if there are no mixes or if matplotlib is not installed. There is no warning
+        about matplotlib here, because drawing the training curves has already given one.
     """
     if not shares:
         return None
@@ -30,7 +30,7 @@ def draw_mixes(
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    # Not a pyplot figure: those are global state, shared with the caller.
+    # Do not use pyplot, because its figures are global state shared with the caller.
     figure = Figure(figsize=(8, 1.2 + 0.4 * len(shares)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

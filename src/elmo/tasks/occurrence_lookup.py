@@ -1,4 +1,4 @@
-"""Lookup of nearest occurrences: other sentences in which a word is used in a similar way."""
+"""Nearest-occurrence lookup: finds other sentences in which a word is used in a similar way."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,12 +19,12 @@ from elmo.tasks.readers.raw_text import SplitFunction
 
 
 class StoredOccurrence(NamedTuple):
-    """An occurrence of a word in the index.
+    """A word occurrence in the index.
 
     Attributes:
         sentence: Index of the sentence.
         position: Index of the word in the sentence.
-        sense: Name of the sense; None if unknown.
+        sense: Sense of the word; None if unknown.
     """
 
     sentence: int
@@ -38,7 +38,7 @@ class NearestOccurrences:
 
     Attributes:
         position: Index of the word in its sentence.
-        nearest: Occurrences with their cosine similarity, the nearest first.
+        nearest: Occurrences and their cosine similarities, nearest first.
     """
 
     position: int
@@ -46,7 +46,7 @@ class NearestOccurrences:
 
 
 class OccurrenceLookup:
-    """Index of occurrences of words with their vectors."""
+    """Index of word occurrences and their vectors."""
 
     n_texts: ClassVar[int] = 2
     target_description: ClassVar[str] = (
@@ -65,9 +65,9 @@ class OccurrenceLookup:
 
         Args:
             sentences: The sentences.
-            occurrences: Occurrences of words in the sentences.
+            occurrences: Word occurrences in the sentences.
             vectors: Vector of each occurrence, (occurrences, dim).
-            n_nearest: Maximum number of nearest occurrences to return.
+            n_nearest: Maximum number of nearest occurrences that `predict` returns per word.
         """
         self.sentences = sentences
         self.occurrences = occurrences
@@ -97,17 +97,17 @@ class OccurrenceLookup:
 
     @classmethod
     def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
-        """Restore an index from the return values of `state`."""
+        """Restore an index from the values returned by `state`."""
         occurrences = [StoredOccurrence(*item) for item in content["occurrences"]]
         if len(occurrences) != len(vectors):
             raise ValueError(
-                f"there are {len(occurrences):,} occurrences, but {len(vectors):,} vectors"
+                f"there are {len(occurrences):,} occurrences but {len(vectors):,} vectors"
             )
         sentences = [tuple(words) for words in content["sentences"]]
         return cls(sentences, occurrences, vectors, config.lookup.n_nearest)
 
     def state(self) -> tuple[Any, NDArray[np.float16]]:
-        """Return the content of the index: JSON data, and vectors, (occurrences, dim)."""
+        """Return the index as JSON-serializable data and vectors, (occurrences, dim)."""
         content = {
             "sentences": [list(words) for words in self.sentences],
             "occurrences": [list(item) for item in self.occurrences],
@@ -116,20 +116,21 @@ class OccurrenceLookup:
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Whether an example has a sense."""
+        """Whether the target of an example is a word sense."""
         return isinstance(example.target, str)
 
     def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Return an example for a word and its sentence."""
+        """Create an example from a word and its sentence."""
         word, sentence = texts
         word = word if isinstance(word, str) else " ".join(word)
         words = sentence if isinstance(sentence, str) else tuple(sentence)
         return occurrence_example(word.strip(), words, split, "query")
 
     def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
-        """Return the nearest occurrences of the words of each example.
+        """Return the nearest occurrences of the words in each example.
 
-        Occurrences in an identical sentence are excluded: the word would be nearest to itself.
+        Occurrences in an identical sentence are excluded, because each word would be nearest to
+        itself.
         """
         positions = [
             (number, position)
@@ -151,16 +152,17 @@ class OccurrenceLookup:
         """Return how often the nearest occurrences have the same sense as the word.
 
         Args:
-            examples: Examples with a sense as target.
-            predictions: Nearest occurrences of the words of each example.
+            examples: Examples whose target is a word sense.
+            predictions: Nearest occurrences of the words in each example.
 
         Returns:
-            `accuracy`: the share of words with the same sense in the majority of their nearest
-            occurrences; `nearest`: the share of words with the same sense in the nearest one.
+            `accuracy`: the share of words that have the same sense as more than half of their
+            nearest occurrences. `nearest`: the share of words that have the same sense as their
+            single nearest occurrence.
         """
         if all(item.sense is None for item in self.occurrences):
             raise InputError(
-                "The index has no senses to compare with. Fit it on lines with word, sense and "
+                "The index contains no senses. Fit it on lines with a word, a sense and a "
                 "sentence, separated by tabs."
             )
         majority, first = [], []
@@ -170,11 +172,11 @@ class OccurrenceLookup:
                 majority.append(2 * sum(same) > len(same))
                 first.append(any(same[:1]))
         if not majority:
-            raise InputError("The examples contain no word to look up.")
+            raise InputError("The examples do not contain any words to look up.")
         return {"accuracy": sum(majority) / len(majority), "nearest": sum(first) / len(first)}
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return the words with their nearest occurrences and the sentences of these."""
+        """Return each word with its nearest occurrences and their sentences."""
         occurrences = [
             {
                 "word": example.words[word.position],
@@ -195,17 +197,17 @@ class OccurrenceLookup:
 
 
 def _positions(example: Example) -> Sequence[int]:
-    """Return the position of the word of an example; all positions if it names none."""
+    """Return the position of the example's target word; all positions if it has no target word."""
     return range(len(example.words)) if example.extra is None else [example.extra]
 
 
 def _vectors(
     encode: Encode, sentences: Sequence[Words], positions: Sequence[tuple[int, int]]
 ) -> Iterator[Vectors]:
-    """Yield the vectors of words in parts, (words, dim), in the order of `positions`.
+    """Yield the vectors of words in chunks, (words, dim), in the order of `positions`.
 
     Args:
-        encode: Computes the vectors of sentences.
+        encode: Computes the word vectors of sentences.
         sentences: The sentences.
         positions: Sentence index and word index of each word, sorted by sentence.
     """

@@ -1,8 +1,8 @@
-"""Layout of texts of different lengths in a padded batch, and packing for an LSTM.
+"""Layout of texts with different lengths in a padded batch, and packing for an LSTM.
 
-`torch.nn.utils.rnn.pack_padded_sequence` copies once per length and reads the lengths from the
-device. Here the host, which built the batch, computes the word positions, so packing is a single
-index lookup.
+`torch.nn.utils.rnn.pack_padded_sequence` makes one copy per distinct length and reads the lengths
+from the device. Here, the word positions are computed on the CPU when the batch is built, so
+packing is a single index operation.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ class PackedBatch:
 
     Attributes:
         mask: True at words, False at padding, (texts, time).
-        batch_sizes: Number of texts that have a word at each time step, on the CPU, (time,).
-        positions: Positions of the words in the flattened batch, ordered by time step and then by
-            decreasing text length, (words,).
-        text_indices: Index of each text in its document, by which a head restores the order of
-            texts from several batches, (texts,).
+        batch_sizes: Number of texts that have a word at each time step, (time,); always on the CPU.
+        positions: Positions of the words in the flattened batch, (words,), ordered by time step and
+            then by decreasing text length.
+        text_indices: Index of each text in its document, (texts,). A head uses it to restore the
+            order of texts that are spread over several batches.
     """
 
     mask: Tensor
@@ -38,11 +38,11 @@ class PackedBatch:
     def from_lengths(
         cls, lengths: Sequence[int], text_indices: Sequence[int] | None = None
     ) -> "PackedBatch":
-        """Lay out texts, padded on the right to the longest.
+        """Create the layout of texts that are padded on the right to the longest text.
 
         Args:
-            lengths: Number of words of each text, at least 1.
-            text_indices: Index of each text in its document. Default: counted from 0.
+            lengths: Number of words in each text, at least 1.
+            text_indices: Index of each text in its document. Default: 0, 1, 2, ...
         """
         sizes = np.asarray(lengths)
         longest_first = np.argsort(-sizes, kind="stable")
@@ -56,7 +56,7 @@ class PackedBatch:
         )
 
     def to(self, device: torch.device) -> "PackedBatch":
-        """Return a copy on a device; `batch_sizes` stays on the CPU."""
+        """Return a copy on the given device; `batch_sizes` remains on the CPU."""
         mask, positions, text_indices = (
             to_device(tensor, device) for tensor in (self.mask, self.positions, self.text_indices)
         )

@@ -1,7 +1,8 @@
-"""Training runs of several seeds in parallel, each in its own process.
+"""Runs training with several seeds in parallel, each in its own process.
 
-A small model leaves most of a device idle, so several runs cost little more than one. Child
-processes end with their parent; each run keeps its checkpoints, so the same command resumes it.
+A small model leaves most of a device idle, so several runs take little longer than one. Child
+processes are stopped when the parent process ends. Each run writes its own checkpoints, so running
+the same command again resumes it.
 """
 
 import os
@@ -17,17 +18,20 @@ from elmo.errors import OutputError
 
 OUTPUT = "output.txt"
 
-# A module-level function, which the child process imports by name.
+# Must be a module-level function, because the child process imports it by name.
 Fit = Callable[[TaskConfig], dict[str, Any]]
 
 
 def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dict[str, Any]]:
-    """Run a function for all configs, `n` at a time; return the results in their order.
+    """Run a function for each config in up to `n` parallel processes.
 
     Args:
-        fit: Returns JSON data.
-        configs: Configs of runs, each with its own folder, to which the output of the run goes.
-        n: Number of processes.
+        fit: Trains a model and returns the results as JSON-serializable data.
+        configs: Config of each run. Each has its own output folder, which also contains the log.
+        n: Maximum number of parallel processes.
+
+    Returns:
+        Results of the runs, in the order of the configs.
     """
     n = min(n, len(configs))
     # Processes that each use all cores would slow each other down.
@@ -43,8 +47,8 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dic
             result: dict[str, Any] = child.ask(config)
         except ChildEnded as ended:
             raise OutputError(
-                f"The run in {config.out} ended early (exit status {ended.status}). Its "
-                "checkpoints are kept; run the same command again to resume."
+                f"The run in {config.out} ended early (exit status {ended.status}). "
+                "To resume from its last checkpoint, run the same command again."
             ) from None
         finally:
             child.close()
@@ -63,7 +67,7 @@ def run_in_parallel(fit: Fit, configs: Sequence[TaskConfig], n: int) -> list[dic
 
 
 def _redirected(fit: Fit) -> Handler:
-    """Wrap a function so that its output goes to a file; mixed output would be unreadable."""
+    """Wrap a function so that its output goes to a file, not into a mix with other processes."""
 
     def work(config: TaskConfig, report: Callable[[Any], None]) -> dict[str, Any]:
         folder = Path(config.out)

@@ -1,4 +1,4 @@
-"""Commands of a fitted task model: predictions for texts, and scores on labeled examples."""
+"""Implements `elmo task predict` and `elmo task evaluate`."""
 
 import json
 import os
@@ -21,8 +21,8 @@ from elmo.tasks.lookup_model import LookupIndex, LookupModel, load_task
 from elmo.tasks.task_types.task import Task
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
-# Maximum number of texts, and of words, that are predicted together: memory stays bounded for input
-# of any length. A longer text is predicted alone.
+# Maximum number of texts and words per prediction batch, which bounds memory for inputs of any
+# length. A longer text is predicted alone.
 MAX_TEXTS = 1024
 MAX_WORDS = 2**17
 
@@ -40,7 +40,7 @@ class TaskEvaluateResult:
     n_examples: int
 
     def to_dict(self) -> dict[str, float]:
-        """Return the scores and the number of examples as a dictionary for JSON."""
+        """Return the scores and the number of examples as a JSON-serializable dictionary."""
         return {**self.scores, "examples": self.n_examples}
 
     def __str__(self) -> str:
@@ -51,18 +51,18 @@ class TaskEvaluateResult:
 
 @dataclass(frozen=True)
 class TaskPredictResult:
-    """Number of texts with predictions, and where these were written.
+    """Result of `elmo task predict`.
 
     Attributes:
         n_texts: Number of texts.
-        out: Output file; - is standard output.
+        out: Output file; "-" is standard output.
     """
 
     n_texts: int
     out: str
 
     def __str__(self) -> str:
-        """Return a summary; an empty string if the predictions went to standard output."""
+        """Return a summary; an empty string if the predictions were written to standard output."""
         return "" if self.out == "-" else f"{self.out}: predictions for {self.n_texts:,} texts"
 
 
@@ -78,7 +78,7 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
 
 
 def predict(config: TaskPredictConfig) -> TaskPredictResult:
-    """Write the prediction for each line of a file, in order."""
+    """Write a prediction for each line of the input file, in order."""
     fitted = load_task(Path(config.model), config.device or default_device())
     is_conll = config.to == "conll" or (config.to == "auto" and _has_conll_suffix(config.out))
     if is_conll and fitted.config.task != "tagging":
@@ -87,7 +87,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
             "for tagging. Use --to jsonl."
         )
     if config.out != "-" and os.path.realpath(config.out) == os.path.realpath(config.input):
-        raise ConfigError(f"The output {config.out} would overwrite the input.")
+        raise ConfigError(f"The output file {config.out} would overwrite the input file.")
     n_texts = 0
     with opened_input(config.input) as file, _opened_output(config.out) as out:
         lines = _lines(file, config.input)
@@ -111,9 +111,10 @@ def _examples(
 
     Args:
         fitted: The model.
-        lines: Lines of the input; several texts are separated by tabs.
-        name: Name of the input, for error messages.
-        raw: Whether the texts are tokenized; otherwise they are split at whitespace.
+        lines: Input lines. If the task has several texts per example, they are separated by tabs.
+        name: Name of the input for error messages.
+        raw: Whether the lines are raw text to be tokenized; if false, they are split at
+            whitespace.
     """
     split = splitter(fitted.config, fitted.elmo) if raw else str.split
     task = fitted.task
@@ -121,8 +122,8 @@ def _examples(
         texts = line.split("\t") if task.n_texts > 1 else [line]
         if len(texts) != task.n_texts:
             raise InputError(
-                f"{label_of(name)}, line {number} has {len(texts)} texts separated by tabs, "
-                f"expected {task.n_texts}."
+                f"{label_of(name)}, line {number} has {len(texts)} texts separated by tabs "
+                f"(expected {task.n_texts})."
             )
         try:
             example = task.make_example(texts, split)
@@ -130,8 +131,8 @@ def _examples(
             raise InputError(f"{label_of(name)}, line {number}: {error}") from None
         if not all(example.texts):
             raise InputError(
-                f"{label_of(name)}, line {number} {_empty_problem(task)}. Remove the line, so that "
-                "lines and predictions correspond."
+                f"{label_of(name)}, line {number} {_empty_problem(task)}. Remove the line; there "
+                "is exactly one prediction per line."
             )
         yield replace(example, id=str(number))
 
@@ -141,7 +142,7 @@ def _empty_problem(task: Task | LookupIndex) -> str:
 
 
 def _batches(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
-    """Yield batches of examples; those before an invalid one are also predicted."""
+    """Yield batches of examples; if an example is invalid, first yield those before it."""
     batch: list[Example] = []
     n_words = 0
     try:
@@ -162,7 +163,7 @@ def _batches(examples: Iterator[Example]) -> Iterator[Sequence[Example]]:
 def _format(
     fitted: FittedTask | LookupModel, example: Example, prediction: object, *, is_conll: bool
 ) -> str:
-    """Return a prediction as a JSON line, or as CoNLL columns."""
+    """Format a prediction as a JSON line or as CoNLL columns."""
     record = fitted.task.to_record(example, prediction)
     if not is_conll:
         return json.dumps(record, ensure_ascii=False) + "\n"
@@ -171,7 +172,7 @@ def _format(
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of a file; only newlines end a line."""
+    """Yield the lines of a file, split only at newline characters."""
     for number, data in enumerate(file, start=1):
         yield decoded_line(data, name, number)
 

@@ -1,7 +1,7 @@
-"""Names in fitted task models and checkpoints of earlier versions, so that they still load.
+"""Renames entries of fitted task models and checkpoints from earlier versions, so that they load.
 
-When a module attribute, a key of `config.json` or a setting of a task is renamed, its old name goes
-into a table here. The loaders of fitted task models and of checkpoints apply the tables first.
+When a module attribute, a key in `config.json` or a task setting is renamed, its old name is added
+to a table here. The tables are applied when a fitted task model or a checkpoint is loaded.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from elmo.config.renamed import RENAMED_FIELDS
 
 T = TypeVar("T")
 
-# Old prefix to new prefix of weight names; the first that matches applies.
+# Old to new prefixes of weight names; the first matching prefix is replaced.
 RENAMED_WEIGHTS = {
     "tokens.static.": "features.word_vectors.",
     "tokens.letters.": "features.characters.",
@@ -19,9 +19,9 @@ RENAMED_WEIGHTS = {
     "tokens.": "features.",
     "body.": "encoder.",
 }
-# Keys of config.json.
+# Old to new keys in config.json.
 RENAMED_KEYS = {"kind": "task_settings"}
-# Settings of a task, as `Task.to_settings` returns them.
+# Old to new task settings, as returned by `Task.to_settings`.
 RENAMED_SETTINGS = {
     "measure": "metric",
     "f1_of": "f1_unit",
@@ -33,7 +33,7 @@ RENAMED_SETTINGS = {
 
 
 def upgrade_weights(weights: Mapping[str, T]) -> dict[str, T]:
-    """Return weights by today's names."""
+    """Return the weights under their current names."""
     return {_upgrade_weight_name(name): value for name, value in weights.items()}
 
 
@@ -45,7 +45,7 @@ def _upgrade_weight_name(name: str) -> str:
 
 
 def upgrade_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a config.json with today's keys, also in the settings of the task."""
+    """Return the content of config.json with current keys, including those of task settings."""
     upgraded = {RENAMED_KEYS.get(key, key): value for key, value in record.items()}
     settings = upgraded.get("task_settings")
     if isinstance(settings, dict):

@@ -1,15 +1,16 @@
-"""Tag schemes: conversion between tags of single words and labeled spans.
+"""Tag schemes: conversion between word tags and labeled spans.
 
-Four schemes, with `X` the label of a span:
+There are four schemes. `X` stands for the label of a span:
 
-IOB1    I-X inside a span; B-X only if the span directly follows another one with the same label
+IOB1    I-X for the words of a span; B-X only on the first word of a span that directly follows
+        another span with the same label
 IOB2    B-X on the first word of a span, I-X on the others
-BIOES   B-X first, I-X between, E-X last, S-X for a span of one word
-BILOU   like BIOES, with L-X last and U-X for a span of one word; BIOES and BILOU accept the
-        prefixes of each other
+BIOES   B-X on the first word, I-X on inner words, E-X on the last word, S-X for a one-word span
+BILOU   like BIOES, but L-X on the last word and U-X for a one-word span; each of these two schemes
+        accepts the other's prefixes
 
-Tags are read as leniently as conlleval reads them: an I- or E- tag that continues nothing begins a
-span, and a span ends at the first tag that does not continue it.
+Tags are parsed leniently, as by conlleval: an I- or E- tag that does not continue a span begins a
+new one, and a span ends at the first tag that does not continue it.
 """
 
 from collections import Counter
@@ -35,14 +36,14 @@ _BILOU_TO_BIOES = {"L": "E", "U": "S"}
 
 
 class Span(NamedTuple):
-    """A labeled range of words, from `start` up to but not including `end`."""
+    """A labeled range of words; `end` is exclusive."""
 
     start: int
     end: int
     label: str
 
     def to_dict(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the span with its text as a dictionary for JSON.
+        """Return the span and its text as a JSON-serializable dictionary.
 
         Args:
             words: Words of the sentence.
@@ -54,7 +55,7 @@ class InvalidTag(InputError):
     """A tag that does not belong to the scheme.
 
     Attributes:
-        tag: The tag, by which the caller finds its location.
+        tag: The invalid tag; callers use it to find the location in the file.
     """
 
     def __init__(self, tag: str, message: str) -> None:
@@ -64,14 +65,14 @@ class InvalidTag(InputError):
 
 
 class _Tag(NamedTuple):
-    """Prefix and label of a tag; prefixes of BILOU are converted to those of BIOES."""
+    """Prefix and label of a tag; BILOU prefixes are converted to BIOES."""
 
     prefix: str
     label: str
 
 
 def canonical_scheme(name: str) -> str:
-    """Return the canonical name of a scheme, given in any case or by an alias."""
+    """Return the canonical name of a scheme; names and aliases are case-insensitive."""
     if name.lower() == NONE:
         return NONE
     scheme = _ALIASES.get(name.upper(), name.upper())
@@ -81,25 +82,25 @@ def canonical_scheme(name: str) -> str:
 
 
 def detect_scheme(sentences: Sequence[Sequence[str]], default: str = IOB2) -> str:
-    """Detect the scheme of tags.
+    """Detect the tag scheme.
 
-    Tags that violate the rules of both IOB1 and IOB2 count as the scheme with fewer violations:
-    reading them gives the same spans. If there are fewer tags without a span prefix than with one,
-    the former are an error; otherwise a typo would change the meaning of all tags.
+    Tags that violate both IOB1 and IOB2 count as the scheme with fewer violations; both are parsed
+    to the same spans. If only a minority of the tags lack a span prefix, they are an error:
+    otherwise, a single typo would change the interpretation of all tags.
 
     Args:
         sentences: Tags of each sentence.
         default: Scheme to return if the tags fit IOB1 and IOB2 equally well.
 
     Returns:
-        `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` if the tags mark no spans.
+        `IOB1`, `IOB2`, `BIOES`, `BILOU`, or `none` if the tags do not encode spans.
     """
     counts = Counter(tag for sentence in sentences for tag in sentence)
     plain = {tag: n for tag, n in counts.items() if _parse(tag, BIOES) is None}
     prefixed = {tag: n for tag, n in counts.items() if tag[1:2] == "-" and tag not in plain}
     if plain and sum(plain.values()) < sum(prefixed.values()):
         first, other = next(iter(plain)), next(iter(prefixed))
-        raise _invalid(first, f"has no span prefix, but others do, such as {other!r}", NONE)
+        raise _invalid(first, f"has no span prefix, but other tags do, such as {other!r}", NONE)
     if plain:
         return NONE
     violations = {IOB1: 0, IOB2: 0, BIOES: 0}
@@ -112,7 +113,7 @@ def detect_scheme(sentences: Sequence[Sequence[str]], default: str = IOB2) -> st
             pairs = pairwise([edge, *parsed, edge])
             violations[scheme] += sum(not _may_follow(tag, after, scheme) for tag, after in pairs)
     if ends and violations[BIOES] > len(ends):
-        raise _invalid(ends[0], "belongs to BIOES or BILOU, but the others do not", IOB2)
+        raise _invalid(ends[0], "belongs to BIOES or BILOU, but the other tags do not", IOB2)
     if ends:
         return BIOES if any(tag[0] in "ES" for tag in ends) else BILOU
     if violations[IOB1] == violations[IOB2] and default in (IOB1, IOB2):
@@ -126,7 +127,7 @@ def _invalid(tag: str, problem: str, scheme: str) -> InvalidTag:
 
 
 def to_scheme(sentences: Sequence[Sequence[str]], scheme: str) -> list[Sequence[str]]:
-    """Convert tags to a scheme; tags that already follow it, well-formed or not, are unchanged."""
+    """Convert tags to a scheme, unless they already use it, even if some are ill-formed."""
     if all(_follows_scheme(tuple(tags), scheme) for tags in sentences):
         return list(sentences)
     source = detect_scheme(sentences, default=scheme)
@@ -143,7 +144,7 @@ def to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
     """Return the spans of a sentence.
 
     Args:
-        tags: One tag per word; ill-formed sequences are read as conlleval reads them.
+        tags: One tag per word; ill-formed sequences are parsed as by conlleval.
         scheme: Scheme of the tags.
     """
     scheme = _span_scheme(scheme)
@@ -166,11 +167,11 @@ def to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
 
 
 def from_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
-    """Return the tags of spans.
+    """Convert spans to tags, one per word.
 
     Args:
         spans: Spans in any order; they must not overlap.
-        length: Number of words of the sentence.
+        length: Number of words in the sentence.
         scheme: Scheme of the tags.
     """
     scheme = _span_scheme(scheme)
@@ -201,15 +202,16 @@ def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
 
 
 def allowed_transitions(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return which tag sequences a scheme allows, as constraints for decoding.
+    """Return the tag transitions that a scheme allows, as constraints for decoding.
 
     Args:
         scheme: Scheme of the tags; `none` allows everything.
-        tags: The distinct tags in the order of their ids.
+        tags: The distinct tags, ordered by id.
 
     Returns:
-        Whether a sentence may begin with a tag, (tags,); whether a tag (row) may be followed by
-        another (column), (tags, tags); whether a sentence may end with a tag, (tags,).
+        Three boolean masks: whether a sentence may begin with each tag, (tags,); whether each tag
+        (row) may be followed by each other tag (column), (tags, tags); and whether a sentence may
+        end with each tag, (tags,).
     """
     scheme = canonical_scheme(scheme)
     if scheme == NONE:
@@ -225,7 +227,7 @@ def allowed_transitions(scheme: str, tags: Sequence[str]) -> tuple[Tensor, Tenso
 
 
 def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
-    """Whether the tags of a sentence form an allowed sequence of the scheme."""
+    """Whether the tags of a sentence form a valid sequence in the scheme."""
     scheme = canonical_scheme(scheme)
     if scheme == NONE:
         return True
@@ -235,18 +237,18 @@ def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
 
 @lru_cache(maxsize=2**17)
 def _follows_scheme(tags: tuple[str, ...], scheme: str) -> bool:
-    """Whether tags, possibly of another scheme, are well-formed tags of this scheme.
+    """Whether tags, which can be in any scheme, are well-formed in the given scheme.
 
-    Cached, because the same gold tags are scored at every evaluation.
+    Cached, because the same gold tags are scored in every evaluation.
     """
-    own = _PREFIXES[scheme][:4]  # without the prefixes that are accepted as aliases
+    own = _PREFIXES[scheme][:4]  # without the accepted aliases
     return all(tag == OUTSIDE or tag[:1] in own for tag in tags) and is_well_formed(tags, scheme)
 
 
 def _may_follow(tag: _Tag, after: _Tag, scheme: str) -> bool:
-    """Whether a tag may directly follow another in a well-formed sentence.
+    """Whether a tag may directly follow another tag in a well-formed sentence.
 
-    The edges of a sentence count as words outside of any span.
+    The start and end of a sentence count as O tags.
     """
     same = tag.prefix != OUTSIDE and tag.label == after.label
     if scheme == IOB1:
@@ -258,10 +260,10 @@ def _may_follow(tag: _Tag, after: _Tag, scheme: str) -> bool:
 
 
 def _prefixes(length: int, scheme: str, is_adjacent: bool) -> str:
-    """Return the prefixes of the tags of a span, one character per word.
+    """Return the tag prefixes of a span as a string, one character per word.
 
     Args:
-        length: Number of words of the span.
+        length: Number of words in the span.
         scheme: Scheme of the tags.
         is_adjacent: Whether the span directly follows another one with the same label.
     """
@@ -272,7 +274,7 @@ def _prefixes(length: int, scheme: str, is_adjacent: bool) -> str:
 
 
 def _parse(tag: str, scheme: str) -> _Tag | None:
-    """Split a tag into prefix and label; None if the scheme has no such tag."""
+    """Split a tag into prefix and label; return None if it is invalid in the scheme."""
     if tag == OUTSIDE:
         return _Tag(OUTSIDE, "")
     prefix, dash, label = tag.partition("-")
@@ -282,7 +284,7 @@ def _parse(tag: str, scheme: str) -> _Tag | None:
 
 
 def _require(tag: str, scheme: str) -> _Tag:
-    """Split a tag into prefix and label; raise if the scheme has no such tag."""
+    """Split a tag into prefix and label; raise an error if it is invalid in the scheme."""
     parsed = _parse(tag, scheme)
     if parsed is None:
         known = ", ".join(f"{prefix}-label" for prefix in _PREFIXES[scheme])
@@ -294,6 +296,7 @@ def _span_scheme(name: str) -> str:
     scheme = canonical_scheme(name)
     if scheme == NONE:
         raise ConfigError(
-            f"Tags without a scheme have no spans. Expected one of: {', '.join(SCHEMES)}."
+            "Tags cannot be converted to spans without a tag scheme. Expected one of: "
+            f"{', '.join(SCHEMES)}."
         )
     return scheme

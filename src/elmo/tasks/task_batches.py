@@ -1,8 +1,8 @@
-"""Batches of examples: shuffled in each epoch, examples of similar length together.
+"""Training batches for tasks, reshuffled in each epoch and grouped by text length.
 
-A step always has the same number of examples, whatever their lengths, so the steps of an epoch can
-be counted in advance. Memory is bounded by words: a step is split into parts (gradient
-accumulation) if it has too many.
+A batch has a fixed number of examples, regardless of their lengths, so the number of steps per
+epoch is known in advance. To bound memory, a batch with too many words is split into micro-batches
+(gradient accumulation).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,19 +18,19 @@ from elmo.tasks.examples import Example
 from elmo.tasks.input_features import TokenBatch, TokenIndexer
 from elmo.tasks.task_types.task import Task, TextGroup
 
-# Number of batches whose examples are sorted by length together: enough for little padding, few
-# enough to vary the composition of batches between epochs.
+# Number of batches whose examples are sorted by length together: large enough for little padding,
+# small enough that the composition of batches varies between epochs.
 POOL = 32
 
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """Examples that are computed together.
+    """A micro-batch: examples that are processed together.
 
     Attributes:
         groups: Token batch of each group of texts.
-        targets: Targets in the form that the task defines.
-        share: Share of the batch in the loss of its step.
+        targets: Target tensor in the format defined by the task.
+        share: Weight of the micro-batch in the loss of its step; the weights of a step sum to 1.
     """
 
     groups: tuple[TokenBatch, ...]
@@ -38,18 +38,18 @@ class TaskBatch:
     share: float = 1.0
 
     def to(self, device: torch.device) -> "TaskBatch":
-        """Return a copy on a device."""
+        """Return a copy on the given device."""
         groups = tuple(group.to(device) for group in self.groups)
         return TaskBatch(groups, to_device(self.targets, device), self.share)
 
 
 def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) -> list[list[int]]:
-    """Return the indices of the examples of each batch of an epoch.
+    """Return the example indices of each batch in an epoch.
 
     Args:
-        lengths: Number of words of each example.
-        batch_size: Examples per batch; the last batch can be smaller.
-        seed: Seed of the shuffling.
+        lengths: Number of words in each example.
+        batch_size: Number of examples per batch; the last batch can be smaller.
+        seed: Seed for shuffling.
     """
     generator = np.random.default_rng(list(seed))
     order = generator.permutation(len(lengths))
@@ -61,12 +61,12 @@ def epoch_order(lengths: Sequence[int], batch_size: int, seed: Sequence[int]) ->
 
 
 def n_words(example: Example) -> int:
-    """Return the number of words of all texts of an example."""
+    """Return the total number of words in an example."""
     return sum(map(len, example.texts))
 
 
 def text_lengths(example: Example) -> tuple[int, ...]:
-    """Return the number of words of each text of an example."""
+    """Return the number of words in each text of an example."""
     return tuple(map(len, example.texts))
 
 
@@ -77,14 +77,14 @@ def split_batch(
     max_words: int,
     max_examples: int | None = None,
 ) -> Iterator[list[int]]:
-    """Split a batch into parts that have, with padding, a limited number of words.
+    """Split a batch into micro-batches with a limited number of words, including padding.
 
     Args:
-        chosen: Indices of the examples of the batch, similar lengths together.
-        lengths: Number of words of each text of each example; texts at the same position are padded
-            together.
-        max_words: Maximum number of words of a part; a longer example is a part by itself.
-        max_examples: Maximum number of examples of a part. Default: no limit.
+        chosen: Indices of the examples in the batch, grouped by similar length.
+        lengths: Number of words in each text, for every example. The first texts of all examples
+            are padded to the same length, and so on.
+        max_words: Maximum number of words per micro-batch; a longer example is processed alone.
+        max_examples: Maximum number of examples per micro-batch. Default: no limit.
     """
     part: list[int] = []
     widths: tuple[int, ...] = ()
@@ -102,13 +102,14 @@ def split_batch(
 def token_batches(
     task: Task, indexer: TokenIndexer, examples: Sequence[Example], max_words: int
 ) -> tuple[TokenBatch, ...]:
-    """Return one token batch for each group of texts that are padded together.
+    """Return one token batch for each group of texts that are padded to the same length.
 
     Args:
         task: The task, which defines the groups.
         indexer: Converts words to tensors.
-        examples: Examples of a part of a batch; a document is a part by itself.
-        max_words: Maximum number of words, with padding, of a block of sentences of a document.
+        examples: Examples in a micro-batch; a document is always a micro-batch of its own.
+        max_words: Maximum number of words per group of sentences, including padding; only applies
+            to documents.
     """
     groups = task.text_groups(examples)
     if task.has_sentences:
@@ -119,7 +120,7 @@ def token_batches(
 
 
 def _blocks(group: TextGroup, max_words: int) -> Iterator[TextGroup]:
-    """Split a group by length, so that one long sentence does not pad many short ones."""
+    """Split a group by length, so that short sentences are not padded to the longest one."""
     lengths = [(len(text),) for text in group.texts]
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     for part in split_batch(order, lengths, max_words=max_words):
@@ -129,7 +130,7 @@ def _blocks(group: TextGroup, max_words: int) -> Iterator[TextGroup]:
 
 
 class TaskBatches:
-    """The training batches of a run, starting at any step."""
+    """The training batches of a run, which can start at any step."""
 
     def __init__(
         self,
@@ -142,16 +143,16 @@ class TaskBatches:
         batch_words: int,
         seed: int,
     ) -> None:
-        """Store the examples of a run.
+        """Store the training examples and batch settings.
 
         Args:
             examples: Training examples.
             indexer: Converts words to tensors.
             task: Converts targets to tensors.
             label_ids: Id of each label.
-            batch_size: Examples per batch.
-            batch_words: Maximum number of words of a part of a batch.
-            seed: Seed of the run.
+            batch_size: Number of examples per batch.
+            batch_words: Maximum number of words per micro-batch; larger batches are split.
+            seed: Random seed of the run.
         """
         self.examples = examples
         self.indexer = indexer
@@ -163,7 +164,7 @@ class TaskBatches:
         self.per_epoch = -(-len(examples) // batch_size)
 
     def from_step(self, step: int) -> Iterator[list[TaskBatch]]:
-        """Yield batches from a step on, without end; each is a list of its parts."""
+        """Yield batches indefinitely, starting at a step; each is a list of micro-batches."""
         total_lengths = list(map(n_words, self.examples))
         lengths = list(map(text_lengths, self.examples))
         epoch, first = divmod(step, self.per_epoch)

@@ -1,4 +1,4 @@
-"""The model of a task: input features, task encoder and head."""
+"""Task model: input features, task encoder and head."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from elmo.tasks.packed_batch import PackedBatch
 
 
 class EncodedTexts(NamedTuple):
-    """Input of a head: a group of texts after the task encoder.
+    """Input of a head: a group of texts encoded by the task encoder.
 
     Attributes:
         vectors: Word vectors, (texts, time, dim).
@@ -27,13 +27,13 @@ class EncodedTexts(NamedTuple):
 
 
 class TaskHead(Protocol):
-    """The last part of a task model; also an `nn.Module`."""
+    """Interface of a task head, the last module of a task model."""
 
     def loss(self, groups: Sequence[EncodedTexts], targets: Tensor) -> Tensor:
-        """Return the loss: the mean over the examples, weighted as the task defines."""
+        """Return the mean loss over the examples, weighted as defined by the task."""
 
     def predict(self, groups: Sequence[EncodedTexts]) -> list[Any]:
-        """Return the raw prediction for each example, before it is converted to labels."""
+        """Return one raw prediction per example, which the task converts to labels or spans."""
 
 
 class TaskModel(nn.Module):
@@ -47,12 +47,12 @@ class TaskModel(nn.Module):
         head: TaskHead,
         mix_penalty: float,
     ) -> None:
-        """Combine the parts of the model.
+        """Combine the modules.
 
         Args:
             features: Computes the input vectors of words.
-            encoder: Computes contextual vectors from them.
-            head: Computes losses and predictions; an `nn.Module`.
+            encoder: Computes contextual vectors from the input vectors.
+            head: Computes losses and predictions; must be an `nn.Module`.
             mix_penalty: Weight of the L2 penalty on the weights of all layer mixes.
         """
         super().__init__()
@@ -62,7 +62,7 @@ class TaskModel(nn.Module):
         self.mix_penalty = mix_penalty
 
     def vectors(self, batch: TokenBatch) -> Tensor:
-        """Return the input of the head for a group of texts, (batch, time, dim)."""
+        """Return the contextual word vectors of a group of texts, (batch, time, dim)."""
         x, layers = self.features(batch)
         encoded: Tensor = self.encoder(x, batch.layout, layers)
         return encoded
@@ -84,13 +84,13 @@ class TaskModel(nn.Module):
         ]
 
     def mixes(self) -> Iterator[tuple[str, LayerMix]]:
-        """Yield the layer mixes by placement: input, output."""
+        """Yield each layer mix with its placement ("input" or "output")."""
         for placement, mix in (("input", self.features.mix), ("output", self.encoder.mix)):
             if mix is not None:
                 yield placement, mix.mix
 
     def shares(self) -> dict[str, dict[str, Any]]:
-        """Return the learned share of each layer and the scale gamma of each mix, by placement."""
+        """Return the learned layer shares and the scale gamma of each mix, by placement."""
         return {
             placement: {
                 "shares": mix.weights.detach().softmax(dim=0).tolist(),

@@ -1,4 +1,4 @@
-"""A task model in the training loop: batches, training steps, scores on the development set."""
+"""Connects a task model to the training loop: batches, training steps, evaluation."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
-# Number of examples between two checks for a stop signal during evaluation.
+# During evaluation, check for a stop signal after this number of examples.
 CHECK_INTERVAL = 2048
 
 
@@ -50,7 +50,7 @@ class TaskScores:
 
     @property
     def rank(self) -> float:
-        """Value by which models are compared; lower is better."""
+        """Value used to compare models; lower is better."""
         return -self.scores[self.metric]
 
     def values(self) -> dict[str, float]:
@@ -68,9 +68,9 @@ class TaskRun:
 
     Attributes:
         out: Folder of the run.
-        step: Number of steps done.
-        seconds: Training time.
-        best: Best scores on the development set; None if there was no evaluation.
+        step: Number of completed steps.
+        seconds: Training time in seconds.
+        best: Best scores on the development set; None if the model was not evaluated.
         note: How the run ended.
     """
 
@@ -81,7 +81,7 @@ class TaskRun:
     note: str
 
     def __str__(self) -> str:
-        """Return a summary in one line."""
+        """Return a one-line summary."""
         if not self.step:
             return self.note
         best = "" if self.best is None else f"; development: {self.best.line()}"
@@ -90,7 +90,7 @@ class TaskRun:
 
 @dataclass(frozen=True)
 class TaskTrainingJob:
-    """A model to be trained and its examples, not yet on the device.
+    """A model to be trained and its examples, before they are moved to the device.
 
     Attributes:
         fitted: The model with its initial weights.
@@ -108,12 +108,12 @@ class TaskTrainingJob:
         return self.fitted.config
 
     def make_trainable(self, fabric: "Fabric") -> "TaskTrainable":
-        """Move the model to its device."""
+        """Move the model to the device and prepare it for training."""
         return TaskTrainable(self, fabric)
 
 
 class TaskTrainable:
-    """A task model in training."""
+    """A task model with optimizers, as used by the training loop."""
 
     loss_names: tuple[str, ...] = ("loss",)
     compare_at: int | None = None
@@ -123,7 +123,7 @@ class TaskTrainable:
 
         Args:
             job: Model and examples.
-            fabric: Device and precision.
+            fabric: Manages the device and precision.
         """
         self.job, self.fabric, self.config = job, fabric, job.config
         self.fitted, self.model = job.fitted, job.fitted.built.model
@@ -138,8 +138,8 @@ class TaskTrainable:
             batch_words=config.batch_words,
             seed=config.run.seed,
         )
-        # An epoch has as many steps with a fraction of the examples as with all of them, so that
-        # training takes equally long.
+        # With only a fraction of the examples, an epoch still has as many steps as with all of
+        # them, so that the training time is the same.
         n_all = len(self.data.examples) / config.examples.fraction
         self.steps_per_epoch = float(math.ceil(round(n_all) / config.batch_size))
         self.n_steps = max(1, math.ceil(config.run.epochs * self.steps_per_epoch))
@@ -155,7 +155,10 @@ class TaskTrainable:
             self.rates.append(rates)
 
     def _parameter_groups(self) -> Iterator[tuple[list[nn.Parameter], OptimizerConfig]]:
-        """Yield parameters by learning rate: task model, layer mixes, fine-tuned ELMo."""
+        """Yield groups of parameters with their optimizer options.
+
+        The groups are the task model, the layer mixes and the fine-tuned ELMo.
+        """
         elmo, rates = self.config.elmo, self.config.optimizer
         mixes = [mix.weights for _, mix in self.model.mixes() if len(mix.weights) > 1]
         network = self.model.features.network
@@ -168,7 +171,7 @@ class TaskTrainable:
             yield list(network.bilm.parameters()), elmo_rates
 
     def describe(self) -> str:
-        """Return a description of the run, printed before the first step."""
+        """Return a description of the run, which is printed before the first step."""
         n_weights = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
         scheme = self.fitted.task.to_settings().get("scheme")
         return (
@@ -180,15 +183,15 @@ class TaskTrainable:
         )
 
     def batches(self, first_step: int) -> Iterator[list[TaskBatch]]:
-        """Yield the batches from `first_step` on, without end, on the device.
+        """Yield batches on the device indefinitely, starting at `first_step`.
 
-        Each batch is a list of its parts.
+        Each batch is a list of micro-batches.
         """
         for parts in self.data.from_step(first_step):
             yield [part.to(self.fabric.device) for part in parts]
 
     def step(self, batch: list[TaskBatch], number: int) -> StepResult:
-        """Train on a batch, given as a list of its parts."""
+        """Run one training step on a batch, given as a list of micro-batches."""
         self._unfreeze(number)
         seed_step(self.fabric.device, self.config.run.seed, number)
         self.model.train()
@@ -212,7 +215,7 @@ class TaskTrainable:
         return clip_gradients(gradients, self.config.optimizer.clip_norm)
 
     def _unfreeze(self, number: int) -> None:
-        """Unfreeze the layers of a fine-tuned ELMo one after another, from the top."""
+        """Unfreeze the layers of a fine-tuned ELMo one by one, from top to bottom."""
         network, every = self.model.features.network, self.config.elmo.unfreeze_every
         if network is None or not every:
             return
@@ -222,12 +225,12 @@ class TaskTrainable:
                 module.requires_grad_(depth < n_unfrozen)
 
     def memory_advice(self) -> str:
-        """Return the error message for a step that did not fit into memory."""
+        """Return the error message for an out-of-memory error."""
         words = min(self.config.batch_words, self.tokens_per_step)
         return f"Out of memory. Try --batch-words {max(1, words // 2)}."
 
     def measure(self, step: int, watch: Watch) -> list[float] | None:
-        """Score the development set; return None if there is none."""
+        """Return the scores on the development set; None if there is no development set."""
         if not self.job.dev:
             return None
         examples = self.job.dev
@@ -238,16 +241,16 @@ class TaskTrainable:
         return [scores[name] for name in self.fitted.task.metrics]
 
     def evaluation(self, numbers: list[float]) -> TaskScores:
-        """Return the evaluation for numbers of `measure`, which can come from a checkpoint."""
+        """Convert numbers returned by `measure`, possibly read from a checkpoint, to scores."""
         task = self.fitted.task
         return TaskScores(task.metric, dict(zip(task.metrics, numbers, strict=True)))
 
     def is_finite(self) -> bool:
-        """Whether no weight is NaN or infinite."""
+        """Whether all weights are finite."""
         return all(bool(torch.isfinite(value).all()) for value in self.model.parameters())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that steps change, and a signature of the examples."""
+        """Return the state modified by training steps, and a signature of the examples."""
         return {
             "weights": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
@@ -255,13 +258,13 @@ class TaskTrainable:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state of `state_dict`.
+        """Load a state returned by `state_dict`.
 
         Args:
             state: The state.
 
         Raises:
-            ConfigError: The state belongs to a run on other examples.
+            ConfigError: The state is from a run on other examples.
         """
         if state["examples"] != self._signature():
             raise ConfigError(
@@ -269,16 +272,16 @@ class TaskTrainable:
             )
         self.model.load_state_dict(upgrade_weights(state["weights"]))
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            # Implementation options depend on this machine and version, not on the checkpoint.
+            # Implementation options depend on this machine and version, so they are not restored.
             param_groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({**saved, "param_groups": param_groups})
 
     def _signature(self) -> list[int]:
-        """Return the signature of training and development examples."""
+        """Return a signature of the training and development examples."""
         return [*examples_signature(self.job.train), *examples_signature(self.job.dev)]
 
     def save_model(self, folder: Path, step: int, evaluation: TaskScores | None) -> None:
-        """Write the current model."""
+        """Save the current model in a model folder."""
         self.fitted.facts = {
             "program": f"elmo-torch {__version__}",
             "steps": step,
@@ -294,9 +297,9 @@ class TaskTrainable:
 
 
 def layers_from_top(bilm: BiLM) -> list[list[nn.Module]]:
-    """Return the modules of each layer from the top: LSTM layers of both directions, token encoder.
+    """Return the modules of each ELMo layer from top to bottom: LSTM layers, then token encoder.
 
-    The two directions of an LSTM layer are together.
+    An entry for an LSTM layer contains both directions.
     """
     stacks = (bilm.forward_lstm.layers, bilm.backward_lstm.layers)
     layers: list[list[nn.Module]] = [

@@ -1,7 +1,7 @@
-"""Lookup of word senses: the nearest sense that a lemma has in SemCor, else WordNet's first sense.
+"""Word sense lookup: predicts the nearest SemCor sense of a lemma, or else WordNet's first sense.
 
-Sentences without lemma annotation are supported too. Each word form that occurs in SemCor gets the
-nearest sense of all the lemmas it stands for there.
+Sentences without lemmas are also supported: for each word form that occurs in SemCor, the senses of
+all its lemmas in SemCor are candidates.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from elmo.tasks.examples import Example
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.sense_tagged_files import SenseTarget
 
-# Default path of WordNet's index.sense, relative to the folder that contains SemCor.
+# Default path of WordNet's index.sense file, relative to the folder that contains SemCor.
 WORDNET = Path("wordnet-3.0") / "index.sense"
 
 
@@ -38,9 +38,9 @@ class PredictedSense:
     Attributes:
         first: Index of the first word.
         stop: Index after the last word.
-        sense: Sense key of WordNet; None if WordNet has no such word.
-        is_seen: Whether the sense is the nearest of the index; otherwise it is WordNet's first
-            sense.
+        sense: WordNet sense key; None if the word is not in WordNet.
+        is_seen: Whether the sense was found by nearest-neighbor search in the index. If false, it
+            is WordNet's first sense.
     """
 
     first: int
@@ -50,7 +50,7 @@ class PredictedSense:
 
 
 class WordSenseLookup:
-    """Index of senses with their vectors."""
+    """Index of word senses and their vectors."""
 
     n_texts: ClassVar[int] = 1
     target_description: ClassVar[str] = "the senses of its words"
@@ -60,19 +60,19 @@ class WordSenseLookup:
         """Create the index.
 
         Args:
-            senses: Senses and their vectors, of a single layer.
-            forms: Entries (lemma and part of speech) of each lowercased word form.
+            senses: Senses and their vectors, from a single layer.
+            forms: Lexicon entries (lemma and part of speech) of each lowercased word form.
         """
         self.senses = senses
         self.forms = forms
 
     @classmethod
     def from_examples(cls, encode: Encode, examples: Sequence[Example], config: TaskConfig) -> Self:
-        """Build the index from the senses of examples and the sense order of WordNet."""
+        """Build the index from the senses in the examples and WordNet's sense order."""
         train = config.examples.train
         path = config.lookup.wordnet or (None if train is None else Path(train).parent / WORDNET)
         if path is None:
-            raise ConfigError("Give the path of WordNet's index.sense with --wordnet.")
+            raise ConfigError("Set the path of WordNet's index.sense file with --wordnet.")
         forms: dict[str, list[Entry]] = {}
         for example in examples:
             for first, stop, entry in example.extra or ():
@@ -81,16 +81,16 @@ class WordSenseLookup:
                     entries.append(entry)
         senses = SenseIndex.of(encode, _tagged(examples), read_wordnet(Path(path)))
         if not senses.rows:
-            raise InputError(f"None of the senses of the examples is in {path}.")
+            raise InputError(f"None of the senses in the examples occurs in {path}.")
         return cls(senses, forms)
 
     @classmethod
     def from_state(cls, content: Any, vectors: NDArray[np.float16], config: TaskConfig) -> Self:
-        """Restore an index from the return values of `state`."""
+        """Restore an index from the values returned by `state`."""
         wordnet = {(lemma, part): senses for lemma, part, senses in content["wordnet"]}
         rows = {sense: row for row, sense in enumerate(content["senses"])}
         if len(rows) != len(vectors):
-            raise ValueError(f"there are {len(rows):,} senses, but {len(vectors):,} vectors")
+            raise ValueError(f"there are {len(rows):,} senses but {len(vectors):,} vectors")
         forms = {
             form: [(entry[0], entry[1]) for entry in entries]
             for form, entries in content["forms"].items()
@@ -98,7 +98,7 @@ class WordSenseLookup:
         return cls(SenseIndex(wordnet, rows, unit(vectors[None].astype(np.float32))), forms)
 
     def state(self) -> tuple[Any, NDArray[np.float16]]:
-        """Return the content of the index: JSON data, and vectors, (senses, dim)."""
+        """Return the index as JSON-serializable data and vectors, (senses, dim)."""
         content = {
             "wordnet": [[*entry, list(senses)] for entry, senses in self.senses.wordnet.items()],
             "senses": list(self.senses.rows),
@@ -108,16 +108,16 @@ class WordSenseLookup:
 
     @staticmethod
     def has_valid_target(example: Example) -> bool:
-        """Whether an example has senses."""
+        """Whether an example has word senses as its target."""
         return isinstance(example.target, tuple) and example.extra is not None
 
     def make_example(self, texts: Sequence[str | Sequence[str]], split: SplitFunction) -> Example:
-        """Return an example for a sentence, raw or split into words."""
+        """Create an example from a sentence, either raw or split into words."""
         (text,) = texts
         return Example((tuple(split(text) if isinstance(text, str) else text),))
 
     def predict(self, encode: Encode, examples: Sequence[Example]) -> list[Any]:
-        """Return the senses of the target words, or of all words with a known form."""
+        """Return the senses of the target words or, if none are given, of all known word forms."""
         targets = [self._targets(example) for example in examples]
         occurrences = [
             SenseOccurrence(number, first, stop, ())
@@ -133,7 +133,7 @@ class WordSenseLookup:
         ]
 
     def _targets(self, example: Example) -> list[tuple[int, int, list[Entry]]]:
-        """Return first index, end index and possible entries of the words to disambiguate."""
+        """Return the start index, end index and possible entries of each word to disambiguate."""
         if example.extra is not None:
             words: Sequence[SenseTarget] = example.extra
             return [(word.first, word.stop, [word.entry]) for word in words]
@@ -154,9 +154,9 @@ class WordSenseLookup:
         return PredictedSense(first, stop, sense, is_seen=True)
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return F1 and that of WordNet's first sense.
+        """Return the F1 of the predictions and of the baseline, WordNet's first sense.
 
-        Every word gets a prediction, so F1 equals the share of words with a correct sense.
+        Every word has a prediction, so F1 equals the share of words with a correct sense.
         """
         correct, first = [], []
         for example, of_example in zip(examples, predictions, strict=True):
@@ -166,11 +166,11 @@ class WordSenseLookup:
                 correct.append(prediction.sense in senses)
                 first.append(self.senses.first_sense(word.entry) in senses)
         if not correct:
-            raise InputError("The examples contain no word with a sense.")
+            raise InputError("The examples do not contain any words with a sense.")
         return {"f1": sum(correct) / len(correct), "first_sense": sum(first) / len(first)}
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
-        """Return words and senses as a dictionary for JSON."""
+        """Return the words and senses as a JSON-serializable dictionary."""
         senses = [
             {
                 "text": " ".join(example.words[word.first : word.stop]),
@@ -185,7 +185,7 @@ class WordSenseLookup:
 
 
 def _tagged(examples: Sequence[Example]) -> TaggedWords:
-    """Return examples as sentences with sense-tagged occurrences."""
+    """Convert examples to sentences with sense-tagged word occurrences."""
     occurrences = [
         SenseOccurrence(number, word.first, word.stop, senses)
         for number, example in enumerate(examples)

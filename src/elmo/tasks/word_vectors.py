@@ -1,4 +1,4 @@
-"""Readers of word vector files of word2vec and GloVe."""
+"""Readers for word vector files in word2vec and GloVe format."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -13,19 +13,19 @@ from torch import Tensor
 from elmo.errors import FormatError
 from elmo.evaluate.probe_vectors import numbered_lines
 
-# A count in the first line of a word2vec file: number of words, or dimensions.
+# A count in the header line of a word2vec file: the number of words or of dimensions.
 _COUNT = re.compile(r"\d{1,12}")
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Word vectors of the training words and of other words.
+    """Word vectors for words in the training examples and for other words.
 
     Attributes:
-        words: Words of the training examples, whose vectors can be fine-tuned.
-        vectors: Their vectors, (words, dim).
+        words: Words in the training examples, whose vectors can be trained.
+        vectors: Vectors of `words`, (words, dim).
         others: Other words, which can occur in new texts.
-        other_vectors: Their vectors in float16, (others, dim), which are never trained.
+        other_vectors: Vectors of `others` in float16, (others, dim), which are never trained.
     """
 
     words: list[str]
@@ -40,11 +40,11 @@ def read_word_vectors(
     """Read word vectors.
 
     Args:
-        path: Text file with one word per line, optionally after a header line with two counts as
-            word2vec writes it; or a binary file of word2vec if the name ends in .bin.
-        wanted: Words of the training examples. Default: all words of the file.
-        n_others: Number of other words to keep: the first of the file, which usually lists words by
-            decreasing frequency.
+        path: Text file with one word per line, optionally with the two-count header line of
+            word2vec; or a binary word2vec file if the name ends in .bin.
+        wanted: Words in the training examples. Default: all words in the file.
+        n_others: Maximum number of other words to read. The first ones are used, because files
+            usually list words by decreasing frequency.
     """
     found: dict[str, NDArray[np.float32]] = {}
     others: dict[str, NDArray[np.float16]] = {}
@@ -54,9 +54,9 @@ def read_word_vectors(
         elif len(others) < n_others:
             others.setdefault(word, vector.astype(np.float16))
     if not found:
-        raise FormatError(f"{path} has no vector for any word of the examples.")
+        raise FormatError(f"{path} does not contain a vector for any word in the examples.")
     vectors = torch.from_numpy(np.stack(list(found.values())))
-    # The first row only sets the shape if there are no other words.
+    # If there are no other words, the first row only determines the shape.
     rest = np.stack([np.zeros(vectors.shape[1], np.float16), *others.values()])[1:]
     return WordVectors(list(found), vectors, list(others), torch.from_numpy(rest))
 
@@ -64,7 +64,7 @@ def read_word_vectors(
 def _read_text(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     width, n_words, n_read = 0, 0, 0
     for number, line in numbered_lines(path):
-        # A few words of GloVe contain spaces, so values are counted from the end.
+        # A few GloVe words contain spaces, so values are counted from the end.
         parts = line.rstrip().split(" ")
         if number == 1 and len(parts) == 2 and all(map(_COUNT.fullmatch, parts)):
             n_words, width = map(int, parts)
@@ -84,7 +84,7 @@ def _read_text(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
 
 
 def _read_binary(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Read a header line with two counts, then words, each followed by a space and its vector."""
+    """Read binary word2vec data: a header with two counts, then each word, a space, its vector."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -93,8 +93,8 @@ def _read_binary(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     counts = header.split()
     if len(counts) != 2 or not all(count.isdigit() and int(count) for count in counts):
         raise FormatError(
-            f"{path} is not a binary word2vec file: it begins with {header[:20]!r}, expected two "
-            "counts."
+            f"{path} is not a binary word2vec file: it begins with {header[:20]!r}, not with "
+            "two counts."
         )
     n_words, width = map(int, counts)
     position = len(header) + 1

@@ -62,7 +62,7 @@ def test_passage_aligns_words_and_finds_answers():
     assert passage.find_words("at") == (1, 2)
     for missing in (("dot",), ("cat", 3), ("  ", 6), ("a", -6)):
         assert passage.find_words(*missing) is None
-    with pytest.raises(InputError, match="The word 'b' is not found after character 1"):
+    with pytest.raises(InputError, match="The word 'b' was not found after character 1"):
         Passage.align("a c", ["a", "b"])
 
 

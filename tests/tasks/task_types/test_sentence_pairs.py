@@ -106,7 +106,7 @@ def test_sentence_pair_classifier_fits_saves_and_loads(tmp_path):
     ):
         Classifier.load(tmp_path / "model")
     for text, message in (
-        (("a", "b", "c"), "Text 0 has 3 texts, expected 2"),
+        (("a", "b", "c"), r"Item 0 has 3 texts \(expected 2\)"),
         (("a", " "), "Text 0 has no words"),
     ):
         with pytest.raises(InputError, match=message):
@@ -137,6 +137,6 @@ def test_fit_evaluate_and_predict_commands_support_sentence_pairs(tmp_path):
     assert record["label"] == next(iter(record["probabilities"]))
     assert set(record["probabilities"]) == {"same", "other"}
     result = elmo("predict", tmp_path / "run", "-", stdin="a\tb\nonly one\n")
-    assert "line 2 has 1 texts separated by tabs, expected 2" in result.stderr
+    assert "line 2 has 1 texts separated by tabs (expected 2)" in result.stderr
     result = elmo("predict", tmp_path / "run", "-", stdin="a\t \n")
     assert "line 1 has a text without words. Remove the line" in result.stderr

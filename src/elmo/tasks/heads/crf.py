@@ -115,7 +115,7 @@ class CRF(nn.Module):
             return total + edges.start[tags[:, 0]] + edges.end[last]
 
     def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Return the log-sum-exp of the scores of all tag sequences of each sentence, (batch,)."""
+        """Return the log partition function of each sentence, (batch,)."""
         self._check(emissions, mask)
         with _full_precision(emissions):
             emissions, edges = self._prepare(emissions, mask, self._forbidden_in_training())
