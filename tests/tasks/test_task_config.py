@@ -110,8 +110,8 @@ def test_every_preset_is_tested():
         ({"input_dropout": -0.1}, "input_dropout must be at least 0 and below 1"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"devices": 2}, "Task models are trained on one device"),
-        ({"accumulate": 2}, "Task models are trained on one device"),
+        ({"devices": 2}, "trained on one device"),
+        ({"accumulate": 2}, "trained on one device"),
         ({"characters": "none"}, "The task model has no input"),
         (
             {"characters": "none", "model": "x", "placement": "output"},
