@@ -1,4 +1,4 @@
-"""Tests that config dataclasses reject invalid and contradictory values."""
+"""Tests that config dataclasses reject invalid and conflicting values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests that configs with names of earlier versions still load."""
+"""Tests that configs with field names and values from earlier versions still load."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ from elmo.config.serialization import from_dict, load_config, to_dict
 
 
 @pytest.mark.parametrize("name", sorted({*RENAMED_FIELDS, *REMOVED_FIELDS}))
-def test_tables_name_existing_classes_and_fields(name):
+def test_renamed_fields_refer_to_existing_classes_and_fields(name):
     fields = {item.name for item in dataclasses.fields(getattr(configs, name))}
     assert set(RENAMED_FIELDS.get(name, {}).values()) <= fields
     assert not set(RENAMED_FIELDS.get(name, {})) & fields
@@ -29,7 +29,7 @@ def test_renamed_values_belong_to_existing_fields(name, field):
     assert field in {item.name for item in dataclasses.fields(getattr(configs, name))}
 
 
-def test_from_dict_reads_old_names_of_tasks_at_any_depth():
+def test_from_dict_accepts_old_task_config_names_in_all_sections():
     old = {
         "out": "o",
         "task": "answers",
@@ -53,23 +53,23 @@ def test_from_dict_reads_old_names_of_tasks_at_any_depth():
     assert config.run.precision == "bfloat16"
 
 
-def test_new_names_are_left_as_they_are():
+def test_upgrade_leaves_current_names_unchanged():
     config = TaskConfig("o", task="coreference")
     assert upgrade(TaskConfig, to_dict(config)) == to_dict(config)
 
 
-def test_overrides_apply_to_a_file_with_old_names(tmp_path):
+def test_overrides_apply_to_config_file_with_old_names(tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text("data: [a]\nout: o\nregular: {dropout: 0.1, locked: true}\n")
     config = load_config(PretrainConfig, str(file), {"locked": False})
     assert (config.regularization.dropout, config.regularization.locked) == (0.1, False)
 
 
-def test_data_that_are_no_mapping_are_returned_as_they_are():
+def test_upgrade_returns_non_mapping_data_unchanged():
     assert upgrade(TaskConfig, [1, 2]) == [1, 2]
 
 
-def test_original_names_reverts_upgrade_at_any_depth():
+def test_original_names_reverts_upgrade_in_all_sections():
     new = to_dict(TaskConfig("o"))
     old = original_names(TaskConfig, new)
     assert old["words"]["letters"] == "bytes"

@@ -1,4 +1,4 @@
-"""Tests of the conversion between config dataclasses, plain data, YAML and flags."""
+"""Tests of converting config dataclasses to and from plain data, YAML and flags."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ from elmo.model.bilm import BiLM
 REQUIRED = {"data": ("corpus",), "out": "run"}
 
 
-def test_plain_data_round_trip_returns_an_equal_config():
+def test_config_survives_a_round_trip_through_plain_data():
     assert from_dict(ModelConfig, to_dict(TINY)) == TINY
     assert from_dict(ModelConfig, {}) == ModelConfig()
     assert to_dict(TINY)["encoder"]["filters"] == [[1, 4], [2, 8], [3, 8]]
@@ -51,12 +51,12 @@ def test_plain_data_round_trip_returns_an_equal_config():
         ({"encoder": {"filters": "wide"}}, "expected list"),
     ],
 )
-def test_from_dict_rejects_wrong_data(data, message):
+def test_from_dict_rejects_invalid_data(data, message):
     with pytest.raises(ConfigError, match=message):
         from_dict(ModelConfig, data)
 
 
-def test_from_dict_names_a_missing_required_field():
+def test_from_dict_error_names_the_missing_required_field():
     @dataclasses.dataclass(frozen=True)
     class Needs:
         size: int
@@ -65,14 +65,14 @@ def test_from_dict_names_a_missing_required_field():
         from_dict(Needs, {})
 
 
-def test_from_dict_accepts_null_and_integers_for_floats():
+def test_from_dict_accepts_null_and_integers_for_float_fields():
     data = {"lstm": {"cell_clip": None, "projection_clip": 3}}
     config = from_dict(ModelConfig, data)
     assert config.lstm.cell_clip is None
     assert config.lstm.projection_clip == 3.0
 
 
-def test_from_dict_converts_mappings():
+def test_from_dict_validates_the_values_of_mapping_fields():
     @dataclasses.dataclass(frozen=True)
     class Counts:
         shards: dict[str, int]
@@ -83,7 +83,7 @@ def test_from_dict_converts_mappings():
             from_dict(Counts, {"shards": wrong})
 
 
-def test_every_field_has_help():
+def test_every_config_field_has_a_help_text():
     for name in elmo.config.__all__:
         config = getattr(elmo.config, name)
         if dataclasses.is_dataclass(config):
@@ -100,7 +100,7 @@ def test_preset_survives_a_yaml_round_trip(name, tmp_path):
     assert load_config(PretrainConfig, str(tmp_path / "config.yaml")) == config
 
 
-def test_presets_are_complete():
+def test_all_expected_presets_exist():
     assert set(presets()) == {"tiny", "small", "medium", "original", "ptb", "wikitext-2"}
 
 
@@ -119,7 +119,7 @@ def test_preset_has_the_published_number_of_weights(name, n_weights):
     assert sum(weight.numel() for weight in bilm.parameters()) - mask_row == n_weights
 
 
-def test_single_values_override_the_file():
+def test_individual_options_override_config_file():
     config = load_config(
         PretrainConfig, "tiny", {**REQUIRED, "cell_dim": 32, "unroll": 7}, presets()
     )
@@ -143,26 +143,26 @@ def test_load_config_without_a_file_uses_defaults():
         ("stream: {reset: 2}", r"reset must be .*got 2.0"),
     ],
 )
-def test_load_config_rejects_wrong_files(tmp_path, content, message):
+def test_load_config_rejects_invalid_files(tmp_path, content, message):
     (tmp_path / "x.yaml").write_text(content)
     with pytest.raises(ConfigError, match=message):
         load_config(PretrainConfig, str(tmp_path / "x.yaml"), {**REQUIRED, "cell_clip": None})
 
 
-def test_load_config_names_unknown_presets_and_missing_values():
+def test_load_config_errors_name_unknown_preset_and_missing_option():
     with pytest.raises(
         ConfigError, match=r"file huge does not exist. Available presets: medium, original, ptb"
     ):
         load_config(PretrainConfig, "huge", REQUIRED, presets())
     with pytest.raises(ConfigError, match=r"file huge does not exist\.$"):
         load_config(FinetuneConfig, "huge")
-    with pytest.raises(ConfigError, match="--out is required: File to write"):
+    with pytest.raises(ConfigError, match="--out is required: Output file"):
         load_config(VocabConfig, None, {"input": ("a",)})
     with pytest.raises(ConfigError, match="--out is required, and tiny does not set out"):
         load_config(PretrainConfig, "tiny", {"data": ("a",)}, presets())
 
 
-def test_partly_given_section_keeps_the_defaults_of_its_command(tmp_path):
+def test_partially_specified_section_uses_defaults_of_the_command(tmp_path):
     required = {**REQUIRED, "model": "m"}
     default = load_config(FinetuneConfig, None, required)
     (tmp_path / "x.yaml").write_text("run: {epochs: 7}\ncorpus: {reading: {sentences: split}}")
@@ -175,7 +175,7 @@ def test_partly_given_section_keeps_the_defaults_of_its_command(tmp_path):
     assert shown["learning_rate"] == default.optimizer.learning_rate
 
 
-def test_yaml_numbers_with_an_exponent_are_floats(tmp_path):
+def test_yaml_number_with_exponent_is_read_as_float(tmp_path):
     (tmp_path / "x.yaml").write_text("optimizer: {learning_rate: 1e-3, clip_norm: 2.5E+1}")
     config = load_config(PretrainConfig, str(tmp_path / "x.yaml"), REQUIRED)
     assert (config.optimizer.learning_rate, config.optimizer.clip_norm) == (0.001, 25.0)
@@ -223,7 +223,7 @@ def test_leaf_rejects_invalid_command_line_text(name, text, message):
         leaf.from_text(text)
 
 
-def test_leaf_type_names():
+def test_leaf_type_name_matches_the_field_type():
     names = {leaf.name: leaf.type_name for leaf in leaves(PretrainConfig)}
     assert names["batch_size"] == "int"
     assert names["order"] == "shuffled|text"

@@ -1,4 +1,4 @@
-"""Tests of the geometry of vectors, by hand and against a loop over all pairs."""
+"""Tests of vector geometry: hand-computed values and comparison with a loop over all pairs."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def cosine(x, y):
 
 
 def slow_geometry(layer):
-    """Compute the definitions pair by pair."""
+    """Compute the geometry from its definition, pair by pair."""
     distinct = [list(words) for words in sorted({tuple(words) for words in TEXT if words})]
     sentence_vectors = [vectors[layer] for vectors in random_encode(distinct)]
     occurrences = {}
@@ -64,7 +64,7 @@ def slow_geometry(layer):
     return *means, len(counted), sum(map(len, counted))
 
 
-def test_geometry_equals_loop_over_pairs(monkeypatch):
+def test_geometry_equals_slow_loop_over_all_pairs(monkeypatch):
     monkeypatch.setattr(probe_vectors.encode_in_parts, "__defaults__", (20,))
     result = geometry(random_encode, TEXT)
     for number, layer in enumerate(result.layers):
@@ -76,7 +76,7 @@ def test_geometry_equals_loop_over_pairs(monkeypatch):
     assert result.n_sentences == len({tuple(words) for words in TEXT if words})
 
 
-def test_geometry_equals_values_by_hand():
+def test_geometry_equals_hand_computed_values():
     # `x` points east in three sentences and north in two: 3 + 1 of 10 pairs have cosine 1, the
     # others 0. The same holds for all pairs of words of different sentences.
     sentences = [["x", f"{number}"] for number in range(5)]
@@ -94,7 +94,7 @@ def test_geometry_equals_values_by_hand():
     assert (result.n_words, result.n_occurrences, result.n_sentences) == (1, 5, 5)
 
 
-def test_layer_0_of_a_model_does_not_depend_on_context(tiny):
+def test_self_similarity_of_context_independent_layer_0_is_1(tiny):
     words = ["bank", "river", "of", "the", "a", "walked"]
     sentences = [words[start:] + words[:start] for start in range(6)]
     result = geometry(lambda parts: tiny.encode(parts, layers="all"), sentences)
@@ -102,7 +102,7 @@ def test_layer_0_of_a_model_does_not_depend_on_context(tiny):
     assert result.layers[1].self_similarity < 0.999
 
 
-def test_geometry_rejects_too_little_text():
+def test_geometry_rejects_text_without_frequent_words():
     message = r"No word occurs in at least 5 of the 4 distinct sentences\. Use more text"
     with pytest.raises(InputError, match=message):
         geometry(random_encode, [["a", str(number)] for number in range(4)])

@@ -1,4 +1,4 @@
-"""Tests of nearest occurrences with vectors in the plane."""
+"""Test of the occurrence index with two-dimensional vectors."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ WORDS = ["bat", "bat", "seal", "bat"]
 VECTORS = np.array([[2, 0], [0, 1], [1, 0], [3, 3]], np.float16)
 
 
-def test_nearest_returns_occurrences_of_word_nearest_first():
+def test_nearest_returns_occurrences_of_the_word_sorted_by_similarity():
     index = OccurrenceIndex(WORDS, VECTORS)
     east = np.array([5, 0], np.float32)
     rows, cosines = zip(*index.nearest("bat", east, 9), strict=True)

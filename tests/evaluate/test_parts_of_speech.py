@@ -1,4 +1,4 @@
-"""Tests of the CoNLL-U reader and of the part-of-speech probe."""
+"""Tests of the CoNLL-U reader and the part-of-speech probe."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ TEXT = TaggedText(
 
 
 def encode(sentences):
-    """Return noise in layer 0, and in layer 1 the tag with noise and a large constant."""
+    """Return vectors with noise in layer 0, and the tag plus noise and an offset in layer 1."""
     arrays = []
     for words in sentences:
         numbers = [int(word[1:]) for word in words]
@@ -95,7 +95,7 @@ def encode(sentences):
     return arrays
 
 
-def test_probe_finds_tags_only_in_informative_layer():
+def test_probe_is_accurate_only_on_the_informative_layer():
     (result,) = tag_accuracies(encode, TEXT, tags=["xpos"])
     assert result.tags == "xpos"
     assert result.layers[1] == 1.0
@@ -113,7 +113,7 @@ def test_tag_accuracies_are_deterministic_for_both_tag_sets():
     assert results[1].layers == (1.0, 1.0)  # only one tag
 
 
-def test_most_frequent_tag_accuracy_by_hand():
+def test_most_frequent_tag_accuracy_equals_hand_computed_value():
     def tagged(words, tags):
         return TaggedSentence(tuple(words.split()), ("X",) * len(tags), tuple(tags))
 

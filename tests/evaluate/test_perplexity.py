@@ -1,4 +1,4 @@
-"""Perplexity against a slow loop, word by word; counts by hand; what `evaluate` refuses."""
+"""Tests of perplexity: comparison with a slow word-by-word loop, counts, and rejected input."""
 
 import dataclasses
 import itertools
@@ -69,11 +69,11 @@ def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **giv
     return measure(wrapped, network.softmax, model_tables(model, words), windows, carry=carry)
 
 
-# ------------------------------------------------------------------------------------ slowly
+# ------------------------------------------------------------------------- slow implementation
 
 
 class SlowDirection:
-    """One direction with its state, a word at a time, in float64."""
+    """Language model of one direction that reads one word at a time in float64."""
 
     def __init__(self, model, side):
         self.model = model
@@ -96,7 +96,7 @@ class SlowDirection:
         self.states = [(np.zeros(lstm.projection_dim), np.zeros(lstm.cell_dim))] * lstm.n_layers
 
     def loss(self, word, target):
-        """Read a word, and give -ln p of the next."""
+        """Read a word and return the negative log-likelihood of the next word."""
         tables = {"<S>": 256, "</S>": 257}
         inside = [tables[word]] if word in tables else list(word.encode())[:10]
         row = [258, *inside, 259] + [260] * (10 - len(inside))
@@ -139,7 +139,7 @@ def pairs_of(sentence, side):
 
 
 def slow_reset(model, sentences=SENTENCES):
-    """Losses of both directions, every sentence from zero."""
+    """Return the total loss of each direction, starting every sentence from a zero state."""
     totals = []
     for side in (0, 1):
         direction, total = SlowDirection(model, side), 0.0
@@ -151,7 +151,7 @@ def slow_reset(model, sentences=SENTENCES):
 
 
 def slow_carry(model, n_streams, n_steps):
-    """Losses where streams take sentences from one queue and keep their state."""
+    """Return the total loss of each direction if streams share a queue and carry their state."""
     totals = []
     for side in (0, 1):
         queue = [pairs_of(sentence, side) for sentence in SENTENCES]
@@ -179,7 +179,7 @@ COUNTS = [
 
 
 @pytest.mark.parametrize("config", [CONFIG, CLUSTERED], ids=["full", "adaptive"])
-def test_reset_is_the_slow_loop(config):
+def test_loss_with_reset_state_equals_slow_loop(config):
     model = make_model(config)
     sums = measured(model)
     assert sums[:2].tolist() == pytest.approx(slow_reset(model), rel=1e-5)
@@ -188,14 +188,14 @@ def test_reset_is_the_slow_loop(config):
 
 
 @pytest.mark.parametrize(("n_streams", "n_steps"), [(1, 4), (2, 1), (3, 5), (9, 3)])
-def test_carry_is_the_slow_loop(n_streams, n_steps):
+def test_loss_with_carried_state_equals_slow_loop(n_streams, n_steps):
     model = make_model()
     sums = measured(model, carry=True, n_streams=n_streams, n_steps=n_steps)
     assert sums[:2].tolist() == pytest.approx(slow_carry(model, n_streams, n_steps), rel=1e-5)
     assert sums[2:].tolist() == COUNTS
 
 
-def test_carried_state_matters():
+def test_carried_state_changes_the_loss():
     model = make_model()
     carried = measured(model, carry=True, n_streams=1)
     assert carried[0].item() != pytest.approx(slow_reset(model)[0], rel=1e-4)
@@ -204,8 +204,8 @@ def test_carried_state_matters():
 @pytest.mark.parametrize("order", ["queue", "text"])
 @pytest.mark.parametrize("n_streams", [1, 2, 7, 12])
 @pytest.mark.parametrize("n_steps", [1, 4, 50])
-def test_the_cut_does_not_matter(order, n_streams, n_steps):
-    """Every sentence from zero: rows and windows change nothing, and every word counts once."""
+def test_loss_with_reset_state_does_not_depend_on_batch_size_and_unroll(order, n_streams, n_steps):
+    """Every word also counts exactly once."""
     model = make_model()
     sums = measured(model, n_streams=n_streams, n_steps=n_steps, order=order)
     expected = measured(model, n_streams=3, n_steps=7)
@@ -214,7 +214,7 @@ def test_the_cut_does_not_matter(order, n_streams, n_steps):
 
 
 @pytest.mark.parametrize("carry", [False, True])
-def test_streams_of_two_processes_add_up(carry):
+def test_sums_of_two_processes_add_up_to_the_total(carry):
     model = make_model()
     whole = measured(model, carry=carry, n_streams=4)
     parts = [
@@ -224,13 +224,13 @@ def test_streams_of_two_processes_add_up(carry):
     torch.testing.assert_close(parts[0] + parts[1], whole, rtol=1e-6, atol=0)
 
 
-def test_process_without_streams_adds_nothing():
-    """A held-out text of fewer sentences than there are rows, each reading a part of its own."""
+def test_sums_of_a_process_without_text_are_zero():
+    """With order="text", a text with fewer sentences than batch rows leaves some rows empty."""
     sums = measured(make_model(), n_streams=10, order="text", local_streams=range(8, 10))
     assert not sums.any()
 
 
-def test_evaluation_has_no_dropout_and_leaves_the_model_training():
+def test_measure_disables_dropout_and_restores_training_mode():
     model = make_model()
     words, split = corpus_of(SENTENCES)
     network = network_of(model)
@@ -258,8 +258,8 @@ def test_evaluation_has_no_dropout_and_leaves_the_model_training():
     assert not wrapped.eval().training
 
 
-def test_a_model_that_knows_nothing():
-    """Equal logits: the perplexity is the number of words, in both directions."""
+def test_perplexity_with_zero_softmax_weights_is_the_vocabulary_size():
+    """With equal logits, all words have the same probability."""
     model = make_model()
     weights = {n: v * 0 if n.startswith("softmax.") else v for n, v in model.weights.items()}
     found = perplexity_of(measured(dataclasses.replace(model, weights=weights)))
@@ -267,10 +267,10 @@ def test_a_model_that_knows_nothing():
     assert found.backward == pytest.approx(len(VOCABULARY), rel=1e-6)
 
 
-# ------------------------------------------------------------------------------------ arithmetic
+# ------------------------------------------------------------------------- metrics and counts
 
 
-def test_by_hand():
+def test_metrics_computed_from_sums_match_hand_calculation():
     # "ab c" and "d": 3 words, 2 ends, so 5 predictions; 3 + 2 + 1 and 2 + 1 characters.
     sums = torch.tensor([10.0, 20.0, 5, 3, 1, 9], dtype=torch.float64)
     found = perplexity_of(sums)
@@ -287,7 +287,7 @@ def test_by_hand():
     assert values["unknown_rate"] == pytest.approx(1 / 3)
 
 
-def test_counts_of_a_tiny_text():
+def test_counts_of_a_tiny_text_match_hand_count():
     model = make_model()
     words, split = corpus_of([["cat", "日本"], ["unseen", "mat"], []])
     network = network_of(model)
@@ -302,19 +302,19 @@ def test_counts_of_a_tiny_text():
     assert sums[2:].tolist() == [7, 4, 1, 4 + 3 + 1 + 7 + 4 + 1 + 1]
 
 
-def test_nothing_measured():
+def test_metrics_of_zero_predictions_are_finite():
     found = perplexity_of(torch.zeros(perplexity.SUMS, dtype=torch.float64))
     assert found.forward == 1.0
     assert found.values()["bits_per_character"] == 0.0
     assert found.unknown_rate == 0.0
 
 
-def test_a_loss_beyond_numbers():
+def test_perplexity_of_a_huge_loss_is_infinite():
     assert exp(699.0) == math.exp(699.0)
     assert exp(1e4) == math.inf
 
 
-# ------------------------------------------------------------------------------------ the verb
+# ------------------------------------------------------------------------- elmo evaluate
 
 
 @pytest.fixture
@@ -330,11 +330,11 @@ def folder(tmp_path):
     return str(tmp_path / "model")
 
 
-def run(text, folder, **dials):
-    return evaluate(EvaluateConfig((text,), folder, **{"device": "cpu", **dials}))
+def run(text, folder, **options):
+    return evaluate(EvaluateConfig((text,), folder, **{"device": "cpu", **options}))
 
 
-def test_the_verb(text, folder):
+def test_evaluate_returns_loss_and_counts_of_the_slow_loop(text, folder):
     result = run(text, folder, keep_blank_lines=True)
     assert (result.model, result.state) == (folder, "reset")
     found, expected = result.perplexity, slow_reset(make_model())
@@ -345,7 +345,7 @@ def test_the_verb(text, folder):
     assert f"of {N_WORDS} words" in str(result)
 
 
-def test_blank_lines_are_no_sentences(text, folder):
+def test_evaluate_skips_blank_lines_by_default(text, folder):
     found = run(text, folder).perplexity
     assert found.n_predictions == COUNTS[0] - 1
     kept = [sentence for sentence in SENTENCES if sentence]
@@ -354,39 +354,39 @@ def test_blank_lines_are_no_sentences(text, folder):
     )
 
 
-def test_carry(text, folder):
+def test_evaluate_with_carried_state_equals_slow_loop(text, folder):
     result = run(text, folder, state="carry", batch_size=2, unroll=1, keep_blank_lines=True)
     expected = slow_carry(make_model(), 2, 1)
     assert result.perplexity.forward_loss * COUNTS[0] == pytest.approx(expected[0], rel=1e-5)
     assert result.state == "carry"
 
 
-def test_drop_tail(text, folder):
+def test_drop_tail_skips_the_incomplete_last_batch(text, folder):
     found = run(text, folder, batch_size=4, unroll=5, drop_tail=True).perplexity
     assert 0 < found.n_predictions < COUNTS[0]
     assert found.n_predictions % 20 == 0
 
 
-def test_nothing_but_a_tail(text, folder):
-    with pytest.raises(ConfigError, match="the text ends in its first batch"):
+def test_drop_tail_rejects_a_text_shorter_than_one_batch(text, folder):
+    with pytest.raises(ConfigError, match="the text is shorter than one batch"):
         run(text, folder, drop_tail=True)
 
 
-def test_result_converts_to_json(text, folder):
+def test_evaluate_result_converts_to_json(text, folder):
     result = run(text, folder)
     data = json.loads(json.dumps(result.to_dict()))
     assert data["n_words"] == N_WORDS
     assert data["forward"] == result.perplexity.forward
 
 
-def test_several_files(text, folder, tmp_path):
+def test_evaluate_reads_several_files(text, folder, tmp_path):
     second = tmp_path / "more.txt"
     second.write_text("the cat\n")
     both = evaluate(EvaluateConfig((text, str(second)), folder, device="cpu")).perplexity
     assert both.n_words == N_WORDS + 2
 
 
-def test_words_as_input(text, tmp_path):
+def test_evaluate_supports_models_with_word_embeddings(text, tmp_path):
     encoder = dataclasses.replace(CONFIG.encoder, n_words=len(VOCABULARY) + 1, word_dim=6)
     config = dataclasses.replace(CONFIG, encoder=encoder)
     model = random_model(config, vocabulary=VOCABULARY, words=VOCABULARY.ids)
@@ -395,7 +395,7 @@ def test_words_as_input(text, tmp_path):
 
 
 def write_corpus(folder):
-    """Write a corpus with a training and a validation text by hand."""
+    """Write a prepared corpus with a training and a validation split, without `elmo prepare`."""
     words = list(dict.fromkeys(itertools.chain.from_iterable(SENTENCES)))
     numbers = {word: number for number, word in enumerate(words)}
     spelled = [word.encode() for word in words]
@@ -419,31 +419,31 @@ def write_corpus(folder):
     return str(folder)
 
 
-def test_a_prepared_corpus(text, folder, tmp_path):
+def test_evaluate_reads_splits_of_a_prepared_corpus(text, folder, tmp_path):
     corpus = write_corpus(tmp_path / "corpus")
     found = run(corpus, folder, split="valid").perplexity
     assert found == run(text, folder, keep_blank_lines=True).perplexity
     assert run(corpus, folder, split="train").perplexity.n_words == 10
 
 
-# ------------------------------------------------------------------------------------ refusals
+# ------------------------------------------------------------------------- rejected input
 
 
-def test_a_split_that_is_not_there(folder, tmp_path):
+def test_evaluate_rejects_a_missing_split(folder, tmp_path):
     corpus = write_corpus(tmp_path / "corpus")
-    with pytest.raises(ConfigError, match="has no split 'test'; it has: train, valid"):
+    with pytest.raises(ConfigError, match=r"has no split 'test'\. Available splits: train, valid"):
         run(corpus, folder)
 
 
-def test_no_softmax(text, tmp_path):
+def test_evaluate_rejects_a_model_without_softmax(text, tmp_path):
     model_folder.write(random_model(), tmp_path / "model")
-    with pytest.raises(ConfigError, match="has no softmax, so it predicts no words"):
+    with pytest.raises(ConfigError, match="has no softmax and cannot predict words"):
         run(text, str(tmp_path / "model"))
 
 
-def test_no_vocabulary(text, tmp_path):
+def test_evaluate_needs_a_vocabulary_in_the_model_or_as_a_file(text, tmp_path):
     model_folder.write(dataclasses.replace(make_model(), vocabulary=None), tmp_path / "model")
-    with pytest.raises(ConfigError, match="has a softmax but no vocabulary: name the file"):
+    with pytest.raises(ConfigError, match="has a softmax but no vocabulary"):
         run(text, str(tmp_path / "model"))
     vocab = tmp_path / "vocab.txt"
     vocab.write_bytes(VOCABULARY.to_bytes())
@@ -451,38 +451,38 @@ def test_no_vocabulary(text, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "\n\n \n"])
-def test_an_empty_text(folder, tmp_path, content):
+def test_evaluate_rejects_an_empty_text(folder, tmp_path, content):
     path = tmp_path / "empty.txt"
     path.write_text(content)
     with pytest.raises(ElmoError, match=r"empty\.txt"):
         run(str(path), folder)
 
 
-def test_a_text_that_is_not_there(folder, tmp_path):
+def test_evaluate_rejects_a_missing_text_file(folder, tmp_path):
     with pytest.raises(ElmoError, match=r"missing\.txt"):
         run(str(tmp_path / "missing.txt"), folder)
 
 
 @pytest.mark.parametrize(
-    ("dials", "message"),
+    ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"unroll": -1}, "unroll is -1"),
-        ({"state": "keep"}, "state is 'keep'"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"unroll": -1}, "unroll must be at least 1"),
+        ({"state": "keep"}, "state must be reset or carry"),
     ],
 )
-def test_dials(text, folder, dials, message):
+def test_evaluate_rejects_invalid_options(text, folder, options, message):
     with pytest.raises(ConfigError, match=message):
-        run(text, folder, **dials)
+        run(text, folder, **options)
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "raw", "is_told"),
+    ("tokenizer", "raw", "warns"),
     [("english", False, True), ("english", True, False), (None, False, False)],
 )
-def test_words_split_otherwise_are_told(tmp_path, caplog, tokenizer, raw, is_told):
+def test_many_unknown_words_cause_a_warning_about_raw(tmp_path, caplog, tokenizer, raw, warns):
     text = dataclasses.replace(CONFIG.text, tokenizer=tokenizer)
     model_folder.write(make_model(dataclasses.replace(CONFIG, text=text)), tmp_path / "model")
     (tmp_path / "text.txt").write_text("cats, dogs\nthe mat\n")
     evaluate(EvaluateConfig((str(tmp_path / "text.txt"),), model=str(tmp_path / "model"), raw=raw))
-    assert ("--raw" in caplog.text) == is_told
+    assert ("--raw" in caplog.text) == warns

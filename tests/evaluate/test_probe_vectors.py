@@ -1,4 +1,4 @@
-"""Tests of encoding in parts, unit vectors and numbered lines."""
+"""Tests of encoding in chunks, unit vectors and numbered lines."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ SENTENCES = [["a"], ["b", "c", "d"], ["e", "f"], ["g"], ["h", "i", "j", "k", "l"
 
 
 def encode_code_points(sentences):
-    """Return two layers: the code point of each word, which is one character, and its negative."""
+    """Encode one-character words as two layers: the code point and its negative."""
     return [
         np.array([[[ord(word)] for word in words], [[-ord(word)] for word in words]], np.float32)
         for words in sentences
     ]
 
 
-def test_parts_have_complete_sentences_in_order():
+def test_encode_in_parts_yields_chunks_of_complete_sentences_in_order():
     parts = list(encode_in_parts(encode_code_points, SENTENCES, max_words=4))
     assert [part for part, _ in parts] == [range(2), range(2, 4), range(4, 5), range(5, 6)]
     everything = np.concatenate([vectors for _, vectors in parts], axis=1)
@@ -26,31 +26,31 @@ def test_parts_have_complete_sentences_in_order():
     assert (everything[1] == -everything[0]).all()
 
 
-def test_short_text_is_one_part_and_empty_text_none():
+def test_encode_in_parts_yields_one_chunk_for_short_text_and_none_for_empty_text():
     ((part, vectors),) = encode_in_parts(encode_code_points, SENTENCES)
     assert part == range(6)
     assert vectors.shape == (2, 13, 1)
     assert list(encode_in_parts(encode_code_points, [])) == []
 
 
-def test_encode_in_parts_rejects_vectors_of_one_layer():
+def test_encode_in_parts_rejects_vectors_without_layer_dimension():
     with pytest.raises(
         InputError, match=r"shape \(1, 1\) for a sentence of 1 words\. Expected \(layers"
     ):
         list(encode_in_parts(lambda sentences: [np.zeros((1, 1))] * 6, SENTENCES))
 
 
-def test_unit_keeps_zero_vectors():
+def test_unit_leaves_zero_vectors_unchanged():
     scaled = unit(np.array([[3.0, 4.0], [0.0, 0.0]], np.float32))
     assert scaled.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, 0.0]]
 
 
-def test_numbered_lines_strips_byte_order_mark_and_line_ends(tmp_path):
+def test_numbered_lines_strips_byte_order_mark_and_line_endings(tmp_path):
     (tmp_path / "text").write_bytes("\ufefféén\r\n\ntwee\u2028x".encode())
     assert list(numbered_lines(tmp_path / "text")) == [(1, "één"), (2, ""), (3, "twee\u2028x")]
 
 
-def test_numbered_lines_rejects_missing_and_invalid_files(tmp_path):
+def test_numbered_lines_rejects_missing_and_non_utf8_files(tmp_path):
     with pytest.raises(FormatError, match=r"Cannot read .*none: No such file"):
         list(numbered_lines(tmp_path / "none"))
     (tmp_path / "invalid").write_bytes(b"good\n\xff\xfe\n")

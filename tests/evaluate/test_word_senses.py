@@ -1,4 +1,4 @@
-"""Tests of word sense disambiguation by nearest neighbor, with a vocabulary of six words."""
+"""Tests of nearest-neighbor word sense disambiguation with a vocabulary of six words."""
 
 import dataclasses
 import tarfile
@@ -89,7 +89,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_sense_data_reads_all_files(folder):
+def test_sense_data_reads_wordnet_semcor_and_test_set(folder):
     data = SenseData.read(folder)
     assert data.wordnet[("bank", "NOUN")] == ["bank%1:17:01::", "bank%1:14:00::"]
     assert data.wordnet[("near", "ADJ")] == ["near%3:00:00::", "near%5:00:00:close:02"]
@@ -122,12 +122,12 @@ def test_read_semcor_stops_at_limit(folder):
     assert len(semcor.occurrences) == 1
 
 
-def test_entry_of_satellite_adjective_is_adjective():
+def test_entry_of_treats_satellite_adjective_as_adjective():
     assert entry_of("near%5:00:00:close:02") == entry_of("near%3:00:00::") == ("near", "ADJ")
     assert entry_of("take_place%2:30:00::") == ("take_place", "VERB")
 
 
-# ----------------------------------------------------------------------------- by hand
+# ----------------------------------------------------------------------------- accuracy
 
 A, B, C = "x%1:00:00::", "x%1:00:01::", "x%1:00:02::"
 # Vector of each word in layer 0; layer 1 swaps the axes.
@@ -175,7 +175,7 @@ DATA = SenseData(
 )
 
 
-def test_sense_accuracy_equals_values_by_hand():
+def test_sense_accuracy_equals_hand_computed_values():
     result = sense_accuracy(plane, DATA)
     # Predicted are B, B, B and the first sense of y; the second B is wrong.
     assert result.layers == (0.75, 0.75)
@@ -185,7 +185,7 @@ def test_sense_accuracy_equals_values_by_hand():
     assert (result.n_senses, result.n_occurrences) == (2, 3)
 
 
-def test_sense_accuracy_of_each_layer_and_ties_in_wordnet_order():
+def test_equal_cosines_are_resolved_by_wordnet_order_in_each_layer():
     targets = TaggedWords(
         [["n"], ["e"]], [SenseOccurrence(0, 0, 1, (C,)), SenseOccurrence(1, 0, 1, (B,))]
     )
@@ -193,8 +193,8 @@ def test_sense_accuracy_of_each_layer_and_ties_in_wordnet_order():
     assert sense_accuracy(plane_and_constant, data).layers == (1.0, 0.5)
 
 
-def test_rounding_does_not_decide_between_equal_senses():
-    """The sums of B and C differ only in the order of summation, so WordNet's order decides."""
+def test_rounding_errors_do_not_break_ties_between_senses():
+    """The sums of B and C differ only in the order of summation, so B, the first one, must win."""
     sentences = [["e", "nne"], ["nne", "e"]]
     rng = np.random.default_rng(0)
     vectors = {word: rng.normal(size=512).astype(np.float32) for word in ("e", "nne", "n")}
@@ -219,7 +219,7 @@ def test_rounding_does_not_decide_between_equal_senses():
         assert index.nearest([B, C], query / np.linalg.norm(query)) == [B]
 
 
-def test_lemma_unknown_to_wordnet_counts_as_wrong():
+def test_target_with_lemma_unknown_to_wordnet_counts_as_wrong():
     targets = TaggedWords([["e"]], [SenseOccurrence(0, 0, 1, ("q%1:00:00::",))])
     data = dataclasses.replace(DATA, targets=targets, entries=[("q", "NOUN")])
     result = sense_accuracy(plane, data)
@@ -314,7 +314,7 @@ def test_read_wordnet_rejects_damaged_line(tmp_path):
         (
             "data.xml",
             XML.replace("VERB", "X"),
-            r"'d0.s0.t1' has .* speech 'X'\. .* one of: NOUN, VERB, ADJ",
+            r"'d0.s0.t1' has .* speech 'X'\. .* one of these parts of speech: NOUN, VERB, ADJ",
         ),
         ("gold.key.txt", KEYS + "d9 a%1:00:00::\n", r"has 3 instances, but .* sense keys for 4"),
     ],

@@ -168,7 +168,7 @@ class EvaluateConfig:
     raw: bool = False
     """Tokenize each line with the model's tokenizer instead of splitting at spaces."""
     keep_blank_lines: bool = False
-    """Treat blank lines as empty sentences instead of skipping them."""
+    """Treat blank lines as empty sentences. Default: skip blank lines."""
     drop_tail: bool = False
     """Skip the last, incomplete batch, as bilm-tf does."""
     device: str | None = None

@@ -17,8 +17,8 @@ class ReadingConfig:
     """line: each line is a sentence. split: each line is a paragraph, which is split into
     sentences."""
     keep_blank_lines: bool = False
-    """Treat blank lines as empty sentences instead of skipping them, as language-modeling
-    benchmarks do."""
+    """Treat blank lines as empty sentences, as language-modeling benchmarks do. Default: skip blank
+    lines."""
     text_field: str = "text"
     """Name of the JSON Lines field or Parquet column that contains the text."""
 

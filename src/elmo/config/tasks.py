@@ -1,4 +1,4 @@
-"""Config classes for supervised tasks with ELMo (commands task fit, evaluate and predict)."""
+"""Config classes for supervised tasks (commands task fit, task evaluate and task predict)."""
 
 from dataclasses import dataclass, field, fields
 from typing import Literal
@@ -77,7 +77,7 @@ class ExamplesConfig:
     """Fraction of the training set to use as the development set if --dev is not given."""
     fraction: float = 1.0
     """Fraction of the training set to use, for sample-efficiency curves. The number of steps per
-    epoch stays that of the full training set."""
+    epoch is the same as with the full training set."""
 
     def __post_init__(self) -> None:
         """Validate the fractions."""
@@ -309,7 +309,7 @@ class LookupConfig:
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """Train a model for a supervised task with ELMo as input.
+    """Train a model for a supervised task on top of ELMo.
 
     Rerun with the same --out to resume from the last checkpoint.
 
@@ -395,7 +395,7 @@ class TaskConfig:
         run = self.run
         if run.devices * run.num_nodes > 1 or run.accumulate > 1 or run.strategy != "auto":
             raise ConfigError(
-                "Task models are trained on one device without gradient accumulation: devices, "
+                "A task is trained on one device without gradient accumulation: devices, "
                 "num_nodes and accumulate must be 1, and strategy must be auto."
             )
         has_elmo_input = self.elmo.model is not None and self.elmo.placement != "output"

@@ -1,4 +1,4 @@
-"""Evaluation of language models and word vectors: perplexity and probes."""
+"""Evaluation of language models by perplexity and of word vectors by probes."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,12 +1,13 @@
-"""Geometry of the word vectors of each layer, after Ethayarajh (2019).
+"""Geometry of word vectors in each layer, after Ethayarajh (2019).
 
 Self-similarity is the mean cosine between occurrences of the same word in different sentences,
 averaged over words; 1 means that the context has no effect. Anisotropy is the mean cosine between
-two words of different sentences; 1 means that all vectors point in the same direction. Both are
-plain cosines. The paper plots adjusted values, which are reduced by the anisotropy of the layer.
+words from different sentences; 1 means that all vectors point in the same direction. Both values
+are raw cosines. The paper plots adjusted values, from which the anisotropy of the layer has been
+subtracted.
 
-The means are exact and not sampled as in the paper: the mean cosine of all pairs follows from the
-sum of the unit vectors.
+Unlike in the paper, the means are exact and not estimated from samples, because the mean cosine
+over all pairs can be computed from the sum of the unit vectors.
 """
 
 from collections import Counter
@@ -20,19 +21,20 @@ from elmo.errors import InputError
 from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts, unit
 from elmo.text.token_batches import Sentence
 
-# Minimum number of sentences with a word for its self-similarity to count, as in the paper.
+# Only words that occur in at least this many sentences count in the self-similarity, as in the
+# paper.
 MIN_SENTENCES = 5
 
 
 @dataclass(frozen=True)
 class LayerGeometry:
-    """Mean cosines of one layer.
+    """Mean cosines between the word vectors of one layer.
 
     Attributes:
         self_similarity: Mean cosine between occurrences of the same word, averaged over words.
-        anisotropy: Mean cosine between words of different sentences. All sentences have the same
-            weight.
-        intra_sentence: Mean cosine between a word and the mean vector of its sentence.
+        anisotropy: Mean cosine between words from different sentences, with the same weight for
+            every sentence.
+        intra_sentence: Mean cosine between a word vector and the mean vector of its sentence.
     """
 
     self_similarity: float
@@ -47,12 +49,13 @@ class LayerGeometry:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Geometry of the vectors of a text.
+    """Geometry of the word vectors of a text.
 
     Attributes:
-        layers: Mean cosines of each layer, from layer 0.
-        n_words: Number of distinct words in the self-similarity.
-        n_occurrences: Number of occurrences of these words, at most one per sentence.
+        layers: Mean cosines for each layer, starting with layer 0.
+        n_words: Number of distinct words used for the self-similarity.
+        n_occurrences: Total number of occurrences of these words, counting at most one per
+            sentence.
         n_sentences: Number of distinct sentences.
     """
 
@@ -63,13 +66,13 @@ class Geometry:
 
 
 def geometry(encode: Encode, sentences: Iterable[Sentence]) -> Geometry:
-    """Compute the geometry of the vectors of a text.
+    """Compute the geometry of the word vectors of a text.
 
-    Repeated sentences are ignored, and so are repeated occurrences of a word in a sentence. Words
-    without a letter or digit are ignored in the self-similarity.
+    Repeated sentences and repeated occurrences of a word in the same sentence are ignored. Tokens
+    without a letter or digit do not count in the self-similarity.
 
     Args:
-        encode: Function that returns (layers, words, dim) for each sentence.
+        encode: Function that returns an array (layers, words, dim) for each sentence.
         sentences: Sentences as lists of words.
 
     Raises:
@@ -94,7 +97,7 @@ def geometry(encode: Encode, sentences: Iterable[Sentence]) -> Geometry:
 
 
 class _GeometrySums:
-    """Running sums over the sentences of a text; allocated when the first vectors arrive."""
+    """Running sums over sentences, from which the mean cosines are computed."""
 
     def __init__(self, n_words: int, n_sentences: int) -> None:
         self.n_words = n_words
@@ -107,7 +110,7 @@ class _GeometrySums:
     def add(
         self, sentences: Sequence[Sentence], vectors: Vectors, word_ids: dict[str, int]
     ) -> None:
-        """Add sentences with the vectors of all their words, (layers, words, dim)."""
+        """Add sentences, given the vectors of all their words, (layers, words, dim)."""
         n_layers, _, dim = vectors.shape
         if not len(self.word_sums):
             self.word_sums = torch.zeros(n_layers, self.n_words, dim)
@@ -133,7 +136,7 @@ class _GeometrySums:
             self.word_sums.index_add_(1, rows, torch.from_numpy(units)[:, positions])
 
     def layers(self, counts: np.ndarray) -> tuple[LayerGeometry, ...]:
-        """Return the mean cosines of each layer; `counts` are the occurrences of each word."""
+        """Return the mean cosines of each layer, given the number of occurrences of each word."""
         # The cosines of all ordered pairs of n unit vectors sum to |sum of the vectors|² - n.
         squared = self.word_sums.double().square().sum(dim=2).numpy()
         self_similarity = ((squared - counts) / (counts * (counts - 1))).mean(axis=1)

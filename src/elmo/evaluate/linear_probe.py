@@ -1,4 +1,4 @@
-"""Linear probe: a linear classifier that measures which labels can be read from word vectors."""
+"""Linear probe: a linear classifier that tests which labels word vectors encode."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from elmo.evaluate.probe_vectors import WORDS_PER_CHUNK
 from elmo.kernels.exact_float32 import exact_float32
 from elmo.model.layer_mix import LayerMix
 
-# The same for every model and layer; nothing is tuned on a development set.
+# The same for every model and layer. None of them was tuned on a development set.
 EPOCHS = 8
 MIN_STEPS = 200
 BATCH = 1024
@@ -23,7 +23,8 @@ def standardize(train: Tensor, test: Tensor) -> None:
     comparable between layers and models.
 
     Args:
-        train: Training features, (layers, words, dim), which also define mean and deviation.
+        train: Training features, (layers, words, dim), from which the mean and standard deviation
+            are computed.
         test: Test features, (layers, words, dim).
     """
     for layer in range(len(train)):
@@ -35,7 +36,7 @@ def standardize(train: Tensor, test: Tensor) -> None:
 
 
 class LinearProbe(nn.Module):
-    """Layer mix followed by a linear map to labels; a single layer is used without a mix."""
+    """Layer mix followed by a linear classifier. With a single layer, there is no mix."""
 
     def __init__(self, *, n_layers: int, dim: int, n_labels: int) -> None:
         """Create a probe with zero weights, so that all labels have the same score."""
@@ -46,14 +47,14 @@ class LinearProbe(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Map features (layers, words, dim) to label scores (words, labels)."""
+        """Compute label scores (words, labels) from features (layers, words, dim)."""
         mixed = self.mix(features) if len(features) > 1 else features[0]
         scores: Tensor = self.linear(mixed)
         return scores
 
     @torch.no_grad()
     def accuracy(self, features: Tensor, labels: Tensor) -> float:
-        """Return the accuracy on words with features (layers, words, dim) and labels (words,)."""
+        """Return the accuracy, given features (layers, words, dim) and labels (words,)."""
         n_correct = 0
         with exact_float32():
             for first in range(0, len(labels), WORDS_PER_CHUNK):
@@ -65,14 +66,14 @@ class LinearProbe(nn.Module):
 def fit(features: Tensor, targets: Tensor, n_labels: int, *, seed: int = 0) -> LinearProbe:
     """Train a probe with Adam, a linearly decaying learning rate and an L2 penalty.
 
-    The number of epochs is fixed, but small training sets are read more often, so that there are
-    at least `MIN_STEPS` steps.
+    The number of epochs is fixed, except that small training sets are trained on for as many epochs
+    as it takes to reach `MIN_STEPS` steps.
 
     Args:
         features: Standardized features, (layers, words, dim).
         targets: Label ids, (words,).
         n_labels: Number of labels.
-        seed: Random seed of the order of words, which is the same on every device.
+        seed: Random seed for the order of the words. The order is the same on every device.
     """
     n_layers, n_words, dim = features.shape
     probe = LinearProbe(n_layers=n_layers, dim=dim, n_labels=n_labels).to(features.device)

@@ -1,4 +1,4 @@
-"""Nearest occurrences of a word in similar contexts (Peters et al., 2018, Table 4)."""
+"""Search for occurrences of a word in similar contexts (Peters et al., 2018, Table 4)."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from elmo.evaluate.probe_vectors import Vectors, unit
 
 
 class OccurrenceIndex:
-    """Index of word occurrences that finds the nearest occurrences of the same word."""
+    """Index for finding the occurrences of a word whose vectors are nearest to a query vector."""
 
     def __init__(self, words: Sequence[str], vectors: NDArray[np.floating]) -> None:
         """Create the index.
@@ -26,7 +26,7 @@ class OccurrenceIndex:
     def nearest(
         self, word: str, vector: Vectors, n_nearest: int, without: Sequence[int] = ()
     ) -> list[tuple[int, float]]:
-        """Return the nearest occurrences of a word as pairs of row and cosine, nearest first.
+        """Return the nearest occurrences of a word as (row, cosine) pairs, nearest first.
 
         Args:
             word: Word to look up.

@@ -1,8 +1,8 @@
-"""Part-of-speech probe of each layer and of a learned layer mix (Peters et al., 2018, 5.3).
+"""Part-of-speech probes for each layer and for a learned layer mix (Peters et al., 2018, 5.3).
 
-The probe is a linear classifier of single word vectors, so that everything it finds is in the
-vectors. The text is UD English EWT. Its Penn Treebank tags (XPOS) are those of the paper; the
-universal tags (UPOS) are coarser.
+The probe is a linear classifier of individual word vectors, so it can only use information that the
+vectors contain. The data set is UD English EWT. Its Penn Treebank tags (XPOS) are those used in the
+paper; the universal tags (UPOS) are coarser.
 """
 
 import re
@@ -30,7 +30,7 @@ class TaggedSentence:
     """Sentence with two part-of-speech tags per word.
 
     Attributes:
-        words: Syntactic words; `don't` is two words.
+        words: Syntactic words. For example, `don't` consists of two words.
         upos: Universal tags.
         xpos: Language-specific tags; Penn Treebank tags in English.
     """
@@ -42,18 +42,18 @@ class TaggedSentence:
 
 @dataclass(frozen=True)
 class TaggedText:
-    """Training and test sentences of a probe."""
+    """Training and test sentences for a probe."""
 
     train: Sequence[TaggedSentence]
     test: Sequence[TaggedSentence]
 
     @classmethod
     def read(cls, folder: Path, limit: int | None = None) -> "TaggedText":
-        """Read train.conllu and test.conllu of a folder.
+        """Read train.conllu and test.conllu from a folder.
 
         Args:
             folder: Folder with both files.
-            limit: Maximum number of sentences of each file. Default: all.
+            limit: Maximum number of sentences to read from each file. Default: all.
         """
         train, test = (read_conllu(folder / f"{name}.conllu")[:limit] for name in ("train", "test"))
         return cls(train, test)
@@ -64,9 +64,9 @@ class TagAccuracy:
     """Tagging accuracy on the test set, from 0 to 1.
 
     Attributes:
-        tags: Tag set, "xpos" or "upos".
-        layers: Accuracy of the probe of each layer.
-        mix: Accuracy of the probe of the learned mix of all layers.
+        tags: Name of the tag set, "xpos" or "upos".
+        layers: Accuracy of the probe for each layer.
+        mix: Accuracy of the probe for a learned mix of all layers.
         mix_shares: Normalized weight of each layer in the mix.
         most_frequent: Accuracy of the baseline that assigns each word its most frequent tag in the
             training set, and unknown words the most frequent tag overall.
@@ -89,7 +89,7 @@ class TagAccuracy:
 
 
 def read_conllu(path: Path) -> list[TaggedSentence]:
-    """Read words and tags of a CoNLL-U file; multiword tokens and empty nodes are skipped."""
+    """Read words and tags from a CoNLL-U file, skipping multiword tokens and empty nodes."""
     sentences: list[TaggedSentence] = []
     rows: list[tuple[str, str, str]] = []
     for number, line in numbered_lines(path):
@@ -110,7 +110,7 @@ def read_conllu(path: Path) -> list[TaggedSentence]:
 
 
 def _row(path: Path, number: int, line: str, expected: int) -> tuple[str, str, str] | None:
-    """Return word and tags of a line; None for a multiword token or an empty node."""
+    """Return the word and tags in a line, or None for a multiword token or an empty node."""
     columns = line.split("\t")
     if len(columns) != N_COLUMNS or not all(columns):
         raise FormatError(
@@ -143,19 +143,19 @@ def tag_accuracies(
     device: str | torch.device = "cpu",
     seed: int = 0,
 ) -> list[TagAccuracy]:
-    """Train a probe for each tag set and layer, and measure it on the test set.
+    """Train a probe for each tag set and layer, and evaluate it on the test set.
 
-    The vectors are computed once. Those of EWT take 1.4 GB at 512 dimensions.
+    The vectors are computed once and held in memory: 1.4 GB for EWT with 512 dimensions.
 
     Args:
-        encode: Function that returns (layers, words, dim) for each sentence.
+        encode: Function that returns an array (layers, words, dim) for each sentence.
         text: Training and test sentences.
-        tags: Tag sets.
-        device: Device of the probes.
-        seed: Random seed of the order of training words.
+        tags: Names of the tag sets, "xpos" or "upos".
+        device: Device on which to train the probes.
+        seed: Random seed for the order of the training words.
 
     Raises:
-        ConfigError: There are no training or no test sentences.
+        ConfigError: There are no training sentences or no test sentences.
     """
     if not text.train or not text.test:
         raise ConfigError("The probe needs at least one training sentence and one test sentence.")
@@ -224,5 +224,5 @@ def _most_frequent_tag_accuracy(text: TaggedText, tag_set: Tags) -> float:
 
 
 def _most_frequent(counts: Counter[str]) -> str:
-    """Return the most frequent tag; the first in alphabetical order among equals."""
+    """Return the most frequent tag. Ties are broken alphabetically."""
     return min(counts, key=lambda tag: (-counts[tag], tag))

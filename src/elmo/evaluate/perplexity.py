@@ -1,7 +1,8 @@
-"""Perplexity under the full softmax, of each direction, and bits per character.
+"""Perplexity and bits per character of a language model, computed with the full softmax.
 
-Every word and every sentence end of a text is predicted once by each direction. `measure` is the
-pass itself, used while training too; `evaluate` is the verb.
+Each direction predicts every word and every end-of-sentence token of a text once. `measure` runs
+the model on a text and is also used during training. `evaluate` implements the `elmo evaluate`
+command.
 """
 
 import logging
@@ -34,21 +35,22 @@ from elmo.text.tokenizer import WhitespaceTokenizer
 
 logger = logging.getLogger(__name__)
 
-# A share of words out of vocabulary that is no property of a text, but of how it was split.
+# If more than this fraction of the words is out of vocabulary, the text was probably not tokenized
+# like the training text.
 MANY_UNKNOWN = 0.3
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """What a language model makes of a text.
+    """Perplexity of a language model on a text.
 
     Attributes:
-        forward_loss: mean of -ln p over all predictions of the forward direction.
-        backward_loss: the same of the backward direction.
-        n_predictions: of each direction: words and sentence ends.
-        n_words: running words.
-        n_unknown: words predicted as `<UNK>`.
-        n_characters: code points, and one for each end of a word or sentence.
+        forward_loss: Mean negative log-likelihood per prediction of the forward direction, in nats.
+        backward_loss: Mean negative log-likelihood per prediction of the backward direction.
+        n_predictions: Number of predictions per direction: all words and end-of-sentence tokens.
+        n_words: Number of words in the text.
+        n_unknown: Number of words that are out of vocabulary and predicted as `<UNK>`.
+        n_characters: Number of code points, plus one for each end of a word or sentence.
     """
 
     forward_loss: float
@@ -60,7 +62,7 @@ class Perplexity:
 
     @property
     def loss(self) -> float:
-        """Mean of both directions."""
+        """Mean loss of both directions."""
         return 0.5 * (self.forward_loss + self.backward_loss)
 
     @property
@@ -75,25 +77,25 @@ class Perplexity:
 
     @property
     def mean(self) -> float:
-        """Perplexity of both: exp of the mean loss, their geometric mean."""
+        """Geometric mean of the perplexities of both directions."""
         return exp(self.loss)
 
     @property
     def unknown_rate(self) -> float:
-        """Share of the words predicted as `<UNK>`."""
+        """Fraction of words that are out of vocabulary."""
         return self.n_unknown / max(1, self.n_words)
 
     @property
     def rank(self) -> float:
-        """What models are compared by while they are trained; lower is better."""
+        """Score for model selection during training; lower is better."""
         return self.loss
 
     def bits(self, loss: float, units: int) -> float:
-        """Spread a mean loss over other units than predictions."""
+        """Convert a mean loss per prediction, in nats, to bits per unit."""
         return loss / math.log(2) * self.n_predictions / max(1, units)
 
     def values(self) -> dict[str, float]:
-        """Give the figures by name."""
+        """Return all metrics by name."""
         return {
             "forward": self.forward,
             "backward": self.backward,
@@ -106,7 +108,7 @@ class Perplexity:
         }
 
     def line(self) -> str:
-        """Say it in one line, as a run does after each evaluation."""
+        """Return a one-line summary for the training log."""
         return (
             f"held-out perplexity forward {self.forward:,.2f}, backward {self.backward:,.2f}; "
             f"{self.values()['bits_per_character']:.4f} bits per character, "
@@ -114,7 +116,7 @@ class Perplexity:
         )
 
     def __str__(self) -> str:
-        """Say it in lines."""
+        """Return a report of several lines."""
         figures = self.values()
         return "\n".join(
             [
@@ -132,11 +134,11 @@ class Perplexity:
 
 
 def exp(loss: float) -> float:
-    """Give e to the loss, infinity where that is too much."""
+    """Convert a loss to a perplexity, which is infinite if it would overflow."""
     return math.inf if loss > 700 else math.exp(loss)
 
 
-# Sums that `measure` adds up: losses of both directions, then four counts.
+# Number of sums that `measure` returns: the losses of both directions and four counts.
 SUMS = 6
 
 
@@ -148,17 +150,21 @@ def measure(
     *,
     carry: bool,
 ) -> Tensor:
-    """Add up what `Perplexity` is made of; the sums of several processes can be added.
+    """Sum the losses and counts from which `perplexity_of` computes the perplexity.
+
+    If several processes each read a part of the text, their results can be added.
 
     Args:
-        model: put into evaluation and back.
-        softmax: of the model.
-        tables: of the words in the windows.
-        windows: a text, read once.
-        carry: whether any state is carried; else the windows say where it is reset.
+        model: Language model. It is switched to evaluation mode during the call.
+        softmax: Softmax of the model.
+        tables: Tables for the words in the text.
+        windows: BPTT segments that cover the text once.
+        carry: Whether to always carry the LSTM state over. If False, the state is reset at the
+            positions marked in the segments.
 
     Returns:
-        (SUMS,) float64 on the host.
+        Sums on the CPU, (SUMS,), float64: forward loss, backward loss, and the numbers of
+        predictions, words, unknown words and characters.
     """
     device = next(model.parameters()).device
     was_training = model.training
@@ -186,7 +192,7 @@ def _window_losses(
     state: LSTMState,
     carry: bool,
 ) -> tuple[Tensor, LSTMState]:
-    """Give the loss of each prediction, (2, predictions), and the state after the window."""
+    """Return the loss of each prediction, (2, predictions), and the final LSTM state."""
     batch, device = tables.batch(window), state.h.device
     rows, index, targets, resets = (
         torch.from_numpy(array).to(device)
@@ -214,23 +220,23 @@ def _sums(losses: Tensor, tables: TokenTables, window: BPTTSegment) -> Tensor:
 
 
 def perplexity_of(sums: Tensor) -> Perplexity:
-    """Give the result that sums amount to."""
+    """Compute the perplexity from the sums returned by `measure`."""
     forward, backward, *counts = sums.tolist()
     n = max(1.0, counts[0])
     return Perplexity(forward / n, backward / n, *map(int, counts))
 
 
-# ----------------------------------------------------------------------------- the verb
+# ----------------------------------------------------------------------------- elmo evaluate
 
 
 @dataclass(frozen=True)
 class EvaluateResult:
-    """What `evaluate` found.
+    """Result of `evaluate`.
 
     Attributes:
-        perplexity: the figures.
-        model: what was measured.
-        state: reset or carry.
+        perplexity: Perplexity of the model on the text.
+        model: Model name or path, as given in the config.
+        state: How the LSTM state was handled, "reset" or "carry".
     """
 
     perplexity: Perplexity
@@ -238,7 +244,7 @@ class EvaluateResult:
     state: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as plain data."""
+        """Return the result as plain data."""
         found = self.perplexity
         counts = {
             "n_predictions": found.n_predictions,
@@ -249,17 +255,17 @@ class EvaluateResult:
         return {"model": self.model, "state": self.state, **found.values(), **counts}
 
     def __str__(self) -> str:
-        """Return the figures as text."""
+        """Return the result as text of several lines."""
         return f"{self.model}, state {self.state}\n{self.perplexity}"
 
 
 def evaluate(config: EvaluateConfig) -> EvaluateResult:
-    """Measure a language model on a text: perplexity of each direction under the full softmax."""
+    """Compute the perplexity of a language model on a text, with the full softmax."""
     for name in ("batch_size", "unroll"):
         if getattr(config, name) < 1:
-            raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least 1")
+            raise ConfigError(f"{name} must be at least 1 (got {getattr(config, name)}).")
     if config.state not in ("reset", "carry"):
-        raise ConfigError(f"state is {config.state!r}; expected reset or carry")
+        raise ConfigError(f"state must be reset or carry (got {config.state!r}).")
     found = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)
     words, split = _text(config, found)
     tables = model_tables(found, words)
@@ -284,16 +290,16 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
         )
     if not sums[2]:
         raise ConfigError(
-            f"{', '.join(config.text)}: the text ends in its first batch, which drop_tail leaves "
-            "out: take a smaller batch_size or unroll"
+            f"{', '.join(config.text)}: the text is shorter than one batch, and drop_tail skips "
+            "incomplete batches. Use a smaller batch_size or unroll."
         )
     result = EvaluateResult(perplexity_of(sums), config.model, config.state)
     tokenizer = found.config.text.tokenizer
     is_split = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
     if result.perplexity.unknown_rate > MANY_UNKNOWN and not is_split:
         logger.warning(
-            "%.0f %% of the words are out of vocabulary; the model's text was split by %s: --raw "
-            "splits this one so, too",
+            "%.0f %% of the words are out of vocabulary. The model was trained on text tokenized "
+            "with %s; use --raw to tokenize this text in the same way.",
             100 * result.perplexity.unknown_rate,
             tokenizer,
         )
@@ -311,7 +317,9 @@ def _text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Spl
         corpus = Corpus.open(Path(config.text[0]))
         if config.split not in corpus.splits:
             known = ", ".join(corpus.splits)
-            raise ConfigError(f"{config.text[0]} has no split {config.split!r}; it has: {known}")
+            raise ConfigError(
+                f"{config.text[0]} has no split {config.split!r}. Available splits: {known}."
+            )
         return corpus.words, corpus.splits[config.split]
     tokenizer = model.config.text.tokenizer if config.raw else None
     reading = ReadingConfig(
@@ -319,20 +327,29 @@ def _text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Spl
     )
     words, split = corpus_of(read_sentences(config.text, reading))
     if not split.n_sentences:
-        raise ConfigError(f"{', '.join(config.text)}: there is no sentence in it")
+        raise ConfigError(f"{', '.join(config.text)}: the text has no sentences.")
     return words, split
 
 
 def model_tables(model: Pretrained, words: DistinctWords) -> TokenTables:
-    """Give the tables of words for a model that has a softmax; refuse one that has none."""
+    """Build the token tables that a language model needs to read and predict the given words.
+
+    Args:
+        model: Model with a softmax and a vocabulary.
+        words: Distinct words of the text.
+
+    Raises:
+        ConfigError: The model has no softmax or no vocabulary.
+    """
     if not model.config.n_softmax_words:
         raise ConfigError(
-            f"this {model.origin} has no softmax, so it predicts no words: give it one with elmo "
-            "finetune, or name its softmax file with --softmax"
+            f"This {model.origin} has no softmax and cannot predict words. Specify its softmax "
+            "file with --softmax, or train a softmax with elmo finetune."
         )
     if model.vocabulary is None:
         raise ConfigError(
-            f"this {model.origin} has a softmax but no vocabulary: name the file with --vocab"
+            f"This {model.origin} has a softmax but no vocabulary. Specify the vocabulary file "
+            "with --vocab."
         )
     mapper = token_mapper(model.config, model.characters, model.words)
     return token_tables(words, mapper, model.vocabulary)

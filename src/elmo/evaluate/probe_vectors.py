@@ -1,6 +1,7 @@
-"""Shared code of the probes: vectors of many sentences in parts, and lines of text files.
+"""Code shared by the probes: encoding sentences chunk by chunk, and reading lines of text files.
 
-A probe does not depend on a model class: it takes an `Encode` function from sentences to vectors.
+Probes do not depend on a model class. Instead, they take an `Encode` function that maps sentences
+to vectors.
 """
 
 import codecs
@@ -25,18 +26,19 @@ WORDS_PER_CHUNK = 2**15
 def encode_in_parts(
     encode: Encode, sentences: Sequence[Sentence], max_words: int = WORDS_PER_CHUNK
 ) -> Iterator[tuple[range, Vectors]]:
-    """Encode sentences in order, a limited number of words at a time.
+    """Encode sentences in chunks of a limited number of words.
 
     Args:
-        encode: Function that returns (layers, words, dim) for each sentence.
-        sentences: Sentences, none of them empty.
-        max_words: Maximum number of words of a part. A longer sentence is a part by itself.
+        encode: Function that returns an array (layers, words, dim) for each sentence.
+        sentences: Sentences with at least one word each.
+        max_words: Maximum number of words per chunk. A longer sentence forms its own chunk.
 
     Yields:
-        Sentence numbers of a part, and the vectors of all their words, (layers, words, dim).
+        Indices of the sentences in a chunk, and the vectors of all their words, (layers, words,
+        dim).
 
     Raises:
-        InputError: `encode` returns arrays of another shape.
+        InputError: `encode` returned an array of the wrong shape.
     """
     first, n_words = 0, 0
     for number, sentence in enumerate(sentences):
@@ -63,27 +65,29 @@ def _encode_part(
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Scale vectors to length 1; zero vectors stay zero."""
+    """Scale vectors to length 1. Zero vectors are left unchanged."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     scaled: Vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return scaled
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line of a UTF-8 file, without line ends and byte order mark.
+    """Yield the lines of a UTF-8 file with their numbers.
+
+    Line endings and a byte order mark are removed.
 
     Args:
         path: Text file.
 
     Yields:
-        Line number, counted from 1, and line.
+        Line number, starting at 1, and text of the line.
 
     Raises:
         FormatError: The file cannot be read or is not UTF-8.
     """
     try:
         with path.open("rb") as lines:
-            # Lines are decoded one by one, so that an error can name the line.
+            # Decode each line separately, so that an error can name the line.
             for number, line in enumerate(lines, start=1):
                 data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 yield number, _decode(path, number, data.rstrip(b"\r\n"))

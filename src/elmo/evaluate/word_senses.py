@@ -1,11 +1,11 @@
-"""Word sense disambiguation by nearest neighbor (Peters et al., 2018, 5.3).
+"""Nearest-neighbor word sense disambiguation (Peters et al., 2018, 5.3).
 
-The vector of a sense is the mean of its occurrences in SemCor 3.0. A word gets the sense of its
-lemma and part of speech whose vector has the highest cosine, or WordNet's first sense if none of
-its senses occurs in SemCor. Every word gets a sense, so the accuracy equals the F1 of the
-literature.
+The vector of a sense is the mean vector of its occurrences in SemCor 3.0. Among the senses of its
+lemma and part of speech, each word is assigned the one whose vector has the highest cosine
+similarity, or WordNet's first sense if none of its senses occurs in SemCor. Since every word is
+assigned a sense, the accuracy equals the F1 score reported in the literature.
 
-The files are those of SemCor 3.0 (`semcor3.0/*/tagfiles/*`), WordNet 3.0 (`index.sense`) and the
+The data consist of SemCor 3.0 (`semcor3.0/*/tagfiles/*`), WordNet 3.0 (`index.sense`) and the
 evaluation framework of Raganato et al. (2017) (`Evaluation_Datasets/ALL`).
 """
 
@@ -25,27 +25,27 @@ from elmo.evaluate.probe_vectors import Encode, Vectors, encode_in_parts, number
 # Lemma and part of speech.
 Entry = tuple[str, str]
 
-# Part of speech of the digit after % in a sense key; 5 is a satellite adjective.
+# Part of speech for each digit after % in a sense key. 5 is a satellite adjective.
 PART_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 TOKEN = re.compile(r"<(wf|punc)((?: [^>]*)?)>(.*)</\1>")
 STRUCTURE_TAG = re.compile(r"</?(?:s|p|context|contextfile)(?: [^>]*)?>")
 LAST_LINE = "</contextfile>"
 SENSE_KEY = re.compile(r"[^%\s]+%[1-5]:\d\d:\d\d:[^:\s]*:(?:\d\d)?")
-# Syntactic marker of an adjective, which SemCor's sense keys have and WordNet's do not.
+# Syntactic marker of adjectives, which occurs in SemCor's sense keys but not in WordNet's.
 ADJECTIVE_MARKER = re.compile(r"\((?:a|p|ip)\)")
-# Float32 cosines that differ by less count as equal.
+# Float32 cosines that differ by less than this are treated as equal.
 COSINE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class SenseOccurrence:
-    """Word or phrase of a text that is tagged with senses.
+    """Word or phrase that is tagged with one or more senses.
 
     Attributes:
-        sentence: Sentence number.
-        first: Position of the first word.
-        stop: Position after the last word. A phrase such as `take place` is one occurrence.
-        senses: WordNet sense keys. Each of them is correct.
+        sentence: Index of the sentence.
+        first: Index of the first word in the sentence.
+        stop: Index after the last word. A phrase such as `take place` is one occurrence.
+        senses: WordNet sense keys, all of which count as correct.
     """
 
     sentence: int
@@ -64,12 +64,12 @@ class TaggedWords:
 
 @dataclass(frozen=True)
 class SenseData:
-    """Data of the probe.
+    """Data for the word sense probe.
 
     Attributes:
-        wordnet: Sense keys of each lemma and part of speech, in WordNet's order.
-        semcor: Training text, from which the sense vectors are computed.
-        targets: Test text, whose occurrences are to be disambiguated.
+        wordnet: Sense keys for each lemma and part of speech, in WordNet order.
+        semcor: Sense-tagged training text, from which the sense vectors are computed.
+        targets: Test text with the occurrences to disambiguate.
         entries: Lemma and part of speech of each target.
     """
 
@@ -80,11 +80,11 @@ class SenseData:
 
     @classmethod
     def read(cls, folder: Path, limit: int | None = None) -> "SenseData":
-        """Read WordNet, SemCor and the test set from a folder.
+        """Read WordNet, SemCor and the test set.
 
         Args:
             folder: Folder with wordnet-3.0, semcor3.0 and Evaluation_Datasets.
-            limit: Maximum number of SemCor sentences. Default: all.
+            limit: Maximum number of SemCor sentences to read. Default: all.
         """
         wordnet = read_wordnet(folder / "wordnet-3.0" / "index.sense")
         targets, entries = read_targets(folder / "Evaluation_Datasets" / "ALL")
@@ -96,13 +96,13 @@ class SenseAccuracy:
     """Accuracy of word sense disambiguation, from 0 to 1.
 
     Attributes:
-        layers: Accuracy with the vectors of each layer.
-        first_sense: Accuracy of the baseline that always takes WordNet's first sense.
+        layers: Accuracy for each layer.
+        first_sense: Accuracy of the baseline that always predicts WordNet's first sense.
         n_targets: Number of targets.
-        n_unseen: Number of targets whose lemma does not occur in SemCor. They get WordNet's first
-            sense with every layer.
-        n_senses: Number of senses of the targets' lemmas that have a vector.
-        n_occurrences: Number of occurrences that these vectors are averaged over.
+        n_unseen: Number of targets whose lemma does not occur in SemCor, for which WordNet's first
+            sense is predicted.
+        n_senses: Number of sense vectors for the lemmas of the targets.
+        n_occurrences: Number of SemCor occurrences from which these vectors are computed.
     """
 
     layers: tuple[float, ...]
@@ -114,7 +114,7 @@ class SenseAccuracy:
 
 
 def entry_of(sense: str) -> Entry:
-    """Return lemma and part of speech of a sense key such as `art%1:09:00::`."""
+    """Return the lemma and part of speech of a sense key such as `art%1:09:00::`."""
     lemma, _, lexical_sense = sense.partition("%")
     return lemma, PART_OF_SPEECH[lexical_sense[0]]
 
@@ -123,7 +123,7 @@ def entry_of(sense: str) -> Entry:
 
 
 def read_wordnet(path: Path) -> dict[Entry, list[str]]:
-    """Read the sense keys of each lemma and part of speech from index.sense, first sense first."""
+    """Read the sense keys for each lemma and part of speech from index.sense, in WordNet order."""
     numbered_senses: dict[Entry, list[tuple[int, str]]] = {}
     for number, line in numbered_lines(path):
         fields = line.split()
@@ -137,21 +137,21 @@ def read_wordnet(path: Path) -> dict[Entry, list[str]]:
 
 
 def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
-    """Read the files of SemCor in the order of their names; words joined by `_` are split.
+    """Read the SemCor files in alphabetical order, splitting words that are joined by `_`.
 
-    Ignored are senses that WordNet 3.0 no longer has (sense number 0), and the tags of proper
-    names, which stand for "person", "group" or "location" and not for the name itself.
+    Two types of sense tags are ignored: those that WordNet 3.0 no longer contains (sense number 0),
+    and those of proper names, whose sense is only "person", "group" or "location".
 
     Args:
-        folder: Folder of SemCor 3.0, with files */tagfiles/*.
-        limit: Maximum number of sentences. Default: all.
+        folder: SemCor 3.0 folder, with files */tagfiles/*.
+        limit: Maximum number of sentences to read. Default: all.
 
     Raises:
         FormatError: A file is missing, damaged or truncated.
     """
     paths = sorted(folder.glob("*/tagfiles/*"))
     if not paths:
-        raise FormatError(f"{folder} has no files */tagfiles/*. Expected the folder of SemCor 3.0.")
+        raise FormatError(f"{folder} has no files */tagfiles/*. Expected the SemCor 3.0 folder.")
     sentences: list[list[str]] = []
     occurrences: list[SenseOccurrence] = []
     for path in paths:
@@ -189,7 +189,7 @@ def read_semcor(folder: Path, limit: int | None = None) -> TaggedWords:
 
 
 def _senses(path: Path, number: int, attributes: str) -> tuple[str, ...]:
-    """Return the sense keys in the attributes of a sense-tagged word."""
+    """Return the sense keys from the SGML attributes of a sense-tagged word."""
     if " pn=" in attributes:
         return ()
     values = dict(item.partition("=")[::2] for item in attributes.split())
@@ -212,10 +212,10 @@ def _senses(path: Path, number: int, attributes: str) -> tuple[str, ...]:
 
 
 def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
-    """Read the targets of a test set, with lemma and part of speech of each.
+    """Read a test set: its sentences and targets, and the lemma and part of speech of each target.
 
     Args:
-        folder: Folder NAME with the files NAME.data.xml and NAME.gold.key.txt.
+        folder: Folder that contains NAME.data.xml and NAME.gold.key.txt, where NAME is its name.
 
     Raises:
         FormatError: A file is missing or damaged, or the files do not match.
@@ -268,12 +268,12 @@ def read_targets(folder: Path) -> tuple[TaggedWords, list[Entry]]:
 
 
 def _entry(path: Path, identifier: str, element: ElementTree.Element) -> Entry:
-    """Return lemma and part of speech of an instance."""
+    """Return the lemma and part of speech of an XML instance element."""
     lemma, part_of_speech = element.get("lemma", "").lower(), element.get("pos", "")
     if not lemma or part_of_speech not in PART_OF_SPEECH.values():
         raise FormatError(
             f"{path}: instance {identifier!r} has lemma {lemma!r} and part of speech "
-            f"{part_of_speech!r}. Expected a lemma that is not empty, and one of: "
+            f"{part_of_speech!r}. Expected a nonempty lemma and one of these parts of speech: "
             f"{', '.join(dict.fromkeys(PART_OF_SPEECH.values()))}."
         )
     return lemma, part_of_speech
@@ -284,14 +284,13 @@ def _entry(path: Path, identifier: str, element: ElementTree.Element) -> Entry:
 
 @dataclass(frozen=True)
 class SenseIndex:
-    """Mean vectors of the senses of a tagged text.
+    """Index of sense vectors, each the mean vector of the occurrences of a sense.
 
     Attributes:
-        wordnet: Sense keys of each lemma and part of speech, in WordNet's order.
-        rows: Row of each sense in `centroids`. The senses of an entry are consecutive and in
-            WordNet's order, which decides between equal cosines.
-        centroids: Mean over the occurrences of each sense, scaled to length 1, (layers, senses,
-            dim).
+        wordnet: Sense keys for each lemma and part of speech, in WordNet order.
+        rows: Row of each sense in `centroids`. The senses of each lemma and part of speech are
+            consecutive and in WordNet order, which breaks ties.
+        centroids: Mean vector of each sense, scaled to length 1, (layers, senses, dim).
     """
 
     wordnet: Mapping[Entry, Sequence[str]]
@@ -306,13 +305,15 @@ class SenseIndex:
         wordnet: Mapping[Entry, Sequence[str]],
         entries: Collection[Entry] | None = None,
     ) -> "SenseIndex":
-        """Compute the sense vectors of a text; only the sum of each sense is kept in memory.
+        """Compute sense vectors from a sense-tagged text.
+
+        Only one running sum per sense is held in memory.
 
         Args:
-            encode: Function that returns (layers, words, dim) for each sentence.
+            encode: Function that returns an array (layers, words, dim) for each sentence.
             text: Sense-tagged text.
-            wordnet: Result of `read_wordnet`.
-            entries: Lemmas and parts of speech that will be looked up. Default: all of the text.
+            wordnet: Sense keys returned by `read_wordnet`.
+            entries: Lemmas and parts of speech to index. Default: all that occur in the text.
         """
         senses = {sense for occurrence in text.occurrences for sense in occurrence.senses}
         if entries is None:
@@ -331,29 +332,29 @@ class SenseIndex:
         return cls(wordnet, rows, unit(sums.numpy()) if len(sums) else np.zeros((0, 0, 0), "f4"))
 
     def candidates(self, entry: Entry) -> list[str]:
-        """Return the senses of an entry that have a vector."""
+        """Return the senses of a lemma and part of speech that have a vector."""
         return [sense for sense in self.wordnet.get(entry, ()) if sense in self.rows]
 
     def first_sense(self, entry: Entry) -> str | None:
-        """Return WordNet's first sense of an entry; None if WordNet does not have the entry."""
+        """Return WordNet's first sense of a lemma and part of speech, or None if there is none."""
         return next(iter(self.wordnet.get(entry, ())), None)
 
     def nearest(self, senses: Sequence[str], vectors: Vectors) -> list[str]:
-        """Return the nearest of the given senses for each layer.
+        """Return the candidate sense that is nearest to the query vector in each layer.
 
         Args:
-            senses: Candidates.
-            vectors: Vectors of length 1, (layers, dim).
+            senses: Candidate senses.
+            vectors: Query vector for each layer, scaled to length 1, (layers, dim).
         """
         centroids = self.centroids[:, [self.rows[sense] for sense in senses]]
         cosines = (centroids @ vectors[:, :, None])[:, :, 0]
-        # The tolerance keeps rounding from deciding between senses with the same vector.
+        # With the tolerance, rounding errors do not break ties between senses with the same vector.
         is_nearest = cosines >= cosines.max(axis=1, keepdims=True) - COSINE_TOLERANCE
         return [senses[position] for position in is_nearest.argmax(axis=1)]
 
 
 def first_sense_accuracy(data: SenseData) -> float:
-    """Return the accuracy of always taking WordNet's first sense."""
+    """Return the accuracy of always predicting WordNet's first sense."""
     is_correct = [
         next(iter(data.wordnet.get(entry, ())), None) in target.senses
         for target, entry in zip(data.targets.occurrences, data.entries, strict=True)
@@ -362,10 +363,10 @@ def first_sense_accuracy(data: SenseData) -> float:
 
 
 def sense_accuracy(encode: Encode, data: SenseData) -> SenseAccuracy:
-    """Disambiguate every target with the vectors of each layer and return the accuracies.
+    """Disambiguate all targets with the vectors of each layer and return the accuracies.
 
     Args:
-        encode: Function that returns (layers, words, dim) for each sentence.
+        encode: Function that returns an array (layers, words, dim) for each sentence.
         data: Result of `SenseData.read`.
     """
     index = SenseIndex.of(encode, data.semcor, data.wordnet, set(data.entries))
@@ -400,7 +401,7 @@ def sense_accuracy(encode: Encode, data: SenseData) -> SenseAccuracy:
 def _add_vectors(
     sums: Tensor, rows: Mapping[str, int], occurrences: Sequence[SenseOccurrence], vectors: Vectors
 ) -> None:
-    """Add the vectors of occurrences, (layers, occurrences, dim), to the sums of their senses."""
+    """Add occurrence vectors, (layers, occurrences, dim), to the sums of their senses."""
     pairs = [
         (number, rows[sense])
         for number, occurrence in enumerate(occurrences)
@@ -408,21 +409,22 @@ def _add_vectors(
         if sense in rows
     ]
     numbers, sense_rows = torch.tensor(pairs).T
-    # On the CPU, where the order of summation is deterministic.
+    # Use the CPU, where the order of summation is deterministic.
     sums.index_add_(1, sense_rows, torch.from_numpy(vectors)[:, numbers])
 
 
 def occurrence_vectors(encode: Encode, text: TaggedWords) -> Iterator[tuple[range, Vectors]]:
-    """Yield the vectors of all occurrences in parts; a phrase gets the mean of its words.
+    """Yield the vectors of all occurrences, chunk by chunk.
 
-    Sentences without an occurrence are not encoded.
+    The vector of a phrase is the mean of its word vectors. Sentences without occurrences are not
+    encoded.
 
     Args:
-        encode: Function that returns (layers, words, dim) for each sentence.
+        encode: Function that returns an array (layers, words, dim) for each sentence.
         text: Sentences and occurrences.
 
     Yields:
-        Occurrence numbers of a part, and their vectors, (layers, occurrences, dim).
+        Indices of the occurrences in a chunk, and their vectors, (layers, occurrences, dim).
     """
     by_sentence: dict[int, list[SenseOccurrence]] = {}
     for occurrence in text.occurrences:
