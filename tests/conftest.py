@@ -1,4 +1,4 @@
-"""Shared fixtures: golden files, tiny models, and scripts of `runs`."""
+"""Shared fixtures: golden files, tiny models, and running the scripts in `runs`."""
 
 import os
 import runpy
@@ -35,13 +35,13 @@ TINY = ModelConfig(
 
 
 def pytest_collection_modifyitems(items):
-    """Run long tests first, so that no process waits for one at the end."""
+    """Run long tests first, so that parallel test processes finish at about the same time."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(autouse=True)
 def restore_onednn():
-    """Restore the oneDNN switch, which PyTorch turns off when a bfloat16 product fails on a CPU."""
+    """Re-enable oneDNN, which PyTorch disables when a bfloat16 matrix product fails on the CPU."""
     enabled = torch.backends.mkldnn.enabled
     yield
     torch.backends.mkldnn.enabled = enabled
@@ -51,8 +51,8 @@ def restore_onednn():
 def golden_path():
     """Return a function that maps the name of a golden file or folder to its path.
 
-    Files committed in tests/data/golden come first. All others are in the shared folder; the test
-    is skipped if they are missing there as well.
+    Files are looked up in tests/data/golden first, then in the shared folder. If a file is in
+    neither, the test is skipped.
     """
 
     def find(name: str) -> Path:
@@ -66,7 +66,7 @@ def golden_path():
 
 @pytest.fixture(scope="session")
 def shared_data():
-    """Return the folder of the archived data sets."""
+    """Return the folder that contains the archived data sets."""
     if not (SHARED / "data").is_dir():
         pytest.skip(f"there are no data sets in {SHARED / 'data'} (set ELMO_SHARED)")
     return SHARED / "data"
@@ -74,7 +74,7 @@ def shared_data():
 
 @pytest.fixture
 def script_bytes(monkeypatch, capsysbinary):
-    """Return a function that runs a script of `runs` and returns its output as bytes."""
+    """Return a function that runs a script in `runs` and returns its output as bytes."""
 
     def call(name, *words):
         monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
@@ -87,13 +87,13 @@ def script_bytes(monkeypatch, capsysbinary):
 
 @pytest.fixture
 def script(script_bytes):
-    """Return a function that runs a script of `runs` and returns its output as text."""
+    """Return a function that runs a script in `runs` and returns its output as text."""
     return lambda *words: script_bytes(*words).decode()
 
 
 @pytest.fixture(scope="session")
 def native_folder(tmp_path_factory):
-    """Return the folder of compiled kernel variants that all test processes share."""
+    """Return the folder for compiled kernel variants, which all test processes share."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return tmp_path_factory.mktemp("native")
     folder = tmp_path_factory.getbasetemp().parent / "native"
@@ -103,16 +103,16 @@ def native_folder(tmp_path_factory):
 
 @pytest.fixture(params=VARIANTS)
 def precisions(request, native_folder, monkeypatch):
-    """Load a variant of the native kernels; return the precisions that it supports."""
+    """Load a variant of the native kernels and return the precisions that it supports."""
     yield use(request.param, native_folder, monkeypatch)
     native_ffi.can_compute.cache_clear()
 
 
 def random_model(config=TINY, seed=0, scale=4.0, **extra):
-    """Return a model with random weights, in the form that readers of model files return.
+    """Return a model with random weights as a `Pretrained` object.
 
-    Unscaled LSTM weights keep all cells small. Scaled by 4, cells reach the clipping bounds, but
-    rounding errors grow from step to step, unlike in a trained model.
+    With unscaled LSTM weights, all cell values are small. With weights scaled by 4, cell values
+    reach the clipping bounds, but rounding errors grow with each step, unlike in a trained model.
     """
     network = ELMoNetwork(config=config)
     initialize(network, seed)
@@ -125,7 +125,7 @@ def random_model(config=TINY, seed=0, scale=4.0, **extra):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Return a prepared corpus of a few hundred sentences with a learnable structure."""
+    """Return a prepared corpus of a few hundred sentences that a model can learn."""
     text = write_text(tmp_path / "text.txt")
     valid = write_text(tmp_path / "valid.txt", 40, seed=2)
     prepare(PrepareConfig((str(text),), str(tmp_path / "corpus"), (str(valid),)))
@@ -134,7 +134,7 @@ def corpus(tmp_path):
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """Replace the folder of bundled models by an empty one."""
+    """Replace the folder of bundled models with an empty one and return it."""
     monkeypatch.setattr(bundled, "FOLDER", tmp_path / "bundled")
     (tmp_path / "bundled").mkdir()
     return tmp_path / "bundled"
@@ -142,5 +142,5 @@ def models(tmp_path, monkeypatch):
 
 @pytest.fixture
 def tiny():
-    """Return a tiny model over bytes."""
+    """Return a tiny model with byte input."""
     return ELMo(random_model(scale=1.5))

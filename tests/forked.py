@@ -1,4 +1,4 @@
-"""Run `elmo` commands in processes forked from one that has imported everything.
+"""Runs `elmo` commands in processes forked from a server that has already imported all modules.
 
 Tests that kill and restart a command would otherwise spend most of their time on imports.
 """
@@ -20,7 +20,7 @@ _context.set_forkserver_preload(MODULES)
 
 
 def start(words: list[str], output: Path) -> BaseProcess:
-    """Start `elmo WORDS` with its output appended to a file."""
+    """Start an `elmo` command with the given arguments and append its output to a file."""
     process = _context.Process(target=_become, args=(words, str(output)))
     process.start()
     return process

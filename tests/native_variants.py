@@ -1,4 +1,4 @@
-"""Variants of `native.c`: for this CPU, with fewer instructions, and with emulated instructions."""
+"""Variants of `native.c` for testing: for this CPU, with fewer and with emulated instructions."""
 
 import ctypes
 import platform
@@ -42,7 +42,7 @@ def compiled(variant, folder):
 
 
 def use(variant, folder, monkeypatch):
-    """Load a variant for the native kernels; return the precisions that it supports."""
+    """Load a variant of the native kernels and return the precisions that it supports."""
     if native_library._compiler() is None:
         pytest.skip("no C compiler")
     loaded = compiled(variant, folder)

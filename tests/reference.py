@@ -1,7 +1,7 @@
-"""A reference implementation of ELMo in NumPy and float64, independent of the package.
+"""Reference implementation of ELMo in NumPy and float64, independent of the package.
 
-Weights have the names and the layout of bilm-tf's HDF5 files. Sentences, time steps and tokens are
-computed one at a time, so that each line can be compared with the description of the formats.
+Weights have the names and layout of bilm-tf's HDF5 files. Sentences, time steps and tokens are
+processed one at a time, so that the code is easy to compare with the documentation of the formats.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ BEGIN_OF_SENTENCE, END_OF_SENTENCE, BEGIN_OF_WORD, END_OF_WORD, PADDING = 256, 2
 
 
 def spell(token, max_characters, special=None):
-    """Return the raw ids of one token; `special` maps tokens to a single raw id."""
+    """Return the raw byte ids of one token; `special` maps special tokens to a single raw id."""
     if special and token in special:
         inside = [special[token]]
     else:
@@ -28,7 +28,7 @@ def spell(token, max_characters, special=None):
 
 
 def character_batch(sentences, max_characters, special=None):
-    """Return model ids with boundary tokens, (batch, longest + 2, characters), zero at padding."""
+    """Return character ids with boundary tokens, (batch, longest + 2, characters); padding is 0."""
     boundaries = {"begin": BEGIN_OF_SENTENCE, "end": END_OF_SENTENCE}
     width = max(len(sentence) for sentence in sentences) + 2
     ids = np.zeros((len(sentences), width, max_characters), dtype=np.int64)
@@ -42,7 +42,7 @@ def character_batch(sentences, max_characters, special=None):
 
 
 def word_batch(sentences, vocabulary):
-    """Return model ids, which are vocabulary lines plus one, (batch, longest + 2, 1)."""
+    """Return word ids, (batch, longest + 2, 1): the vocabulary index plus one; padding is 0."""
     line = {word: number for number, word in enumerate(vocabulary)}
     width = max(len(sentence) for sentence in sentences) + 2
     ids = np.zeros((len(sentences), width, 1), dtype=np.int64)
@@ -60,7 +60,11 @@ def sigmoid(x):
 
 
 def convolve(vectors, kernel, bias):
-    """Convolve (characters, dim) with (1, width, dim, filters), unpadded: (positions, filters)."""
+    """Convolve vectors (characters, dim) with a kernel (1, width, dim, filters) without padding.
+
+    Returns:
+        (positions, filters)
+    """
     _, width, _, _ = kernel.shape
     return np.array(
         [
@@ -71,7 +75,7 @@ def convolve(vectors, kernel, bias):
 
 
 def highway(x, scope, weights):
-    """Compute a highway layer, in which the gate named "carry" multiplies the transformed value."""
+    """Compute a highway layer. The gate named "carry" multiplies the transformed value."""
     gate = sigmoid(x @ weights[f"{scope}/W_carry"] + weights[f"{scope}/b_carry"])
     transformed = x @ weights[f"{scope}/W_transform"] + weights[f"{scope}/b_transform"]
     return gate * np.maximum(transformed, 0.0) + (1.0 - gate) * x
@@ -79,7 +83,7 @@ def highway(x, scope, weights):
 
 @dataclass
 class Clips:
-    """Clipping bounds of cells and projections, and the number of values clipped by each."""
+    """Clipping bounds for cells and projections, and counts of the values clipped so far."""
 
     cell: float | None
     projection: float | None
@@ -100,7 +104,7 @@ class Clips:
 
 
 def lstm_step(x, h, c, scope, weights, clips):
-    """Compute a time step of a layer for one sentence; gate columns are in the order i, j, f, o."""
+    """Compute one time step of a layer for one sentence. The gate order is i, j, f, o."""
     z = np.concatenate([x, h]) @ weights[f"{scope}/W_0"] + weights[f"{scope}/B"]
     i, j, f, o = np.split(z, 4)
     c = clips.clip_cell(sigmoid(f + 1.0) * c + sigmoid(i) * np.tanh(j))
@@ -115,14 +119,14 @@ def lstm_step(x, h, c, scope, weights, clips):
 
 @dataclass
 class ReferenceBiLM:
-    """The biLM with a state for each batch row.
+    """Bidirectional language model that carries an LSTM state for each batch row.
 
     Attributes:
-        weights: Arrays by their names in bilm-tf's HDF5 file.
-        activation: Activation of the CNN, relu or tanh.
+        weights: Arrays by name, as in a bilm-tf HDF5 file.
+        activation: Activation function of the CNN, relu or tanh.
         clips: Clipping bounds.
-        residual: Whether layers after the first add their input.
-        states: (h, c) by batch row, direction and layer; missing states are zero.
+        residual: Whether all layers except the first have residual connections.
+        states: State (h, c) by batch row, direction and layer. Missing states are zero.
     """
 
     weights: dict
@@ -147,12 +151,12 @@ class ReferenceBiLM:
 
     @property
     def sizes(self):
-        """Projection and cell dimensions."""
+        """Projection dimension and cell dimension."""
         rows, columns = self.weights[f"{self.scope(0, 0)}/W_0"].shape
         return rows // 2, columns // 4
 
     def token(self, ids):
-        """Return the context-independent vector of one row of model ids."""
+        """Return the context-independent vector of a token, given its character ids."""
         if "char_embed" not in self.weights:
             return self.weights["embedding"][ids[0] - 1]
         table = self.weights["char_embed"]
@@ -178,7 +182,7 @@ class ReferenceBiLM:
         return x
 
     def direction(self, tokens, row, direction):
-        """Return the outputs of all layers for one sentence, in the order of the sentence."""
+        """Return the outputs of all layers of one direction for one sentence, in sentence order."""
         projection, cell = self.sizes
         inputs = tokens[::-1] if direction else tokens
         layers = []
@@ -195,7 +199,7 @@ class ReferenceBiLM:
         return np.array(layers)
 
     def batch(self, ids):
-        """Return layers, (layers + 1, batch, time, 2 * projection), and mask; update the states."""
+        """Update the states; return layers (layers + 1, batch, time, 2 * projection) and mask."""
         mask = (ids != 0).any(axis=2)
         n_rows, width = mask.shape
         layers = np.zeros((self.n_layers + 1, n_rows, width, 2 * self.sizes[0]))
@@ -208,7 +212,7 @@ class ReferenceBiLM:
         return layers, mask
 
     def state_table(self, n_rows):
-        """Return the states as (layers, 2, rows, projection) and (layers, 2, rows, cell)."""
+        """Return all states as arrays (layers, 2, rows, projection) and (layers, 2, rows, cell)."""
         h, c = (np.zeros((self.n_layers, 2, n_rows, size)) for size in self.sizes)
         for (row, direction, layer), (row_h, row_c) in self.states.items():
             h[layer, direction, row], c[layer, direction, row] = row_h, row_c
@@ -219,7 +223,7 @@ class ReferenceBiLM:
 
 
 def drop_boundaries(layers, mask):
-    """Return layers without boundary tokens, (..., time - 2, dim), zero at padding, and mask."""
+    """Remove the boundary tokens; return layers (..., time - 2, dim), zero at padding, and mask."""
     inner = np.zeros_like(layers[..., 2:, :])
     words = np.zeros_like(mask[:, 2:])
     for row, length in enumerate(mask.sum(axis=1)):
@@ -230,7 +234,7 @@ def drop_boundaries(layers, mask):
 
 
 def normalized(layers, mask, epsilon):
-    """Normalize each layer by its mean and variance over the unmasked positions of the batch."""
+    """Normalize each layer with its mean and variance over the unmasked positions of the batch."""
     result = np.empty_like(layers)
     for number, layer in enumerate(layers):
         values = layer[mask]

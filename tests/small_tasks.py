@@ -1,4 +1,4 @@
-"""A tiny ELMo, a few examples of each task, and configs of models that train in a moment."""
+"""A tiny ELMo model, a few examples for each task, and configs for fast training."""
 
 import json
 from dataclasses import replace
@@ -47,7 +47,7 @@ PEOPLE, PLACES = ("Kim", "Lee", "Ann"), ("in Seoul", "at home", "there")
 
 
 def make_question(question, passage, answer):
-    """Return an example of a question; `answer` is None for a question without an answer."""
+    """Create a question answering example; `answer` is None if the question has no answer."""
     aligned = Passage.align(passage, passage.split())
     texts = (tuple(question.split()), tuple(passage.split()))
     gold = GoldAnswers() if answer is None else GoldAnswers((answer,), aligned.find_words(answer))
@@ -95,7 +95,7 @@ OPTIONS = {
 
 
 def write_elmo(folder, seed=0, **settings):
-    """Write a tiny model and return its path as a string."""
+    """Write a tiny ELMo model and return its path as a string."""
     ELMo(random_model(scale=1.5, seed=seed, **settings)).save_pretrained(folder)
     return str(folder)
 
@@ -115,7 +115,7 @@ def task_config(out, **settings):
 
 
 def make_fitted_task(out, train=LABELED, dev=(), **settings):
-    """Return a model with initial weights."""
+    """Return a task model that has its initial weights."""
     config = task_config(out, **settings)
     elmo = None if config.elmo.model is None else ELMo.from_pretrained(config.elmo.model)
     return prepare(config, elmo, train, dev)
@@ -141,12 +141,12 @@ def write_conll(path, examples):
 
 
 def weights(fitted):
-    """Return a copy of all weights."""
+    """Return a copy of all weights of a task model."""
     return {name: value.clone() for name, value in fitted.built.model.state_dict().items()}
 
 
 def with_padding(layout, extra):
-    """Return the layout of the same texts in a batch with additional padding."""
+    """Return the batch layout of the same texts with additional padding."""
     n = layout.mask.shape[1]
     positions = layout.positions // n * (n + extra) + layout.positions % n
     mask = torch.nn.functional.pad(layout.mask, (0, extra))

@@ -1,4 +1,4 @@
-"""Tests of child processes: progress reports, answers, errors, and processes that end."""
+"""Tests of child processes: answers, progress reports, errors and termination."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ def child(helper):
     child.close()
 
 
-def test_ask_returns_answers_and_passes_on_progress(child):
+def test_ask_returns_answer_and_reports_progress(child):
     reports = []
     assert child.ask(2, reports.append) == 42
     assert child.ask(3) == 43
@@ -70,7 +70,7 @@ def test_ask_returns_answers_and_passes_on_progress(child):
     assert reports == ["half"]
 
 
-def test_ask_raises_errors_of_the_child(child):
+def test_ask_raises_errors_from_the_child(child):
     with pytest.raises(InputError, match="no text"):
         child.ask("input")
     # These exceptions cannot be unpickled, because their constructors take other arguments.
@@ -81,7 +81,7 @@ def test_ask_raises_errors_of_the_child(child):
     assert child.ask(1) == 41
 
 
-def test_ask_raises_if_the_child_ends(child):
+def test_ask_raises_child_ended_if_the_child_exits(child):
     with pytest.raises(ChildEnded) as caught:
         child.ask("die")
     assert caught.value.status == 7
@@ -89,7 +89,7 @@ def test_ask_raises_if_the_child_ends(child):
         child.ask(1)
 
 
-def test_busy_child_ends_when_its_parent_is_killed(helper, tmp_path):
+def test_busy_child_exits_when_its_parent_is_killed(helper, tmp_path):
     script = tmp_path / "helper_of_processes.py"
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
         child = int(parent.stdout.readline())
@@ -101,7 +101,7 @@ def test_busy_child_ends_when_its_parent_is_killed(helper, tmp_path):
         time.sleep(0.05)
 
 
-def test_threads_each_divides_cores_unless_omp_num_threads_is_set(monkeypatch):
+def test_threads_each_divides_cores_evenly_unless_omp_num_threads_is_set(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert threads_each(8) == 3
     monkeypatch.delenv("OMP_NUM_THREADS")

@@ -1,4 +1,4 @@
-"""Tests of the command line: exit codes, messages, help, and flags built from dataclasses."""
+"""Tests of the command-line interface: exit codes, messages, help and flags."""
 
 import gc
 import json
@@ -44,7 +44,7 @@ def elmo(*words):
     return RUNNER.invoke(cli.application(), list(words))
 
 
-def test_help_of_every_command_shows_examples_and_every_field():
+def test_help_of_every_command_shows_examples_and_all_fields():
     assert elmo("--help").exit_code == 0
     for word, command in cli.COMMANDS.items():
         shown = elmo(*word.split(), "--help")
@@ -55,7 +55,7 @@ def test_help_of_every_command_shows_examples_and_every_field():
             assert (name in shown.output) == (leaf.name not in command.hidden)
 
 
-def test_help_lists_commands_in_the_order_of_use_with_one_line_each():
+def test_help_lists_commands_in_order_of_use_on_one_line_each():
     listed = elmo("--help").output.split("Commands:\n")[1].splitlines()
     assert [line.split()[0] for line in listed] == [
         *("demo", "embed", "info", "convert", "task"),
@@ -65,7 +65,7 @@ def test_help_lists_commands_in_the_order_of_use_with_one_line_each():
 
 
 @pytest.mark.parametrize("word", list(cli.COMMANDS))
-def test_every_command_has_json_and_names_its_output_out(word):
+def test_every_command_has_json_option_and_calls_its_output_out(word):
     names = {leaf.name for leaf in leaves(cli.COMMANDS[word].config)}
     assert not names & {"json", "as_json", "dtype", "output", "arithmetic"}
     shown = elmo(*word.split(), "--help").output
@@ -73,14 +73,14 @@ def test_every_command_has_json_and_names_its_output_out(word):
     assert ("--out " in shown) == ("out" in names)
 
 
-def test_help_lists_many_choices_in_the_text_of_the_option():
+def test_long_list_of_choices_is_shown_in_the_help_text_of_the_option():
     shown = " ".join(elmo("task", "fit", "--help").output.split())
     assert "--reader <name>" in shown
     assert "One of: auto, conll, conll2005," in shown
 
 
 @pytest.mark.parametrize("word", list(cli.COMMANDS))
-def test_every_flag_belongs_to_one_field(word):
+def test_flags_of_a_command_are_unique(word):
     names = [leaf.name for leaf in leaves(cli.COMMANDS[word].config)]
     assert len(set(names)) == len(names)
     assert not {"config", "debug", "help"} & set(names)
@@ -144,7 +144,7 @@ def test_json_option_prints_the_fields_of_the_result(tmp_path, model):
         ["convert", "a", "b", "--storage", "int4"],
     ],
 )
-def test_wrong_usage_exits_with_2(words):
+def test_wrong_usage_exits_with_code_2(words):
     assert elmo(*words).exit_code == 2
 
 
@@ -155,7 +155,7 @@ def test_wrong_usage_exits_with_2(words):
         (["embed", "missing.txt", "b.h5", "--model", "m"], "Cannot read missing.txt"),
     ],
 )
-def test_failures_are_one_line_and_exit_with_1(words, message):
+def test_failure_prints_one_line_and_exits_with_code_1(words, message):
     done = elmo(*words)
     assert done.exit_code == 1
     assert done.stderr.startswith("elmo: ")
@@ -172,7 +172,7 @@ def test_failures_are_one_line_and_exit_with_1(words, message):
         (["convert", "MODEL", "x", "--tokenizer", "klingon"], "klingon"),
     ],
 )
-def test_wrong_values_exit_with_2(tmp_path, model, words, message):
+def test_invalid_argument_value_exits_with_code_2(tmp_path, model, words, message):
     (tmp_path / "in.txt").write_text("a b\n")
     paths = {"IN": tmp_path / "in.txt", "OUT": tmp_path / "o.h5", "MODEL": model}
     done = elmo(*(str(paths.get(word, word)) for word in words))
@@ -181,7 +181,7 @@ def test_wrong_values_exit_with_2(tmp_path, model, words, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_every_command_accepts_the_name_of_a_bundled_model(tmp_path, models, model):
+def test_embed_info_and_convert_accept_the_name_of_a_bundled_model(tmp_path, models, model):
     (tmp_path / "in.txt").write_text("a b\n")
     embedding = ["embed", str(tmp_path / "in.txt"), str(tmp_path / "out.npz")]
     commands = (embedding, ["info", "small-en"], ["convert", "small-en", str(tmp_path / "o")])
@@ -213,7 +213,7 @@ def test_unexpected_error_is_reported_in_one_line(monkeypatch):
     )
 
 
-def test_keyboard_interrupt_exits_with_130(monkeypatch):
+def test_keyboard_interrupt_exits_with_code_130(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
@@ -223,7 +223,7 @@ def test_keyboard_interrupt_exits_with_130(monkeypatch):
 
 @pytest.fixture
 def embedding(tmp_path, model):
-    """An `elmo embed` process that is busy and waits for more input."""
+    """Start an `elmo embed` process that has read some input and waits for more."""
     out = tmp_path / "out.h5"
     carry = ["--state", "carry", "--batch-size", "2"]
     process = subprocess.Popen(
@@ -231,7 +231,7 @@ def embedding(tmp_path, model):
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell that runs the tests in the background has Ctrl-C ignored, children included.
+        # A shell that runs the tests in the background makes all its child processes ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     process.stdin.write("a line of words\n" * 5000)
@@ -256,14 +256,14 @@ def test_signal_during_embed_leaves_no_files(tmp_path, embedding, number, code, 
     embedding.send_signal(number)
     _, errors = embedding.communicate(timeout=120)
     assert embedding.returncode == code, errors
-    # A slow machine has shown its progress before.
+    # On a slow machine, progress may have been printed before.
     assert [line for line in errors.splitlines(keepends=True) if "lines" not in line] == (
         [message] if message else []
     )
     assert sorted(os.listdir(tmp_path)) == ["model"]
 
 
-def test_second_sigterm_does_not_interrupt_the_clean_up(monkeypatch):
+def test_second_sigterm_is_ignored_during_clean_up(monkeypatch):
     calls = []
     monkeypatch.setattr(signal, "signal", lambda *arguments: calls.append(arguments))
     with pytest.raises(SystemExit) as stopped:
@@ -282,7 +282,7 @@ def test_closed_standard_input_is_reported_in_one_line(tmp_path):
 
 @pytest.fixture
 def seen(monkeypatch):
-    """Configs that commands were called with; the commands themselves are replaced."""
+    """Replace all commands by stubs, and return a list of the configs they are called with."""
     configs = []
     module = types.SimpleNamespace()
     for command in cli.COMMANDS.values():
@@ -312,13 +312,13 @@ def seen(monkeypatch):
         ),
     ],
 )
-def test_flags_set_the_fields_of_the_config(seen, words, config):
+def test_flags_set_config_fields(seen, words, config):
     done = elmo(*words.split())
     assert done.exit_code == 0, done.stderr
     assert seen == [config]
 
 
-def test_flags_override_the_config_file(seen, tmp_path):
+def test_flags_override_config_file(seen, tmp_path):
     required = {"data": ("a",), "out": "o"}
     assert elmo("pretrain", "--config", "tiny", "--data", "a", "--out", "o").exit_code == 0
     tiny = load_config(PretrainConfig, "tiny", required, presets())
@@ -346,14 +346,14 @@ def test_flags_override_the_config_file(seen, tmp_path):
         ("pretrain --data a --out o --unroll x", "--unroll: expected int (got str 'x')"),
     ],
 )
-def test_invalid_options_exit_with_2(words, message):
+def test_missing_or_invalid_option_exits_with_code_2(words, message):
     done = elmo(*words.split())
     assert done.exit_code == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_wrong_flags_are_rejected_before_torch_is_imported():
+def test_missing_required_flags_are_reported_before_torch_is_imported():
     code = (
         "import sys\nfrom elmo.cli import main\nsys.argv = ['elmo', 'pretrain']\n"
         "try: main()\nexcept SystemExit: assert 'torch' not in sys.modules"
@@ -371,7 +371,7 @@ def test_main_runs_the_application(monkeypatch):
     assert isinstance(cli.application(), typer.Typer)
 
 
-def test_garbage_collection_is_on_while_a_command_runs_and_skips_imports():
+def test_garbage_collection_is_enabled_while_a_command_runs_but_excludes_imports():
     code = """
 import gc, sys, types
 from elmo import cli
@@ -392,13 +392,13 @@ cli.main()
 
 
 @pytest.mark.usefixtures("seen")
-def test_command_inside_another_program_does_not_change_garbage_collection():
+def test_command_called_from_python_does_not_change_garbage_collection():
     before = gc.get_freeze_count()
     assert elmo("info", "x").exit_code == 0
     assert (gc.isenabled(), gc.get_freeze_count()) == (True, before)
 
 
-def test_embed_compiles_the_native_kernels_in_a_thread(tmp_path, model, monkeypatch):
+def test_embed_compiles_native_kernels_in_a_background_thread(tmp_path, model, monkeypatch):
     threads = []
     monkeypatch.setattr(cli, "library", lambda: threads.append(threading.current_thread()))
     assert elmo("info", model).exit_code == 0
@@ -411,7 +411,7 @@ def test_embed_compiles_the_native_kernels_in_a_thread(tmp_path, model, monkeypa
     assert thread is not threading.current_thread()
 
 
-def test_embed_file_imports_neither_h5py_nor_sharded_jobs():
+def test_importing_embed_file_does_not_import_h5py_or_sharded_job():
     code = (
         "import sys\nimport elmo.embed.embed_file\n"
         "assert not {'h5py', 'elmo.embed.sharded_job'} & set(sys.modules)"
@@ -419,7 +419,7 @@ def test_embed_file_imports_neither_h5py_nor_sharded_jobs():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_flags_are_built_only_for_the_named_command(monkeypatch):
+def test_flags_are_only_built_for_the_requested_command(monkeypatch):
     built = []
     monkeypatch.setattr(
         cli, "_command_function", lambda command: built.append(command.function) or (lambda: None)

@@ -1,4 +1,4 @@
-"""Tests of atomic writing: files and folders appear complete or not at all."""
+"""Tests of atomic writing: files and folders are either written completely or not at all."""
 
 import os
 import platform
@@ -28,7 +28,7 @@ def write_b(path):
 
 
 class FailingWriter:
-    """A writer that writes a part of a file and fails."""
+    """Writer that raises an error after writing a part of the file."""
 
     def __init__(self, error):
         self.error = error
@@ -40,7 +40,7 @@ class FailingWriter:
 
 class TestAtomicPath:
     @pytest.mark.parametrize("older", [None, b"older"])
-    def test_file_appears_when_the_block_ends(self, tmp_path, older):
+    def test_atomic_path_creates_the_file_at_the_end_of_the_block(self, tmp_path, older):
         path = tmp_path / "vectors.h5"
         if older is not None:
             path.write_bytes(older)
@@ -54,7 +54,7 @@ class TestAtomicPath:
 
     @pytest.mark.parametrize("older", [None, b"older"])
     @pytest.mark.parametrize("error", FAILURES, ids=repr)
-    def test_failure_leaves_no_partial_file(self, tmp_path, error, older):
+    def test_exception_in_the_block_leaves_no_partial_file(self, tmp_path, error, older):
         path = tmp_path / "vectors.h5"
         if older is not None:
             path.write_bytes(older)
@@ -69,7 +69,7 @@ class TestAtomicPath:
         assert names(tmp_path) == ([] if older is None else ["vectors.h5"])
         assert older is None or path.read_bytes() == older
 
-    def test_block_that_writes_nothing_raises(self, tmp_path):
+    def test_block_without_any_output_raises_output_error(self, tmp_path):
         with pytest.raises(OutputError, match="Cannot write"), atomic_path(tmp_path / "x"):
             pass
         assert names(tmp_path) == []
@@ -84,7 +84,7 @@ class TestAtomicPath:
             ("x" * 250, "File name too long"),
         ],
     )
-    def test_invalid_path_raises(self, tmp_path, name, message):
+    def test_atomic_path_rejects_invalid_file_path(self, tmp_path, name, message):
         (tmp_path / "folder").mkdir()
         (tmp_path / "file").touch()
         with (
@@ -95,7 +95,7 @@ class TestAtomicPath:
         assert names(tmp_path) == ["file", "folder"]
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_folder_without_write_permission_raises(self, tmp_path):
+    def test_missing_write_permission_raises_output_error(self, tmp_path):
         tmp_path.chmod(0o500)
         with (
             pytest.raises(OutputError, match="Permission denied"),
@@ -110,7 +110,7 @@ class TestAtomicPath:
 
 class TestAtomicFolder:
     @pytest.mark.parametrize("older", [None, "empty", "full"])
-    def test_folder_appears_when_the_block_ends(self, tmp_path, older):
+    def test_atomic_folder_creates_the_folder_at_the_end_of_the_block(self, tmp_path, older):
         folder = tmp_path / "corpus"
         if older is not None:
             folder.mkdir()
@@ -126,7 +126,7 @@ class TestAtomicFolder:
 
     @pytest.mark.parametrize("older", [True, False])
     @pytest.mark.parametrize("error", FAILURES, ids=repr)
-    def test_failure_leaves_the_existing_folder_unchanged(self, tmp_path, error, older):
+    def test_exception_in_the_block_leaves_existing_folder_unchanged(self, tmp_path, error, older):
         folder = tmp_path / "corpus"
         if older:
             folder.mkdir()
@@ -158,7 +158,7 @@ class TestAtomicFolder:
         assert names(tmp_path) == ["corpus"]
         assert names(folder) == ["old"]
 
-    def test_partial_folder_of_a_killed_process_is_replaced(self, tmp_path):
+    def test_temporary_folder_of_a_killed_process_is_replaced(self, tmp_path):
         leftover = tmp_path / f".corpus.{os.getpid()}.partial"
         leftover.mkdir()
         (leftover / "half").write_bytes(b"half")
@@ -175,7 +175,7 @@ class TestAtomicFolder:
             ("x" * 300, "File name too long"),
         ],
     )
-    def test_invalid_folder_path_raises(self, tmp_path, name, message):
+    def test_invalid_folder_path_raises_output_error(self, tmp_path, name, message):
         (tmp_path / "file").write_bytes(b"mine")
         with (
             pytest.raises(OutputError, match=f"Cannot write the folder .*{message}"),
@@ -187,12 +187,12 @@ class TestAtomicFolder:
 
 class TestWriteFolder:
     @pytest.mark.parametrize("depth", ["model", "runs/7/model"])
-    def test_new_folder_is_created_with_its_parents(self, tmp_path, depth):
+    def test_write_folder_creates_missing_parent_folders(self, tmp_path, depth):
         write_folder(tmp_path / depth, {"a": write_a, "b": write_b, "c": None})
         assert names(tmp_path / depth) == ["a", "b"]
         assert (tmp_path / depth / "b").read_bytes() == b"b"
 
-    def test_existing_files_are_replaced_or_removed_and_others_kept(self, tmp_path):
+    def test_write_folder_replaces_or_removes_named_files_and_keeps_others(self, tmp_path):
         for name in ("a", "c", "mine.txt"):
             (tmp_path / name).write_bytes(b"old")
         (tmp_path / "sub").mkdir()
@@ -203,7 +203,9 @@ class TestWriteFolder:
 
     @pytest.mark.parametrize("error", FAILURES, ids=repr)
     @pytest.mark.parametrize("older", [True, False])
-    def test_failure_in_the_last_file_leaves_the_folder_unchanged(self, tmp_path, error, older):
+    def test_error_while_writing_the_last_file_leaves_the_folder_unchanged(
+        self, tmp_path, error, older
+    ):
         folder = tmp_path / "model"
         if older:
             write_folder(folder, {"a": write_b, "c": write_b})
@@ -221,7 +223,7 @@ class TestWriteFolder:
             assert (folder / "a").read_bytes() == b"b"
 
     @pytest.mark.parametrize("name", ["a", "b", "c"])
-    def test_folder_with_the_name_of_a_file_raises(self, tmp_path, name):
+    def test_write_folder_rejects_a_file_name_that_is_an_existing_folder(self, tmp_path, name):
         (tmp_path / name).mkdir()
         with pytest.raises(OutputError, match=f"{name} in it is a folder, not a file"):
             write_folder(tmp_path, {"a": write_a, "b": write_b, "c": None})
@@ -235,14 +237,14 @@ class TestWriteFolder:
             ("x" * 300, "File name too long"),
         ],
     )
-    def test_invalid_folder_path_raises(self, tmp_path, name, message):
+    def test_invalid_folder_path_raises_output_error(self, tmp_path, name, message):
         (tmp_path / "file").write_bytes(b"mine")
         with pytest.raises(OutputError, match=f"Cannot write the folder .*{message}"):
             write_folder(tmp_path / name, {"a": write_a})
         assert names(tmp_path) == ["file"]
         assert (tmp_path / "file").read_bytes() == b"mine"
 
-    def test_partial_folder_of_a_killed_process_blocks_only_once(self, tmp_path):
+    def test_temporary_folder_of_a_killed_process_only_fails_the_next_write(self, tmp_path):
         leftover = tmp_path / f".{os.getpid()}.partial"
         leftover.mkdir()
         (leftover / "a").write_bytes(b"half")
@@ -270,8 +272,8 @@ def test_files_are_flushed_before_they_are_renamed(tmp_path, monkeypatch, write)
     assert (tmp_path / "older").read_bytes() == b"older"
 
 
-def test_write_beyond_the_file_size_limit_leaves_the_existing_file(tmp_path):
-    """The limit stands for a full disk: the system stops the write part of the way."""
+def test_failed_write_on_full_disk_leaves_existing_file_unchanged(tmp_path):
+    """A file size limit simulates the full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     (tmp_path / "older").write_bytes(b"older")
@@ -299,7 +301,7 @@ def _write_file(path: Path) -> None:
         partial.write_bytes(bytes(100_000))
 
 
-def test_atomic_folder_removes_partial_folders_of_killed_processes_only(tmp_path):
+def test_atomic_folder_only_removes_temporary_folders_of_killed_processes(tmp_path):
     process = subprocess.Popen(["sleep", "60"])
     dead, alive = (tmp_path / f".corpus.{number}.partial" for number in (2**22 + 1, process.pid))
     for leftover in (dead, alive):
@@ -314,7 +316,7 @@ def test_atomic_folder_removes_partial_folders_of_killed_processes_only(tmp_path
     assert (tmp_path / "corpus" / "whole").exists()
 
 
-def test_clear_partials_of_removes_files_of_killed_processes_of_this_machine_only(tmp_path):
+def test_clear_partials_of_only_removes_files_of_killed_processes_on_this_machine(tmp_path):
     path = tmp_path / "a[1].h5"
     child = subprocess.Popen(["true"])
     child.wait()

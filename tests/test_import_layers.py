@@ -1,4 +1,4 @@
-"""Tests of the import layers: modules import from lower layers, and without cycles."""
+"""Tests that modules only import from lower layers and that there are no import cycles."""
 
 import ast
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import elmo
 
 SOURCE = Path(elmo.__file__).parent
-# Lowest layer first; packages of one layer do not import each other.
+# Lowest layer first. Packages in the same layer do not import each other.
 LAYERS = [
     ["errors", "lazy"],
     ["config", "files", "child_processes", "progress", "kernels"],
@@ -28,7 +28,7 @@ MODULES = {
 
 
 def imports(path):
-    """Return the modules of this package that a file imports anywhere."""
+    """Return the `elmo` modules that a file imports, including imports inside functions."""
     imported = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("elmo"):
@@ -77,6 +77,6 @@ def test_imports_have_no_cycles():
         visit(module)
 
 
-def test_imports_are_found():
+def test_imports_helper_finds_known_imports():
     assert "kernels.dispatch" in imports(MODULES["model.lstm"])
     assert "formats.model_folder" in imports(MODULES["formats.load"])

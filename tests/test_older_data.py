@@ -1,6 +1,6 @@
-"""Data of an earlier version: it loads, gives the same results, and interrupted runs resume.
+"""Tests that data from an earlier version load, give the same results, and can be resumed.
 
-The examples and their expected results are in data/older; the README there describes them.
+The data and the expected results are in data/older and are described in the README there.
 """
 
 import json
@@ -20,7 +20,7 @@ TOLERANCE = 1e-5
 # Rounding differences between CPUs grow from step to step of training, and tasks read vectors that
 # are rounded to float16.
 TRAINED_TOLERANCE = 1e-3
-# Name of a task at that time, and the text to evaluate its model on.
+# Name of each task in that version, and the file to evaluate its model on.
 TASKS = {
     "classification": "classification.jsonl",
     "tagging": "tagging.conll",
@@ -35,13 +35,13 @@ TASKS = {
 
 @pytest.fixture(autouse=True)
 def older(tmp_path, monkeypatch):
-    """Copy the examples and change to their folder: the paths in them are relative to it."""
+    """Copy the data and change to their folder, because they contain paths relative to it."""
     shutil.copytree(OLDER, tmp_path / "older")
     monkeypatch.chdir(tmp_path / "older")
 
 
 def run(*arguments):
-    """Run a command of the command line and return its standard output."""
+    """Run an `elmo` command and return its standard output."""
     result = CliRunner().invoke(cli.application(arguments), arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -57,7 +57,7 @@ def assert_vectors(model, name, tolerance=TOLERANCE):
 
 
 def assert_same(actual, expected, tolerance=TRAINED_TOLERANCE):
-    """Compare plain data: floats within a tolerance, everything else exactly."""
+    """Check that plain data are equal, with a tolerance for floats."""
     if isinstance(expected, dict):
         assert actual.keys() == expected.keys()
         for key, value in expected.items():
@@ -73,7 +73,7 @@ def assert_same(actual, expected, tolerance=TRAINED_TOLERANCE):
 
 
 def assert_task_results(name, expected):
-    """Compare predictions and scores of a task model."""
+    """Check the predictions and scores of a task model."""
     run("task", "predict", f"tasks/{name}", f"texts/predict-{name}.txt", "out.jsonl")
     lines = Path("out.jsonl").read_text("utf-8").splitlines()
     assert_same(list(map(json.loads, lines)), expected["predictions"])
@@ -82,7 +82,7 @@ def assert_task_results(name, expected):
 
 
 def assert_losses(folder, expected):
-    """Compare the training losses of a run, which its log has."""
+    """Check the training losses in the log of a run."""
     records = map(json.loads, Path(folder, "log.jsonl").read_text("utf-8").splitlines())
     losses = {str(record["step"]): record["loss"] for record in records if "loss" in record}
     assert_same(losses, expected)
@@ -99,17 +99,17 @@ def last_step(folder):
 @pytest.mark.parametrize(
     "model", ["model", "model-int8", "model-words", "pretrain/model", "finetune/model"]
 )
-def test_older_model_folder_returns_same_vectors(model):
+def test_model_folder_from_older_version_returns_same_vectors(model):
     assert_vectors(model, model)
 
 
 @pytest.mark.parametrize("model", ["model", "model-int8", "model-words", "finetune/model"])
-def test_older_model_folder_has_same_perplexity(model):
+def test_model_folder_from_older_version_has_same_perplexity(model):
     output = run("evaluate", "--model", model, "texts/valid.txt", "--json")
     assert_same(json.loads(output), EXPECTED["perplexity"][model], tolerance=1e-4)
 
 
-def test_older_prepared_corpus_has_same_perplexity():
+def test_perplexity_on_prepared_corpus_from_older_version_is_unchanged():
     output = run("evaluate", "--model", "model", "corpus", "--split", "valid", "--json")
     assert_same(json.loads(output), EXPECTED["perplexity"]["corpus"], tolerance=1e-4)
 
@@ -117,7 +117,7 @@ def test_older_prepared_corpus_has_same_perplexity():
 # --------------------------------------------------------------------------------- training folders
 
 
-def test_older_interrupted_pretraining_resumes_to_its_end():
+def test_interrupted_pretraining_from_older_version_resumes_and_finishes():
     assert last_step("pretrain") == 12
     run("pretrain", "--config", "pretrain/config.yaml")
     assert last_step("pretrain") == 30
@@ -125,7 +125,7 @@ def test_older_interrupted_pretraining_resumes_to_its_end():
     assert_vectors("pretrain/model", "resumed/pretrain", TRAINED_TOLERANCE)
 
 
-def test_older_finished_finetuning_run_can_be_extended():
+def test_finished_finetuning_run_from_older_version_can_be_extended():
     assert last_step("finetune") == 6
     run("finetune", "--config", "finetune/config.yaml", "--max-steps", "10")
     assert last_step("finetune") == 10
@@ -146,11 +146,11 @@ def assert_job_vectors(folder, name, tolerance):
 
 
 @pytest.mark.parametrize("folder", ["job-hdf5", "job-safetensors"])
-def test_older_finished_job_folder_has_same_vectors(folder):
+def test_finished_embedding_job_from_older_version_has_same_vectors(folder):
     assert_job_vectors(folder, folder, TOLERANCE)
 
 
-def test_older_interrupted_job_computes_missing_shards_only():
+def test_interrupted_embedding_job_from_older_version_computes_only_missing_shards():
     kept = sorted(Path("job-parquet/shards").iterdir())
     assert [path.name for path in kept] == ["00000.parquet", "00002.parquet"]
     contents = [path.read_bytes() for path in kept]
@@ -168,12 +168,12 @@ def test_older_interrupted_job_computes_missing_shards_only():
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_older_task_model_returns_same_predictions_and_scores(name):
+def test_task_model_from_older_version_returns_same_predictions_and_scores(name):
     assert_task_results(name, EXPECTED["tasks"][name])
 
 
 @pytest.mark.parametrize("name", ["answers", "clusters", "roles"])
-def test_older_interrupted_task_fit_resumes_to_its_end(name):
+def test_interrupted_task_training_from_older_version_resumes_and_finishes(name):
     before = last_step(f"tasks/{name}")
     expected = EXPECTED["tasks"][name]["resumed"]
     run("task", "fit", f"tasks/{name}/config.yaml")
@@ -183,7 +183,7 @@ def test_older_interrupted_task_fit_resumes_to_its_end(name):
 
 
 @pytest.mark.parametrize("name", ["senses", "nearest"])
-def test_older_lookup_task_is_recognized_and_not_computed_again(name):
+def test_lookup_model_from_older_version_is_reused(name):
     model = Path("tasks", name, "model")
     contents = {path: path.read_bytes() for path in sorted(model.iterdir())}
     run("task", "fit", f"tasks/{name}/config.yaml")

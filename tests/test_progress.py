@@ -1,4 +1,4 @@
-"""Tests of progress output: plain lines in a log, a bar on a terminal."""
+"""Tests of progress output: a bar on a terminal, otherwise plain lines."""
 
 import io
 import sys
@@ -15,7 +15,7 @@ def no_interval(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_interval")
-def test_progress_writes_plain_lines_without_a_terminal(capsys):
+def test_progress_prints_plain_lines_if_there_is_no_terminal(capsys):
     with Progress("work", 10, "lines") as bar:
         bar.advance(4)
     assert capsys.readouterr().err.startswith("work: 4 of 10 lines, about 0 s left")
@@ -24,7 +24,7 @@ def test_progress_writes_plain_lines_without_a_terminal(capsys):
     assert capsys.readouterr().err == "work: 1,234 lines\n"
 
 
-def test_progress_writes_no_line_before_the_interval_has_passed(capsys):
+def test_progress_prints_nothing_before_the_interval_has_passed(capsys):
     with Progress("work", 10, "lines") as bar:
         for _ in range(10):
             bar.advance(1)

@@ -37,7 +37,7 @@ def test_public_names_are_sorted_and_defined_in_the_package(package):
         assert getattr(package, name).__module__.startswith("elmo")
 
 
-def test_lazy_names_match_all():
+def test_lazily_imported_names_match_dunder_all():
     assert set(elmo._HOMES) == set(elmo.__all__)
     assert set(dir(elmo)) == {*elmo.__all__, "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'Elmo'"):
@@ -54,8 +54,8 @@ def test_import_and_help_do_not_import_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_every_module_imports_with_core_dependencies_only():
-    """Extras are imported when they are used; only the `triton_*` modules need one on import."""
+def test_every_module_can_be_imported_without_optional_dependencies():
+    """Modules import optional dependencies only when they need them, except for `triton_*`."""
     source = Path(elmo.__file__).parent
     modules = [
         ".".join(["elmo", *path.relative_to(source).with_suffix("").parts])
@@ -79,7 +79,7 @@ def test_changelog_starts_with_the_current_version():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Build the wheel."""
+    """Build the wheel and return its path."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--wheel-dir", str(folder), str(ROOT)], check=True)
@@ -89,7 +89,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bare(wheel, tmp_path_factory):
-    """Install the wheel into a new environment with typer and its dependencies only."""
+    """Return a new environment that contains only the wheel, typer and typer's dependencies."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder)
     python = folder / "bin" / "python"
@@ -103,7 +103,7 @@ def bare(wheel, tmp_path_factory):
     return folder
 
 
-def test_wheel_builder_includes_files_of_bundled_models(tmp_path):
+def test_wheel_includes_all_files_of_bundled_models(tmp_path):
     for name in ("pyproject.toml", ".gitignore", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     package = tmp_path / "src" / "elmo"
@@ -118,7 +118,7 @@ def test_wheel_builder_includes_files_of_bundled_models(tmp_path):
     assert included == {"elmo/__init__.py", *(f"elmo/models/small-en/{name}" for name in names)}
 
 
-def test_wheel_contains_every_module_preset_and_model(wheel):
+def test_wheel_contains_all_modules_presets_and_models(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     source = Path(elmo.__file__).parent
@@ -127,7 +127,7 @@ def test_wheel_contains_every_module_preset_and_model(wheel):
         assert f"elmo/{path.relative_to(source).as_posix()}" in names
 
 
-def test_import_and_help_of_the_wheel_work_without_torch(bare):
+def test_installed_wheel_imports_and_prints_help_without_torch(bare):
     code = "import sys, elmo; print(elmo.__file__); print(*sys.modules); import torch"
     python = [str(bare / "bin" / "python"), "-c", code]
     # An empty environment, so that no variable adds a path.
@@ -142,7 +142,7 @@ def test_import_and_help_of_the_wheel_work_without_torch(bare):
     assert "embed" in shown.stdout
 
 
-def test_wheel_works_with_its_dependencies(bare):
+def test_installed_wheel_imports_elmo_class_with_its_dependencies(bare):
     (site,) = bare.glob("lib/python*/site-packages")
     done = subprocess.run(
         [sys.executable, "-c", "import elmo; print(elmo.ELMo, elmo.__file__)"],

@@ -1,4 +1,4 @@
-"""Tests of README and docs: code blocks run, the command-line page is current, links work."""
+"""Tests that code blocks in the README and docs run, links work and docs/cli.md is current."""
 
 import os
 import re
@@ -14,12 +14,12 @@ SHAPE = "(7, 512)"
 
 
 def blocks(page):
-    """Return (language, code) of each fenced block of a page."""
+    """Return the language and code of each fenced block in a page."""
     return re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
 @pytest.mark.long
-def test_code_blocks_of_readme_and_quickstart_run(tmp_path):
+def test_code_blocks_in_readme_and_quickstart_run_without_errors(tmp_path):
     # The pages share a folder, because later blocks use files of earlier ones.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     lines = [f"The cat number {number} sat on the mat ." for number in range(200)]
@@ -46,7 +46,7 @@ def test_code_blocks_of_readme_and_quickstart_run(tmp_path):
     assert SHAPE in output
 
 
-def test_command_line_page_is_current(monkeypatch):
+def test_command_line_page_matches_current_help_texts(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     import make_cli_page
 
@@ -55,7 +55,7 @@ def test_command_line_page_is_current(monkeypatch):
     )
 
 
-def test_relative_links_of_pages_exist():
+def test_relative_links_point_to_existing_files():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]
     for page in pages:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""Tests of wording: phrases that `docs/language.md` replaces do not come back."""
+"""Tests that code and docs do not contain the phrases that `docs/language.md` bans."""
 
 import ast
 import re
@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "elmo"
 FOLDERS = ("src", "tests", "docs", "benchmarks", "runs", "tools")
 SUFFIXES = {".c", ".h", ".md", ".py", ".sh", ".yaml"}
-# The guide and this test name the phrases themselves, and some files list names of earlier versions;
-# the command page is generated.
+# The guide and this test contain the banned phrases, and some files list names from earlier
+# versions. The command-line page is generated.
 EXEMPT = {
     "docs/language.md",
     "src/elmo/config/renamed.py",
@@ -70,7 +70,7 @@ LINK = re.compile(r"\]\([^)]*\)|https?://\S+")
 
 
 def files():
-    """Return every file that people read, relative to the repository."""
+    """Return the paths of all checked files, relative to the repository."""
     paths = [path for name in FOLDERS for path in (ROOT / name).rglob("*")]
     paths += [*ROOT.glob("*.md"), ROOT / "Makefile"]
     names = [path.relative_to(ROOT).as_posix() for path in paths if _is_text(path)]
@@ -83,7 +83,7 @@ def _is_text(path):
 
 
 def prose(name):
-    """Return the text of a file with code of Markdown pages blanked and underscores as spaces."""
+    """Return the text of a file, with underscores as spaces and without code in Markdown files."""
     text = (ROOT / name).read_text(encoding="utf-8")
     if name.endswith(".md"):
         for pattern in (FENCE, CODE):
@@ -92,7 +92,7 @@ def prose(name):
 
 
 def violations(text):
-    """Return one line for each banned phrase in a text."""
+    """Return a description of each banned phrase in a text."""
     return [
         f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0]!r} ({hint})"
         for pattern, hint in PATTERNS
@@ -105,12 +105,12 @@ def test_file_has_no_banned_phrase(name):
     assert violations(prose(name)) == []
 
 
-def test_banned_phrases_are_found():
+def test_violations_reports_each_banned_phrase():
     assert len(violations("the dials\nof the tokeniser, where none is named")) == 3
 
 
 def docstrings():
-    """Yield location and text of every docstring under src, benchmarks and runs."""
+    """Yield the location and text of every docstring in src, benchmarks and runs."""
     for path in sorted(
         path for name in ("src", "benchmarks", "runs") for path in (ROOT / name).rglob("*.py")
     ):

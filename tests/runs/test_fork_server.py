@@ -1,4 +1,4 @@
-"""Tests of the server that forks Python processes with all imports done."""
+"""Tests of the server that forks Python processes after all imports."""
 
 import importlib
 import subprocess
@@ -27,7 +27,7 @@ def fork_server(monkeypatch):
     return importlib.import_module("fork_server")
 
 
-def test_command_and_its_child_processes_are_forked(tmp_path):
+def test_commands_and_their_child_processes_run_in_forked_processes(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     shell = f'cd "{tmp_path}"; echo once | NAME=value "$PYTHON" script.py first; echo $?; exit 7'
     command = [sys.executable, str(RUNS / "fork_server.py"), "2", "bash", "-c", shell]
@@ -40,7 +40,7 @@ def test_command_and_its_child_processes_are_forked(tmp_path):
     assert (status, done.returncode) == ("1", 7)
 
 
-def test_fits_wait_for_free_slots_in_order_of_arrival(tmp_path, fork_server, monkeypatch):
+def test_task_fits_wait_for_free_slots_in_order_of_arrival(tmp_path, fork_server, monkeypatch):
     def request(name, *flags):
         arguments = ["-m", "elmo", "task", "fit", name, *flags] if flags else ["x.py", name]
         return fork_server.Request(None, [], arguments, "", {})

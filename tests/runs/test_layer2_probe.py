@@ -1,4 +1,4 @@
-"""Test of the layer 2 probe on a data set of two words."""
+"""Test of the layer 2 probe script on a data set of two words."""
 
 import pytest
 from conftest import RUNS
@@ -7,7 +7,7 @@ WORDS = "1\ta\t_\tDET\tDT\t_\t0\t_\t_\t_\n2\tbank\t_\tNOUN\tNN\t_\t0\t_\t_\t_\n"
 
 
 @pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs folder of a checkout")
-def test_table_has_a_row_for_each_tag_set_and_type_of_vector(tmp_path, script):
+def test_layer2_probe_prints_a_row_for_each_tag_set_and_vector_type(tmp_path, script):
     (tmp_path / "train.conllu").write_text(WORDS)
     # A tag that is not in the training set counts as wrong.
     (tmp_path / "test.conllu").write_text(WORDS.replace("NN", "NNP"))

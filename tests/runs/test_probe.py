@@ -1,4 +1,4 @@
-"""Tests of the table of probe results on data sets of a few lines."""
+"""Tests of the probe script on data sets of a few lines."""
 
 import importlib.util
 import sys
@@ -45,7 +45,7 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-def test_script_prints_table_and_reports_missing_data(
+def test_probe_script_prints_table_and_reports_missing_data(
     probe_module, data, tiny, tmp_path, monkeypatch, capsys
 ):
     tiny.save_pretrained(tmp_path / "model")
@@ -78,7 +78,7 @@ def test_script_prints_table_and_reports_missing_data(
         probe_module.main()
 
 
-def test_probe_rejects_unknown_probe_bad_limit_and_missing_data(probe_module, data, tiny):
+def test_probe_rejects_unknown_probe_invalid_limit_and_missing_data(probe_module, data, tiny):
     with pytest.raises(ConfigError, match=r"Unknown probe 'pas'. Expected one of: pos, wsd, geo"):
         probe_module.probe({"model": tiny}, data, probes=["pas"])
     with pytest.raises(ConfigError, match=r"limit must be at least 1 \(got 0\)"):
@@ -87,7 +87,7 @@ def test_probe_rejects_unknown_probe_bad_limit_and_missing_data(probe_module, da
         probe_module.probe({"model": tiny}, data / "lm1b")
 
 
-def test_geometry_probe_reads_another_text(probe_module, data, tiny, tmp_path):
+def test_geometry_probe_accepts_a_custom_text(probe_module, data, tiny, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("".join(f"a b c {number}\n" for number in range(6)), encoding="utf-8")
     table = probe_module.probe(
@@ -96,7 +96,7 @@ def test_geometry_probe_reads_another_text(probe_module, data, tiny, tmp_path):
     assert "of 3 words with 18 occurrences in 6 sentences" in str(table)
 
 
-def test_random_twin_has_same_config_and_seeded_weights(probe_module, tiny):
+def test_random_twin_has_same_config_and_weights_that_depend_on_seed(probe_module, tiny):
     twin = probe_module.random_twin(tiny)
     assert twin.config == tiny.config
     assert (twin.encode("a bank") != tiny.encode("a bank")).any()

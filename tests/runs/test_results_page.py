@@ -1,4 +1,4 @@
-"""The record of runs, the best hyperparameters, and the page made from them."""
+"""Tests of the record of runs, the selection of hyperparameters, and the results page."""
 
 import json
 import runpy
@@ -35,7 +35,7 @@ def write_run(out, name, values, shares=None, development=0.1):
     (out / name / "results.json").write_text(json.dumps({"runs": runs, "measure": "accuracy"}))
 
 
-def test_page_shows_sentence_pairs_qa_srl_and_coreference(tmp_path, script):
+def test_results_page_shows_sentence_pairs_qa_srl_and_coreference(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     for setup, value in (("static", 0.8), ("elmo", 0.85), ("input", 0.84)):
@@ -60,7 +60,7 @@ def test_page_shows_sentence_pairs_qa_srl_and_coreference(tmp_path, script):
     assert "| SQuAD, F1 |" not in page
 
 
-def test_page_in_docs_matches_the_record(monkeypatch):
+def test_results_page_in_docs_matches_the_recorded_runs(monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(RUNS)
     results = runpy.run_path(str(RUNS / "results.py"))
@@ -70,7 +70,7 @@ def test_page_in_docs_matches_the_record(monkeypatch):
     assert page == (docs / "results.md").read_text(encoding="utf-8")
 
 
-def test_page_shows_classification_scores_and_figures(tmp_path, script):
+def test_results_page_shows_classification_scores_and_figures(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     write_run(out, "ynat-static", [0.7, 0.8])
@@ -94,7 +94,7 @@ def test_page_shows_classification_scores_and_figures(tmp_path, script):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_runs_are_recorded_and_page_is_made_from_record(tmp_path, script):
+def test_runs_are_recorded_and_results_page_is_generated_from_the_record(tmp_path, script):
     pytest.importorskip("matplotlib")
     write_run(tmp_path / "first", "sst2-static", [1 / 3, 0.8])
     write_run(tmp_path / "first", "sst2-elmo", [0.7])
@@ -118,7 +118,7 @@ def test_runs_are_recorded_and_page_is_made_from_record(tmp_path, script):
         script("results.py", tmp_path / "first", "--docs", tmp_path)
 
 
-def test_gain_is_of_the_elmo_setup_with_best_development_score(tmp_path, script):
+def test_reported_gain_uses_elmo_setup_with_best_development_score(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     write_run(out, "sst5-static", [0.5])
@@ -137,7 +137,7 @@ def test_gain_is_of_the_elmo_setup_with_best_development_score(tmp_path, script)
     assert "| CoNLL-2003 NER, test F1 | 50.00 |  | **60.00** | 70.00 |  | +10.00 |" in page
 
 
-def test_best_run_uses_development_score_of_first_seed(tmp_path, script):
+def test_best_run_is_selected_by_development_score_of_first_seed(tmp_path, script):
     out, record = tmp_path / "out", tmp_path / "results.jsonl"
 
     def best(setup, *names):
@@ -166,7 +166,7 @@ def test_best_run_uses_development_score_of_first_seed(tmp_path, script):
     assert best("static", "rate", "dropout", "epochs") == "@0.03+epochs8\n"
 
 
-def test_page_uses_hyperparameters_that_do_best_with_all_seeds(tmp_path, script):
+def test_results_page_uses_hyperparameters_with_best_score_over_all_seeds(tmp_path, script):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     for name, value, development in (

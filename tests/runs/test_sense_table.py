@@ -1,4 +1,4 @@
-"""Test of the table of ambiguous words with a saved model."""
+"""Test of the script that prints a table of ambiguous words."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from elmo.embed.embedder import ELMo
 
 
 @pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs folder of a checkout")
-def test_script_prints_table_and_neighbors(tmp_path, script):
+def test_sense_table_script_prints_table_and_nearest_neighbors(tmp_path, script):
     text = dataclasses.replace(TINY.text, tokenizer="english")
     model = ELMo(random_model(dataclasses.replace(TINY, text=text)))
     model.save_pretrained(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Tests of the scripts around `elmo task`: static vectors, texts, TF-IDF, split sets, all runs."""
+"""Tests of the scripts that prepare data for `elmo task` and run all experiments."""
 
 import json
 import os
@@ -34,7 +34,7 @@ REVIEWS = "id\tdocument\tlabel\n" + "".join(f"{n}\ttext {n} .\t{n % 2}\n" for n 
 pytestmark = pytest.mark.skipif(not RUNS.is_dir(), reason="requires the runs folder of a checkout")
 
 
-def test_static_vectors_are_layer_0_of_all_words(tmp_path, script_bytes):
+def test_static_vectors_are_layer_0_vectors_of_all_words(tmp_path, script_bytes):
     ELMo(random_model()).save_pretrained(tmp_path / "elmo")
     (tmp_path / "train.txt").write_text(CONLL)
     (tmp_path / "test.txt").write_text(CONLL.replace("Kim", "Lee"))
@@ -48,7 +48,7 @@ def test_static_vectors_are_layer_0_of_all_words(tmp_path, script_bytes):
     np.testing.assert_allclose(table.vectors[1], expected)
 
 
-def test_static_vectors_cover_both_texts_of_a_pair(tmp_path, script_bytes):
+def test_static_vectors_include_words_of_both_sentences_of_a_pair(tmp_path, script_bytes):
     ELMo(random_model()).save_pretrained(tmp_path / "elmo")
     (tmp_path / "train.txt").write_text(SICK)
     vectors = tmp_path / "vectors.bin"
@@ -59,7 +59,7 @@ def test_static_vectors_cover_both_texts_of_a_pair(tmp_path, script_bytes):
     assert read_word_vectors(vectors).words == [".", "Kim", "did", "left", "n't", "stay"]
 
 
-def test_static_vectors_cover_parts_of_a_folder_and_gap(tmp_path, script_bytes):
+def test_static_vectors_include_words_of_litbank_splits_and_gap(tmp_path, script_bytes):
     ELMo(random_model()).save_pretrained(tmp_path / "elmo")
     folder = tmp_path / "coref-conll"
     folder.mkdir()
@@ -74,7 +74,7 @@ def test_static_vectors_cover_parts_of_a_folder_and_gap(tmp_path, script_bytes):
     assert read_word_vectors(vectors).words == [".", "Ann", "Eve", "Her", "left", "met", "n8", "n9"]
 
 
-def test_task_text_splits_training_and_development_text(tmp_path, script):
+def test_task_text_writes_separate_training_and_development_texts(tmp_path, script):
     (tmp_path / "train.txt").write_text(REVIEWS)
     script("task_text.py", "nsmc", tmp_path / "text", "--train", tmp_path / "train.txt")
     train, dev = ((tmp_path / "text" / f"{p}.txt").read_text() for p in ("train", "dev"))
@@ -119,7 +119,7 @@ def test_split_korean_splits_texts_into_morphemes(tmp_path, script, monkeypatch)
     assert json.loads(path.read_text(encoding="utf-8")) == [pair | split]
 
 
-def test_split_korean_needs_no_tokenizer_for_existing_files(tmp_path, script, monkeypatch):
+def test_split_korean_skips_existing_files_without_loading_tokenizer(tmp_path, script, monkeypatch):
     monkeypatch.setattr("elmo.text.tokenizer.get_tokenizer", None)
     (tmp_path / "out" / "klue-nli").mkdir(parents=True)
     for part in ("train", "dev"):
@@ -145,7 +145,7 @@ esac
 
 
 def check_call(arguments):
-    """Check that a script exists, or that an `elmo` command has only known flags."""
+    """Check that a script exists, or that an `elmo` command only uses known flags."""
     if arguments[:2] != ["-m", "elmo"]:
         assert arguments[0] == "-" or Path(arguments[0]).is_file()
         return
@@ -158,7 +158,7 @@ def check_call(arguments):
 
 @pytest.fixture
 def run_tasks(tmp_path, monkeypatch):
-    """Return a function that runs tasks.sh with a stub of Python and returns the stub's calls."""
+    """Return a function that runs tasks.sh with a stub for Python and returns the stub's calls."""
     stub, calls = tmp_path / "python", tmp_path / "calls"
     stub.write_text(STUB)
     stub.chmod(0o755)
@@ -183,12 +183,12 @@ def run_tasks(tmp_path, monkeypatch):
 
 
 def fits(calls):
-    """Return the flags of each fit by the name of its run."""
+    """Return the flags of each `elmo task fit` call, by run name."""
     return {Path(call[6]).name: call[7:] for call in calls if "fit" in call}
 
 
 @pytest.mark.parametrize("name", ["small-en.sh", "small-ko.sh"])
-def test_model_scripts_use_existing_scripts_and_known_flags(tmp_path, monkeypatch, name):
+def test_model_training_scripts_call_existing_scripts_with_known_flags(tmp_path, monkeypatch, name):
     for program, prefix in (("elmo", "-m elmo "), ("python", "")):
         (tmp_path / program).write_text(f'#!/usr/bin/env bash\necho "{prefix}$@" >> "$CALLS"\n')
         (tmp_path / program).chmod(0o755)
@@ -201,7 +201,7 @@ def test_model_scripts_use_existing_scripts_and_known_flags(tmp_path, monkeypatc
         check_call(call.split())
 
 
-def test_fits_use_seeds_static_vectors_and_tokenizer_of_the_set(run_tasks, monkeypatch):
+def test_task_fits_use_seeds_static_vectors_and_tokenizer_of_the_data_set(run_tasks, monkeypatch):
     monkeypatch.setenv("RATES", "")
     first, second = fits(run_tasks("conll2003")), fits(run_tasks("squad klue-nli"))
     assert set(second) == {
@@ -228,7 +228,7 @@ def test_fits_use_seeds_static_vectors_and_tokenizer_of_the_set(run_tasks, monke
     assert fits(run_tasks("sick"))["sick-output"][:2] == ["--seeds", "2"]
 
 
-def test_hyperparameters_are_searched_alike_with_and_without_elmo(run_tasks, monkeypatch):
+def test_same_hyperparameters_are_tried_with_and_without_elmo(run_tasks, monkeypatch):
     monkeypatch.setenv("BEST_RATE", "@0.002")
     monkeypatch.setenv("BEST", "@0.002+epochs16")
     flags_of = fits(run_tasks("ud-pos"))
@@ -267,7 +267,9 @@ def test_hyperparameters_are_searched_alike_with_and_without_elmo(run_tasks, mon
     assert "--test" in flags_of["ud-pos-static@0.002+epochs16"]
 
 
-def test_search_skips_values_of_the_preset_and_recorded_runs(tmp_path, run_tasks, monkeypatch):
+def test_hyperparameter_search_skips_preset_values_and_recorded_runs(
+    tmp_path, run_tasks, monkeypatch
+):
     monkeypatch.setenv("RATES", "0.002")
     monkeypatch.setenv("BEST_RATE", "@0.002")
     record = tmp_path / "record.jsonl"
@@ -283,7 +285,7 @@ def test_search_skips_values_of_the_preset_and_recorded_runs(tmp_path, run_tasks
     assert trials == {"0.002-try", *(f"{value}-try" for value in others)}
 
 
-def test_litbank_models_are_evaluated_on_gap(tmp_path, run_tasks, monkeypatch):
+def test_models_trained_on_litbank_are_evaluated_on_gap(tmp_path, run_tasks, monkeypatch):
     monkeypatch.setenv("BEST", "@0.004")
     calls = run_tasks("litbank")
     vectors_call = next(call for call in calls if call[0].endswith("static_vectors.py"))
@@ -298,7 +300,7 @@ def test_litbank_models_are_evaluated_on_gap(tmp_path, run_tasks, monkeypatch):
     assert all(call[0].endswith("best_run.py") for call in run_tasks("litbank"))
 
 
-def test_recorded_runs_are_skipped(tmp_path, run_tasks, monkeypatch):
+def test_runs_that_are_already_recorded_are_skipped(tmp_path, run_tasks, monkeypatch):
     record = tmp_path / "record.jsonl"
     record.write_text('{"run": "sick-elmo", "found": {}}\n{"run": "sick-input", "found": {}}\n')
     monkeypatch.setenv("RECORD", str(record))

@@ -25,7 +25,7 @@ def check(tmp_path, message):
         "x".upper() + "y" * 71,
     ],
 )
-def test_imperative_subject_passes(tmp_path, message):
+def test_imperative_commit_subject_is_accepted(tmp_path, message):
     assert check(tmp_path, message).returncode == 0
 
 
@@ -42,13 +42,13 @@ def test_imperative_subject_passes(tmp_path, message):
         ("Fixes the loader", "imperative"),
     ],
 )
-def test_other_subjects_are_rejected(tmp_path, message, problem):
+def test_invalid_commit_subject_is_rejected(tmp_path, message, problem):
     done = check(tmp_path, message)
     assert done.returncode == 1
     assert problem in done.stderr
 
 
-def test_pre_commit_runs_the_hook():
+def test_pre_commit_config_contains_the_commit_message_hook():
     config = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     assert "tools/check_commit_message.py" in config
     assert "commit-msg" in config
