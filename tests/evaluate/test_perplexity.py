@@ -46,7 +46,7 @@ CONFIG = dataclasses.replace(
     lstm=dataclasses.replace(TINY.lstm, projection_dim=16, cell_dim=10, cell_clip=0.7),
     n_softmax_words=len(VOCABULARY),
 )
-CLUSTERED = dataclasses.replace(CONFIG, softmax_cutoffs=(5, 9))
+ADAPTIVE_CONFIG = dataclasses.replace(CONFIG, softmax_cutoffs=(5, 9))
 
 
 def make_model(config=CONFIG, seed=0):
@@ -59,14 +59,14 @@ def network_of(model):
     return network
 
 
-def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **given):
+def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **options):
     words, split = corpus_of(SENTENCES)
-    windows = read_once(
-        split, n_streams=n_streams, n_steps=n_steps, reset=not carry, order=order, **given
+    segments = read_once(
+        split, n_streams=n_streams, n_steps=n_steps, reset=not carry, order=order, **options
     )
     network = network_of(model)
     wrapped = LanguageModel(bilm=network.bilm, regularization=RegularizationConfig())
-    return measure(wrapped, network.softmax, model_tables(model, words), windows, carry=carry)
+    return measure(wrapped, network.softmax, model_tables(model, words), segments, carry=carry)
 
 
 # ------------------------------------------------------------------------- slow implementation
@@ -75,9 +75,9 @@ def measured(model, *, carry=False, n_streams=2, n_steps=3, order="queue", **giv
 class SlowDirection:
     """Language model of one direction that reads one word at a time in float64."""
 
-    def __init__(self, model, side):
+    def __init__(self, model, direction):
         self.model = model
-        stack = ("forward_lstm", "backward_lstm")[side]
+        stack = ("forward_lstm", "backward_lstm")[direction]
         self.layers = []
         for depth in range(model.config.lstm.n_layers):
             start = f"bilm.{stack}.layers.{depth}."
@@ -105,9 +105,9 @@ class SlowDirection:
         for depth, weights in enumerate(self.layers):
             out = self.step(depth, weights, x)
             x = out + x if depth else out
-        chances = self.chances(x)
+        probabilities = self.probabilities(x)
         ids = VOCABULARY.ids
-        return -math.log(chances[ids.get(target, ids["<UNK>"])])
+        return -math.log(probabilities[ids.get(target, ids["<UNK>"])])
 
     def step(self, depth, weights, x):
         lstm = self.model.config.lstm
@@ -121,7 +121,7 @@ class SlowDirection:
         self.states[depth] = (h, c)
         return h
 
-    def chances(self, x):
+    def probabilities(self, x):
         if self.model.config.softmax_cutoffs:
             with torch.no_grad():
                 softmax = self.network.softmax.double()
@@ -133,19 +133,19 @@ class SlowDirection:
         return scores / scores.sum()
 
 
-def pairs_of(sentence, side):
+def pairs_of(sentence, direction):
     words = ["<S>", *sentence, "</S>"]
-    return list(itertools.pairwise(words[::-1] if side else words))
+    return list(itertools.pairwise(words[::-1] if direction else words))
 
 
 def slow_reset(model, sentences=SENTENCES):
     """Return the total loss of each direction, starting every sentence from a zero state."""
     totals = []
-    for side in (0, 1):
-        direction, total = SlowDirection(model, side), 0.0
+    for direction in (0, 1):
+        slow, total = SlowDirection(model, direction), 0.0
         for sentence in sentences:
-            direction.reset()
-            total += sum(itertools.starmap(direction.loss, pairs_of(sentence, side)))
+            slow.reset()
+            total += sum(itertools.starmap(slow.loss, pairs_of(sentence, direction)))
         totals.append(total)
     return totals
 
@@ -153,10 +153,10 @@ def slow_reset(model, sentences=SENTENCES):
 def slow_carry(model, n_streams, n_steps):
     """Return the total loss of each direction if streams share a queue and carry their state."""
     totals = []
-    for side in (0, 1):
-        queue = [pairs_of(sentence, side) for sentence in SENTENCES]
+    for direction in (0, 1):
+        queue = [pairs_of(sentence, direction) for sentence in SENTENCES]
         current = [[] for _ in range(n_streams)]
-        directions = [SlowDirection(model, side) for _ in range(n_streams)]
+        streams = [SlowDirection(model, direction) for _ in range(n_streams)]
         total = 0.0
         while queue or any(current):
             for row in range(n_streams):
@@ -164,7 +164,7 @@ def slow_carry(model, n_streams, n_steps):
                     if not current[row] and queue:
                         current[row] = queue.pop(0)
                     if current[row]:
-                        total += directions[row].loss(*current[row].pop(0))
+                        total += streams[row].loss(*current[row].pop(0))
         totals.append(total)
     return totals
 
@@ -178,7 +178,7 @@ COUNTS = [
 ]
 
 
-@pytest.mark.parametrize("config", [CONFIG, CLUSTERED], ids=["full", "adaptive"])
+@pytest.mark.parametrize("config", [CONFIG, ADAPTIVE_CONFIG], ids=["full", "adaptive"])
 def test_loss_with_reset_state_equals_slow_loop(config):
     model = make_model(config)
     sums = measured(model)
@@ -234,26 +234,28 @@ def test_measure_disables_dropout_and_restores_training_mode():
     model = make_model()
     words, split = corpus_of(SENTENCES)
     network = network_of(model)
-    regular = RegularizationConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
-    wrapped = LanguageModel(bilm=network.bilm, regularization=regular).train()
+    regularization = RegularizationConfig(dropout=0.5, weight_drop=0.5, embedding_dropout=0.5)
+    wrapped = LanguageModel(bilm=network.bilm, regularization=regularization).train()
     modes = []
     inner = wrapped.bilm.encoder.forward
     wrapped.bilm.encoder.forward = lambda rows: modes.append(wrapped.training) or inner(rows)
 
-    def windows():
+    def segments():
         yield from read_once(split, n_streams=2, n_steps=3, reset=True)
 
-    sums = measure(wrapped, network.softmax, model_tables(model, words), windows(), carry=False)
+    sums = measure(wrapped, network.softmax, model_tables(model, words), segments(), carry=False)
     assert torch.equal(sums, measured(model))
     assert wrapped.training
     assert set(modes) == {False}
 
-    def torn():
-        yield from itertools.islice(windows(), 1)
-        raise ValueError("torn")
+    def failing_segments():
+        yield from itertools.islice(segments(), 1)
+        raise ValueError("failed")
 
-    with pytest.raises(ValueError, match="torn"):
-        measure(wrapped, network.softmax, model_tables(model, words), torn(), carry=False)
+    with pytest.raises(ValueError, match="failed"):
+        measure(
+            wrapped, network.softmax, model_tables(model, words), failing_segments(), carry=False
+        )
     assert wrapped.training
     assert not wrapped.eval().training
 
@@ -262,9 +264,9 @@ def test_perplexity_with_zero_softmax_weights_is_the_vocabulary_size():
     """With equal logits, all words have the same probability."""
     model = make_model()
     weights = {n: v * 0 if n.startswith("softmax.") else v for n, v in model.weights.items()}
-    found = perplexity_of(measured(dataclasses.replace(model, weights=weights)))
-    assert found.forward == pytest.approx(len(VOCABULARY), rel=1e-6)
-    assert found.backward == pytest.approx(len(VOCABULARY), rel=1e-6)
+    metrics = perplexity_of(measured(dataclasses.replace(model, weights=weights)))
+    assert metrics.forward == pytest.approx(len(VOCABULARY), rel=1e-6)
+    assert metrics.backward == pytest.approx(len(VOCABULARY), rel=1e-6)
 
 
 # ------------------------------------------------------------------------- metrics and counts
@@ -273,10 +275,10 @@ def test_perplexity_with_zero_softmax_weights_is_the_vocabulary_size():
 def test_metrics_computed_from_sums_match_hand_calculation():
     # "ab c" and "d": 3 words, 2 ends, so 5 predictions; 3 + 2 + 1 and 2 + 1 characters.
     sums = torch.tensor([10.0, 20.0, 5, 3, 1, 9], dtype=torch.float64)
-    found = perplexity_of(sums)
-    assert found == Perplexity(2.0, 4.0, 5, 3, 1, 9)
-    assert found.loss == 3.0
-    values = found.values()
+    metrics = perplexity_of(sums)
+    assert metrics == Perplexity(2.0, 4.0, 5, 3, 1, 9)
+    assert metrics.loss == 3.0
+    values = metrics.values()
     assert values["forward"] == pytest.approx(math.e**2)
     assert values["backward"] == pytest.approx(math.e**4)
     assert values["mean"] == pytest.approx(math.e**3)
@@ -303,10 +305,10 @@ def test_counts_of_a_tiny_text_match_hand_count():
 
 
 def test_metrics_of_zero_predictions_are_finite():
-    found = perplexity_of(torch.zeros(perplexity.SUMS, dtype=torch.float64))
-    assert found.forward == 1.0
-    assert found.values()["bits_per_character"] == 0.0
-    assert found.unknown_rate == 0.0
+    metrics = perplexity_of(torch.zeros(perplexity.N_SUMS, dtype=torch.float64))
+    assert metrics.forward == 1.0
+    assert metrics.values()["bits_per_character"] == 0.0
+    assert metrics.unknown_rate == 0.0
 
 
 def test_perplexity_of_a_huge_loss_is_infinite():
@@ -337,19 +339,20 @@ def run(text, folder, **options):
 def test_evaluate_returns_loss_and_counts_of_the_slow_loop(text, folder):
     result = run(text, folder, keep_blank_lines=True)
     assert (result.model, result.state) == (folder, "reset")
-    found, expected = result.perplexity, slow_reset(make_model())
-    assert found.forward_loss == pytest.approx(expected[0] / COUNTS[0], rel=1e-5)
-    assert found.backward_loss == pytest.approx(expected[1] / COUNTS[0], rel=1e-5)
-    assert [found.n_predictions, found.n_words, found.n_unknown, found.n_characters] == COUNTS
+    metrics, expected = result.perplexity, slow_reset(make_model())
+    assert metrics.forward_loss == pytest.approx(expected[0] / COUNTS[0], rel=1e-5)
+    assert metrics.backward_loss == pytest.approx(expected[1] / COUNTS[0], rel=1e-5)
+    counts = [metrics.n_predictions, metrics.n_words, metrics.n_unknown, metrics.n_characters]
+    assert counts == COUNTS
     assert str(result).startswith(f"{folder}, state reset\nperplexity ")
     assert f"of {N_WORDS} words" in str(result)
 
 
 def test_evaluate_skips_blank_lines_by_default(text, folder):
-    found = run(text, folder).perplexity
-    assert found.n_predictions == COUNTS[0] - 1
+    metrics = run(text, folder).perplexity
+    assert metrics.n_predictions == COUNTS[0] - 1
     kept = [sentence for sentence in SENTENCES if sentence]
-    assert found.forward_loss * found.n_predictions == pytest.approx(
+    assert metrics.forward_loss * metrics.n_predictions == pytest.approx(
         slow_reset(make_model(), kept)[0], rel=1e-5
     )
 
@@ -362,9 +365,9 @@ def test_evaluate_with_carried_state_equals_slow_loop(text, folder):
 
 
 def test_drop_tail_skips_the_incomplete_last_batch(text, folder):
-    found = run(text, folder, batch_size=4, unroll=5, drop_tail=True).perplexity
-    assert 0 < found.n_predictions < COUNTS[0]
-    assert found.n_predictions % 20 == 0
+    metrics = run(text, folder, batch_size=4, unroll=5, drop_tail=True).perplexity
+    assert 0 < metrics.n_predictions < COUNTS[0]
+    assert metrics.n_predictions % 20 == 0
 
 
 def test_drop_tail_rejects_a_text_shorter_than_one_batch(text, folder):
@@ -398,10 +401,10 @@ def write_corpus(folder):
     """Write a prepared corpus with a training and a validation split, without `elmo prepare`."""
     words = list(dict.fromkeys(itertools.chain.from_iterable(SENTENCES)))
     numbers = {word: number for number, word in enumerate(words)}
-    spelled = [word.encode() for word in words]
+    encoded = [word.encode() for word in words]
     folder.mkdir()
-    (folder / "words.bin").write_bytes(b"".join(spelled))
-    (folder / "words.idx").write_bytes(np.cumsum([0, *map(len, spelled)]).tobytes())
+    (folder / "words.bin").write_bytes(b"".join(encoded))
+    (folder / "words.idx").write_bytes(np.cumsum([0, *map(len, encoded)]).tobytes())
     (folder / "counts.bin").write_bytes(np.ones(len(words), dtype=np.int64).tobytes())
     (folder / "vocab.txt").write_bytes(Vocabulary([*SPECIAL_TOKENS, *words]).to_bytes())
     splits = {"train": SENTENCES[:2], "valid": SENTENCES}
@@ -421,8 +424,8 @@ def write_corpus(folder):
 
 def test_evaluate_reads_splits_of_a_prepared_corpus(text, folder, tmp_path):
     corpus = write_corpus(tmp_path / "corpus")
-    found = run(corpus, folder, split="valid").perplexity
-    assert found == run(text, folder, keep_blank_lines=True).perplexity
+    metrics = run(corpus, folder, split="valid").perplexity
+    assert metrics == run(text, folder, keep_blank_lines=True).perplexity
     assert run(corpus, folder, split="train").perplexity.n_words == 10
 
 

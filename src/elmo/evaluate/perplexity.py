@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 # If more than this fraction of the words is out of vocabulary, the text was probably not tokenized
 # like the training text.
-MANY_UNKNOWN = 0.3
+MAX_UNKNOWN_RATE = 0.3
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,15 @@ class Perplexity:
 
     def __str__(self) -> str:
         """Return a report of several lines."""
-        figures = self.values()
+        values = self.values()
         return "\n".join(
             [
                 f"perplexity           forward {self.forward:,.3f}, backward {self.backward:,.3f}, "
                 f"mean {self.mean:,.3f}",
-                f"bits per character   {figures['bits_per_character']:.4f}   "
-                f"(forward {figures['forward_bits_per_character']:.4f}, backward "
-                f"{figures['backward_bits_per_character']:.4f})",
-                f"bits per word        {figures['bits_per_word']:.3f}",
+                f"bits per character   {values['bits_per_character']:.4f}   "
+                f"(forward {values['forward_bits_per_character']:.4f}, backward "
+                f"{values['backward_bits_per_character']:.4f})",
+                f"bits per word        {values['bits_per_word']:.3f}",
                 f"out of vocabulary    {self.unknown_rate:.2%} of {self.n_words:,} words, "
                 "predicted as <UNK>",
                 f"predictions          {self.n_predictions:,} of each direction",
@@ -139,14 +139,14 @@ def exp(loss: float) -> float:
 
 
 # Number of sums that `measure` returns: the losses of both directions and four counts.
-SUMS = 6
+N_SUMS = 6
 
 
 def measure(
     model: LanguageModel,
     softmax: Softmax,
     tables: TokenTables,
-    windows: Iterable[BPTTSegment],
+    segments: Iterable[BPTTSegment],
     *,
     carry: bool,
 ) -> Tensor:
@@ -158,65 +158,65 @@ def measure(
         model: Language model. It is switched to evaluation mode during the call.
         softmax: Softmax of the model.
         tables: Tables for the words in the text.
-        windows: BPTT segments that cover the text once.
+        segments: BPTT segments that cover the text once.
         carry: Whether to always carry the LSTM state over. If False, the state is reset at the
             positions marked in the segments.
 
     Returns:
-        Sums on the CPU, (SUMS,), float64: forward loss, backward loss, and the numbers of
+        Sums on the CPU, (N_SUMS,), float64: forward loss, backward loss, and the numbers of
         predictions, words, unknown words and characters.
     """
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
-    sums = torch.zeros(SUMS, dtype=torch.float64)
+    sums = torch.zeros(N_SUMS, dtype=torch.float64)
     state: LSTMState | None = None
     try:
         with torch.no_grad():
-            for window in windows:
-                if state is None or state.batch != window.real.shape[1]:
+            for segment in segments:
+                if state is None or state.batch != segment.real.shape[1]:
                     lstm = model.bilm.config.lstm
-                    state = LSTMState.zeros(lstm, window.real.shape[1], device=device)
-                losses, state = _window_losses(model, softmax, tables, window, state, carry)
-                sums += _sums(losses, tables, window)
+                    state = LSTMState.zeros(lstm, segment.real.shape[1], device=device)
+                losses, state = _segment_losses(model, softmax, tables, segment, state, carry)
+                sums += _segment_sums(losses, tables, segment)
     finally:
         model.train(was_training)
     return sums
 
 
-def _window_losses(
+def _segment_losses(
     model: LanguageModel,
     softmax: Softmax,
     tables: TokenTables,
-    window: BPTTSegment,
+    segment: BPTTSegment,
     state: LSTMState,
     carry: bool,
 ) -> tuple[Tensor, LSTMState]:
     """Return the loss of each prediction, (2, predictions), and the final LSTM state."""
-    batch, device = tables.batch(window), state.h.device
+    batch, device = tables.batch(segment), state.h.device
     rows, index, targets, resets = (
         torch.from_numpy(array).to(device)
         for array in (tables.rows[batch.words], batch.index, batch.targets, batch.resets)
     )
     hidden, h, c = model(rows.long(), index, None if carry else resets, state.h, state.c)
     losses = [
-        exact_losses(softmax, hidden[side].flatten(0, 1), targets[side].flatten())
-        for side in (0, 1)
+        exact_losses(softmax, hidden[direction].flatten(0, 1), targets[direction].flatten())
+        for direction in (0, 1)
     ]
     return torch.stack(losses), LSTMState(h, c)
 
 
-def _sums(losses: Tensor, tables: TokenTables, window: BPTTSegment) -> Tensor:
-    real = torch.from_numpy(window.real.ravel())
-    summed = losses.double().cpu()[:, real].sum(dim=1)
-    aims = window.targets[0][window.real]
+def _segment_sums(losses: Tensor, tables: TokenTables, segment: BPTTSegment) -> Tensor:
+    real = torch.from_numpy(segment.real.ravel())
+    loss_sums = losses.double().cpu()[:, real].sum(dim=1)
+    targets = segment.targets[0][segment.real]
     counts = [
-        len(aims),
-        (aims > 1).sum(),
-        tables.unknown[aims].sum(),
-        tables.characters[aims].sum(),
+        len(targets),
+        (targets > 1).sum(),
+        tables.unknown[targets].sum(),
+        tables.characters[targets].sum(),
     ]
-    return torch.cat([summed, torch.tensor(counts, dtype=torch.float64)])
+    return torch.cat([loss_sums, torch.tensor(counts, dtype=torch.float64)])
 
 
 def perplexity_of(sums: Tensor) -> Perplexity:
@@ -245,14 +245,14 @@ class EvaluateResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        found = self.perplexity
+        perplexity = self.perplexity
         counts = {
-            "n_predictions": found.n_predictions,
-            "n_words": found.n_words,
-            "n_unknown": found.n_unknown,
-            "n_characters": found.n_characters,
+            "n_predictions": perplexity.n_predictions,
+            "n_words": perplexity.n_words,
+            "n_unknown": perplexity.n_unknown,
+            "n_characters": perplexity.n_characters,
         }
-        return {"model": self.model, "state": self.state, **found.values(), **counts}
+        return {"model": self.model, "state": self.state, **perplexity.values(), **counts}
 
     def __str__(self) -> str:
         """Return the result as text of several lines."""
@@ -266,14 +266,14 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             raise ConfigError(f"{name} must be at least 1 (got {getattr(config, name)}).")
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state must be reset or carry (got {config.state!r}).")
-    found = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)
-    words, split = _text(config, found)
-    tables = model_tables(found, words)
-    network = ELMoNetwork(config=found.config)
-    network.load_state_dict(dict(found.weights))
+    model = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)
+    words, split = _read_text(config, model)
+    tables = model_tables(model, words)
+    network = ELMoNetwork(config=model.config)
+    network.load_state_dict(dict(model.weights))
     move(network, config.device or default_device())
     assert network.softmax is not None
-    windows = read_once(
+    segments = read_once(
         split,
         n_streams=config.batch_size,
         n_steps=config.unroll,
@@ -285,7 +285,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             LanguageModel(bilm=network.bilm, regularization=RegularizationConfig()),
             network.softmax,
             tables,
-            _counted(windows, progress),
+            _with_progress(segments, progress),
             carry=config.state == "carry",
         )
     if not sums[2]:
@@ -294,9 +294,9 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             "incomplete batches. Use a smaller batch_size or unroll."
         )
     result = EvaluateResult(perplexity_of(sums), config.model, config.state)
-    tokenizer = found.config.text.tokenizer
-    is_split = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
-    if result.perplexity.unknown_rate > MANY_UNKNOWN and not is_split:
+    tokenizer = model.config.text.tokenizer
+    is_tokenized = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
+    if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE and not is_tokenized:
         logger.warning(
             "%.0f %% of the words are out of vocabulary. The model was trained on text tokenized "
             "with %s; use --raw to tokenize this text in the same way.",
@@ -306,13 +306,13 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     return result
 
 
-def _counted(windows: Iterable[BPTTSegment], progress: Progress) -> Iterable[BPTTSegment]:
-    for window in windows:
-        yield window
-        progress.advance(int(window.real.sum()))
+def _with_progress(segments: Iterable[BPTTSegment], progress: Progress) -> Iterable[BPTTSegment]:
+    for segment in segments:
+        yield segment
+        progress.advance(int(segment.real.sum()))
 
 
-def _text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Split]:
+def _read_text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Split]:
     if len(config.text) == 1 and is_corpus(Path(config.text[0])):
         corpus = Corpus.open(Path(config.text[0]))
         if config.split not in corpus.splits:
