@@ -71,7 +71,7 @@ class Forward:
             shape: Sizes and options.
             flags: RESET and PADDING flags of each row at each step, (directions, time, batch).
                 None: no flags are set.
-            tensors: x, weight_ih, weight_hh, bias, weight_hr, h and c of each direction.
+            tensors: X, weight_ih, weight_hh, bias, weight_hr, h and c of each direction.
         """
         self.shape = shape
         self.plan = shape.plan

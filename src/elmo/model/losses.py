@@ -164,10 +164,10 @@ def sampled_losses(
         hidden: Hidden vectors, (predictions, dim).
         true_weight: Softmax rows of the targets, (predictions, dim).
         true_bias: Biases of the targets, (predictions,).
-        true_log_expected: ln q of the targets, (predictions,).
+        true_log_expected: Ln q of the targets, (predictions,).
         sampled_weight: Softmax rows of the candidates, (candidates, dim).
         sampled_bias: Biases of the candidates, (candidates,).
-        sampled_log_expected: ln q of the candidates, (candidates,).
+        sampled_log_expected: Ln q of the candidates, (candidates,).
         targets: Word ids of the targets, (predictions,).
         sampled: Word ids of the candidates, (candidates,).
 
