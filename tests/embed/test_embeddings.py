@@ -54,7 +54,7 @@ def written(home, tmp_path):
 
 @pytest.mark.parametrize("layers", ["average", "all"])
 @pytest.mark.parametrize("name", ["out.parquet", "out.h5", "out.hdf5", "out.npz"])
-def test_open_embeddings_returns_the_vectors_of_encode_from_a_single_file(
+def test_open_embeddings_on_a_single_file_returns_the_same_vectors_as_encode(
     written, expected, name, layers
 ):
     with open_embeddings(written(name, layers=layers)) as sentences:

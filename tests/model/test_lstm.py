@@ -97,7 +97,7 @@ def test_updated_state_keeps_rows_that_are_not_replaced():
     assert torch.equal(mixed.c[:, :, 2:], table.c[:, :, 2:])
 
 
-def test_updated_state_grows_if_there_are_more_new_rows():
+def test_updated_state_grows_if_the_new_state_has_more_rows():
     new = random_state(4, seed=5)
     grown = random_state(2).updated(new)
     assert torch.equal(grown.h, new.h)

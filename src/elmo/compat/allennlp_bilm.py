@@ -1,6 +1,6 @@
 """The biLM behind the AllenNLP classes: adds boundary tokens and carries state between calls.
 
-The parameters are registered under AllenNLP's names and with its signs. For each call they are
+The parameters use AllenNLP's names and sign conventions. For each call they are
 mapped to the weights of `elmo.model.bilm.BiLM`, which does the computation.
 """
 

@@ -23,10 +23,10 @@ SHOWN = ("play", "bank")
 
 @dataclass(frozen=True)
 class SensesResult:
-    """Result of the first step.
+    """Result of the first part of the demo.
 
     Attributes:
-        found: Nearest occurrences of each occurrence.
+        found: Nearest neighbors of each occurrence of the words.
         seconds: Time taken, including loading the model.
     """
 

@@ -253,7 +253,7 @@ def _opened_writer(path: Path, make: Callable[[Path], VectorWriter]) -> Iterator
 
 
 def _abandon(writer: VectorWriter) -> None:
-    """Close the file of a failed run, ignoring errors, because a full disk causes further ones."""
+    """Close the file of a failed run. Ignore errors: closing also fails if the disk is full."""
     try:
         writer.close()
     except Exception:

@@ -78,7 +78,7 @@ def import_weights(
 
 
 def export_weights(table: Sequence[Rule], weights: Mapping[str, Tensor]) -> dict[str, Array]:
-    """Convert weights to foreign arrays; the inverse of `import_weights`."""
+    """Convert weights to the names and layout of another program; see `import_weights`."""
     arrays: dict[str, Array] = {}
     for rule in table:
         converted = rule.write([weights[name].float().cpu().numpy() for name in rule.names])

@@ -1,7 +1,7 @@
 """LSTM kernel for CPUs that uses the native library, without gradients.
 
-A task computes one direction for a range of rows, a few time steps per turn. No task waits for
-another one. The result of a row does not depend on the other rows, bit for bit. Therefore rows with
+Each thread task computes one direction for a range of rows, in chunks of a few time steps. Tasks do
+not wait for each other. The result of a row does not depend on the other rows, bit for bit. Therefore rows with
 a common prefix are computed only once until they differ, and the result of the first step (the
 begin-of-sentence token) is cached.
 """

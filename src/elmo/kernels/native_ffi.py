@@ -57,7 +57,7 @@ def format_for(precision: Precision) -> NumberFormat:
 
 
 def projection_format(number_format: NumberFormat) -> NumberFormat:
-    """Return the number format of the LSTM projection, given the format of all other products."""
+    """Return the number format of the LSTM projection, given that of all other matmuls."""
     number = native_function("projection_format")(FORMAT_IDS[number_format])
     return next(name for name, value in FORMAT_IDS.items() if value == number)
 

@@ -124,7 +124,7 @@ class NearestOccurrenceFinder(LookupEstimator):
     preset: ClassVar[str] = "nearest"
 
     def _example(self, text: Any, split: SplitFunction, number: int) -> Example:
-        """Return an example with all words of a sentence; an `Example` is returned unchanged."""
+        """Convert a sentence to an `Example`; an `Example` is returned unchanged."""
         if isinstance(text, Example):
             return text
         words = tuple(split(text) if isinstance(text, str) else text)

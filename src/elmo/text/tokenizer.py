@@ -117,7 +117,7 @@ class CharacterTokenizer:
     name = "characters"
 
     def __init__(self) -> None:
-        """Compile the rule, once per process."""
+        """Look up the regular expression, which is compiled once per process."""
         self._pattern = _character_pattern()
 
     def tokens(self, text: str) -> list[Token]:
