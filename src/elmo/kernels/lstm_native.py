@@ -1,9 +1,9 @@
 """LSTM kernel for CPUs that uses the native library, without gradients.
 
 Each thread task computes one direction for a range of rows, in chunks of a few time steps. Tasks do
-not wait for each other. The result of a row does not depend on the other rows, bit for bit. Therefore rows with
-a common prefix are computed only once until they differ, and the result of the first step (the
-begin-of-sentence token) is cached.
+not wait for each other. The result of a row does not depend on the other rows, bit for bit.
+Therefore rows with a common prefix are computed only once until they differ, and the result of the
+first step (the begin-of-sentence token) is cached.
 """
 
 import ctypes
