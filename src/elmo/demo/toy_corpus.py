@@ -7,7 +7,7 @@ words are so different that a model trained on the first text does not know the 
 import random
 from collections.abc import Iterator
 
-PEOPLE = ["Anna", "Bert", "Clara", "David", "Emma", "Felix", "my sister", "our neighbor"]
+PEOPLE = ["Anna", "Bert", "Clara", "David", "Emma", "Felix", "my sister", "our neighbour"]
 TOWN = {
     "person": PEOPLE,
     "animal": ["heron", "fox", "otter", "duck", "dog", "swan"],
@@ -17,10 +17,10 @@ TOWN = {
     "plant": ["reeds", "willows", "flowers", "grass", "nettles"],
     "rest": ["sat", "slept", "waited", "stood", "rested"],
     "money": ["money", "coins", "savings", "notes", "wages"],
-    "paper": ["loan", "check", "account", "mortgage", "letter"],
+    "paper": ["loan", "cheque", "account", "mortgage", "letter"],
     "clerk": ["clerk", "manager", "guard", "cashier"],
-    "act": ["opened", "closed", "signed", "checked", "rejected"],
-    "street": ["High Street", "Mill Road", "the market square", "the corner"],
+    "act": ["opened", "closed", "signed", "checked", "refused"],
+    "street": ["High Street", "Mill Lane", "the market square", "the corner"],
     "day": ["on Monday", "in the morning", "after lunch", "last week", "every Friday"],
     "season": ["in spring", "in summer", "at dawn", "at night", "before the rain"],
 }
