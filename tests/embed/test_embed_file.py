@@ -45,7 +45,7 @@ def run(tmp_path, model, text):
         result = embed(
             EmbedConfig(str(source), str(out), model=str(tmp_path / "model"), **settings)
         )
-        assert result.output == str(out)
+        assert result.out == str(out)
         return out
 
     return call
@@ -199,7 +199,7 @@ def test_embed_rejects_invalid_paths_and_options(run, tmp_path, text):
         run(source=tmp_path)
     with pytest.raises(ConfigError, match=r"\.h5, \.hdf5, \.parquet, \.npz"):
         run("out.csv")
-    with pytest.raises(OutputError, match="there is no folder"):
+    with pytest.raises(OutputError, match="does not exist"):
         run("nowhere/out.h5")
     (tmp_path / "folder.h5").mkdir()
     with pytest.raises(OutputError, match="it is a folder"):
@@ -257,7 +257,7 @@ def test_full_disk_is_reported_as_a_one_line_error(tmp_path, model, text, name):
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    assert done.stderr.startswith("elmo: cannot write")
+    assert done.stderr.startswith("elmo: Cannot write")
     assert done.stderr.count("\n") == 1
     assert_nothing_left(tmp_path)
 
