@@ -1,4 +1,4 @@
-"""Truncated BPTT segments: fixed-length pieces of continuous token streams, without padding.
+"""Truncated BPTT segments: fixed-length segments of continuous token streams, without padding.
 
 A sentence of n words yields n + 1 prediction pairs of an input and its target. The forward
 direction reads `<S> w1 ... wn` and predicts `w1 ... wn </S>`; the backward direction reads `</S> wn
