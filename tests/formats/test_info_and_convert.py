@@ -43,8 +43,7 @@ class TestInfo:
         assert from_dict(ModelConfig, data.pop("config")) == model.config
         assert data.pop("notes") == list(model.notes)
         assert data.pop("training") == (model.training or {})
-        rows = {name.lower().replace(" ", "_"): value for name, value in result.rows.items()}
-        assert data == rows
+        assert data == result.rows
 
     def test_info_prints_aligned_table(self, tmp_path):
         folder = SOURCES["checkpoint"].make(tmp_path)["source"]

@@ -9,7 +9,7 @@ from conftest import TINY, random_model
 from sources import SOURCES
 
 from elmo.formats.load import read
-from elmo.formats.model_card import describe, model_card
+from elmo.formats.model_card import describe, label, model_card
 
 
 @pytest.mark.parametrize(
@@ -19,32 +19,32 @@ from elmo.formats.model_card import describe, model_card
             "hdf5, plain",
             {
                 "format": "bilm-tf / AllenNLP HDF5",
-                "vector dimension": 16,
+                "vector_dimension": 16,
                 "layers": 3,
                 "tokenizer": "none recorded (whitespace)",
                 "characters": "UTF-8 bytes, 12 per word",
-                "character CNN": "dimension 4, filters 1x4 2x8 3x8, relu, 1 highway",
-                "LSTM": "2 layers, cell 16, projection 8, clips 3 and 3, with residual",
+                "character_cnn": "dimension 4, filters 1x4 2x8 3x8, relu, 1 highway",
+                "lstm": "2 layers, cell 16, projection 8, clips 3 and 3, with residual",
                 "mixes": 1,
                 "softmax": "none",
             },
         ),
-        ("hdf5, no clips", {"LSTM": "2 layers, cell 16, projection 8, clips none and none, with"}),
-        ("hdf5, no residual", {"LSTM": "2 layers, cell 16, projection 8, clips 3 and 3, without"}),
+        ("hdf5, no clips", {"lstm": "2 layers, cell 16, projection 8, clips none and none, with"}),
+        ("hdf5, no residual", {"lstm": "2 layers, cell 16, projection 8, clips 3 and 3, without"}),
         ("hdf5, softmax included", {"softmax": "8 words"}),
         (
             "hdf5, word ids",
             {
                 "characters": "none (word ids)",
-                "word embeddings": "8 words, dimension 8, the only input",
+                "word_embeddings": "8 words, dimension 8, the only input",
             },
         ),
-        ("hdf5, token embeddings", {"word embeddings": "8 words, dimension 8, precomputed"}),
+        ("hdf5, token embeddings", {"word_embeddings": "8 words, dimension 8, precomputed"}),
         (
             "many langs",
             {
                 "characters": "dictionary of 16 code points, 12 per word",
-                "word embeddings": "7 words, dimension 6, used with characters",
+                "word_embeddings": "7 words, dimension 6, used with characters",
             },
         ),
         ("bare module, two mixes", {"mixes": 2}),
@@ -57,8 +57,8 @@ def test_describe_returns_architecture(tmp_path, name, rows):
             assert str(actual[key]).startswith(value)
         else:
             assert actual[key] == value
-    assert ("character CNN" in actual) == (name != "hdf5, word ids")
-    assert ("word embeddings" in actual) == ("word embeddings" in rows)
+    assert ("character_cnn" in actual) == (name != "hdf5, word ids")
+    assert ("word_embeddings" in actual) == ("word_embeddings" in rows)
 
 
 def test_describe_returns_recorded_tokenizer():
@@ -73,7 +73,7 @@ class TestModelCard:
         assert yaml.safe_load(header)["library_name"] == "elmo-torch"
         assert "from elmo import ELMo" in text
         for name, value in describe(model).items():
-            assert f"| {name} | {value} |" in text
+            assert f"| {label(name)} | {value} |" in text
         assert "- n_characters was corrected\n- clips were assumed\n" in text
         assert card.endswith("\n")
 

@@ -9,7 +9,7 @@ from elmo.config.serialization import to_dict
 from elmo.errors import ConfigError
 from elmo.formats import bilm_hdf5, model_folder, onnx_folder
 from elmo.formats.load import read
-from elmo.formats.model_card import describe
+from elmo.formats.model_card import describe, label
 from elmo.formats.training_record import with_labels
 
 _FORMATS = ("native", "allennlp", "onnx")
@@ -20,7 +20,7 @@ class InfoResult:
     """Description of a model.
 
     Attributes:
-        rows: Format, architecture and vocabulary as labeled values.
+        rows: Format, architecture and vocabulary.
         notes: Corrections and assumptions made while reading.
         config: Model config as JSON-compatible data.
         training: Training record of the model.
@@ -33,13 +33,13 @@ class InfoResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as JSON-compatible data."""
-        rows = {name.lower().replace(" ", "_"): value for name, value in self.rows.items()}
         details = {"training": self.training, "notes": list(self.notes), "config": self.config}
-        return {**rows, **details}
+        return {**self.rows, **details}
 
     def __str__(self) -> str:
         """Return the rows as a table, followed by one line per note."""
-        rows = {**self.rows, **with_labels(self.training)}
+        rows = {label(name): value for name, value in self.rows.items()}
+        rows |= with_labels(self.training)
         width = max(map(len, rows))
         lines = [
             f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}"

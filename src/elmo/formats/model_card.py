@@ -43,7 +43,7 @@ def model_card(model: Pretrained, storage: Storage = "float32") -> str:
         "",
         "| | |",
         "| --- | --- |",
-        *(f"| {name} | {value} |" for name, value in describe(model).items()),
+        *(f"| {label(name)} | {value} |" for name, value in describe(model).items()),
     ]
     if model.training:
         lines += ["", "## Training", "", "| | |", "| --- | --- |"]
@@ -87,7 +87,7 @@ def onnx_card(model: Pretrained, storage: Storage) -> str:
         "including the boundary tokens at both ends of a sentence; 0 at padding on the right |",
         f"| output | `layers`, float32, ({config.n_layers}, batch, time, {config.dim}): layer 0 is "
         "independent of context, the others depend on the sentence; 0 at padding |",
-        *(f"| {name} | {value} |" for name, value in rows.items()),
+        *(f"| {label(name)} | {value} |" for name, value in rows.items()),
         "",
         f"{_GRAPH_STORAGE_TEXTS[storage]} Batch size and length are dynamic; every sentence starts "
         "from the zero state. `config.json` (`model.text`) defines how words are converted to ids, "
@@ -97,8 +97,13 @@ def onnx_card(model: Pretrained, storage: Storage) -> str:
     return "\n".join(lines) + "\n"
 
 
+def label(key: str) -> str:
+    """Return the label of a key of `describe`, for people."""
+    return {"character_cnn": "character CNN", "lstm": "LSTM"}.get(key, key.replace("_", " "))
+
+
 def describe(model: Pretrained) -> dict[str, str | int]:
-    """Return the format, architecture and size of a model as labeled values."""
+    """Return the format, architecture and size of a model; `label` returns the label of a key."""
     config = model.config
     encoder, lstm = config.encoder, config.lstm
     clips = [
@@ -107,24 +112,24 @@ def describe(model: Pretrained) -> dict[str, str | int]:
     rows: dict[str, str | int] = {
         "format": model.origin,
         "parameters": model.n_parameters,
-        "vector dimension": config.dim,
+        "vector_dimension": config.dim,
         "layers": config.n_layers,
         "tokenizer": config.text.tokenizer or "none recorded (whitespace)",
         "characters": _characters(config),
     }
     if encoder.n_characters:
         filters = " ".join(f"{width}x{count}" for width, count in encoder.filters)
-        rows["character CNN"] = (
+        rows["character_cnn"] = (
             f"dimension {encoder.character_dim}, filters {filters}, {encoder.activation}, "
             f"{encoder.n_highway} highway"
         )
     if encoder.n_words:
         role = "used with characters" if encoder.word_role == "join" else "precomputed"
         role = role if encoder.n_characters else "the only input"
-        rows["word embeddings"] = (
+        rows["word_embeddings"] = (
             f"{encoder.n_words - 1} words, dimension {encoder.word_dim}, {role}"
         )
-    rows["LSTM"] = (
+    rows["lstm"] = (
         f"{lstm.n_layers} layers, cell {lstm.cell_dim}, projection {lstm.projection_dim}, clips "
         f"{clips[0]} and {clips[1]}, {'with' if lstm.residual else 'without'} residual"
     )
