@@ -10,8 +10,22 @@ from pathlib import Path
 MAX_LENGTH = 72
 # Verbs that end like a third person or a past tense, but are imperative.
 IMPERATIVE = {"Access", "Address", "Bypass", "Compress", "Embed", "Feed", "Focus", "Need", "Pass"}
-IMPERATIVE |= {"Bring", "Canvas", "Discuss", "Express", "Process", "Seed", "Speed", "Suppress"}
-NOT_IMPERATIVE = re.compile(r"\w+(ed|ing|s)")
+IMPERATIVE |= {
+    "Bring",
+    "Canvas",
+    "Assess",
+    "Discuss",
+    "Dismiss",
+    "Exceed",
+    "Express",
+    "Process",
+    "Seed",
+    "Speed",
+    "Suppress",
+}
+NOT_IMPERATIVE = re.compile(
+    r"\w+(ed|ing|s)|[Tt]he|An?|What|When|Where|Which|How|New|No|One|Made|Wrote|Now|Also"
+)
 
 
 def problems(message: str) -> list[str]:

@@ -185,7 +185,7 @@ class SectionedCommand(TyperCommand):
                 default = f"{parameter.param_type_name.capitalize()}s"
                 title = getattr(parameter, "rich_help_panel", None) or default
                 sections.setdefault(title, []).append(record)
-        for title, records in sections.items():
+        for title, records in sorted(sections.items(), key=lambda item: item[0] != "Arguments"):
             with formatter.section(title):
                 formatter.write_dl(records)
 

@@ -40,6 +40,8 @@ def test_imperative_commit_subject_is_accepted(tmp_path, message):
         ("Fixed the loader", "imperative"),
         ("Fixing the loader", "imperative"),
         ("Fixes the loader", "imperative"),
+        ("The loader is fixed", "imperative"),
+        ("What bytes lose is tested", "imperative"),
     ],
 )
 def test_invalid_commit_subject_is_rejected(tmp_path, message, problem):
