@@ -12,7 +12,7 @@ SOURCE = ROOT / "src" / "elmo"
 FOLDERS = ("src", "tests", "docs", "benchmarks", "runs", "tools")
 SUFFIXES = {".c", ".h", ".md", ".py", ".sh", ".yaml"}
 # The guide and this test contain the banned phrases, and some files list names from earlier
-# versions. The command-line page is generated.
+# versions. The toy corpus is training text.
 EXEMPT = {
     "docs/language.md",
     "src/elmo/config/renamed.py",
@@ -22,6 +22,8 @@ EXEMPT = {
     "tests/tasks/test_renamed_records.py",
     "tests/test_wording.py",
 }
+# Single phrases that a file needs, such as keys in files from earlier versions.
+ALLOWED = {"src/elmo/corpus/bptt_segments.py": ["lanes"]}
 
 # A phrase to avoid, as a regular expression over text with underscores as spaces, and what to
 # write instead.
@@ -58,7 +60,7 @@ BRITISH = (
     r"(?:e|ed|er|ers|es|ing|ation|ations)",
     r"(?:neighbour|behaviour|colour|favour|honour)\w*",
     r"licence\w*",
-    r"(?:un)?labell\w+|cancelled|travell\w+|modell\w+",
+    r"(?:un)?labell\w+|travell\w+|modell\w+",
     r"(?:centre|metre|grey)s?",
     r"analys(?:e|ed|ing)",
 )
@@ -75,7 +77,7 @@ def files():
     paths = [path for name in FOLDERS for path in (ROOT / name).rglob("*")]
     paths += [*ROOT.glob("*.md"), ROOT / "Makefile"]
     names = [path.relative_to(ROOT).as_posix() for path in paths if _is_text(path)]
-    return sorted(name for name in names if name not in EXEMPT and not name.startswith("docs/cli"))
+    return sorted(name for name in names if name not in EXEMPT)
 
 
 def _is_text(path):
@@ -84,8 +86,10 @@ def _is_text(path):
 
 
 def prose(name):
-    """Return the text of a file, with underscores as spaces and without code in Markdown files."""
+    """Return the text to check: underscores become spaces, and Markdown code is removed."""
     text = (ROOT / name).read_text(encoding="utf-8")
+    for phrase in ALLOWED.get(name, []):
+        text = text.replace(f'"{phrase}"', '""')
     if name.endswith(".md"):
         for pattern in (FENCE, CODE):
             text = pattern.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
@@ -111,10 +115,8 @@ def test_violations_reports_each_banned_phrase():
 
 
 def docstrings():
-    """Yield the location and text of every docstring in src, benchmarks and runs."""
-    for path in sorted(
-        path for name in ("src", "benchmarks", "runs") for path in (ROOT / name).rglob("*.py")
-    ):
+    """Yield the location and text of every docstring."""
+    for path in sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 if text := ast.get_docstring(node):
@@ -131,7 +133,7 @@ def test_class_names_are_unique_in_the_package():
     names = Counter(
         node.name
         for path in SOURCE.rglob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []

@@ -9,22 +9,13 @@ from pathlib import Path
 
 MAX_LENGTH = 72
 # Verbs that end like a third person or a past tense, but are imperative.
-IMPERATIVE = {"Access", "Address", "Bypass", "Compress", "Embed", "Feed", "Focus", "Need", "Pass"}
-IMPERATIVE |= {
-    "Bring",
-    "Canvas",
-    "Assess",
-    "Discuss",
-    "Dismiss",
-    "Exceed",
-    "Express",
-    "Process",
-    "Seed",
-    "Speed",
-    "Suppress",
-}
+IMPERATIVE = set(
+    "Access Address Assess Bring Bypass Compress Discuss Dismiss Embed Exceed Express Feed Focus "
+    "Need Pass Process Seed Speed Suppress".split()
+)
+# Other verb forms, and common first words of subjects without an imperative.
 NOT_IMPERATIVE = re.compile(
-    r"\w+(ed|ing|s)|[Tt]he|An?|What|When|Where|Which|How|New|No|One|Made|Wrote|Now|Also"
+    r"\w+(ed|ing|s)|The|An?|What|When|Where|Which|How|New|No|One|Made|Wrote|Now|Also"
 )
 
 

@@ -7,7 +7,6 @@ import pytest
 from elmo import config as configs
 from elmo.config import PretrainConfig, TaskConfig
 from elmo.config.renamed import (
-    REMOVED_FIELDS,
     RENAMED_FIELDS,
     RENAMED_VALUES,
     original_names,
@@ -16,12 +15,11 @@ from elmo.config.renamed import (
 from elmo.config.serialization import from_dict, load_config, to_dict
 
 
-@pytest.mark.parametrize("name", sorted({*RENAMED_FIELDS, *REMOVED_FIELDS}))
+@pytest.mark.parametrize("name", sorted(RENAMED_FIELDS))
 def test_renamed_fields_refer_to_existing_classes_and_fields(name):
     fields = {item.name for item in dataclasses.fields(getattr(configs, name))}
-    assert set(RENAMED_FIELDS.get(name, {}).values()) <= fields
-    assert not set(RENAMED_FIELDS.get(name, {})) & fields
-    assert not set(REMOVED_FIELDS.get(name, {})) & fields
+    assert set(RENAMED_FIELDS[name].values()) <= fields
+    assert not set(RENAMED_FIELDS[name]) & fields
 
 
 @pytest.mark.parametrize(("name", "field"), sorted(RENAMED_VALUES))

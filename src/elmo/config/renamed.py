@@ -62,8 +62,6 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
     ("ExamplesConfig", "empty"): {"refuse": "error"},
     ("ExamplesConfig", "reader"): {"pairs": "sentence_pairs", "senses": "word_senses"},
 }
-# Removed fields with the only value they could have, by config class.
-REMOVED_FIELDS: dict[str, dict[str, Any]] = {}
 
 
 def upgrade(cls: type, data: Any) -> Any:
@@ -76,12 +74,9 @@ def upgrade(cls: type, data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     fields = RENAMED_FIELDS.get(cls.__name__, {})
-    removed = REMOVED_FIELDS.get(cls.__name__, {})
     hints = get_type_hints(cls)
     upgraded: dict[str, Any] = {}
     for old, value in data.items():
-        if old in removed and value == removed[old]:
-            continue
         name = fields[old] if old in fields else str(old)
         section = hints.get(name)
         if isinstance(section, type) and dataclasses.is_dataclass(section):

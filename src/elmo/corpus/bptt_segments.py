@@ -103,8 +103,8 @@ class SegmentLoader:
 
     def restore(self, position: Position) -> None:
         """Continue from a position returned by `position`."""
-        # The only entry has a different key in checkpoints of earlier versions.
-        (positions,) = position.values()
+        # "lanes" is the key in checkpoints of earlier versions.
+        positions = position["streams" if "streams" in position else "lanes"]
         for layout, layout_position in zip(self._layouts, positions, strict=True):
             layout.restore(layout_position)
 
