@@ -33,7 +33,7 @@ def test_nearest_occurrence_finder_predicts_before_and_after_saving(tmp_path, mo
 
 def test_nearest_occurrence_finder_indexes_only_a_fraction_if_set(model):
     finder = NearestOccurrenceFinder(model=model, fraction=0.2).fit(f"word{n}" for n in range(20))
-    assert len(finder.fitted.index.sentences) == 4
+    assert len(finder.fitted.task.sentences) == 4
 
 
 def test_nearest_occurrence_finder_scores_examples_with_senses(tmp_path, model):

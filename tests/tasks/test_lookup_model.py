@@ -163,7 +163,7 @@ def test_lemma_without_training_occurrences_gets_first_wordnet_sense(tmp_path, f
     lookup = load_task(tmp_path / "run")
     example = read(folder / "Evaluation_Datasets" / "ALL", "word_senses")[1]
     (prediction,) = lookup.predict([example])
-    assert lookup.index.to_record(example, prediction)["senses"] == [
+    assert lookup.task.to_record(example, prediction)["senses"] == [
         {"text": "owls", "start": 0, "end": 1, "sense": "owl%1:18:00::", "by": "first sense"}
     ]
 
@@ -236,20 +236,20 @@ def test_nearest_occurrences_from_raw_text_have_no_senses(tmp_path, model, elmo)
     shown = elmo("evaluate", tmp_path / "run", tmp_path / "senses.tsv")
     assert "The index contains no senses" in shown.stderr
     lookup = load_task(tmp_path / "run" / "model")
-    assert [tuple(item) for item in lookup.index.occurrences] == [
+    assert [tuple(item) for item in lookup.task.occurrences] == [
         (0, 0, None),
         (0, 1, None),
         (1, 2, None),
         (2, 0, None),
         (2, 1, None),
     ]
-    assert lookup.index.vectors.dtype == np.float16
+    assert lookup.task.vectors.dtype == np.float16
     assert lookup.raw
     (prediction,) = lookup.predict([Example((("A", "bat"),))])
     assert [[item.sentence for item, _ in word.nearest] for word in prediction] == [[0], [0]]
     # Several layers are averaged.
     vectors = ELMo.from_pretrained(lookup.config.elmo.model).encode([["a", "bat"]], layers="all")
-    np.testing.assert_allclose(lookup.index.vectors[:2], vectors[0].mean(axis=0), rtol=2e-3)
+    np.testing.assert_allclose(lookup.task.vectors[:2], vectors[0].mean(axis=0), rtol=2e-3)
     with pytest.raises(InputError, match="expected the name of a sense"):
         lookup.scores([Example((("a", "bat"),), None, "", 1)])
 

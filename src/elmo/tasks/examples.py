@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo.errors import InputError
+from elmo.tasks.renamed_records import original_repr
 
 # Half-open range of word or character indices: (start, end).
 IndexRange = tuple[int, int]
@@ -76,9 +77,10 @@ class WordLines:
 def examples_signature(examples: Sequence[Example]) -> list[int]:
     """Return the number of examples and a checksum of their texts and targets.
 
-    Checkpoints and lookup models store this signature, so the `repr` of targets must not change.
+    Checkpoints and lookup models store this signature, so it must not change between versions.
     """
-    return [len(examples), zlib.crc32(repr([(e.texts, e.target) for e in examples]).encode())]
+    content = original_repr([(example.texts, example.target) for example in examples])
+    return [len(examples), zlib.crc32(content.encode())]
 
 
 class Frame(NamedTuple):
@@ -93,7 +95,7 @@ class Frame(NamedTuple):
     tags: tuple[str, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class GoldAnswers:
     """The correct answers to a question.
 
@@ -104,10 +106,6 @@ class GoldAnswers:
 
     texts: tuple[str, ...] = ()
     word_range: IndexRange | None = None
-
-    def __repr__(self) -> str:
-        # Uses a field name from earlier versions, because `examples_signature` depends on it.
-        return f"GoldAnswers(texts={self.texts!r}, place={self.word_range!r})"
 
 
 @dataclass(frozen=True)

@@ -109,40 +109,35 @@ class LookupModel:
 
     Attributes:
         config: Options used to build the index.
-        index: The index.
+        task: The lookup index; it takes the place of the task of a `FittedTask`.
         elmo: The ELMo model.
         facts: Information about the index: signature of the examples, development scores.
         raw: Whether the indexed texts were raw text, which had to be tokenized.
     """
 
     config: TaskConfig
-    index: LookupIndex
+    task: LookupIndex
     elmo: ELMo
     facts: dict[str, Any] = field(default_factory=dict)
     raw: bool = False
 
-    @property
-    def task(self) -> LookupIndex:
-        """The index, for code that also handles `FittedTask`."""
-        return self.index
-
     def predict(self, examples: Sequence[Example]) -> list[Any]:
         """Return the prediction for each example."""
-        return self.index.predict(word_encoder(self.elmo, self.config), examples)
+        return self.task.predict(word_encoder(self.elmo, self.config), examples)
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Return the scores of the predictions for examples with targets."""
         for example in examples:
-            if not self.index.has_valid_target(example):
+            if not self.task.has_valid_target(example):
                 raise InputError(
                     f"Task {self.config.task}: the example {' '.join(example.words)[:40]!r} has "
-                    f"the target {example.target!r}; expected {self.index.target_description}."
+                    f"the target {example.target!r}; expected {self.task.target_description}."
                 )
-        return self.index.scores(examples, self.predict(examples))
+        return self.task.scores(examples, self.predict(examples))
 
     def save(self, folder: Path) -> None:
         """Write the model folder atomically."""
-        content, vectors = self.index.state()
+        content, vectors = self.task.state()
         record = {
             "format": FORMAT,
             "version": VERSION,

@@ -30,6 +30,8 @@ RENAMED_SETTINGS = {
     "has_single": "has_singletons",
     **RENAMED_FIELDS["CoreferenceConfig"],
 }
+# New to old names in the `repr` of targets, of which signatures of examples are computed.
+ORIGINAL_REPR = {"SenseTarget(": "AskedWord(", "word_range=": "place="}
 
 
 def upgrade_weights(weights: Mapping[str, T]) -> dict[str, T]:
@@ -53,3 +55,11 @@ def upgrade_record(record: Mapping[str, Any]) -> dict[str, Any]:
             RENAMED_SETTINGS.get(key, key): value for key, value in settings.items()
         }
     return upgraded
+
+
+def original_repr(value: Any) -> str:
+    """Return the `repr` of examples with the names of the version that first hashed them."""
+    text = repr(value)
+    for new, old in ORIGINAL_REPR.items():
+        text = text.replace(new, old)
+    return text

@@ -27,10 +27,6 @@ class SenseTarget(NamedTuple):
     stop: int
     entry: Entry
 
-    def __repr__(self) -> str:
-        # The class name of earlier versions: lookup models store a checksum of it.
-        return f"AskedWord(first={self.first!r}, stop={self.stop!r}, entry={self.entry!r})"
-
 
 def read_senses(path: Path, *, encoding: str | None = None) -> list[Example]:
     """Read sentences, the words to disambiguate in them, and the sense keys of these words.
