@@ -191,6 +191,18 @@ def test_check_same_run_accepts_changes_to_changeable_options(tmp_path):
     assert names - CHANGEABLE_OPTIONS == {"seed"}
 
 
+def test_check_same_run_takes_the_default_of_an_option_that_is_not_recorded(tmp_path):
+    write_config(tmp_path, RUN)
+    path = tmp_path / CONFIG
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if line.strip() != f"n_highway: {RUN.input.n_highway}"]
+    assert len(kept) == len(lines) - 1
+    path.write_text("\n".join(kept))
+    check_same_run(tmp_path, RUN)
+    with pytest.raises(ConfigError, match="n_highway was 2, now 1"):
+        check_same_run(tmp_path, dataclasses.replace(RUN, input=InputConfig(n_highway=1)))
+
+
 def test_check_same_run_accepts_moved_data_in_finetuning(tmp_path):
     config = FinetuneConfig("model", ("corpus",), "run")
     write_config(tmp_path, config)

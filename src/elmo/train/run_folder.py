@@ -16,8 +16,7 @@ from typing import Any
 import yaml
 
 from elmo import files
-from elmo.config.renamed import upgrade
-from elmo.config.serialization import to_dict, to_yaml
+from elmo.config.serialization import from_dict, to_dict, to_yaml
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
 from elmo.train.trainable import RunSettings
@@ -59,7 +58,13 @@ def check_same_run(folder: Path, config: RunSettings) -> None:
     changeable = (
         CHANGEABLE_OPTIONS if (folder / CORPUS).exists() else CHANGEABLE_OPTIONS | DATA_OPTIONS
     )
-    changed = list(_differences(upgrade(type(config), before), to_dict(config), "", changeable))
+    try:
+        # An option that did not exist when the run was started has its default value.
+        recorded = to_dict(from_dict(type(config), before, CONFIG))
+    except ConfigError as error:
+        changed = [str(error).rstrip(".")]
+    else:
+        changed = list(_differences(recorded, to_dict(config), "", changeable))
     if changed:
         raise ConfigError(
             f"{folder} contains a run with other settings: {'; '.join(changed[:5])}. Use the same "
