@@ -215,7 +215,7 @@ fit_fractions() { # task
     for setup in static elmo; do
         for rate in '' $(best_suffix "$1" $setup rate); do
             for fraction in $fractions; do
-                fit_setup "$1" $setup "$rate-$fraction" --fraction $fraction $(hyperparameter_flags "$rate")
+                fit_setup "$1" $setup "$rate-$fraction" --fraction $fraction --keep-steps $(hyperparameter_flags "$rate")
             done
         done
     done
@@ -263,11 +263,12 @@ fit_probes() {
         fit "nearest-$layer" nearest --train "$senses" --dev "$senses" --layers $layer --seeds 1
     done
     for fraction in '' $fractions; do
-        fit "pos-probe-static${fraction:+-$fraction}" pos-probe "${tagged[@]}" --model none "${static[@]}" --fraction "${fraction:-1}"
+        fit "pos-probe-static${fraction:+-$fraction}" pos-probe "${tagged[@]}" --model none "${static[@]}" \
+            ${fraction:+--fraction $fraction --keep-steps}
     done
     for fraction in $fractions; do
         for layer in 0 all; do
-            fit "pos-probe-$layer-$fraction" pos-probe "${tagged[@]}" "${cache[@]}" --layers $layer --fraction $fraction
+            fit "pos-probe-$layer-$fraction" pos-probe "${tagged[@]}" "${cache[@]}" --layers $layer --fraction $fraction --keep-steps
         done
     done
 }

@@ -1,10 +1,13 @@
 """Tests of loading the examples named in a config."""
 
+from dataclasses import replace
+
 import pytest
 from small_tasks import LABELED, TAGGED, write_conll, write_jsonl
 
 from elmo.config import ExamplesConfig
 from elmo.errors import ConfigError, FormatError, InputError
+from elmo.tasks import load_examples
 from elmo.tasks.examples import Example
 from elmo.tasks.load_examples import read_examples, split_off_dev, subsample, training_examples
 
@@ -25,10 +28,25 @@ def test_default_development_set_is_a_fixed_tenth_of_the_training_file(tmp_path)
     assert numbers[1] == [5, 16, 20, 36, 52, 72, 82, 90, 93, 94]
 
 
-def test_fraction_only_applies_to_the_training_set(tmp_path):
+def test_fraction_applies_to_the_development_set_only_if_it_is_split_off(tmp_path, monkeypatch):
+    path = write_jsonl(tmp_path / "train.jsonl", MANY)
+    config = ExamplesConfig(train=path, dev_share=0.5)
+    _, full_dev = training_examples(config, str.split, 1)
+    for minimum, expected in ((4, 10), (16, 16), (200, 50)):
+        monkeypatch.setattr(load_examples, "MIN_DEV_EXAMPLES", minimum)
+        part = replace(config, fraction=0.2)
+        dev = training_examples(part, str.split, 1)[1]
+        assert len(dev) == expected
+        assert set(dev) <= set(full_dev)
+        assert training_examples(part, str.split, 2)[1] == dev
+    dev = training_examples(replace(part, dev=path), str.split, 1)[1]
+    assert len(dev) == len(MANY)
+
+
+def test_fraction_with_kept_steps_only_applies_to_the_training_set(tmp_path):
     path = write_jsonl(tmp_path / "train.jsonl", MANY)
     full, dev = training_examples(ExamplesConfig(train=path), str.split, 1)
-    config = ExamplesConfig(train=path, fraction=0.2)
+    config = ExamplesConfig(train=path, fraction=0.2, keep_steps=True)
     sample, same_dev = training_examples(config, str.split, 1)
     assert same_dev == dev
     assert len(sample) == 18

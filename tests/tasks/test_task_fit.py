@@ -202,7 +202,7 @@ def test_finished_seeds_are_not_trained_again(tmp_path, files, monkeypatch):
 
 
 def test_each_seed_trains_on_a_different_fraction_of_the_examples(tmp_path, files):
-    settings = {"train": files["tagging"], "task": "tagging", "fraction": 0.25}
+    settings = {"train": files["tagging"], "task": "tagging", "fraction": 0.25, "keep_steps": True}
     samples = []
     for seed in (1, 1, 2):
         job = fit_module._job(task_config(tmp_path, seed=seed, **settings), None)
@@ -212,11 +212,21 @@ def test_each_seed_trains_on_a_different_fraction_of_the_examples(tmp_path, file
     assert samples[0] == samples[1] != samples[2]
 
 
-def test_number_of_steps_per_epoch_does_not_depend_on_fraction(tmp_path, files):
+def test_steps_and_warm_up_shrink_with_the_fraction(tmp_path, files):
+    settings = {"train": files["tagging"], "task": "tagging", "batch_size": 2, "epochs": 3}
+    config = task_config(tmp_path, fraction=1 / 3, warmup_steps=6, learning_rate=1.0, **settings)
+    trainable = fit_module._job(config, None).make_trainable(make_fabric(config.run))
+    assert (trainable.steps_per_epoch, trainable.n_steps) == (3, 9)
+    batches = trainable.batches(0)
+    rates = [trainable.step(next(batches), number).rate for number in range(3)]
+    assert rates == [0.5, 1.0, 1.0]
+
+
+def test_number_of_steps_per_epoch_with_keep_steps_does_not_depend_on_fraction(tmp_path, files):
     settings = {"train": files["tagging"], "task": "tagging", "batch_size": 2, "epochs": 3}
     trainables = []
     for fraction in (1.0, 1 / 3, 0.1):
-        config = task_config(tmp_path, fraction=fraction, **settings)
+        config = task_config(tmp_path, fraction=fraction, keep_steps=fraction < 1, **settings)
         trainables.append(fit_module._job(config, None).make_trainable(make_fabric(config.run)))
     whole, part, tenth = trainables
     assert (len(whole.job.train), len(part.job.train)) == (18, 6)

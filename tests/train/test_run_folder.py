@@ -9,6 +9,7 @@ import pytest
 
 from elmo.config import (
     CorpusConfig,
+    ExamplesConfig,
     FinetuneConfig,
     InputConfig,
     LossConfig,
@@ -201,6 +202,17 @@ def test_check_same_run_takes_the_default_of_an_option_that_is_not_recorded(tmp_
     check_same_run(tmp_path, RUN)
     with pytest.raises(ConfigError, match="n_highway was 2, now 1"):
         check_same_run(tmp_path, dataclasses.replace(RUN, input=InputConfig(n_highway=1)))
+
+
+def test_recorded_fraction_without_keep_steps_requires_keep_steps_to_resume(tmp_path):
+    config = TaskConfig("run", examples=ExamplesConfig(fraction=0.1, keep_steps=True))
+    write_config(tmp_path, config)
+    path = tmp_path / CONFIG
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if "keep_steps" not in line))
+    check_same_run(tmp_path, config)
+    with pytest.raises(ConfigError, match="keep_steps was True, now False"):
+        check_same_run(tmp_path, TaskConfig("run", examples=ExamplesConfig(fraction=0.1)))
 
 
 def test_check_same_run_accepts_moved_data_in_finetuning(tmp_path):

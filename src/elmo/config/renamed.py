@@ -64,6 +64,25 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
 }
 
 
+def upgrade_recorded(cls: type, data: Any) -> Any:
+    """Return the plain data of a config that was recorded by a run, with current names.
+
+    An option that did not exist when the run was started can have had another effect than its
+    default has now; its value is added.
+
+    Args:
+        cls: Config dataclass that the data describe.
+        data: Plain data from the folder of a run.
+    """
+    upgraded = upgrade(cls, data)
+    if cls.__name__ == "TaskConfig" and isinstance(upgraded, dict):
+        examples = upgraded.get("examples")
+        if isinstance(examples, dict) and examples.get("fraction", 1.0) != 1.0:
+            # `fraction` did not change the number of steps before `keep_steps` existed.
+            examples.setdefault("keep_steps", True)
+    return upgraded
+
+
 def upgrade(cls: type, data: Any) -> Any:
     """Replace old field names and values in the plain data of a config, including its sections.
 

@@ -76,8 +76,11 @@ class ExamplesConfig:
     dev_share: float = 0.1
     """Fraction of the training set to use as the development set if --dev is not given."""
     fraction: float = 1.0
-    """Fraction of the training set to use, for sample-efficiency curves. The number of steps per
-    epoch is the same as with the full training set."""
+    """Fraction of the training set to use. The number of steps shrinks in proportion. If --dev is
+    not given, the development set shrinks too, but not below 200 examples."""
+    keep_steps: bool = False
+    """With --fraction: keep the number of steps and the development set of the full training set,
+    for learning curves."""
 
     def __post_init__(self) -> None:
         """Validate the fractions."""

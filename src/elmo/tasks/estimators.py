@@ -18,7 +18,7 @@ from elmo.tasks.build import load_elmo, splitter
 from elmo.tasks.examples import Example, Frame, GoldAnswers, IndexRange
 from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
-from elmo.tasks.load_examples import split_off_dev, subsample
+from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
 from elmo.tasks.readers.raw_text import SplitFunction, TrackedSplit
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import TASKS, check_targets
@@ -127,6 +127,7 @@ class Estimator:
             examples = self._examples(texts, targets, split)
             if dev is None:
                 examples, dev_examples = split_off_dev(examples, config.examples.dev_share)
+                dev_examples = subsample_dev(dev_examples, config.examples)
             else:
                 dev_targets = list(dev[1])
                 dev_examples = self._examples(dev[0], dev_targets, split)

@@ -15,6 +15,8 @@ from elmo.tasks.readers.reader_registry import detect_reader
 
 # Seed for splitting off the development set; it does not depend on the seed of the run.
 DEV_SEED = 0
+# With fewer examples, the selection of the best model would be noise.
+MIN_DEV_EXAMPLES = 200
 # Readers that support --text, and readers that support --label.
 TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs")
 LABEL_COLUMN_READERS = (*TEXT_COLUMN_READERS, "conll", "conllu")
@@ -108,6 +110,8 @@ def training_examples(
         train = [example for example in train if example.id not in dev_ids]
     else:
         train, dev = split_off_dev(train, config.dev_share)
+    if config.dev is None:
+        dev = subsample_dev(dev, config)
     return subsample(train, config.fraction, seed), dev
 
 
@@ -123,6 +127,14 @@ def split_off_dev(examples: Sequence[Example], share: float) -> tuple[list[Examp
             "(--dev, or dev= in Python)."
         )
     return train, [example for index, example in enumerate(examples) if index in dev]
+
+
+def subsample_dev(dev: Sequence[Example], config: ExamplesConfig) -> list[Example]:
+    """Return the part of a split-off development set that is used, the same for all seeds."""
+    if config.keep_steps:
+        return list(dev)
+    share = max(config.fraction, min(1.0, MIN_DEV_EXAMPLES / len(dev)))
+    return subsample(dev, share, DEV_SEED)
 
 
 def subsample(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:

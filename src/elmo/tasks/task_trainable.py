@@ -138,10 +138,11 @@ class TaskTrainable:
             batch_words=config.batch_words,
             seed=config.run.seed,
         )
-        # With only a fraction of the examples, an epoch still has as many steps as with all of
-        # them, so that the training time is the same.
-        n_all = len(self.data.examples) / config.examples.fraction
-        self.steps_per_epoch = float(math.ceil(round(n_all) / config.batch_size))
+        n_examples = len(self.data.examples)
+        if config.examples.keep_steps:
+            # An epoch has as many steps as with all examples, so that the training time is equal.
+            n_examples = round(n_examples / config.examples.fraction)
+        self.steps_per_epoch = float(math.ceil(n_examples / config.batch_size))
         self.n_steps = max(1, math.ceil(config.run.epochs * self.steps_per_epoch))
         if config.run.max_steps is not None:
             self.n_steps = min(self.n_steps, config.run.max_steps)
@@ -154,12 +155,20 @@ class TaskTrainable:
             self.optimizers.append(make_optimizer(weights, rates))
             self.rates.append(rates)
 
+    @property
+    def _optimizer(self) -> OptimizerConfig:
+        """Optimizer options; the warm-up shrinks with the number of steps."""
+        examples, rates = self.config.examples, self.config.optimizer
+        if examples.keep_steps:
+            return rates
+        return replace(rates, warmup_steps=round(rates.warmup_steps * examples.fraction))
+
     def _parameter_groups(self) -> Iterator[tuple[list[nn.Parameter], OptimizerConfig]]:
         """Yield groups of parameters with their optimizer options.
 
         The groups are the task model, the layer mixes and the fine-tuned ELMo.
         """
-        elmo, rates = self.config.elmo, self.config.optimizer
+        elmo, rates = self.config.elmo, self._optimizer
         mixes = [mix.weights for _, mix in self.model.mixes() if len(mix.weights) > 1]
         network = self.model.features.network
         separate = {*mixes, *(() if network is None else network.parameters())}
@@ -207,7 +216,7 @@ class TaskTrainable:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        rate = learning_rate(self.config.optimizer, number, self.n_steps)
+        rate = learning_rate(self._optimizer, number, self.n_steps)
         return StepResult(torch.stack(losses).sum().reshape(1), norm, rate)
 
     def _clip(self) -> Tensor:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from elmo import files
+from elmo.config.renamed import upgrade_recorded
 from elmo.config.serialization import from_dict, to_dict, to_yaml
 from elmo.errors import ConfigError
 from elmo.files import atomic_path
@@ -60,7 +61,7 @@ def check_same_run(folder: Path, config: RunSettings) -> None:
     )
     try:
         # An option that did not exist when the run was started has its default value.
-        recorded = to_dict(from_dict(type(config), before, CONFIG))
+        recorded = to_dict(from_dict(type(config), upgrade_recorded(type(config), before), CONFIG))
     except ConfigError as error:
         changed = [str(error).rstrip(".")]
     else:
