@@ -9,7 +9,10 @@ ElmoError
 └── MissingExtra  an optional dependency is not installed; the message has the install command
 
 Each message states what is wrong, the value found, what was expected, and what to do.
+`did_you_mean` adds the nearest known name to a message about an unknown one.
 """
+
+from collections.abc import Iterable
 
 
 class ElmoError(Exception):
@@ -49,3 +52,30 @@ class MissingExtra(ElmoError):
         super().__init__(
             f"{feature} requires an optional package: pip install 'elmo-torch[{extra}]'"
         )
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most similar to an unknown one; None if none is similar."""
+    from difflib import get_close_matches
+
+    by_folded = {_folded(candidate): candidate for candidate in known}
+    matches = get_close_matches(_folded(name), by_folded, n=1)
+    return by_folded[matches[0]] if matches else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that suggests the most similar known name, or an empty string.
+
+    Args:
+        name: The unknown name.
+        known: All known names.
+
+    Returns:
+        The sentence with a space before it, to be appended to the message.
+    """
+    nearest = nearest_name(name, known)
+    return "" if nearest is None else f" Did you mean {nearest}?"
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "-").strip()

@@ -6,13 +6,13 @@ import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elmo.config.renamed import upgrade
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, did_you_mean, nearest_name
 
 Config = TypeVar("Config")
 
@@ -58,7 +58,8 @@ def from_dict(
     unknown = sorted(set(map(str, data)) - set(names))
     if unknown:
         raise ConfigError(
-            f"{where}: unknown option {', '.join(unknown)}. Expected: {', '.join(names)}."
+            f"{where}: unknown option {', '.join(unknown)}.{_suggestion(cls, unknown[0])} "
+            f"Expected: {', '.join(names)}."
         )
     values: dict[str, Any] = {}
     for item in fields:
@@ -71,6 +72,22 @@ def from_dict(
         else:
             values[item.name] = default
     return cls(**values)
+
+
+def _suggestion(cls: type, name: str) -> str:
+    """Return a sentence that suggests an option, with the names of its sections."""
+    paths = {path.rpartition(".")[2]: path for path in _option_paths(cls)}
+    nearest = nearest_name(name, paths)
+    return "" if nearest is None else f" Did you mean {paths[nearest]}?"
+
+
+def _option_paths(cls: type, section: str = "") -> Iterator[str]:
+    """Yield the dotted names of all options and sections of a config."""
+    hints = get_type_hints(cls)
+    for item in dataclasses.fields(typing.cast(Any, cls)):
+        yield f"{section}{item.name}"
+        if dataclasses.is_dataclass(hints[item.name]):
+            yield from _option_paths(hints[item.name], f"{section}{item.name}.")
 
 
 def _default(item: "dataclasses.Field[Any]", base: Any) -> Any:
@@ -196,7 +213,9 @@ def _read_settings(source: str, known: Mapping[str, Path]) -> Any:
     path = known.get(source, Path(source))
     if not path.is_file():
         names = f" Available presets: {', '.join(known)}." if known else ""
-        raise ConfigError(f"Config file {source} does not exist.{names}")
+        raise ConfigError(
+            f"Config file {source} does not exist.{did_you_mean(source, known)}{names}"
+        )
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_loader()) or {}
     except (OSError, UnicodeError, yaml.YAMLError) as error:
