@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.config import CorpusConfig, PrepareConfig, ReadingConfig
-from elmo.corpus import block_worker, text_sources, word_counts
+from elmo.corpus import block_worker, line_blocks, word_counts
 from elmo.corpus import prepare_corpus as module
 from elmo.corpus.prepare_corpus import prepare
 from elmo.corpus.shards import Corpus
@@ -63,7 +63,7 @@ def test_prepare_matches_simple_reference_implementation(
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(word_counts, "DICTIONARY_BYTES", limit)
-        patch.setattr(text_sources, "BLOCK_BYTES", block)
+        patch.setattr(line_blocks, "BLOCK_BYTES", block)
         patch.setattr(block_worker, "LINES", 3)
         if empty:
             with pytest.raises(InputError, match="contains no words"):
@@ -165,6 +165,15 @@ def test_prepare_stores_reading_config_and_counts(tmp_path):
     assert "train       8 words in 2 sentences, 0.00% out of vocabulary" in str(result)
 
 
+def test_prepare_reads_json_lines_in_text_file(tmp_path):
+    text = '{"text": "a b"}\n{"text": "c"}\n'
+    corpus, _ = prepared(tmp_path, text, held_out=0.0)
+    assert sentences(corpus, "train") == [["a", "b"], ["c"]]
+    reading = ReadingConfig(input_format="text")
+    corpus, _ = prepared(tmp_path, text, held_out=0.0, reading=reading)
+    assert sentences(corpus, "train")[0] == ['{"text":', '"a', 'b"}']
+
+
 def test_prepare_rejects_unknown_tokenizer_before_writing_files(tmp_path):
     with pytest.raises(ConfigError, match="klingon"):
         prepared(tmp_path, "a\n", reading=ReadingConfig("klingon"))
@@ -198,7 +207,7 @@ def test_prepare_rejects_invalid_inputs(tmp_path, inputs, error_type, message):
 
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_prepare_rejects_text_that_is_not_utf8(tmp_path, monkeypatch, n_workers):
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 1000)
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT.encode() + b"\xff\n" + TEXT.encode())
     config = PrepareConfig(
@@ -299,7 +308,7 @@ def test_prepare_leaves_output_unchanged_on_error(tmp_path, monkeypatch, error, 
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_prepare_removes_its_files_if_disk_is_full(tmp_path, monkeypatch, n_workers):
     """A full disk is simulated by a file size limit of the operating system."""
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 4000)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     (tmp_path / "input.txt").write_text(TEXT)

@@ -14,10 +14,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from elmo.corpus import text_sources
+from elmo.corpus import line_blocks
 from elmo.corpus.text_sources import Block, read_blocks, resolve, total_bytes
 from elmo.errors import InputError, MissingExtra
 
@@ -31,8 +29,8 @@ COMPRESS = {
 }
 
 
-def lines(*names, field="text"):
-    return [line for block in read_blocks(names, field) for line in block.lines()]
+def lines(*names, field="text", input_format=None):
+    return [line for block in read_blocks(names, field, input_format) for line in block.lines()]
 
 
 def assert_error(call, *words, error_type=InputError):
@@ -58,7 +56,7 @@ class TestCompression:
         assert lines(str(path)) == ["a", "bc", "d"]
 
     def test_blocks_of_compressed_file_end_at_line_ends(self, tmp_path, suffix, monkeypatch):
-        monkeypatch.setattr(text_sources, "BLOCK_BYTES", 10)
+        monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 10)
         path = tmp_path / f"text{suffix}"
         path.write_bytes(COMPRESS[suffix](TEXT.encode()))
         blocks = list(read_blocks([str(path)], "text"))
@@ -116,23 +114,6 @@ def test_zst_files_with_wide_windows_and_empty_frames_are_read(tmp_path):
 # ---------------------------------------------------------------------------------- plain text
 
 
-@settings(deadline=None)
-@given(
-    text=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"))).map(
-        "\n".join
-    ),
-    size=st.integers(1, 30),
-)
-def test_whole_lines_blocks_add_up_to_the_file(tmp_path_factory, text, size):
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_bytes(text.encode())
-    with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_sources, "BLOCK_BYTES", size)
-        parts = list(text_sources.whole_lines(file, "text"))
-    assert b"".join(parts).decode() == text
-    assert all(part.endswith(b"\n") for part in parts[:-1])
-
-
 def test_text_is_split_into_lines_at_newlines_only(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"\xef\xbb\xbfa\r\nb\x00c\x0bd\r\ne\xe2\x80\xa8f\n")
@@ -148,15 +129,15 @@ def test_byte_order_mark_is_removed_from_every_file(tmp_path):
 
 @pytest.mark.parametrize("block_bytes", [8, 2**22])
 def test_error_for_text_that_is_not_utf8_names_the_line(tmp_path, monkeypatch, block_bytes):
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", block_bytes)
     path = tmp_path / "latin.txt"
     path.write_bytes(b"one\ntwo\nthree\nna\xefve\n")
     assert_error(lambda: lines(str(path)), f"{path} is not UTF-8 in line 4", "iconv")
 
 
 def test_overlong_line_raises_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 2**10)
-    monkeypatch.setattr(text_sources, "MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(line_blocks, "MAX_LINE_BYTES", 2**20)
     path = tmp_path / "text"
     path.write_bytes(b"short\n" + b"x" * (2**20 + 2**11))
     assert_error(lambda: lines(str(path)), f"{path} has a line of more than 1 MB", "fold")
@@ -182,15 +163,51 @@ def test_json_records_yield_lines_of_text_field(tmp_path, name):
         ("{'text': 1}", ["line 2 is not a JSON record"]),
         ("[" * 100_000, ["line 2 is not a JSON record"]),
         ('{"body": "x", "id": 1}', ["line 2 has no field 'text'", "body, id", "--text-field"]),
+        ("[\n{}]", ["line 2 is not a JSON record", "several lines", "jq -c"]),
+        (json.dumps({str(n): 0 for n in range(20)}), ["10, 11 and 8 more"]),
         ("{}", ["line 2 has no field 'text' (found: nothing)"]),
-        ('["text"]', ["line 2 has no field 'text' (found: list)"]),
-        ('{"text": ["x"]}', ["line 2: field 'text' must be a string (got list)"]),
+        ('["text"]', ["line 2 is not a JSON record", "got list", "jq -c '.[]'"]),
+        ('{"text": ["x"]}', ["line 2: the value of 'text' must be a string (got list)"]),
     ],
 )
 def test_invalid_json_records_raise_error(tmp_path, second, words):
     path = tmp_path / "text.jsonl"
     path.write_text('{"text": "a"}\n' + second, encoding="utf-8")
     assert_error(lambda: lines(str(path)), str(path), *words)
+
+
+def test_json_lines_are_read_whatever_the_file_name(tmp_path, caplog):
+    (tmp_path / "a.txt").write_text('{"body": "a b"}\n{"body": "c\\nd"}\n')
+    assert lines(f"{tmp_path}/a.txt", field="body") == ["a b", "c", "d"]
+    assert not caplog.records
+    assert_error(lambda: lines(f"{tmp_path}/a.txt"), "no field 'text'", "--input-format text")
+    assert lines(f"{tmp_path}/a.txt", input_format="text")[0] == '{"body": "a b"}'
+
+
+def test_text_field_without_effect_is_reported_once(tmp_path, caplog):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("{ e }\n")
+    names = [f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"]
+    assert lines(*names) == ["{ e }"] * 2
+    assert not caplog.records
+    assert lines(*names, field="body") == ["{ e }"] * 2
+    (message,) = caplog.messages
+    assert message.startswith(", ".join(names))
+    assert "plain text, so --text-field body has no effect" in message
+    caplog.clear()
+    (tmp_path / "c").write_text('{"body": "x"}\n')
+    assert lines(*names, f"{tmp_path}/c", field="body") == ["{ e }", "{ e }", "x"]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("block_bytes", [4, 2**22])
+def test_texts_of_csv_and_tsv_are_read_as_lines(tmp_path, monkeypatch, block_bytes):
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", block_bytes)
+    (tmp_path / "a.csv").write_text('id,body\n1,"a, b\nc"\n2,\n3,d\n')
+    (tmp_path / "a.tsv").write_text('id\tbody\n1\t"e\n')
+    blocks = list(read_blocks([f"{tmp_path}/a.csv", f"{tmp_path}/a.tsv"], "body"))
+    assert [line for block in blocks for line in block.lines()] == ["a, b", "c", "d", '"e']
+    assert_error(lambda: lines(f"{tmp_path}/a.csv"), "no column 'text' (found: id, body)")
 
 
 def write_parquet(path, columns, **options):
@@ -200,7 +217,7 @@ def write_parquet(path, columns, **options):
 
 @pytest.mark.parametrize("column_type", [pyarrow.string(), pyarrow.large_string()])
 def test_parquet_file_yields_lines_of_text_column(tmp_path, monkeypatch, column_type):
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 3000)
     texts = [f"row {number}\nsecond line é" for number in range(1000)] + [None, "", "last\n"]
     column = pyarrow.array(texts, column_type)
     name = write_parquet(
@@ -224,9 +241,11 @@ def test_invalid_parquet_files_raise_error(tmp_path, monkeypatch):
     assert_error(lambda: lines(str(path)), f"Cannot read {path}")
     write_parquet(path, {"body": ["a"], "n": [1]})
     assert_error(lambda: lines(str(path)), f"{path} has no column 'text' (found: body, n)")
-    assert_error(lambda: lines(str(path), field="n"), "column 'n' must contain strings (got int64)")
+    assert_error(
+        lambda: lines(str(path), field="n"), "row 1: the value of 'n' must be a string (got int)"
+    )
     write_parquet(path, {"text": ["x" * 100]})
-    monkeypatch.setattr(text_sources, "MAX_LINE_BYTES", 50)
+    monkeypatch.setattr(line_blocks, "MAX_LINE_BYTES", 50)
     assert_error(lambda: lines(str(path)), f"{path} has a line of more than")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert_error(lambda: lines(str(path)), "elmo-torch[parquet]", error_type=MissingExtra)

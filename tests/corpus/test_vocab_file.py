@@ -1,5 +1,6 @@
 """Tests for the command `vocab`, with texts and with prepared corpora."""
 
+import dataclasses
 import io
 import os
 import sys
@@ -9,7 +10,7 @@ import pytest
 from corpus_texts import prepared
 
 from elmo.config import ReadingConfig, VocabConfig
-from elmo.corpus import text_sources, word_counts
+from elmo.corpus import line_blocks, word_counts
 from elmo.corpus import vocab_file as module
 from elmo.corpus.vocab_file import vocab
 from elmo.errors import ConfigError, InputError, OutputError
@@ -40,7 +41,7 @@ def text(tmp_path):
 def test_vocab_writes_most_frequent_words_of_text(
     tmp_path, text, monkeypatch, options, expected, n_unknown
 ):
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 5)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 5)
     monkeypatch.setattr(word_counts, "DICTIONARY_BYTES", 0)
     result = vocab(VocabConfig((text,), str(tmp_path / "vocab.txt"), **{"workers": 1, **options}))
     written = words(tmp_path / "vocab.txt")
@@ -69,6 +70,9 @@ def test_vocab_counts_training_split_of_prepared_corpus(tmp_path):
     config = VocabConfig((str(tmp_path / "corpus"),), str(tmp_path / "w"), ReadingConfig("english"))
     with pytest.raises(ConfigError, match=r"is a prepared corpus.*--tokenizer"):
         vocab(config)
+    reading = ReadingConfig(input_format="jsonl")
+    with pytest.raises(ConfigError, match=r"is a prepared corpus.*--input-format"):
+        vocab(dataclasses.replace(config, reading=reading))
 
 
 def test_vocab_rejects_texts_without_words_and_unknown_tokenizers(tmp_path):

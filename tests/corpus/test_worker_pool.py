@@ -9,13 +9,13 @@ import time
 import pytest
 from corpus_texts import TEXT, prepared, snapshot
 
-from elmo.corpus import text_sources, word_counts
+from elmo.corpus import line_blocks, word_counts
 from elmo.corpus.shards import Corpus
 from elmo.errors import OutputError
 
 
 def test_prepare_result_does_not_depend_on_number_of_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 3000)
     corpora = {}
     for n_workers, limit in ((1, 2**29), (2, 40_000)):
         monkeypatch.setattr(word_counts, "DICTIONARY_BYTES", limit)
@@ -92,7 +92,7 @@ def test_workers_exit_when_parent_is_killed(preparing):
 
 
 def test_prepare_reports_killed_worker(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 1000)
     (tmp_path / "input.txt").write_text(TEXT)
     blocks = word_counts.read_blocks
     # Processes started by other tests are also children of this process.

@@ -33,7 +33,7 @@ def compressors():
 @pytest.mark.parametrize("extension", compressors())
 @pytest.mark.parametrize("block", [7, 2**22])
 def test_every_line_is_in_exactly_one_task(tmp_path, monkeypatch, extension, block):
-    monkeypatch.setattr("elmo.corpus.text_sources.BLOCK_BYTES", block)
+    monkeypatch.setattr("elmo.corpus.line_blocks.BLOCK_BYTES", block)
     monkeypatch.setattr(job_texts, "SKIP_BYTES", 5)
     lines = make_lines(100)
     path = tmp_path / f"text.txt{extension}"

@@ -429,7 +429,23 @@ def test_evaluate_reads_splits_of_a_prepared_corpus(text, folder, tmp_path):
     assert run(corpus, folder, split="train").perplexity.n_words == 10
 
 
+def test_evaluate_reads_records(folder, text, tmp_path):
+    texts = [" ".join(sentence) for sentence in SENTENCES if sentence]
+    (tmp_path / "dump.log").write_text("".join(json.dumps({"body": t}) + "\n" for t in texts))
+    (tmp_path / "dump").write_text("body\n" + "".join(f'"{t}"\n' for t in texts))
+    metrics = run(text, folder).perplexity
+    assert run(str(tmp_path / "dump.log"), folder, text_field="body").perplexity == metrics
+    options = {"input_format": "csv", "text_field": "body"}
+    assert run(str(tmp_path / "dump"), folder, **options).perplexity == metrics
+
+
 # ------------------------------------------------------------------------- rejected input
+
+
+def test_evaluate_rejects_options_for_files_with_a_prepared_corpus(folder, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus")
+    with pytest.raises(ConfigError, match=r"is a prepared corpus.*--text-field"):
+        run(corpus, folder, split="valid", text_field="body")
 
 
 def test_evaluate_rejects_a_missing_split(folder, tmp_path):

@@ -298,6 +298,8 @@ def test_pretrain_rejects_more_processes_than_configured(corpus, tmp_path, monke
 def test_pretrain_rejects_corpus_options_with_a_prepared_corpus(corpus, tmp_path):
     with pytest.raises(ConfigError, match="vocab_size"):
         pretrain(config_of(corpus, tmp_path / "run", vocab_size=100))
+    with pytest.raises(ConfigError, match="--input-format"):
+        pretrain(config_of(corpus, tmp_path / "run", input_format="jsonl"))
 
 
 @pytest.mark.parametrize(

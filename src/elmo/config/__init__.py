@@ -15,7 +15,13 @@ from elmo.config.commands import (
     State,
     Storage,
 )
-from elmo.config.corpus import CorpusConfig, PrepareConfig, ReadingConfig, VocabConfig
+from elmo.config.corpus import (
+    CorpusConfig,
+    InputFormat,
+    PrepareConfig,
+    ReadingConfig,
+    VocabConfig,
+)
 from elmo.config.model import (
     EncoderConfig,
     LayerNorm,
@@ -62,6 +68,7 @@ __all__ = [
     "FinetuneConfig",
     "InfoConfig",
     "InputConfig",
+    "InputFormat",
     "LSTMConfig",
     "LayerNorm",
     "Layers",

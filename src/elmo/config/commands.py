@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from elmo.config.corpus import InputFormat
 from elmo.errors import ConfigError
 
 Layers = str | int
@@ -147,12 +148,13 @@ class EvaluateConfig:
 
     GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "Model": ("model", "options", "vocab", "softmax"),
-        "Text": ("split", "raw", "keep_blank_lines", "drop_tail"),
+        "Text": ("split", "raw", "keep_blank_lines", "input_format", "text_field", "drop_tail"),
         "Computation": ("state", "batch_size", "unroll", "device"),
     }
 
     text: tuple[str, ...]
-    """Text files with one sentence per line, - for standard input, or a prepared corpus."""
+    """Text files with one sentence per line, - for standard input, or a prepared corpus. The
+    formats of elmo prepare are read."""
     model: str
     """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
     (bilm-tf, AllenNLP, ELMoForManyLangs)."""
@@ -169,6 +171,11 @@ class EvaluateConfig:
     """Tokenize each line with the model's tokenizer instead of splitting at spaces."""
     keep_blank_lines: bool = False
     """Treat blank lines as empty sentences. Default: skip blank lines."""
+    input_format: InputFormat | None = None
+    """Format of the text files. Default: recognize Parquet and JSON lines by content, CSV and TSV
+    by extension (.csv, .tsv)."""
+    text_field: str = "text"
+    """Name of the JSON Lines field or of the CSV, TSV or Parquet column that contains the text."""
     drop_tail: bool = False
     """Skip the last, incomplete batch, as bilm-tf does."""
     device: str | None = None

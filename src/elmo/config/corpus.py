@@ -5,6 +5,8 @@ from typing import Literal
 
 from elmo.errors import ConfigError
 
+InputFormat = Literal["text", "jsonl", "csv", "tsv", "parquet"]
+
 
 @dataclass(frozen=True)
 class ReadingConfig:
@@ -19,8 +21,12 @@ class ReadingConfig:
     keep_blank_lines: bool = False
     """Treat blank lines as empty sentences, as language-modeling benchmarks do. Default: skip blank
     lines."""
+    input_format: InputFormat | None = None
+    """Format of the input files. jsonl: one JSON record per line. csv and tsv: tables with a
+    header. Default: recognize Parquet and JSON lines by content, CSV and TSV by extension (.csv,
+    .tsv)."""
     text_field: str = "text"
-    """Name of the JSON Lines field or Parquet column that contains the text."""
+    """Name of the JSON Lines field or of the CSV, TSV or Parquet column that contains the text."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,8 @@ class VocabConfig:
     """
 
     input: tuple[str, ...]
-    """Text files or globs: plain text, .jsonl or .parquet, optionally compressed (.gz, .bz2, .xz,
-    .zst); - for standard input."""
+    """Files or globs: plain text, JSON lines, CSV, TSV or Parquet, optionally compressed (.gz,
+    .bz2, .xz, .zst); - for standard input."""
     out: str
     """Output file: one word per line, starting with <S>, </S> and <UNK>."""
     reading: ReadingConfig = field(default_factory=ReadingConfig)
@@ -96,8 +102,8 @@ class PrepareConfig:
     """
 
     input: tuple[str, ...]
-    """Text files or globs: plain text, .jsonl or .parquet, optionally compressed (.gz, .bz2, .xz,
-    .zst); - for standard input."""
+    """Files or globs: plain text, JSON lines, CSV, TSV or Parquet, optionally compressed (.gz,
+    .bz2, .xz, .zst); - for standard input."""
     out: str
     """Output folder."""
     valid: tuple[str, ...] = ()

@@ -30,12 +30,13 @@ from elmo.corpus.shards import (
     open_table,
 )
 from elmo.corpus.split_writer import SplitWriter, held_out_ranges, is_held_out
-from elmo.corpus.text_sources import STDIN, resolve
+from elmo.corpus.text_sources import resolve
 from elmo.corpus.vocab_file import write_vocabulary
 from elmo.corpus.word_counts import count_text
 from elmo.errors import InputError, OutputError
 from elmo.files import atomic_folder
 from elmo.progress import Progress
+from elmo.text.input_lines import STDIN
 from elmo.text.vocabulary import Vocabulary
 
 TRAIN, VALID, TEST = SPLITS

@@ -1,31 +1,27 @@
 """Reading of files, globs and standard input as text blocks of bounded size.
 
-The supported formats are plain text, JSON lines and Parquet; text and JSON lines can be compressed
-(.gz, .bz2, .xz, .zst). A block always ends at the end of a line, so blocks can be processed
-independently. Blocks contain bytes; the process that tokenizes them also decodes them.
+Plain text and JSON lines are cut into blocks of complete lines, which another process decodes and
+parses. The texts of CSV, TSV and Parquet files are joined into blocks of plain text.
 """
 
 import glob
-import json
+import logging
 import os
 import stat
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
 
-from elmo.corpus.compressed_files import READ_ERRORS, decompressed, plain_name
-from elmo.errors import InputError, MissingExtra
+from elmo.config import InputFormat, ReadingConfig
+from elmo.corpus import line_blocks
+from elmo.corpus.input_records import InputFile, InputRecord, parse_json_record
+from elmo.corpus.line_blocks import LineBlock, check_length, decoded_lines
+from elmo.errors import InputError
+from elmo.text.input_lines import STDIN, label_of
 
-STDIN = "-"
-BLOCK_BYTES = 2**22
-MAX_LINE_BYTES = 2**24
-JSON_LINES = (".json", ".jsonl", ".ndjson")
-PARQUET = ".parquet"
-# Rows of a Parquet file in memory at a time.
-PARQUET_ROWS = 256
+logger = logging.getLogger(__name__)
+
+# Option that selects the text in a record, for error messages.
+TEXT_OPTION = "--text-field"
 
 
 @dataclass(frozen=True)
@@ -48,14 +44,7 @@ class Block:
 
     def lines(self) -> list[str]:
         """Return the decoded lines; the text of a JSON record can yield several lines."""
-        try:
-            text = self.data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = self.first_line + self.data[: error.start].count(b"\n")
-            raise InputError(
-                f"{self.label} is not UTF-8 in line {line}. Convert it first (iconv -t UTF-8)."
-            ) from None
-        lines = text.removesuffix("\n").split("\n")
+        lines = decoded_lines(LineBlock(self.first_line, self.data), self.label)
         if self.field is None:
             return lines
         texts = (self._text(line, number) for number, line in enumerate(lines, self.first_line))
@@ -65,24 +54,10 @@ class Block:
         """Return the text of a JSON record, or None for a blank line or a null text."""
         if not line.strip():
             return None
+        assert self.field is not None
         location = f"{self.label}: line {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{location} is not a JSON record: {error}") from None
-        if not isinstance(record, dict) or self.field not in record:
-            content = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-            raise InputError(
-                f"{location} has no field {self.field!r} (found: {content[:200] or 'nothing'}). "
-                "Set --text-field to the field that contains the text."
-            )
-        text = record[self.field]
-        if text is not None and not isinstance(text, str):
-            raise InputError(
-                f"{location}: field {self.field!r} must be a string (got {type(text).__name__})."
-            )
-        # JSON escapes can encode lone surrogates, which UTF-8 cannot represent.
-        return text and text.encode("utf-8", "replace").decode()
+        values = parse_json_record(line, location, {self.field: TEXT_OPTION})
+        return InputRecord(location, number, values).text(self.field)
 
 
 def resolve(inputs: Sequence[str]) -> list[str]:
@@ -127,112 +102,48 @@ def total_bytes(names: Sequence[str]) -> int | None:
     return total
 
 
-def read_blocks(names: Sequence[str], text_field: str) -> Iterator[Block]:
+def read_blocks(
+    names: Sequence[str], text_field: str, input_format: InputFormat | None = None
+) -> Iterator[Block]:
     """Yield the blocks of files, one file after the other.
 
     Args:
         names: Files as returned by `resolve`.
-        text_field: Name of the text field or column in JSON lines and Parquet files.
+        text_field: Name of the field or column that contains the text. A warning is logged if it is
+            not the default and all files are plain text, which has no fields.
+        input_format: Format of all files. Default: recognize the format of each file.
     """
+    formats = set()
     for name in names:
-        if plain_name(name).lower().endswith(PARQUET):
-            yield from _parquet_blocks(name, text_field)
-            continue
-        is_json = plain_name(name).lower().endswith(JSON_LINES)
-        yield from _line_blocks(name, text_field if is_json else None)
-
-
-def _line_blocks(name: str, field: str | None) -> Iterator[Block]:
-    label = "standard input" if name == STDIN else name
-    line, before = 1, 0
-    try:
-        with _opened(name) as raw, decompressed(name, raw) as file:
-            seekable = raw.seekable()
-            for data in whole_lines(file, label):
-                # The UTF-8 byte order mark is not text.
-                data = data.removeprefix(b"\xef\xbb\xbf") if line == 1 else data
-                offset = raw.tell() if seekable else 0
-                yield Block(label, line, data, field, offset - before)
-                line, before = line + data.count(b"\n"), offset
-    except READ_ERRORS as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"Cannot read {label} after line {line - 1}: {reason}") from None
-
-
-def _opened(name: str) -> AbstractContextManager[BinaryIO]:
-    if name != STDIN:
-        return Path(name).open("rb")
-    if sys.stdin is None:  # closed before Python started
-        raise InputError("Cannot read standard input: it is closed.")
-    return nullcontext(sys.stdin.buffer)
-
-
-def whole_lines(file: BinaryIO, label: str) -> Iterator[bytes]:
-    """Yield blocks of complete lines, each of about `BLOCK_BYTES` bytes.
-
-    Args:
-        file: The open file.
-        label: File name for error messages.
-    """
-    rest = b""
-    while part := file.read(BLOCK_BYTES):
-        cut = part.rfind(b"\n") + 1
-        if not cut:
-            rest += part
+        file = InputFile(name, input_format)
+        formats.add(file.format)
+        if file.format in ("text", "jsonl"):
+            field = text_field if file.format == "jsonl" else None
+            for block in file.blocks():
+                yield Block(file.label, block.first_line, block.data, field, block.n_read)
         else:
-            yield rest + part[:cut]
-            rest = part[cut:]
-        _check_length(len(rest), label)
-    if rest:
-        yield rest
-
-
-def _check_length(n_bytes: int, label: str) -> None:
-    if n_bytes > MAX_LINE_BYTES:
-        raise InputError(
-            f"{label} has a line of more than {MAX_LINE_BYTES // 2**20} MB. Break it into shorter "
-            "lines first (fold -s)."
+            yield from _joined_texts(file, text_field)
+    if formats == {"text"} and text_field != ReadingConfig().text_field:
+        logger.warning(
+            "%s: the input is plain text, so %s %s has no effect. If it consists of records, "
+            "specify their format with --input-format.",
+            ", ".join([label_of(name) for name in names[:3]] + ["..."] * (len(names) > 3)),
+            TEXT_OPTION,
+            text_field,
         )
 
 
-def _parquet_blocks(name: str, column: str) -> Iterator[Block]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtra(f"reading {name}", "parquet") from None
-    try:
-        with pyarrow.parquet.ParquetFile(name, pre_buffer=False) as file:
-            schema = file.schema_arrow
-            if column not in schema.names:
-                raise InputError(
-                    f"{name} has no column {column!r} (found: {', '.join(schema.names)[:200]}). "
-                    "Set --text-field to the column that contains the text."
-                )
-            column_type = schema.field(column).type
-            if "string" not in str(column_type):
-                raise InputError(
-                    f"{name}: column {column!r} must contain strings (got {column_type})."
-                )
-            row_bytes = os.path.getsize(name) / max(1, file.metadata.num_rows)
-            yield from _joined(file.iter_batches(PARQUET_ROWS, columns=[column]), name, row_bytes)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read {name}: {' '.join(str(error).split())[:200]}") from None
-
-
-def _joined(batches: Iterator[Sequence[object]], name: str, row_bytes: float) -> Iterator[Block]:
-    """Join the texts of Parquet rows into blocks of about `BLOCK_BYTES` bytes."""
+def _joined_texts(file: InputFile, column: str) -> Iterator[Block]:
+    """Join the texts of a table into blocks of about `BLOCK_BYTES` bytes."""
     texts: list[bytes] = []
-    size = n_rows = 0
-    for batch in batches:
-        for text in batch[0].to_pylist():  # type: ignore[attr-defined]
-            n_rows += 1
-            if text:
-                texts.append(text.encode("utf-8").removesuffix(b"\n") + b"\n")
-                size += len(texts[-1])
-                _check_length(len(texts[-1]), name)
-            if size >= BLOCK_BYTES:
-                yield Block(name, 1, b"".join(texts), n_read=round(n_rows * row_bytes))
-                texts, size, n_rows = [], 0, 0
+    size = before = 0
+    for record in file.records({column: TEXT_OPTION}):
+        if text := record.text(column):
+            texts.append(text.encode("utf-8").removesuffix(b"\n") + b"\n")
+            size += len(texts[-1])
+            check_length(len(texts[-1]), file.label)
+        if size >= line_blocks.BLOCK_BYTES:
+            yield Block(file.label, 1, b"".join(texts), n_read=file.n_read - before)
+            texts, size, before = [], 0, file.n_read
     if texts:
-        yield Block(name, 1, b"".join(texts), n_read=round(n_rows * row_bytes))
+        yield Block(file.label, 1, b"".join(texts), n_read=file.n_read - before)

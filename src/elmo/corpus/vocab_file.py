@@ -10,7 +10,7 @@ import numpy as np
 
 from elmo.config import VocabConfig
 from elmo.corpus.external_sort import merged_counts, write_table
-from elmo.corpus.sentence_reader import reading_tokenizer
+from elmo.corpus.sentence_reader import reading_tokenizer, reject_file_options
 from elmo.corpus.shards import Corpus, DistinctWords, Numbers, is_corpus, open_table
 from elmo.corpus.text_sources import resolve
 from elmo.corpus.word_counts import count_text
@@ -63,6 +63,7 @@ def vocab(config: VocabConfig) -> VocabResult:
                 f"{config.input[0]} is a prepared corpus, whose text is already tokenized. Omit "
                 "--tokenizer."
             )
+        reject_file_options(config.input[0], config.reading.input_format, config.reading.text_field)
         corpus = Corpus.open(Path(config.input[0]))
         with atomic_path(out) as partial:
             return _write(config, partial, corpus.words, corpus.counts, started)

@@ -47,7 +47,7 @@ def count_text(
 
     def tasks() -> Iterator[CountingTask]:
         for name, files in texts.items():
-            for block in read_blocks(files, reading.text_field):
+            for block in read_blocks(files, reading.text_field, reading.input_format):
                 text_names.append(name)
                 yield CountingTask(block, counted=name == counted)
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from elmo.corpus.compressed_files import READ_ERRORS, decompressed, plain_name
-from elmo.corpus.text_sources import JSON_LINES, PARQUET, STDIN, resolve, whole_lines
+from elmo.corpus.input_format import format_of_name
+from elmo.corpus.line_blocks import BYTE_ORDER_MARK, whole_lines
+from elmo.corpus.text_sources import resolve
 from elmo.errors import ConfigError, InputError
-from elmo.text.input_lines import decoded_line
+from elmo.text.input_lines import STDIN, decoded_line
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Approximate number of lines per block that are tokenized to estimate how many words the tokenizer
 # makes of one whitespace-separated word.
 SAMPLE_LINES = 1000
@@ -114,7 +115,7 @@ def list_texts(source: str, output: Path) -> list[InputText]:
         names = resolve([source])
     texts = []
     for name in names:
-        if plain_name(name).lower().endswith((*JSON_LINES, PARQUET)):
+        if format_of_name(name) in ("jsonl", "parquet"):
             raise InputError(
                 f"{name} is not plain text. Expected text files with one sentence per line, "
                 "optionally compressed as .gz, .bz2, .xz or .zst."

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from elmo.config import EvaluateConfig, ReadingConfig, RegularizationConfig
 from elmo.corpus.bptt_segments import BPTTSegment, read_once
-from elmo.corpus.sentence_reader import corpus_of, read_sentences
+from elmo.corpus.sentence_reader import corpus_of, read_sentences, reject_file_options
 from elmo.corpus.shards import Corpus, DistinctWords, Split, is_corpus
 from elmo.corpus.token_tables import TokenTables, token_tables
 from elmo.errors import ConfigError
@@ -314,6 +314,7 @@ def _with_progress(segments: Iterable[BPTTSegment], progress: Progress) -> Itera
 
 def _read_text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Split]:
     if len(config.text) == 1 and is_corpus(Path(config.text[0])):
+        reject_file_options(config.text[0], config.input_format, config.text_field)
         corpus = Corpus.open(Path(config.text[0]))
         if config.split not in corpus.splits:
             known = ", ".join(corpus.splits)
@@ -323,7 +324,10 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords
         return corpus.words, corpus.splits[config.split]
     tokenizer = model.config.text.tokenizer if config.raw else None
     reading = ReadingConfig(
-        tokenizer=tokenizer or "whitespace", keep_blank_lines=config.keep_blank_lines
+        tokenizer=tokenizer or "whitespace",
+        keep_blank_lines=config.keep_blank_lines,
+        input_format=config.input_format,
+        text_field=config.text_field,
     )
     words, split = corpus_of(read_sentences(config.text, reading))
     if not split.n_sentences:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from elmo.config import CorpusConfig, PrepareConfig
 from elmo.corpus.prepare_corpus import prepare
+from elmo.corpus.sentence_reader import reject_file_options
 from elmo.corpus.shards import Corpus, is_corpus
 from elmo.errors import ConfigError
 from elmo.train.learner import TrainingConfig
@@ -46,6 +47,7 @@ def open_corpus(config: TrainingConfig, corpus: CorpusConfig) -> Iterator[Corpus
                 f"{data} is a prepared corpus, so {', '.join(ignored)} cannot be changed. Prepare "
                 "the text again with the new settings."
             )
+        reject_file_options(str(data), corpus.reading.input_format, corpus.reading.text_field)
         yield _check_corpus(Corpus.open(data), str(data))
         return
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,0 +1,280 @@
+"""Reading of input files of all formats as records with named values, in bounded memory.
+
+`InputFile` recognizes the format of a file. Its records are the lines of plain text, the objects of
+JSON lines, or the rows of CSV, TSV and Parquet files.
+"""
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from elmo.config import InputFormat
+from elmo.corpus import line_blocks
+from elmo.corpus.compressed_files import plain_name
+from elmo.corpus.input_format import PARQUET_START, format_of_content, format_of_name
+from elmo.corpus.line_blocks import LineBlock, decoded_lines
+from elmo.errors import InputError, MissingExtra
+from elmo.text.input_lines import STDIN, label_of
+
+# Name of the value of a record if the file is plain text.
+TEXT = "text"
+# Rows of a Parquet file in memory at a time.
+PARQUET_ROWS = 256
+# Column names shown in an error message.
+MAX_LISTED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecord:
+    """A record of an input file.
+
+    Attributes:
+        location: File and line or row number, for error messages.
+        number: Number of the line on which the record ends, counted from 1; in a Parquet file the
+            number of the row.
+        values: Values by column or field. Values of text, CSV and TSV are strings; those of JSON
+            lines and Parquet have the types of the file.
+    """
+
+    location: str
+    number: int
+    values: Mapping[str, Any]
+
+    def text(self, column: str) -> str | None:
+        """Return the text in a column, or None if it is null.
+
+        Args:
+            column: Name of a column that the record has.
+
+        Raises:
+            InputError: If the value is not a string.
+        """
+        text = self.values[column]
+        if text is None:
+            return None
+        if not isinstance(text, str):
+            raise InputError(
+                f"{self.location}: the value of {column!r} must be a string (got "
+                f"{type(text).__name__})."
+            )
+        # JSON escapes can encode lone surrogates, which UTF-8 cannot represent.
+        return text.encode("utf-8", "replace").decode()
+
+
+class InputFile:
+    """An input file with its format, which is recognized when the object is created.
+
+    The content can be read once, either as blocks of lines or as records.
+
+    Attributes:
+        label: File name for messages.
+        format: Format of the file.
+        n_read: Number of bytes read so far; 0 if the file is not seekable.
+    """
+
+    def __init__(self, name: str, input_format: InputFormat | None = None) -> None:
+        """Open a file and recognize its format.
+
+        Args:
+            name: File name, or - for standard input. The extension can be that of a compression
+                format.
+            input_format: Format of the file. Default: the format that the extension states, or
+                else the format that the content shows.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
+        self.name = name
+        self.label = label_of(name)
+        self.n_read = 0
+        self._blocks: Iterator[LineBlock] = iter(())
+        known = input_format or format_of_name(name)
+        if known != "parquet":
+            blocks = line_blocks.line_blocks(name, None if known else PARQUET_START)
+            first = list(islice(blocks, 1))
+            self._blocks = chain(first, blocks)
+            known = known or format_of_content(first[0].data if first else b"", self.label)
+        self.format: InputFormat = known
+
+    def blocks(self) -> Iterator[LineBlock]:
+        """Yield blocks of complete lines of a file that is not in Parquet format."""
+        for block in self._blocks:
+            self.n_read += block.n_read
+            yield block
+
+    def records(self, columns: Mapping[str, str] | None = None) -> Iterator[InputRecord]:
+        """Yield the records of the file.
+
+        Blank lines between the records of JSON lines, CSV and TSV are skipped. A line of plain text
+        is a record with the column `text`, even if it is blank.
+
+        Args:
+            columns: Columns that every record must have, each with the option that selects it, for
+                error messages. From Parquet files, only these columns are read. Default: no column
+                is required, and all are read.
+
+        Raises:
+            InputError: If the file is damaged or lacks a column.
+        """
+        required = dict(columns or {})
+        if self.format == "parquet":
+            return self._parquet_records(required, columns is None)
+        if self.format == "jsonl":
+            return self._json_records(required)
+        if self.format == "text":
+            return self._text_records(required)
+        return self._table_records(required)
+
+    def _text_records(self, required: dict[str, str]) -> Iterator[InputRecord]:
+        _check_columns(f"{self.label} is plain text and", [TEXT], required)
+        for number, line in self._lines():
+            yield InputRecord(f"{self.label}: line {number}", number, {TEXT: line})
+
+    def _json_records(self, required: dict[str, str]) -> Iterator[InputRecord]:
+        for number, line in self._lines():
+            if line.strip():
+                location = f"{self.label}: line {number}"
+                yield InputRecord(location, number, parse_json_record(line, location, required))
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        """Yield line numbers and lines, without line ends."""
+        for block in self.blocks():
+            lines = decoded_lines(block, self.label)
+            yield from (
+                (number, line.removesuffix("\r"))
+                for number, line in enumerate(lines, block.first_line)
+            )
+
+    def _table_records(self, required: dict[str, str]) -> Iterator[InputRecord]:
+        rows = self._csv_rows() if self.format == "csv" else self._tsv_rows()
+        header = [name.strip() for name in next(rows, (1, []))[1]]
+        if not any(header):
+            raise InputError(
+                f"{self.label} has no header. The first line of a {self.format.upper()} file must "
+                "contain the names of the columns."
+            )
+        _check_columns(f"{self.label}: the header", header, required)
+        for number, row in rows:
+            # In a table with one column, a blank line is an empty value.
+            if not row and len(header) > 1:
+                continue
+            row = row or [""]
+            location = f"{self.label}: line {number}"
+            if len(row) != len(header):
+                raise InputError(
+                    f"{location}: the row has {len(row)} columns, but the header has "
+                    f"{len(header)}: {_listed(header)}."
+                )
+            yield InputRecord(location, number, dict(zip(header, row, strict=True)))
+
+    def _tsv_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows of a TSV file, in which quotes are ordinary characters."""
+        for number, line in self._lines():
+            yield number, line.split("\t") if line else []
+
+    def _csv_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows of a CSV file, each with the number of its last line.
+
+        A quoted field can contain line ends.
+        """
+        lines = (line + "\n" for _, line in self._lines())
+        reader = csv.reader(lines, strict=True)
+        first_line = 1
+        # The limit is global, so it is restored after reading. It also bounds the memory used if a
+        # quote is not closed.
+        limit = csv.field_size_limit(line_blocks.MAX_LINE_BYTES)
+        try:
+            for row in reader:
+                yield reader.line_num, row
+                first_line = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(
+                f"{self.label}: the row that starts in line {first_line} is not valid CSV: "
+                f"{error}. A field with quotes, commas or line ends must be quoted, and quotes in "
+                "it must be doubled."
+            ) from None
+        finally:
+            csv.field_size_limit(limit)
+
+    def _parquet_records(self, required: dict[str, str], read_all: bool) -> Iterator[InputRecord]:
+        if self.name == STDIN or plain_name(self.name) != self.name:
+            raise InputError(
+                f"{self.label} is a Parquet file, which can only be read from an uncompressed "
+                "file on disk. Write it to such a file first."
+            )
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise MissingExtra(f"reading {self.name}", "parquet") from None
+        try:
+            with pyarrow.parquet.ParquetFile(self.name, pre_buffer=False) as file:
+                names = file.schema_arrow.names
+                _check_columns(self.label, names, required)
+                row_bytes = os.path.getsize(self.name) / max(1, file.metadata.num_rows)
+                n_rows = 0
+                chosen = names if read_all else list(required)
+                for batch in file.iter_batches(PARQUET_ROWS, columns=chosen):
+                    for values in batch.to_pylist():
+                        n_rows += 1
+                        yield InputRecord(f"{self.label}: row {n_rows}", n_rows, values)
+                    self.n_read = round(n_rows * row_bytes)
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"Cannot read {self.label}: {reason}") from None
+
+
+def parse_json_record(line: str, location: str, required: Mapping[str, str]) -> dict[str, Any]:
+    """Parse a line of a JSON lines file.
+
+    Args:
+        line: The line.
+        location: File and line, for error messages.
+        required: Fields that the record must have, each with the option that selects it.
+
+    Raises:
+        InputError: If the line is not a JSON object or lacks a field.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        remedy = "If the file is plain text, use --input-format text."
+        if line.strip() in ("[", "{"):
+            remedy = "The JSON document has several lines; write one record per line (jq -c)."
+        raise InputError(f"{location} is not a JSON record: {error}. {remedy}") from None
+    if not isinstance(record, dict):
+        remedy = " Write one record per line (jq -c '.[]')." if isinstance(record, list) else ""
+        raise InputError(
+            f"{location} is not a JSON record: expected an object with named fields, got "
+            f"{type(record).__name__}.{remedy}"
+        )
+    for field, option in required.items():
+        if field not in record:
+            raise InputError(
+                f"{location} has no field {field!r} (found: {_listed(record)}). Set {option} to "
+                "another field, or use --input-format text to read the file as plain text."
+            )
+    return record
+
+
+def _check_columns(location: str, names: Sequence[str], required: Mapping[str, str]) -> None:
+    """Raise an error if a required column is missing or ambiguous."""
+    for column, option in required.items():
+        n = names.count(column)
+        if n != 1:
+            raise InputError(
+                f"{location} has {n or 'no'} column{'s' * (n > 1)} {column!r} (found: "
+                f"{_listed(names)}). Set {option} to another column."
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names as a list of limited length for an error message."""
+    listed = list(names)
+    n_more = len(listed) - MAX_LISTED
+    shown = ", ".join(listed[:MAX_LISTED]) or "nothing"
+    return f"{shown} and {n_more} more" if n_more > 0 else shown
