@@ -75,8 +75,8 @@ def chosen(monkeypatch):
 
 
 def fake_call(*, is_cuda=True, projected=True, **changes):
-    """Return a call whose input is a stub with the attribute `is_cuda` only."""
-    tensors = {**arguments(projected), "x": SimpleNamespace(is_cuda=is_cuda)}
+    """Return a call whose input is a stub instead of a tensor on a GPU."""
+    tensors = {**arguments(projected), "x": SimpleNamespace(is_cuda=is_cuda, requires_grad=False)}
     return LSTMCall(**tensors, **options(**changes))
 
 
@@ -150,7 +150,7 @@ def test_auto_selects_the_first_kernel_that_can_run(monkeypatch, can, name):
     fast = {"first": kernel("first", can[0] == "1"), "second": kernel("second", can[1] == "1")}
     monkeypatch.setattr(dispatch, "FAST", fast)
     monkeypatch.setattr(lstm_reference, "lstm", kernel("reference").lstm)
-    directions = [object(), object()]
+    directions = [fake_call(), fake_call(reverse=True)]
     chosen_name, calls = dispatch.lstm(directions)
     assert chosen_name == name
     assert calls is directions

@@ -1,7 +1,8 @@
 """Selects the implementation of an operation: the requested one, or the fastest one available.
 
 Each kernel is a module that defines a function with the same name and signature as the reference
-implementation.
+implementation. An operation whose inputs and weights need no gradient, such as a layer of a frozen
+model in a training loop, runs as under `no_grad`, because kernels without gradients are faster.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from elmo.kernels import (
     lstm_native,
     lstm_reference,
 )
+from elmo.kernels.gradient_mode import no_grad_if_unneeded
 from elmo.kernels.lstm_call import LSTMCall, LSTMResult
 
 
@@ -59,6 +61,11 @@ def lstm(directions: Sequence[LSTMCall], kernel: str = "auto") -> list[LSTMResul
     Raises:
         ConfigError: The kernel is unknown or does not support the call.
     """
+    with no_grad_if_unneeded(tensor for call in directions for tensor in call.tensors()):
+        return _run_lstm(directions, kernel)
+
+
+def _run_lstm(directions: Sequence[LSTMCall], kernel: str) -> list[LSTMResult]:
     if kernel == "auto":
         for fast in FAST.values():
             if fast.can_run(directions):
@@ -86,11 +93,12 @@ def convolve_and_pool(
 
     See `characters_reference.convolve_and_pool`.
     """
-    if kernel != "reference" and characters_fused.can_run(characters, table, weights):
-        return characters_fused.convolve_and_pool(characters, table, weights, biases)
-    if kernel != "reference" and characters_native.can_run(characters, table, weights):
-        return characters_native.convolve_and_pool(characters, table, weights, biases)
-    return characters_reference.convolve_and_pool(characters, table, weights, biases)
+    with no_grad_if_unneeded((table, *weights, *biases)):
+        if kernel != "reference" and characters_fused.can_run(characters, table, weights):
+            return characters_fused.convolve_and_pool(characters, table, weights, biases)
+        if kernel != "reference" and characters_native.can_run(characters, table, weights):
+            return characters_native.convolve_and_pool(characters, table, weights, biases)
+        return characters_reference.convolve_and_pool(characters, table, weights, biases)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:
@@ -105,9 +113,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Ten
     Returns:
         Output, (rows, n).
     """
-    if kernel != "reference" and linear_native.can_run(x, weight, bias):
-        return linear_native.linear(x, weight, bias)
-    return functional.linear(x, weight, bias)
+    with no_grad_if_unneeded((x, weight, bias)):
+        if kernel != "reference" and linear_native.can_run(x, weight, bias):
+            return linear_native.linear(x, weight, bias)
+        return functional.linear(x, weight, bias)
 
 
 def highway(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Tensor:
@@ -124,7 +133,8 @@ def highway(x: Tensor, weight: Tensor, bias: Tensor, kernel: str = "auto") -> Te
     Returns:
         Output, (rows, dim).
     """
-    if kernel != "reference" and linear_native.can_run_highway(x, weight, bias):
-        return linear_native.highway(x, weight, bias)
-    transform, gate = functional.linear(x, weight, bias).chunk(2, dim=-1)
-    return torch.lerp(x, transform.relu().to(x.dtype), gate.sigmoid().to(x.dtype))
+    with no_grad_if_unneeded((x, weight, bias)):
+        if kernel != "reference" and linear_native.can_run_highway(x, weight, bias):
+            return linear_native.highway(x, weight, bias)
+        transform, gate = functional.linear(x, weight, bias).chunk(2, dim=-1)
+        return torch.lerp(x, transform.relu().to(x.dtype), gate.sigmoid().to(x.dtype))

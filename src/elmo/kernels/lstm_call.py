@@ -51,6 +51,11 @@ class LSTMCall:
     index: Tensor | None = None
     resets: Tensor | None = None
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the tensors that the result is differentiable in: input, weights and state."""
+        tensors = (self.x, self.weight_ih, self.weight_hh, self.bias, self.h, self.c)
+        return tensors if self.weight_hr is None else (*tensors, self.weight_hr)
+
 
 LSTMResult = tuple[Tensor, Tensor, Tensor]
 """Result of one direction: outputs (time, batch, projection), final h and final c."""
