@@ -74,7 +74,7 @@ def test_ask_raises_errors_from_the_child(child):
     with pytest.raises(InputError, match="no text"):
         child.ask("input")
     # These exceptions cannot be unpickled, because their constructors take other arguments.
-    with pytest.raises(ElmoError, match=r"pip install 'elmo-torch\[that\]'"):
+    with pytest.raises(ElmoError, match=r"pip install .*\[that\]'"):
         child.ask("extra")
     with pytest.raises(RuntimeError, match="Unpicklable: 1 and 2"):
         child.ask("other")

@@ -10,7 +10,8 @@ import elmo
 SOURCE = Path(elmo.__file__).parent
 # Lowest layer first. Packages in the same layer do not import each other.
 LAYERS = [
-    ["errors", "lazy"],
+    ["cache_folder", "installation", "lazy"],
+    ["errors"],
     ["config", "files", "child_processes", "progress", "kernels"],
     ["text", "model"],
     ["export"],

@@ -49,9 +49,10 @@ class MissingExtra(ElmoError):
             feature: Name of the requested feature, used as the subject of the message.
             extra: Name of the extra that installs the missing package.
         """
-        super().__init__(
-            f"{feature} requires an optional package: pip install 'elmo-torch[{extra}]'"
-        )
+        # Only this error needs the metadata of the package, which take time to import.
+        from elmo.installation import install_command
+
+        super().__init__(f"{feature} requires an optional package: {install_command(extra)}")
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

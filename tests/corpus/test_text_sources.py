@@ -98,9 +98,7 @@ def test_reading_zst_without_zstandard_names_the_missing_extra(tmp_path, monkeyp
     path = tmp_path / "text.zst"
     path.write_bytes(zstandard.compress(b"a"))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    assert_error(
-        lambda: lines(str(path)), f"reading {path}", "elmo-torch[train]", error_type=MissingExtra
-    )
+    assert_error(lambda: lines(str(path)), f"reading {path}", "[train]", error_type=MissingExtra)
 
 
 def test_zst_files_with_wide_windows_and_empty_frames_are_read(tmp_path):
@@ -248,7 +246,7 @@ def test_invalid_parquet_files_raise_error(tmp_path, monkeypatch):
     monkeypatch.setattr(line_blocks, "MAX_LINE_BYTES", 50)
     assert_error(lambda: lines(str(path)), f"{path} has a line of more than")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert_error(lambda: lines(str(path)), "elmo-torch[parquet]", error_type=MissingExtra)
+    assert_error(lambda: lines(str(path)), "[parquet]", error_type=MissingExtra)
 
 
 # -------------------------------------------------------------------------------------- names

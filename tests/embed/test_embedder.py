@@ -264,7 +264,7 @@ def test_tokenizer_package_is_only_needed_to_encode_strings(
     expected = tiny.encode(SENTENCES)
     for ours, theirs in zip(elmo.encode(SENTENCES), expected, strict=True):
         assert np.array_equal(ours, theirs)
-    message = rf"{name}.*pip install 'elmo-torch\[{extra}\]'"
+    message = rf"{name}.*pip install .*\[{extra}\]'"
     for call in (elmo.encode, elmo.tokenize, lambda text: elmo.encode([["a"], text])):
         with pytest.raises(MissingExtra, match=message):
             call("a b")

@@ -432,12 +432,12 @@ class TestWithoutExtra:
         monkeypatch.setitem(sys.modules, "huggingface_hub", None)
 
     def test_download_error_names_missing_extra(self):
-        with pytest.raises(FormatError, match=r"pip install 'elmo-torch\[hub\]'$") as caught:
+        with pytest.raises(FormatError, match=r"pip install .*\[hub\]'$") as caught:
             hub.download(NAME)
         assert message_of(caught).startswith(f"No file or folder {NAME} exists, and")
 
     def test_upload_error_names_missing_extra(self, folder):
-        with pytest.raises(MissingExtra, match=r"pip install 'elmo-torch\[hub\]'$"):
+        with pytest.raises(MissingExtra, match=r"pip install .*\[hub\]'$"):
             hub.upload(folder, NAME)
 
 

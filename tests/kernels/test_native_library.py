@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from elmo.cache_folder import cache_folder
 from elmo.kernels import native_library
 
 
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch):
     """Use an empty cache folder and forget any loaded library."""
+    monkeypatch.delenv("ELMO_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # Compiling is faster without optimization, and these tests compute nothing.
     monkeypatch.setattr(native_library, "FLAGS", (*native_library.FLAGS, "-O0"))
@@ -33,13 +35,13 @@ needs_compiler = pytest.mark.skipif(native_library._compiler() is None, reason="
 @needs_compiler
 def test_native_library_is_compiled_only_once(empty_cache, monkeypatch):
     assert native_library.library() is not None
-    files = list(native_library.cache_folder().iterdir())
+    files = list(cache_folder().iterdir())
     assert [path.suffix for path in files] == [".so"]
     written = files[0].stat().st_mtime_ns
     native_library._library.cache_clear()
     assert native_library.library() is not None
     assert files[0].stat().st_mtime_ns == written
-    assert list(native_library.cache_folder().iterdir()) == files
+    assert list(cache_folder().iterdir()) == files
 
 
 @needs_compiler
@@ -50,7 +52,7 @@ def test_native_library_is_recompiled_if_the_source_changes(empty_cache, monkeyp
     monkeypatch.setattr(native_library, "SOURCE", changed)
     native_library._library.cache_clear()
     assert native_library.library() is not None
-    assert len(list(native_library.cache_folder().iterdir())) == 2
+    assert len(list(cache_folder().iterdir())) == 2
 
 
 @needs_compiler
@@ -92,7 +94,7 @@ def test_compiler_failure_is_logged_as_a_warning(empty_cache, monkeypatch, caplo
     assert native_library.library() is None
     assert "unknown flag" in caplog.text
     assert "Using the slower PyTorch kernels" in caplog.text
-    assert not list(native_library.cache_folder().iterdir())
+    assert not list(cache_folder().iterdir())
 
 
 def test_warning_is_logged_if_the_compiled_library_cannot_be_loaded(
@@ -113,7 +115,7 @@ def test_warning_is_logged_if_the_compiled_library_cannot_be_loaded(
 def test_damaged_cached_library_is_rebuilt(empty_cache, caplog):
     flags = (*native_library.FLAGS, native_library._cpu_flag())
     path = (
-        native_library.cache_folder()
+        cache_folder()
         / f"native-{native_library._fingerprint(native_library._compiler(), flags)}.so"
     )
     path.parent.mkdir(parents=True)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from elmo.config import PretrainConfig
+from elmo.installation import install_command
 from elmo.train.curves import draw_curves, running_mean
 from elmo.train.report import Report
 
@@ -49,7 +50,7 @@ def test_draw_curves_accepts_an_empty_log(tmp_path):
 def test_draw_curves_logs_a_warning_without_matplotlib(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert draw_curves(tmp_path) is None
-    assert "pip install 'elmo-torch[train]'" in caplog.text
+    assert f"needs matplotlib: {install_command('train')}" in caplog.text
 
 
 def test_running_mean_is_unbiased_and_smooth():

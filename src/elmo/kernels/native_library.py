@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
+from elmo.cache_folder import cache_folder
+
 logger = logging.getLogger(__name__)
 
 SOURCE = Path(__file__).with_name("native.c")
@@ -68,12 +70,6 @@ def _load_uncached(compiler: Sequence[str], flags: Sequence[str]) -> ctypes.CDLL
         if not _compile(compiler, flags, path):
             raise OSError(f"{folder} is not writable")
         return ctypes.CDLL(str(path))
-
-
-def cache_folder() -> Path:
-    """Return the current user's cache folder for elmo-torch."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "elmo-torch"
 
 
 def _compiler() -> list[str] | None:

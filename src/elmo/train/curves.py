@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.files import atomic_path
+from elmo.installation import install_command
 from elmo.train.report import read_log
 
 FILE_NAME = "curves.png"
@@ -42,7 +43,7 @@ def draw_curves(folder: Path) -> Path | None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        logger.warning("%s needs matplotlib: pip install 'elmo-torch[train]'", FILE_NAME)
+        logger.warning("%s needs matplotlib: %s", FILE_NAME, install_command("train"))
         return None
     losses, metrics = _read(folder)
     # A log without evaluations is drawn as that of a language model.
