@@ -40,7 +40,9 @@ def main() -> None:
     config = load_config(TaskConfig, args.task, {"out": "unused", **options}, presets("tasks"))
     split = splitter(config, elmo)
     examples = [
-        example for path in args.files for example in read_examples(config.examples, path, split)
+        example
+        for path in args.files
+        for example in read_examples(config.examples, path, split, task=config.task)
     ]
     if args.gap is not None:
         examples += read_examples(replace(config.examples, reader="gap"), args.gap, split)

@@ -26,7 +26,7 @@ def main() -> None:
     options = {"out": "unused", "train": args.train, "dev": args.dev, "phrases": False}
     config = load_config(TaskConfig, args.task, options, presets("tasks"))
     args.out.mkdir(parents=True, exist_ok=True)
-    parts = training_examples(config.examples, str.split, seed=0)
+    parts = training_examples(config.examples, str.split, seed=0, task=config.task)
     for name, examples in zip(("train", "dev"), parts, strict=True):
         text = "".join(" ".join(example.words) + "\n" for example in examples)
         (args.out / f"{name}.txt").write_text(text, encoding="utf-8")

@@ -256,7 +256,7 @@ fit_probes() {
     configure ud-pos
     write_static_vectors ud-pos
     local wsd=$data/wsd senses=$here/../src/elmo/demo/senses.tsv
-    local tagged=(--train "$train" --dev "$dev" --test "$test" --label xpos)
+    local tagged=(--train "$train" --dev "$dev" --test "$test" --label-column xpos)
     for layer in 0 1 2 all; do
         fit "pos-probe-$layer" pos-probe "${tagged[@]}" "${cache[@]}" --layers $layer
         fit "wsd-$layer" wsd --train "$wsd/semcor3.0" --test "$wsd/Evaluation_Datasets/ALL" --layers $layer --seeds 1

@@ -15,10 +15,11 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from threading import Thread
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -53,7 +54,7 @@ class Command(NamedTuple):
         positional: Fields that are positional arguments. If `out` is one of them, it can also be
             given as `--out`.
         file: Metavar of `--config`; empty if the command takes no config file.
-        presets: Subfolder that contains the presets; empty for the `pretrain` presets.
+        presets: For each type of preset, the subfolder that contains the presets.
         is_native: Whether the command will probably need the native kernels.
         hidden: Fields without a flag, because the command only supports their default.
     """
@@ -62,7 +63,7 @@ class Command(NamedTuple):
     function: str
     positional: tuple[str, ...] = ()
     file: str = ""
-    presets: str = ""
+    presets: Mapping[str, str] = MappingProxyType({})
     is_native: bool = False
     hidden: tuple[str, ...] = ()
 
@@ -78,7 +79,7 @@ COMMANDS = {
         "elmo.tasks.fit:fit",
         ("config",),
         file="preset|file",
-        presets="tasks",
+        presets={"task": "task_types", "data set": "tasks"},
         hidden=("devices", "num_nodes", "strategy", "accumulate"),
     ),
     "task evaluate": Command(TaskEvaluateConfig, "elmo.tasks.predict:evaluate", ("model", "input")),
@@ -87,7 +88,12 @@ COMMANDS = {
     ),
     "vocab": Command(VocabConfig, "elmo.corpus.vocab_file:vocab", ("input",)),
     "prepare": Command(PrepareConfig, "elmo.corpus.prepare_corpus:prepare", ("input",)),
-    "pretrain": Command(PretrainConfig, "elmo.train.pretrain_model:pretrain", file="preset|file"),
+    "pretrain": Command(
+        PretrainConfig,
+        "elmo.train.pretrain_model:pretrain",
+        file="preset|file",
+        presets={"preset": ""},
+    ),
     "finetune": Command(FinetuneConfig, "elmo.train.finetune_model:finetune", file="file"),
     "evaluate": Command(EvaluateConfig, "elmo.evaluate.perplexity:evaluate", ("text",)),
 }
@@ -216,12 +222,12 @@ def _command_function(command: Command) -> Callable[..., None]:
             _flag("out_option", str | None, None, "--out", help=text, metavar="<str>")
         )
     if command.file:
-        known = "A"
-        if "preset" in command.file:
-            known = f"A preset ({', '.join(presets(command.presets))}) or a"
-        parameters.append(
-            _config_file(f"{known} YAML config file. Flags override its values.", command)
-        )
+        known = [
+            f"a {title} ({', '.join(presets(folder))})" for title, folder in command.presets.items()
+        ]
+        choices = " or ".join([*([", ".join(known)] if known else []), "a YAML config file"])
+        text = f"{choices[0].upper()}{choices[1:]}. Flags override its values."
+        parameters.append(_config_file(text, command))
     parameters.append(_flag("as_json", bool, False, "--json", help="Print the result as JSON."))
     parameters.append(_flag("debug", bool, False, "--debug", help="Show a traceback on errors."))
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -237,7 +243,9 @@ def _config(
         for leaf in fields
         if (value := values[leaf.name]) is not None and value != []
     }
-    known = presets(command.presets) if "preset" in command.file else {}
+    known: dict[str, Path] = {}
+    for folder in command.presets.values():
+        known |= presets(folder)
     return load_config(command.config, source, typed, known)
 
 
@@ -287,13 +295,13 @@ def _parameter(leaf: Leaf, command: Command) -> inspect.Parameter:
 
 
 def _config_file(text: str, command: Command) -> inspect.Parameter:
-    """Return the positional argument CONFIG, or the option `--config`."""
+    """Return the positional argument TASK, or the option `--config`."""
     if "config" not in command.positional:
         return _flag("config", str | None, None, "--config", help=text, metavar=f"<{command.file}>")
     return inspect.Parameter(
         "config",
         inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[str, typer.Argument(help=text, show_default=False, metavar="CONFIG")],
+        annotation=Annotated[str, typer.Argument(help=text, show_default=False, metavar="TASK")],
     )
 
 

@@ -84,7 +84,7 @@ def test_missing_or_empty_training_file_raises(tmp_path):
 def test_config_options_are_passed_to_each_reader(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,title,topic\n1,Ein Film,x\n2,,y\n", encoding="utf-8")
-    config = ExamplesConfig(text="title", label="topic", empty="keep")
+    config = ExamplesConfig(text_column="title", label_column="topic", empty="keep")
     examples = read_examples(config, str(path), lambda text: text.lower().split())
     assert [(e.words, e.target) for e in examples] == [(("ein", "film"), "x"), ((".",), "y")]
 
@@ -92,15 +92,15 @@ def test_config_options_are_passed_to_each_reader(tmp_path):
     path.write_text("a DT O\nb NN B-X\n\nc NN O\n", encoding="utf-8")
     tags = {None: ("O", "B-X"), "1": ("DT", "NN")}
     for label, expected in tags.items():
-        examples = read_examples(ExamplesConfig(label=label), str(path), str.split)
+        examples = read_examples(ExamplesConfig(label_column=label), str(path), str.split)
         assert examples[0].target == expected
-    with pytest.raises(ConfigError, match="--label must be a column number"):
-        read_examples(ExamplesConfig(label="ner"), str(path), str.split)
+    with pytest.raises(ConfigError, match="--label-column must be a column number"):
+        read_examples(ExamplesConfig(label_column="ner"), str(path), str.split)
 
     path = tmp_path / "a.conllu"
     path.write_text("1\ta\t_\tDT\tX\t_\t0\t_\t_\t_\n\n", encoding="utf-8")
     for label, expected in ((None, ("DT",)), ("xpos", ("X",))):
-        examples = read_examples(ExamplesConfig(label=label), str(path), str.split)
+        examples = read_examples(ExamplesConfig(label_column=label), str(path), str.split)
         assert examples[0].target == expected
 
     path = tmp_path / "trees.txt"
@@ -137,7 +137,7 @@ def test_phrases_option_is_rejected_for_other_readers_only_in_training(tmp_path)
 def test_two_text_columns_are_read_as_two_texts(tmp_path, reader):
     path = tmp_path / "a.tsv"
     path.write_text("one\ttwo\tsame\na b\tc\tyes\n", encoding="utf-8")
-    config = ExamplesConfig(reader=reader, text="one, two", label="same")
+    config = ExamplesConfig(reader=reader, text_column="one, two", label_column="same")
     (example,) = read_examples(config, str(path), str.split, is_training=True)
     assert (example.texts, example.target) == ((("a", "b"), ("c",)), "yes")
 
@@ -146,18 +146,20 @@ def test_sentence_pairs_reader_has_default_columns(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("premise\thypothesis\tlabel\tsame\na\tb\tx\ty\n", encoding="utf-8")
     for label, expected in ((None, "x"), ("same", "y")):
-        config = ExamplesConfig(reader="sentence_pairs", label=label)
+        config = ExamplesConfig(reader="sentence_pairs", label_column=label)
         assert read_examples(config, str(path), str.split)[0].target == expected
-    with pytest.raises(ConfigError, match="text must name two columns"):
-        read_examples(ExamplesConfig(reader="sentence_pairs", text="premise"), str(path), str.split)
+    with pytest.raises(ConfigError, match="text_column must name two columns"):
+        read_examples(
+            ExamplesConfig(reader="sentence_pairs", text_column="premise"), str(path), str.split
+        )
 
 
 def test_column_options_are_rejected_for_other_readers_only_in_training(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("(3 (4 good) (2 film))\n", encoding="utf-8")
     for config, flag in (
-        (ExamplesConfig(text="title"), "text"),
-        (ExamplesConfig(label="x"), "label"),
+        (ExamplesConfig(text_column="title"), "text-column"),
+        (ExamplesConfig(label_column="x"), "label-column"),
     ):
         message = f"--{flag} selects a column, but the reader sst5 has no selectable columns"
         with pytest.raises(ConfigError, match=message):

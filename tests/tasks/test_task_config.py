@@ -134,5 +134,5 @@ def test_task_config_accepts_valid_edge_cases():
 
 
 def test_string_options_in_task_config_accept_numbers():
-    config = task_config("x", layers=1, label=3)
-    assert (config.elmo.layers, config.examples.label) == ("1", "3")
+    config = task_config("x", layers=1, label_column=3)
+    assert (config.elmo.layers, config.examples.label_column) == ("1", "3")

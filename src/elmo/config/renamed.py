@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 # Old field name to new field name, by config class.
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "TextConfig": {"word_marks": "special_tokens"},
+    "ExamplesConfig": {"text": "text_column", "label": "label_column"},
     "TaskConfig": {
         "measure": "metric",
         "side_by_side": "parallel_seeds",
@@ -49,7 +50,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "FinetuneConfig": {"regular": "regularization"},
 }
 # Old value to new value, by config class and field.
-RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
+RENAMED_VALUES: dict[tuple[str, str], dict[str, str | None]] = {
     ("TaskConfig", "task"): {
         "pairs": "sentence_pairs",
         "answers": "question_answering",
@@ -59,6 +60,8 @@ RENAMED_VALUES: dict[tuple[str, str], dict[str, str]] = {
         "nearest": "nearest_occurrences",
     },
     ("RunConfig", "precision"): {"32-true": "float32", "bf16-mixed": "bfloat16"},
+    # This was the default for all tasks.
+    ("ExamplesConfig", "text_column"): {"text": None},
     ("ExamplesConfig", "empty"): {"refuse": "error"},
     ("ExamplesConfig", "reader"): {"pairs": "sentence_pairs", "senses": "word_senses"},
 }

@@ -210,7 +210,7 @@ def load_config(
 def _read_settings(source: str, known: Mapping[str, Path]) -> Any:
     import yaml
 
-    path = known.get(source, Path(source))
+    path = known.get(source) or known.get(source.replace("_", "-")) or Path(source)
     if not path.is_file():
         names = f" Available presets: {', '.join(known)}." if known else ""
         raise ConfigError(

@@ -54,13 +54,15 @@ class ExamplesConfig:
     test: str | None = None
     """Test set: file or folder. Scored once, after training."""
     reader: ReaderName = "auto"
-    """File format. auto: detected from the file names and first lines."""
-    text: str = "text"
-    """Tables and JSON Lines: name of the column or field that contains the text. For sentence
-    pairs, two names separated by a comma."""
-    label: str | None = None
-    """Where to find the label. Tables and JSON Lines: column or field name (default: label).
-    CoNLL-U: upos or xpos. Other CoNLL formats: column number (default: the last column)."""
+    """File format. auto: chosen by the task, the file name and the first lines."""
+    text_column: str | None = None
+    """Tables and JSON Lines: name of the column or field that contains the text. Default: text; for
+    tagging, words or tokens. Sentence pairs and question answering: two names separated by a comma
+    (default: the names in the known data sets; question,context)."""
+    label_column: str | None = None
+    """Where to find the label. Tables and JSON Lines: column or field name. Default: label; for
+    tagging, tags; for question answering, answer or answers. CoNLL-U: upos or xpos. Other CoNLL
+    formats: column number, counted from 0 (default: the last column)."""
     scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BILOU", "none"] = "auto"
     """Tagging and semantic roles: tagging scheme. none: tags do not mark spans. auto: detected from
     the data."""
@@ -317,6 +319,7 @@ class TaskConfig:
     Rerun with the same --out to resume from the last checkpoint.
 
     Examples:
+      elmo task fit classification --train my.csv --text-column review --label-column stars --out m
       elmo task fit conll2003 --train train.txt --dev valid.txt --test test.txt --out ner
       elmo task fit my-task.yaml --out topics --seeds 5
     """
@@ -425,6 +428,10 @@ class TaskEvaluateConfig:
     reader: ReaderName | None = None
     """File format, if it differs from that of the training set (for example gap for
     coreference)."""
+    text_column: str | None = None
+    """Column of the text, if it differs from that of the training set."""
+    label_column: str | None = None
+    """Column of the label, if it differs from that of the training set."""
     device: str | None = None
     """Device, such as cpu or cuda. Default: cuda if available."""
 

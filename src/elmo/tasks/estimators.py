@@ -28,8 +28,8 @@ from elmo.train.run_folder import MODEL
 # Options of `elmo task fit` for files and multiple seeds, which do not apply to estimators.
 FILE_OPTIONS = frozenset(
     {
-        *("task", "train", "dev", "test", "reader", "text", "label", "phrases", "empty"),
-        *("encoding", "seeds", "parallel_seeds", "dry_run"),
+        *("task", "train", "dev", "test", "reader", "text_column", "label_column"),
+        *("phrases", "empty", "encoding", "seeds", "parallel_seeds", "dry_run"),
     }
 )
 

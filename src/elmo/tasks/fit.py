@@ -24,7 +24,7 @@ from elmo.tasks.parallel_seeds import run_in_parallel
 from elmo.tasks.readers.raw_text import TrackedSplit
 from elmo.tasks.scores.label_scores import Spread, mean_and_deviation
 from elmo.tasks.task_trainable import TaskRun, TaskTrainingJob
-from elmo.tasks.task_types.task_registry import task_for
+from elmo.tasks.task_types.task_registry import check_labels, task_for
 from elmo.tasks.word_vectors import read_word_vectors
 from elmo.train.devices import make_fabric
 from elmo.train.loop import train
@@ -169,7 +169,7 @@ def fit_once(config: TaskConfig) -> FittedTask | LookupModel:
 def _job(config: TaskConfig, elmo: ELMo | None) -> TaskTrainingJob:
     """Read the examples of a run and build its model."""
     split = TrackedSplit(splitter(config, elmo))
-    examples, dev = training_examples(config.examples, split, config.run.seed)
+    examples, dev = training_examples(config.examples, split, config.run.seed, config.task)
     untrained = prepare(config, elmo, examples, dev)
     untrained.raw = split.was_used
     return TaskTrainingJob(untrained, examples, dev)
@@ -188,6 +188,7 @@ def prepare(
     """
     task = task_for(config.task, [*train, *dev], config)
     labels = task.labels(train)
+    check_labels(config.task, labels)
     parts = [part for example in [*train, *dev] for part in task.split_example(example)]
     texts = [text for part in parts for text in part.texts]
     layers: LayerSource | None = None
@@ -214,4 +215,4 @@ def _test_examples(config: TaskConfig) -> list[Example] | None:
     if config.examples.test is None:
         return None
     split = splitter(config, load_elmo(config))
-    return read_examples(config.examples, config.examples.test, split)
+    return read_examples(config.examples, config.examples.test, split, task=config.task)

@@ -6,24 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from elmo.config import ExamplesConfig
+from elmo.config import ExamplesConfig, TaskName
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers import read
+from elmo.tasks.readers.json_records import field_names
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.reader_registry import detect_reader
+from elmo.tasks.readers.text_lines import read_text
 
 # Seed for splitting off the development set; it does not depend on the seed of the run.
 DEV_SEED = 0
 # With fewer examples, the selection of the best model would be noise.
 MIN_DEV_EXAMPLES = 200
-# Readers that support --text, and readers that support --label.
-TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs")
+# Readers that support --text-column, and readers that support --label-column.
+TEXT_COLUMN_READERS = ("table", "jsonl", "sentence_pairs", "squad")
 LABEL_COLUMN_READERS = (*TEXT_COLUMN_READERS, "conll", "conllu")
+# Fields of words and tags in JSON records, if none are given.
+WORD_FIELDS, TAG_FIELDS = ("words", "tokens", "text"), ("tags", "labels", "ner_tags", "label")
 
 
 def read_examples(
-    config: ExamplesConfig, path: str, split: SplitFunction, *, is_training: bool = False
+    config: ExamplesConfig,
+    path: str,
+    split: SplitFunction,
+    *,
+    task: TaskName | None = None,
+    is_training: bool = False,
 ) -> list[Example]:
     """Read the examples in a file.
 
@@ -31,30 +40,36 @@ def read_examples(
         config: File format options.
         path: Path of the file.
         split: Splits raw text into words.
+        task: The task, which decides on the format and the default columns.
         is_training: Whether this is the training set. Only the training set can include phrases.
     """
     reader = config.reader
     if reader == "auto":
-        reader = detect_reader(Path(path), config.encoding)  # type: ignore[assignment]
+        reader = detect_reader(Path(path), config.encoding, task)  # type: ignore[assignment]
     # A model can be evaluated on files in another format, to which the column options do not apply.
     if is_training:
         _check_columns(config, reader)
     options: dict[str, Any] = {"encoding": config.encoding}
+    text, label = _column_names(config.text_column), config.label_column
     if reader in ("table", "jsonl"):
-        label = config.label or "label"
-        options |= {"text": _column_names(config.text), "label": label, "empty": config.empty}
+        if reader == "jsonl" and task == "tagging" and None in (text, label):
+            fields = field_names(Path(path), read_text(Path(path), config.encoding))
+            text = text or next((name for name in WORD_FIELDS if name in fields), "words")
+            label = label or next((name for name in TAG_FIELDS if name in fields), "tags")
+        options |= {"text": text or "text", "label": label or "label", "empty": config.empty}
     elif reader == "sentence_pairs":
-        text = _column_names(config.text) if _has_text_option(config) else None
-        options |= {"text": text, "label": config.label, "empty": config.empty}
+        options |= {"text": text, "label": label, "empty": config.empty}
+    elif reader == "squad":
+        options |= {"text": text, "label": label}
     elif reader == "conllu":
-        options["tags"] = config.label or "upos"
-    elif reader == "conll" and config.label is not None:
+        options["tags"] = label or "upos"
+    elif reader == "conll" and label is not None:
         try:
-            options["tags"] = int(config.label)
+            options["tags"] = int(label)
         except ValueError:
             raise ConfigError(
-                f"--label must be a column number, counted from 0, for CoNLL files "
-                f"(got {config.label!r})."
+                f"--label-column must be a column number, counted from 0, for CoNLL files "
+                f"(got {label!r})."
             ) from None
     if reader in ("sst2", "sst5"):
         options["phrases"] = config.phrases and is_training
@@ -66,22 +81,20 @@ def read_examples(
     return read(path, reader, split=split, **options)
 
 
-def _has_text_option(config: ExamplesConfig) -> bool:
-    return config.text != ExamplesConfig.text
-
-
-def _column_names(text: str) -> str | tuple[str, ...]:
+def _column_names(text: str | None) -> str | tuple[str, ...] | None:
     """Return the names of the text columns, which are separated by commas."""
-    return tuple(name.strip() for name in text.split(",")) if "," in text else text
+    if text is None or "," not in text:
+        return text
+    return tuple(name.strip() for name in text.split(","))
 
 
 def _check_columns(config: ExamplesConfig, reader: str) -> None:
     """Raise an error if a column is set but the reader does not support column selection."""
-    for flag, is_given, readers in (
-        ("--text", _has_text_option(config), TEXT_COLUMN_READERS),
-        ("--label", config.label is not None, LABEL_COLUMN_READERS),
+    for flag, column, readers in (
+        ("--text-column", config.text_column, TEXT_COLUMN_READERS),
+        ("--label-column", config.label_column, LABEL_COLUMN_READERS),
     ):
-        if is_given and reader not in readers:
+        if column is not None and reader not in readers:
             raise ConfigError(
                 f"{flag} selects a column, but the reader {reader} has no selectable columns. "
                 f"Remove {flag}, or use another --reader: {', '.join(readers)}."
@@ -89,7 +102,7 @@ def _check_columns(config: ExamplesConfig, reader: str) -> None:
 
 
 def training_examples(
-    config: ExamplesConfig, split: SplitFunction, seed: int
+    config: ExamplesConfig, split: SplitFunction, seed: int, task: TaskName | None = None
 ) -> tuple[list[Example], list[Example]]:
     """Read the training set and the development set.
 
@@ -97,15 +110,18 @@ def training_examples(
         config: File paths and format options.
         split: Splits raw text into words.
         seed: Random seed for subsampling, if `fraction` is set.
+        task: The task, which decides on the format and the default columns.
     """
     if config.train is None:
         raise ConfigError("There are no training examples. Set the training file with --train.")
-    train = read_examples(config, config.train, split, is_training=True)
+    train = read_examples(config, config.train, split, task=task, is_training=True)
     if config.dev is not None:
-        dev = read_examples(config, config.dev, split)
+        dev = read_examples(config, config.dev, split, task=task)
     elif config.phrases:
         # Phrases of the development sentences must not be in the training set.
-        _, dev = split_off_dev(read_examples(config, config.train, split), config.dev_share)
+        _, dev = split_off_dev(
+            read_examples(config, config.train, split, task=task), config.dev_share
+        )
         dev_ids = {example.id for example in dev}
         train = [example for example in train if example.id not in dev_ids]
     else:

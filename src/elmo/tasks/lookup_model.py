@@ -195,7 +195,7 @@ def _training_examples(config: TaskConfig, split: SplitFunction) -> list[Example
     examples = config.examples
     if examples.train is None:
         raise ConfigError("There are no examples for the index. Set a file with --train.")
-    train = read_examples(examples, examples.train, split, is_training=True)
+    train = read_examples(examples, examples.train, split, task=config.task, is_training=True)
     return subsample(train, examples.fraction, config.run.seed)
 
 
@@ -233,7 +233,7 @@ def _score_dev(model: LookupModel) -> None:
     config = model.config
     if config.examples.dev is not None:
         split = splitter(config, model.elmo)
-        dev = read_examples(config.examples, config.examples.dev, split)
+        dev = read_examples(config.examples, config.examples.dev, split, task=config.task)
         model.facts["development"] = model.scores(dev)
 
 

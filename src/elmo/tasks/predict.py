@@ -71,9 +71,13 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
     fitted = load_task(Path(config.model), config.device or default_device())
     split = splitter(fitted.config, fitted.elmo)
     examples_config = fitted.config.examples
-    if config.reader is not None:
-        examples_config = replace(examples_config, reader=config.reader)
-    examples = read_examples(examples_config, config.input, split)
+    changes = {
+        name: value
+        for name in ("reader", "text_column", "label_column")
+        if (value := getattr(config, name)) is not None
+    }
+    examples_config = replace(examples_config, **changes)
+    examples = read_examples(examples_config, config.input, split, task=fitted.config.task)
     return TaskEvaluateResult(fitted.scores(examples), len(examples))
 
 

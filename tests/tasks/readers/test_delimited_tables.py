@@ -99,7 +99,9 @@ def test_read_table_handles_empty_text_as_configured(write, text):
             {},
             "line 1: the header has no column 'text'. The columns are: 'title', 'label'",
         ),
-        ("text\ttopic\na\t1\n", {}, "no column 'label'.* with --label.$"),
+        ("Text\tlabel\na\t1\n", {}, "no column 'text'. Did you mean Text. The columns are"),
+        ('text\tlabel\n"a\n', {}, "line 2: .* Quotes are not special in a table with tabs"),
+        ("text\ttopic\na\t1\n", {}, "no column 'label'.* with --label-column.$"),
         ("text\tlabel\na\t1\n", {"id": "guid"}, "no column 'guid'.* with id.$"),
         ("text\ttext\tlabel\na\tb\t1\n", {}, "the header has 2 columns 'text'"),
         ("text\tlabel\n", {}, "contains no rows below the header"),
@@ -115,6 +117,22 @@ def test_read_table_handles_empty_text_as_configured(write, text):
 def test_read_table_rejects_invalid_file(write, text, options, message):
     with pytest.raises(FormatError, match=message):
         read_table(write(text), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", 'text;label\n"a; ""b""";1\n'),
+        ("a.csv", 'text\tlabel\na; "b"\t1\n'),
+        ("a.txt", 'text,label\n"a; ""b""",1\n'),
+        ("a.tsv", 'text\tlabel\na; "b"\t1\n'),
+    ],
+)
+def test_delimiter_follows_from_file_name_and_header(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    (example,) = read_table(path)
+    assert (example.words, example.target) == (("a;", '"b"'), "1")
 
 
 def test_read_table_rejects_two_character_delimiter(write):

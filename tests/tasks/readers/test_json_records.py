@@ -101,13 +101,16 @@ def test_read_jsonl_replaces_lone_surrogates(write):
             '{"title": "a", "label": 1}',
             "line 1: there is no field 'text'. The fields are: 'title', 'lab",
         ),
-        ('{"text": "a"}', "no field 'label'.* with --label.$"),
+        ('{"text": "a"}', "no field 'label'.* with --label-column.$"),
         ("{}", "no field 'text'. The fields are: none"),
         ('{"text": 3, "label": 1}', r"'text' must be a string or a list of words \(got int\)"),
         ('{"text": ["a", 3], "label": 1}', r"must be a string or a list of words \(got list\)"),
         ('{"text": ["a", ""], "label": 1}', "the field 'text' contains an empty word"),
         ('{"text": "a", "label": ""}', r"'label' must be a label or a list of tags \(got \"\"\)"),
-        ('{"text": "a", "label": 1}\n{"text": "b", "label": null}', r"line 2: .* \(got null\)"),
+        (
+            '{"text": "a", "label": 1}\n{"text": "b", "label": null}',
+            "line 2: the field 'label' is null",
+        ),
         ('{"text": "a", "label": {"b": 1}}', r'must be a label or a list of tags \(got {"b": 1}\)'),
         ('{"text": "a", "label": ["X", 1]}', "must be a label or a list of tags"),
         ('{"text": "a b", "label": ["X"]}', "line 1: the record has 2 words but 1 tags"),
@@ -117,3 +120,11 @@ def test_read_jsonl_replaces_lone_surrogates(write):
 def test_read_jsonl_rejects_invalid_file(write, text, message):
     with pytest.raises(FormatError, match=message):
         read_jsonl(write(text))
+
+
+def test_read_jsonl_accepts_integer_tags_and_suggests_a_field(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": ["a", "b"], "label": [0, 1]}\n')
+    assert read_jsonl(path)[0].target == ("0", "1")
+    with pytest.raises(FormatError, match=r"no field 'lable'\. Did you mean label\?"):
+        read_jsonl(path, label="lable")

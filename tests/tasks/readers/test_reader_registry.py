@@ -105,3 +105,29 @@ def test_read_rejects_unknown_reader_and_option(tmp_path):
         ConfigError, match=r"'conll' has no option column, text. Its options are: encoding"
     ):
         read(path, "conll", text="a", column=3)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "text", "reader"),
+    [
+        ("classification", "a.csv", "text,label\n", "table"),
+        ("classification", "a", "text,label\na,b\n", "table"),
+        ("classification", "a", '{"text": "a"}\n', "jsonl"),
+        ("classification", "a", '[{"text": "a"}]\n', "jsonl"),
+        ("tagging", "a.tsv", "a\tO\n\nb\tO\n", "conll"),
+        ("tagging", "a.txt", "a O\nb O\n", "conll"),
+        ("tagging", "a.jsonl", "", "jsonl"),
+        ("sentence_pairs", "a.csv", "a,b\n", "sentence_pairs"),
+        ("question_answering", "a.json", "{}", "squad"),
+        ("semantic_roles", "a.jsonl", "{}", "propbank"),
+        ("semantic_roles", "a", "#begin document x\n", "conll2012"),
+        ("semantic_roles", "a", "a - *\n\nb - *\n", "conll2005"),
+        ("coreference", "a", "", "coreference"),
+        ("word_senses", "a", "", "word_senses"),
+        ("nearest_occurrences", "a", "", "occurrences"),
+    ],
+)
+def test_detected_reader_depends_on_the_task(tmp_path, task, name, text, reader):
+    path = tmp_path / name
+    path.write_text(text)
+    assert detect_reader(path, task=task) == reader

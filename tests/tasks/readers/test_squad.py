@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elmo.errors import FormatError
+from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import GoldAnswers
 from elmo.tasks.readers.squad import read_squad
 from elmo.text.tokenizer import EnglishTokenizer
@@ -79,6 +79,34 @@ def test_read_squad_reads_flat_records(write):
         assert first.target == GoldAnswers(("He",), (0, 1))
         # A whole word is preferred to a part of an earlier word.
         assert second.target == GoldAnswers(("the",), (2, 3))
+
+
+def test_read_squad_reads_tables(tmp_path):
+    path = tmp_path / "questions.csv"
+    path.write_text(f'q,passage,a\nWho?,"{PASSAGE}",He\nWhy?,"{PASSAGE}",\n')
+    first, second = read_squad(path, text=("q", "passage"), label="a", split=SPLIT)
+    assert first.target == GoldAnswers(("He",), (0, 1))
+    assert second.target == GoldAnswers()
+    assert str(second.location) == f"{path}, line 3"
+    with pytest.raises(FormatError, match=r"no column 'question'\. .*: 'q', 'passage', 'a'"):
+        read_squad(path)
+    with pytest.raises(ConfigError, match="text_column must name the columns of the question"):
+        read_squad(path, text="q")
+    path.write_text(f"question\tpassage\tanswer\nWho?\t{PASSAGE}\tShe\n")
+    with pytest.raises(FormatError, match=r"line 2: the passage does not contain .* 'She'"):
+        read_squad(path)
+
+
+def test_read_squad_reads_named_fields_and_columnar_answers(write):
+    answers = {"text": ["He"], "answer_start": [24]}
+    record = {"passage": PASSAGE, "query": "Who?", "gold": answers}
+    (example,) = read_squad(write([record]), text=("query", "passage"), label="gold", split=SPLIT)
+    assert example.target.word_range == (7, 8)
+    record["gold"] = {"text": [], "answer_start": []}
+    (example,) = read_squad(write([record]), text=("query", "passage"), label="gold")
+    assert example.target == GoldAnswers()
+    with pytest.raises(FormatError, match=r"no field 'quary'\. Did you mean query"):
+        read_squad(write([record]), text=("quary", "passage"), label="gold")
 
 
 def test_read_squad_reads_flat_records_with_answer_start(write):

@@ -174,7 +174,7 @@ def _check_width(path: Path, number: int, width: int, words: int, tags: int | No
     if tags is not None and words % width == tags % width:
         raise FormatError(
             f"{path}, line {number}: words and tags cannot both be in column {words % width} (the "
-            f"line has {_columns(width)}). Choose another column for the tags with --label."
+            f"line has {_columns(width)}). Choose another column for the tags with --label-column."
         )
     return width
 

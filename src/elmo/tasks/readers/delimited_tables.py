@@ -1,12 +1,15 @@
-"""Reader for tables with a header row: CSV with quoted fields, and TSV without quoting."""
+"""Reader for tables with a header row: CSV with quoted fields, and TSV without quoting.
+
+The delimiter follows from the file name and the header.
+"""
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from elmo.corpus.compressed_files import plain_name
-from elmo.errors import ConfigError, FormatError
+from elmo.errors import ConfigError, FormatError, did_you_mean
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, SplitFunction, to_words
 from elmo.tasks.readers.text_lines import read_text, split_lines
@@ -38,41 +41,24 @@ def read_table(
         split: Function that splits a text into words; should be the model's tokenizer.
         empty: How to handle a text without words: raise an error (`error`), read it as the word
             `.` so that scores count it (`keep`), or skip the example (`skip`).
-        delimiter: Column separator. Default: a comma in .csv files, otherwise a tab.
-        quotes: Whether fields can be quoted. Default: only if the delimiter is a comma.
+        delimiter: Column separator. Default: a comma, semicolon or tab, as in the header.
+        quotes: Whether fields can be quoted. Default: unless the delimiter is a tab.
         row_filter: Predicate that selects the rows to read; the texts of other rows are not
             checked. Default: read all rows, and raise an error if there are none.
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
-    delimiter = _delimiter(path) if delimiter is None else delimiter
-    if len(delimiter) != 1:
-        raise ConfigError(f"delimiter must be a single character (got {delimiter!r}).")
-    quotes = delimiter == "," if quotes is None else quotes
-    rows = iter(_read_rows(path, read_text(path, encoding), delimiter, quotes))
-    _, header = next(rows, (1, [""]))
-    header = [name.strip() for name in header]
+    header, rows = _read_columns(path, read_text(path, encoding), delimiter, quotes)
     names = [text] if isinstance(text, str) else list(text)
-    text_columns = [_find_column(path, header, name, "--text") for name in names]
-    label_column = None if label is None else _find_column(path, header, label, "--label")
+    text_columns = [_find_column(path, header, name, "--text-column") for name in names]
+    label_column = None if label is None else _find_column(path, header, label, "--label-column")
     id_column = None if id is None else _find_column(path, header, id, "id")
     examples: list[Example] = []
-    for number, row in rows:
-        location = f"{path}, line {number}"
-        if not row:
-            # In a table with one column, a blank line is a text without words.
-            if len(header) > 1:
-                continue
-            row = [""]
-        if len(row) != len(header):
-            raise FormatError(
-                f"{location}: the row has {len(row)} columns, but the header has {len(header)}: "
-                f"{', '.join(header)}."
-            )
+    for location, row in rows:
         if row_filter is not None and not row_filter(_to_dict(header, row), location):
             continue
         target = None if label_column is None else row[label_column].strip()
         if target == "":
-            raise FormatError(f"{location}: the column {label!r} is empty.")
+            raise FormatError(f"{location}: the column {label!r} is empty. Correct the row.")
         texts = to_words([row[column] for column in text_columns], split, empty, location)
         if texts is not None:
             name = "" if id_column is None else row[id_column]
@@ -82,21 +68,80 @@ def read_table(
     return examples
 
 
+def table_records(path: Path, text: str, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the location of each row and its cells in the given columns.
+
+    Args:
+        path: Path to the file, for the delimiter and error messages.
+        text: Content of the file.
+        columns: Names of the columns.
+    """
+    header, rows = _read_columns(path, text)
+    numbers = [_find_column(path, header, name, "--text-column") for name in columns[:-1]]
+    numbers.append(_find_column(path, header, columns[-1], "--label-column"))
+    for location, row in rows:
+        yield location, [row[number] for number in numbers]
+
+
+def _read_columns(
+    path: Path, text: str, delimiter: str | None = None, quotes: bool | None = None
+) -> tuple[list[str], Iterator[tuple[str, list[str]]]]:
+    """Return the header of a table, and an iterator over the locations and cells of its rows."""
+    delimiter = _delimiter(path, text) if delimiter is None else delimiter
+    if len(delimiter) != 1:
+        raise ConfigError(f"delimiter must be a single character (got {delimiter!r}).")
+    quotes = delimiter != "\t" if quotes is None else quotes
+    rows = iter(_read_rows(path, text, delimiter, quotes))
+    _, header = next(rows, (1, [""]))
+    header = [name.strip() for name in header]
+    return header, _checked_rows(path, header, rows, quotes)
+
+
+def _checked_rows(
+    path: Path, header: list[str], rows: Iterator[NumberedRow], quotes: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the location and the cells of each row; raise an error if a column is missing."""
+    for number, row in rows:
+        location = f"{path}, line {number}"
+        if not row:
+            # In a table with one column, a blank line is a text without words.
+            if len(header) > 1:
+                continue
+            row = [""]
+        if len(row) != len(header):
+            hint = ""
+            if not quotes and any(cell.startswith('"') for cell in row):
+                hint = (
+                    " Quotes are not special in a table with tabs: save it as CSV if a field "
+                    "contains a line break or a tab."
+                )
+            raise FormatError(
+                f"{location}: the row has {len(row)} columns, but the header has {len(header)}: "
+                f"{', '.join(header)}.{hint}"
+            )
+        yield location, row
+
+
 def column_names(path: Path, text: str) -> list[str]:
     """Return the column names of a table.
 
     Args:
-        path: Path to the file, which determines the delimiter.
+        path: Path to the file.
         text: Content of the file, or just its first line.
     """
-    delimiter = _delimiter(path)
-    rows = _read_rows(path, text.partition("\n")[0], delimiter, delimiter == ",")
+    delimiter = _delimiter(path, text)
+    rows = _read_rows(path, text.partition("\n")[0], delimiter, delimiter != "\t")
     return [name.strip() for _, row in rows for name in row]
 
 
-def _delimiter(path: Path) -> str:
-    """Return the default delimiter for a file name: a comma for .csv files, otherwise a tab."""
-    return "," if plain_name(path.name).lower().endswith(".csv") else "\t"
+def _delimiter(path: Path, text: str) -> str:
+    """Return the delimiter in the header of a table.
+
+    A comma has precedence in .csv files and a tab in other files, which is also the default.
+    """
+    order = ",;\t" if plain_name(path.name).lower().endswith(".csv") else "\t,;"
+    header = text.partition("\n")[0]
+    return next((delimiter for delimiter in order if delimiter in header), order[0])
 
 
 def _read_rows(path: Path, text: str, delimiter: str, quotes: bool) -> list[NumberedRow]:
@@ -140,6 +185,6 @@ def _find_column(path: Path, header: list[str], name: str, option: str) -> int:
         return header.index(name)
     names = ", ".join(map(repr, header))
     raise FormatError(
-        f"{path}, line 1: the header has {n or 'no'} column{'s' * (n > 1)} {name!r}. The columns "
-        f"are: {names}. Choose one with {option}."
+        f"{path}, line 1: the header has {n or 'no'} column{'s' * (n > 1)} {name!r}."
+        f"{did_you_mean(name, header)} The columns are: {names}. Choose one with {option}."
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import FormatError
+from elmo.errors import FormatError, did_you_mean
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.json_location import JSONLocation, Location
 from elmo.tasks.readers.raw_text import EmptyTextPolicy, RowFilter, SplitFunction, to_words
@@ -45,13 +45,17 @@ def read_jsonl(
     for location, record in records(path, read_text(path, encoding)):
         if row_filter is not None and not row_filter(record, location):
             continue
-        values = [_text(_field(record, name, "--text", location), name, location) for name in names]
+        values = [
+            _text(field_value(record, name, "--text-column", location), name, location)
+            for name in names
+        ]
         texts = to_words(values, split, empty, location)
         if texts is None:
             continue
         target = None
         if label is not None:
-            target = _target(_field(record, label, "--label", location), label, location)
+            value = field_value(record, label, "--label-column", location)
+            target = _target(value, label, location)
         if isinstance(target, tuple) and len(target) != len(texts[0]):
             raise FormatError(
                 f"{location}: the record has {len(texts[0])} words but {len(target)} tags."
@@ -109,13 +113,32 @@ def _check_record(location: Location, value: Any) -> dict[str, Any]:
     return value
 
 
-def _field(record: dict[str, Any], name: str, option: str, location: Location) -> Any:
+def field_names(path: Path, text: str) -> list[str]:
+    """Return the field names of the first record; an empty list if there are no records."""
+    _, record = next(records(path, text), ("", {}))
+    return list(record)
+
+
+def field_value(record: dict[str, Any], name: str, option: str, location: Location) -> Any:
+    """Return the value of a field.
+
+    Args:
+        record: The record.
+        name: Name of the field.
+        option: Command-line option that selects the field, for error messages.
+        location: File and line, for error messages.
+
+    Raises:
+        FormatError: The record has no such field, or its value is null.
+    """
     if name not in record:
         names = ", ".join(map(repr, record)) or "none"
         raise FormatError(
-            f"{location}: there is no field {name!r}. The fields are: {names[:200]}. Choose one "
-            f"with {option}."
+            f"{location}: there is no field {name!r}.{did_you_mean(name, record)} The fields are: "
+            f"{names}. Choose one with {option}."
         )
+    if record[name] is None:
+        raise FormatError(f"{location}: the field {name!r} is null. Correct the record.")
     return record[name]
 
 
@@ -135,6 +158,8 @@ def _text(value: Any, name: str, location: Location) -> str | list[str]:
 def _target(value: Any, name: str, location: Location) -> str | tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(tag, str) and tag for tag in value):
         return tuple(map(replace_lone_surrogates, value))
+    if isinstance(value, list) and all(type(tag) is int for tag in value):
+        return tuple(map(str, value))
     if isinstance(value, (str, int, float)) and value != "":
         # Spelled as in JSON: true instead of True.
         return replace_lone_surrogates(value) if isinstance(value, str) else json.dumps(value)

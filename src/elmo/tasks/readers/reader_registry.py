@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from elmo.config import TaskName
 from elmo.corpus.compressed_files import plain_name
 from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
@@ -54,6 +55,14 @@ _EXTENSIONS = {
     ".ndjson": "jsonl",
     ".tsv": "table",
 }
+# Readers of tasks whose files are all in one format or are distinguished by the reader itself.
+_TASK_READERS: dict[TaskName, str] = {
+    "sentence_pairs": "sentence_pairs",
+    "question_answering": "squad",
+    "coreference": "coreference",
+    "word_senses": "word_senses",
+    "nearest_occurrences": "occurrences",
+}
 _TREE = re.compile(r"\(\d [^ ]")
 _CONLLU_LINE = re.compile(rf"\d+(-\d+|\.\d+)?(\t[^\t]+){{{len(CONLLU) - 1}}}")
 
@@ -94,28 +103,49 @@ def read(
     return read_file(path, **options)
 
 
-def detect_reader(path: Path, encoding: str | None = None) -> str:
+def detect_reader(path: Path, encoding: str | None = None, task: TaskName | None = None) -> str:
     """Return the name of the reader for a file.
 
     Args:
         path: Path to the file.
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
+        task: Task that the file is for, if known. Several formats can only be distinguished by it.
     """
+    if task in _TASK_READERS:
+        return _TASK_READERS[task]
     extension = Path(plain_name(path.name)).suffix.lower()
-    if extension in _EXTENSIONS:
-        return _EXTENSIONS[extension]
+    reader = _EXTENSIONS.get(extension)
+    # Tags of words are not in tables: a file of columns can also have the extension .tsv or .csv.
+    if reader is not None and not (task == "tagging" and reader == "table"):
+        return "propbank" if task == "semantic_roles" and reader == "jsonl" else reader
     tags_path = find_tags_file(path)
     if tags_path is not None and tags_path.exists():
         return "parallel"
+    if task == "semantic_roles" and path.is_dir():
+        return "conll2012"
     lines = read_lines(path, encoding)
     while lines and is_blank(lines[-1]):
         lines.pop()
-    reader = _detect_by_content(lines)
+    reader = _detect_for_task(lines, task)
     if reader is None:
         raise FormatError(
             f"Cannot detect the format of {path}. Choose a reader with --reader: "
             f"{', '.join(READERS)}."
         )
+    return reader
+
+
+def _detect_for_task(lines: list[str], task: TaskName | None) -> str | None:
+    """Return the reader for the lines of a file, given the task."""
+    reader = _detect_by_content(lines)
+    if task == "tagging" and reader in (None, "table") and lines:
+        return "conll"
+    if task == "semantic_roles":
+        has_documents = bool(lines) and lines[0].startswith("#begin document")
+        columns = "conll2012" if has_documents else "conll2005"
+        return {"jsonl": "propbank", "conll": columns, None: columns}.get(reader, reader)
+    if task == "classification" and reader is None and lines and "," in lines[0]:
+        return "table"
     return reader
 
 
@@ -130,7 +160,7 @@ def _detect_by_content(lines: list[str]) -> str | None:
         return None
     if _TREE.match(first):
         return "sst5"
-    if _is_record(first):
+    if _is_record(first) or first.strip() == "[" or first.startswith(("[{", "[ {")):
         return "jsonl"
     if first.startswith(";") and second.startswith("$") and "\t" not in first:
         return "klp"

@@ -12,7 +12,7 @@ from elmo.errors import ConfigError, FormatError
 from elmo.tasks.examples import Example
 from elmo.tasks.readers.delimited_tables import column_names, read_table
 from elmo.tasks.readers.json_location import Location
-from elmo.tasks.readers.json_records import read_jsonl, records
+from elmo.tasks.readers.json_records import field_names, read_jsonl
 from elmo.tasks.readers.part_paths import split_part
 from elmo.tasks.readers.raw_text import EmptyTextPolicy, SplitFunction
 from elmo.tasks.readers.text_lines import read_text
@@ -59,21 +59,23 @@ def read_pairs(
     """
     if text is not None and (isinstance(text, str) or len(text) != 2):
         raise ConfigError(
-            f"text must name two columns, such as --text premise,hypothesis (got {text!r})."
+            "text_column must name two columns, such as --text-column premise,hypothesis "
+            f"(got {text!r})."
         )
     path, part = split_part(path)
     content = read_text(path, encoding)
     is_json = content.lstrip()[:1] in ("[", "{")
-    columns = _field_names(path, content) if is_json else column_names(path, content)
+    columns = field_names(path, content) if is_json else column_names(path, content)
     texts = text or next((pair for pair in TEXTS if set(pair) <= set(columns)), None)
     has_explicit_names = text is not None or label is not None
     label = label or next((name for name in LABELS if name in columns), None)
     if texts is None or label is None:
         raise FormatError(
             f"{path}, line 1: columns for a text pair and its label are missing. The columns are: "
-            f"{', '.join(columns)[:200]}. Expected "
+            f"{', '.join(columns)}. Expected "
             f"{' or '.join(' and '.join(pair) for pair in TEXTS)}, and one of "
-            f"{', '.join(LABELS)}. Name other columns with --text first,second and --label."
+            f"{', '.join(LABELS)}. Name other columns with --text-column first,second "
+            "and --label-column."
         )
     if part is not None and (is_json or PART_COLUMN not in columns):
         raise FormatError(
@@ -121,13 +123,7 @@ def _is_selected(
     if is_inference and not is_known:
         raise FormatError(
             f"{location}: unknown {label} {str(value)[:100]!r}. Expected one of: "
-            f"{', '.join(INFERENCES)}, or {UNDECIDED} for none. To read other labels, use --label "
-            f"{label}."
+            f"{', '.join(INFERENCES)}, or {UNDECIDED} for none. To read other labels, use "
+            f"--label-column {label}."
         )
     return value != UNDECIDED and (part is None or record[PART_COLUMN] == PART_VALUES[part])
-
-
-def _field_names(path: Path, text: str) -> list[str]:
-    """Return the field names of the first record."""
-    _, record = next(records(path, text), ("", {}))
-    return list(record)

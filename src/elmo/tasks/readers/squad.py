@@ -2,18 +2,25 @@
 
 A file in SQuAD format is one JSON object. Its `data` is a list of articles with `paragraphs`; a
 paragraph has a `context` and `qas`, and each of these has a `question` and its `answers`. In a flat
-list, each record has `context`, `question` and `answer` (or `answers`).
+list, each record has `context` (or `passage`), `question` and `answer` (or `answers`). A table has
+the same columns; an empty answer is that of an unanswerable question.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import FormatError, InputError
+from elmo.errors import ConfigError, FormatError, InputError
 from elmo.tasks.examples import Example, GoldAnswers, Passage
+from elmo.tasks.readers.delimited_tables import column_names, table_records
 from elmo.tasks.readers.json_location import JSONLocation, Location
-from elmo.tasks.readers.json_records import parse_json, records, replace_lone_surrogates
+from elmo.tasks.readers.json_records import (
+    field_value,
+    parse_json,
+    records,
+    replace_lone_surrogates,
+)
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.tasks.readers.text_lines import read_text
 
@@ -22,7 +29,12 @@ Answer = tuple[str, int | None]
 
 
 def read_squad(
-    path: Path, *, split: SplitFunction = str.split, encoding: str | None = None
+    path: Path,
+    *,
+    text: Sequence[str] | None = None,
+    label: str | None = None,
+    split: SplitFunction = str.split,
+    encoding: str | None = None,
 ) -> list[Example]:
     """Read questions with their passages and answers.
 
@@ -31,13 +43,21 @@ def read_squad(
 
     Args:
         path: Path to the file.
+        text: Fields or columns of the question and of the passage, for flat records and tables.
+            Default: the names above.
+        label: Field or column of the answers. Default: the names above.
         split: Function that splits a text into words; should be the model's tokenizer.
         encoding: File encoding. Default: UTF-8, or UTF-16 if there is a byte order mark.
     """
-    text = read_text(path, encoding)
+    if text is not None and (isinstance(text, str) or len(text) != 2):
+        raise ConfigError(
+            "text_column must name the columns of the question and the passage, such as "
+            f"--text-column question,context (got {text!r})."
+        )
+    content = read_text(path, encoding)
     examples: list[Example] = []
     passages: dict[str, tuple[tuple[str, ...], Passage]] = {}
-    for location, context, question, answers, name in _questions(path, text):
+    for location, context, question, answers, name in _questions(path, content, text, label):
         if context not in passages:
             words = tuple(split(context))
             if not words:
@@ -51,7 +71,7 @@ def read_squad(
         if not question_words:
             raise FormatError(f"{location}: the question has no words.")
         target = _target(location, passage, answers)
-        examples.append(Example((question_words, words), target, name, passage))
+        examples.append(Example((question_words, words), target, name, passage, location))
     if not examples:
         raise FormatError(f"{path}: contains no questions.")
     return examples
@@ -68,14 +88,22 @@ def _target(location: Location, passage: Passage, answers: list[Answer]) -> Gold
     return GoldAnswers(tuple(text for text, _ in answers), word_ranges[0] if word_ranges else None)
 
 
-def _questions(path: Path, text: str) -> Iterator[tuple[Location, str, str, list[Answer], str]]:
+def _questions(
+    path: Path, text: str, columns: Sequence[str] | None, label: str | None
+) -> Iterator[tuple[Location, str, str, list[Answer], str]]:
     """Yield the location, passage, question, answers and id of each question."""
     value = None
+    if text.strip() and text.lstrip()[0] not in "{[":
+        names = _flat_names(column_names(path, text), columns, label)
+        for row_location, (question, context, answer) in table_records(path, text, names):
+            answers: list[Answer] = [(answer.strip(), None)] if answer.strip() else []
+            yield row_location, context, question, answers, ""
+        return
     if _is_single_object(text):
         value = parse_json(text, str(path), "file of questions", has_lines=True)
     if not isinstance(value, dict) or "data" not in value:
         for location, record in records(path, text):
-            yield _flat(location, record)
+            yield _flat(location, record, _flat_names(record, columns, label))
         return
     if not isinstance(value["data"], list):
         raise FormatError(
@@ -116,23 +144,49 @@ def _is_single_object(text: str) -> bool:
     return "data" in first
 
 
+def _flat_names(
+    names: Collection[str], columns: Sequence[str] | None, label: str | None
+) -> tuple[str, str, str]:
+    """Return the names of the question, the passage and the answers in flat records or a table.
+
+    Args:
+        names: Names of all fields or columns.
+        columns: Names of the question and the passage, if given.
+        label: Name of the answers, if given.
+    """
+    passage = "passage" if "passage" in names and "context" not in names else "context"
+    question, passage = columns or ("question", passage)
+    return question, passage, label or ("answers" if "answer" not in names else "answer")
+
+
 def _flat(
-    location: Location, record: dict[str, Any]
+    location: Location, record: dict[str, Any], names: tuple[str, str, str]
 ) -> tuple[Location, str, str, list[Answer], str]:
+    question_name, context_name, name = names
     answers: list[Answer]
-    if "answer" in record and _can_be_answered(record, "answer", location):
-        answers = [(_string(record, "answer", location), None)]
+    if isinstance(record.get(name), str) and _can_be_answered(record, name, location):
+        answers = [(_string(record, name, location), None)]
     else:
-        answers = _answers(record, location)
-    context, question = _string(record, "context", location), _string(record, "question", location)
+        answers = _answers(record, location, name)
+    for key in (question_name, context_name):
+        field_value(record, key, "--text-column", location)
+    context = _string(record, context_name, location)
+    question = _string(record, question_name, location)
     return location, context, question, answers, str(record.get("id", ""))
 
 
-def _answers(qa: dict[str, Any], location: Location) -> list[Answer]:
-    if not _can_be_answered(qa, "answers", location):
+def _answers(qa: dict[str, Any], location: Location, name: str = "answers") -> list[Answer]:
+    if not _can_be_answered(qa, name, location):
         return []
     answers: list[Answer] = []
-    for answer in _list(qa, "answers", location):
+    if isinstance(qa.get(name), dict):
+        # Columnar answers: a list of texts and a list of positions, both empty if there are none.
+        texts, starts = (_list(qa[name], key, location) for key in ("text", "answer_start"))
+        if not texts:
+            return []
+        columns = zip(texts, starts, strict=False)
+        qa = {name: [{"text": text, "answer_start": start} for text, start in columns]}
+    for answer in _list(qa, name, location):
         start = answer.get("answer_start") if isinstance(answer, dict) else None
         if not isinstance(start, int) or isinstance(start, bool):
             raise FormatError(

@@ -55,6 +55,16 @@ def check_targets(task: TaskName, examples: Sequence[Example]) -> None:
             )
 
 
+def check_labels(task: TaskName, labels: Sequence[str]) -> None:
+    """Raise an error if there is only one label to choose from, so that nothing can be learned."""
+    if len(labels) == 1 and task in ("classification", "sentence_pairs", "tagging"):
+        unit = "words" if task == "tagging" else "examples"
+        raise InputError(
+            f"All training {unit} have the label {labels[0]!r}. Training requires at least two "
+            "different labels; check the column of the labels."
+        )
+
+
 def _describe(example: Example) -> str:
     name = repr(example.id or " ".join(example.words)[:40])
     location = str(example.location)

@@ -1,0 +1,151 @@
+"""Tests of `elmo task fit TASK` on data of the user, without a config file."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from elmo import cli
+from elmo.config import TaskConfig
+from elmo.config.serialization import load_config, presets
+
+RUNNER = CliRunner()
+QUICK = "--model none --hidden 8 --character-dim 4 --character-filters [[1,4]] --epochs 2".split()
+REVIEWS = [
+    (number, f"a {word} film,\nreally", stars)
+    for number in range(10)
+    for word, stars in (("great", 5), ("dull", 1))
+]
+SENTENCES = [(["Kim", "left"], ["B-PER", "O"]), (["in", "Seoul"], ["O", "B-LOC"])] * 6
+PASSAGE = "Kim left, and Lee came."
+
+
+@pytest.fixture(scope="module")
+def elmo():
+    """Return a function that runs `elmo task` with the given arguments."""
+    app = cli.application()
+    return lambda *words: RUNNER.invoke(app, ["task", *map(str, words)])
+
+
+def write_rows(path, header, rows, delimiter=","):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=delimiter).writerows([header, *rows])
+    return path
+
+
+def write_records(path, header, rows):
+    path.write_text("".join(json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in rows))
+    return path
+
+
+def write_reviews(path):
+    return write_rows(path, ("id", "review", "stars"), REVIEWS)
+
+
+def fitted(elmo, tmp_path, *words):
+    result = elmo("fit", *words, "--out", tmp_path / "run", *QUICK)
+    assert result.exit_code == 0, result.output
+    return tmp_path / "run"
+
+
+def fit_error(elmo, tmp_path, *words):
+    result = elmo("fit", *words, "--out", tmp_path / "run", *QUICK)
+    assert result.exit_code in (1, 2)
+    assert result.stderr.startswith("elmo: ")
+    return result.stderr
+
+
+def test_every_task_has_a_preset_of_its_own():
+    for name in presets("task_types"):
+        for spelling in (name, name.replace("-", "_")):
+            config = load_config(TaskConfig, spelling, {"out": "x"}, presets("task_types"))
+            assert config.task == name.replace("-", "_")
+            assert config.examples.reader == "auto"
+    assert len(presets("task_types")) == 8
+
+
+def test_classification_of_csv_with_quoted_newlines_and_numeric_labels(elmo, tmp_path):
+    path = write_reviews(tmp_path / "my.csv")
+    columns = ("--text-column", "review", "--label-column", "stars")
+    run = fitted(elmo, tmp_path, "classification", "--train", path, *columns)
+    record = json.loads((run / "model" / "config.json").read_text())
+    assert record["labels"] == ["1", "5"]
+    result = elmo("evaluate", run, path, "--json")
+    assert json.loads(result.stdout)["examples"] == len(REVIEWS)
+    other = write_rows(tmp_path / "other.csv", ("text", "y"), [row[1:] for row in REVIEWS])
+    result = elmo("evaluate", run, other, "--text-column", "text", "--label-column", "y", "--json")
+    assert json.loads(result.stdout)["examples"] == len(REVIEWS)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "txt", "tsv"])
+def test_classification_of_json_lines_and_tsv_with_default_columns(elmo, tmp_path, suffix):
+    rows = [(text.replace("\n", " "), stars) for _, text, stars in REVIEWS]
+    path, header = tmp_path / f"my.{suffix}", ("text", "label")
+    if suffix == "tsv":
+        path.write_text("".join(f"{text}\t{label}\n" for text, label in [header, *rows]))
+    else:
+        write_records(path, header, rows)
+    fitted(elmo, tmp_path, "classification", "--train", path)
+
+
+@pytest.mark.parametrize("fields", [("words", "tags"), ("tokens", "ner_tags"), None])
+def test_tagging_of_json_lines_and_columns(elmo, tmp_path, fields):
+    path = tmp_path / ("my.jsonl" if fields else "my.tsv")
+    if fields:
+        write_records(path, fields, SENTENCES)
+    else:
+        lines = ["".join(f"{w}\t{t}\n" for w, t in zip(*pair, strict=True)) for pair in SENTENCES]
+        path.write_text("\n".join(lines))
+    run = fitted(elmo, tmp_path, "tagging", "--train", path)
+    scores = json.loads(elmo("evaluate", run, path, "--json").stdout)
+    assert "span_f1" in scores
+
+
+def test_sentence_pairs_from_two_columns(elmo, tmp_path):
+    rows = [("a man sleeps", "he is asleep", 1), ("a man sleeps", "nobody sleeps", 0)] * 6
+    path = write_rows(tmp_path / "my.csv", ("left", "right", "same"), rows)
+    columns = ("--text-column", "left,right", "--label-column", "same")
+    fitted(elmo, tmp_path, "sentence_pairs", "--train", path, *columns)
+    assert "must name two columns" in fit_error(
+        elmo, tmp_path / "b", "sentence-pairs", "--train", path, "--text-column", "left"
+    )
+
+
+def test_question_answering_from_columns(elmo, tmp_path):
+    rows = [("Who left?", PASSAGE, "Kim"), ("Who came?", PASSAGE, "Lee")] * 6
+    path = write_rows(tmp_path / "my.csv", ("question", "context", "answer"), rows)
+    fitted(elmo, tmp_path, "question-answering", "--train", path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "message"),
+    [
+        (None, ("--text-column", "reveiw"), "no column 'reveiw'. Did you mean review? The columns"),
+        (
+            [(1, "a", 5), (2, "b", "")],
+            ("--text-column", "review", "--label-column", "stars"),
+            "my.csv, line 3: the column 'stars' is empty",
+        ),
+        (
+            [(1, "a", 5), (2, "", 4)],
+            ("--text-column", "review", "--label-column", "stars"),
+            "my.csv, line 3: a text has no words",
+        ),
+        (
+            [(1, "a", 5), (2, "b", 5), (3, "c", 5)],
+            ("--text-column", "review", "--label-column", "stars"),
+            "All training examples have the label '5'",
+        ),
+    ],
+)
+def test_errors_in_own_data_are_reported_in_one_line(elmo, tmp_path, rows, words, message):
+    path = write_rows(tmp_path / "my.csv", ("id", "review", "stars"), rows or REVIEWS)
+    assert message in fit_error(elmo, tmp_path, "classification", "--train", path, *words)
+
+
+def test_unknown_task_lists_tasks_and_data_sets_with_a_suggestion(elmo, tmp_path):
+    message = fit_error(elmo, tmp_path, "clasification", "--train", "x.csv")
+    assert "clasification does not exist. Did you mean classification?" in message
+    assert "tagging" in message
+    assert "conll2003" in message
