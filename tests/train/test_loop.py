@@ -1,9 +1,11 @@
 """Tests of the training loop with a minimal `Trainable` that fits one number to a target."""
 
+import itertools
 import json
 import math
 import os
 import signal
+import time
 from dataclasses import dataclass, replace
 
 import pytest
@@ -47,6 +49,7 @@ class NumberJob:
     compare_at: int | None = None
     has_held_out: bool = True
     target: float = TARGET
+    noise: float = 0.3
 
     def make_trainable(self, fabric):
         self.trainable = NumberTrainable(self)
@@ -69,12 +72,12 @@ class NumberTrainable:
     def batches(self, first_step):
         while True:
             draw = torch.Generator().manual_seed(first_step)
-            yield self.job.target + 0.3 * torch.randn(1, generator=draw)
+            yield self.job.target + self.job.noise * torch.randn(1, generator=draw)
             first_step += 1
 
-    def step(self, batch, number):
+    def step(self, batch, number, rate_factor):
         difference = self.number - batch
-        rate = self.job.config.rate
+        rate = self.job.config.rate * rate_factor
         self.number = self.number - rate * difference
         return StepResult(difference**2, difference.abs()[0], rate)
 
@@ -174,10 +177,10 @@ def test_resumed_run_equals_uninterrupted_run(tmp_path, monkeypatch):
     train(make_job(tmp_path / "whole", log_every=3))
     step = NumberTrainable.step
 
-    def dying(self, batch, number):
+    def dying(self, batch, number, rate_factor):
         if number == 13:
             raise ZeroDivisionError
-        return step(self, batch, number)
+        return step(self, batch, number, rate_factor)
 
     monkeypatch.setattr(NumberTrainable, "step", dying)
     with pytest.raises(ZeroDivisionError):
@@ -255,7 +258,7 @@ def test_signal_during_evaluation_writes_a_checkpoint(tmp_path, monkeypatch):
 def test_train_raises_an_error_on_out_of_memory_and_nan_weights(
     tmp_path, monkeypatch, error, message
 ):
-    def step(self, batch, number):
+    def step(self, batch, number, rate_factor):
         if error is not None:
             raise error
         self.number = self.number * math.nan
@@ -265,3 +268,121 @@ def test_train_raises_an_error_on_out_of_memory_and_nan_weights(
     with pytest.raises(TrainingError, match=message):
         train(make_job(tmp_path / "run", checkpoint_every=1))
     assert not list((tmp_path / "run").rglob("*.pt"))
+
+
+def test_time_limit_stops_with_a_checkpoint_and_the_run_can_be_resumed(tmp_path, monkeypatch):
+    train(make_job(tmp_path / "whole", log_every=3))
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    step = NumberTrainable.step
+
+    def slow(self, batch, number, rate_factor):
+        clock[0] += 60.0
+        return step(self, batch, number, rate_factor)
+
+    monkeypatch.setattr(NumberTrainable, "step", slow)
+    notes = []
+    for _ in range(3):
+        job = make_job(tmp_path / "parts", log_every=3, max_minutes=7)
+        state, note = train(job)
+        notes.append((state.step, note))
+        # The model at the limit is evaluated, and the best one is saved.
+        assert job.trainable.saved
+        assert state.evaluated == state.step
+    limit = "stopped at the time limit of 7 minutes"
+    assert notes == [(7, limit), (14, limit), (20, "finished")]
+    assert state.seconds == 20 * 60
+    assert events(tmp_path / "parts", "step") == events(tmp_path / "whole", "step")
+    found = events(tmp_path / "parts", "evaluation")
+    expected = events(tmp_path / "whole", "evaluation")
+    assert set(found) == {*expected, 7, 14}
+    assert {step: found[step] for step in expected} == expected
+
+
+def test_time_limit_does_not_count_as_an_evaluation_for_early_stopping(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "monotonic", itertools.count().__next__)
+    worse = itertools.count()
+    monkeypatch.setattr(
+        NumberTrainable, "measure", lambda self, step, watch: [-float(next(worse)), 1.0]
+    )
+    state, _ = train(make_job(tmp_path / "run", evaluate_every=100, max_minutes=1e-3))
+    content = checkpoint.load_newest(tmp_path / "run" / "checkpoints")
+    assert (state.evaluated, content["run_state"]["evaluated"]) == (state.step, -1)
+    assert content["run_state"]["best"] == []
+
+
+# ------------------------------------------------------------------------------------ rollbacks
+
+
+QUIET = {"noise": 0.01}
+
+
+def diverging_step(highest_rate, from_step, value):
+    """A step that returns a wrong loss after a given step if the rate is above the given one."""
+    step = NumberTrainable.step
+
+    def diverging(self, batch, number, rate_factor):
+        result = step(self, batch, number, rate_factor)
+        if number >= from_step and result.rate > highest_rate:
+            self.number = self.number * value
+            return replace(result, losses=torch.full((1,), value))
+        return result
+
+    return diverging
+
+
+@pytest.mark.parametrize("value", [math.nan, 9.5])
+def test_diverged_run_returns_to_its_last_checkpoint_with_a_lower_rate(
+    tmp_path, monkeypatch, capsys, value
+):
+    monkeypatch.setattr(NumberTrainable, "step", diverging_step(0.06, 9, value))
+    options = {"max_rollbacks": 3, "checkpoint_every": 4}
+    state, note = train(make_job(tmp_path / "run", QUIET, **options))
+    assert (state.step, note, state.n_rollbacks) == (20, "finished", 2)
+    steps = events(tmp_path / "run", "step")
+    assert list(steps) == list(range(1, 21))
+    assert steps[8]["learning_rate"] == 0.1
+    assert steps[9]["learning_rate"] == pytest.approx(0.1 * 0.7**2)
+    (rollback,) = events(tmp_path / "run", "rollback").values()
+    assert (rollback["step"], rollback["diverged_step"]) == (8, 10)
+    assert rollback["rate_factor"] == pytest.approx(0.49)
+    assert "diverged before step 10" in rollback["reason"]
+    assert "Returning to step 8 with 0.49 times the learning rate." in capsys.readouterr().err
+    assert math.isfinite(events(tmp_path / "run", "evaluation")[20]["loss"])
+
+
+def test_rollback_is_part_of_the_checkpoint(tmp_path, monkeypatch):
+    diverging = diverging_step(0.08, 9, 9.5)
+    monkeypatch.setattr(NumberTrainable, "step", diverging)
+    options = {"max_rollbacks": 1, "checkpoint_every": 4}
+    train(make_job(tmp_path / "whole", QUIET, **options))
+
+    def dying(self, batch, number, rate_factor):
+        if number == 10 and rate_factor < 1:
+            raise ZeroDivisionError
+        return diverging(self, batch, number, rate_factor)
+
+    monkeypatch.setattr(NumberTrainable, "step", dying)
+    with pytest.raises(ZeroDivisionError):
+        train(make_job(tmp_path / "parts", QUIET, **options))
+    content = checkpoint.load_newest(tmp_path / "parts" / "checkpoints")
+    assert (content["run_state"]["step"], content["run_state"]["n_rollbacks"]) == (8, 1)
+    monkeypatch.setattr(NumberTrainable, "step", diverging)
+    train(make_job(tmp_path / "parts", QUIET, **options))
+    for kind in ("step", "evaluation", "rollback"):
+        assert events(tmp_path / "parts", kind) == events(tmp_path / "whole", kind)
+
+
+def test_divergence_is_an_error_without_rollbacks_or_a_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(NumberTrainable, "step", diverging_step(0.0, 9, math.nan))
+    with pytest.raises(TrainingError, match="diverged before step 10"):
+        train(make_job(tmp_path / "few", QUIET, max_rollbacks=2, checkpoint_every=4))
+    content = checkpoint.load_newest(tmp_path / "few" / "checkpoints")
+    assert content["run_state"]["n_rollbacks"] == 2
+    with pytest.raises(TrainingError, match="diverged before step 10"):
+        train(make_job(tmp_path / "early", QUIET, max_rollbacks=2, checkpoint_every=100))
+    # A rise of the loss alone is not an error.
+    monkeypatch.undo()
+    monkeypatch.setattr(NumberTrainable, "step", diverging_step(0.0, 19, 2.0))
+    state, _ = train(make_job(tmp_path / "rise", QUIET))
+    assert (state.step, state.n_rollbacks) == (20, 0)

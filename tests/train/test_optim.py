@@ -257,6 +257,17 @@ def test_learning_rate_decays_along_a_cosine():
     assert learning_rate(config, 100, 9) == pytest.approx(0.5)
 
 
+def test_learning_rate_of_wsd_is_constant_until_a_linear_decay():
+    assert rates(6, schedule="wsd", warmup_steps=2, decay_steps=2) == [1.0, 2.0, 2.0, 2.0, 2.0, 1.0]
+    # By default the last fifth of the steps.
+    assert rates(10, schedule="wsd") == [2.0] * 9 + [1.0]
+    assert rates(2, schedule="wsd") == [2.0, 2.0]
+    assert rates(4, schedule="wsd", decay_steps=4, final_rate=0.5) == [2.0, 1.75, 1.5, 1.25]
+    config = OptimizerConfig(learning_rate=2.0, schedule="wsd", final_rate=0.25)
+    # Steps beyond the planned end keep the final rate.
+    assert learning_rate(config, 9, 9) == learning_rate(config, 100, 9) == 0.5
+
+
 def test_learning_rate_warm_up_can_last_for_the_whole_run():
     assert rates(3, schedule="cosine", warmup_steps=3) == pytest.approx([2 / 3, 4 / 3, 2.0])
     assert rates(2, schedule="cosine", warmup_steps=5) == pytest.approx([0.4, 0.8])

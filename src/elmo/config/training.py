@@ -114,10 +114,13 @@ class OptimizerConfig:
     """Adagrad: initial value of the accumulator of squared gradients."""
     warmup_steps: int = 0
     """Number of linear warmup steps."""
-    schedule: Literal["constant", "cosine"] = "constant"
-    """Learning-rate schedule after warmup."""
+    schedule: Literal["constant", "cosine", "wsd"] = "constant"
+    """Learning-rate schedule after warmup. wsd (warmup-stable-decay): constant, with a linear decay
+    in the last steps."""
     final_rate: float = 0.0
-    """Cosine schedule: final learning rate as a fraction of the peak."""
+    """Cosine and wsd schedules: final learning rate as a fraction of the peak."""
+    decay_steps: int | None = None
+    """wsd schedule: number of decay steps at the end of the run. Default: a fifth of all steps."""
     weight_decay: float = 0.0
     """AdamW: weight decay, applied to weight matrices only."""
     beta1: float = 0.9
@@ -147,6 +150,10 @@ class OptimizerConfig:
                 )
         if not 0 <= self.final_rate <= 1:
             raise ConfigError(f"final_rate must be a fraction from 0 to 1 (got {self.final_rate}).")
+        if self.decay_steps is not None and self.decay_steps < 1:
+            raise ConfigError(f"decay_steps must be at least 1 (got {self.decay_steps}).")
+        if self.decay_steps is not None and self.schedule != "wsd":
+            raise ConfigError("decay_steps is only supported with schedule: wsd.")
         if self.weight_decay and self.optimizer != "adamw":
             raise ConfigError("weight_decay is only supported with optimizer: adamw.")
 
@@ -193,6 +200,13 @@ class RunConfig:
     """Number of passes over the training data."""
     max_steps: int | None = None
     """Maximum number of training steps, regardless of --epochs."""
+    max_minutes: float | None = None
+    """Stop after this many minutes of training with a checkpoint, an evaluation and the model.
+    Rerun the same command to train for the same time again."""
+    max_rollbacks: int = 0
+    """How often a run that diverges returns to its last checkpoint and continues with 0.7 times the
+    learning rate. Then a rise of the training loss by 0.3 above its lowest value also counts as
+    divergence. 0: end with an error."""
     seed: int = 1
     """Random seed for weight initialization, data order, dropout and candidate sampling."""
     precision: TrainingPrecision = "float32"
@@ -242,6 +256,10 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1 (got {value}).")
+        if self.max_minutes is not None and not 0 < self.max_minutes < math.inf:
+            raise ConfigError(f"max_minutes must be above 0 (got {self.max_minutes}).")
+        if self.max_rollbacks < 0:
+            raise ConfigError(f"max_rollbacks must be 0 or more (got {self.max_rollbacks}).")
 
 
 @dataclass(frozen=True)

@@ -199,13 +199,13 @@ class TaskTrainable:
         for parts in self.data.from_step(first_step):
             yield [part.to(self.fabric.device) for part in parts]
 
-    def step(self, batch: list[TaskBatch], number: int) -> StepResult:
+    def step(self, batch: list[TaskBatch], number: int, rate_factor: float = 1.0) -> StepResult:
         """Run one training step on a batch, given as a list of micro-batches."""
         self._unfreeze(number)
         seed_step(self.fabric.device, self.config.run.seed, number)
         self.model.train()
         for optimizer, rates in zip(self.optimizers, self.rates, strict=True):
-            set_rate(optimizer, learning_rate(rates, number, self.n_steps))
+            set_rate(optimizer, rate_factor * learning_rate(rates, number, self.n_steps))
         losses = []
         for part in batch:
             with self.fabric.autocast():
@@ -216,7 +216,7 @@ class TaskTrainable:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        rate = learning_rate(self._optimizer, number, self.n_steps)
+        rate = rate_factor * learning_rate(self._optimizer, number, self.n_steps)
         return StepResult(torch.stack(losses).sum().reshape(1), norm, rate)
 
     def _clip(self) -> Tensor:

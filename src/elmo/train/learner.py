@@ -182,7 +182,11 @@ class Learner:
         return self.head.draw(number, targets, 1 if self.graph_step is None else ROWS_MULTIPLE)
 
     def step(
-        self, batches: list[SegmentBatch], number: int, drawn: DrawnRows | None = None
+        self,
+        batches: list[SegmentBatch],
+        number: int,
+        drawn: DrawnRows | None = None,
+        rate_factor: float = 1.0,
     ) -> StepResult:
         """Train on one segment.
 
@@ -190,13 +194,14 @@ class Learner:
             batches: The segment, as split by `batches`.
             number: Step number, starting at 0.
             drawn: Return value of `draw`, if it was called in advance.
+            rate_factor: Factor applied to the scheduled learning rate.
 
         Returns:
             The step result, with one loss for each direction.
         """
         if drawn is None:
             drawn = self._draw_for_all_processes(batches, number)
-        rate = learning_rate(self.config.optimizer, number, self.n_steps)
+        rate = rate_factor * learning_rate(self.config.optimizer, number, self.n_steps)
         set_rate(self.optimizer, rate)
         frozen = number < self.softmax_steps
         if self.graph_step is not None:

@@ -21,7 +21,7 @@ from elmo.corpus.bptt_segments import SegmentLoader, read_once
 from elmo.corpus.bptt_streams import Position
 from elmo.corpus.shards import Corpus
 from elmo.corpus.token_tables import SegmentBatch, TokenTables
-from elmo.errors import ConfigError, TrainingError
+from elmo.errors import ConfigError
 from elmo.evaluate.perplexity import Perplexity, measure, perplexity_of
 from elmo.formats import model_folder
 from elmo.formats.pretrained import Pretrained
@@ -37,7 +37,7 @@ from elmo.formats.training_record import (
 from elmo.model.network import ELMoNetwork
 from elmo.train.learner import Learner, TrainingConfig, streams_per_process
 from elmo.train.run_plan import available_memory, fitting_batch, plan
-from elmo.train.run_state import DIVERGENCE_ADVICE, DIVERGENCE_MARGIN, RunState
+from elmo.train.run_state import DIVERGENCE_ADVICE, DIVERGENCE_MARGIN, Diverged, RunState
 from elmo.train.softmax_heads import DrawnRows
 from elmo.train.train_result import TrainResult
 from elmo.train.trainable import StepResult, Watch
@@ -162,9 +162,9 @@ class LMTrainable:
             parts = self.learner.batches(segment)
             yield LMBatch(parts, self.learner.draw(parts, number), segment.position)
 
-    def step(self, batch: LMBatch, number: int) -> StepResult:
+    def step(self, batch: LMBatch, number: int, rate_factor: float = 1.0) -> StepResult:
         """Train on one segment."""
-        result = self.learner.step(batch.parts, number, batch.drawn)
+        result = self.learner.step(batch.parts, number, batch.drawn, rate_factor)
         self.position = batch.position
         return result
 
@@ -225,7 +225,7 @@ class LMTrainable:
         """Raise an error if the held-out loss is NaN or far above the loss of uniform guessing."""
         chance = math.log(self.job.network.config.n_softmax_words)
         if not loss <= 2 * chance + DIVERGENCE_MARGIN:
-            raise TrainingError(
+            raise Diverged(
                 f"Training diverged before step {step:,}: the held-out loss is {loss:.4g}, but "
                 f"uniform guessing has a loss of {chance:.4g}. {DIVERGENCE_ADVICE}"
             )

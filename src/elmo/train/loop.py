@@ -1,7 +1,8 @@
-"""The training loop: steps, logging, evaluation, checkpoints and early stopping.
+"""The training loop: steps, logging, evaluation, checkpoints, rollbacks and early stopping.
 
-The loop can train any `Trainable`. It prints the run plan before the first step. A killed run can
-be resumed from its last checkpoint, with the same results as an uninterrupted run.
+The loop can train any `Trainable`. It prints the run plan before the first step. A run that was
+killed or reached its time limit can be resumed from its last checkpoint, with the same results as
+an uninterrupted run.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ from elmo.train.prefetch import prefetched
 from elmo.train.progress_line import ProgressLine, duration
 from elmo.train.report import Report
 from elmo.train.run_folder import CHECKPOINTS, MODEL, check_same_run, locked, write_config
-from elmo.train.run_state import RunState
+from elmo.train.run_state import MAX_RISE, Diverged, RunState
 from elmo.train.signals import StopRequest
 from elmo.train.trainable import Evaluation, Result, StepResult, TrainingJob
 
@@ -83,9 +84,11 @@ class Loop(Generic[Result]):
         self._sums = torch.zeros(len(trainable.loss_names), device=fabric.device)
         self._first_step = 0
         self._started = time.monotonic()
+        self._deadline = math.inf
+        self._is_out_of_time = False
 
     def run(self) -> Result:
-        """Train until the last step, early stopping, or a signal."""
+        """Train until the last step, early stopping, the time limit, or a signal."""
         self.line.write(self.trainable.describe())
         if self.job.config.run.dry_run:
             return self._dry_run()
@@ -97,18 +100,34 @@ class Loop(Generic[Result]):
                 self.report = stack.enter_context(Report(self.folder, self.job.config, resumed))
             stack.enter_context(self.line)
             self._started = time.monotonic() - self.state.seconds
+            if self.job.config.run.max_minutes is not None:
+                self._deadline = time.monotonic() + 60 * self.job.config.run.max_minutes
             try:
-                note = self._steps()
-                if self.state.evaluated != self.state.step:
-                    self._evaluate()
+                note = self._train()
             except Stopped:
                 self._save()
                 self.line.write(f"Stopped at step {self.state.step:,}. A checkpoint was written.")
                 self.stop.raise_()
-            self._save()
         return self._finish(note)
 
     # ------------------------------------------------------------------------ steps
+
+    def _train(self) -> str:
+        """Train, evaluate and save, and return a note on why training ended."""
+        while True:
+            try:
+                note = self._steps()
+                if self._is_out_of_time:
+                    # The checkpoint does not contain the evaluation below, which an uninterrupted
+                    # run does not have.
+                    self._save()
+                if self.state.evaluated != self.state.step:
+                    self._evaluate()
+                if not self._is_out_of_time:
+                    self._save()
+                return note
+            except Diverged as error:
+                self._roll_back(error)
 
     def _steps(self) -> str:
         """Run training steps until the end, and return a note on why training ended."""
@@ -143,6 +162,9 @@ class Loop(Generic[Result]):
                     self._save()
                 if self._stop_requested():
                     raise Stopped
+                if state.step < self.trainable.n_steps and self._deadline_is_over():
+                    self._is_out_of_time = True
+                    return f"stopped at the time limit of {run.max_minutes:g} minutes"
         finally:
             batches.close()
         return "finished"
@@ -156,7 +178,7 @@ class Loop(Generic[Result]):
 
     def _step(self, batch: Any) -> StepResult:
         try:
-            return self.trainable.step(batch, self.state.step)
+            return self.trainable.step(batch, self.state.step, self.state.rate_factor)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -167,7 +189,10 @@ class Loop(Generic[Result]):
         state = self.state
         losses = self._mean_losses()
         loss, norm = sum(losses) / len(losses), float(result.norm)
-        state.check_loss(loss, norm)
+        # Losses above that of uniform guessing have not risen: training has just started.
+        is_learning = state.lowest < self.trainable.chance_loss
+        can_roll_back = self.job.config.run.max_rollbacks > 0
+        state.check_loss(loss, norm, MAX_RISE if is_learning and can_roll_back else math.inf)
         state.lowest = min(state.lowest, loss)
         self.line.update(state.step, 0, loss=loss)
         if self.report is not None:
@@ -232,12 +257,26 @@ class Loop(Generic[Result]):
             return stop.number is not None
         if self.state.step % self.job.config.run.log_every:
             return False
-        requested: Any = self.fabric.all_reduce(
-            torch.tensor(float(stop.number or 0), device=self.fabric.device), reduce_op="sum"
-        )
-        if float(requested) and stop.number is None:
+        requested = self._is_true_anywhere(stop.number is not None)
+        if requested and stop.number is None:
             stop.number = signal.SIGINT
-        return bool(float(requested))
+        return requested
+
+    def _deadline_is_over(self) -> bool:
+        """Whether the time limit is reached; with several processes as in `_stop_requested`."""
+        is_over = time.monotonic() >= self._deadline
+        if self.fabric.world_size == 1 or self.job.config.run.max_minutes is None:
+            return is_over
+        if self.state.step % self.job.config.run.log_every:
+            return False
+        return self._is_true_anywhere(is_over)
+
+    def _is_true_anywhere(self, value: bool) -> bool:
+        """Whether the value is true in any process."""
+        total: Any = self.fabric.all_reduce(
+            torch.tensor(float(value), device=self.fabric.device), reduce_op="sum"
+        )
+        return bool(float(total))
 
     def _stop_on_signal(self, items: Iterable[Any]) -> Iterator[Any]:
         """Yield the items, and raise `Stopped` once a signal has been received.
@@ -288,13 +327,9 @@ class Loop(Generic[Result]):
         """Load the last checkpoint, if there is one."""
         if self.fabric.is_global_zero:
             check_same_run(self.folder, self.job.config)
-            if self.fabric.world_size > 1:
-                # Delete damaged checkpoints before the other processes look for the newest one.
-                checkpoint.load_newest(self.folder / CHECKPOINTS)
-        self.fabric.barrier()
-        content = checkpoint.load_newest(self.folder / CHECKPOINTS)
+        content = self._newest_checkpoint()
         if content is not None:
-            self.trainable.load_state_dict(content)
+            self._load(content)
             if content["threads"] != torch.get_num_threads() and self.fabric.device.type == "cpu":
                 logger.warning(
                     "The run was started with %d threads and resumes with %d. Results can differ "
@@ -302,14 +337,51 @@ class Loop(Generic[Result]):
                     content["threads"],
                     torch.get_num_threads(),
                 )
-            key = RUN_STATE if RUN_STATE in content else EARLIER_RUN_STATE
-            self.state = RunState(**content[key])
-            self._sums = torch.tensor(self.state.sums, device=self.fabric.device)
-            self.line.step = self.state.step
             self.line.write(f"Resuming from step {self.state.step:,}.")
         self._first_step = self.state.step
         if self.fabric.is_global_zero:
             write_config(self.folder, self.job.config)
+
+    def _newest_checkpoint(self) -> dict[str, Any] | None:
+        """Return the content of the newest checkpoint; None if there is none."""
+        if self.fabric.is_global_zero and self.fabric.world_size > 1:
+            # Delete damaged checkpoints before the other processes look for the newest one.
+            checkpoint.load_newest(self.folder / CHECKPOINTS)
+        self.fabric.barrier()
+        return checkpoint.load_newest(self.folder / CHECKPOINTS)
+
+    def _load(self, content: dict[str, Any]) -> None:
+        """Load the content of a checkpoint."""
+        self.trainable.load_state_dict(content)
+        key = RUN_STATE if RUN_STATE in content else EARLIER_RUN_STATE
+        self.state = RunState(**content[key])
+        self._sums = torch.tensor(self.state.sums, device=self.fabric.device)
+        self.line.step = self.state.step
+
+    def _roll_back(self, error: Diverged) -> None:
+        """Return to the last checkpoint with a lower learning rate, or raise the given error."""
+        diverged_step, n_rollbacks = self.state.step, self.state.n_rollbacks + 1
+        content = None
+        if n_rollbacks <= self.job.config.run.max_rollbacks:
+            content = self._newest_checkpoint()
+        if content is None:
+            raise error
+        self._load(content)
+        self.state.n_rollbacks = n_rollbacks
+        # Once the checkpoint contains the rollback, a resumed run does not diverge again.
+        self._save()
+        if self.report is not None:
+            values = {
+                "diverged_step": diverged_step,
+                "rate_factor": self.state.rate_factor,
+                "reason": str(error),
+            }
+            self.report.rollback(self.state.step, values)
+        self.line.write(
+            f"Training diverged before step {diverged_step:,}. Returning to step "
+            f"{self.state.step:,} with {self.state.rate_factor:.3g} times the learning rate."
+        )
+        self.line.restart_clock()
 
     def _save(self) -> None:
         """Write a checkpoint; raise an error if training diverged since the last log entry."""

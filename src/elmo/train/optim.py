@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from elmo.config import OptimizerConfig
 
+# By default, the decay of a wsd schedule is this part of the run.
+WSD_DECAY_DIVISOR = 5
+
 
 class Adagrad(torch.optim.Optimizer):
     """TensorFlow's variant of Adagrad, with a configurable initial accumulator and no epsilon."""
@@ -94,7 +97,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
-    """Return the learning rate of a step: linear warm-up, then constant or cosine decay.
+    """Return the learning rate of a step: linear warm-up, then constant or with a decay.
 
     Args:
         config: Options of the optimizer.
@@ -105,8 +108,12 @@ def learning_rate(config: OptimizerConfig, step: int, n_steps: int) -> float:
         return config.learning_rate * (step + 1) / config.warmup_steps
     if config.schedule == "constant":
         return config.learning_rate
-    done = (step - config.warmup_steps) / max(1, n_steps - config.warmup_steps)
-    share = 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
+    if config.schedule == "wsd":
+        decay_steps = config.decay_steps or max(1, n_steps // WSD_DECAY_DIVISOR)
+        share = min(1.0, max(0, n_steps - step) / decay_steps)
+    else:
+        done = (step - config.warmup_steps) / max(1, n_steps - config.warmup_steps)
+        share = 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
     return config.learning_rate * (config.final_rate + (1.0 - config.final_rate) * share)
 
 

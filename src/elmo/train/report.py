@@ -40,9 +40,13 @@ class Report:
         self._tracking: Tracking | None = None
         if config.run.mlflow:
             self._tracking = Tracking(folder, config, is_new=resume_step is None)
-        self._board = _open_board(folder / TENSORBOARD, resume_step)
         self.path = folder / LOG
-        cut_log(self.path, -1 if resume_step is None else resume_step)
+        self._board = _open_board(folder / TENSORBOARD, resume_step)
+        self._open_log(-1 if resume_step is None else resume_step)
+
+    def _open_log(self, step: int) -> None:
+        """Open `log.jsonl` to append events; those after the given step are removed."""
+        cut_log(self.path, step)
         self._file = self.path.open("a", encoding="ascii")
 
     def __enter__(self) -> "Report":
@@ -67,6 +71,14 @@ class Report:
         self.event("evaluation", step, values)
         # Evaluations are rare, and users of TensorBoard wait for them.
         self._board.flush()
+
+    def rollback(self, step: int, values: Mapping[str, Any]) -> None:
+        """Remove the events after a step to which the run returns, and log the return."""
+        self._file.close()
+        self._board.close()
+        self._board = _open_board(self.path.parent / TENSORBOARD, step)
+        self._open_log(step)
+        self.event("rollback", step, values)
 
     def event(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """Log an event to `log.jsonl`, and its numbers to TensorBoard and MLflow.

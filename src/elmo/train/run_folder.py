@@ -29,9 +29,9 @@ CORPUS = "corpus"
 
 # Options that can be changed when a run resumes: hardware, length of the run, logging.
 CHANGEABLE_OPTIONS = frozenset(
-    "out workers epochs max_steps precision kernel accelerator devices num_nodes strategy "
-    "accumulate log_every evaluate_every checkpoint_every patience mlflow mlflow_store "
-    "dry_run test cache".split()
+    "out workers epochs max_steps max_minutes max_rollbacks precision kernel accelerator devices "
+    "num_nodes strategy accumulate log_every evaluate_every checkpoint_every patience mlflow "
+    "mlflow_store dry_run test cache".split()
 )
 # Also changeable if the data were not prepared into the training folder: such data are identified
 # by their content, not by their path.

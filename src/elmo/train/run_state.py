@@ -11,6 +11,13 @@ DIVERGENCE_ADVICE = (
     "The diverged model was not saved. Try a lower --learning-rate, more --warmup-steps, or a "
     "lower --clip-norm, with another --out."
 )
+# With --max-rollbacks: rise of the loss that counts as divergence, and the learning-rate factor.
+MAX_RISE = 0.3
+ROLLBACK_RATE_FACTOR = 0.7
+
+
+class Diverged(TrainingError):
+    """Raised when training diverged; the run can return to its last checkpoint."""
 
 
 @dataclass
@@ -30,6 +37,7 @@ class RunState:
         has_moved: Whether there have been evaluations with different results.
         evaluated: Step of the last evaluation; -1 before the first one.
         before: Return value of `Trainable.measure` for the evaluation that serves as the baseline.
+        n_rollbacks: How often the run has returned to a checkpoint because it diverged.
     """
 
     step: int = 0
@@ -42,16 +50,25 @@ class RunState:
     has_moved: bool = False
     evaluated: int = -1
     before: list[float] = field(default_factory=list)
+    n_rollbacks: int = 0
 
-    def check_loss(self, loss: float, norm: float = 0.0) -> None:
-        """Raise an error if the loss or gradient norm is not finite, or the loss is too high."""
-        if (
-            math.isfinite(loss)
-            and math.isfinite(norm)
-            and loss <= 3 * self.lowest + DIVERGENCE_MARGIN
-        ):
+    @property
+    def rate_factor(self) -> float:
+        """Factor applied to the scheduled learning rate."""
+        return ROLLBACK_RATE_FACTOR**self.n_rollbacks
+
+    def check_loss(self, loss: float, norm: float = 0.0, max_rise: float = math.inf) -> None:
+        """Raise an error if the loss or gradient norm is not finite, or the loss is too high.
+
+        Args:
+            loss: Mean training loss of some steps.
+            norm: Gradient norm.
+            max_rise: Largest accepted difference to the lowest logged loss.
+        """
+        highest = min(3 * self.lowest + DIVERGENCE_MARGIN, self.lowest + max_rise)
+        if math.isfinite(loss) and math.isfinite(norm) and loss <= highest:
             return
-        raise TrainingError(
+        raise Diverged(
             f"Training diverged before step {self.step:,}: loss {loss:.4g}, gradient norm "
             f"{norm:.4g}. The lowest loss so far, or that of uniform guessing, is "
             f"{self.lowest:.4g}. {DIVERGENCE_ADVICE}"

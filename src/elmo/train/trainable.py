@@ -96,12 +96,13 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
         The iterator is consumed by a background thread, ahead of the steps.
         """
 
-    def step(self, batch: Batch, number: int) -> StepResult:
+    def step(self, batch: Batch, number: int, rate_factor: float) -> StepResult:
         """Train on a batch.
 
         Args:
             batch: Batch for this step.
             number: Step number, starting at 0. Random numbers must depend only on it and the seed.
+            rate_factor: Factor applied to the scheduled learning rate; below 1 after a rollback.
         """
 
     def memory_advice(self) -> str:
@@ -119,7 +120,7 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
             Numbers to pass to `evaluation`, or None if there is no held-out data.
 
         Raises:
-            TrainingError: Training diverged.
+            Diverged: Training diverged.
         """
 
     def evaluation(self, numbers: list[float]) -> EvaluationT:
