@@ -229,7 +229,7 @@ def test_training_steps_reduce_the_loss():
 
 def test_network_state_dict_round_trip(tmp_path):
     pretrained = random_model(dataclasses.replace(with_mix(n_mixes=2), n_softmax_words=6))
-    network = ELMo(pretrained).network
+    network = ELMo(pretrained, include_softmax=True).network
     network.mixes[1].weights.data = torch.tensor([1.0, 2.0, 3.0])
     torch.save(network.state_dict(), tmp_path / "weights.pt")
     other = ELMoNetwork(config=network.config)

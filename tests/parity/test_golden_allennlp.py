@@ -129,9 +129,10 @@ def test_softmax_file_is_loaded_exactly(golden_path, pair):
     path = golden_path("allennlp/softmax_pr/elmo_softmax_weights.hdf5")
     vocab = golden_path("allennlp/elmo/vocab_test.txt")
     elmo = ELMo.from_pretrained(options=pair[0], weights=pair[1], softmax=path, vocab=vocab)
+    weights = elmo.to_pretrained().weights
     with h5py.File(path) as file:
-        assert np.array_equal(elmo.network.softmax.weight.detach().numpy(), file["softmax/W"][()])
-        assert np.array_equal(elmo.network.softmax.bias.detach().numpy(), file["softmax/b"][()])
+        assert np.array_equal(weights["softmax.weight"].numpy(), file["softmax/W"][()])
+        assert np.array_equal(weights["softmax.bias"].numpy(), file["softmax/b"][()])
     assert len(elmo.vocabulary) == 458
 
 

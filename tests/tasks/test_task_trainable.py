@@ -1,11 +1,14 @@
 """Tests of task models in the training loop: steps, scores, checkpoints."""
 
+import dataclasses
 import itertools
 
 import pytest
 import torch
+from conftest import TINY, random_model
 from small_tasks import EXAMPLES, LABELED, TAGGED, fabric, make_fitted_task, weights, write_elmo
 
+from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError
 from elmo.tasks import task_trainable
 from elmo.tasks.task_trainable import TaskScores, TaskTrainingJob, layers_from_top
@@ -83,6 +86,23 @@ def test_resumed_task_training_is_bit_identical(tmp_path, model, settings):
 def saved(state, path):
     torch.save(state, path)
     return path
+
+
+def test_checkpoint_with_softmax_of_an_older_version_loads(tmp_path):
+    config = dataclasses.replace(TINY, n_softmax_words=6)
+    ELMo(random_model(config)).save_pretrained(tmp_path / "elmo")
+    settings = {"model": str(tmp_path / "elmo"), "use": "tuned"}
+    trainable = make_trainable(tmp_path / "run", **settings)
+    run_steps(trainable, 0, 1)
+    state = trainable.state_dict()
+    assert not [name for name in state["weights"] if "softmax" in name]
+    softmax = trainable.fitted.elmo.to_pretrained().weights
+    for name in ("softmax.weight", "softmax.bias"):
+        state["weights"][f"features.network.{name}"] = softmax[name]
+    other = make_trainable(tmp_path / "run", **settings)
+    other.load_state_dict(state)
+    expected, actual = weights(trainable.fitted), weights(other.fitted)
+    assert all(torch.equal(expected[name], actual[name]) for name in expected)
 
 
 def test_load_state_dict_rejects_state_from_other_examples(tmp_path):

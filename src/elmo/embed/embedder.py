@@ -1,5 +1,6 @@
 """The public `ELMo` class, which combines a network with its tokenizer and character mapper."""
 
+import dataclasses
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from elmo.config import LayerNorm, Layers, ModelConfig, Pooling, State, Storage
 from elmo.embed.encoding import EncodingRun
+from elmo.embed.kept_softmax import KeptSoftmax, fill_missing_softmax
 from elmo.embed.layer_selection import POOLINGS, pool
 from elmo.embed.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
@@ -49,6 +51,7 @@ class ELMo(nn.Module):
         requires_grad: bool = False,
         keep_sentence_boundaries: bool = False,
         scalar_mix_parameters: Sequence[float] | None = None,
+        include_softmax: bool = False,
     ) -> None:
         """Build the network from loaded weights; `from_pretrained` documents the arguments."""
         super().__init__()
@@ -64,6 +67,9 @@ class ELMo(nn.Module):
         require_known(self._tokenizer_name)
         self.mapper = token_mapper(config, pretrained.characters, pretrained.words)
         fixed = None if scalar_mix_parameters is None else [float(v) for v in scalar_mix_parameters]
+        self._softmax = KeptSoftmax({} if include_softmax else pretrained.weights)
+        if self._softmax.weights:
+            config = dataclasses.replace(config, n_softmax_words=0, softmax_cutoffs=())
         with torch.device("meta"):
             self.network = ELMoNetwork(
                 config=config,
@@ -71,10 +77,19 @@ class ELMo(nn.Module):
                 keep_boundaries=keep_sentence_boundaries,
                 fixed_mix=fixed,
             )
-        self.network.load_state_dict(pretrained.weights, assign=True)
+        weights = {
+            name: value
+            for name, value in pretrained.weights.items()
+            if name not in self._softmax.weights
+        }
+        self.network.load_state_dict(weights, assign=True)
         for part in (self.network.bilm, self.network.softmax):
             if part is not None:
                 part.requires_grad_(requires_grad)
+        # Checkpoints load whether or not they contain the softmax. The hooks belong to the network,
+        # which fine-tuned task models use without this class.
+        hook = fill_missing_softmax if include_softmax else self._softmax.load_from
+        self.network.register_load_state_dict_pre_hook(hook)  # type: ignore[no-untyped-call]
 
     # ------------------------------------------------------------------------ load and save
 
@@ -96,6 +111,7 @@ class ELMo(nn.Module):
         keep_sentence_boundaries: bool = False,
         scalar_mix_parameters: Sequence[float] | None = None,
         use_top_only: bool = False,
+        include_softmax: bool = False,
     ) -> "ELMo":
         """Load a model; its format is detected automatically.
 
@@ -120,6 +136,8 @@ class ELMo(nn.Module):
             scalar_mix_parameters: Fixed mix weights, one per layer; a softmax normalizes them.
             use_top_only: Whether to use only the scaled top layer, without mix weights. False uses
                 the setting saved with the mix.
+            include_softmax: Whether `state_dict()` and `parameters()` include the softmax of the
+                language model. Vectors do not depend on it, and `save_pretrained` saves it anyway.
         """
         pretrained = read(
             source,
@@ -144,13 +162,17 @@ class ELMo(nn.Module):
             requires_grad=requires_grad,
             keep_sentence_boundaries=keep_sentence_boundaries,
             scalar_mix_parameters=scalar_mix_parameters,
+            include_softmax=include_softmax,
         )
 
     def to_pretrained(self) -> Pretrained:
         """Return the current config, weights and vocabularies as a `Pretrained` object."""
+        weights = {name: value.detach().cpu() for name, value in self.network.state_dict().items()}
+        dtype = next(self.network.bilm.parameters()).dtype
+        weights |= {name: value.to(dtype) for name, value in self._softmax.weights.items()}
         return Pretrained(
             self.config,
-            {name: value.detach().cpu() for name, value in self.network.state_dict().items()},
+            weights,
             self.origin,
             self.vocabulary,
             self._characters,

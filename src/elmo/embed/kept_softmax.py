@@ -1,0 +1,72 @@
+"""Softmax weights of an `ELMo`, which its vectors do not depend on.
+
+By default they are kept outside the module, on the CPU, so that `state_dict()`, `parameters()` and
+GPUs do not contain them. Only saving the model uses them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+PREFIX = "softmax."
+"""Prefix of the softmax weights in the names of `ELMoNetwork`."""
+
+
+class KeptSoftmax:
+    """Softmax weights outside of the network.
+
+    Attributes:
+        weights: Tensors by their names in `ELMoNetwork`; empty if the model has no softmax.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        """Keep the softmax weights among all weights of a network."""
+        self.weights = {
+            name: value.detach() for name, value in weights.items() if name.startswith(PREFIX)
+        }
+
+    def load_from(
+        self,
+        network: nn.Module,
+        state_dict: dict[str, Any],
+        prefix: str,
+        metadata: Mapping[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_messages: list[str],
+    ) -> None:
+        """Move the softmax weights from a state dict to this object, if the state dict has them.
+
+        This is a `load_state_dict` pre-hook of the network.
+        """
+        if not any(prefix + name in state_dict for name in self.weights):
+            return
+        for name, current in self.weights.items():
+            value = state_dict.pop(prefix + name, None)
+            if value is None:
+                missing_keys.append(prefix + name)
+                continue
+            if value.shape != current.shape:
+                error_messages.append(
+                    f"size mismatch for {prefix}{name}: the checkpoint has shape "
+                    f"{tuple(value.shape)}, the model has {tuple(current.shape)}."
+                )
+                continue
+            # A copy, because the caller may change the state dict later.
+            self.weights[name] = value.detach().to(current.device, current.dtype, copy=True)
+
+
+def fill_missing_softmax(
+    network: nn.Module, state_dict: dict[str, Any], prefix: str, *rest: object
+) -> None:
+    """Add the current softmax weights to a state dict without softmax.
+
+    This is a `load_state_dict` pre-hook of a network that includes its softmax: a checkpoint of a
+    model loaded without the softmax can be loaded too.
+    """
+    if not any(name.startswith(prefix + PREFIX) for name in state_dict):
+        for name, value in network.state_dict().items():
+            if name.startswith(PREFIX):
+                state_dict[prefix + name] = value
