@@ -37,6 +37,7 @@ format: $(VENV)/.check
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/make_cli_page.py
+	$(BIN)/python docs/make_models_page.py
 	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.core

@@ -58,7 +58,7 @@ def test_help_of_every_command_shows_examples_and_all_fields():
 def test_help_lists_commands_in_order_of_use_on_one_line_each():
     listed = elmo("--help").output.split("Commands:\n")[1].splitlines()
     assert [line.split()[0] for line in listed] == [
-        *("demo", "embed", "info", "convert", "task"),
+        *("demo", "embed", "download", "info", "convert", "task"),
         *("vocab", "prepare", "pretrain", "finetune", "evaluate"),
     ]
     assert all(line.endswith(".") and not line.endswith("...") for line in listed)
@@ -205,7 +205,7 @@ def test_debug_option_shows_a_traceback():
 
 
 def test_unexpected_error_is_reported_in_one_line(monkeypatch):
-    monkeypatch.setattr("elmo.formats.info_and_convert.read", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("elmo.formats.info_and_convert.locate", lambda *_, **__: 1 / 0)
     done = elmo("info", "x")
     assert done.exit_code == 1
     assert (
@@ -217,7 +217,7 @@ def test_keyboard_interrupt_exits_with_code_130(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo.formats.info_and_convert.read", interrupt)
+    monkeypatch.setattr("elmo.formats.info_and_convert.locate", interrupt)
     assert elmo("info", "x").exit_code == cli.INTERRUPTED
 
 

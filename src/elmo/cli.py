@@ -29,6 +29,7 @@ from elmo import __version__
 from elmo.config import (
     ConvertConfig,
     DemoConfig,
+    DownloadConfig,
     EmbedConfig,
     EvaluateConfig,
     FinetuneConfig,
@@ -72,6 +73,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "demo": Command(DemoConfig, "elmo.demo:demo"),
     "embed": Command(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "out"), is_native=True),
+    "download": Command(DownloadConfig, "elmo.formats.download_model:download", ("name",)),
     "info": Command(InfoConfig, "elmo.formats.info_and_convert:info", ("model",)),
     "convert": Command(ConvertConfig, "elmo.formats.info_and_convert:convert", ("model", "out")),
     "task fit": Command(
@@ -338,8 +340,9 @@ def _run(
         # In distributed training, only the first process has a result to print.
         if text := str(result):
             typer.echo(_json_text(result) if as_json else text)
-    except KeyboardInterrupt:
-        typer.echo("elmo: Interrupted. No partial output was left.", err=True)
+    except KeyboardInterrupt as error:
+        kept = str(error) or "No partial output was left."
+        typer.echo(f"elmo: Interrupted. {kept}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         # The reader closed the pipe. Keep the interpreter from reporting that again at exit.

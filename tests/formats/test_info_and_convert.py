@@ -29,6 +29,18 @@ every_origin = pytest.mark.parametrize(
 
 
 class TestInfo:
+    def test_info_of_bundled_model_shows_language_license_and_model_card(self):
+        rows = info(InfoConfig("small-en")).rows
+        assert (rows["language"], rows["license"]) == ("en", "cc-by-sa-3.0")
+        assert rows["model_card"].endswith("small-en/README.md")
+
+    def test_info_of_files_without_a_card_shows_no_origin(self, tmp_path):
+        hdf5_folder(tmp_path)
+        (tmp_path / "source.json").write_text("{}")
+        assert (
+            not {"language", "license", "model_card"} & info(InfoConfig(str(tmp_path))).rows.keys()
+        )
+
     @every_origin
     def test_info_describes_every_format(self, tmp_path, name):
         origin, make = SOURCES[name]

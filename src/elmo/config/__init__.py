@@ -7,6 +7,7 @@ is its help text. Nothing here imports torch, so that `elmo --help` is fast.
 from elmo.config.commands import (
     ConvertConfig,
     DemoConfig,
+    DownloadConfig,
     EmbedConfig,
     EvaluateConfig,
     InfoConfig,
@@ -61,6 +62,7 @@ __all__ = [
     "CoreferenceConfig",
     "CorpusConfig",
     "DemoConfig",
+    "DownloadConfig",
     "EmbedConfig",
     "EncoderConfig",
     "EvaluateConfig",

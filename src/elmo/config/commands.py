@@ -1,4 +1,4 @@
-"""Config classes for the commands embed, info, convert, evaluate and demo."""
+"""Config classes for the commands embed, download, info, convert, evaluate and demo."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -40,8 +40,8 @@ class EmbedConfig:
     """Output file. The extension selects the format: .h5, .hdf5, .parquet or .npz. Without an
     extension, a directory of shards is written; rerun the same command to resume."""
     model: str = "small-en"
-    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
-    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
+    """Name of a bundled or downloaded model, model folder, hub id, or a model file from another
+    ELMo implementation (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     layers: str = "average"
     """Layers to write: average, mix, top, all, or a layer number."""
     state: State = "reset"
@@ -84,8 +84,30 @@ class EmbedConfig:
 
 
 @dataclass(frozen=True)
+class DownloadConfig:
+    """Download a published model by name.
+
+    An interrupted download is resumed by the same command. Downloaded models are found by name,
+    for example with --model ai2-small.
+
+    Examples:
+      elmo download --list
+      elmo download ai2-small
+      elmo download manylangs-ko --out korean-elmo
+    """
+
+    name: str | None = None
+    """Name of the model, see --list."""
+    out: str | None = None
+    """New folder for the files. Default: a folder in the cache (ELMO_HOME, or elmo-torch in
+    XDG_CACHE_HOME or ~/.cache), where --model finds the model by name."""
+    list: bool = False
+    """List names, languages, sizes and licenses of all models instead."""
+
+
+@dataclass(frozen=True)
 class InfoConfig:
-    """Describe a model: format, architecture and vocabulary.
+    """Describe a model: format, architecture, vocabulary and license.
 
     Examples:
       elmo info elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5
@@ -93,8 +115,8 @@ class InfoConfig:
     """
 
     model: str
-    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
-    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
+    """Name of a bundled or downloaded model, model folder, hub id, or a model file from another
+    ELMo implementation (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     options: str | None = None
     """Path to options.json. Default: next to the weights file."""
 
@@ -111,8 +133,8 @@ class ConvertConfig:
     """
 
     model: str
-    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
-    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
+    """Name of a bundled or downloaded model, model folder, hub id, or a model file from another
+    ELMo implementation (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     out: str
     """Output folder."""
     to: Literal["native", "allennlp", "onnx"] = "native"
@@ -156,8 +178,8 @@ class EvaluateConfig:
     """Text files with one sentence per line, - for standard input, or a prepared corpus. The
     formats of elmo prepare are read."""
     model: str
-    """Bundled model name, model folder, hub id, or a model file from another ELMo implementation
-    (bilm-tf, AllenNLP, ELMoForManyLangs)."""
+    """Name of a bundled or downloaded model, model folder, hub id, or a model file from another
+    ELMo implementation (bilm-tf, AllenNLP, ELMoForManyLangs)."""
     state: State = "reset"
     """reset: start each sentence from a zero LSTM state. carry: carry the state over from sentence
     to sentence within each batch row, as bilm-tf does."""

@@ -146,7 +146,10 @@ def open_zip(path: Path) -> Container:
 
 
 def open_tar(path: Path) -> Container:
-    """Return the regular files in a tar archive, compressed or not; links are ignored."""
+    """Return the regular files in a tar archive, compressed or not; links are ignored.
+
+    If all files are in one top-level folder, its name is removed from their paths.
+    """
     try:
         with tarfile.open(path) as archive:
             members = {item.name.removeprefix("./"): item for item in archive if item.isreg()}
@@ -156,13 +159,15 @@ def open_tar(path: Path) -> Container:
     except _READ_ERRORS as error:
         raise FormatError(f"{path} is not a complete tar archive: {one_line(error)}") from None
 
+    inside = _without_top_folder(list(members))
+
     def read(name: str) -> BinaryIO:
         with tarfile.open(path) as archive:
-            file = archive.extractfile(members[name])
+            file = archive.extractfile(members[inside[name]])
             assert file is not None  # it is None only if the member is not a regular file
             return io.BytesIO(file.read())
 
-    return Container(str(path), tuple(members), read)
+    return Container(str(path), tuple(inside), read)
 
 
 def _without_top_folder(names: list[str]) -> dict[str, str]:

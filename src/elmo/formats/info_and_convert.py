@@ -8,8 +8,9 @@ from elmo.config import ConvertConfig, InfoConfig, Storage
 from elmo.config.serialization import to_dict
 from elmo.errors import ConfigError
 from elmo.formats import bilm_hdf5, model_folder, onnx_folder
-from elmo.formats.load import read
-from elmo.formats.model_card import describe, label
+from elmo.formats.load import locate, read
+from elmo.formats.model_cache import download_record
+from elmo.formats.model_card import card_metadata, describe, label
 from elmo.formats.training_record import with_labels
 
 _FORMATS = ("native", "allennlp", "onnx")
@@ -20,7 +21,7 @@ class InfoResult:
     """Description of a model.
 
     Attributes:
-        rows: Format, architecture and vocabulary.
+        rows: Format, architecture, vocabulary and origin.
         notes: Corrections and assumptions made while reading.
         config: Model config as JSON-compatible data.
         training: Training record of the model.
@@ -49,14 +50,31 @@ class InfoResult:
 
 
 def info(config: InfoConfig) -> InfoResult:
-    """Describe a model: format, architecture, vocabulary, and corrections made while reading."""
-    model = read(config.model, options=config.options)
+    """Describe a model: format, architecture, vocabulary, origin, and corrections made."""
+    path = locate(config.model)
+    model = read(path, options=config.options)
     rows = describe(model)
     if model.storage is not None:
         rows["weights"] = model.storage
     if model.vocabulary is not None:
         rows["vocabulary"] = f"{len(model.vocabulary):,} words"
+    rows |= _origin(path)
     return InfoResult(rows, model.notes, to_dict(model.config), dict(model.training or {}))
+
+
+def _origin(path: Path) -> dict[str, str]:
+    """Return the language, license and model card of a model, as far as they are known."""
+    record = download_record(path)
+    if record:
+        return {
+            "language": record["language"],
+            "license": record["license"],
+            "page": record["page"],
+        }
+    # The model of a training run is in a subfolder.
+    cards = [folder / "README.md" for folder in (path, path / "model")]
+    card = next((card for card in cards if card.is_file()), None)
+    return {} if card is None else {**card_metadata(card), "model_card": str(card)}
 
 
 @dataclass(frozen=True)

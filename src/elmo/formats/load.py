@@ -30,8 +30,10 @@ from elmo.formats.container import (
     read_file,
 )
 from elmo.formats.hdf5 import SIGNATURE, read_arrays
+from elmo.formats.model_cache import downloaded, model_folder_of
 from elmo.formats.pickles import read_state_dict
 from elmo.formats.pretrained import Pretrained
+from elmo.formats.published_models import MODELS
 from elmo.formats.tf_checkpoint import find_checkpoint
 from elmo.formats.weight_names import Array
 from elmo.text.vocabulary import Vocabulary
@@ -57,8 +59,8 @@ def read(
     """Read a model in any supported format.
 
     Args:
-        source: Folder, archive, weight file, checkpoint, bundled model name or hub id. An existing
-            path takes precedence over a model name or hub id.
+        source: Folder, archive, weight file, checkpoint, hub id, or name of a bundled or downloaded
+            model. An existing path takes precedence over a model name or hub id.
         options: Path of options.json, if it is not next to the weights.
         weights: Path of weights.hdf5; an alias for `source`.
         vocab: Vocabulary file, plain or gzipped.
@@ -74,7 +76,7 @@ def read(
     vocabulary = None
     if vocab is not None:
         vocabulary = _check_not_empty(Vocabulary.load(_existing_path(vocab, "vocab")), str(vocab))
-    model = _read_path(_locate(str(location)), parsed, vocabulary)
+    model = _read_path(locate(str(location)), parsed, vocabulary)
     if vocabulary is not None:
         model = dataclasses.replace(model, vocabulary=vocabulary)
     for note in model.notes:
@@ -97,9 +99,18 @@ def _existing_path(path: str | Path, argument: str) -> Path:
     return local
 
 
-def _locate(source: str) -> Path:
+def locate(source: str) -> Path:
+    """Return the path of a model; download a hub id.
+
+    Args:
+        source: Path, name of a bundled or downloaded model, or hub id.
+    """
     path = _expand(source)
     if os.path.exists(path) or os.path.exists(f"{path}.index"):
+        if source in MODELS:
+            logger.warning(
+                "%s is read from the current folder, not from the downloaded models.", source
+            )
         return path
     models = bundled.installed()
     if source in models:
@@ -110,6 +121,14 @@ def _locate(source: str) -> Path:
             f"{bundled.listing()}). Reinstall elmo-torch, or use another model, such as a folder "
             "or a hub id."
         )
+    if source in MODELS:
+        path_in_cache = downloaded(source)
+        if path_in_cache is None:
+            raise FormatError(
+                f"{source} is a published model that has not been downloaded to "
+                f"{model_folder_of(source)}. Run: elmo download {source}"
+            )
+        return path_in_cache
     if "://" in source:
         raise FormatError(f"{source} is a URL. Download the file first and pass its path.")
     if _HUB_ID.fullmatch(source):
@@ -143,7 +162,10 @@ def _read_path(path: Path, options: Any, vocabulary: Vocabulary | None) -> Pretr
         if "data.pkl" not in archive.names:  # files of torch.save are zips too
             return _read_container(archive, options, vocabulary, path)
     if start[:2] == b"\x1f\x8b" or path.name.endswith((".tar", ".tgz")):
-        return allennlp_archive.read_archive(open_tar(path), options)
+        archive = open_tar(path)
+        if any(name.endswith((".hdf5", ".h5")) and "/" not in name for name in archive.names):
+            return _read_container(archive, options, vocabulary, path)
+        return allennlp_archive.read_archive(archive, options)
     if start[:1] == b"{" and "options" in path.name:
         return _read_container(_sibling_files(path), _read_json_file(path), vocabulary, path.parent)
     if start[:2] in (b"PK", b"\x80\x02") or path.suffix in (".th", ".pt", ".pth", ".bin"):

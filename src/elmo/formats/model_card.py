@@ -1,5 +1,10 @@
 """Model cards (README.md) and model descriptions for `elmo info`."""
 
+from pathlib import Path
+from typing import Any
+
+import yaml
+
 from elmo.config import ModelConfig, Storage
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import with_labels
@@ -59,6 +64,23 @@ def model_card(model: Pretrained, storage: Storage = "float32") -> str:
             f"The weights are stored {_STORAGE_TEXTS[storage]}; they are loaded as float32.",
         ]
     return "\n".join(lines) + "\n"
+
+
+def card_metadata(card: Path) -> dict[str, str]:
+    """Return the language and license in the YAML header of a model card, as far as it has them."""
+    try:
+        _, header, _ = card.read_text(encoding="utf-8").split("---\n", 2)
+        fields: Any = yaml.safe_load(header)
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    if not isinstance(fields, dict):
+        return {}
+    texts = {}
+    for name in ("language", "license"):
+        value = fields.get(name)
+        if value:
+            texts[name] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return texts
 
 
 def onnx_card(model: Pretrained, storage: Storage) -> str:
