@@ -183,7 +183,21 @@ def test_tokenizers_drop_only_white_space(name: str, text: str) -> None:
         assert not text[end : token.start].strip()
         end = token.end
     assert not text[end:].strip()
-    assert "".join(token.text for token in tokens) == "".join(text.split())
+    words = "".join(token.text for token in tokens)
+    if name == "characters-and-spaces":
+        assert words == text.replace("\n", "").replace("\r", "")
+    else:
+        assert words == "".join(text.split())
+
+
+def test_characters_and_spaces_tokenizer_keeps_white_space():
+    tokenizer = get_tokenizer("characters-and-spaces")
+    assert tokenizer.words(" a  é\u0301\tb\u3000\r\n") == [
+        *(" ", "a", " ", " ", "é\u0301", "\t", "b", "\u3000")
+    ]
+    assert tokenizer.tokens("a b")[1:] == [Token(" ", 1, 2), Token("b", 2, 3)]
+    assert tokenizer.words("  ") == [" ", " "]
+    assert tokenizer.words("\n") == []
 
 
 @pytest.mark.parametrize("name", NAMES)

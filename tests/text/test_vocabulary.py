@@ -23,6 +23,14 @@ def test_load_reads_text_file(tmp_path, caplog):
     vocabulary.require_special_tokens()
 
 
+def test_words_of_white_space_are_not_stripped(tmp_path):
+    words = ("<S>", "</S>", "<UNK>", " ", "\t", "\u3000", "\x85", "\u2028", "a")
+    vocabulary = Vocabulary.parse(Vocabulary(words).to_bytes(), "vocab.txt")
+    assert vocabulary.words == words
+    # Line ends with a carriage return and white space around other words are still ignored.
+    assert Vocabulary.parse(b" a \r\n \r\n\r\n", "vocab.txt").words == ("a", " ", "")
+
+
 def test_load_reads_gzipped_file(tmp_path):
     path = tmp_path / "vocab.txt.gz"
     path.write_bytes(gzip.compress(PLAIN))
@@ -91,8 +99,9 @@ def test_maxtermid_line_is_skipped():
         # A blank line is an empty word with an id.
         (b"a\n\nb\n", ("a", "", "b")),
         (b"a\n\n", ("a", "")),
-        ("a\n\u3000\nb\n".encode(), ("a", "", "b")),
-        ("a\n\u3000".encode(), ("a", "")),
+        # A line of white space is a word of a tokenizer that keeps white space.
+        ("a\n\u3000\nb\n".encode(), ("a", "\u3000", "b")),
+        ("a\n\u3000".encode(), ("a", "\u3000")),
         ("\u00a0a\u3000\n".encode(), ("a",)),
         # Only line feeds end lines.
         ("a\u2028b\nc\u0085d\ne\x0bf\n".encode(), ("a\u2028b", "c\u0085d", "e\x0bf")),

@@ -13,8 +13,8 @@ class ReadingConfig:
     """How text is split into sentences and words. The tokenizer is stored in the model."""
 
     tokenizer: str | None = None
-    """Tokenizer: whitespace, english, characters, korean, or spacy:NAME. Default: whitespace, or
-    the model's own tokenizer when fine-tuning."""
+    """Tokenizer: whitespace, english, characters, characters-and-spaces, korean, or spacy:NAME.
+    Default: whitespace, or the model's own tokenizer when fine-tuning."""
     sentences: Literal["line", "split"] = "line"
     """line: each line is a sentence. split: each line is a paragraph, which is split into
     sentences."""
@@ -27,6 +27,14 @@ class ReadingConfig:
     .tsv)."""
     text_field: str = "text"
     """Name of the JSON Lines field or of the CSV, TSV or Parquet column that contains the text."""
+
+    def __post_init__(self) -> None:
+        """Validate conflicting options."""
+        if self.tokenizer == "characters-and-spaces" and self.sentences == "split":
+            raise ConfigError(
+                "--sentences split cannot be used with the tokenizer characters-and-spaces, "
+                "because sentences are split between words. Use --sentences line."
+            )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Tokenizers, which split raw text into words with character offsets.
 
-Every word is an exact substring of the text, and only white space is dropped, so that words can be
-aligned with the source. Tokenizers do not split sentences, change case or rewrite quotes.
+Every word is an exact substring of the text, and at most white space is dropped, so that words can
+be aligned with the source. Tokenizers do not split sentences, change case or rewrite quotes.
 Tokenizers that need another package are in `korean.py` and `spacy_pipeline.py`.
 """
 
@@ -17,6 +17,7 @@ from elmo.errors import ConfigError
 __all__ = [
     "TOKENIZERS",
     "CharacterTokenizer",
+    "CharactersAndSpacesTokenizer",
     "EnglishTokenizer",
     "Token",
     "Tokenizer",
@@ -129,6 +130,28 @@ class CharacterTokenizer:
         return self._pattern.findall(text)
 
 
+class CharactersAndSpacesTokenizer:
+    """Makes every character a separate word, including spaces, for character language models.
+
+    Each space, tab or other white-space character is a word. Only line feeds and carriage returns
+    are dropped, because they end lines. Combining marks are attached as in `CharacterTokenizer`.
+    """
+
+    name = "characters-and-spaces"
+
+    def __init__(self) -> None:
+        """Look up the regular expression, which is compiled once per process."""
+        self._pattern = _character_and_space_pattern()
+
+    def tokens(self, text: str) -> list[Token]:
+        """Split into characters, with offsets."""
+        return _match_tokens(self._pattern, text)
+
+    def words(self, text: str) -> list[str]:
+        """Split into characters."""
+        return self._pattern.findall(text)
+
+
 def _korean() -> Tokenizer:
     tokenizer: Tokenizer = import_module("elmo.text.korean").KoreanTokenizer()
     return tokenizer
@@ -136,6 +159,7 @@ def _korean() -> Tokenizer:
 
 TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
     CharacterTokenizer.name: CharacterTokenizer,
+    CharactersAndSpacesTokenizer.name: CharactersAndSpacesTokenizer,
     EnglishTokenizer.name: EnglishTokenizer,
     "korean": _korean,
     WhitespaceTokenizer.name: WhitespaceTokenizer,
@@ -235,6 +259,11 @@ def _any_of(words: Iterable[str]) -> str:
 @cache
 def _character_pattern() -> re.Pattern[str]:
     return re.compile(rf"\S(?:(?!\w)[{_mark_spans()}\u200c\u200d])*")
+
+
+@cache
+def _character_and_space_pattern() -> re.Pattern[str]:
+    return re.compile(rf"[^\S\r\n]|{_character_pattern().pattern}")
 
 
 @cache

@@ -93,7 +93,8 @@ class Vocabulary:
         lines = text.split("\n")
         if lines[-1] == "":
             lines.pop()
-        words = [line.strip() for line in lines]
+        # A line of white space only is a word of a character tokenizer that keeps white space.
+        words = [line.strip() or line.removesuffix("\r") for line in lines]
         return cls(word for word in words if word != SKIPPED_LINE)
 
     def to_bytes(self) -> bytes:
