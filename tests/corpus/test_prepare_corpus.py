@@ -86,6 +86,43 @@ def test_prepare_matches_simple_reference_implementation(
     assert result.n_words == {name: split.n_words for name, split in corpus.splits.items()}
     assert result.n_distinct == len(words)
     assert result.n_vocabulary == len(corpus.vocabulary)
+    assert result.n_characters == {
+        name: split.n_characters for name, split in corpus.splits.items()
+    }
+    # The last line of a text has a line end too, even if it is missing in the file.
+    n_train = result.n_characters["train"]
+    if valid is None:
+        n_train += result.n_characters.get("valid", 0)
+    else:
+        assert result.n_characters["valid"] == len(valid.removesuffix("\n")) + 1
+    assert n_train == len(text.removesuffix("\n")) + 1
+
+
+@pytest.mark.parametrize("block", [1, 10, 2**20])
+def test_blank_lines_count_as_characters_of_the_sentence_before(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", block)
+    text = "\n\na  b\n\n \nc d e\n\n\nlast\r\n\n\n\n"
+    corpus, _ = prepared(tmp_path, text, held_out=0.34)
+    assert sentences(corpus, "valid") == [["last"]]
+    counts = {name: split.n_characters for name, split in corpus.splits.items()}
+    assert counts == {"train": len("\n\na  b\n\n \nc d e\n\n\n"), "valid": len("last\r\n\n\n\n")}
+    corpus, _ = prepared(tmp_path, text, held_out=0.0)
+    assert corpus.splits["train"].n_characters == len(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.jsonl", '{"text": "a b"}\n{"text": "c\\nd\\n"}\n{"text": ""}\n{"text": null}\n'),
+        ("t.csv", 'id,text\n1,a b\n2,"c\nd\n"\n3,\n'),
+    ],
+)
+def test_characters_of_records_are_those_of_their_texts_and_line_ends(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    config = PrepareConfig(
+        (str(tmp_path / name),), str(tmp_path / "corpus"), corpus=CorpusConfig(held_out=0.0)
+    )
+    assert prepare(config).n_characters == {"train": len("a b\nc\nd\n")}
 
 
 # ---------------------------------------------------------------------------------- vocabulary

@@ -28,7 +28,9 @@ def test_shards_do_not_depend_on_sentences_per_add_call(
     with SplitWriter(folder, "train", known, shard_words) as writer:
         for first, last in pairwise(bounds):
             before = lengths[:first].sum()
-            writer.add(words[before : before + lengths[first:last].sum()], lengths[first:last])
+            writer.add(
+                words[before : before + lengths[first:last].sum()], lengths[first:last], last
+            )
     shards = [_open_shard(folder, "train", number) for number in range(writer.n_shards)]
     assert sum(shard.n_sentences for shard in shards) == writer.n_sentences == len(lengths)
     assert [n for shard in shards for n in np.diff(shard.starts)] == lengths.tolist()

@@ -12,6 +12,7 @@ from conftest import TINY, random_model
 
 from elmo.config import EvaluateConfig, RegularizationConfig
 from elmo.corpus.bptt_segments import read_once
+from elmo.corpus.character_counts import CharacterRatio
 from elmo.corpus.sentence_reader import corpus_of
 from elmo.corpus.shards import HEADER, CorpusHeader, Split
 from elmo.errors import ConfigError, ElmoError
@@ -264,7 +265,8 @@ def test_perplexity_with_zero_softmax_weights_is_the_vocabulary_size():
     """With equal logits, all words have the same probability."""
     model = make_model()
     weights = {n: v * 0 if n.startswith("softmax.") else v for n, v in model.weights.items()}
-    metrics = perplexity_of(measured(dataclasses.replace(model, weights=weights)))
+    sums = measured(dataclasses.replace(model, weights=weights))
+    metrics = perplexity_of(sums, CharacterRatio(1.0, False))
     assert metrics.forward == pytest.approx(len(VOCABULARY), rel=1e-6)
     assert metrics.backward == pytest.approx(len(VOCABULARY), rel=1e-6)
 
@@ -273,18 +275,19 @@ def test_perplexity_with_zero_softmax_weights_is_the_vocabulary_size():
 
 
 def test_metrics_computed_from_sums_match_hand_calculation():
-    # "ab c" and "d": 3 words, 2 ends, so 5 predictions; 3 + 2 + 1 and 2 + 1 characters.
+    # "ab  c" and "d": 3 words, 2 ends, so 5 predictions. The tables count 3 + 2 + 1 and 2 + 1
+    # characters; the text has 8 with two spaces and two line ends.
     sums = torch.tensor([10.0, 20.0, 5, 3, 1, 9], dtype=torch.float64)
-    metrics = perplexity_of(sums)
-    assert metrics == Perplexity(2.0, 4.0, 5, 3, 1, 9)
+    metrics = perplexity_of(sums, CharacterRatio(8 / 9, False))
+    assert metrics == Perplexity(2.0, 4.0, 5, 3, 1, 8)
     assert metrics.loss == 3.0
     values = metrics.values()
     assert values["forward"] == pytest.approx(math.e**2)
     assert values["backward"] == pytest.approx(math.e**4)
     assert values["mean"] == pytest.approx(math.e**3)
-    assert values["forward_bits_per_character"] == pytest.approx(10 / math.log(2) / 9)
-    assert values["backward_bits_per_character"] == pytest.approx(20 / math.log(2) / 9)
-    assert values["bits_per_character"] == pytest.approx(15 / math.log(2) / 9)
+    assert values["forward_bits_per_character"] == pytest.approx(10 / math.log(2) / 8)
+    assert values["backward_bits_per_character"] == pytest.approx(20 / math.log(2) / 8)
+    assert values["bits_per_character"] == pytest.approx(15 / math.log(2) / 8)
     assert values["bits_per_word"] == pytest.approx(15 / math.log(2) / 3)
     assert values["unknown_rate"] == pytest.approx(1 / 3)
 
@@ -305,10 +308,90 @@ def test_counts_of_a_tiny_text_match_hand_count():
 
 
 def test_metrics_of_zero_predictions_are_finite():
-    metrics = perplexity_of(torch.zeros(perplexity.N_SUMS, dtype=torch.float64))
+    sums = torch.zeros(perplexity.N_SUMS, dtype=torch.float64)
+    metrics = perplexity_of(sums, CharacterRatio(0.0, True))
     assert metrics.forward == 1.0
     assert metrics.values()["bits_per_character"] == 0.0
     assert metrics.unknown_rate == 0.0
+
+
+def uniform_model(vocabulary, tokenizer):
+    """Return a model that predicts every word of its vocabulary with the same probability."""
+    config = dataclasses.replace(
+        CONFIG,
+        text=dataclasses.replace(CONFIG.text, tokenizer=tokenizer),
+        n_softmax_words=len(vocabulary),
+    )
+    model = random_model(config, vocabulary=vocabulary)
+    weights = {
+        name: torch.zeros_like(value) if name.startswith("softmax") else value
+        for name, value in model.weights.items()
+    }
+    return dataclasses.replace(model, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "words", "n_predictions"),
+    [
+        # the cat . end, a mat end
+        ("english", ["the", "cat", ".", "a", "mat"], 4 + 3),
+        # The spaces are not predicted.
+        ("characters", list("thecat.am"), 8 + 5),
+        # Every character and every line end is predicted, except those of the blank line.
+        ("characters-and-spaces", list(" thecat.am"), 10 + 6),
+    ],
+)
+def test_bits_per_character_match_hand_calculation(tmp_path, tokenizer, words, n_predictions):
+    text = "the  cat.\n\na mat"
+    (tmp_path / "text").write_text(text)
+    # 16 equally probable words: each prediction costs 4 bits.
+    fillers = [f"filler{number}" for number in range(16 - 3 - len(words))]
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *words, *fillers])
+    model_folder.write(uniform_model(vocabulary, tokenizer), tmp_path / "model")
+    result = run(str(tmp_path / "text"), str(tmp_path / "model"), raw=True)
+    assert result.perplexity.mean == pytest.approx(16)
+    assert result.perplexity.n_predictions == n_predictions
+    assert result.perplexity.n_characters == 17
+    for name in ("bits_per_character", "forward_bits_per_character", "backward_bits_per_character"):
+        assert result.to_dict()[name] == pytest.approx(4 * n_predictions / 17)
+    assert result.to_dict()["characters_estimated"] is False
+
+
+def test_bits_per_character_are_log2_of_perplexity_if_all_characters_are_words(tmp_path):
+    text = "the  cat.\n\n a\tmat \n"
+    (tmp_path / "text").write_text(text)
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *sorted(set(text) - {"\n"})])
+    config = dataclasses.replace(
+        CONFIG,
+        text=dataclasses.replace(CONFIG.text, tokenizer="characters-and-spaces"),
+        n_softmax_words=len(vocabulary),
+    )
+    model_folder.write(random_model(config, vocabulary=vocabulary, scale=3.0), tmp_path / "model")
+    options = {"raw": True, "keep_blank_lines": True}
+    metrics = run(str(tmp_path / "text"), str(tmp_path / "model"), **options).perplexity
+    values = metrics.values()
+    assert metrics.n_unknown == 0
+    assert metrics.n_predictions == metrics.n_characters == len(text)
+    assert values["bits_per_character"] == pytest.approx(math.log2(metrics.mean))
+    assert values["forward_bits_per_character"] == pytest.approx(math.log2(metrics.forward))
+    # Without the blank line, one character is not predicted.
+    metrics = run(str(tmp_path / "text"), str(tmp_path / "model"), raw=True).perplexity
+    expected = math.log2(metrics.mean) * (len(text) - 1) / len(text)
+    assert metrics.values()["bits_per_character"] == pytest.approx(expected)
+
+
+def test_unknown_words_are_reported_to_lower_the_bits_per_character(tmp_path):
+    note = "the bits per character and per word are too low"
+    assert note in str(Perplexity(2.0, 4.0, 5, 3, 1, 8))
+    assert note not in str(Perplexity(2.0, 4.0, 5, 3, 0, 8))
+
+
+def test_drop_tail_counts_a_proportional_part_of_the_characters(text, folder):
+    whole = run(text, folder).perplexity
+    part = run(text, folder, drop_tail=True, batch_size=2, unroll=3).perplexity
+    assert 0 < part.n_predictions < whole.n_predictions
+    expected = whole.n_characters * part.n_predictions / whole.n_predictions
+    assert part.n_characters == pytest.approx(expected, rel=0.1)
 
 
 def test_perplexity_of_a_huge_loss_is_infinite():
@@ -342,8 +425,9 @@ def test_evaluate_returns_loss_and_counts_of_the_slow_loop(text, folder):
     metrics, expected = result.perplexity, slow_reset(make_model())
     assert metrics.forward_loss == pytest.approx(expected[0] / COUNTS[0], rel=1e-5)
     assert metrics.backward_loss == pytest.approx(expected[1] / COUNTS[0], rel=1e-5)
-    counts = [metrics.n_predictions, metrics.n_words, metrics.n_unknown, metrics.n_characters]
-    assert counts == COUNTS
+    assert [metrics.n_predictions, metrics.n_words, metrics.n_unknown] == COUNTS[:3]
+    assert metrics.n_characters == sum(len(line) + 1 for line in TEXT)
+    assert not metrics.characters_estimated
     assert str(result).startswith(f"{folder}, state reset\nperplexity ")
     assert f"of {N_WORDS} words" in str(result)
 
@@ -425,7 +509,11 @@ def write_corpus(folder):
 def test_evaluate_reads_splits_of_a_prepared_corpus(text, folder, tmp_path):
     corpus = write_corpus(tmp_path / "corpus")
     metrics = run(corpus, folder, split="valid").perplexity
-    assert metrics == run(text, folder, keep_blank_lines=True).perplexity
+    expected = run(text, folder, keep_blank_lines=True).perplexity
+    # The corpus does not record its characters, but here the estimate is exact.
+    assert metrics == dataclasses.replace(expected, characters_estimated=True)
+    assert "about 124 characters" in str(metrics)
+    assert "estimated from the words" in str(metrics)
     assert run(corpus, folder, split="train").perplexity.n_words == 10
 
 
@@ -434,6 +522,8 @@ def test_evaluate_reads_records(folder, text, tmp_path):
     (tmp_path / "dump.log").write_text("".join(json.dumps({"body": t}) + "\n" for t in texts))
     (tmp_path / "dump").write_text("body\n" + "".join(f'"{t}"\n' for t in texts))
     metrics = run(text, folder).perplexity
+    # The text also has a blank line.
+    metrics = dataclasses.replace(metrics, n_characters=metrics.n_characters - 1)
     assert run(str(tmp_path / "dump.log"), folder, text_field="body").perplexity == metrics
     options = {"input_format": "csv", "text_field": "body"}
     assert run(str(tmp_path / "dump"), folder, **options).perplexity == metrics

@@ -21,6 +21,7 @@ RECORD = {
     "reset_share": 1.0,
     "heldout_perplexity": "forward 51.64, backward 51.69",
     "heldout_bits_per_character": "1.0921",
+    "heldout_characters": "2,345",
     "heldout_oov_rate": "5.95%",
 }
 EARLIER = {
@@ -30,6 +31,7 @@ EARLIER = {
     "sentences from zero": RECORD["reset_share"],
     "held-out perplexity": RECORD["heldout_perplexity"],
     "held-out bits per character": RECORD["heldout_bits_per_character"],
+    "heldout_characters": RECORD["heldout_characters"],
     "held-out words out of vocabulary": RECORD["heldout_oov_rate"],
 }
 
@@ -52,6 +54,13 @@ def test_every_training_record_key_has_a_label():
     assert with_labels(RECORD) == {LABELS[key]: value for key, value in RECORD.items()}
     assert with_labels({"corpus": "news"}) == {"corpus": "news"}
     assert with_labels(None) == {}
+
+
+def test_bits_per_character_without_characters_are_labeled_as_of_tokenized_text():
+    record = {key: value for key, value in RECORD.items() if key != "heldout_characters"}
+    labels = with_labels(record)
+    assert labels["held-out bits per character of the tokenized text"] == "1.0921"
+    assert "held-out bits per character" not in labels
 
 
 def test_model_folder_with_earlier_keys_is_read_with_current_keys(tmp_path):

@@ -161,7 +161,8 @@ class EvaluateConfig:
     """Measure the perplexity of a model on a text.
 
     The forward and backward language models each predict every word and end-of-sentence token,
-    using the full softmax.
+    using the full softmax. Bits per character are the total bits divided by the number of
+    characters of the original text, including spaces and line ends.
 
     Examples:
       elmo evaluate --model my-elmo test.txt

@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 from elmo.config import ReadingConfig
 from elmo.corpus.external_sort import Provisional, RunWriter
-from elmo.corpus.sentence_reader import reading_tokenizer, to_sentences
+from elmo.corpus.sentence_reader import (
+    characters_by_sentence,
+    reading_tokenizer,
+    to_sentences,
+)
 from elmo.corpus.text_sources import Block
 
 # Lines tokenized at a time.
@@ -54,6 +58,7 @@ class CountedBlock:
         first_sentence: Index of the block's first sentence in the `.lengths` file.
         n_words: Number of running words in the block.
         n_sentences: Number of sentences in the block.
+        n_leading: Number of characters before the first sentence: blank lines.
     """
 
     stem: Path
@@ -62,6 +67,7 @@ class CountedBlock:
     first_sentence: int
     n_words: int
     n_sentences: int
+    n_leading: int
 
     def words(self) -> Provisional:
         """Read the provisional word ids, (n_words,)."""
@@ -71,6 +77,11 @@ class CountedBlock:
     def lengths(self) -> NDArray[np.uint32]:
         """Read the sentence lengths in words, (n_sentences,)."""
         path = self.stem.with_suffix(".lengths")
+        return np.fromfile(path, np.uint32, self.n_sentences, offset=4 * self.first_sentence)
+
+    def characters(self) -> NDArray[np.uint32]:
+        """Read the number of characters of the original text by sentence, (n_sentences,)."""
+        path = self.stem.with_suffix(".characters")
         return np.fromfile(path, np.uint32, self.n_sentences, offset=4 * self.first_sentence)
 
 
@@ -97,17 +108,32 @@ class BlockWorker:
         return self.finish() if request is None else self.process(request)
 
     def process(self, task: CountingTask) -> CountedBlock:
-        """Tokenize a block and write its word ids and sentence lengths."""
+        """Tokenize a block and write its word ids, sentence lengths and character counts."""
         lines = iter(task.block.lines())
         all_lengths, all_numbers = [_EMPTY], [_EMPTY]
+        # The first number counts the characters before the first sentence.
+        all_characters = [np.zeros(1, dtype=np.int64)]
         while part := list(islice(lines, LINES)):
-            sentences = list(to_sentences(part, self.tokenizer, self.job.reading))
+            split = to_sentences(part, self.tokenizer, self.job.reading)
+            sentences = split.sentences
+            if self.job.keep:
+                characters = characters_by_sentence(part, split)
+                # Blank lines at the beginning of this part belong to the sentence before.
+                all_characters[-1][-1] += characters[0]
+                all_characters += [characters[1:]] if sentences else []
             all_lengths.append(np.fromiter(map(len, sentences), np.uint32, len(sentences)))
             n_words = int(all_lengths[-1].sum())
             all_numbers.append(self.runs.number(sentences, n_words))
         lengths, numbers = np.concatenate(all_lengths), np.concatenate(all_numbers)
+        characters = np.concatenate(all_characters)
         block = CountedBlock(
-            self.stem, self.runs.run, self.n_words, self.n_sentences, len(numbers), len(lengths)
+            self.stem,
+            self.runs.run,
+            first_word=self.n_words,
+            first_sentence=self.n_sentences,
+            n_words=len(numbers),
+            n_sentences=len(lengths),
+            n_leading=int(characters[0]),
         )
         self.n_words += len(numbers)
         self.n_sentences += len(lengths)
@@ -116,6 +142,7 @@ class BlockWorker:
         if self.job.keep:
             _append(self.stem.with_suffix(".numbers"), numbers)
             _append(self.stem.with_suffix(".lengths"), lengths)
+            _append(self.stem.with_suffix(".characters"), characters[1:].astype(np.uint32))
         if self.runs.is_full():
             self.runs.write()
         return block

@@ -50,6 +50,7 @@ class PrepareResult:
         out: The folder written.
         n_words: Number of running words in each split.
         n_sentences: Number of sentences in each split.
+        n_characters: Number of characters of the original text of each split.
         n_unknown: Number of running words in each split that are not in the vocabulary.
         n_distinct: Number of distinct words in all splits.
         n_vocabulary: Size of the softmax vocabulary, including the three special tokens.
@@ -59,6 +60,7 @@ class PrepareResult:
     out: str
     n_words: dict[str, int]
     n_sentences: dict[str, int]
+    n_characters: dict[str, int]
     n_unknown: dict[str, int]
     n_distinct: int
     n_vocabulary: int
@@ -129,12 +131,14 @@ def prepare(config: PrepareConfig) -> PrepareResult:
             {name: writer.n_shards for name, writer in writers.items()},
             {name: writer.n_words for name, writer in writers.items()},
             {name: writer.n_sentences for name, writer in writers.items()},
+            {name: writer.n_characters for name, writer in writers.items()},
         )
         (folder / HEADER).write_bytes(header.to_bytes())
     return PrepareResult(
         config.out,
         header.n_words,
         header.n_sentences,
+        {name: writer.n_characters for name, writer in writers.items()},
         {name: writer.n_unknown for name, writer in writers.items()},
         len(known),
         n_vocabulary,
@@ -245,13 +249,23 @@ def _write_splits(
         }
         for name, split_blocks in blocks.items():
             first = 0
-            for words, lengths in _sentences(work, split_blocks, rank):
+            # The split of the last sentence, to which the blank lines after it belong.
+            last = name
+            sentences = _sentences(work, split_blocks, rank)
+            for block, (words, lengths) in zip(split_blocks, sentences, strict=True):
                 progress.advance(len(words))
+                writers[last].n_characters += block.n_leading
+                characters = block.characters()
                 held = is_held_out(ranges, first, len(lengths))
                 first += len(lengths)
+                if name == TRAIN and len(held):
+                    last = VALID if held[-1] else TRAIN
                 if name == TRAIN and held.any():
                     held_words = np.repeat(held, lengths)
-                    writers[VALID].add(words[held_words], lengths[held])
+                    writers[VALID].add(
+                        words[held_words], lengths[held], int(characters[held].sum())
+                    )
                     words, lengths = words[~held_words], lengths[~held]
-                writers[name].add(words, lengths)
+                    characters = characters[~held]
+                writers[name].add(words, lengths, int(characters.sum()))
     return writers

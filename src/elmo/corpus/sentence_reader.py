@@ -1,10 +1,14 @@
 """Reading of sentences from text files, and construction of small in-memory corpora."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
+
 from elmo.config import InputFormat, ReadingConfig
-from elmo.corpus.shards import DistinctWords, Split
+from elmo.corpus.shards import DistinctWords, Numbers, Split
 from elmo.corpus.text_sources import read_blocks, resolve
 from elmo.errors import ConfigError
 from elmo.text.sentences import split_sentences
@@ -16,15 +20,66 @@ def reading_tokenizer(reading: ReadingConfig) -> Tokenizer:
     return get_tokenizer(reading.tokenizer or WhitespaceTokenizer.name)
 
 
+@dataclass(frozen=True)
+class LineSentences:
+    """The sentences of some lines.
+
+    Attributes:
+        sentences: Words of each sentence.
+        per_line: Number of sentences of each line, (lines,). A skipped blank line has none.
+    """
+
+    sentences: list[list[str]]
+    per_line: Numbers
+
+
 def to_sentences(
-    lines: Iterable[str], tokenizer: Tokenizer, reading: ReadingConfig
-) -> Iterator[list[str]]:
-    """Tokenize lines and yield their sentences as lists of words."""
-    sentences: Iterable[list[str]] = map(tokenizer.words, lines)
+    lines: Sequence[str], tokenizer: Tokenizer, reading: ReadingConfig
+) -> LineSentences:
+    """Tokenize lines and split them into sentences."""
+    sentences: list[list[str]] = list(map(tokenizer.words, lines))
     if reading.sentences == "split":
         # A blank line contains no sentence, but can itself be kept as an empty one.
-        sentences = chain.from_iterable(split_sentences(words) or [[]] for words in sentences)
-    return iter(sentences) if reading.keep_blank_lines else filter(None, sentences)
+        blank: list[list[str]] = [[]] if reading.keep_blank_lines else []
+        by_line = [split_sentences(words) or blank for words in sentences]
+        counts = np.fromiter(map(len, by_line), np.int64, len(lines))
+        return LineSentences(list(chain.from_iterable(by_line)), counts)
+    if reading.keep_blank_lines:
+        return LineSentences(sentences, np.ones(len(lines), dtype=np.int64))
+    counts = np.fromiter(map(bool, sentences), np.int64, len(lines))
+    return LineSentences(list(filter(None, sentences)), counts)
+
+
+def count_characters(lines: Sequence[str]) -> int:
+    """Return the number of characters of lines, including their line ends."""
+    return sum(map(len, lines)) + len(lines)
+
+
+def characters_by_sentence(lines: Sequence[str], split: LineSentences) -> Numbers:
+    """Assign all characters of lines, including line ends and blank lines, to sentences.
+
+    The white space of a line belongs to its first sentence. A skipped blank line belongs to the
+    sentence before it.
+
+    Args:
+        lines: Lines without line ends.
+        split: The sentences of these lines.
+
+    Returns:
+        Number of characters before the first sentence, then of each sentence, (sentences + 1,).
+    """
+    lengths = np.fromiter(map(len, lines), np.int64, len(lines)) + 1
+    ends = np.cumsum(split.per_line)
+    owners = np.where(split.per_line > 0, ends - split.per_line + 1, ends)
+    n_slots = len(split.sentences) + 1
+    characters = np.bincount(owners, lengths, minlength=n_slots).astype(np.int64)
+    if split.per_line.max(initial=0) > 1:
+        in_words = np.array([0, *(sum(map(len, words)) for words in split.sentences)])
+        first_of_line = np.concatenate(([0], np.repeat(owners, split.per_line)))
+        later = np.flatnonzero(first_of_line != np.arange(n_slots))
+        characters[later] += in_words[later]
+        np.subtract.at(characters, first_of_line[later], in_words[later])
+    return characters
 
 
 def read_sentences(inputs: Sequence[str], reading: ReadingConfig) -> Iterator[list[str]]:
@@ -32,7 +87,23 @@ def read_sentences(inputs: Sequence[str], reading: ReadingConfig) -> Iterator[li
     tokenizer = reading_tokenizer(reading)
     blocks = read_blocks(resolve(inputs), reading.text_field, reading.input_format)
     for block in blocks:
-        yield from to_sentences(block.lines(), tokenizer, reading)
+        yield from to_sentences(block.lines(), tokenizer, reading).sentences
+
+
+def read_corpus(inputs: Sequence[str], reading: ReadingConfig) -> tuple[DistinctWords, Split]:
+    """Read files, globs or standard input as an in-memory corpus with its number of characters."""
+    tokenizer = reading_tokenizer(reading)
+    n_characters = 0
+
+    def sentences() -> Iterator[list[str]]:
+        nonlocal n_characters
+        for block in read_blocks(resolve(inputs), reading.text_field, reading.input_format):
+            lines = block.lines()
+            n_characters += count_characters(lines)
+            yield from to_sentences(lines, tokenizer, reading).sentences
+
+    words, split = corpus_of(sentences())
+    return words, dataclasses.replace(split, n_characters=n_characters)
 
 
 def reject_file_options(corpus: str, input_format: InputFormat | None, text_field: str) -> None:

@@ -94,11 +94,14 @@ class Split:
 
     Attributes:
         shards: Shards in the order of the text.
+        n_characters: Number of characters of the original text, including spaces and line ends;
+            None if it is not recorded.
         first: Index of the first sentence of each shard, followed by the total number of sentences,
             (shards + 1,).
     """
 
     shards: tuple[CorpusShard, ...]
+    n_characters: int | None = None
     first: Numbers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -164,6 +167,8 @@ class CorpusHeader:
         shards: Number of shards in each split.
         n_words: Number of running words in each split.
         n_sentences: Number of sentences in each split.
+        n_characters: Number of characters of the original text of each split; None if the corpus
+            was prepared by an earlier version.
     """
 
     version: int
@@ -171,6 +176,7 @@ class CorpusHeader:
     shards: dict[str, int]
     n_words: dict[str, int]
     n_sentences: dict[str, int]
+    n_characters: dict[str, int] | None = None
 
     def to_bytes(self) -> bytes:
         """Return the content of corpus.json as bytes."""
@@ -230,7 +236,7 @@ class Corpus:
                     f"{np.dtype(dtype)} for {len(words)} distinct words, but are not. The files "
                     "are damaged or belong to different corpora; run elmo prepare again."
                 )
-            splits[name] = Split(shards)
+            splits[name] = Split(shards, (header.n_characters or {}).get(name))
             actual = (splits[name].n_words, splits[name].n_sentences)
             expected = (header.n_words.get(name), header.n_sentences.get(name))
             if actual != expected:

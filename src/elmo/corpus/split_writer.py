@@ -30,7 +30,7 @@ class SplitWriter:
         self.folder = folder
         self.split = split
         self.shard_words = shard_words
-        self.n_shards = self.n_words = self.n_sentences = self.n_unknown = 0
+        self.n_shards = self.n_words = self.n_sentences = self.n_unknown = self.n_characters = 0
         self._known = known
         self._type = word_type(len(known))
         self._files: tuple[BinaryIO, BinaryIO] | None = None
@@ -49,13 +49,15 @@ class SplitWriter:
         """Close the last shard."""
         self._close()
 
-    def add(self, words: NDArray[np.uint32], lengths: NDArray[Any]) -> None:
+    def add(self, words: NDArray[np.uint32], lengths: NDArray[Any], n_characters: int) -> None:
         """Append sentences to the split.
 
         Args:
             words: Concatenated word ids of the sentences, (words,).
             lengths: Number of words in each sentence, (sentences,).
+            n_characters: Number of characters of the original text of these sentences.
         """
+        self.n_characters += n_characters
         self.n_unknown += len(words) - int(np.count_nonzero(self._known[words]))
         words = words.astype(self._type)
         ends = np.cumsum(lengths, dtype=np.int64)

@@ -1,6 +1,8 @@
 """Perplexity and bits per character of a language model, computed with the full softmax.
 
-Each direction predicts every word and every end-of-sentence token of a text once. `measure` runs
+Each direction predicts every word and every end-of-sentence token of a text once. Its bits per
+character are its total bits divided by the number of characters of the original text, including
+spaces and line ends; those of the model are the mean of both directions. `measure` runs
 the model on a text and is also used during training. `evaluate` implements the `elmo evaluate`
 command.
 """
@@ -17,7 +19,8 @@ from torch import Tensor
 
 from elmo.config import EvaluateConfig, ReadingConfig, RegularizationConfig
 from elmo.corpus.bptt_segments import BPTTSegment, read_once
-from elmo.corpus.sentence_reader import corpus_of, read_sentences, reject_file_options
+from elmo.corpus.character_counts import CharacterRatio, character_ratio
+from elmo.corpus.sentence_reader import read_corpus, reject_file_options
 from elmo.corpus.shards import Corpus, DistinctWords, Split, is_corpus
 from elmo.corpus.token_tables import TokenTables, token_tables
 from elmo.errors import ConfigError
@@ -50,7 +53,10 @@ class Perplexity:
         n_predictions: Number of predictions per direction: all words and end-of-sentence tokens.
         n_words: Number of words in the text.
         n_unknown: Number of words that are out of vocabulary and predicted as `<UNK>`.
-        n_characters: Number of code points, plus one for each end of a word or sentence.
+        n_characters: Number of characters (code points) of the original text, including spaces and
+            line ends.
+        characters_estimated: Whether the number of characters is an estimate, because the corpus
+            does not record it.
     """
 
     forward_loss: float
@@ -59,6 +65,7 @@ class Perplexity:
     n_words: int
     n_unknown: int
     n_characters: int
+    characters_estimated: bool = False
 
     @property
     def loss(self) -> float:
@@ -118,17 +125,30 @@ class Perplexity:
     def __str__(self) -> str:
         """Return a report of several lines."""
         values = self.values()
+        characters = f"{'about ' * self.characters_estimated}{self.n_characters:,} characters"
+        notes = []
+        if self.n_unknown:
+            notes.append(
+                "An unknown word only costs the bits of <UNK>, so the bits per character and per "
+                "word are too low."
+            )
+        if self.characters_estimated:
+            notes.append(
+                "The number of characters is estimated from the words, because the corpus was "
+                "prepared by an earlier version. Run elmo prepare again for the exact number."
+            )
         return "\n".join(
             [
                 f"perplexity           forward {self.forward:,.3f}, backward {self.backward:,.3f}, "
                 f"mean {self.mean:,.3f}",
                 f"bits per character   {values['bits_per_character']:.4f}   "
                 f"(forward {values['forward_bits_per_character']:.4f}, backward "
-                f"{values['backward_bits_per_character']:.4f})",
+                f"{values['backward_bits_per_character']:.4f}; {characters})",
                 f"bits per word        {values['bits_per_word']:.3f}",
                 f"out of vocabulary    {self.unknown_rate:.2%} of {self.n_words:,} words, "
                 "predicted as <UNK>",
                 f"predictions          {self.n_predictions:,} of each direction",
+                *notes,
             ]
         )
 
@@ -164,7 +184,7 @@ def measure(
 
     Returns:
         Sums on the CPU, (N_SUMS,), float64: forward loss, backward loss, and the numbers of
-        predictions, words, unknown words and characters.
+        predictions, words, unknown words and characters as counted by the tables.
     """
     device = next(model.parameters()).device
     was_training = model.training
@@ -219,11 +239,25 @@ def _segment_sums(losses: Tensor, tables: TokenTables, segment: BPTTSegment) -> 
     return torch.cat([loss_sums, torch.tensor(counts, dtype=torch.float64)])
 
 
-def perplexity_of(sums: Tensor) -> Perplexity:
-    """Compute the perplexity from the sums returned by `measure`."""
+def perplexity_of(sums: Tensor, ratio: CharacterRatio) -> Perplexity:
+    """Compute the perplexity from the sums returned by `measure`.
+
+    Args:
+        sums: Sums over a text or a part of it, (N_SUMS,).
+        ratio: Ratio that converts the counted characters to those of the original text.
+    """
     forward, backward, *counts = sums.tolist()
-    n = max(1.0, counts[0])
-    return Perplexity(forward / n, backward / n, *map(int, counts))
+    n_predictions, n_words, n_unknown, n_counted = map(int, counts)
+    n = max(1, n_predictions)
+    return Perplexity(
+        forward / n,
+        backward / n,
+        n_predictions,
+        n_words,
+        n_unknown,
+        round(n_counted * ratio.value),
+        ratio.is_estimate,
+    )
 
 
 # ----------------------------------------------------------------------------- elmo evaluate
@@ -251,6 +285,7 @@ class EvaluateResult:
             "n_words": perplexity.n_words,
             "n_unknown": perplexity.n_unknown,
             "n_characters": perplexity.n_characters,
+            "characters_estimated": perplexity.characters_estimated,
         }
         return {"model": self.model, "state": self.state, **perplexity.values(), **counts}
 
@@ -267,8 +302,9 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     if config.state not in ("reset", "carry"):
         raise ConfigError(f"state must be reset or carry (got {config.state!r}).")
     model = read(config.model, options=config.options, vocab=config.vocab, softmax=config.softmax)
-    words, split = _read_text(config, model)
+    words, split, text_tokenizer = _read_text(config, model)
     tables = model_tables(model, words)
+    ratio = character_ratio(split, tables, text_tokenizer)
     network = ELMoNetwork(config=model.config)
     network.load_state_dict(dict(model.weights))
     move(network, config.device or default_device())
@@ -293,7 +329,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
             f"{', '.join(config.text)}: the text is shorter than one batch, and drop_tail skips "
             "incomplete batches. Use a smaller batch_size or unroll."
         )
-    result = EvaluateResult(perplexity_of(sums), config.model, config.state)
+    result = EvaluateResult(perplexity_of(sums, ratio), config.model, config.state)
     tokenizer = model.config.text.tokenizer
     is_tokenized = config.raw or tokenizer in (None, WhitespaceTokenizer.name)
     if result.perplexity.unknown_rate > MAX_UNKNOWN_RATE and not is_tokenized:
@@ -312,7 +348,10 @@ def _with_progress(segments: Iterable[BPTTSegment], progress: Progress) -> Itera
         progress.advance(int(segment.real.sum()))
 
 
-def _read_text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords, Split]:
+def _read_text(
+    config: EvaluateConfig, model: Pretrained
+) -> tuple[DistinctWords, Split, str | None]:
+    """Return the words of the text, their sentences, and the name of the tokenizer."""
     if len(config.text) == 1 and is_corpus(Path(config.text[0])):
         reject_file_options(config.text[0], config.input_format, config.text_field)
         corpus = Corpus.open(Path(config.text[0]))
@@ -321,7 +360,7 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords
             raise ConfigError(
                 f"{config.text[0]} has no split {config.split!r}. Available splits: {known}."
             )
-        return corpus.words, corpus.splits[config.split]
+        return corpus.words, corpus.splits[config.split], corpus.reading.tokenizer
     tokenizer = model.config.text.tokenizer if config.raw else None
     reading = ReadingConfig(
         tokenizer=tokenizer or "whitespace",
@@ -329,10 +368,10 @@ def _read_text(config: EvaluateConfig, model: Pretrained) -> tuple[DistinctWords
         input_format=config.input_format,
         text_field=config.text_field,
     )
-    words, split = corpus_of(read_sentences(config.text, reading))
+    words, split = read_corpus(config.text, reading)
     if not split.n_sentences:
         raise ConfigError(f"{', '.join(config.text)}: the text has no sentences.")
-    return words, split
+    return words, split, reading.tokenizer
 
 
 def model_tables(model: Pretrained, words: DistinctWords) -> TokenTables:

@@ -13,6 +13,7 @@ STEPS = "steps"
 RESET_SHARE = "reset_share"
 HELDOUT_PERPLEXITY = "heldout_perplexity"
 HELDOUT_BITS_PER_CHARACTER = "heldout_bits_per_character"
+HELDOUT_CHARACTERS = "heldout_characters"
 HELDOUT_OOV_RATE = "heldout_oov_rate"
 
 LABELS = {
@@ -22,8 +23,12 @@ LABELS = {
     RESET_SHARE: "reset share",
     HELDOUT_PERPLEXITY: "held-out perplexity",
     HELDOUT_BITS_PER_CHARACTER: "held-out bits per character",
+    HELDOUT_CHARACTERS: "held-out characters",
     HELDOUT_OOV_RATE: "held-out out-of-vocabulary rate",
 }
+# Label of the bits per character in records without the number of characters. Earlier versions
+# divided by the characters of the words, plus one for each word and sentence.
+EARLIER_BITS_PER_CHARACTER = "held-out bits per character of the tokenized text"
 
 # Key names from earlier versions, which are still accepted in model folders.
 _EARLIER_KEYS = {
@@ -50,4 +55,8 @@ def with_current_keys(record: Any) -> dict[str, Any] | None:
 
 def with_labels(record: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a training record with keys replaced by their labels, where a label exists."""
-    return {LABELS.get(key, key): value for key, value in (record or {}).items()}
+    record = record or {}
+    labels = dict(LABELS)
+    if HELDOUT_CHARACTERS not in record:
+        labels[HELDOUT_BITS_PER_CHARACTER] = EARLIER_BITS_PER_CHARACTER
+    return {labels.get(key, key): value for key, value in record.items()}

@@ -9,6 +9,7 @@ import math
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from torch import Tensor
 from elmo import __version__
 from elmo.corpus.bptt_segments import SegmentLoader, read_once
 from elmo.corpus.bptt_streams import Position
+from elmo.corpus.character_counts import CharacterRatio, character_ratio
 from elmo.corpus.shards import Corpus
 from elmo.corpus.token_tables import SegmentBatch, TokenTables
 from elmo.errors import ConfigError
@@ -27,6 +29,7 @@ from elmo.formats import model_folder
 from elmo.formats.pretrained import Pretrained
 from elmo.formats.training_record import (
     HELDOUT_BITS_PER_CHARACTER,
+    HELDOUT_CHARACTERS,
     HELDOUT_OOV_RATE,
     HELDOUT_PERPLEXITY,
     PROGRAM,
@@ -219,7 +222,12 @@ class LMTrainable:
 
     def evaluation(self, numbers: list[float]) -> Perplexity:
         """Return the perplexity computed from the sums returned by `measure`."""
-        return perplexity_of(torch.tensor(numbers, dtype=torch.float64))
+        return perplexity_of(torch.tensor(numbers, dtype=torch.float64), self._character_ratio)
+
+    @cached_property
+    def _character_ratio(self) -> CharacterRatio:
+        corpus = self.job.corpus
+        return character_ratio(corpus.splits["valid"], self.job.tables, corpus.reading.tokenizer)
 
     def _check(self, loss: float, step: int) -> None:
         """Raise an error if the held-out loss is NaN or far above the loss of uniform guessing."""
@@ -286,6 +294,8 @@ class LMTrainable:
                 f"{evaluation.backward:.2f} (full softmax, "
                 f"{'state reset' if self.config.stream.reset else 'state carried'})",
                 HELDOUT_BITS_PER_CHARACTER: f"{evaluation.values()['bits_per_character']:.4f}",
+                HELDOUT_CHARACTERS: f"{evaluation.n_characters:,}"
+                f"{' (estimated)' * evaluation.characters_estimated}",
                 HELDOUT_OOV_RATE: f"{evaluation.unknown_rate:.2%}",
             }
         weights = {
