@@ -1,9 +1,9 @@
 """The `finetune` command: continues training a model of any supported format on a target text.
 
-If the model has a softmax, words in the text that are missing from its vocabulary are added to it
-and share the probability of `<UNK>`. If the model has no softmax (the published HDF5 files,
-ELMoForManyLangs), a new softmax over the vocabulary of the text is added, and only this softmax is
-trained in the first steps.
+If the model has a softmax, words in the text that are missing from its vocabulary are added to it;
+together they start as likely as they are frequent in the text. If the model has no softmax (the
+published HDF5 files, ELMoForManyLangs), a new softmax over the vocabulary of the text is added, and
+only this softmax is trained in the first steps.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from elmo.config import CorpusConfig, FinetuneConfig, ModelConfig, OptimizerConfig
 from elmo.corpus.shards import Corpus
@@ -27,6 +28,7 @@ from elmo.text.characters import SHIFT
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.train.lm_trainable import LMTrainingJob
 from elmo.train.loop import train
+from elmo.train.new_word_row import NewWordRow, fit_new_word_row
 from elmo.train.run_corpus import open_corpus
 from elmo.train.run_plan import count_steps
 from elmo.train.train_result import TrainResult
@@ -178,9 +180,9 @@ def _with_new_softmax(model: Pretrained, corpus: Corpus, config: FinetuneConfig)
 def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -> Pretrained:
     """Return the model with new words from the text added to its vocabulary.
 
-    The softmax row of a new word is a copy of the row for `<UNK>`. The log of the word's relative
-    frequency among the new words is added to its bias, so that the new words together are as likely
-    as `<UNK>` was.
+    The new words and `<UNK>` start with the same softmax row, which makes them together as likely
+    as unknown words are in the text. The log of the relative frequency of each one is added to its
+    bias.
     """
     if model.vocabulary is None:
         raise ConfigError(
@@ -204,14 +206,15 @@ def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -
     if not words:
         return model
     unknown = model.vocabulary.ids[UNKNOWN]
-    weight, bias = model.weights["softmax.weight"], model.weights["softmax.bias"]
-    shares = torch.tensor(counts, dtype=torch.float64)
-    shares = (shares / shares.sum()).log().float()
-    grown = {
-        "softmax.weight": torch.cat([weight, weight[unknown].expand(len(words), -1)]),
-        "softmax.bias": torch.cat([bias, bias[unknown] + shares]),
-    }
     vocabulary = Vocabulary([*model.vocabulary.words, *words])
+    n_unknown = int(corpus.vocabulary_counts(vocabulary)[unknown])
+    row = _new_word_row(model, corpus, config)
+    ids = [unknown, *range(len(model.vocabulary), len(vocabulary))]
+    smoothed = torch.tensor([n_unknown, *counts], dtype=torch.float64) + 0.5
+    weight = functional.pad(model.weights["softmax.weight"], (0, 0, 0, len(words)))
+    bias = functional.pad(model.weights["softmax.bias"], (0, len(words)))
+    weight[ids], bias[ids] = row.weight, row.bias + (smoothed / smoothed.sum()).log().float()
+    grown = {"softmax.weight": weight, "softmax.bias": bias}
     shape: ModelConfig = dataclasses.replace(model.config, n_softmax_words=len(vocabulary))
     input_words = model.words
     if input_words is not None and dict(input_words) == model.vocabulary.ids:
@@ -231,6 +234,25 @@ def _with_new_words(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -
         weights={**model.weights, **grown},
         vocabulary=vocabulary,
         words=input_words,
+    )
+
+
+def _new_word_row(model: Pretrained, corpus: Corpus, config: FinetuneConfig) -> NewWordRow:
+    """Return the softmax row that is shared by the new words and `<UNK>`."""
+    assert model.vocabulary is not None
+    unknown = model.vocabulary.ids[UNKNOWN]
+    if config.run.dry_run:  # the fit takes time, and no values are reported
+        return NewWordRow(
+            model.weights["softmax.weight"][unknown], model.weights["softmax.bias"][unknown]
+        )
+    network = ELMoNetwork(config=model.config)
+    network.load_state_dict(dict(model.weights))
+    return fit_new_word_row(
+        network,
+        model_tables(model, corpus.words),
+        corpus.splits["train"],
+        unknown=unknown,
+        keep_weight=_is_tied(model),
     )
 
 
