@@ -8,6 +8,7 @@ from elmo.config import DemoConfig
 from elmo.demo import demo, run
 from elmo.demo.toy_corpus import kitchen, town
 from elmo.embed.embedder import ELMo
+from elmo.errors import MissingExtra
 
 
 @pytest.fixture
@@ -21,13 +22,14 @@ def short(monkeypatch):
 @pytest.mark.usefixtures("short")
 def test_demo_improves_model_and_prints_summary(tmp_path, capsys):
     result = demo(DemoConfig(out=str(tmp_path / "tiny")))
-    assert result.trained.mean < result.before - 5
-    assert result.tuned.mean < result.foreign.mean
-    assert result.same_sense[0] == pytest.approx(1.0)
-    assert result.other_sense[0] == pytest.approx(1.0)
-    assert max(result.other_sense[1:]) < 0.999
+    training, bank = result.training, result.bank
+    assert training.trained.mean < training.n_words - 5
+    assert training.tuned.mean < training.foreign.mean < 2 * training.n_words
+    assert bank.same_sense[0] == pytest.approx(1.0)
+    assert bank.other_sense[0] == pytest.approx(1.0)
+    assert max(bank.other_sense[1:]) < 0.999
     summary = str(result)
-    assert f"Perplexity {result.trained.mean:.1f} on held-out sentences." in summary
+    assert f"Perplexity {training.trained.mean:.1f} on held-out sentences." in summary
     assert "6 sentences, 72 words" in summary
     assert f"The pre-trained model was saved to {tmp_path / 'tiny'}." in summary
     assert f"1. Word senses\n   {result.senses.summary}\n" in summary
@@ -43,6 +45,23 @@ def test_demo_without_out_writes_no_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "was saved to" not in str(demo(DemoConfig()))
     assert not list(tmp_path.iterdir())
+
+
+def test_demo_without_extras_skips_training_and_uses_bundled_model(tmp_path, monkeypatch, capsys):
+    def fail(config):
+        raise MissingExtra("training", "train")
+
+    monkeypatch.setattr(run, "pretrain", fail)
+    result = demo(DemoConfig(out=str(tmp_path / "tiny")))
+    assert result.training is None
+    assert not list(tmp_path.iterdir())
+    reason = f"Skipped: {MissingExtra('training', 'train')}"
+    assert reason in capsys.readouterr().err
+    summary = str(result)
+    assert f"2 and 3. Pre-training and fine-tuning\n   {reason}\n\n4. Using small-en\n" in summary
+    assert "was saved to" not in summary
+    pairs = zip(result.bank.other_sense[1:], result.bank.same_sense[1:], strict=True)
+    assert all(other < same for other, same in pairs)
 
 
 def test_demo_without_bundled_model_skips_first_step(models, monkeypatch, capsys):

@@ -213,10 +213,11 @@ class EvaluateConfig:
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """Demonstrate ELMo in under three minutes.
+    """Demonstrate ELMo in under two minutes.
 
     First, the bundled English model distinguishes the senses of ambiguous words. Then a tiny model
-    is pre-trained on a small text, fine-tuned on another one, and used to compute vectors.
+    is pre-trained on a small text, fine-tuned on another one, and used to compute vectors. Training
+    is skipped if its packages (extra train) are not installed.
 
     Examples:
       elmo demo

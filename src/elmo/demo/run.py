@@ -1,7 +1,8 @@
 """The `demo` command: word senses with a bundled model, then pre-train, fine-tune and embed.
 
-It runs on a CPU in three minutes. The texts and the model of the last three steps are tiny: they
-show how each step is done and that it works, not how good the vectors of ELMo are.
+It runs on a CPU in two minutes. The texts and the model of the last three steps are tiny: they show
+how each step is done and that it works, not how good the vectors of ELMo are. If the packages for
+training are not installed, the last step uses the bundled model.
 """
 
 import itertools
@@ -29,12 +30,16 @@ from elmo.demo.toy_corpus import kitchen, town
 from elmo.demo.word_senses_demo import MODEL, SensesResult, bundled_senses
 from elmo.embed.embed_file import embed
 from elmo.embed.embedder import ELMo
+from elmo.errors import MissingExtra
 from elmo.evaluate.perplexity import Perplexity
 from elmo.train.finetune_model import finetune
 from elmo.train.pretrain_model import pretrain
 
 # Number of sentences of the two texts, and epochs on each.
 N_TOWN, N_KITCHEN, EPOCHS = 3000, 800, 2.0
+
+# Name of the training folder of the tiny model.
+PRETRAINED = "pretrained"
 
 MODEL_MISSING = f"Skipped: the bundled model {MODEL} is not installed."
 
@@ -51,74 +56,106 @@ MONEY = [
 
 
 @dataclass(frozen=True)
-class DemoResult:
-    """Results of the demo.
+class TinyTraining:
+    """Results of pre-training and fine-tuning a tiny model.
 
     Attributes:
-        senses: Result of the first step. None if the bundled model is not installed.
-        before: Vocabulary size, which is the perplexity of a uniform guess.
+        n_words: Vocabulary size, which is the perplexity of a uniform guess.
         trained: Perplexity of the pre-trained model on held-out text of its topic.
         foreign: Perplexity of the pre-trained model on text of another topic.
         tuned: Perplexity of the fine-tuned model on the same text.
-        same_sense: Mean cosine between occurrences of "bank" in the same sense, for each layer.
-        other_sense: Mean cosine between occurrences of "bank" in different senses, for each layer.
-        summary: Summary that `embed` returned.
-        folder: Folder of the saved model. None if it was not kept.
     """
 
-    senses: SensesResult | None
-    before: int
+    n_words: int
     trained: Perplexity
     foreign: Perplexity
     tuned: Perplexity
+
+    def __str__(self) -> str:
+        """Return a summary of both steps."""
+        return "\n".join(
+            [
+                "2. Pre-training on sentences about a town",
+                f"   Perplexity {self.trained.mean:.1f} on held-out sentences. A uniform guess has "
+                f"{self.n_words:,}.",
+                "",
+                "3. Fine-tuning on sentences about a kitchen",
+                f"   Perplexity {self.foreign.mean:,.1f} before and {self.tuned.mean:.1f} after.",
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class BankVectors:
+    """Vectors of "bank" in sentences about rivers and about money.
+
+    Attributes:
+        model: Description of the model.
+        same_sense: Mean cosine between occurrences in the same sense, for each layer.
+        other_sense: Mean cosine between occurrences in different senses, for each layer.
+        summary: Summary that `embed` returned.
+    """
+
+    model: str
     same_sense: tuple[float, ...]
     other_sense: tuple[float, ...]
     summary: str
-    folder: str | None
 
     def __str__(self) -> str:
-        """Return a summary of all steps."""
-        senses = MODEL_MISSING if self.senses is None else self.senses.summary
+        """Return the summary and a table of the cosines."""
+        rows = enumerate(zip(self.same_sense, self.other_sense, strict=True))
         lines = [
-            "",
-            "Summary",
-            "",
-            "1. Word senses",
-            f"   {senses}",
-            "",
-            "Steps 2 to 4 use tiny texts and a tiny model. They show how ELMo is trained and used,",
-            "not how good it is.",
-            "",
-            "2. Pre-training on sentences about a town",
-            f"   Perplexity {self.trained.mean:.1f} on held-out sentences. A uniform guess has "
-            f"{self.before:,}.",
-            "",
-            "3. Fine-tuning on sentences about a kitchen",
-            f"   Perplexity {self.foreign.mean:,.1f} before and {self.tuned.mean:.1f} after.",
-            "",
-            "4. Using the model",
+            f"4. Using {self.model}",
             f"   {self.summary}",
             "",
             '   Mean cosine between vectors of "bank" in sentences about rivers and about money:',
             "",
             f"   {'layer':>8}{'same sense':>14}{'other sense':>14}",
-            *(
-                f"   {number:>8}{same:>14.3f}{other:>14.3f}"
-                for number, (same, other) in enumerate(
-                    zip(self.same_sense, self.other_sense, strict=True)
-                )
-            ),
+            *(f"   {number:>8}{same:>14.3f}{other:>14.3f}" for number, (same, other) in rows),
             "",
             "   Layer 0 reads only the characters of the word, so its vectors are all the same.",
             "   The layers above read the whole sentence, so their vectors depend on the context.",
         ]
-        if self.folder is not None:
-            lines += [
-                "",
-                f"The pre-trained model was saved to {self.folder}. To describe it, run:",
-                f"   elmo info {self.folder}",
-            ]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Results of the demo.
+
+    Attributes:
+        senses: Result of the first step. None if the bundled model is not installed.
+        training: Result of the second and third step. None if they were skipped.
+        bank: Result of the last step. None if there is no model to use.
+        skipped: Reason why training was skipped; empty if it was not.
+        folder: Folder of the saved model. None if it was not kept.
+    """
+
+    senses: SensesResult | None
+    training: TinyTraining | None
+    bank: BankVectors | None
+    skipped: str = ""
+    folder: str | None = None
+
+    def __str__(self) -> str:
+        """Return a summary of all steps."""
+        senses = MODEL_MISSING if self.senses is None else self.senses.summary
+        parts = ["", "Summary", f"1. Word senses\n   {senses}"]
+        if self.training is None:
+            parts.append(f"2 and 3. Pre-training and fine-tuning\n   {self.skipped}")
+        else:
+            parts += [
+                "Steps 2 to 4 use tiny texts and a tiny model. They show how ELMo is trained and "
+                "used,\nnot how good it is.",
+                str(self.training),
+            ]
+        parts.append("4. Skipped: there is no model." if self.bank is None else str(self.bank))
+        if self.folder is not None:
+            parts.append(
+                f"The pre-trained model was saved to {self.folder}. To describe it, run:\n"
+                f"   elmo info {self.folder}"
+            )
+        return "\n\n".join(parts)
 
 
 def demo(config: DemoConfig) -> DemoResult:
@@ -128,51 +165,69 @@ def demo(config: DemoConfig) -> DemoResult:
     _report(MODEL_MISSING if senses is None else str(senses))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        _report(f"Step 2 of 4: pre-train a tiny model on {N_TOWN:,} sentences about a town")
-        corpus = _prepare_corpus(folder, "town", town(N_TOWN, seed=1))
-        run = load_config(
-            PretrainConfig,
-            "tiny",
-            {"data": [str(corpus)], "out": str(folder / "pretrained"), "epochs": EPOCHS},
-            presets(),
-        )
-        trained = pretrain(run)
-        _report(f"Step 3 of 4: fine-tune the model on {N_KITCHEN:,} sentences about a kitchen")
-        other_corpus = _prepare_corpus(folder, "kitchen", kitchen(N_KITCHEN, seed=2))
-        tuned = finetune(
-            load_config(
-                FinetuneConfig,
-                None,
-                {
-                    "model": str(folder / "pretrained"),
-                    "data": [str(other_corpus)],
-                    "out": str(folder / "tuned"),
-                    "batch_size": 32,
-                    "learning_rate": 3e-3,
-                    "warmup_steps": 20,
-                    "epochs": EPOCHS,
-                    "reset": 0.5,
-                },
-            )
-        )
-        assert trained.best is not None
-        assert tuned.before is not None
-        assert tuned.best is not None
-        _report('Step 4 of 4: embed sentences and compare the vectors of "bank"')
-        model = ELMo.from_pretrained(folder / "pretrained")
-        saved = Path(config.out or folder / "tiny-elmo")
-        model.save_pretrained(saved)
-        return DemoResult(
-            senses=senses,
-            before=model.config.n_softmax_words,
-            trained=trained.best,
-            foreign=tuned.before,
-            tuned=tuned.best,
-            same_sense=_mean_cosines(model, [RIVER, MONEY]),
-            other_sense=_mean_cosines(model, [RIVER, MONEY], across=True),
-            summary=_embed(saved, folder),
-            folder=config.out,
-        )
+        training, skipped = None, ""
+        try:
+            training = _train(folder)
+        except MissingExtra as error:
+            skipped = f"Skipped: {error}"
+            _report(skipped)
+        bank = None
+        if training is not None or senses is not None:
+            _report('Step 4 of 4: embed sentences and compare the vectors of "bank"')
+            bank = _bank_vectors(folder, MODEL if training is None else PRETRAINED)
+        if training is not None and config.out is not None:
+            ELMo.from_pretrained(folder / PRETRAINED).save_pretrained(config.out)
+    return DemoResult(senses, training, bank, skipped, config.out if training else None)
+
+
+def _train(folder: Path) -> TinyTraining:
+    """Pre-train and fine-tune a tiny model.
+
+    Args:
+        folder: Folder for corpora and training folders.
+
+    Raises:
+        MissingExtra: The packages for training are not installed.
+    """
+    _report(f"Step 2 of 4: pre-train a tiny model on {N_TOWN:,} sentences about a town")
+    corpus = _prepare_corpus(folder, "town", town(N_TOWN, seed=1))
+    values = {"data": [str(corpus)], "out": str(folder / PRETRAINED), "epochs": EPOCHS}
+    trained = pretrain(load_config(PretrainConfig, "tiny", values, presets()))
+    _report(f"Step 3 of 4: fine-tune the model on {N_KITCHEN:,} sentences about a kitchen")
+    other_corpus = _prepare_corpus(folder, "kitchen", kitchen(N_KITCHEN, seed=2))
+    values = {
+        "model": str(folder / PRETRAINED),
+        "data": [str(other_corpus)],
+        "out": str(folder / "tuned"),
+        "batch_size": 32,
+        "learning_rate": 3e-3,
+        "warmup_steps": 20,
+        "epochs": EPOCHS,
+        "reset": 0.5,
+    }
+    tuned = finetune(load_config(FinetuneConfig, None, values))
+    assert trained.best is not None
+    assert tuned.before is not None
+    assert tuned.best is not None
+    n_words = ELMo.from_pretrained(folder / PRETRAINED).config.n_softmax_words
+    return TinyTraining(n_words, trained.best, tuned.before, tuned.best)
+
+
+def _bank_vectors(folder: Path, name: str) -> BankVectors:
+    """Write vectors to a file, and compare the vectors of "bank".
+
+    Args:
+        folder: Folder for the files.
+        name: Name of the bundled model, or of the training folder in `folder`.
+    """
+    is_trained = name == PRETRAINED
+    model = ELMo.from_pretrained(folder / name if is_trained else name)
+    return BankVectors(
+        "the pre-trained model" if is_trained else name,
+        _mean_cosines(model, [RIVER, MONEY]),
+        _mean_cosines(model, [RIVER, MONEY], across=True),
+        _embed(str(folder / name) if is_trained else name, folder),
+    )
 
 
 def _report(text: str) -> None:
@@ -188,11 +243,11 @@ def _prepare_corpus(folder: Path, name: str, sentences: Iterable[str]) -> Path:
     return folder / name
 
 
-def _embed(model: Path, folder: Path) -> str:
+def _embed(model: str, folder: Path) -> str:
     """Write the vectors of the sentences to a file and return a summary."""
     lines, vectors = folder / "sentences.txt", folder / "vectors.h5"
     lines.write_text("".join(f"{line}\n" for line in RIVER + MONEY), encoding="utf-8")
-    result = embed(EmbedConfig(str(lines), str(vectors), model=str(model), raw=True))
+    result = embed(EmbedConfig(str(lines), str(vectors), model=model, raw=True))
     return str(result).replace(str(vectors), vectors.name)
 
 
