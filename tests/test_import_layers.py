@@ -10,7 +10,7 @@ import elmo
 SOURCE = Path(elmo.__file__).parent
 # Lowest layer first. Packages in the same layer do not import each other.
 LAYERS = [
-    ["cache_folder", "installation", "lazy"],
+    ["cache_folder", "installation", "lazy", "threads"],
     ["errors"],
     ["config", "files", "child_processes", "progress", "kernels"],
     ["text", "model"],

@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any, BinaryIO
 
 from elmo.errors import ElmoError
+from elmo.threads import configured_threads, n_cores
 
 # Function of a request and a callback for progress reports to the parent; returns the answer.
 Handler = Callable[[Any, Callable[[Any], None]], Any]
@@ -26,10 +27,7 @@ NOTE, ANSWER, ERROR = range(3)
 
 def threads_each(n_processes: int) -> int:
     """Return the number of threads per process: an even share of the cores, or $OMP_NUM_THREADS."""
-    setting = os.environ.get("OMP_NUM_THREADS", "")
-    if setting.isdigit() and int(setting):
-        return int(setting)
-    return max(1, len(os.sched_getaffinity(0)) // n_processes)
+    return configured_threads() or max(1, n_cores() // n_processes)
 
 
 class ChildEnded(Exception):

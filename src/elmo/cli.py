@@ -44,6 +44,7 @@ from elmo.config import (
 from elmo.config.serialization import Leaf, leaves, load_config, presets
 from elmo.errors import ConfigError, ElmoError
 from elmo.kernels.native_library import library
+from elmo.threads import BusyCores, choose_threads
 
 
 class Command(NamedTuple):
@@ -333,9 +334,15 @@ def _run(
         if command.is_native:
             # On first use, compile the kernels while torch is being imported.
             Thread(target=library, name="compile").start()
+        busy = None if "torch" in sys.modules else BusyCores()
         module, name = command.function.split(":")
         function = getattr(import_module(module), name)
         _collect_garbage()
+        if busy is not None and "torch" in sys.modules:
+            # The kernels of `embed` give a thread on a busy core less work.
+            message = choose_threads(busy, is_dynamic=command.is_native)
+            if message:
+                typer.echo(message, err=True)
         result = function(config)
         # In distributed training, only the first process has a result to print.
         if text := str(result):

@@ -4,7 +4,6 @@ Memory use is bounded: `DICTIONARY_BYTES` in total for the dictionaries of all w
 per worker including its blocks, and about 60 bytes per distinct word at the end.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from elmo.corpus.external_sort import merge_runs
 from elmo.corpus.text_sources import read_blocks, total_bytes
 from elmo.corpus.worker_pool import process_blocks
 from elmo.progress import Progress
+from elmo.threads import n_cores
 
 DICTIONARY_BYTES = 2**29
 MIN_DICTIONARY_BYTES = 2**25
@@ -41,7 +41,7 @@ def count_text(
     Returns:
         The processed blocks of each text, in order.
     """
-    n_workers = workers or os.cpu_count() or 1
+    n_workers = workers or n_cores()
     limit = max(DICTIONARY_BYTES // n_workers, min(MIN_DICTIONARY_BYTES, DICTIONARY_BYTES))
     text_names: list[str] = []
 
