@@ -26,6 +26,12 @@ def test_encode_in_parts_yields_chunks_of_complete_sentences_in_order():
     assert (everything[1] == -everything[0]).all()
 
 
+def test_encode_in_parts_shows_progress(capsys, monkeypatch):
+    monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
+    list(encode_in_parts(encode_code_points, SENTENCES, max_words=4))
+    assert "encode: 4 of 13 words" in capsys.readouterr().err
+
+
 def test_encode_in_parts_yields_one_chunk_for_short_text_and_none_for_empty_text():
     ((part, vectors),) = encode_in_parts(encode_code_points, SENTENCES)
     assert part == range(6)

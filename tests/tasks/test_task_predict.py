@@ -232,6 +232,12 @@ def test_evaluate_prints_scores(elmo, classifier, tagger, tmp_path):
     assert scores == {**dict.fromkeys(names, 1.0), "examples": 20}
 
 
+def test_evaluate_shows_progress(elmo, classifier, tmp_path, monkeypatch):
+    monkeypatch.setattr("elmo.progress.PLAIN_INTERVAL", 0.0)
+    result = elmo("evaluate", classifier, write_jsonl(tmp_path / "test.jsonl", LABELED))
+    assert "predict: 20 of 20 examples, about 0 s left" in result.stderr
+
+
 def test_evaluate_rejects_examples_of_another_task(elmo, classifier, tagger, tmp_path):
     labels = write_jsonl(tmp_path / "labels.jsonl", LABELED)
     tags = write_conll(tmp_path / "tags.txt", TAGGED)

@@ -259,12 +259,12 @@ def test_evaluation_is_interruptible_and_has_no_side_effects(tmp_path, monkeypat
     before = weights(trainable.fitted)
     starts = []
 
-    def watch(items):
+    def watch(items, n_items):
         for item in items:
             starts.append(item)
             yield item
 
-    first, second = trainable.measure(0, watch), trainable.measure(0, iter)
+    first, second = trainable.measure(0, watch), trainable.measure(0, lambda items, n: items)
     assert len(starts) == 2
     assert first == second
     assert trainable.model.training

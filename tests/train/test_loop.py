@@ -87,7 +87,7 @@ class NumberTrainable:
     def measure(self, step, watch):
         if not self.job.has_held_out:
             return None
-        errors = [abs(target - float(self.number)) for target in watch([self.job.target] * 3)]
+        errors = [abs(target - float(self.number)) for target in watch([self.job.target] * 3, 3)]
         return [-sum(errors), float(len(errors))]
 
     def evaluation(self, numbers):

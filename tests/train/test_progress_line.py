@@ -31,6 +31,33 @@ def test_progress_is_printed_as_lines_without_a_terminal(capsys, monkeypatch):
     assert lines[1] == "perplexity 80"
 
 
+@pytest.mark.usefixtures("clock")
+def test_evaluation_progress_has_number_of_batches_and_time_left(capsys, monkeypatch):
+    monkeypatch.setattr(progress_line, "LINE_INTERVAL", 0.0)
+    with ProgressLine(n_steps=100, steps_per_epoch=40, first_step=10) as line:
+        line.start_evaluation(4)
+        line.update_evaluation(0)
+        line.update_evaluation(1)
+        line.update_evaluation(5)
+    assert capsys.readouterr().err.splitlines() == [
+        "evaluation at step 10, batch 0 of 4",
+        "evaluation at step 10, batch 1 of 4, 3 s left",
+        "evaluation at step 10, batch 5 of 4, 0 s left",
+    ]
+
+
+def test_evaluation_progress_is_shown_on_a_terminal(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with ProgressLine(n_steps=100, steps_per_epoch=40, first_step=10) as line:
+        line.start_evaluation(4)
+        line.update_evaluation(2)
+        line._bars.refresh()
+    assert "evaluation at step 10, batch 2 of 4" in terminal.getvalue()
+
+
 def test_progress_lines_are_printed_only_at_intervals(capsys):
     with ProgressLine(n_steps=100, steps_per_epoch=40) as line:
         for step in range(1, 50):

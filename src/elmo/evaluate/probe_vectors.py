@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import FormatError, InputError
+from elmo.progress import Progress
 from elmo.text.token_batches import Sentence
 
 Vectors = NDArray[np.float32]
@@ -41,13 +42,15 @@ def encode_in_parts(
         InputError: `encode` returned an array of the wrong shape.
     """
     first, n_words = 0, 0
-    for number, sentence in enumerate(sentences):
-        if number > first and n_words + len(sentence) > max_words:
-            yield _encode_part(encode, sentences, range(first, number))
-            first, n_words = number, 0
-        n_words += len(sentence)
-    if n_words:
-        yield _encode_part(encode, sentences, range(first, len(sentences)))
+    with Progress("encode", sum(map(len, sentences)), "words") as progress:
+        for number, sentence in enumerate(sentences):
+            if number > first and n_words + len(sentence) > max_words:
+                yield _encode_part(encode, sentences, range(first, number))
+                progress.advance(n_words)
+                first, n_words = number, 0
+            n_words += len(sentence)
+        if n_words:
+            yield _encode_part(encode, sentences, range(first, len(sentences)))
 
 
 def _encode_part(

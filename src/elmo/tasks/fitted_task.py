@@ -31,6 +31,7 @@ from elmo.files import write_folder
 from elmo.formats.container import one_line
 from elmo.formats.model_folder import save_tensors
 from elmo.kernels.device import move
+from elmo.progress import Progress
 from elmo.tasks.build import BuiltModel, build, load_elmo
 from elmo.tasks.examples import Example
 from elmo.tasks.renamed_records import upgrade_record, upgrade_weights
@@ -84,6 +85,7 @@ class FittedTask:
         facts: Information about the training run: steps, development scores, layer mixes.
         raw: Whether the training texts were raw text, which had to be tokenized.
         label_type: Python type of the labels in the training data; `labels` are always strings.
+        show_progress: Whether `predict` shows its progress.
     """
 
     config: TaskConfig
@@ -93,6 +95,7 @@ class FittedTask:
     facts: dict[str, Any] = field(default_factory=dict)
     raw: bool = False
     label_type: LabelType = "str"
+    show_progress: bool = False
 
     @property
     def elmo(self) -> ELMo | None:
@@ -132,7 +135,8 @@ class FittedTask:
         outputs: dict[int, Any] = {}
         max_words = self.config.batch_words
         max_examples = self.task.max_batch_examples or MAX_BATCH_EXAMPLES
-        with torch.no_grad():
+        progress = Progress("predict", len(examples), "examples", self.show_progress)
+        with torch.no_grad(), progress:
             for chosen in split_batch(
                 order, lengths, max_words=max_words, max_examples=max_examples
             ):
@@ -140,6 +144,7 @@ class FittedTask:
                 groups = token_batches(self.task, self.built.indexer, batch, max_words)
                 batch_outputs = model.predict([group.to(device) for group in groups])
                 outputs.update(zip(chosen, batch_outputs, strict=True))
+                progress.advance(len(chosen))
         model.train(was_training)
         ordered = [outputs[index] for index in range(len(examples))]
         return self.task.decode_predictions(ordered, self.labels)

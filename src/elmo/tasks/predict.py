@@ -78,6 +78,8 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
     }
     examples_config = replace(examples_config, **changes)
     examples = read_examples(examples_config, config.input, split, task=fitted.config.task)
+    if isinstance(fitted, FittedTask):
+        fitted.show_progress = True
     return TaskEvaluateResult(fitted.scores(examples), len(examples))
 
 

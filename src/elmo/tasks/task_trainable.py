@@ -244,7 +244,8 @@ class TaskTrainable:
             return None
         examples = self.job.dev
         predictions: list[Any] = []
-        for start in watch(range(0, len(examples), CHECK_INTERVAL)):
+        starts = range(0, len(examples), CHECK_INTERVAL)
+        for start in watch(starts, len(starts)):
             predictions += self.fitted.predict(examples[start : start + CHECK_INTERVAL])
         scores = self.fitted.task.scores(examples, predictions)
         return [scores[name] for name in self.fitted.task.metrics]

@@ -202,6 +202,8 @@ class LMTrainable:
             order="text" if stream.order == "text" else "queue",
             local_streams=range(fabric.global_rank * each, (fabric.global_rank + 1) * each),
         )
+        n_pairs = self.job.corpus.splits["valid"].n_pairs
+        n_segments = math.ceil(n_pairs / (each * fabric.world_size * stream.unroll))
         softmax = self.job.network.softmax
         assert softmax is not None
         with fabric.autocast():
@@ -209,7 +211,7 @@ class LMTrainable:
                 self.learner.model,
                 softmax,
                 self.job.tables,
-                watch(segments),
+                watch(segments, n_segments),
                 carry=not stream.reset,
             )
         if fabric.world_size > 1:

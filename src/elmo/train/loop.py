@@ -20,6 +20,7 @@ import torch
 from elmo import __version__
 from elmo.errors import TrainingError
 from elmo.kernels.device import is_out_of_memory
+from elmo.threads import restore_threads
 from elmo.train import checkpoint
 from elmo.train.curves import draw_curves
 from elmo.train.devices import make_fabric, reproducible
@@ -278,15 +279,21 @@ class Loop(Generic[Result]):
         )
         return bool(float(total))
 
-    def _stop_on_signal(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the items, and raise `Stopped` once a signal has been received.
+    def _watch(self, items: Iterable[Any], n_items: int) -> Iterator[Any]:
+        """Yield held-out batches, show progress, and raise `Stopped` after a signal.
 
         With several processes, signals are ignored here, because the other processes would wait
         forever for the one that stops.
+
+        Args:
+            items: Batches.
+            n_items: Number of batches, which can be an estimate.
         """
-        for item in items:
+        self.line.start_evaluation(n_items)
+        for n_done, item in enumerate(items):
             if self.fabric.world_size == 1 and self.stop.number is not None:
                 raise Stopped
+            self.line.update_evaluation(n_done)
             yield item
 
     # ------------------------------------------------------------------------ evaluation
@@ -294,7 +301,7 @@ class Loop(Generic[Result]):
     def _evaluate(self) -> None:
         """Evaluate on the held-out data and save the model if it is the best so far."""
         state, trainable = self.state, self.trainable
-        numbers = trainable.measure(state.step, self._stop_on_signal)
+        numbers = trainable.measure(state.step, self._watch)
         state.evaluated = state.step
         if numbers is None:
             return
@@ -330,6 +337,7 @@ class Loop(Generic[Result]):
         content = self._newest_checkpoint()
         if content is not None:
             self._load(content)
+            restore_threads(content["threads"])
             if content["threads"] != torch.get_num_threads() and self.fabric.device.type == "cpu":
                 logger.warning(
                     "The run was started with %d threads and resumes with %d. Results can differ "

@@ -1,5 +1,7 @@
 """Progress line of a training run: epoch, step, speed, time left, loss and learning rate.
 
+During an evaluation it shows the number of evaluated batches and the time left.
+
 On a terminal the line is updated in place; otherwise a new line is printed at regular intervals.
 Only one process of a run displays it.
 """
@@ -42,6 +44,7 @@ class ProgressLine:
         self._n_tokens = 0
         self._last_line = 0.0
         self._bars: Any = None
+        self._evaluation_start, self._n_batches = 0.0, 0
         self.restart_clock()
 
     def __enter__(self) -> "ProgressLine":
@@ -97,6 +100,26 @@ class ProgressLine:
         elif self.show and time.monotonic() - self._last_line >= LINE_INTERVAL:
             self._last_line = time.monotonic()
             sys.stderr.write(f"{self}\n")
+
+    def start_evaluation(self, n_batches: int) -> None:
+        """Start to show the progress of an evaluation with the given number of batches."""
+        self._evaluation_start = self._last_line = time.monotonic()
+        self._n_batches = n_batches
+
+    def update_evaluation(self, n_done: int) -> None:
+        """Show how many batches of the evaluation are done, and the time left."""
+        now = time.monotonic()
+        if self._bars is None and (not self.show or now - self._last_line < LINE_INTERVAL):
+            return
+        text = f"evaluation at step {self.step:,}, batch {n_done:,} of {self._n_batches:,}"
+        if n_done:
+            left = (now - self._evaluation_start) * max(0, self._n_batches - n_done) / n_done
+            text += f", {duration(left)} left"
+        if self._bars is not None:
+            self._bars.update(self._task, description=text)
+        else:
+            self._last_line = now
+            sys.stderr.write(f"{text}\n")
 
     def write(self, text: str) -> None:
         """Print a permanent message above the progress line."""

@@ -21,8 +21,9 @@ Batch = TypeVar("Batch")
 EvaluationT = TypeVar("EvaluationT", bound="Evaluation")
 Result = TypeVar("Result", covariant=True)
 
-# Yields the items of an iterable unchanged and raises an error once a signal requested a stop.
-Watch = Callable[[Iterable[Any]], Iterator[Any]]
+# Yields the items of an iterable unchanged, shows the progress towards the given number of items,
+# and raises an error once a signal requested a stop.
+Watch = Callable[[Iterable[Any], int], Iterator[Any]]
 
 
 class RunSettings(Protocol):
@@ -113,8 +114,9 @@ class Trainable(Protocol[Batch, EvaluationT, Result]):
 
         Args:
             step: Number of completed steps.
-            watch: Function that wraps the iterable of held-out batches, so that a signal can
-                interrupt the evaluation.
+            watch: Function that wraps the iterable of held-out batches, so that progress is
+                shown and a signal can interrupt the evaluation. Its second argument is the number
+                of batches, which can be an estimate.
 
         Returns:
             Numbers to pass to `evaluation`, or None if there is no held-out data.
