@@ -11,12 +11,12 @@ from elmo.errors import did_you_mean, nearest_name
         ("reveiw", "Review"),
         ("REVIEW", "Review"),
         ("label_column", "label-column"),
-        ("zzz", None),
+        ("train", None),
         ("", None),
     ],
 )
 def test_nearest_name_ignores_case_and_typos(name, nearest):
-    assert nearest_name(name, ["Review", "label-column", "stars"]) == nearest
+    assert nearest_name(name, ["Review", "label-column", "stars", "fraction"]) == nearest
 
 
 def test_did_you_mean_is_a_sentence_or_empty():

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from elmo import progress
-from elmo.progress import Progress
+from elmo.progress import Progress, hidden_progress, progress_message
 
 
 @pytest.fixture
@@ -44,3 +44,15 @@ def test_progress_shows_a_bar_on_a_terminal(monkeypatch):
     assert "work" in screen.getvalue()
     assert "4 lines" in screen.getvalue()
     assert bar.done == 4
+
+
+def test_hidden_progress_prints_nothing(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PLAIN_INTERVAL", 0.0)
+    with hidden_progress():
+        with Progress("work", 2, "steps") as bar:
+            bar.advance(1)
+        progress_message("done")
+    assert capsys.readouterr().err == ""
+    with hidden_progress(False):
+        progress_message("done")
+    assert capsys.readouterr().err == "done\n"

@@ -60,7 +60,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     by_folded = {_folded(candidate): candidate for candidate in known}
-    matches = get_close_matches(_folded(name), by_folded, n=1)
+    matches = get_close_matches(_folded(name), by_folded, n=1, cutoff=0.7)
     return by_folded[matches[0]] if matches else None
 
 

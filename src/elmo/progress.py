@@ -1,11 +1,45 @@
-"""Progress output on standard error: a bar with an ETA on a terminal, otherwise log lines."""
+"""Progress output on standard error: a bar with an ETA on a terminal, otherwise log lines.
+
+`hidden_progress` hides the progress of everything that is called in a block.
+"""
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 
 # Seconds between two plain lines, to keep logs short.
 PLAIN_INTERVAL = 10.0
+
+
+_is_hidden: ContextVar[bool] = ContextVar("is_hidden", default=False)
+
+
+@contextmanager
+def hidden_progress(hide: bool = True) -> Iterator[None]:
+    """Hide progress bars, progress lines and messages about progress in the block.
+
+    Args:
+        hide: Whether to hide them.
+    """
+    token = _is_hidden.set(hide)
+    try:
+        yield
+    finally:
+        _is_hidden.reset(token)
+
+
+def progress_is_hidden() -> bool:
+    """Whether the caller is in a block of `hidden_progress`."""
+    return _is_hidden.get()
+
+
+def progress_message(text: str) -> None:
+    """Print a line on standard error, unless progress is hidden."""
+    if not progress_is_hidden():
+        sys.stderr.write(f"{text}\n")
 
 
 class Progress:
@@ -31,7 +65,7 @@ class Progress:
         self.description = description
         self.total = total
         self.unit = unit
-        self.show = show
+        self.show = show and not progress_is_hidden()
         self.done = float(done)
         self._before = done
         self._started = self._last_line = time.monotonic()

@@ -41,7 +41,7 @@ def test_config_survives_a_round_trip_through_plain_data():
     ("data", "message"),
     [
         ([], "expected a mapping of options"),
-        ({"lstm": {"cell": 3}}, "unknown option cell. Did you mean cell_dim"),
+        ({"lstm": {"cell-dims": 3}}, "unknown option cell-dims. Did you mean cell_dim"),
         ({"lsmt": {}}, "unknown option lsmt. Did you mean lstm"),
         ({"cell_dims": 3}, "unknown option cell_dims. Did you mean lstm.cell_dim"),
         ({"zzz": 3}, "unknown option zzz. Expected: text, encoder"),
@@ -138,7 +138,7 @@ def test_load_config_without_a_file_uses_defaults():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("lstm: {cell: 3}", "lstm: unknown option cell. Did you mean cell_dim"),
+        ("lstm: {cell: 3}", "lstm: unknown option cell. Expected: cell_dim"),
         ("lstm: 3", r"lstm: expected a mapping of options \(got int 3\)"),
         ("- 3", "expected a mapping of options"),
         ("lstm: {cell_dim: wide}", r"lstm.cell_dim: expected int \(got str 'wide'\)"),

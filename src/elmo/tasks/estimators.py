@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from elmo.config import TaskConfig, TaskName
 from elmo.config.serialization import leaves, load_config
-from elmo.errors import ConfigError, InputError
+from elmo.errors import ConfigError, InputError, did_you_mean
 from elmo.kernels.device import default_device
+from elmo.progress import hidden_progress
 from elmo.tasks.build import load_elmo, splitter
 from elmo.tasks.examples import Example, Frame, GoldAnswers, IndexRange
 from elmo.tasks.fit import prepare
 from elmo.tasks.fitted_task import FittedTask, LabelType, load_fitted_task
 from elmo.tasks.load_examples import split_off_dev, subsample, subsample_dev
+from elmo.tasks.not_fitted import not_fitted_error
 from elmo.tasks.readers.raw_text import SplitFunction, TrackedSplit
 from elmo.tasks.task_trainable import TaskTrainingJob
 from elmo.tasks.task_types.task_registry import TASKS, check_targets
@@ -37,11 +39,21 @@ FILE_OPTIONS = frozenset(
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise an error if a setting does not exist or does not apply to estimators."""
     known = {leaf.name for leaf in leaves(TaskConfig)} - FILE_OPTIONS - {"out"}
-    if unknown := settings.keys() - known:
+    if unknown := sorted(settings.keys() - known):
+        suggestion = did_you_mean(unknown[0], known)
         raise ConfigError(
-            f"Unknown setting: {', '.join(sorted(unknown))}. Expected one of: "
+            f"Unknown setting: {', '.join(unknown)}.{suggestion} Expected one of: "
             f"{', '.join(sorted(known))}."
         )
+
+
+def settings_repr(estimator: object, settings: Mapping[str, Any]) -> str:
+    """Return the class name and the settings that differ from their defaults."""
+    defaults = {leaf.name: leaf.default for leaf in leaves(TaskConfig)}
+    defaults |= {"out": None, "verbose": 0}
+    changed = {name: value for name, value in settings.items() if value != defaults.get(name)}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+    return f"{type(estimator).__name__}({arguments})"
 
 
 class Estimator:
@@ -49,30 +61,38 @@ class Estimator:
 
     task: ClassVar[TaskName]
 
-    def __init__(self, *, out: str | Path | None = None, **settings: Any) -> None:
+    def __init__(self, *, out: str | Path | None = None, verbose: int = 0, **settings: Any) -> None:
         """Store the settings of the estimator.
 
         Args:
             out: Training folder. If it contains an interrupted run, `fit` resumes it. Default: a
                 temporary folder.
+            verbose: 0: `fit` prints nothing. 1: it shows the progress of training.
             **settings: Options of `TaskConfig` or of its sections, such as model="small-ko",
                 epochs=5, seed=1 or batch_size=64.
         """
         self.out = out
+        self.verbose = verbose
         self.settings: dict[str, Any] = {}
         self._fitted: FittedTask | None = None
         self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings passed to the constructor, as scikit-learn requires."""
-        return {"out": self.out, **self.settings}
+        return {"out": self.out, "verbose": self.verbose, **self.settings}
 
     def set_params(self, **settings: Any) -> Self:
         """Change settings; they take effect at the next `fit`."""
-        self.out = settings.pop("out", self.out)
+        own = {name: settings.pop(name) for name in ("out", "verbose") if name in settings}
         check_settings(settings)
+        for name, value in own.items():
+            setattr(self, name, value)
         self.settings |= settings
         return self
+
+    def __repr__(self) -> str:
+        """Return the class name and the settings that differ from their defaults."""
+        return settings_repr(self, self.get_params())
 
     def __sklearn_tags__(self) -> Any:
         """Return the scikit-learn tags of the estimator."""
@@ -94,7 +114,9 @@ class Estimator:
     def fitted(self) -> FittedTask:
         """The fitted model; raises an error before `fit` or `load`."""
         if self._fitted is None:
-            raise ConfigError(f"This {type(self).__name__} is not fitted. Call fit or load first.")
+            raise not_fitted_error(
+                f"This {type(self).__name__} is not fitted. Call fit or load first."
+            )
         return self._fitted
 
     @property
@@ -117,7 +139,7 @@ class Estimator:
             targets: Gold annotations in the format described in the class docstring.
             dev: Texts and targets of the development set. Default: a tenth of the training set.
         """
-        with tempfile.TemporaryDirectory() as temporary:
+        with tempfile.TemporaryDirectory() as temporary, hidden_progress(self.verbose < 1):
             out = str(self.out or temporary)
             settings = {**self.settings, "out": out, "task": self.task}
             config = load_config(TaskConfig, None, settings)

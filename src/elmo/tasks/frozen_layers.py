@@ -7,7 +7,6 @@ model, and the file is memory-mapped.
 
 import hashlib
 import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +18,7 @@ from elmo.embed.embedder import ELMo
 from elmo.errors import ConfigError, FormatError, OutputError
 from elmo.evaluate.probe_vectors import encode_in_parts
 from elmo.files import atomic_path, clear_partials_of
-from elmo.progress import Progress
+from elmo.progress import Progress, progress_message
 
 Words = tuple[str, ...]
 Vectors = NDArray[np.float16]
@@ -160,7 +159,7 @@ def _write(path: Path, source: ComputedLayers, texts: Sequence[Words]) -> None:
         )
     clear_partials_of(path)
     title = f"ELMo layers ({size / 1e6:,.1f} MB)"
-    sys.stderr.write(f"{title} of {shape[0]:,} words: {path}\n")
+    progress_message(f"{title} of {shape[0]:,} words: {path}")
     with atomic_path(path) as partial, Progress(title, shape[0], "words") as progress:
         array = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
         done = 0

@@ -9,10 +9,11 @@ from elmo.config.serialization import load_config, presets
 from elmo.errors import ConfigError, InputError
 from elmo.kernels.device import default_device
 from elmo.tasks.build import splitter
-from elmo.tasks.estimators import check_settings, non_default_settings
+from elmo.tasks.estimators import check_settings, non_default_settings, settings_repr
 from elmo.tasks.examples import Example
 from elmo.tasks.load_examples import subsample
 from elmo.tasks.lookup_model import LookupModel, build_lookup_model, load_lookup_model
+from elmo.tasks.not_fitted import not_fitted_error
 from elmo.tasks.readers.raw_text import SplitFunction
 from elmo.train.devices import make_fabric
 
@@ -34,11 +35,17 @@ class LookupEstimator:
         self.settings = settings
         self._fitted: LookupModel | None = None
 
+    def __repr__(self) -> str:
+        """Return the class name and the settings that differ from their defaults."""
+        return settings_repr(self, self.settings)
+
     @property
     def fitted(self) -> LookupModel:
         """The lookup model; raises an error before `fit` or `load`."""
         if self._fitted is None:
-            raise ConfigError(f"This {type(self).__name__} is not fitted. Call fit or load first.")
+            raise not_fitted_error(
+                f"This {type(self).__name__} is not fitted. Call fit or load first."
+            )
         return self._fitted
 
     def fit(self, texts: Iterable[Any]) -> Self:

@@ -13,6 +13,8 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
+from elmo.progress import progress_is_hidden
+
 # Seconds between two lines if the output is not a terminal.
 LINE_INTERVAL = 30.0
 # Number of updates over which the speed is averaged.
@@ -35,7 +37,7 @@ class ProgressLine:
         """
         self.n_steps = n_steps
         self.steps_per_epoch = steps_per_epoch
-        self.show = show
+        self.show = show and not progress_is_hidden()
         self.step = first_step
         self.loss: float | None = None
         self.learning_rate: float | None = None
