@@ -75,7 +75,7 @@ COMMANDS = {
     "demo": Command(DemoConfig, "elmo.demo:demo"),
     "embed": Command(EmbedConfig, "elmo.embed.embed_file:embed", ("input", "out"), is_native=True),
     "download": Command(DownloadConfig, "elmo.formats.download_model:download", ("name",)),
-    "info": Command(InfoConfig, "elmo.formats.info_and_convert:info", ("model",)),
+    "info": Command(InfoConfig, "elmo.tasks.task_info:info", ("model",)),
     "convert": Command(ConvertConfig, "elmo.formats.info_and_convert:convert", ("model", "out")),
     "task fit": Command(
         TaskConfig,

@@ -112,11 +112,13 @@ class InfoConfig:
     Examples:
       elmo info elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5
       elmo info my-elmo --json
+      elmo info ner
     """
 
     model: str
-    """Name of a bundled or downloaded model, model folder, hub id, or a model file from another
-    ELMo implementation (bilm-tf, AllenNLP, ELMoForManyLangs)."""
+    """Name of a bundled or downloaded model, model folder, hub id, a model file from another ELMo
+    implementation (bilm-tf, AllenNLP, ELMoForManyLangs), or a folder written by `elmo task
+    fit`."""
     options: str | None = None
     """Path to options.json. Default: next to the weights file."""
 

@@ -1,0 +1,79 @@
+"""The `info` command: describes a task model, or else a model of `elmo.formats`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from elmo.config import InfoConfig
+from elmo.config.serialization import to_dict
+from elmo.errors import ConfigError
+from elmo.formats.info_and_convert import InfoResult
+from elmo.formats.info_and_convert import info as model_info
+from elmo.tasks.fitted_task import CONFIG, FORMAT, TUNED, model_folder, read_model_config
+from elmo.train.run_folder import MODEL
+
+# Maximum number of labels that are listed.
+MAX_LABELS = 20
+
+
+def info(config: InfoConfig) -> InfoResult:
+    """Describe a model: an ELMo model in any format, or a task model."""
+    folder = Path(config.model)
+    if not _is_task_folder(folder):
+        return model_info(config)
+    if config.options is not None:
+        raise ConfigError(f"--options does not apply to the task model {folder}. Remove it.")
+    return task_info(folder)
+
+
+def _is_task_folder(folder: Path) -> bool:
+    """Whether a folder contains a task model, or one task model per seed."""
+    paths = [model_folder(folder) / CONFIG, *folder.glob(f"seed-*/{MODEL}/{CONFIG}")]
+    for path in paths:
+        try:
+            record = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and record.get("format") == FORMAT:
+            return True
+    return False
+
+
+def task_info(folder: Path) -> InfoResult:
+    """Describe a task model.
+
+    Args:
+        folder: Model folder, or a training folder that contains one.
+    """
+    folder = model_folder(folder)
+    record, config = read_model_config(folder)
+    facts, labels, elmo = record["facts"], record["labels"], config.elmo
+    rows: dict[str, str | int] = {"format": "elmo-torch task model", "task": config.task}
+    if labels:
+        names = ", ".join(labels[:MAX_LABELS])
+        more = f" and {len(labels) - MAX_LABELS} more" if len(labels) > MAX_LABELS else ""
+        rows["labels"] = f"{len(labels):,}: {names}{more}"
+    if scheme := record["task_settings"].get("scheme"):
+        rows["tag_scheme"] = scheme
+    if elmo.model is None:
+        rows["ELMo"] = "none"
+    else:
+        model = f"fine-tuned, in {folder / TUNED}" if elmo.use == "tuned" else "frozen"
+        rows["ELMo"] = f"{elmo.model} ({model}), layers {elmo.layers}"
+    if config.examples.tokenizer is not None:
+        rows["tokenizer"] = config.examples.tokenizer
+    if config.word_features.word_vectors is not None:
+        rows["word_vectors"] = config.word_features.word_vectors
+    for placement, mix in (facts.get("mixes") or {}).items():
+        shares = " ".join(f"{share:.3f}" for share in mix["shares"])
+        rows[f"mix_at_{placement}"] = f"{shares}, gamma {mix['gamma']:.3f}"
+    for name, value in (facts.get("development") or {}).items():
+        rows[f"development_{name}"] = f"{value:.4f}"
+    rows["size"] = f"{_size(folder) / 1e6:,.1f} MB"
+    training: dict[str, Any] = {name: facts[name] for name in ("program", "steps") if name in facts}
+    return InfoResult(rows, (), to_dict(config), training)
+
+
+def _size(folder: Path) -> int:
+    """Return the total size of the files in a folder in bytes."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

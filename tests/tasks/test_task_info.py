@@ -1,0 +1,55 @@
+"""Tests of `elmo info` for task models."""
+
+import json
+
+import pytest
+from small_tasks import LABELED, TAGGED, make_fitted_task, write_elmo
+
+from elmo.config import InfoConfig
+from elmo.errors import ConfigError, FormatError
+from elmo.tasks.examples import Example
+from elmo.tasks.task_info import MAX_LABELS, info
+
+
+def test_info_describes_a_task_model_and_its_training_folder(tmp_path):
+    elmo = write_elmo(tmp_path / "elmo")
+    fitted = make_fitted_task(tmp_path, TAGGED, task="tagging", model=elmo)
+    fitted.facts = {
+        "program": "elmo-torch 0",
+        "steps": 1234,
+        "development": {"span_f1": 0.5},
+        "mixes": fitted.built.model.shares(),
+    }
+    fitted.save(tmp_path / "run" / "model")
+    for folder in ("run", "run/model"):
+        result = info(InfoConfig(str(tmp_path / folder)))
+        text = str(result)
+        assert "elmo-torch task model" in text
+        assert result.rows["task"] == "tagging"
+        assert result.rows["labels"].startswith("7: B-LOC, ")
+        assert result.rows["tag_scheme"] == "IOB2"
+        assert result.rows["ELMo"] == f"{elmo} (frozen), layers all"
+        assert result.rows["development_span_f1"] == "0.5000"
+        assert "mix at input" in text
+        assert "1,234" in text
+        assert json.loads(json.dumps(result.to_dict()))["config"]["task"] == "tagging"
+    with pytest.raises(ConfigError, match="--options does not apply to the task model"):
+        info(InfoConfig(str(tmp_path / "run"), options="x"))
+
+
+def test_info_shortens_a_long_list_of_labels(tmp_path):
+    examples = [Example((("a",),), f"label{n:02}") for n in range(30)]
+    make_fitted_task(tmp_path, examples).save(tmp_path / "model")
+    labels = info(InfoConfig(str(tmp_path))).rows["labels"]
+    assert labels.startswith("30: label00, ")
+    assert labels.endswith(f"and {30 - MAX_LABELS} more")
+
+
+def test_info_asks_for_one_of_several_seeds(tmp_path):
+    make_fitted_task(tmp_path, LABELED).save(tmp_path / "run" / "seed-1" / "model")
+    with pytest.raises(FormatError, match="contains several models, one per seed"):
+        info(InfoConfig(str(tmp_path / "run")))
+
+
+def test_info_describes_other_models_as_before(tmp_path):
+    assert info(InfoConfig(write_elmo(tmp_path / "elmo"))).rows["format"] != "elmo-torch task model"
