@@ -200,7 +200,8 @@ def test_predict_rejects_missing_input_and_output_equal_to_input(elmo, classifie
 
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
 def test_predict_and_evaluate_reject_missing_model(elmo, command, tmp_path):
-    assert failed(elmo(command, tmp_path / "none", "-"), 1, "none is not a fitted task model")
+    message = f"There is no folder {tmp_path / 'none'}. Name a folder written by `elmo task fit`."
+    assert failed(elmo(command, tmp_path / "none", "-"), 1, message)
     (tmp_path / "folder").mkdir()
     assert failed(elmo(command, tmp_path / "folder", "-"), 1, "folder is not a fitted task model")
     name = write_elmo(tmp_path / "elmo")
@@ -225,11 +226,26 @@ def test_predict_rejects_conll_output_for_classifier(elmo, classifier, tmp_path)
 def test_evaluate_prints_scores(elmo, classifier, tagger, tmp_path):
     path = write_jsonl(tmp_path / "test.jsonl", LABELED)
     shown = elmo("evaluate", classifier, path).stdout
-    assert shown == ("accuracy        1.0000\nmacro f1        1.0000\nexamples        20\n")
+    assert shown == (
+        "accuracy        1.0000\nmacro f1        1.0000\nexamples        20\n\n"
+        "label  precision  recall      F1   support\n"
+        "bad       1.0000  1.0000  1.0000        10\n"
+        "good      1.0000  1.0000  1.0000        10\n\n"
+        "confusion matrix (rows: gold, columns: predicted)\n"
+        "      bad  good\n"
+        "bad    10     0\n"
+        "good    0    10\n"
+    )
+    record = json.loads(elmo("evaluate", classifier, path, "--json").stdout)
+    assert record["labels"]["bad"]["support"] == 10
+    assert record["confusion_matrix"] == {"bad": {"bad": 10}, "good": {"good": 10}}
     path = write_conll(tmp_path / "test.txt", TAGGED)
     scores = json.loads(elmo("evaluate", tagger, path, "--json", "--device", "cpu").stdout)
     names = ["accuracy", "span_precision", "span_recall", "span_f1"]
-    assert scores == {**dict.fromkeys(names, 1.0), "examples": 20}
+    assert {name: scores[name] for name in names} == dict.fromkeys(names, 1.0)
+    assert scores["examples"] == 20
+    assert set(scores["labels"]) == {"LOC", "PER"}
+    assert scores["confusion_matrix"] == {"LOC": {"LOC": 15}, "PER": {"PER": 10}}
 
 
 def test_evaluate_shows_progress(elmo, classifier, tmp_path, monkeypatch):
@@ -268,7 +284,7 @@ def test_fit_evaluate_and_predict_commands_work_together(elmo, tmp_path, monkeyp
 
 
 def test_fit_rejects_invalid_arguments(elmo, tmp_path):
-    assert failed(elmo("fit", "no-such", "--out", "x"), 2, "presets: conll2003, ")
+    assert failed(elmo("fit", "no-such", "--out", "x"), 2, "presets: classification, ")
     assert failed(elmo("fit", "conll2003"), 2, "--out is required")
     assert failed(
         elmo("fit", "sst5", "--model", "none", "--out", tmp_path / "x"), 2, "with --train"

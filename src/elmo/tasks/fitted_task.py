@@ -35,6 +35,7 @@ from elmo.progress import Progress
 from elmo.tasks.build import BuiltModel, build, load_elmo
 from elmo.tasks.examples import Example
 from elmo.tasks.renamed_records import upgrade_record, upgrade_weights
+from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.task_batches import split_batch, text_lengths, token_batches
 from elmo.tasks.task_types.task import Task
 from elmo.tasks.task_types.task_registry import check_targets, make_task
@@ -151,8 +152,15 @@ class FittedTask:
 
     def scores(self, examples: Sequence[Example]) -> dict[str, float]:
         """Return the scores of the predictions for examples with targets."""
+        return self.scores_and_report(examples)[0]
+
+    def scores_and_report(
+        self, examples: Sequence[Example]
+    ) -> tuple[dict[str, float], LabelReport | None]:
+        """Return the scores, and those by label if the task predicts labels."""
         check_targets(self.config.task, examples)
-        return self.task.scores(examples, self.predict(examples))
+        predictions = self.predict(examples)
+        return self.task.scores(examples, predictions), self.task.report(examples, predictions)
 
     def save(self, folder: Path) -> None:
         """Save the fine-tuned ELMo, if any, then write the other files of the folder atomically.
@@ -250,6 +258,8 @@ def model_folder(folder: Path) -> Path:
 def read_model_config(folder: Path) -> tuple[dict[str, Any], TaskConfig]:
     """Read config.json in a model folder; return its content and the task options in it."""
     path = folder / CONFIG
+    if not folder.is_dir():
+        raise FormatError(f"There is no folder {folder}. Name a folder written by `elmo task fit`.")
     try:
         record = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

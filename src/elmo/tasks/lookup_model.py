@@ -135,6 +135,10 @@ class LookupModel:
                 )
         return self.task.scores(examples, self.predict(examples))
 
+    def scores_and_report(self, examples: Sequence[Example]) -> tuple[dict[str, float], None]:
+        """Return the scores; a lookup task has no labels to report on."""
+        return self.scores(examples), None
+
     def save(self, folder: Path) -> None:
         """Write the model folder atomically."""
         content, vectors = self.task.state()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from elmo.config import TaskEvaluateConfig, TaskPredictConfig
 from elmo.errors import ConfigError, FormatError, InputError, OutputError
@@ -18,6 +18,7 @@ from elmo.tasks.examples import Example
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.load_examples import read_examples
 from elmo.tasks.lookup_model import LookupIndex, LookupModel, load_task
+from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.task_types.task import Task
 from elmo.text.input_lines import decoded_line, label_of, opened_input
 
@@ -34,19 +35,25 @@ class TaskEvaluateResult:
     Attributes:
         scores: Scores by name.
         n_examples: Number of examples.
+        report: Scores by label and confusion matrix; None if the task has no labels.
     """
 
     scores: dict[str, float]
     n_examples: int
+    report: LabelReport | None = None
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the scores and the number of examples as a JSON-serializable dictionary."""
-        return {**self.scores, "examples": self.n_examples}
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as a JSON-serializable dictionary."""
+        report = {} if self.report is None else self.report.to_dict()
+        return {**self.scores, "examples": self.n_examples, **report}
 
     def __str__(self) -> str:
-        """Return one line per score."""
+        """Return one line per score, followed by the report."""
         lines = [f"{name.replace('_', ' '):<16}{value:.4f}" for name, value in self.scores.items()]
-        return "\n".join([*lines, f"{'examples':<16}{self.n_examples:,}"])
+        lines.append(f"{'examples':<16}{self.n_examples:,}")
+        if self.report is not None:
+            lines += ["", str(self.report)]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,8 @@ def evaluate(config: TaskEvaluateConfig) -> TaskEvaluateResult:
     examples = read_examples(examples_config, config.input, split, task=fitted.config.task)
     if isinstance(fitted, FittedTask):
         fitted.show_progress = True
-    return TaskEvaluateResult(fitted.scores(examples), len(examples))
+    scores, report = fitted.scores_and_report(examples)
+    return TaskEvaluateResult(scores, len(examples), report)
 
 
 def predict(config: TaskPredictConfig) -> TaskPredictResult:

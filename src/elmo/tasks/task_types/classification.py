@@ -10,6 +10,7 @@ from torch import Tensor
 from elmo.config import TaskConfig, TaskEncoderConfig
 from elmo.tasks.examples import Example
 from elmo.tasks.heads.label_heads import ClassificationHead
+from elmo.tasks.scores.label_report import LabelReport, label_report
 from elmo.tasks.scores.label_scores import label_scores
 from elmo.tasks.task_model import TaskHead
 from elmo.tasks.task_types.task import BaseTask
@@ -72,11 +73,13 @@ class Classification(BaseTask):
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
         """Return accuracy and macro F1."""
-        scores = label_scores(
-            [example.target for example in examples],
-            [prediction.label for prediction in predictions],
-        )
+        scores = label_scores(*_label_lists(examples, predictions))
         return {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}
+
+    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport:
+        """Return the scores by label and the confusion matrix."""
+        gold, predicted = _label_lists(examples, predictions)
+        return label_report(gold, predicted, label_scores(gold, predicted).labels)
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
         """Return the words, the label and all label probabilities in descending order."""
@@ -90,3 +93,10 @@ class Classification(BaseTask):
     def to_settings(self) -> dict[str, Any]:
         """Return the settings that `make_task` needs to recreate this task."""
         return {"metric": self.metric}
+
+
+def _label_lists(
+    examples: Sequence[Example], predictions: Sequence[LabelPrediction]
+) -> tuple[list[str], list[str]]:
+    """Return the gold labels and the predicted labels."""
+    return [example.target for example in examples], [p.label for p in predictions]

@@ -14,6 +14,7 @@ from elmo.config import TaskConfig
 from elmo.errors import InputError
 from elmo.tasks import spans
 from elmo.tasks.examples import Example, Frame
+from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.scores.label_scores import Score
 from elmo.tasks.scores.semantic_role_scores import VERB, role_scores
 from elmo.tasks.task_types.tagging import Tagging, choose_scheme
@@ -159,6 +160,10 @@ class SemanticRoles(Tagging):
             "span_f1": by_span.f1,
             "predicate_f1": predicates.f1,
         }
+
+    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport | None:
+        """Return None: scores by role are not reported."""
+        return None
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
         """Return the words, and the predicates with their arguments."""

@@ -12,6 +12,7 @@ from elmo.errors import InputError
 from elmo.tasks import spans
 from elmo.tasks.examples import Example
 from elmo.tasks.heads.label_heads import SoftmaxTaggingHead, TaggingHead, pad_tags
+from elmo.tasks.scores.label_report import LabelReport, label_report, span_report
 from elmo.tasks.scores.label_scores import label_scores, span_scores
 from elmo.tasks.task_model import TaskHead
 from elmo.tasks.task_types.task import BaseTask
@@ -92,15 +93,9 @@ class Tagging(BaseTask):
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
         """Return the tag accuracy and, with a span scheme, span precision, recall and F1."""
-        gold = [example.target for example in examples]
+        gold = self._gold_tags(examples)
         if not self.has_spans:
-            scores = label_scores(
-                [tag for tags in gold for tag in tags],
-                [tag for tags in predictions for tag in tags],
-            )
-            return {"accuracy": scores.accuracy}
-        with locating_invalid_tags(examples):
-            gold = spans.to_scheme(gold, self.scheme)
+            return {"accuracy": label_scores(_flat(gold), _flat(predictions)).accuracy}
         by_span = span_scores(gold, predictions, self.scheme)
         return {
             "accuracy": by_span.accuracy,
@@ -108,6 +103,23 @@ class Tagging(BaseTask):
             "span_recall": by_span.recall,
             "span_f1": by_span.f1,
         }
+
+    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport | None:
+        """Return the scores by label of spans or, without a span scheme, by tag of words."""
+        gold = self._gold_tags(examples)
+        if self.has_spans:
+            by_span = span_scores(gold, predictions, self.scheme)
+            return span_report(gold, predictions, self.scheme, by_span.labels)
+        words, predicted = _flat(gold), _flat(predictions)
+        return label_report(words, predicted, label_scores(words, predicted).labels)
+
+    def _gold_tags(self, examples: Sequence[Example]) -> Sequence[Sequence[str]]:
+        """Return the gold tags of each example, in the tag scheme of the training data."""
+        gold = [example.target for example in examples]
+        if not self.has_spans:
+            return gold
+        with locating_invalid_tags(examples):
+            return spans.to_scheme(gold, self.scheme)
 
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
         """Return the words, the tags and, with a span scheme, the spans."""
@@ -120,6 +132,11 @@ class Tagging(BaseTask):
     def to_settings(self) -> dict[str, Any]:
         """Return the settings that `make_task` needs to recreate this task."""
         return {"scheme": self.scheme}
+
+
+def _flat(tags: Sequence[Sequence[str]]) -> list[str]:
+    """Return the tags of all words."""
+    return [tag for sentence in tags for tag in sentence]
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from elmo.config import TaskConfig, TaskEncoderConfig
 from elmo.tasks.examples import Example
 from elmo.tasks.frozen_layers import Words
 from elmo.tasks.readers.raw_text import SplitFunction
+from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.task_model import TaskHead
 
 
@@ -105,6 +106,9 @@ class Task(Protocol):
     def scores(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
         """Return the scores of the predictions by name."""
 
+    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport | None:
+        """Return the scores by label and the confusion matrix; None if the task has no labels."""
+
     def to_record(self, example: Example, prediction: Any) -> dict[str, Any]:
         """Return a prediction as a JSON-serializable dictionary."""
 
@@ -152,6 +156,10 @@ class BaseTask:
         """Return the prediction for the only part."""
         (prediction,) = predictions
         return prediction
+
+    def report(self, examples: Sequence[Example], predictions: Sequence[Any]) -> LabelReport | None:
+        """Return None: the task has no labels to report on."""
+        return None
 
 
 def to_words(text: str | Sequence[str], split: SplitFunction) -> Words:
