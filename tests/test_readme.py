@@ -55,6 +55,12 @@ def test_command_line_page_matches_current_help_texts(monkeypatch):
     )
 
 
+def test_every_page_is_in_the_navigation_of_the_site():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [path.relative_to(ROOT / "docs") for path in ROOT.glob("docs/**/*.md")]
+    assert [str(page) for page in pages if f" {page}\n" not in navigation] == []
+
+
 def test_relative_links_point_to_existing_files():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]
     for page in pages:
