@@ -48,8 +48,9 @@ from elmo.train.trainable import StepResult, Watch
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-# Batch size of evaluations on the held-out text.
-EVALUATION_STREAMS = 64
+# Largest batch size of evaluations on the held-out text. If the state is carried over, the result
+# depends on it.
+CARRY_STREAMS, RESET_STREAMS = 64, 512
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,8 @@ class LMTrainable:
         fabric, stream = self.fabric, self.config.stream
         if "valid" not in self.job.corpus.splits:
             return None
-        each = max(1, min(stream.batch_size, EVALUATION_STREAMS) // fabric.world_size)
+        most = RESET_STREAMS if stream.reset else CARRY_STREAMS
+        each = max(1, min(stream.batch_size, most) // fabric.world_size)
         segments = read_once(
             self.job.corpus.splits["valid"],
             n_streams=each * fabric.world_size,
