@@ -78,6 +78,35 @@ def test_classification_of_csv_with_quoted_newlines_and_numeric_labels(elmo, tmp
     assert json.loads(result.stdout)["examples"] == len(REVIEWS)
 
 
+def test_predict_reads_tables_with_the_columns_of_the_training_set(elmo, tmp_path):
+    path = write_reviews(tmp_path / "my.csv")
+    columns = ("--text-column", "review", "--label-column", "stars")
+    run = fitted(elmo, tmp_path, "classification", "--train", path, *columns)
+    (tmp_path / "plain.txt").write_text(
+        "".join(text.replace("\n", " ") + "\n" for _, text, _ in REVIEWS)
+    )
+    expected = elmo("predict", run, tmp_path / "plain.txt").stdout
+    assert expected.count("\n") == len(REVIEWS)
+    assert elmo("predict", run, path).stdout == expected
+    header = ("id", "review", "stars")
+    assert elmo("predict", run, write_records(tmp_path / "my.jsonl", header, REVIEWS)).stdout == (
+        expected
+    )
+    other = write_rows(tmp_path / "other.csv", ("words",), [row[1:2] for row in REVIEWS])
+    assert elmo("predict", run, other, "--text-column", "words").stdout == expected
+    message = elmo("predict", run, other).stderr
+    assert "no column 'review'. The columns are: 'words'" in message
+    message = elmo("predict", run, tmp_path / "plain.txt", "--text-column", "x").stderr
+    assert "--text-column has no effect" in message
+    # A file with tabs is a table only if its header names the column.
+    (tmp_path / "my.tsv").write_text("review\tid\na film\t1\n")
+    (tmp_path / "lines.tsv").write_text("a film\t1\n")
+    assert elmo("predict", run, tmp_path / "my.tsv").stdout.count("\n") == 1
+    assert json.loads(elmo("predict", run, tmp_path / "lines.tsv").stdout)["words"][-1] == "1"
+    empty = write_rows(tmp_path / "empty.csv", header, [(1, "a", 2), (2, " ", 3)])
+    assert "empty.csv, line 3: the row has an empty text" in elmo("predict", run, empty).stderr
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "txt", "tsv"])
 def test_classification_of_json_lines_and_tsv_with_default_columns(elmo, tmp_path, suffix):
     rows = [(text.replace("\n", " "), stars) for _, text, stars in REVIEWS]
@@ -115,7 +144,8 @@ def test_sentence_pairs_from_two_columns(elmo, tmp_path):
 def test_question_answering_from_columns(elmo, tmp_path):
     rows = [("Who left?", PASSAGE, "Kim"), ("Who came?", PASSAGE, "Lee")] * 6
     path = write_rows(tmp_path / "my.csv", ("question", "context", "answer"), rows)
-    fitted(elmo, tmp_path, "question-answering", "--train", path)
+    run = fitted(elmo, tmp_path, "question-answering", "--train", path)
+    assert elmo("predict", run, path).stdout.count("\n") == len(rows)
 
 
 @pytest.mark.parametrize(

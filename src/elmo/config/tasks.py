@@ -450,9 +450,12 @@ class TaskPredictConfig:
     input: str
     """Input file, or - for standard input. One text per line; for coreference, one document per
     line. For sentence pairs and question answering, two texts per line, separated by a tab
-    (question first, then passage)."""
+    (question first, then passage). Or a table or JSON lines (.csv, .tsv, .jsonl) with the columns
+    of the training set."""
     out: str = "-"
     """Output file. Default: standard output."""
+    text_column: str | None = None
+    """Tables and JSON Lines: column of the text, if it differs from that of the training set."""
     to: Literal["auto", "jsonl", "conll"] = "auto"
     """Output format. jsonl: JSON Lines. conll: one word and its tag per line. auto: determined by
     the extension of the output file, otherwise jsonl."""

@@ -82,9 +82,12 @@ def read_examples(
 
 
 def _column_names(text: str | None) -> str | tuple[str, ...] | None:
+    """Return the name of the text column, or the names of several."""
+    return text if text is None or "," not in text else column_list(text)
+
+
+def column_list(text: str) -> tuple[str, ...]:
     """Return the names of the text columns, which are separated by commas."""
-    if text is None or "," not in text:
-        return text
     return tuple(name.strip() for name in text.split(","))
 
 

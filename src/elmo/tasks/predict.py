@@ -18,6 +18,7 @@ from elmo.tasks.examples import Example
 from elmo.tasks.fitted_task import FittedTask
 from elmo.tasks.load_examples import read_examples
 from elmo.tasks.lookup_model import LookupIndex, LookupModel, load_task
+from elmo.tasks.prediction_tables import table_lines
 from elmo.tasks.scores.label_report import LabelReport
 from elmo.tasks.task_types.task import Task
 from elmo.text.input_lines import decoded_line, label_of, opened_input
@@ -104,7 +105,7 @@ def predict(config: TaskPredictConfig) -> TaskPredictResult:
         raise ConfigError(f"The output file {config.out} would overwrite the input file.")
     n_texts = 0
     with opened_input(config.input) as file, _opened_output(config.out) as out:
-        lines = _lines(file, config.input)
+        lines = table_lines(config, fitted.config) or _lines(file, config.input)
         raw = fitted.raw if config.raw is None else config.raw
         for batch in _batches(_examples(fitted, lines, config.input, raw=raw)):
             n_texts += len(batch)
