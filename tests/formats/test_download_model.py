@@ -120,6 +120,13 @@ def test_failed_download_is_resumed_file_by_file(pair, server, cache):
     assert_same_model(ELMo.from_pretrained("lab-x"), ELMo.from_pretrained(pair))
 
 
+def test_missing_file_leaves_nothing(pair, server, cache):
+    server.files = {}
+    with pytest.raises(FormatError, match="has no file"):
+        download(DownloadConfig("lab-x"))
+    assert os.listdir(cache) == []
+
+
 def test_wrong_checksum_leaves_no_model(pair, server, cache, monkeypatch):
     name = next(iter(server.files))
     table = dict(download_model.MODELS)

@@ -1,6 +1,8 @@
 """The `download` command, which downloads a published model by name."""
 
 import json
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,22 +149,31 @@ def _download(model: PublishedModel, folder: Path) -> None:
     """Download all files to a hidden folder, which is renamed when they are complete."""
     partial = folder.with_name(f".{folder.name}.{model.name}.partial")
     with locked(partial, f"Another process is downloading {model.name} to {folder}."):
-        digests = {}
-        for file in model.files:
-            path = partial / file.name
-            # A file with its final name was checked by an earlier attempt, and is in the record.
-            known = download_record(partial).get("sha256", {})
-            digests[file.name] = (
-                known[file.name]
-                if path.is_file() and file.name in known
-                else download_file(file.url, path, file.checksum)
-            )
-            _write_record(model, partial, digests)
+        try:
+            _download_files(model, partial)
+        finally:
+            # Without any received file there is nothing to resume.
+            if os.listdir(partial) == [LOCK]:
+                shutil.rmtree(partial, ignore_errors=True)
         try:
             (partial / LOCK).unlink()
             partial.rename(folder)
         except OSError as error:
             raise OutputError(f"Cannot write {folder}: {error.strerror}.") from None
+
+
+def _download_files(model: PublishedModel, folder: Path) -> None:
+    digests: dict[str, str] = {}
+    for file in model.files:
+        path = folder / file.name
+        # A file with its final name was checked by an earlier attempt, and is in the record.
+        known = download_record(folder).get("sha256", {})
+        digests[file.name] = (
+            known[file.name]
+            if path.is_file() and file.name in known
+            else download_file(file.url, path, file.checksum)
+        )
+        _write_record(model, folder, digests)
 
 
 def _write_record(model: PublishedModel, folder: Path, digests: dict[str, str]) -> None:
